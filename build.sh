@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# The one entry for people: sets the machine up, builds softhca, shows it, tests it.
+# `./build.sh --help` lists the commands; each lives in a file of scripts/.
+set -euo pipefail
+top=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
+readonly top
+cd -- "$top"
+umask 022
+
+# shellcheck source-path=SCRIPTDIR
+{
+	. scripts/say.sh
+	. scripts/packages.sh
+	. scripts/owner.sh
+	. scripts/compile.sh
+	. scripts/install.sh
+	. scripts/demo.sh
+	. scripts/test.sh
+	. scripts/bench.sh
+	. scripts/mutants.sh
+}
+
+usage()
+{
+	cat <<-'EOF'
+	usage: ./build.sh [COMMAND]
+
+	  (no command)           build into ./build; then ./build/softhca run -- PROGRAM works
+	  demo                   build, then run unmodified RDMA programs over the emulated HCA
+	  test [KIND[/NAME]...]  build, then run every test, or some kinds; last line: the counts
+	  install [--prefix DIR] install into DIR (/usr/local): bin/softhca, lib/softhca/, man page
+
+	for developers:
+	  bench [NAME...]        speed, side by side with what the machine itself can do
+	  check                  style gates, clang-format, clang-tidy, cppcheck, shellcheck
+	  asan [KIND[/NAME]...]  the tests under AddressSanitizer and UBSan
+	  tsan [KIND[/NAME]...]  the tests under ThreadSanitizer
+	  mutants [NAME...]      plant known bugs one by one: some test must notice each
+	  soak [MINUTES]         every test at full length, round after round (default: one round)
+
+	Missing Debian packages are installed by apt (as root, or through sudo).
+	EOF
+}
+
+# setup COMMAND SET...: packages first (root may be needed), then never again as anybody but the
+# clone's owner. `install` returns: only its copying needs the caller's rights.
+setup()
+{
+	local command=$1
+	shift
+	packages_need "$@"
+	if [ "$command" != install ] && owner_differs; then
+		say "the tree belongs to uid $owner_uid: going on as that user"
+		owner_exec "$top/build.sh" "${arguments[@]}"
+	fi
+}
+
+main()
+{
+	local command=${1-build}
+
+	[ $# -eq 0 ] || shift
+	case $command in
+	-h | --help | help) usage ;;
+	build) setup build build; build_command "$@" ;;
+	install) setup install build; install_command "$@" ;;
+	demo) setup demo build demo; demo_command "$@" ;;
+	test) setup test build demo test; test_command "$@" ;;
+	check) setup check build test; test_command check ;;
+	asan | tsan) setup "$command" build demo test; sanitize_command "$command" "$@" ;;
+	soak) setup soak build demo test; soak_command "$@" ;;
+	mutants) setup mutants build demo test; mutants_command "$@" ;;
+	bench) setup bench build demo bench; bench_command "$@" ;;
+	*)
+		usage >&2
+		die 2 "unknown command '$command'"
+		;;
+	esac
+}
+
+arguments=("$@")
+main "$@"

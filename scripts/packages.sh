@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# What the machine must have. dpkg is asked first; apt, and for it root or sudo, is called only for
+# what is missing; so a machine that has everything needs neither network nor privilege.
+
+declare -A package_set=(
+	[build]="gcc libc6-dev meson ninja-build pkg-config libibverbs-dev librdmacm-dev
+		libmnl-dev libisal-dev"
+	[demo]="ibverbs-utils perftest"
+	[test]="libcmocka-dev python3 python3-pyverbs python3-scapy infiniband-diags iproute2
+		procps patch binutils clang clang-format clang-tidy cppcheck shellcheck"
+	[bench]="python3 qperf ucx-utils"
+	[fresh]="debootstrap"
+)
+
+# Elsewhere than on Debian: the programs and headers that these packages stand for.
+declare -A tool_set=(
+	[build]="cc meson ninja pkg-config"
+	[demo]="ibv_devinfo ibv_rc_pingpong ib_write_bw ib_send_lat"
+	[test]="python3 unshare setpriv ip patch readelf clang clang-format clang-tidy cppcheck
+		shellcheck"
+	[bench]="python3 qperf ucx_perftest"
+	[fresh]="debootstrap"
+)
+declare -A header_set=(
+	[build]="infiniband/verbs.h infiniband/mlx5dv.h rdma/rdma_cma.h libmnl/libmnl.h isa-l.h"
+	[test]="cmocka.h"
+)
+
+# packages_need SET...: returns when all of them are there; exits 2 when they cannot be had
+packages_need()
+{
+	local missing
+
+	if ! { command -v dpkg-query && command -v apt-get; } >/dev/null; then
+		packages_elsewhere "$@"
+		return
+	fi
+	missing=$(packages_missing "$@")
+	[ -n "$missing" ] || return 0
+	missing=${missing//$'\n'/ }
+	say "missing packages: $missing"
+	# shellcheck disable=SC2086 # a list of package names
+	packages_install $missing
+	missing=$(packages_missing "$@")
+	[ -z "$missing" ] || die 2 "apt is done, but these packages are still missing: $missing"
+}
+
+# One name a line.
+packages_missing()
+{
+	local set name
+
+	for set in "$@"; do
+		for name in ${package_set[$set]}; do
+			dpkg-query -W -f '${db:Status-Abbrev}\n' "$name" 2>/dev/null |
+				grep -q '^ii' || printf '%s\n' "$name"
+		done
+	done | sort -u
+}
+
+packages_install()
+{
+	local -a elevate=()
+
+	if [ "$(id -u)" -ne 0 ]; then
+		packages_sudo "$@"
+		elevate=("${sudo_command[@]}")
+	fi
+	if compgen -G '/var/lib/apt/lists/*_Packages*' >/dev/null; then
+		packages_apt install "$@" && return
+		say "apt could not do it with the lists it has: fetching new ones"
+	fi
+	packages_apt update || die 2 "apt-get could not fetch the package lists"
+	packages_apt install "$@" || die 2 "apt-get could not install: $*"
+}
+
+# Runs apt-get through the caller's $elevate; what it says is shown only when it fails.
+packages_apt()
+{
+	local verb=$1 log
+	local -a options=(-q -y -o DPkg::Lock::Timeout=300)
+
+	shift
+	[ "$verb" = update ] || options+=(--no-install-recommends)
+	say "apt-get $verb${*:+ $*}"
+	log=$(mktemp)
+	if "${elevate[@]}" env DEBIAN_FRONTEND=noninteractive apt-get "$verb" "${options[@]}" "$@" \
+		>"$log" 2>&1 </dev/null; then
+		rm -f -- "$log"
+		return 0
+	fi
+	tail -n 20 -- "$log" >&2
+	rm -f -- "$log"
+	return 1
+}
+
+# Sets sudo_command, or prints what an administrator has to type and exits 2.
+packages_sudo()
+{
+	sudo_command=(sudo)
+	[ -t 0 ] || sudo_command=(sudo -n)
+	if command -v sudo >/dev/null && "${sudo_command[@]}" true 2>/dev/null; then
+		return
+	fi
+	warn "these Debian packages are missing, and sudo cannot install them here;"
+	warn "an administrator can, with this line:"
+	printf 'apt-get update && apt-get install -y --no-install-recommends %s\n' "$*" >&2
+	exit 2
+}
+
+# Not Debian: says what is missing. Only what the build itself needs is fatal; a test or a demo
+# that lacks a program says so itself.
+packages_elsewhere()
+{
+	local set name missing='' fatal=0
+
+	for set in "$@"; do
+		for name in ${tool_set[$set]}; do
+			command -v "$name" >/dev/null || missing+=" $name"
+		done
+		for name in ${header_set[$set]-}; do
+			header_present "$name" || missing+=" <$name>"
+		done
+		if [ "$set" = build ] && [ -n "$missing" ]; then
+			fatal=1
+		fi
+	done
+	[ -n "$missing" ] || return 0
+	warn "this is not Debian, and these tools and headers are missing:$missing"
+	[ "$fatal" -eq 0 ] || exit 2
+}
+
+header_present()
+{
+	printf '#include <%s>\n' "$1" | cc -D_GNU_SOURCE -E -x c -o /dev/null - 2>/dev/null
+}

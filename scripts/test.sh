@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# Builds for testing and hands over to tests/run.py, which runs the kinds.
+
+test_command()
+{
+	suite_fetch
+	compile build-test -Dtests=true -Dwerror=true
+	tests_run build-test "$@"
+}
+
+# tests_run BUILD-FOLDER ARGUMENT...
+tests_run()
+{
+	local dir=$1
+	shift
+	/usr/bin/python3 -B tests/run.py --build "$dir" "$@"
+}
+
+# An instrumented build; `check` reads source alone, so it is left out unless it is asked for.
+sanitize_command()
+{
+	local which=$1 sanitizers=address,undefined
+	shift
+	[ "$which" = asan ] || sanitizers=thread
+	suite_fetch
+	compile "build-$which" -Dtests=true -Dwerror=true -Db_sanitize="$sanitizers" \
+		-Db_lundef=false --optimization=1 --debug
+	[ $# -gt 0 ] || set -- --without check
+	tests_run "build-$which" --sanitizer "$which" "$@"
+}
+
+soak_command()
+{
+	local minutes=${1-0} deadline round=1
+
+	[[ $minutes =~ ^[0-9]+$ ]] || die 2 "usage: ./build.sh soak [MINUTES]"
+	deadline=$((SECONDS + minutes * 60))
+	suite_fetch
+	compile build-test -Dtests=true -Dwerror=true
+	while :; do
+		say "soak: round $round"
+		tests_run build-test --length full || return
+		[ "$SECONDS" -lt "$deadline" ] || return 0
+		round=$((round + 1))
+	done
+}
+
+# rdma-core's own suite comes with python3-pyverbs, as documentation: slim images drop it at
+# installation, and then it is taken from the .deb, once.
+suite_fetch()
+{
+	local installed=/usr/share/doc/rdma-core/tests fetched
+
+	if [ -d "$installed" ] || [ -d build-suite ] || ! command -v apt-get >/dev/null; then
+		return 0
+	fi
+	say "fetching the suite of rdma-core, which this image has left out"
+	fetched=$(mktemp -d)
+	if (cd -- "$fetched" && apt-get -q download python3-pyverbs) >"$fetched/log" 2>&1 &&
+		dpkg -x "$fetched"/python3-pyverbs_*.deb "$fetched/root"; then
+		cp -R -- "$fetched/root$installed" build-suite
+	else
+		warn "apt-get download python3-pyverbs failed; conformance will be skipped"
+		tail -n 5 -- "$fetched/log" >&2
+	fi
+	rm -rf -- "$fetched"
+}

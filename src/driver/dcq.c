@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT
+#include "driver/dcq.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "driver/cq_poll.h"
+#include "driver/dqp.h"
+#include "driver/dsrq.h"
+#include "driver/events.h"
+#include "driver/ring_memory.h"
+#include "engine/doorbell.h"
+#include "hca/limits.h"
+#include "obs/explain.h"
+#include "util/be.h"
+#include "util/fork.h"
+
+/* The wc_flags whose readers exist. */
+#define WC_FLAGS                                                                                   \
+	(IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM | IBV_WC_EX_WITH_QP_NUM |                    \
+	 IBV_WC_EX_WITH_SRC_QP | IBV_WC_EX_WITH_SLID | IBV_WC_EX_WITH_SL |                         \
+	 IBV_WC_EX_WITH_DLID_PATH_BITS)
+#define CREATE_FLAGS (IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
+
+static int check_attr(const struct ibv_cq_init_attr_ex *a)
+{
+	if (!a->cqe || a->cqe > LIMIT_CQE)
+		return refuse(EINVAL,
+			      "ibv_create_cq: cqe %u is not in 1..%d (max_cqe); ask for fewer",
+			      a->cqe, LIMIT_CQE);
+	if (a->comp_vector >= LIMIT_COMP_VECTORS)
+		return refuse(EINVAL,
+			      "ibv_create_cq: comp_vector %u, the device has %d "
+			      "(num_comp_vectors); use 0..%d",
+			      a->comp_vector, LIMIT_COMP_VECTORS, LIMIT_COMP_VECTORS - 1);
+	if (a->wc_flags & ~(uint64_t)WC_FLAGS)
+		return refuse(EOPNOTSUPP,
+			      "ibv_create_cq_ex: wc_flags %#llx, of which %#llx are not "
+			      "built; leave them out",
+			      (unsigned long long)a->wc_flags,
+			      (unsigned long long)(a->wc_flags & ~(uint64_t)WC_FLAGS));
+	if (a->comp_mask & ~(uint32_t)IBV_CQ_INIT_ATTR_MASK_FLAGS)
+		return refuse(EOPNOTSUPP,
+			      "ibv_create_cq_ex: comp_mask %#x asks for more than flags "
+			      "(%#x); leave it out",
+			      a->comp_mask, IBV_CQ_INIT_ATTR_MASK_FLAGS);
+	if ((a->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) && (a->flags & ~(uint32_t)CREATE_FLAGS))
+		return refuse(EOPNOTSUPP, "ibv_create_cq_ex: flags %#x, known are %#x", a->flags,
+			      CREATE_FLAGS);
+	return 0;
+}
+
+static uint32_t ring_entries(uint32_t cqe)
+{
+	return 1U << (32 - __builtin_clz(cqe)); /* cqe + 1 at least: one stays free */
+}
+
+static void dcq_free(struct dcq *cq)
+{
+	if (!cq)
+		return;
+	ring_memory_free(cq->buf, (size_t)cq->cnt * sizeof(struct mlx5_cqe64));
+	free(cq);
+}
+
+static void fill_public(struct dcq *cq, const struct ibv_cq_init_attr_ex *attr)
+{
+	struct ibv_cq *ib = (struct ibv_cq *)&cq->ib;
+
+	ib->context = &cq->ctx->ib.context;
+	ib->channel = attr->channel;
+	ib->cq_context = attr->cq_context;
+	ib->handle = cq->dev->cqn;
+	ib->cqe = cq->cnt - 1;
+	pthread_mutex_init(&ib->mutex, NULL);
+	pthread_cond_init(&ib->cond, NULL);
+	cq->wc_flags = attr->wc_flags;
+	cq_poll_attach(cq);
+}
+
+int dcq_create(struct context *ctx, const struct ibv_cq_init_attr_ex *attr, struct dcq **out)
+{
+	int err = check_attr(attr);
+	struct dcq *cq;
+
+	if (err)
+		return err;
+	cq = aligned_alloc(64, sizeof(*cq));
+	if (!cq)
+		return ENOMEM;
+	memset(cq, 0, sizeof(*cq));
+	cq->ctx = ctx;
+	cq->epoch = fork_epoch();
+	cq->cnt = ring_entries(attr->cqe);
+	err = ring_memory_alloc((size_t)cq->cnt * sizeof(struct mlx5_cqe64), &cq->buf);
+	if (err)
+		goto fail;
+	cqe_init(cq->buf, cq->cnt, sizeof(struct mlx5_cqe64));
+	spin_init(&cq->lock);
+	struct cq_attr dev = {
+		.buf = cq->buf,
+		.cnt = cq->cnt,
+		.cqe_size = sizeof(struct mlx5_cqe64),
+		.dbrec = cq->dbrec,
+		.channel = (struct comp_channel *)attr->channel,
+		.ignore_overrun = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
+				  (attr->flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN),
+		.user = &cq->ib,
+	};
+	err = cq_create(ctx, &dev, &cq->dev);
+	if (err)
+		goto fail;
+	fill_public(cq, attr);
+	*out = cq;
+	return 0;
+fail:
+	dcq_free(cq);
+	return err;
+}
+
+int dcq_destroy(struct dcq *cq)
+{
+	int err = cq_destroy(cq->dev);
+
+	if (err)
+		return err;
+	if (fork_is_ours(cq->epoch))
+		events_settle_cq(cq);
+	dcq_free(cq);
+	return 0;
+}
+
+static struct mlx5_cqe64 *entry(uint8_t *buf, uint32_t cnt, uint32_t i)
+{
+	return (struct mlx5_cqe64 *)buf + (i & (cnt - 1));
+}
+
+/* Copies @src to where entry @to stands in a ring, with that pass's owner bit. */
+static void move_entry(uint8_t *buf, uint32_t cnt, uint32_t to, const struct mlx5_cqe64 *src)
+{
+	struct mlx5_cqe64 *dst = entry(buf, cnt, to);
+
+	memcpy(dst, src, sizeof(*dst));
+	dst->op_own = (dst->op_own & ~1) | !!(to & cnt);
+}
+
+/* Both halves' locks are held: nobody reads or writes the rings. */
+static void switch_ring(struct dcq *cq, uint8_t *buf, uint32_t cnt)
+{
+	for (uint32_t i = cq->ci; i != cq->dev->pi; i++)
+		move_entry(buf, cnt, i, entry(cq->buf, cq->cnt, i));
+	cq->buf = cq->dev->buf = buf;
+	cq->cnt = cq->dev->cnt = cnt;
+	((struct ibv_cq *)&cq->ib)->cqe = cnt - 1;
+}
+
+int dcq_resize(struct dcq *cq, int cqe)
+{
+	uint32_t cnt, old_cnt = cq->cnt, unread;
+	uint8_t *buf, *old = cq->buf;
+	int err;
+
+	if (!fork_is_ours(cq->epoch))
+		return refuse(EIO, "ibv_resize_cq: CQ 0x%x was made before fork(); make a new one",
+			      cq->dev->cqn);
+	if (cqe < 1 || cqe > LIMIT_CQE)
+		return refuse(EINVAL,
+			      "ibv_resize_cq: cqe %d is not in 1..%d (max_cqe); ask for a size "
+			      "in it",
+			      cqe, LIMIT_CQE);
+	cnt = ring_entries(cqe);
+	err = ring_memory_alloc((size_t)cnt * sizeof(struct mlx5_cqe64), &buf);
+	if (err)
+		return err;
+	cqe_init(buf, cnt, sizeof(struct mlx5_cqe64));
+	progress(); /* what is already in flight counts */
+	spin_lock(&cq->lock);
+	spin_lock(&cq->dev->lock);
+	unread = cq->dev->pi - cq->ci;
+	if (unread < cnt)
+		switch_ring(cq, buf, cnt);
+	spin_unlock(&cq->dev->lock);
+	spin_unlock(&cq->lock);
+	if (unread >= cnt) {
+		ring_memory_free(buf, (size_t)cnt * sizeof(struct mlx5_cqe64));
+		return refuse(EINVAL,
+			      "ibv_resize_cq: cqe %d is fewer than the %u completions that wait "
+			      "to be polled on CQ 0x%x; poll them first",
+			      cqe, unread, cq->dev->cqn);
+	}
+	ring_memory_free(old, (size_t)old_cnt * sizeof(struct mlx5_cqe64));
+	return 0;
+}
+
+static void give_back(const struct cqe *c)
+{
+	enum object_kind kind;
+	struct dqp *qp = objects_get(c->uidx, &kind);
+
+	if (qp && kind == OBJECT_QP && qp->ib.qp_base.srq && c->opcode != MLX5_CQE_REQ &&
+	    c->opcode != MLX5_CQE_REQ_ERR)
+		dsrq_complete(to_dsrq(qp->ib.qp_base.srq), c->wqe_counter);
+}
+
+/* From the newest entry to the oldest: what stays moves up over what goes. */
+static uint32_t sweep(struct dcq *cq, uint32_t uidx)
+{
+	uint32_t gone = 0;
+
+	for (uint32_t i = cq->dev->pi; i-- != cq->ci;) {
+		struct mlx5_cqe64 *e = entry(cq->buf, cq->cnt, i);
+		struct cqe c;
+
+		cqe_read(e, &c);
+		if (c.uidx == uidx) {
+			give_back(&c);
+			gone++;
+		} else if (gone) {
+			move_entry(cq->buf, cq->cnt, i + gone, e);
+		}
+	}
+	return gone;
+}
+
+void dcq_purge(struct dcq *cq, uint32_t uidx)
+{
+	spin_lock(&cq->lock);
+	spin_lock(&cq->dev->lock);
+	store_relaxed(&cq->ci, cq->ci + sweep(cq, uidx));
+	put_be32(&cq->dbrec[0], cq->ci & 0xffffff);
+	spin_unlock(&cq->dev->lock);
+	spin_unlock(&cq->lock);
+}

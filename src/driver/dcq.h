@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+/* Completion queue, the driver's half: ring memory, consumer index, decoding of CQEs to ibv_wc
+ * and the ibv_cq_ex readers. CQEs resolve to QPs and SRQs by object index (uidx, M32). Locking:
+ * @lock is the consumer's; never held while a turn is taken (poll makes progress first), taken
+ * under a turn only by the purge. */
+#pragma once
+#include "driver/objects.h"
+#include "hca/cq.h"
+
+struct dcq {
+	struct ibv_cq_ex ib; /* first; its prefix is the ibv_cq */
+	struct cq *dev;
+	struct context *ctx;
+	uint32_t epoch;
+	struct spin lock; /* guards ci, ring switch, cur */
+	uint8_t *buf;
+	uint32_t cnt, ci;
+	uint32_t dbrec[2] __attribute__((aligned(64)));
+	struct cqe cur; /* what the ibv_cq_ex readers describe; outlives end_poll */
+	enum ibv_wc_opcode cur_op;
+	uint32_t cur_flags, cur_qpn;
+	uint64_t wc_flags; /* IBV_WC_EX_* asked for */
+	const void *poller; /* the thread between start_poll and end_poll, NULL none */
+	uint32_t comp_delivered; /* events handed to the program; driver/events.c */
+	uint32_t async_delivered;
+};
+
+static inline struct dcq *to_dcq(struct ibv_cq *ib)
+{
+	return (struct dcq *)ib;
+}
+
+/* EINVAL: cqe 0 or over the limit, comp_vector out of range; EOPNOTSUPP: wc_flags that do not
+ * work. */
+int dcq_create(struct context *ctx, const struct ibv_cq_init_attr_ex *attr, struct dcq **out);
+int dcq_destroy(struct dcq *cq); /* waits for unacknowledged events */
+int dcq_resize(struct dcq *cq, int cqe); /* EINVAL: fewer than the unpolled entries */
+int dcq_poll(struct ibv_cq *ib, int n, struct ibv_wc *wc); /* the ops entry: count or -errno */
+int dcq_arm(struct ibv_cq *ib, int solicited_only); /* the ops entry */
+/* Drops every CQE of object @uidx, unread ones too (RESET, destroy); SRQ slots go back. */
+void dcq_purge(struct dcq *cq, uint32_t uidx);

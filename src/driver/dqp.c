@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: MIT
+#include "driver/dqp.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "driver/dcq.h"
+#include "driver/dsrq.h"
+#include "driver/events.h"
+#include "driver/ring_memory.h"
+#include "hca/limits.h"
+#include "obs/explain.h"
+#include "util/fork.h"
+
+#define SEG	     16
+#define CREATE_FLAGS IBV_QP_CREATE_BLOCK_SELF_MCAST_LB
+#define COMP_MASK                                                                                  \
+	(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
+
+static int over(const char *what, uint32_t asked, uint32_t limit)
+{
+	return refuse(EINVAL, "ibv_create_qp: cap.%s %u exceeds the device's %u; ask for less",
+		      what, asked, limit);
+}
+
+static int check_cap(const struct ibv_qp_cap *c)
+{
+	if (c->max_send_wr > LIMIT_QP_WR)
+		return over("max_send_wr", c->max_send_wr, LIMIT_QP_WR);
+	if (c->max_recv_wr > LIMIT_QP_WR)
+		return over("max_recv_wr", c->max_recv_wr, LIMIT_QP_WR);
+	if (c->max_send_sge > LIMIT_SGE)
+		return over("max_send_sge", c->max_send_sge, LIMIT_SGE);
+	if (c->max_recv_sge > LIMIT_SGE)
+		return over("max_recv_sge", c->max_recv_sge, LIMIT_SGE);
+	if (c->max_inline_data > LIMIT_INLINE)
+		return over("max_inline_data", c->max_inline_data, LIMIT_INLINE);
+	return 0;
+}
+
+static int check_attr(const struct ibv_qp_init_attr_ex *a)
+{
+	struct ibv_qp_cap cap = a->cap;
+
+	if (a->comp_mask & ~(uint32_t)COMP_MASK)
+		return refuse(EOPNOTSUPP,
+			      "ibv_create_qp_ex: comp_mask %#x, of which %#x is not built",
+			      a->comp_mask, a->comp_mask & ~(uint32_t)COMP_MASK);
+	if (a->qp_type != IBV_QPT_RC && a->qp_type != IBV_QPT_UC && a->qp_type != IBV_QPT_UD)
+		return refuse(EOPNOTSUPP,
+			      "ibv_create_qp: qp_type %d is not built; RC, UC and UD are",
+			      a->qp_type);
+	if ((a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) &&
+	    (a->create_flags & ~(uint32_t)CREATE_FLAGS))
+		return refuse(EOPNOTSUPP, "ibv_create_qp_ex: create_flags %#x, known are %#x",
+			      a->create_flags, CREATE_FLAGS);
+	if (!a->send_cq || !a->recv_cq)
+		return refuse(EINVAL, "ibv_create_qp: %s is NULL; a %s QP needs both CQs",
+			      a->send_cq ? "recv_cq" : "send_cq", qp_type_name(a->qp_type));
+	if (a->srq && a->qp_type != IBV_QPT_RC && a->qp_type != IBV_QPT_UD)
+		return refuse(EINVAL,
+			      "ibv_create_qp: srq is set on a %s QP; only RC and UD take one",
+			      qp_type_name(a->qp_type));
+	if (a->srq) /* ignored then (ibv_create_qp(3)) */
+		cap.max_recv_wr = cap.max_recv_sge = 0;
+	return check_cap(&cap);
+}
+
+static uint32_t pow2_at_least(uint32_t n)
+{
+	return n <= 1 ? n : 1U << (32 - __builtin_clz(n - 1));
+}
+
+/* Bytes before the data of the largest WQE; before inline data, which atomics do not have. */
+static uint32_t fixed_part(enum ibv_qp_type t, bool inl)
+{
+	if (t == IBV_QPT_UD)
+		return SEG + sizeof(struct mlx5_wqe_av);
+	return SEG + SEG + (t == IBV_QPT_RC && !inl ? SEG : 0);
+}
+
+static uint32_t min(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Sizes the SQ and writes the granted values back. */
+static int sq_memory(struct dqp *qp, struct ibv_qp_cap *cap)
+{
+	uint32_t gather = fixed_part(qp->type, false) + cap->max_send_sge * SEG;
+	uint32_t inl =
+		cap->max_inline_data ? fixed_part(qp->type, true) + 4 + cap->max_inline_data : 0;
+	uint32_t blocks = ((gather > inl ? gather : inl) + WQE_BB - 1) / WQE_BB;
+	uint64_t need = (uint64_t)cap->max_send_wr * blocks;
+
+	if (need > LIMIT_QP_WR)
+		return refuse(EINVAL,
+			      "ibv_create_qp: %u send work requests of %u blocks (%u SGEs, %u "
+			      "bytes inline) exceed the queue's %d blocks; ask for fewer",
+			      cap->max_send_wr, blocks, cap->max_send_sge, cap->max_inline_data,
+			      LIMIT_QP_WR);
+	qp->sq.cnt = pow2_at_least(need);
+	qp->sq.max_wr = qp->sq.cnt / blocks;
+	qp->max_send_sge = min((blocks * WQE_BB - fixed_part(qp->type, false)) / SEG, LIMIT_SGE);
+	qp->max_inline = min(blocks * WQE_BB - fixed_part(qp->type, true) - 4, LIMIT_INLINE);
+	if (qp->sq.cnt) {
+		qp->sq.slot = calloc(qp->sq.cnt, sizeof(*qp->sq.slot));
+		if (!qp->sq.slot || ring_memory_alloc((size_t)qp->sq.cnt * WQE_BB, &qp->sq.buf))
+			return ENOMEM;
+	}
+	cap->max_send_wr = qp->sq.max_wr;
+	cap->max_send_sge = qp->max_send_sge;
+	cap->max_inline_data = qp->max_inline;
+	return 0;
+}
+
+static int rq_memory(struct dqp *qp, struct ibv_qp_cap *cap)
+{
+	uint32_t sge = cap->max_recv_sge ? cap->max_recv_sge : 1;
+
+	qp->rq.cnt = pow2_at_least(cap->max_recv_wr);
+	qp->rq.stride = pow2_at_least(sge) * SEG;
+	qp->rq.max_wr = qp->rq.cnt;
+	qp->rq.max_sge = min(qp->rq.stride / SEG, LIMIT_SGE);
+	if (qp->rq.cnt) {
+		qp->rq.wr_id = calloc(qp->rq.cnt, sizeof(*qp->rq.wr_id));
+		if (!qp->rq.wr_id ||
+		    ring_memory_alloc((size_t)qp->rq.cnt * qp->rq.stride, &qp->rq.buf))
+			return ENOMEM;
+	}
+	cap->max_recv_wr = qp->rq.max_wr;
+	cap->max_recv_sge = qp->rq.max_sge;
+	return 0;
+}
+
+static void dqp_free(struct dqp *qp)
+{
+	if (!qp)
+		return;
+	if (qp->uidx)
+		objects_del(qp->uidx);
+	ring_memory_free(qp->sq.buf, (size_t)qp->sq.cnt * WQE_BB);
+	ring_memory_free(qp->rq.buf, (size_t)qp->rq.cnt * qp->rq.stride);
+	free(qp->sq.slot);
+	free(qp->rq.wr_id);
+	free(qp);
+}
+
+static void fill_public(struct dqp *qp, struct pd *pd, const struct ibv_qp_init_attr_ex *a)
+{
+	struct ibv_qp *ib = &qp->ib.qp_base;
+
+	ib->context = pd->ib.context;
+	ib->qp_context = a->qp_context;
+	ib->pd = &pd->ib;
+	ib->send_cq = a->send_cq;
+	ib->recv_cq = a->recv_cq;
+	ib->srq = a->srq;
+	ib->qp_type = a->qp_type;
+	ib->state = IBV_QPS_RESET;
+	ib->handle = ib->qp_num = qp->dev->qp.qpn;
+	pthread_mutex_init(&ib->mutex, NULL);
+	pthread_cond_init(&ib->cond, NULL);
+}
+
+static int device_half(struct dqp *qp, struct pd *pd, const struct ibv_qp_init_attr_ex *a)
+{
+	struct qp_attr dev = {
+		.type = a->qp_type,
+		.scq = to_dcq(a->send_cq)->dev,
+		.rcq = to_dcq(a->recv_cq)->dev,
+		.srq = a->srq ? to_dsrq(a->srq)->dev : NULL,
+		.sq = { qp->sq.buf, qp->sq.cnt, &qp->dbrec[MLX5_SND_DBR] },
+		.rq = { qp->rq.buf, qp->rq.cnt, qp->rq.stride, &qp->dbrec[MLX5_RCV_DBR] },
+		.sq_sig_all = a->sq_sig_all,
+		.create_flags = a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? a->create_flags : 0,
+		.cap = a->cap,
+		.uidx = qp->uidx,
+		.user = &qp->ib,
+	};
+
+	return qp_life_create(pd, &dev, &qp->dev);
+}
+
+int dqp_create(struct pd *pd, struct ibv_qp_init_attr_ex *a, struct dqp **out)
+{
+	int err = check_attr(a);
+	struct ibv_qp_cap cap = a->cap;
+	struct dqp *qp;
+
+	if (err)
+		return err;
+	qp = aligned_alloc(64, sizeof(*qp));
+	if (!qp)
+		return ENOMEM;
+	memset(qp, 0, sizeof(*qp));
+	qp->epoch = fork_epoch();
+	qp->type = a->qp_type;
+	qp->sq_sig_all = a->sq_sig_all;
+	spin_init(&qp->sq.lock);
+	spin_init(&qp->rq.lock);
+	if (a->srq)
+		a->cap.max_recv_wr = a->cap.max_recv_sge = 0;
+	err = sq_memory(qp, &a->cap);
+	if (!err && !a->srq)
+		err = rq_memory(qp, &a->cap);
+	if (!err && (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
+		err = wr_builder_attach(qp, a->send_ops_flags);
+	if (!err)
+		err = objects_add(OBJECT_QP, qp, &qp->uidx);
+	if (!err)
+		err = device_half(qp, pd, a);
+	if (err)
+		goto fail;
+	fill_public(qp, pd, a);
+	*out = qp;
+	return 0;
+fail:
+	a->cap = cap;
+	dqp_free(qp);
+	return err;
+}
+
+static void purge(struct dqp *qp)
+{
+	struct ibv_qp *ib = &qp->ib.qp_base;
+
+	dcq_purge(to_dcq(ib->send_cq), qp->uidx);
+	if (ib->recv_cq != ib->send_cq)
+		dcq_purge(to_dcq(ib->recv_cq), qp->uidx);
+}
+
+int dqp_destroy(struct dqp *qp)
+{
+	bool ours = fork_is_ours(qp->epoch);
+	int err = qp_life_destroy(qp->dev);
+
+	if (err)
+		return err;
+	if (ours) {
+		purge(qp);
+		events_settle_qp(qp);
+	}
+	dqp_free(qp);
+	return 0;
+}
+
+/* The device is in RESET: both queues start from nothing, as do their cursors. */
+static void rewind_queues(struct dqp *qp)
+{
+	spin_lock(&qp->sq.lock);
+	qp->sq.head = qp->sq.tail = qp->sq.pi = 0;
+	store_relaxed(&qp->dbrec[MLX5_SND_DBR], 0);
+	spin_unlock(&qp->sq.lock);
+	spin_lock(&qp->rq.lock);
+	qp->rq.head = qp->rq.tail = 0;
+	store_relaxed(&qp->dbrec[MLX5_RCV_DBR], 0);
+	spin_unlock(&qp->rq.lock);
+}
+
+int dqp_modify(struct dqp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	int err;
+
+	if (!fork_is_ours(qp->epoch))
+		return refuse(EIO, "ibv_modify_qp: QP 0x%x was made before fork(); make a new one",
+			      qp->ib.qp_base.qp_num);
+	err = qp_life_modify(qp->dev, attr, mask);
+	if (err || !(mask & IBV_QP_STATE))
+		return err;
+	if (attr->qp_state == IBV_QPS_RESET) {
+		purge(qp);
+		rewind_queues(qp);
+	}
+	store_relaxed(&qp->ib.qp_base.state, attr->qp_state);
+	return 0;
+}
+
+int dqp_query(struct dqp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init)
+{
+	int err = qp_life_query(qp->dev, attr, init);
+
+	if (err)
+		return err;
+	init->qp_context = qp->ib.qp_base.qp_context;
+	init->send_cq = qp->ib.qp_base.send_cq;
+	init->recv_cq = qp->ib.qp_base.recv_cq;
+	init->srq = qp->ib.qp_base.srq;
+	return 0;
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT
+#include "driver/events.h"
+#include "engine/wait.h"
+
+/* How a public object counts: its mutex guards both counters. */
+struct account {
+	pthread_mutex_t *mutex;
+	pthread_cond_t *cond;
+	uint32_t *completed; /* acknowledged, in the public struct */
+	uint32_t *delivered; /* ours */
+};
+
+static struct account cq_async(struct dcq *cq)
+{
+	struct ibv_cq *ib = (struct ibv_cq *)&cq->ib;
+
+	return (struct account){ &ib->mutex, &ib->cond, &ib->async_events_completed,
+				 &cq->async_delivered };
+}
+
+static struct account qp_async(struct dqp *qp)
+{
+	struct ibv_qp *ib = &qp->ib.qp_base;
+
+	return (struct account){ &ib->mutex, &ib->cond, &ib->events_completed,
+				 &qp->async_delivered };
+}
+
+static struct account srq_async(struct dsrq *srq)
+{
+	return (struct account){ &srq->ib.mutex, &srq->ib.cond, &srq->ib.events_completed,
+				 &srq->async_delivered };
+}
+
+/* The account of an event's element; false: a port or device event, which names none. */
+static bool account_of(const struct ibv_async_event *ev, struct account *out)
+{
+	switch (ev->event_type) {
+	case IBV_EVENT_CQ_ERR:
+		*out = cq_async(to_dcq(ev->element.cq));
+		return true;
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_COMM_EST:
+	case IBV_EVENT_SQ_DRAINED:
+	case IBV_EVENT_PATH_MIG:
+	case IBV_EVENT_PATH_MIG_ERR:
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		*out = qp_async(to_dqp(ev->element.qp));
+		return true;
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		*out = srq_async(to_dsrq(ev->element.srq));
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void count(const struct account *a, uint32_t *counter, uint32_t n)
+{
+	pthread_mutex_lock(a->mutex);
+	*counter += n;
+	pthread_cond_signal(a->cond);
+	pthread_mutex_unlock(a->mutex);
+}
+
+static void settle(const struct account *a)
+{
+	pthread_mutex_lock(a->mutex);
+	while (*a->completed != *a->delivered)
+		pthread_cond_wait(a->cond, a->mutex);
+	pthread_mutex_unlock(a->mutex);
+}
+
+int events_get_cq(struct comp_channel *ch, struct ibv_cq **cq)
+{
+	int err = wait_cq_event(ch, cq);
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&(*cq)->mutex);
+	to_dcq(*cq)->comp_delivered++;
+	pthread_mutex_unlock(&(*cq)->mutex);
+	return 0;
+}
+
+void events_ack_cq(struct ibv_cq *cq, unsigned int n)
+{
+	struct account a = { &cq->mutex, &cq->cond, &cq->comp_events_completed, NULL };
+
+	count(&a, a.completed, n);
+}
+
+int events_get_async(struct context *ctx, struct ibv_async_event *ev)
+{
+	int err = wait_async_event(ctx, ev);
+	struct account a;
+
+	if (!err && account_of(ev, &a))
+		count(&a, a.delivered, 1);
+	return err;
+}
+
+void events_ack_async(struct ibv_async_event *ev)
+{
+	struct account a;
+
+	if (account_of(ev, &a))
+		count(&a, a.completed, 1);
+}
+
+void events_settle_cq(struct dcq *cq)
+{
+	struct ibv_cq *ib = (struct ibv_cq *)&cq->ib;
+	struct account comp = { &ib->mutex, &ib->cond, &ib->comp_events_completed,
+				&cq->comp_delivered };
+	struct account async = cq_async(cq);
+
+	settle(&comp);
+	settle(&async);
+}
+
+void events_settle_qp(struct dqp *qp)
+{
+	struct account a = qp_async(qp);
+
+	async_drop(to_context(qp->ib.qp_base.context), &qp->ib.qp_base);
+	settle(&a);
+}
+
+void events_settle_srq(struct dsrq *srq)
+{
+	struct account a = srq_async(srq);
+
+	async_drop(to_context(srq->ib.context), &srq->ib);
+	settle(&a);
+}

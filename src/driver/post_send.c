@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT
+/* ibv_post_send() and ibv_post_recv(): a list of work requests to WQEs. */
+#include <errno.h>
+#include "driver/data_segment.h"
+#include "driver/wqe_build.h"
+#include "engine/doorbell.h"
+#include "obs/explain.h"
+#include "util/fork.h"
+
+enum { RC = 1, UC = 2, UD = 4 };
+
+/* What each verb becomes, and which services have it. */
+// clang-format off
+static const struct {
+	uint8_t opcode, wc_opcode, services;
+	bool remote, atomic, imm, inv;
+} verbs[] = {
+	[IBV_WR_SEND]                 = { MLX5_OPCODE_SEND, IBV_WC_SEND, RC | UC | UD },
+	[IBV_WR_SEND_WITH_IMM]        = { MLX5_OPCODE_SEND_IMM, IBV_WC_SEND, RC | UC | UD,
+	                                  .imm = true },
+	[IBV_WR_SEND_WITH_INV]        = { MLX5_OPCODE_SEND_INVAL, IBV_WC_SEND, RC, .inv = true },
+	[IBV_WR_RDMA_WRITE]           = { MLX5_OPCODE_RDMA_WRITE, IBV_WC_RDMA_WRITE, RC | UC,
+	                                  .remote = true },
+	[IBV_WR_RDMA_WRITE_WITH_IMM]  = { MLX5_OPCODE_RDMA_WRITE_IMM, IBV_WC_RDMA_WRITE, RC | UC,
+	                                  .remote = true, .imm = true },
+	[IBV_WR_RDMA_READ]            = { MLX5_OPCODE_RDMA_READ, IBV_WC_RDMA_READ, RC,
+	                                  .remote = true },
+	[IBV_WR_ATOMIC_CMP_AND_SWP]   = { MLX5_OPCODE_ATOMIC_CS, IBV_WC_COMP_SWAP, RC,
+	                                  .remote = true, .atomic = true },
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = { MLX5_OPCODE_ATOMIC_FA, IBV_WC_FETCH_ADD, RC,
+	                                  .remote = true, .atomic = true },
+};
+// clang-format on
+
+static int service(enum ibv_qp_type t)
+{
+	return t == IBV_QPT_RC ? RC : t == IBV_QPT_UC ? UC : UD;
+}
+
+static const char *const names[] = { "RDMA_WRITE",
+				     "RDMA_WRITE_WITH_IMM",
+				     "SEND",
+				     "SEND_WITH_IMM",
+				     "RDMA_READ",
+				     "ATOMIC_CMP_AND_SWP",
+				     "ATOMIC_FETCH_AND_ADD",
+				     "LOCAL_INV",
+				     "BIND_MW",
+				     "SEND_WITH_INV",
+				     "TSO",
+				     "DRIVER1" };
+enum { NAMES = sizeof(names) / sizeof(names[0]) };
+
+static bool known(struct dqp *qp, const struct ibv_send_wr *wr)
+{
+	unsigned int op = wr->opcode;
+
+	if (likely(op < sizeof(verbs) / sizeof(verbs[0]) &&
+		   (verbs[op].services & service(qp->type))))
+		return true;
+	qp->build.err = refuse(EINVAL,
+			       "ibv_post_send: opcode %u (%s) is not one of a %s QP (0x%x); use "
+			       "one that is, or another type of QP",
+			       op, op < NAMES ? names[op] : "unknown", qp_type_name(qp->type),
+			       qp->ib.qp_base.qp_num);
+	return false;
+}
+
+static void remote(struct dqp *qp, const struct ibv_send_wr *wr)
+{
+	if (!verbs[wr->opcode].atomic) {
+		wqe_remote(qp, wr->wr.rdma.remote_addr, wr->wr.rdma.rkey);
+		return;
+	}
+	wqe_remote(qp, wr->wr.atomic.remote_addr, wr->wr.atomic.rkey);
+	if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP)
+		wqe_atomic(qp, wr->wr.atomic.swap, wr->wr.atomic.compare_add);
+	else
+		wqe_atomic(qp, wr->wr.atomic.compare_add, 0);
+}
+
+static void build(struct dqp *qp, const struct ibv_send_wr *wr)
+{
+	struct wqe_head h = { .wr_id = wr->wr_id, .send_flags = wr->send_flags };
+
+	if (!known(qp, wr))
+		return;
+	if (wr->num_sge < 0) {
+		qp->build.err = refuse(EINVAL,
+				       "ibv_post_send: num_sge %d on QP 0x%x is negative; give the "
+				       "length of sg_list",
+				       wr->num_sge, qp->ib.qp_base.qp_num);
+		return;
+	}
+	h.opcode = verbs[wr->opcode].opcode;
+	h.wc_opcode = verbs[wr->opcode].wc_opcode;
+	if (verbs[wr->opcode].imm)
+		h.imm = wr->imm_data;
+	else if (verbs[wr->opcode].inv)
+		h.imm = htobe32(wr->invalidate_rkey);
+	wqe_begin(qp, &h);
+	if (qp->type == IBV_QPT_UD)
+		wqe_datagram(qp, wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
+	if (verbs[wr->opcode].remote)
+		remote(qp, wr);
+	if ((wr->send_flags & IBV_SEND_INLINE) && wr->opcode != IBV_WR_RDMA_READ &&
+	    !verbs[wr->opcode].atomic)
+		wqe_inline_sges(qp, wr->sg_list, wr->num_sge);
+	else
+		wqe_sge_list(qp, wr->sg_list, wr->num_sge);
+	wqe_finish(qp);
+}
+
+int dqp_post_send(struct ibv_qp *ib, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct dqp *qp = to_dqp(ib);
+	int err = wqe_batch_begin(qp, "ibv_post_send");
+
+	if (unlikely(err)) {
+		*bad = wr;
+		return err;
+	}
+	for (; wr; wr = wr->next) {
+		build(qp, wr);
+		if (unlikely(qp->build.err)) {
+			*bad = wr;
+			break;
+		}
+	}
+	return wqe_batch_end(qp, true);
+}
+
+static int post_recv_one(struct dqp *qp, const struct ibv_recv_wr *wr)
+{
+	struct dqp_rq *rq = &qp->rq;
+	uint32_t i = rq->head & (rq->cnt - 1);
+
+	if (unlikely(wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->max_sge))
+		return refuse(EINVAL,
+			      "ibv_post_recv: num_sge %d, QP 0x%x was created with "
+			      "max_recv_sge %u; use fewer, or create it with more",
+			      wr->num_sge, qp->ib.qp_base.qp_num, rq->max_sge);
+	/* (B) with complete_recv() */
+	if (unlikely(rq->head - load_acquire(&rq->tail) >= rq->max_wr))
+		return refuse(ENOMEM,
+			      "ibv_post_recv: all %u receive work requests of QP 0x%x are "
+			      "posted; poll completions first",
+			      rq->max_wr, qp->ib.qp_base.qp_num);
+	rq->wr_id[i] = wr->wr_id;
+	data_segment_list(rq->buf + (size_t)i * rq->stride, wr->sg_list, wr->num_sge,
+			  rq->stride / 16);
+	rq->head++;
+	return 0;
+}
+
+static int recv_allowed(const struct dqp *qp)
+{
+	if (unlikely(!fork_is_ours(qp->epoch)))
+		return refuse(EIO, "ibv_post_recv: QP 0x%x was made before fork(); make a new one",
+			      qp->ib.qp_base.qp_num);
+	if (unlikely(qp->ib.qp_base.state == IBV_QPS_RESET))
+		return refuse(EINVAL,
+			      "ibv_post_recv: QP 0x%x is in RESET; receiving needs INIT "
+			      "(ibv_modify_qp)",
+			      qp->ib.qp_base.qp_num);
+	if (unlikely(qp->ib.qp_base.srq || !qp->rq.cnt))
+		return refuse(EINVAL, "ibv_post_recv: QP 0x%x has no receive queue of its own%s",
+			      qp->ib.qp_base.qp_num,
+			      qp->ib.qp_base.srq ? "; post to its SRQ (ibv_post_srq_recv)" : "");
+	return 0;
+}
+
+int dqp_post_recv(struct ibv_qp *ib, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct dqp *qp = to_dqp(ib);
+	int err = recv_allowed(qp);
+
+	if (unlikely(err)) {
+		*bad = wr;
+		return err;
+	}
+	spin_lock(&qp->rq.lock);
+	for (; wr; wr = wr->next) {
+		err = post_recv_one(qp, wr);
+		if (unlikely(err)) {
+			*bad = wr;
+			break;
+		}
+	}
+	/* (C) with rq_take(): WQEs before the count */
+	store_release(&qp->dbrec[MLX5_RCV_DBR], htobe32(qp->rq.head & 0xffff));
+	spin_unlock(&qp->rq.lock);
+	doorbell_rq(qp->dev);
+	return err;
+}

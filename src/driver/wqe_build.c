@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: MIT
+#include "driver/wqe_build.h"
+#include <errno.h>
+#include <string.h>
+#include "engine/doorbell.h"
+#include "hca/ah.h"
+#include "obs/explain.h"
+#include "util/be.h"
+#include "util/fork.h"
+
+#define SEG	    16
+#define INLINE_FLAG (1U << 31)
+
+static void next_seg(struct dqp *qp)
+{
+	struct wr_build *b = &qp->build;
+
+	b->segs++;
+	b->seg += SEG;
+	if (b->seg == qp->sq.buf + (size_t)qp->sq.cnt * WQE_BB)
+		b->seg = qp->sq.buf;
+}
+
+/* Appends bytes that wrap at the ring's end. */
+static uint8_t *append(struct dqp *qp, uint8_t *to, const void *from, size_t len)
+{
+	uint8_t *end = qp->sq.buf + (size_t)qp->sq.cnt * WQE_BB;
+	size_t room = end - to, first = len < room ? len : room;
+
+	memcpy(to, from, first);
+	if (first == room) {
+		memcpy(qp->sq.buf, (const uint8_t *)from + first, len - first);
+		return qp->sq.buf + (len - first);
+	}
+	return to + first;
+}
+
+int wqe_batch_begin(struct dqp *qp, const char *call)
+{
+	enum ibv_qp_state s = load_relaxed(&qp->ib.qp_base.state);
+
+	if (unlikely(!fork_is_ours(qp->epoch)))
+		return refuse(EIO, "%s: QP 0x%x was made before fork(); make a new one", call,
+			      qp->ib.qp_base.qp_num);
+	if (unlikely(s == IBV_QPS_RESET || s == IBV_QPS_INIT || s == IBV_QPS_RTR))
+		return refuse(EINVAL, "%s: QP 0x%x is in %s; sending needs RTS (ibv_modify_qp)",
+			      call, qp->ib.qp_base.qp_num, qp_state_name(s));
+	spin_lock(&qp->sq.lock);
+	qp->build.err = 0;
+	qp->build.pi = qp->sq.pi;
+	qp->build.head = qp->sq.head;
+	qp->build.ctrl = NULL;
+	return 0;
+}
+
+void wqe_batch_abort(struct dqp *qp)
+{
+	qp->sq.pi = qp->build.pi;
+	qp->sq.head = qp->build.head;
+	spin_unlock(&qp->sq.lock);
+}
+
+int wqe_batch_end(struct dqp *qp, bool keep)
+{
+	int err = qp->build.err;
+
+	if (err && !keep) {
+		wqe_batch_abort(qp);
+		return err;
+	}
+	/* (A) with the requester: WQEs before the count */
+	store_release(&qp->dbrec[MLX5_SND_DBR], htobe32(qp->sq.pi & 0xffff));
+	spin_unlock(&qp->sq.lock);
+	doorbell_sq(qp->dev);
+	return err;
+}
+
+static bool sq_full(const struct dqp *qp)
+{
+	/* (A) with complete_send(): a slot is free when its completion was polled */
+	return qp->sq.head - load_acquire(&qp->sq.tail) >= qp->sq.max_wr;
+}
+
+void wqe_begin(struct dqp *qp, const struct wqe_head *h)
+{
+	struct wr_build *b = &qp->build;
+	uint32_t block = qp->sq.pi & (qp->sq.cnt - 1);
+	uint8_t flags = 0;
+
+	if (unlikely(b->err))
+		return;
+	if (unlikely(sq_full(qp))) {
+		b->err = refuse(ENOMEM,
+				"ibv_post_send: all %u send work requests of QP 0x%x are "
+				"outstanding; poll completions first",
+				qp->sq.max_wr, qp->ib.qp_base.qp_num);
+		return;
+	}
+	if (qp->sq_sig_all || (h->send_flags & IBV_SEND_SIGNALED))
+		flags |= MLX5_WQE_CTRL_CQ_UPDATE;
+	if (h->send_flags & IBV_SEND_SOLICITED)
+		flags |= MLX5_WQE_CTRL_SOLICITED;
+	if (h->send_flags & IBV_SEND_FENCE)
+		flags |= MLX5_WQE_CTRL_FENCE;
+	qp->sq.slot[block] = (struct sq_slot){ h->wr_id, qp->sq.head, h->wc_opcode };
+	b->ctrl = qp->sq.buf + (size_t)block * WQE_BB;
+	b->seg = b->ctrl;
+	b->segs = 0;
+	put_be32(b->ctrl, (qp->sq.pi & 0xffff) << 8 | h->opcode);
+	put_be32(b->ctrl + 8, flags);
+	memcpy(b->ctrl + 12, &h->imm, sizeof(h->imm));
+	next_seg(qp);
+	b->need_av = qp->type == IBV_QPT_UD;
+	if (!b->need_av)
+		return;
+	b->av = b->seg; /* its place: the setters may come in any order */
+	for (unsigned int i = 0; i < sizeof(struct mlx5_wqe_av) / SEG; i++)
+		next_seg(qp);
+}
+
+void wqe_remote(struct dqp *qp, uint64_t addr, uint32_t rkey)
+{
+	uint8_t *p = qp->build.seg;
+
+	if (unlikely(qp->build.err))
+		return;
+	put_be64(p, addr);
+	put_be32(p + 8, rkey);
+	put_be32(p + 12, 0);
+	next_seg(qp);
+}
+
+void wqe_atomic(struct dqp *qp, uint64_t swap_add, uint64_t compare)
+{
+	if (unlikely(qp->build.err))
+		return;
+	put_be64(qp->build.seg, swap_add);
+	put_be64(qp->build.seg + 8, compare);
+	next_seg(qp);
+}
+
+void wqe_datagram(struct dqp *qp, struct ibv_ah *ib, uint32_t qpn, uint32_t qkey)
+{
+	struct mlx5_wqe_av av;
+
+	if (unlikely(qp->build.err))
+		return;
+	if (!ib) {
+		qp->build.err = refuse(EINVAL,
+				       "ibv_post_send: the AH of a UD send on QP 0x%x is NULL; "
+				       "set wr.ud.ah",
+				       qp->ib.qp_base.qp_num);
+		return;
+	}
+	av_encode(&((struct ah *)ib)->av, &av);
+	av.key.qkey.qkey = htobe32(qkey);
+	av.dqp_dct |= htobe32(qpn & 0xffffff);
+	append(qp, qp->build.av, &av, sizeof(av));
+	qp->build.need_av = false;
+}
+
+void wqe_sge_list(struct dqp *qp, const struct ibv_sge *sg, size_t n)
+{
+	if (unlikely(qp->build.err))
+		return;
+	if (unlikely(n > qp->max_send_sge)) {
+		qp->build.err = refuse(EINVAL,
+				       "ibv_post_send: num_sge %zu, QP 0x%x was created with "
+				       "max_send_sge %u; use fewer, or create it with more",
+				       n, qp->ib.qp_base.qp_num, qp->max_send_sge);
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		uint8_t *p = qp->build.seg;
+
+		if (!sg[i].length)
+			continue; /* a byte count of 0 means 2^31 */
+		put_be32(p, sg[i].length & ~INLINE_FLAG);
+		put_be32(p + 4, sg[i].lkey);
+		put_be64(p + 8, sg[i].addr);
+		if (unlikely(sg[i].length > INLINE_FLAG)) {
+			qp->build.err = refuse(EINVAL,
+					       "ibv_post_send: SGE %zu on QP 0x%x has %u bytes, "
+					       "a message at most 2^31; split it",
+					       i, qp->ib.qp_base.qp_num, sg[i].length);
+			return;
+		}
+		next_seg(qp);
+	}
+}
+
+static bool inline_fits(struct dqp *qp, uint64_t total)
+{
+	if (likely(total <= qp->max_inline))
+		return true;
+	qp->build.err = refuse(EINVAL,
+			       "ibv_post_send: %llu bytes inline, QP 0x%x was created with "
+			       "max_inline_data %u; leave IBV_SEND_INLINE out, or create it with "
+			       "more",
+			       (unsigned long long)total, qp->ib.qp_base.qp_num, qp->max_inline);
+	return false;
+}
+
+static void inline_close(struct dqp *qp, uint8_t *header, uint32_t total)
+{
+	put_be32(header, INLINE_FLAG | total);
+	for (uint32_t n = (total + 4 + SEG - 1) / SEG; n; n--)
+		next_seg(qp);
+}
+
+void wqe_inline_sges(struct dqp *qp, const struct ibv_sge *sg, size_t n)
+{
+	uint8_t *header = qp->build.seg, *p = header + 4;
+	uint64_t total = 0;
+
+	if (unlikely(qp->build.err))
+		return;
+	for (size_t i = 0; i < n; i++)
+		total += sg[i].length;
+	if (!inline_fits(qp, total) || !total)
+		return;
+	for (size_t i = 0; i < n; i++)
+		p = append(qp, p, (const void *)(uintptr_t)sg[i].addr, sg[i].length);
+	inline_close(qp, header, total);
+}
+
+void wqe_inline(struct dqp *qp, const struct ibv_data_buf *bufs, size_t n)
+{
+	uint8_t *header = qp->build.seg, *p = header + 4;
+	uint64_t total = 0;
+
+	if (unlikely(qp->build.err))
+		return;
+	for (size_t i = 0; i < n; i++)
+		total += bufs[i].length;
+	if (!inline_fits(qp, total) || !total)
+		return;
+	for (size_t i = 0; i < n; i++)
+		p = append(qp, p, bufs[i].addr, bufs[i].length);
+	inline_close(qp, header, total);
+}
+
+void wqe_finish(struct dqp *qp)
+{
+	struct wr_build *b = &qp->build;
+
+	if (unlikely(b->err) || !b->ctrl)
+		return;
+	if (unlikely(b->need_av)) {
+		b->err = refuse(EINVAL,
+				"ibv_wr_complete: a UD send on QP 0x%x has no address; call "
+				"ibv_wr_set_ud_addr",
+				qp->ib.qp_base.qp_num);
+		return;
+	}
+	put_be32(b->ctrl + 4, qp->ib.qp_base.qp_num << 8 | b->segs);
+	b->ctrl = NULL;
+	qp->sq.pi += (b->segs + 3) / 4;
+	qp->sq.head++;
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+/* Writing send WQEs: the steps that ibv_post_send() and the ibv_wr_* API share. All under
+ * sq.lock, between wqe_batch_begin() and wqe_batch_end(). Segments are 16 bytes and wrap at the
+ * ring's end. The first error of a batch sticks in qp->build.err; later steps do nothing then. */
+#pragma once
+#include "driver/dqp.h"
+
+struct wqe_head {
+	uint64_t wr_id;
+	unsigned int send_flags; /* IBV_SEND_* */
+	uint8_t opcode; /* MLX5_OPCODE_* */
+	uint8_t wc_opcode; /* enum ibv_wc_opcode */
+	uint32_t imm; /* as it goes to the WQE: big-endian */
+};
+
+int wqe_batch_begin(struct dqp *qp, const char *call); /* takes sq.lock; errno: it is not held */
+void wqe_batch_abort(struct dqp *qp); /* drops what was built, and the lock */
+/* Publishes what was built, drops the lock, rings. Returns the batch's first error; with @keep
+ * the WQEs that were complete before it are posted nevertheless (ibv_post_send). */
+int wqe_batch_end(struct dqp *qp, bool keep);
+
+void wqe_begin(struct dqp *qp, const struct wqe_head *h);
+void wqe_remote(struct dqp *qp, uint64_t addr, uint32_t rkey);
+void wqe_atomic(struct dqp *qp, uint64_t swap_add, uint64_t compare);
+void wqe_datagram(struct dqp *qp, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey);
+void wqe_sge_list(struct dqp *qp, const struct ibv_sge *sg, size_t n);
+void wqe_inline(struct dqp *qp, const struct ibv_data_buf *bufs, size_t n);
+void wqe_inline_sges(struct dqp *qp, const struct ibv_sge *sg, size_t n);
+void wqe_finish(struct dqp *qp); /* the WQE is complete */

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+#include "engine/doorbell.h"
+#include <sched.h>
+#include "engine/inbound.h"
+#include "engine/rq_waiters.h"
+#include "engine/turn.h"
+#include "util/fork.h"
+
+/* What loopback put into our own queue is delivered at once, by this thread, after the turn. */
+static void deliver_own(struct node *n)
+{
+	if (unlikely(host_has_own(n->host)))
+		inbound_progress(n);
+}
+
+void doorbell_sq(struct tqp *q)
+{
+	struct eqp *e = to_eqp(q);
+
+	quiesce_enter_by_rmw(); /* the turn's, of a QP that its caller keeps alive */
+	turn_note(e, TURN_SQ);
+	deliver_own(e->node);
+	quiesce_exit();
+}
+
+void doorbell_rq(struct tqp *q)
+{
+	struct eqp *e = to_eqp(q);
+
+	/* pairs with rq_waiters_look(): it stores the flag, fences, and looks at the record */
+	full_fence();
+	if (likely(!load_relaxed(&q->rnr_waiting) && load_relaxed(&q->qp.state) != IBV_QPS_ERR))
+		return;
+	quiesce_enter();
+	turn_note(e, TURN_RQ);
+	deliver_own(e->node);
+	quiesce_exit();
+}
+
+void doorbell_srq(struct srq *srq)
+{
+	struct node *n = node_current;
+
+	full_fence(); /* pairs with rq_waiters_look() */
+	if (likely(!load_relaxed(&n->rq_waiters)))
+		return;
+	quiesce_enter();
+	rq_waiters_note_srq(n, srq);
+	deliver_own(n);
+	quiesce_exit();
+}
+
+/* A poller that finds nothing for long gives its core away for a moment: whoever would send to it
+ * may be waiting for that very core (M4). */
+#define EMPTY_POLLS 2000
+
+static __thread unsigned int empty_polls __attribute__((tls_model("initial-exec")));
+
+void progress(void)
+{
+	struct node *n = node_current;
+	unsigned int got;
+
+	if (unlikely(!n || !fork_is_ours(n->epoch)))
+		return;
+	store_relaxed(&n->poll_seq, load_relaxed(&n->poll_seq) + 1);
+	quiesce_enter();
+	got = inbound_progress(n);
+	quiesce_exit();
+	if (got)
+		empty_polls = 0;
+	else if (unlikely(++empty_polls >= EMPTY_POLLS)) {
+		empty_polls = 0;
+		sched_yield();
+	}
+}

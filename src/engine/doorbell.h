@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: MIT
+/* Doorbells and progress: how the caller's thread becomes the device for a moment (DESIGN
+ * sections 2, 3). A doorbell takes the QP's turn, or leaves a note for whoever has it. progress()
+ * delivers what came in, runs due timers and flushes ACKs; whoever polls calls it first. */
+#pragma once
+#include "transport/tqp.h"
+
+void doorbell_sq(struct tqp *q); /* WQEs were written and the doorbell record updated */
+void doorbell_rq(struct tqp *q); /* the same for the receive queue */
+void doorbell_srq(struct srq *srq); /* the same for a shared one */
+void progress(void); /* never blocks */

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT
+#include "engine/inbound.h"
+#include <errno.h>
+#include <sched.h>
+#include "engine/qp_life.h"
+#include "engine/timers.h"
+#include "engine/turn.h"
+#include "hca/mcast.h"
+#include "obs/counters.h"
+#include "util/clock.h"
+
+#define BUDGET 64 /* segments of one poll */
+
+/* Whose turn this thread keeps between segments, and the time at which it took it: the clock costs
+ * as much as a tenth of a segment's work. */
+static __thread struct {
+	struct eqp *e;
+	uint64_t now;
+} held __attribute__((tls_model("initial-exec")));
+
+void inbound_release(void)
+{
+	struct eqp *e = held.e;
+
+	held.e = NULL;
+	if (e)
+		turn_leave(e);
+}
+
+/* The QP is busy: its holder takes the parcel. False: it has as many as it may, or no memory is
+ * left. */
+static bool leave_parcel(struct eqp *e, const struct seg *s)
+{
+	struct parcel *p;
+
+	if (load_relaxed(&e->inbox_len) >= INBOX_MAX || parcel_make(s, false, &p))
+		return false;
+	inbox_put(e, p);
+	turn_note(e, TURN_INBOX);
+	return true;
+}
+
+/* There is no room to tell the sender of a request that nobody is there; it has no timer of its
+ * own, so it is told later. A request that cannot even be kept is told when the sender dies. */
+static void unanswered_put(struct node *n, const struct seg *s)
+{
+	struct seg bare = *s;
+	struct parcel *p;
+
+	bare.len = 0;
+	bare.npieces = 0;
+	bare.pieces = NULL;
+	bare.data = NULL;
+	if (parcel_make(&bare, false, &p))
+		return;
+	p->next = load_relaxed(&n->unanswered);
+	while (!cas_acq_rel(&n->unanswered, &p->next, p))
+		;
+}
+
+void inbound_no_responder_later(struct tqp *q, const struct seg *s)
+{
+	unanswered_put(to_eqp(q)->node, s);
+}
+
+static void answer_unanswered(struct node *n)
+{
+	struct parcel *next;
+
+	if (likely(!load_relaxed(&n->unanswered)))
+		return;
+	for (struct parcel *p = xchg_acq_rel(&n->unanswered, NULL); p; p = next) {
+		next = p->next;
+		if (tqp_no_responder(&p->seg) == EAGAIN)
+			unanswered_put(n, &p->seg);
+		parcel_free(p);
+	}
+}
+
+/* Takes the turn of @e for this drain. False: it is busy, and has the segment as a parcel. */
+static bool hold(struct eqp *e, const struct seg *s)
+{
+	inbound_release();
+	if (!turn_try(e)) {
+		if (leave_parcel(e, s))
+			return false;
+		turn_take(e); /* its holder waits for nobody who is in a drain */
+		turn_catch_up(e);
+	}
+	held.e = e;
+	held.now = clock_now();
+	if (unlikely(!e->met))
+		qp_life_met(e);
+	return true;
+}
+
+static void to_qp(struct node *n, uint32_t qpn, const struct seg *s)
+{
+	struct eqp *e = node_qp(n, qpn);
+
+	if (unlikely(!e)) {
+		if (tqp_no_responder(s) == EAGAIN)
+			unanswered_put(n, s);
+		return;
+	}
+	if (held.e != e) {
+		if (!hold(e, s))
+			return;
+	} else if (unlikely(load_relaxed(&e->turn) & TURN_INBOX)) {
+		turn_catch_up(e); /* never past a parcel that another drain left before */
+	}
+	tqp_input(&e->q, s, held.now);
+	turn_after(e);
+}
+
+struct fan_out {
+	struct node *node;
+	const struct seg *seg;
+};
+
+static void to_member(void *arg, uint32_t qpn)
+{
+	const struct fan_out *f = arg;
+
+	to_qp(f->node, qpn, f->seg);
+}
+
+void inbound_deliver(void *arg, const struct seg *s)
+{
+	struct node *n = arg;
+
+	if (unlikely((s->flags & SEG_MCAST) && s->av)) {
+		struct fan_out f = { n, s };
+
+		mcast_each(n->mcast, &s->av->dgid, to_member, &f);
+		return;
+	}
+	to_qp(n, s->dqpn, s);
+}
+
+/* Its destinations answer ENETUNREACH from now on; but what went into its rings before has no
+ * timer, and every QP that waits for an answer has to hear of it. Who is connected to whom is
+ * known under the turns alone, so all are told. */
+void inbound_peer_dead(void *arg, unsigned int slot)
+{
+	struct node *n = arg;
+
+	(void)slot;
+	quiesce_enter();
+	for (unsigned int i = 0; i < BLOCKS; i++) {
+		struct block *b = load_acquire(&n->blocks[i]); /* as node_qp() */
+
+		for (unsigned int k = FIRST_INDEX; b && k < BLOCK_SIZE; k++) {
+			struct eqp *e = load_acquire(&b->qp[k]);
+
+			if (e)
+				turn_note(e, TURN_DEATH);
+		}
+	}
+	quiesce_exit();
+}
+
+void inbound_drained(void *arg)
+{
+	(void)arg;
+	inbound_release();
+}
+
+void inbound_ack_later(struct tqp *q)
+{
+	struct eqp *e = to_eqp(q);
+	struct node *n = e->node;
+
+	if (load_acquire(&e->ack_listed)) /* pairs with flush_acks() */
+		return;
+	store_relaxed(&e->ack_listed, 1); /* only its turn lists it */
+	e->ack_next = load_relaxed(&n->acks);
+	while (!cas_acq_rel(&n->acks, &e->ack_next, e))
+		;
+}
+
+static void flush_acks(struct node *n)
+{
+	struct eqp *next;
+
+	if (!load_relaxed(&n->acks))
+		return;
+	for (struct eqp *e = xchg_acq_rel(&n->acks, NULL); e; e = next) {
+		next = e->ack_next;
+		store_release(&e->ack_listed, 0);
+		turn_note(e, TURN_ACK);
+	}
+}
+
+unsigned int inbound_progress(struct node *n)
+{
+	unsigned int got = host_drain(n->host, BUDGET);
+
+	inbound_release();
+	if (!got)
+		flush_acks(n);
+	answer_unanswered(n);
+	turn_run_ready(n);
+	timers_run(n);
+	return got;
+}
+
+void inbound_forget(struct eqp *e)
+{
+	while (load_acquire(&e->ack_listed) || load_acquire(&e->ready_listed)) {
+		quiesce_enter();
+		flush_acks(e->node);
+		turn_run_ready(e->node);
+		quiesce_exit();
+		sched_yield();
+	}
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+/* Inbound segments: from host_drain() to the QP they name. A thread that drains keeps the turn of
+ * the QP it delivered to last, so that a burst costs one turn (inbound_release() gives it back). */
+#pragma once
+#include "engine/node_state.h"
+
+void inbound_deliver(void *arg, const struct seg *s); /* host_config.deliver */
+void inbound_peer_dead(void *arg, unsigned int slot); /* host_config.peer_dead */
+void inbound_release(void);
+void inbound_drained(void *arg); /* host_config.drained */
+/* Drains once: delivers, runs timers, ready QPs, and when nothing came in, due ACKs. Inside a
+ * quiesce section. Returns the segments delivered. */
+unsigned int inbound_progress(struct node *n);
+void inbound_no_responder_later(struct tqp *q, const struct seg *s); /* tqp_env */
+void inbound_ack_later(struct tqp *q); /* tqp_env.ack_later */
+void inbound_forget(struct eqp *e); /* takes a QP that ends off every list */

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: MIT
+#include "engine/loop.h"
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+#include "engine/inbound.h"
+#include "engine/port_events.h"
+#include "engine/timers.h"
+#include "obs/explain.h"
+#include "util/clock.h"
+#include "util/guard.h"
+
+#define NAP_MIN	    200000ULL /* ns: while the program polls */
+#define NAP_MAX	    1000000ULL
+#define NAP_LONG_MS 4 /* a leader that leaves ends naps from here on */
+#define LED_MAX_MS  64 /* longest nap under a leader; then without a limit */
+#define SLICE	    100000 /* ns: sched_setattr, so that a wake onto a busy core is short (M4) */
+
+void loop_work(struct node *n)
+{
+	unsigned int got;
+
+	do {
+		quiesce_enter();
+		got = inbound_progress(n);
+		quiesce_exit();
+		/* A round that finds nothing lets go the ACKs that were held back: it is the
+		 * last. */
+	} while (got || host_has_inbound(n->host));
+}
+
+/* The doorbell's count is worth nothing: who wakes looks at everything. But a leader that came
+ * meanwhile sleeps in it, and senders ring once for it: what was its ring goes back. */
+static void doorbell_clear(struct node *n)
+{
+	uint64_t count;
+	struct iovec iov = { &count, sizeof(count) };
+
+	if (preadv2(host_doorbell_fd(n->host), &iov, 1, -1, RWF_NOWAIT) < 0)
+		return;
+	full_fence(); /* pairs with loop_lead_begin(): we see the leader, or it sees the segment */
+	if (load_relaxed(&n->led))
+		host_ring_self(n->host);
+}
+
+static void doorbell_watch(struct node *n, bool on)
+{
+	struct epoll_event ev = { .events = on ? EPOLLIN : 0 };
+
+	ev.data.fd = host_doorbell_fd(n->host);
+	epoll_ctl(n->epoll_fd, EPOLL_CTL_MOD, ev.data.fd, &ev);
+}
+
+static int timeout_ms(struct node *n)
+{
+	uint64_t next = timers_next(n), control = host_deadline(n->host), now = clock_now();
+
+	if (control < next)
+		next = control;
+	if (next == UINT64_MAX)
+		return -1;
+	if (next <= now)
+		return 0;
+	return next - now > 60000000000ULL ? 60000 : (int)((next - now) / 1000000 + 1);
+}
+
+/* True: the doorbell was rung. */
+static bool serve(struct node *n, const struct epoll_event *ev)
+{
+	uint64_t count;
+
+	if (ev->data.fd == host_doorbell_fd(n->host)) {
+		doorbell_clear(n);
+		return true;
+	}
+	if (ev->data.fd == n->kick_fd)
+		count = read(n->kick_fd, &count, sizeof(count));
+	else if (ev->data.fd != host_control_fd(n->host))
+		port_events_read(n, ev->data.fd);
+	return false;
+}
+
+static bool serve_all(struct node *n, const struct epoll_event *ev, int got)
+{
+	bool rung = false;
+
+	for (int i = 0; i < got; i++)
+		rung |= serve(n, &ev[i]);
+	host_control(n->host, clock_now());
+	return rung;
+}
+
+/* Waits on descriptors for at most @ms and serves what came. */
+static void epoll_round(struct node *n, int ms)
+{
+	struct epoll_event ev[8];
+
+	serve_all(n, ev, epoll_wait(n->epoll_fd, ev, 8, ms));
+}
+
+/* The program polls. But a sender whose request needs no program at the other end rings all the
+ * same (link/shm.c): it may spin on its memory. */
+static void doze(struct node *n, uint64_t ns)
+{
+	const struct timespec nap = { .tv_nsec = (long)ns };
+	struct epoll_event ev[8];
+	int got = epoll_pwait2(n->epoll_fd, ev, 8, &nap, NULL);
+
+	if (got < 0 && errno == ENOSYS) /* before Linux 5.11 */
+		got = epoll_wait(n->epoll_fd, ev, 8, 1);
+	if (serve_all(n, ev, got))
+		loop_work(n);
+}
+
+/* Nobody polls: sleep until there is a reason. */
+static void armed(struct node *n)
+{
+	loop_work(n);
+	store_relaxed(&n->asleep, LOOP_ARMED);
+	host_change_mode(n->host, HOST_POLLED, HOST_ARMED);
+	/* Before the last look: senders store their segment, fence, and read the mode; a leader
+	 * sets n->led, fences, and reads n->asleep. */
+	full_fence();
+	if (!load_relaxed(&n->led) && !host_has_inbound(n->host))
+		epoll_round(n, timeout_ms(n));
+	store_relaxed(&n->asleep, LOOP_AWAKE);
+	if (!host_change_mode(n->host, HOST_ARMED, HOST_POLLED))
+		return; /* the mode is a leader's now */
+	guard_recheck();
+	loop_work(n);
+}
+
+/* A leader sits in the doorbell: stay out of its way, but be back when it has gone. Descriptors
+ * other than the doorbell and deadlines are served from here. */
+static void under_leader(struct node *n)
+{
+	int nap = 1, limit;
+
+	doorbell_watch(n, false);
+	while (load_acquire(&n->led)) {
+		uint32_t seq = load_relaxed(&n->led_seq);
+
+		store_relaxed(&n->asleep, nap < NAP_LONG_MS ? LOOP_NAPPING : LOOP_UNDER_LEADER);
+		full_fence(); /* before the last look; pairs with loop_lead_end() */
+		limit = timeout_ms(n);
+		if (nap <= LED_MAX_MS && (limit < 0 || limit > nap))
+			limit = nap;
+		if (load_relaxed(&n->led))
+			epoll_round(n, limit);
+		store_relaxed(&n->asleep, LOOP_AWAKE);
+		/* a contact that came up just now may have brought what the leader was woken for
+		 * before */
+		if (timers_next(n) <= clock_now() || load_relaxed(&n->ready) ||
+		    host_has_inbound(n->host))
+			loop_work(n);
+		nap = load_relaxed(&n->led_seq) == seq ? nap * 2 : 1;
+		if (nap > 2 * LED_MAX_MS)
+			nap = 2 * LED_MAX_MS;
+	}
+	doorbell_watch(n, true);
+}
+
+static void *run(void *arg)
+{
+	struct node *n = arg;
+	uint32_t seen = load_relaxed(&n->poll_seq);
+	uint64_t nap = NAP_MIN;
+	unsigned int misses = 2;
+
+	for (;;) {
+		uint32_t seq;
+
+		if (load_acquire(&n->led)) {
+			under_leader(n);
+			misses = 0;
+			continue;
+		}
+		seq = load_relaxed(&n->poll_seq);
+		if (seq != seen) {
+			nap = misses ? NAP_MIN : nap < NAP_MAX ? nap * 2 : NAP_MAX;
+			misses = 0;
+		} else if (++misses >= 2) {
+			armed(n);
+			continue;
+		}
+		seen = seq;
+		doze(n, nap);
+	}
+	return NULL;
+}
+
+static void kick(struct node *n)
+{
+	uint64_t one = 1;
+
+	if (write(n->kick_fd, &one, sizeof(one)) < 0)
+		return; /* its count is full: it is awake */
+}
+
+void loop_nearer_deadline(struct node *n)
+{
+	if (load_acquire(&n->asleep) != LOOP_AWAKE)
+		kick(n);
+}
+
+bool loop_lead_begin(struct node *n)
+{
+	uint32_t none = 0;
+
+	if (!cas_acq_rel(&n->led, &none, 1))
+		return false;
+	full_fence(); /* pairs with armed() */
+	if (load_relaxed(&n->asleep) == LOOP_ARMED)
+		kick(n);
+	return true;
+}
+
+void loop_lead_end(struct node *n)
+{
+	uint32_t asleep;
+
+	host_set_mode(n->host, HOST_POLLED);
+	store_relaxed(&n->led_seq, load_relaxed(&n->led_seq) + 1);
+	store_release(&n->led, 0);
+	full_fence(); /* pairs with under_leader() */
+	asleep = load_relaxed(&n->asleep);
+	if (asleep == LOOP_UNDER_LEADER || (asleep == LOOP_NAPPING && load_relaxed(&n->followers)))
+		kick(n);
+}
+
+/* M31: the inherited affinity may be a single CPU that the creator pinned itself to. */
+static void own_affinity(void)
+{
+	cpu_set_t mine, main_thread;
+
+	if (sched_getaffinity(0, sizeof(mine), &mine) || CPU_COUNT(&mine) > 1)
+		return;
+	if (!sched_getaffinity(getpid(), sizeof(main_thread), &main_thread) &&
+	    CPU_COUNT(&main_thread) > 1)
+		sched_setaffinity(0, sizeof(main_thread), &main_thread);
+}
+
+struct sched_attr_v0 {
+	uint32_t size, policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime, deadline, period;
+};
+
+static void *thread_main(void *arg)
+{
+	struct sched_attr_v0 attr = { .size = sizeof(attr),
+				      .policy = SCHED_OTHER,
+				      .runtime = SLICE };
+
+	own_affinity();
+	syscall(SYS_sched_setattr, 0, &attr, 0); /* an old kernel ignores it */
+	return run(arg);
+}
+
+int loop_start(struct node *n)
+{
+	sigset_t all, old;
+	pthread_attr_t attr;
+	pthread_t thread;
+	int err;
+
+	if (n->started)
+		return 0;
+	sigfillset(&all);
+	sigdelset(&all, SIGSEGV);
+	sigdelset(&all, SIGBUS);
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, 256 << 10);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&thread, &attr, thread_main, n);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	if (err)
+		return refuse(err,
+			      "the engine thread could not be started: error %d; raise the limit "
+			      "of processes (ulimit -u)",
+			      err);
+	n->started = true;
+	return 0;
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+/* The engine thread, the backstop of progress (DESIGN section 3, M4, M31).
+ *
+ * Modes, as senders see them: POLLED - the program polls; the engine naps and looks now and then
+ * whether it still does. ARMED - nobody polls; the engine sleeps in epoll until rung, on a
+ * descriptor, or until the next deadline. LED - a thread blocked in a call reads the doorbell
+ * itself (wait.c); the engine naps longer and longer and sleeps for good when the leader stays. */
+#pragma once
+#include "engine/node_state.h"
+
+int loop_start(struct node *n); /* once, under node->lock */
+/* Inbound, timers, ready QPs, ACKs, until there is nothing left. Inside no section. */
+void loop_work(struct node *n);
+void loop_nearer_deadline(struct node *n); /* a sleeping engine must look at timers_next() again */
+/* A leader comes or goes (wait.c). lead_begin: false when another thread leads. */
+bool loop_lead_begin(struct node *n);
+void loop_lead_end(struct node *n);

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+/* What the engine's files share: the node's inside and the QP as the engine holds it. Locks, all
+ * leaves: node->lock (devices, number blocks, QP table's writers), node->wheel_lock (wheel and
+ * every timer in it), eqp->inbox_lock (its inbox). */
+#pragma once
+#include <pthread.h>
+#include "engine/node.h"
+#include "link/gid.h"
+#include "link/parcel.h"
+#include "transport/tqp.h"
+#include "util/bitmap.h"
+#include "util/quiesce.h"
+
+#define BLOCK_BITS  14 /* QPN = slot << 14 | index */
+#define BLOCK_SIZE  (1U << BLOCK_BITS)
+#define BLOCKS	    1024
+#define FIRST_INDEX 2 /* QPN 0 and 1 are special; kept free in every block */
+
+/* What a turn's word says (turn.h). */
+enum {
+	TURN_HELD = 1,
+	TURN_SQ = 2, /* notes: SQ doorbell */
+	TURN_RQ = 4, /* RQ or SRQ doorbell */
+	TURN_TIMER = 8, /* the deadline passed */
+	TURN_RESUME = 16, /* the link has space */
+	TURN_ACK = 32, /* flush a due ACK */
+	TURN_INBOX = 64, /* parcels in the inbox */
+	TURN_CLOSED = 128, /* being destroyed: notes are dropped */
+	TURN_DEATH = 256, /* a process of this host has ended */
+};
+
+struct eqp {
+	struct tqp q; /* first */
+	uint32_t turn; /* TURN_* */
+	uint32_t acks_held; /* segments since the last ACK left; under the turn */
+	/* the peer's segments come in: its process is in what we publish; under the turn */
+	bool met;
+	uint32_t ack_listed; /* on node->acks */
+	struct eqp *ack_next;
+	struct eqp *ready_next; /* node->ready: the engine goes on with it */
+	uint32_t ready_listed;
+	struct eqp *rq_next; /* node->rq_waiters */
+	bool rq_listed;
+	struct spin inbox_lock;
+	struct parcel *inbox, **inbox_end;
+	uint32_t inbox_len;
+	struct timer timer; /* under wheel_lock */
+	uint64_t timer_at; /* as armed; TQP_NEVER none */
+	struct eqp *timer_due; /* next of the same run */
+	struct node *node;
+};
+
+struct device {
+	struct hca hca;
+	struct gid_table *gids;
+	int watch_fd; /* -1 none */
+};
+
+struct block {
+	struct eqp *qp[BLOCK_SIZE]; /* readers: inside a quiesce section */
+	struct bitmap used; /* under node->lock */
+};
+
+/* LOOP_NAPPING: under a leader, for a few ms at most. */
+enum { LOOP_AWAKE, LOOP_ARMED, LOOP_NAPPING, LOOP_UNDER_LEADER };
+
+struct node {
+	uint32_t epoch;
+	struct host *host;
+	struct key_table *keys;
+	struct mcast_table *mcast;
+	pthread_mutex_t lock;
+	struct device *devices[NODE_DEVICES];
+	unsigned int n_devices;
+	struct block *blocks[BLOCKS]; /* by slot */
+	struct eqp *acks; /* lock-free stack: ACKs to flush when inbound has run dry */
+	struct parcel *unanswered; /* lock-free stack: requests whose sender is still to be told */
+	struct eqp *ready; /* lock-free stack: QPs with notes that nobody is working on */
+	struct spin wheel_lock;
+	struct wheel wheel;
+	uint64_t next_timer; /* wheel_next(), read without the lock */
+	/* who makes progress (M4; loop.c, wait.c) */
+	uint32_t poll_seq; /* bumped by every poll */
+	uint32_t led; /* 1: a blocked thread is the engine */
+	uint32_t followers; /* threads that are blocked and do not lead */
+	uint32_t led_seq; /* bumped whenever a leader has worked */
+	uint32_t asleep; /* LOOP_*: where the engine thread is */
+	int kick_fd; /* eventfd: ends the engine's epoll */
+	int epoll_fd; /* control, netlink, kick, and the doorbell while nobody leads */
+	struct eqp *rq_waiters; /* QPs whose sender got RNR; under rq_waiters_lock */
+	struct spin rq_waiters_lock;
+	bool started;
+};
+
+extern struct node *node_current;
+
+static inline struct eqp *to_eqp(struct tqp *q)
+{
+	return (struct eqp *)q;
+}
+
+static inline struct eqp *node_qp(struct node *n, uint32_t qpn)
+{
+	struct block *b = load_acquire(&n->blocks[(qpn >> BLOCK_BITS) & (BLOCKS - 1)]);
+
+	return b ? load_acquire(&b->qp[qpn & (BLOCK_SIZE - 1)]) : NULL;
+}

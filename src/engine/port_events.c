@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+#include "engine/port_events.h"
+#include "hca/event.h"
+
+static const struct {
+	unsigned int bit;
+	enum ibv_event_type type;
+} events[] = {
+	{ GID_CHANGE, IBV_EVENT_GID_CHANGE },
+	{ GID_PORT_ERR, IBV_EVENT_PORT_ERR },
+	{ GID_PORT_ACTIVE, IBV_EVENT_PORT_ACTIVE },
+};
+
+static void raise_all(struct device *d, unsigned int changed)
+{
+	for (unsigned int i = 0; i < sizeof(events) / sizeof(events[0]); i++)
+		if (changed & events[i].bit)
+			device_event(&d->hca, events[i].type);
+}
+
+void port_events_read(struct node *n, int watch_fd)
+{
+	for (unsigned int i = 0; i < load_acquire(&n->n_devices); i++)
+		if (n->devices[i]->watch_fd == watch_fd)
+			raise_all(n->devices[i], gid_table_sync(n->devices[i]->gids));
+}

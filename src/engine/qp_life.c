@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: MIT
+#include "engine/qp_life.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "engine/inbound.h"
+#include "engine/path.h"
+#include "engine/rq_waiters.h"
+#include "engine/timers.h"
+#include "engine/turn.h"
+#include "hca/limits.h"
+#include "hca/mcast.h"
+#include "obs/explain.h"
+#include "util/clock.h"
+#include "util/fork.h"
+
+/* --- numbers --- */
+
+static int block_add(struct node *n)
+{
+	unsigned int slot;
+	struct block *b;
+	int err = host_take_slot(n->host, &slot);
+
+	if (err)
+		return err;
+	b = calloc(1, sizeof(*b));
+	if (!b || bitmap_init(&b->used, FIRST_INDEX, BLOCK_SIZE - FIRST_INDEX)) {
+		free(b);
+		return ENOMEM;
+	}
+	store_release(&n->blocks[slot], b); /* pairs with node_qp() */
+	return 0;
+}
+
+static bool take_from(struct node *n, unsigned int slot, uint32_t *qpn)
+{
+	struct block *b = n->blocks[slot];
+	uint32_t index;
+
+	if (!b || bitmap_alloc(&b->used, &index))
+		return false;
+	*qpn = slot << BLOCK_BITS | index;
+	return true;
+}
+
+static int number_take(struct node *n, uint32_t *qpn)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&n->lock);
+	for (;;) {
+		for (unsigned int slot = 0; slot < BLOCKS; slot++)
+			if (take_from(n, slot, qpn))
+				goto out;
+		err = block_add(n);
+		if (err)
+			goto out;
+	}
+out:
+	pthread_mutex_unlock(&n->lock);
+	return err;
+}
+
+static void number_give(struct node *n, uint32_t qpn)
+{
+	pthread_mutex_lock(&n->lock);
+	bitmap_free(&n->blocks[qpn >> BLOCK_BITS]->used, qpn & (BLOCK_SIZE - 1));
+	pthread_mutex_unlock(&n->lock);
+}
+
+static void table_set(struct node *n, uint32_t qpn, struct eqp *e)
+{
+	store_release(&n->blocks[qpn >> BLOCK_BITS]->qp[qpn & (BLOCK_SIZE - 1)], e); /* node_qp() */
+}
+
+/* --- what peers see --- */
+
+static void publish(struct eqp *e)
+{
+	const struct qp *qp = &e->q.qp;
+	struct host_qp entry = {
+		.state = qp->state,
+		.access = qp->attr.qp_access_flags,
+		.pdn = qp->pd->pdn,
+		.peer_qpn = qp->attr.dest_qp_num,
+		.flags = qp->type == IBV_QPT_RC ? HOST_QP_DIRECT : 0,
+	};
+
+	host_publish_qp(e->node->host, qp->qpn, &entry);
+}
+
+void qp_life_met(struct eqp *e)
+{
+	e->met = true;
+	if (e->q.qp.type == IBV_QPT_RC)
+		publish(e);
+}
+
+/* The protocol moved the QP by itself: direct access ends here (M5, iv: without waiting). */
+static void moved(struct tqp *q)
+{
+	publish(to_eqp(q));
+}
+
+static const struct tqp_env env = {
+	.resolve = path_resolve,
+	.ack_later = inbound_ack_later,
+	.moved = moved,
+	.no_responder_later = inbound_no_responder_later,
+};
+
+static void resume(struct waiter *w)
+{
+	quiesce_enter(); /* also called by host_control() */
+	turn_note(container_of(w, struct eqp, q.waiter), TURN_RESUME);
+	quiesce_exit();
+}
+
+/* --- life --- */
+
+static void eqp_free(struct eqp *e)
+{
+	if (e->q.dest)
+		e->q.dest->ops->put(e->q.dest);
+	qp_fini(&e->q.qp);
+	free(e);
+}
+
+static void eqp_init(struct eqp *e, struct node *n)
+{
+	e->node = n;
+	e->timer_at = TQP_NEVER;
+	list_init(&e->timer.node);
+	e->inbox_end = &e->inbox;
+	spin_init(&e->inbox_lock);
+}
+
+int qp_life_create(struct pd *pd, const struct qp_attr *attr, struct tqp **out)
+{
+	struct node *n = node_self();
+	struct eqp *e;
+	uint32_t qpn = 0;
+	int err;
+
+	if (!n || !fork_is_ours(pd->epoch))
+		return refuse(EIO, "ibv_create_qp: the PD was made before fork(); make a new one");
+	e = aligned_alloc(64, (sizeof(*e) + 63) & ~(size_t)63);
+	if (!e)
+		return ENOMEM;
+	memset(e, 0, sizeof(*e));
+	eqp_init(e, n);
+	err = number_take(n, &qpn);
+	if (err) {
+		free(e);
+		return err;
+	}
+	err = qp_init(&e->q.qp, pd, attr, qpn);
+	if (err) {
+		number_give(n, qpn);
+		free(e);
+		return err;
+	}
+	tqp_init(&e->q, &env);
+	e->q.waiter.resume = resume;
+	publish(e);
+	table_set(n, qpn, e);
+	*out = &e->q;
+	return 0;
+}
+
+/* A path is resolved before the turn is taken: it may ask the kernel. */
+static int new_dest(struct eqp *e, const struct ibv_qp_attr *attr, int mask, struct dest **out)
+{
+	*out = NULL;
+	if (!(mask & IBV_QP_AV) || !attr->ah_attr.is_global || e->q.qp.type == IBV_QPT_UD)
+		return 0;
+	return path_find(e, &attr->ah_attr.grh.dgid,
+			 mask & IBV_QP_DEST_QPN ? attr->dest_qp_num : e->q.qp.attr.dest_qp_num,
+			 out);
+}
+
+static void swap_dest(struct eqp *e, struct dest *d)
+{
+	struct dest *old = e->q.dest;
+
+	e->q.dest = d;
+	if (!old)
+		return;
+	old->ops->cancel(old, &e->q.waiter);
+	old->ops->put(old);
+}
+
+static int modify_in_turn(struct eqp *e, const struct ibv_qp_attr *attr, int mask, struct dest *d)
+{
+	struct tqp *q = &e->q;
+	enum ibv_qp_state old;
+	int err;
+
+	quiesce_enter();
+	turn_take(e);
+	old = q->qp.state;
+	err = qp_modify(&q->qp, attr, mask);
+	if (!err) {
+		if (d)
+			swap_dest(e, d);
+		publish(e);
+		e->met = false;
+		tqp_moved(q, old, clock_now());
+		if (q->qp.state == IBV_QPS_RESET)
+			swap_dest(e, NULL);
+		turn_after(e);
+	}
+	turn_leave(e);
+	if (host_has_own(e->node->host))
+		inbound_progress(e->node);
+	quiesce_exit();
+	return err;
+}
+
+int qp_life_modify(struct tqp *q, const struct ibv_qp_attr *attr, int mask)
+{
+	struct eqp *e = to_eqp(q);
+	struct dest *d;
+	int err = new_dest(e, attr, mask, &d);
+
+	if (err)
+		return err;
+	err = modify_in_turn(e, attr, mask, d);
+	if (err && d)
+		d->ops->put(d);
+	if (!err)
+		host_revoke_qp(e->node->host, q->qp.qpn);
+	return err;
+}
+
+int qp_life_query(struct tqp *q, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init)
+{
+	struct eqp *e = to_eqp(q);
+
+	if (!fork_is_ours(
+		    q->qp.epoch)) { /* a child reads its own copy: nobody has the turn there */
+		qp_query(&q->qp, attr, init);
+		return 0;
+	}
+	quiesce_enter();
+	turn_take(e);
+	qp_query(&q->qp, attr, init);
+	turn_leave(e);
+	quiesce_exit();
+	return 0;
+}
+
+int qp_life_attach(struct tqp *q, const union ibv_gid *gid, bool attach)
+{
+	struct mcast_table *t = q->qp.ctx->hca->mcast;
+
+	return attach ? mcast_attach(t, &q->qp, gid) : mcast_detach(t, &q->qp, gid);
+}
+
+int qp_life_destroy(struct tqp *q)
+{
+	struct eqp *e = to_eqp(q);
+	struct node *n = e->node;
+	uint32_t qpn = q->qp.qpn;
+
+	if (!fork_is_ours(q->qp.epoch)) {
+		e->q.dest = NULL; /* the parent's */
+		eqp_free(e);
+		return 0;
+	}
+	if (mcast_attached(n->mcast, &q->qp))
+		return refuse(EBUSY,
+			      "ibv_destroy_qp: QP 0x%x is attached to a multicast group; "
+			      "ibv_detach_mcast first",
+			      qpn);
+	table_set(n, qpn, NULL);
+	host_publish_qp(n->host, qpn, NULL);
+	host_revoke_qp(n->host, qpn);
+	quiesce_wait(); /* nobody finds it any more … */
+	rq_waiters_del(e);
+	inbound_forget(e); /* … nor has it on a list … */
+	timers_drop(e);
+	quiesce_enter();
+	turn_close(e); /* … nor works on it */
+	enum ibv_qp_state old = q->qp.state;
+	q->qp.state = IBV_QPS_RESET;
+	tqp_moved(q, old, clock_now());
+	swap_dest(e, NULL);
+	tqp_fini(q);
+	quiesce_exit();
+	timers_drop(e);
+	quiesce_wait();
+	number_give(n, qpn);
+	eqp_free(e);
+	return 0;
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+/* Queue pairs from creation to destruction: numbers, the table that finds a QP by number, state
+ * changes with their path, and the teardown order. Teardown (qp_life_destroy): unpublish the
+ * number and the direct-access entry, wait for hazards, take the turn for good, move to RESET,
+ * drop timers, waiters and notes, quiesce, free. */
+#pragma once
+#include "engine/node_state.h"
+
+int qp_life_create(struct pd *pd, const struct qp_attr *attr, struct tqp **out);
+/* EBUSY: attached to a multicast group. EIO-free: an inherited QP (fork) frees only its private
+ * memory. */
+int qp_life_destroy(struct tqp *q);
+/* As ibv_modify_qp(): 0 or a positive errno with a reason. RTR resolves the path. */
+int qp_life_modify(struct tqp *q, const struct ibv_qp_attr *attr, int mask);
+int qp_life_query(struct tqp *q, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init);
+/* The first segment since the last modify is here, under the turn. What was published until now may
+ * name no process: the QP was connected before the contact to the peer was. */
+void qp_life_met(struct eqp *e);
+int qp_life_attach(struct tqp *q, const union ibv_gid *gid, bool attach); /* multicast */

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+#include "engine/rq_waiters.h"
+#include "engine/turn.h"
+
+static void add(struct eqp *e)
+{
+	struct node *n = e->node;
+
+	if (e->rq_listed || !e->q.qp.srq)
+		return;
+	spin_lock(&n->rq_waiters_lock);
+	e->rq_listed = true;
+	e->rq_next = n->rq_waiters;
+	store_release(&n->rq_waiters, e);
+	spin_unlock(&n->rq_waiters_lock);
+}
+
+void rq_waiters_look(struct eqp *e)
+{
+	struct qp *qp = &e->q.qp;
+
+	add(e);
+	full_fence(); /* pairs with doorbell_rq(), doorbell_srq() */
+	if (qp->srq ? srq_posted(qp->srq) : rq_posted(&qp->rq))
+		fetch_or_acq_rel(&e->turn, TURN_RQ);
+}
+
+void rq_waiters_del(struct eqp *e)
+{
+	struct node *n = e->node;
+
+	spin_lock(&n->rq_waiters_lock);
+	for (struct eqp **p = &n->rq_waiters; *p; p = &(*p)->rq_next)
+		if (*p == e) {
+			*p = e->rq_next;
+			break;
+		}
+	e->rq_listed = false;
+	spin_unlock(&n->rq_waiters_lock);
+}
+
+/* One at a time: the note runs without the lock. */
+static struct eqp *pop_on(struct node *n, const struct srq *srq)
+{
+	struct eqp *e = NULL;
+
+	spin_lock(&n->rq_waiters_lock);
+	for (struct eqp **p = &n->rq_waiters; *p; p = &(*p)->rq_next)
+		if ((*p)->q.qp.srq == srq) {
+			e = *p;
+			*p = e->rq_next;
+			e->rq_listed = false;
+			break;
+		}
+	spin_unlock(&n->rq_waiters_lock);
+	return e;
+}
+
+void rq_waiters_note_srq(struct node *n, const struct srq *srq)
+{
+	struct eqp *e;
+
+	while (load_acquire(&n->rq_waiters) && (e = pop_on(n, srq)))
+		turn_note(e, TURN_RQ);
+}

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: MIT
+/* The node's timer wheel: one lazy entry per QP (M19). Whoever makes progress runs it. */
+#pragma once
+#include "engine/node_state.h"
+
+void timers_arm(struct eqp *e, uint64_t at); /* no-op when an earlier one is armed */
+void timers_drop(struct eqp *e);
+void timers_run(struct node *n); /* works off what is due; a load when nothing is armed */
+uint64_t timers_next(struct node *n);

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: MIT
+/* Blocking calls. The thread that blocks in wait_cq_event() is the engine meanwhile (LED, M4).
+ * O_NONBLOCK on the descriptor is honoured: EAGAIN. EINTR is not hidden where read(2) would show
+ * it. */
+#pragma once
+#include "hca/event.h"
+
+int wait_cq_event(struct comp_channel *ch, struct ibv_cq **cq);
+int wait_async_event(struct context *ctx, struct ibv_async_event *out);

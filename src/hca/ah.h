@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+/* Address handles: a checked address vector. RoCE needs a GRH: without is_global EINVAL. */
+#pragma once
+#include "hca/pd.h"
+#include "prm/av.h"
+
+struct ah {
+	struct ibv_ah ib; /* first */
+	struct pd *pd;
+	uint32_t epoch;
+	struct av av; /* frozen by ah_create() */
+};
+
+int ah_create(struct pd *pd, const struct ibv_ah_attr *attr, struct ah **out);
+int ah_destroy(struct ah *ah);
+/* Checks port, sgid_index (in range and not empty), GRH; used by ah_create() and QP moves. @call
+ * names the caller in the reason. */
+int ah_attr_check(const struct hca *hca, const struct ibv_ah_attr *attr, const char *call);

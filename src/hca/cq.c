@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+#include "hca/cq.h"
+#include <errno.h>
+#include <stdlib.h>
+#include "hca/limits.h"
+#include "hca/numbers.h"
+#include "obs/explain.h"
+#include "util/be.h"
+#include "util/fork.h"
+
+#define CI_MASK 0xffffffU /* the consumer index in the doorbell record has 24 bits */
+
+NUMBERS(cqns, 1 << 18); /* LIMIT_CQ for each of 16 devices */
+
+int cq_create(struct context *ctx, const struct cq_attr *attr, struct cq **out)
+{
+	int err = context_use(ctx, "ibv_create_cq");
+	struct cq *cq;
+
+	if (!err && attr->channel && attr->channel->ctx != ctx)
+		err = refuse(EINVAL,
+			     "ibv_create_cq: the completion channel is of another context; make "
+			     "one on this");
+	if (!err)
+		err = device_take(&ctx->hca->count.cq, LIMIT_CQ, "ibv_create_cq");
+	if (err)
+		return err;
+	cq = calloc(1, sizeof(*cq));
+	if (!cq || numbers_take(&cqns, &cq->cqn)) {
+		free(cq);
+		device_give(&ctx->hca->count.cq);
+		return refuse(ENOMEM, "ibv_create_cq: no memory or no number left for a CQ");
+	}
+	cq->ctx = ctx;
+	cq->epoch = fork_epoch();
+	spin_init(&cq->lock);
+	cq->buf = attr->buf;
+	cq->cnt = attr->cnt;
+	cq->cqe_size = attr->cqe_size;
+	cq->dbrec = attr->dbrec;
+	cq->ignore_overrun = attr->ignore_overrun;
+	cq->channel = attr->channel;
+	cq->user = attr->user;
+	list_init(&cq->event.node);
+	cq->event.cq = attr->user;
+	if (cq->channel)
+		comp_channel_get(cq->channel);
+	context_get(ctx);
+	*out = cq;
+	return 0;
+}
+
+int cq_destroy(struct cq *cq)
+{
+	uint32_t refs = load_acquire(&cq->refs); /* pairs with cq_put() */
+
+	if (refs)
+		return refuse(EBUSY,
+			      "ibv_destroy_cq: CQ 0x%x is in use by %u queue%s; destroy %s first",
+			      cq->cqn, refs, refs == 1 ? "" : "s", refs == 1 ? "it" : "them");
+	if (fork_is_ours(cq->epoch)) {
+		async_drop(cq->ctx, cq->user);
+		numbers_give(&cqns, cq->cqn);
+		device_give(&cq->ctx->hca->count.cq);
+	}
+	if (cq->channel) {
+		comp_channel_drop(cq->channel, cq->user);
+		comp_channel_put(cq->channel);
+	}
+	context_put(cq->ctx);
+	free(cq);
+	return 0;
+}
+
+void cq_get(struct cq *cq)
+{
+	fetch_add_relaxed(&cq->refs, 1);
+}
+
+void cq_put(struct cq *cq)
+{
+	fetch_sub_acq_rel(&cq->refs, 1);
+}
+
+static bool is_error(const struct cqe *c)
+{
+	return c->opcode == MLX5_CQE_REQ_ERR || c->opcode == MLX5_CQE_RESP_ERR;
+}
+
+/* Acquire pairs with the consumer's store of its index after reading entries: their slots are
+ * free. */
+static bool full(const struct cq *cq)
+{
+	uint32_t ci = be32toh(load_acquire(&cq->dbrec[0]));
+
+	return !cq->ignore_overrun && ((cq->pi - ci) & CI_MASK) >= cq->cnt;
+}
+
+/* Under the lock. True: the entry fulfils what was armed, which is armed no more. */
+static bool fulfils(struct cq *cq, const struct cqe *c)
+{
+	if (cq->armed == CQ_IDLE ||
+	    (cq->armed == CQ_ARMED_SOLICITED && !c->solicited && !is_error(c)))
+		return false;
+	cq->armed = CQ_IDLE;
+	return true;
+}
+
+static int overrun(struct cq *cq, bool first)
+{
+	if (first) {
+		reason("CQ 0x%x overrun: all its %u entries wait to be polled; poll more often or "
+		       "create it larger",
+		       cq->cqn, cq->cnt);
+		async_push(cq->ctx, IBV_EVENT_CQ_ERR, cq->user);
+	}
+	return EOVERFLOW;
+}
+
+int cq_push(struct cq *cq, const struct cqe *c)
+{
+	bool first, notify;
+	uint8_t *entry;
+
+	spin_lock(&cq->lock);
+	if (cq->overrun || full(cq)) {
+		first = !cq->overrun;
+		cq->overrun = true;
+		spin_unlock(&cq->lock);
+		return overrun(cq, first);
+	}
+	entry = cq->buf + (size_t)(cq->pi & (cq->cnt - 1)) * cq->cqe_size;
+	cqe_write((struct mlx5_cqe64 *)(entry + cq->cqe_size - sizeof(struct mlx5_cqe64)), c,
+		  !!(cq->pi & cq->cnt));
+	store_relaxed(&cq->pi, cq->pi + 1); /* pollers look at it without the lock */
+	notify = fulfils(cq, c);
+	spin_unlock(&cq->lock);
+	if (notify && cq->channel)
+		comp_channel_push(cq->channel, &cq->event);
+	return 0;
+}
+
+/* A solicited arm does not weaken one for any entry. */
+void cq_arm(struct cq *cq, bool solicited)
+{
+	spin_lock(&cq->lock);
+	if (!solicited)
+		cq->armed = CQ_ARMED;
+	else if (cq->armed == CQ_IDLE)
+		cq->armed = CQ_ARMED_SOLICITED;
+	spin_unlock(&cq->lock);
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+/* Completion queue, the device's half: writes CQEs into a ring that the driver (or a program, by
+ * mlx5dv) gave it, and raises completion events.
+ * Locking: @lock is a leaf (producers: turns of any QP on it, resize, purge). The consumer's half
+ * is driver/cq_poll's; it is read here only through dbrec[0] (overrun) (M40). */
+#pragma once
+#include "hca/event.h"
+#include "prm/cqe.h"
+
+struct cq {
+	struct context *ctx;
+	uint32_t epoch;
+	uint32_t cqn;
+	struct spin lock; /* guards the producer's half: pi, ring switch, armed */
+	uint8_t *buf; /* cnt entries of cqe_size bytes; the cqe64 is the last 64 of each */
+	uint32_t cnt; /* power of two */
+	uint32_t cqe_size;
+	volatile uint32_t *dbrec; /* [0] consumer index (24 bits, big-endian), [1] arm */
+	uint32_t pi; /* entries written; never wraps an unread one */
+	bool ignore_overrun;
+	bool overrun; /* IBV_EVENT_CQ_ERR was raised: nothing is written any more */
+	enum { CQ_IDLE, CQ_ARMED_SOLICITED, CQ_ARMED } armed;
+	struct comp_channel *channel; /* or NULL */
+	struct comp_event event; /* the channel's */
+	void *user; /* struct ibv_cq *: what events name */
+	uint32_t refs; /* atomic: QPs, SRQs on it */
+};
+
+struct cq_attr {
+	void *buf;
+	uint32_t cnt, cqe_size;
+	volatile uint32_t *dbrec;
+	struct comp_channel *channel;
+	bool ignore_overrun;
+	void *user;
+};
+
+int cq_create(struct context *ctx, const struct cq_attr *attr, struct cq **out);
+int cq_destroy(struct cq *cq); /* EBUSY while a QP or SRQ uses it; drops its queued events */
+void cq_get(struct cq *cq);
+void cq_put(struct cq *cq);
+/* Writes one entry. EOVERFLOW: the ring was full; the CQ is in overrun from now on, the event is
+ * raised once and the caller moves its QP to ERR. */
+int cq_push(struct cq *cq, const struct cqe *c);
+/* The arm doorbell (ibv_req_notify_cq): one event for the next entry (@solicited: the next that is
+ * solicited or an error) written after this call. */
+void cq_arm(struct cq *cq, bool solicited);

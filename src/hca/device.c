@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT
+#include "hca/device.h"
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include "hca/limits.h"
+#include "obs/explain.h"
+#include "util/barrier.h"
+
+#define VENDOR_ID     0x02c9
+#define PART_ID	      4129
+#define PAGE_SIZES    0xfffffffffffff000ULL /* 4 KiB and every larger power of two */
+#define CA_ACK_DELAY  16 /* 4.096 us << 16 */
+#define WIDTH_4X      2
+#define SPEED_25G     32
+#define PHYS_DISABLED 3
+#define PHYS_LINK_UP  5
+#define DEVICE_CAPS                                                                                \
+	(IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID | \
+	 IBV_DEVICE_RC_RNR_NAK_GEN)
+
+void device_query(const struct hca *hca, struct ibv_device_attr *out)
+{
+	*out = (struct ibv_device_attr){
+		.fw_ver = "softhca-" SOFTHCA_VERSION,
+		.node_guid = hca->node_guid,
+		.sys_image_guid = hca->node_guid,
+		.max_mr_size = LIMIT_MR_SIZE,
+		.page_size_cap = PAGE_SIZES,
+		.vendor_id = VENDOR_ID,
+		.vendor_part_id = PART_ID,
+		.max_qp = LIMIT_QP,
+		.max_qp_wr = LIMIT_QP_WR,
+		.device_cap_flags = DEVICE_CAPS,
+		.max_sge = LIMIT_SGE,
+		.max_sge_rd = LIMIT_SGE_RD,
+		.max_cq = LIMIT_CQ,
+		.max_cqe = LIMIT_CQE,
+		.max_mr = LIMIT_MR,
+		.max_pd = LIMIT_PD,
+		.max_qp_rd_atom = LIMIT_RD_ATOMIC,
+		.max_res_rd_atom = LIMIT_RD_ATOMIC * LIMIT_QP,
+		.max_qp_init_rd_atom = LIMIT_RD_ATOMIC,
+		.atomic_cap = IBV_ATOMIC_HCA,
+		.max_mcast_grp = LIMIT_MCAST_GRP,
+		.max_mcast_qp_attach = LIMIT_MCAST_QP_ATTACH,
+		.max_total_mcast_qp_attach = LIMIT_MCAST_GRP * LIMIT_MCAST_QP_ATTACH,
+		.max_ah = LIMIT_AH,
+		.max_srq = LIMIT_SRQ,
+		.max_srq_wr = LIMIT_SRQ_WR,
+		.max_srq_sge = LIMIT_SRQ_SGE,
+		.max_pkeys = LIMIT_PKEYS,
+		.local_ca_ack_delay = CA_ACK_DELAY,
+		.phys_port_cnt = 1,
+	};
+}
+
+/* The caller's struct may be older (shorter) or newer (its tail reads zero) than ours. */
+static void hand_out(void *out, size_t size, const void *ours, size_t len)
+{
+	memset(out, 0, size);
+	memcpy(out, ours, size < len ? size : len);
+}
+
+int device_query_ex(const struct hca *hca, const struct ibv_query_device_ex_input *in,
+		    struct ibv_device_attr_ex *out, size_t size)
+{
+	struct ibv_device_attr_ex a = {
+		.device_cap_flags_ex = DEVICE_CAPS,
+		.phys_port_cnt_ex = 1,
+	};
+
+	if (in && in->comp_mask)
+		return refuse(EINVAL,
+			      "ibv_query_device_ex: input comp_mask 0x%x, nothing is defined; "
+			      "pass 0",
+			      in->comp_mask);
+	if (size < offsetof(struct ibv_device_attr_ex, odp_caps))
+		return refuse(EINVAL,
+			      "ibv_query_device_ex: attr_size %zu B is shorter than its first "
+			      "members (%zu B); pass sizeof(struct ibv_device_attr_ex)",
+			      size, offsetof(struct ibv_device_attr_ex, odp_caps));
+	device_query(hca, &a.orig_attr);
+	hand_out(out, size, &a, sizeof(a));
+	return 0;
+}
+
+int device_query_port(const struct hca *hca, uint8_t port, struct ibv_port_attr *out, size_t size)
+{
+	bool up;
+	struct ibv_port_attr a;
+
+	if (port != 1)
+		return refuse(EINVAL, "ibv_query_port: port %u; %s has one port, number 1", port,
+			      hca->name);
+	up = hca->ports->active(hca->ports_arg);
+	a = (struct ibv_port_attr){
+		.state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN,
+		.max_mtu = IBV_MTU_4096,
+		.active_mtu = hca->ports->active_mtu(hca->ports_arg),
+		.gid_tbl_len = LIMIT_GIDS,
+		.port_cap_flags = IBV_PORT_IP_BASED_GIDS,
+		.max_msg_sz = LIMIT_MSG,
+		.pkey_tbl_len = LIMIT_PKEYS,
+		.max_vl_num = 1,
+		.active_width = WIDTH_4X,
+		.active_speed = SPEED_25G,
+		.phys_state = up ? PHYS_LINK_UP : PHYS_DISABLED,
+		.link_layer = IBV_LINK_LAYER_ETHERNET,
+		.flags = IBV_QPF_GRH_REQUIRED,
+	};
+	hand_out(out, size, &a, sizeof(a));
+	return 0;
+}
+
+int device_take(uint32_t *count, uint32_t limit, const char *what)
+{
+	uint32_t n = load_relaxed(count);
+
+	do {
+		if (n >= limit)
+			return refuse(ENOMEM,
+				      "%s: all %u that the device allows are in use; destroy "
+				      "some first",
+				      what, limit);
+	} while (!cas_acq_rel(count, &n, n + 1));
+	return 0;
+}
+
+void device_give(uint32_t *count)
+{
+	fetch_sub_acq_rel(count, 1);
+}

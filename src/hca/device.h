@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+/* The device (struct hca) and an open instance of it (struct context). An hca is made by the
+ * engine, one per name and process, and lives until the process ends. A context belongs to its
+ * opener; its objects hold it with a reference.
+ * Locking: an hca's fields are frozen at creation but for the netdev's view, which has its own lock
+ * (behind the functions of struct hca_ports). Object counts are atomics. */
+#pragma once
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "obs/counters.h"
+#include "util/spin.h"
+
+struct key_table;
+struct mcast_table;
+struct async_queue;
+
+/* What the engine knows of the netdev, as functions so that hca (and its tests) need no link. */
+struct hca_ports {
+	/* 0, EINVAL: @index outside the table. An empty entry: zero GID, *v2 false. */
+	int (*gid)(void *arg, unsigned int index, union ibv_gid *gid, bool *v2, uint32_t *ifindex);
+	bool (*active)(void *arg);
+	enum ibv_mtu (*active_mtu)(void *arg);
+	void (*mac)(void *arg, uint8_t mac[6]);
+};
+
+struct hca {
+	char name[IBV_SYSFS_NAME_MAX];
+	uint32_t epoch; /* fork_epoch() of its process */
+	const struct hca_ports *ports;
+	void *ports_arg;
+	struct key_table *keys; /* of the process */
+	struct mcast_table *mcast; /* of the process */
+	struct counters *counters;
+	uint64_t node_guid; /* big-endian */
+	/* The device of the same name in a forked child, where this one is inherited. NULL:
+	 * inherited contexts refuse new objects. */
+	int (*renew)(const struct hca *old, struct hca **out);
+	pthread_mutex_t contexts_lock; /* guards the list; all zero is unlocked */
+	struct context *contexts; /* the open ones */
+	struct {
+		uint32_t pd, mr, cq, srq, qp, ah;
+	} count; /* atomics, against the limits */
+};
+
+/* An open device. The shell embeds nothing: struct context is what ibv_open_device() returns. */
+struct context {
+	struct hca *hca;
+	uint32_t epoch;
+	struct async_queue *async;
+	struct context *next; /* in hca->contexts */
+	uint32_t refs; /* atomic: the opener and the objects */
+	uint32_t moving; /* epoch of the process that moves it to its own device (context_use()) */
+	bool closed;
+	struct verbs_context ib; /* last: ibv_context is its last member and may be extended */
+};
+
+static inline struct context *to_context(struct ibv_context *ib)
+{
+	struct verbs_context *v =
+		(struct verbs_context *)((char *)ib - offsetof(struct verbs_context, context));
+
+	return (struct context *)((char *)v - offsetof(struct context, ib));
+}
+
+int context_create(struct hca *hca, struct ibv_device *dev, struct context **out);
+/* Frees it: closes async_fd and cmd_fd. Objects still alive are the caller's error as in rdma-core:
+ * they stay valid memory but any use is refused. */
+void context_destroy(struct context *ctx);
+void context_get(struct context *ctx); /* for objects */
+void context_put(struct context *ctx);
+/* To be asked before something is made or changed on @ctx. EIO with a reason: it was closed. An
+ * inherited one (fork) is moved to this process' own device first, with an async queue of its own
+ * under the same descriptor number. @call names the caller in the reason. */
+int context_use(struct context *ctx, const char *call);
+/* Raises a port event (IBV_EVENT_GID_CHANGE, _PORT_ACTIVE, …; port_num 1) on every open context. */
+void device_event(struct hca *hca, enum ibv_event_type type);
+
+void device_query(const struct hca *hca, struct ibv_device_attr *out);
+/* @size: bytes of *out that the caller has (size contract of ibv_query_device_ex). */
+int device_query_ex(const struct hca *hca, const struct ibv_query_device_ex_input *in,
+		    struct ibv_device_attr_ex *out, size_t size);
+int device_query_port(const struct hca *hca, uint8_t port, struct ibv_port_attr *out, size_t size);
+/* Takes one of @count below @limit; ENOMEM with a reason that names @what. */
+int device_take(uint32_t *count, uint32_t limit, const char *what);
+void device_give(uint32_t *count);

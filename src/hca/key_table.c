@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: MIT
+#include "hca/key_table.h"
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include "obs/explain.h"
+#include "util/bitmap.h"
+#include "util/quiesce.h"
+#include "util/spin.h"
+
+#define VARIANT_BITS  8
+#define VARIANTS      255 /* 1..255 */
+#define MAX_ENTRIES   (1U << 24)
+#define REMOTE_RIGHTS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+
+struct key_table {
+	struct key_entry *e; /* n entries, shared with peers */
+	uint32_t n;
+	bool own_memory;
+	struct spin lock; /* guards free */
+	struct bitmap indices;
+	uint8_t *last_variant; /* by index */
+	void **obj; /* by index */
+	struct key_table_hook hook;
+};
+
+size_t key_table_size(uint32_t n)
+{
+	return (size_t)n * sizeof(struct key_entry);
+}
+
+void key_table_destroy(struct key_table *t)
+{
+	if (!t)
+		return;
+	if (t->own_memory)
+		free(t->e);
+	bitmap_fini(&t->indices);
+	free(t->last_variant);
+	free(t->obj);
+	free(t);
+}
+
+int key_table_create(void *mem, uint32_t n, struct key_table **out)
+{
+	struct key_table *t;
+
+	if (!n || n > MAX_ENTRIES)
+		return refuse(EINVAL, "key table of %u entries; 1..%u are possible", n,
+			      MAX_ENTRIES);
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return ENOMEM;
+	t->n = n;
+	t->own_memory = !mem;
+	t->e = mem ? mem : calloc(n, sizeof(*t->e));
+	t->last_variant = calloc(n, sizeof(*t->last_variant));
+	t->obj = calloc(n, sizeof(*t->obj));
+	if (!t->e || !t->last_variant || !t->obj || bitmap_init(&t->indices, 0, n)) {
+		key_table_destroy(t);
+		return ENOMEM;
+	}
+	*out = t;
+	return 0;
+}
+
+void key_table_set_hook(struct key_table *t, const struct key_table_hook *hook)
+{
+	t->hook = *hook;
+}
+
+static uint32_t index_of(uint32_t key)
+{
+	return key >> VARIANT_BITS;
+}
+
+/* Any of 1..255 but @last (0: none yet), each as likely. */
+static uint8_t other_variant(uint8_t last, uint32_t random)
+{
+	uint32_t choices = last ? VARIANTS - 1 : VARIANTS, v = 1 + random % choices;
+
+	return (uint8_t)(last && v >= last ? v + 1 : v);
+}
+
+/* All but key and gen. gen is odd from here to publish(). */
+static void fill(struct key_entry *dst, const struct key_entry *src)
+{
+	store_relaxed(&dst->gen, dst->gen | 1);
+	write_barrier(); /* pairs with read_barrier() in copy_foreign() */
+	store_relaxed(&dst->pdn, src->pdn);
+	store_relaxed(&dst->access, src->access);
+	store_relaxed(&dst->flags, src->flags);
+	store_relaxed(&dst->iova, src->iova);
+	store_relaxed(&dst->len, src->len);
+	store_relaxed(&dst->addr, src->addr);
+	store_relaxed(&dst->map_id, src->map_id);
+	store_relaxed(&dst->map_off, src->map_off);
+}
+
+static void publish(struct key_entry *e, uint32_t key)
+{
+	store_release(&e->gen, e->gen + 1); /* pairs with copy_foreign() */
+	store_release(&e->key, key); /* (A) */
+}
+
+/* Nobody is inside an access under @key when this returns. */
+static void unpublish(struct key_table *t, struct key_entry *e, uint32_t key)
+{
+	store_relaxed(&e->key, 0);
+	store_release(&e->gen, e->gen + 1); /* odd; pairs with copy_foreign() */
+	quiesce_wait();
+	if (t->hook.revoke)
+		t->hook.revoke(t->hook.arg, key);
+}
+
+int key_add(struct key_table *t, const struct key_entry *e, void *obj, uint32_t *key)
+{
+	uint32_t random, i;
+	uint8_t variant;
+	int err;
+
+	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+		return refuse(EIO, "ibv_reg_mr: the kernel gives no random number for a key");
+	spin_lock(&t->lock);
+	err = bitmap_alloc(&t->indices, &i);
+	spin_unlock(&t->lock);
+	if (err)
+		return refuse(ENOMEM,
+			      "ibv_reg_mr: all %u keys of this process are in use; deregister "
+			      "some first",
+			      t->n);
+	variant = other_variant(t->last_variant[i], random);
+	t->last_variant[i] = variant;
+	t->obj[i] = obj;
+	fill(&t->e[i], e);
+	*key = i << VARIANT_BITS | variant;
+	publish(&t->e[i], *key);
+	return 0;
+}
+
+int key_change(struct key_table *t, uint32_t key, const struct key_entry *e)
+{
+	struct key_entry *old = &t->e[index_of(key)];
+
+	if (index_of(key) >= t->n || load_relaxed(&old->key) != key)
+		return EINVAL;
+	unpublish(t, old, key);
+	fill(old, e);
+	publish(old, key);
+	return 0;
+}
+
+void key_remove(struct key_table *t, uint32_t key)
+{
+	uint32_t i = index_of(key);
+
+	if (i >= t->n || load_relaxed(&t->e[i].key) != key)
+		return;
+	unpublish(t, &t->e[i], key);
+	t->obj[i] = NULL;
+	spin_lock(&t->lock);
+	bitmap_free(&t->indices, i);
+	spin_unlock(&t->lock);
+}
+
+/* The published entry of @key, or NULL. */
+static const struct key_entry *find(const struct key_table *t, uint32_t key)
+{
+	uint32_t i = index_of(key);
+
+	if (!key || i >= t->n || load_acquire(&t->e[i].key) != key) /* (A) */
+		return NULL;
+	return &t->e[i];
+}
+
+void *key_lookup_obj(const struct key_table *t, uint32_t key)
+{
+	return find(t, key) ? t->obj[index_of(key)] : NULL;
+}
+
+static enum key_verdict judge(const struct key_entry *e, const struct key_ask *ask)
+{
+	if (e->pdn != ask->pdn)
+		return KEY_WRONG_PD;
+	if ((e->access & ask->need) != ask->need)
+		return KEY_NO_RIGHT;
+	if (ask->va < e->iova || ask->len > e->len || ask->va - e->iova > e->len - ask->len)
+		return KEY_RANGE;
+	return KEY_OK;
+}
+
+enum key_verdict key_check(const struct key_table *t, const struct key_ask *ask, uint64_t *addr)
+{
+	const struct key_entry *e;
+	enum key_verdict v;
+
+	*addr = 0;
+	if (!ask->len)
+		return KEY_OK;
+	e = find(t, ask->key);
+	if (!e)
+		return KEY_UNKNOWN;
+	v = judge(e, ask);
+	if (v == KEY_OK)
+		*addr = e->addr + (ask->va - e->iova);
+	return v;
+}
+
+/* The owner may change or remove the entry meanwhile: false then. */
+static bool copy_foreign(const struct key_entry *e, struct key_entry *out)
+{
+	uint64_t gen = load_acquire(&e->gen); /* pairs with publish(), unpublish() */
+
+	out->key = load_relaxed(&e->key);
+	out->pdn = load_relaxed(&e->pdn);
+	out->access = load_relaxed(&e->access);
+	out->flags = load_relaxed(&e->flags);
+	out->iova = load_relaxed(&e->iova);
+	out->len = load_relaxed(&e->len);
+	out->addr = load_relaxed(&e->addr);
+	out->map_id = load_relaxed(&e->map_id);
+	out->map_off = load_relaxed(&e->map_off);
+	out->gen = gen;
+	read_barrier(); /* pairs with write_barrier() in fill() */
+	return !(gen & 1) && load_relaxed(&e->gen) == gen;
+}
+
+bool key_copy_foreign(const void *mem, uint32_t n, uint32_t key, struct key_entry *out)
+{
+	const struct key_entry *e = mem;
+	uint32_t i = index_of(key);
+
+	return key && i < n && copy_foreign(&e[i], out) && out->key == key;
+}
+
+enum key_verdict key_check_foreign(const void *mem, uint32_t n, const struct key_ask *ask,
+				   struct key_entry *out)
+{
+	memset(out, 0, sizeof(*out));
+	if (!ask->len)
+		return KEY_OK;
+	return key_copy_foreign(mem, n, ask->key, out) ? judge(out, ask) : KEY_UNKNOWN;
+}
+
+/* "LOCAL_WRITE|REMOTE_READ" */
+static const char *rights_text(unsigned int access, char *buf, size_t n)
+{
+	static const char *const names[] = { "LOCAL_WRITE", "REMOTE_WRITE", "REMOTE_READ",
+					     "REMOTE_ATOMIC", "MW_BIND" };
+	size_t at = 0;
+
+	snprintf(buf, n, "none");
+	for (unsigned int i = 0; i < sizeof(names) / sizeof(names[0]) && at < n; i++)
+		if (access & (1U << i))
+			at += (size_t)snprintf(buf + at, n - at, "%s%s", at ? "|" : "", names[i]);
+	return buf;
+}
+
+static void describe_range(const struct key_entry *e, const struct key_ask *ask, const char *kind,
+			   char *buf, size_t n)
+{
+	unsigned long long base = e->iova, len = e->len, off = ask->va - e->iova;
+
+	if (ask->va < e->iova)
+		snprintf(buf, n, "%s 0x%x covers 0x%llx+%llu; 0x%llx begins %llu B before it", kind,
+			 ask->key, base, len, (unsigned long long)ask->va,
+			 (unsigned long long)(e->iova - ask->va));
+	else if (off > len)
+		snprintf(buf, n, "%s 0x%x covers 0x%llx+%llu; 0x%llx begins %llu B behind its end",
+			 kind, ask->key, base, len, (unsigned long long)ask->va, off - len);
+	else
+		snprintf(buf, n,
+			 "%s 0x%x covers 0x%llx+%llu; the range 0x%llx+%llu exceeds it by %llu",
+			 kind, ask->key, base, len, (unsigned long long)ask->va,
+			 (unsigned long long)ask->len,
+			 (unsigned long long)(ask->len - (len - off)));
+}
+
+const char *key_describe(const struct key_table *t, enum key_verdict v, const struct key_ask *ask,
+			 char *buf, size_t n)
+{
+	const char *kind = ask->need & REMOTE_RIGHTS ? "rkey" : "lkey";
+	const struct key_entry *e = find(t, ask->key);
+	char has[80], needs[80];
+
+	if (v == KEY_OK)
+		snprintf(buf, n, "%s 0x%x allows it", kind, ask->key);
+	else if (v == KEY_UNKNOWN || !e)
+		snprintf(buf, n,
+			 "%s 0x%x names no memory region (never registered, or deregistered)", kind,
+			 ask->key);
+	else if (v == KEY_WRONG_PD)
+		snprintf(buf, n, "%s 0x%x belongs to PD 0x%x, the queue to PD 0x%x", kind, ask->key,
+			 e->pdn, ask->pdn);
+	else if (v == KEY_NO_RIGHT)
+		snprintf(buf, n, "%s 0x%x lacks %s; its rights are %s", kind, ask->key,
+			 rights_text(ask->need & ~e->access, needs, sizeof(needs)),
+			 rights_text(e->access, has, sizeof(has)));
+	else
+		describe_range(e, ask, kind, buf, n);
+	return buf;
+}

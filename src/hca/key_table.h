@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+/* Keys: 32-bit lkey/rkey → what they cover. A key is index << 8 | variant; indices are handed out
+ * next-fit and variants at random from 1..255 but for the index' last one, so a key's neighbour or
+ * a stale key is not valid, and neither 0 nor the list end of receive WQEs (0x100) is ever one.
+ * Locking: a spin guards the numbers; add, change and remove of one key are the caller's to
+ * serialise. The entries stand in memory that the engine shares read-only with same-host peers
+ * (they check a key of ours before a direct access), so they hold plain numbers only. Lookups run
+ * inside a quiesce section and take no lock: an entry is published by its key field, stored last
+ * with release (A) and loaded with acquire (A), and unpublished by storing 0 first. key_remove()
+ * returns when no section of this process can still see the entry; peers are the business of the
+ * hook. */
+#pragma once
+#include <stddef.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+	KEY_FLAT = 1, /* plain ibv_reg_mr: nothing can revoke it but dereg, rereg */
+};
+
+struct key_entry { /* 64 bytes: one cache line */
+	uint32_t key; /* (A); 0: free */
+	uint32_t pdn;
+	uint32_t access; /* IBV_ACCESS_* */
+	uint32_t flags; /* KEY_* */
+	uint64_t iova; /* first address as work requests name it */
+	uint64_t len; /* bytes */
+	uint64_t addr; /* host address of iova */
+	uint64_t gen; /* counts changes of this entry: odd while being changed */
+	uint64_t map_id; /* 0, or names a file that peers can map (M23) */
+	uint64_t map_off;
+};
+
+/* Why an access is refused, in the order of the checks. */
+enum key_verdict {
+	KEY_OK,
+	KEY_UNKNOWN, /* no such key */
+	KEY_WRONG_PD,
+	KEY_NO_RIGHT,
+	KEY_RANGE,
+};
+
+struct key_table;
+struct key_table_hook {
+	/* Called after an entry was unpublished and this process is quiet: returns when no peer is
+	 * inside an access under @key any more. */
+	void (*revoke)(void *arg, uint32_t key);
+	void *arg;
+};
+
+/* @mem: zeroed memory of key_table_size(n) bytes, or NULL for private memory. */
+int key_table_create(void *mem, uint32_t n, struct key_table **out);
+void key_table_destroy(struct key_table *t);
+size_t key_table_size(uint32_t n);
+void key_table_set_hook(struct key_table *t, const struct key_table_hook *hook);
+
+/* @e: all but key and gen. @obj: what key_lookup_obj() returns. ENOMEM: table full. */
+int key_add(struct key_table *t, const struct key_entry *e, void *obj, uint32_t *key);
+/* Changes an entry under its key (rereg); accesses in between are refused as unknown. */
+int key_change(struct key_table *t, uint32_t key, const struct key_entry *e);
+void key_remove(struct key_table *t, uint32_t key);
+
+struct key_ask {
+	uint32_t key, pdn;
+	uint64_t va, len; /* bytes */
+	unsigned int need; /* IBV_ACCESS_* bits, all of them; reading locally needs none */
+};
+
+/* What key_add() was given, or NULL. Inside a quiesce section only. */
+void *key_lookup_obj(const struct key_table *t, uint32_t key);
+/* Checks an access. len 0 is always KEY_OK: the specification looks at no key then, and *addr is 0.
+ * Else *addr is the host address of va. Inside a quiesce section only. */
+enum key_verdict key_check(const struct key_table *t, const struct key_ask *ask, uint64_t *addr);
+/* The entry of @key, copied once out of a table of @n entries that is mapped from a peer; false:
+ * the key is not valid there. */
+bool key_copy_foreign(const void *mem, uint32_t n, uint32_t key, struct key_entry *out);
+/* key_check() on a table of @n entries mapped from a peer, before a direct access: the entry is
+ * copied once into *out, which is what the caller uses from then on. */
+enum key_verdict key_check_foreign(const void *mem, uint32_t n, const struct key_ask *ask,
+				   struct key_entry *out);
+/* Writes what a refused check compared: "rkey 0x1a03 covers 0x7f…0000+4096 …; the range exceeds it
+ * by 4096". Returns @buf. Inside a quiesce section only. */
+const char *key_describe(const struct key_table *t, enum key_verdict v, const struct key_ask *ask,
+			 char *buf, size_t n);

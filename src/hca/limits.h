@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+/* Every advertised limit, in one table. Each is really reachable and has a test at its edge. */
+#pragma once
+#include "prm/wqe.h"
+
+enum {
+	LIMIT_QP_WR = 32768, /* 16-bit wqe_counter: at most 32768 blocks (M41) */
+	LIMIT_SGE = WQE_MAX_SGE,
+	LIMIT_SGE_RD = WQE_MAX_SGE,
+	LIMIT_INLINE = WQE_INLINE_MAX,
+	LIMIT_QP = 65536, /* per host; QPN: 10 bits of slot, 14 of index, several slots a process */
+	LIMIT_CQ = 16384,
+	LIMIT_CQE = (1 << 20) - 1,
+	LIMIT_MR = 65536,
+	LIMIT_PD = 16384,
+	LIMIT_AH = 65536,
+	LIMIT_SRQ = 4096,
+	LIMIT_SRQ_WR = 32767,
+	LIMIT_SRQ_SGE = WQE_MAX_SGE,
+	LIMIT_RD_ATOMIC = 16, /* per QP, either direction */
+	LIMIT_MCAST_GRP = 256,
+	LIMIT_MCAST_QP_ATTACH = 240,
+	LIMIT_PKEYS = 1,
+	LIMIT_GIDS = 16,
+	LIMIT_COMP_VECTORS = 8,
+};
+#define LIMIT_MR_SIZE (1ULL << 40)
+#define LIMIT_MSG     (1U << 31) /* bytes of one message; UD: the MTU */

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: MIT
+#include "hca/mcast.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "hca/limits.h"
+#include "obs/explain.h"
+#include "util/fork.h"
+#include "util/quiesce.h"
+
+struct group { /* frozen once it is in the table */
+	union ibv_gid gid;
+	uint32_t n;
+	uint32_t qpn[];
+};
+
+struct mcast_table {
+	struct spin lock; /* guards changes of groups */
+	struct group *groups[LIMIT_MCAST_GRP]; /* NULL: free; loaded with acquire (A) */
+};
+
+int mcast_table_create(struct mcast_table **out)
+{
+	struct mcast_table *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return ENOMEM;
+	*out = t;
+	return 0;
+}
+
+void mcast_table_destroy(struct mcast_table *t)
+{
+	if (!t)
+		return;
+	for (unsigned int i = 0; i < LIMIT_MCAST_GRP; i++)
+		free(t->groups[i]);
+	free(t);
+}
+
+static bool is_member(const struct group *g, uint32_t qpn)
+{
+	for (uint32_t i = 0; i < g->n; i++)
+		if (g->qpn[i] == qpn)
+			return true;
+	return false;
+}
+
+/* The place of @gid's group, else a free one, else NULL. */
+static struct group **place(struct mcast_table *t, const union ibv_gid *gid)
+{
+	struct group **unused = NULL;
+
+	for (unsigned int i = 0; i < LIMIT_MCAST_GRP; i++) {
+		if (!t->groups[i])
+			unused = unused ? unused : &t->groups[i];
+		else if (!memcmp(&t->groups[i]->gid, gid, sizeof(*gid)))
+			return &t->groups[i];
+	}
+	return unused;
+}
+
+static int check(const struct qp *qp, const union ibv_gid *gid, const char *call)
+{
+	if (!fork_is_ours(qp->epoch))
+		return refuse(EIO, "%s: QP 0x%x was made before fork(); make one in the child",
+			      call, qp->qpn);
+	if (qp->type != IBV_QPT_UD)
+		return refuse(EINVAL, "%s: QP 0x%x is %s; only UD QPs receive multicast", call,
+			      qp->qpn, qp_type_name(qp->type));
+	if (gid->raw[0] != 0xff)
+		return refuse(EINVAL,
+			      "%s: QP 0x%x: the GID begins with 0x%02x; multicast GIDs begin "
+			      "with 0xff",
+			      call, qp->qpn, gid->raw[0]);
+	return 0;
+}
+
+/* @fresh becomes the group at @at with @qpn. False: no place, or the group is full. Under the
+ * lock. */
+static bool join(struct group **at, struct group *fresh, const union ibv_gid *gid, uint32_t qpn)
+{
+	const struct group *old = at ? *at : NULL;
+
+	if (!at || (old && old->n == LIMIT_MCAST_QP_ATTACH))
+		return false;
+	fresh->gid = *gid;
+	if (old)
+		memcpy(fresh->qpn, old->qpn, old->n * sizeof(*old->qpn));
+	fresh->n = old ? old->n : 0;
+	fresh->qpn[fresh->n++] = qpn;
+	store_release(at, fresh); /* (A) */
+	return true;
+}
+
+static int refuse_full(bool place_found)
+{
+	if (!place_found)
+		return refuse(ENOMEM,
+			      "ibv_attach_mcast: all %d groups (max_mcast_grp) are in use; "
+			      "detach some QPs first",
+			      LIMIT_MCAST_GRP);
+	return refuse(ENOMEM,
+		      "ibv_attach_mcast: the group has %d QPs (max_mcast_qp_attach); detach some "
+		      "first",
+		      LIMIT_MCAST_QP_ATTACH);
+}
+
+static struct group *group_alloc(void)
+{
+	return malloc(sizeof(struct group) + LIMIT_MCAST_QP_ATTACH * sizeof(uint32_t));
+}
+
+int mcast_attach(struct mcast_table *t, struct qp *qp, const union ibv_gid *gid)
+{
+	struct group *fresh, *old = NULL, **at;
+	int err = check(qp, gid, "ibv_attach_mcast");
+	bool member, joined = false;
+
+	if (err)
+		return err;
+	fresh = group_alloc();
+	if (!fresh)
+		return refuse(ENOMEM, "ibv_attach_mcast: no memory");
+	spin_lock(&t->lock);
+	at = place(t, gid);
+	old = at ? *at : NULL;
+	member = old && is_member(old, qp->qpn);
+	if (!member)
+		joined = join(at, fresh, gid, qp->qpn);
+	spin_unlock(&t->lock);
+	if (!joined) {
+		free(fresh);
+		return member ? 0 : refuse_full(at);
+	}
+	if (old)
+		quiesce_wait();
+	free(old);
+	return 0;
+}
+
+/* Takes @qpn out of the group at @at, which has it; the last one takes the group along. Under the
+ * lock.
+ * True: @fresh is in the table now. */
+static bool leave(struct group **at, struct group *fresh, uint32_t qpn)
+{
+	const struct group *old = *at;
+
+	if (old->n == 1) {
+		store_release(at, NULL); /* (A) */
+		return false;
+	}
+	fresh->gid = old->gid;
+	fresh->n = 0;
+	for (uint32_t i = 0; i < old->n; i++)
+		if (old->qpn[i] != qpn)
+			fresh->qpn[fresh->n++] = old->qpn[i];
+	store_release(at, fresh); /* (A) */
+	return true;
+}
+
+int mcast_detach(struct mcast_table *t, struct qp *qp, const union ibv_gid *gid)
+{
+	struct group *fresh, *old = NULL, **at;
+	int err = check(qp, gid, "ibv_detach_mcast");
+	bool used = false;
+
+	if (err)
+		return err;
+	fresh = group_alloc();
+	if (!fresh)
+		return refuse(ENOMEM, "ibv_detach_mcast: no memory");
+	spin_lock(&t->lock);
+	at = place(t, gid);
+	if (at && *at && is_member(*at, qp->qpn)) {
+		old = *at;
+		used = leave(at, fresh, qp->qpn);
+	}
+	spin_unlock(&t->lock);
+	if (!used)
+		free(fresh);
+	if (!old)
+		return refuse(EINVAL,
+			      "ibv_detach_mcast: QP 0x%x is not attached to that group; attach it "
+			      "first, or give the GID it was attached with",
+			      qp->qpn);
+	quiesce_wait();
+	free(old);
+	return 0;
+}
+
+bool mcast_attached(struct mcast_table *t, const struct qp *qp)
+{
+	bool found = false;
+
+	spin_lock(&t->lock);
+	for (unsigned int i = 0; i < LIMIT_MCAST_GRP && !found; i++)
+		found = t->groups[i] && is_member(t->groups[i], qp->qpn);
+	spin_unlock(&t->lock);
+	return found;
+}
+
+void mcast_each(struct mcast_table *t, const union ibv_gid *gid,
+		void (*fn)(void *arg, uint32_t qpn), void *arg)
+{
+	for (unsigned int i = 0; i < LIMIT_MCAST_GRP; i++) {
+		const struct group *g = load_acquire(&t->groups[i]); /* (A) */
+
+		if (!g || memcmp(&g->gid, gid, sizeof(*gid)))
+			continue;
+		for (uint32_t m = 0; m < g->n; m++)
+			fn(arg, g->qpn[m]);
+		return;
+	}
+}

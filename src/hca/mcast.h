@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+/* Multicast groups of this process: group GID → attached UD QPs.
+ * Locking: a spin guards changes; a group's members are a snapshot that attach and detach replace,
+ * so mcast_each() takes no lock. It is called inside a quiesce section, attach and detach outside
+ * any. */
+#pragma once
+#include "hca/qp.h"
+
+struct mcast_table;
+int mcast_table_create(struct mcast_table **out);
+void mcast_table_destroy(struct mcast_table *t);
+/* EINVAL: not a UD QP or not a multicast GID; ENOMEM: limits. Attaching twice is fine (counted
+ * once). */
+int mcast_attach(struct mcast_table *t, struct qp *qp, const union ibv_gid *gid);
+int mcast_detach(struct mcast_table *t, struct qp *qp,
+		 const union ibv_gid *gid); /* EINVAL: was not */
+bool mcast_attached(struct mcast_table *t, const struct qp *qp); /* destroy is EBUSY then */
+/* Inside a quiesce section. */
+void mcast_each(struct mcast_table *t, const union ibv_gid *gid,
+		void (*fn)(void *arg, uint32_t qpn), void *arg);

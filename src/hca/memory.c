@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+#include "hca/memory.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "obs/explain.h"
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ  22
+#define MADV_POPULATE_WRITE 23
+#endif
+
+struct area {
+	uint64_t start, end;
+	char rights[5]; /* "rw-p" */
+};
+
+static bool next_area(FILE *maps, struct area *a)
+{
+	int c, got = fscanf(maps, "%" SCNx64 "-%" SCNx64 " %4s", &a->start, &a->end, a->rights);
+
+	do
+		c = fgetc(maps);
+	while (c != '\n' && c != EOF);
+	return got == 3;
+}
+
+/* Walks the areas that cover [addr, addr + len). 0: all there with the rights. */
+static int walk(FILE *maps, uint64_t addr, uint64_t len, bool write, const char *call)
+{
+	uint64_t at = addr, end = addr + len;
+	struct area a;
+
+	while (at < end && next_area(maps, &a)) {
+		if (a.end <= at)
+			continue;
+		if (a.start > at)
+			break;
+		if (a.rights[0] != 'r' || (write && a.rights[1] != 'w'))
+			return refuse(EFAULT,
+				      "%s: 0x%" PRIx64 "+%" PRIu64 ": 0x%" PRIx64 " is mapped "
+				      "%.3s, the access flags need %s; map it so or ask for "
+				      "less",
+				      call, addr, len, at, a.rights, write ? "rw" : "r");
+		at = a.end;
+	}
+	if (at < end)
+		return refuse(EFAULT,
+			      "%s: 0x%" PRIx64 "+%" PRIu64 ": 0x%" PRIx64 " is not mapped; "
+			      "register only memory that is there",
+			      call, addr, len, at);
+	return 0;
+}
+
+int memory_check_maps(uint64_t addr, uint64_t len, bool write, const char *call)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	int err;
+
+	if (!maps)
+		return refuse(EFAULT,
+			      "%s: /proc/self/maps cannot be read, so 0x%" PRIx64 "+%" PRIu64
+			      " cannot be checked; mount /proc",
+			      call, addr, len);
+	err = walk(maps, addr, len, write, call);
+	fclose(maps);
+	return err;
+}
+
+static bool kernel_populates(uintptr_t page)
+{
+	static char mine; /* its page is ours and writable */
+
+	return !madvise((void *)((uintptr_t)&mine & ~(page - 1)), page, MADV_POPULATE_WRITE);
+}
+
+int memory_check(uint64_t addr, uint64_t len, bool write, const char *call)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = addr & ~(page - 1);
+	size_t size = (size_t)(addr + len - start);
+	int err;
+
+	if (!madvise((void *)start, size, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ))
+		return 0;
+	err = errno;
+	if (err == EINVAL && !kernel_populates(page))
+		return memory_check_maps(addr, len, write, call);
+	if (memory_check_maps(addr, len, write, call))
+		return EFAULT;
+	return refuse(EFAULT,
+		      "%s: 0x%" PRIx64 "+%" PRIu64 ": %s; register ordinary memory that is "
+		      "there",
+		      call, addr, len,
+		      err == EFAULT ? "a page cannot be had (behind its file's end?)"
+				    : "no ordinary memory (a device's, or secret)");
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+/* What a kernel's pinning would find out about a range of this process' memory: is every page
+ * mapped, may it be read, may it be written, is it ordinary memory. Pages are populated on the
+ * way. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* EFAULT with a reason that names @call and the first address that fails. @len > 0, no wrap. */
+int memory_check(uint64_t addr, uint64_t len, bool write, const char *call);
+/* The same from /proc/self/maps alone, for kernels before 5.14: sees neither device memory nor the
+ * part of a mapping behind its file's end. */
+int memory_check_maps(uint64_t addr, uint64_t len, bool write, const char *call);

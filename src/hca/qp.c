@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT
+#include "hca/qp.h"
+#include <errno.h>
+#include <string.h>
+#include "hca/limits.h"
+#include "hca/qp_attrs.h"
+#include "hca/qp_moves.h"
+#include "obs/explain.h"
+#include "util/fork.h"
+
+const char *qp_state_name(enum ibv_qp_state s)
+{
+	static const char *const names[] = { "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR" };
+
+	return (unsigned int)s < sizeof(names) / sizeof(names[0]) ? names[s] : "UNKNOWN";
+}
+
+const char *qp_type_name(enum ibv_qp_type t)
+{
+	switch (t) {
+	case IBV_QPT_RC:
+		return "RC";
+	case IBV_QPT_UC:
+		return "UC";
+	case IBV_QPT_UD:
+		return "UD";
+	case IBV_QPT_RAW_PACKET:
+		return "RAW_PACKET";
+	case IBV_QPT_XRC_SEND:
+		return "XRC_SEND";
+	case IBV_QPT_XRC_RECV:
+		return "XRC_RECV";
+	default:
+		return "unknown";
+	}
+}
+
+static int type_check(const struct qp_attr *a)
+{
+	uint32_t flags = a->type == IBV_QPT_UD ? IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0;
+
+	if (a->type != IBV_QPT_RC && a->type != IBV_QPT_UC && a->type != IBV_QPT_UD)
+		return refuse(EOPNOTSUPP,
+			      "ibv_create_qp: QP type %d (%s) is not built; RC, UC and UD are",
+			      a->type, qp_type_name(a->type));
+	if (a->create_flags & ~flags)
+		return refuse(EOPNOTSUPP,
+			      "ibv_create_qp: create_flags 0x%x, %s QPs know 0x%x; leave the "
+			      "rest out",
+			      a->create_flags, qp_type_name(a->type), flags);
+	return 0;
+}
+
+static int objects_check(const struct pd *pd, const struct qp_attr *a)
+{
+	if (!a->scq || !a->rcq)
+		return refuse(EINVAL, "ibv_create_qp: no %s; a QP needs both",
+			      a->scq ? "recv_cq" : "send_cq");
+	if (a->scq->ctx != pd->ctx || a->rcq->ctx != pd->ctx ||
+	    (a->srq && a->srq->pd->ctx != pd->ctx))
+		return refuse(EINVAL,
+			      "ibv_create_qp: PD 0x%x and a CQ or the SRQ are of different "
+			      "contexts; use those of one",
+			      pd->pdn);
+	if (!fork_is_ours(a->scq->epoch) || !fork_is_ours(a->rcq->epoch) ||
+	    (a->srq && !fork_is_ours(a->srq->epoch)))
+		return refuse(EIO,
+			      "ibv_create_qp: a CQ or the SRQ was made before fork(); make them in "
+			      "the child");
+	return 0;
+}
+
+int qp_init(struct qp *qp, struct pd *pd, const struct qp_attr *attr, uint32_t qpn)
+{
+	int err = pd_use(pd, "ibv_create_qp");
+
+	memset(qp, 0, sizeof(*qp));
+	if (!err)
+		err = type_check(attr);
+	if (!err)
+		err = objects_check(pd, attr);
+	if (!err)
+		err = device_take(&pd->ctx->hca->count.qp, LIMIT_QP, "ibv_create_qp");
+	if (err)
+		return err;
+	*qp = (struct qp){
+		.ctx = pd->ctx,
+		.pd = pd,
+		.epoch = fork_epoch(),
+		.type = attr->type,
+		.qpn = qpn,
+		.uidx = attr->uidx,
+		.scq = attr->scq,
+		.rcq = attr->rcq,
+		.srq = attr->srq,
+		.sq = attr->sq,
+		.rq = { .ring = attr->rq },
+		.sq_sig_all = attr->sq_sig_all,
+		.create_flags = attr->create_flags,
+		.cap = attr->cap,
+		.user = attr->user,
+		.state = IBV_QPS_RESET,
+	};
+	pd_get(pd);
+	cq_get(qp->scq);
+	cq_get(qp->rcq);
+	if (qp->srq)
+		srq_get(qp->srq);
+	return 0;
+}
+
+void qp_fini(struct qp *qp)
+{
+	if (!qp->pd)
+		return;
+	if (fork_is_ours(qp->epoch)) {
+		async_drop(qp->ctx, qp->user);
+		device_give(&qp->ctx->hca->count.qp);
+	}
+	if (qp->srq)
+		srq_put(qp->srq);
+	cq_put(qp->rcq);
+	cq_put(qp->scq);
+	pd_put(qp->pd);
+	qp->pd = NULL;
+}
+
+static int use(struct qp *qp)
+{
+	if (!fork_is_ours(qp->epoch))
+		return refuse(
+			EIO, "ibv_modify_qp: QP 0x%x was made before fork(); make one in the child",
+			qp->qpn);
+	return context_use(qp->ctx, "ibv_modify_qp");
+}
+
+static int cur_state_check(const struct qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	if (!(mask & IBV_QP_CUR_STATE) || attr->cur_qp_state == qp->state)
+		return 0;
+	return refuse(EINVAL,
+		      "ibv_modify_qp: QP 0x%x is in %s, cur_qp_state says %s; leave "
+		      "IBV_QP_CUR_STATE out or query it before",
+		      qp->qpn, qp_state_name(qp->state), qp_state_name(attr->cur_qp_state));
+}
+
+int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : qp->state;
+	int err = use(qp);
+
+	if (!err)
+		err = cur_state_check(qp, attr, mask);
+	if (!err)
+		err = qp_moves_check(qp->qpn, qp->state, to, qp->type, mask);
+	if (!err)
+		err = qp_attrs_check(qp->ctx->hca, qp->qpn, attr, mask);
+	if (err)
+		return err;
+	if (to == IBV_QPS_RESET)
+		memset(&qp->attr, 0, sizeof(qp->attr));
+	qp_attrs_set(&qp->attr, attr, mask);
+	store_relaxed(&qp->state, to);
+	return 0;
+}
+
+void qp_query(const struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init)
+{
+	const struct ibv_qp *user = qp->user;
+
+	*attr = qp->attr;
+	attr->qp_state = attr->cur_qp_state = qp->state;
+	attr->cap = qp->cap;
+	*init = (struct ibv_qp_init_attr){
+		.qp_context = user ? user->qp_context : NULL,
+		.send_cq = qp->scq->user,
+		.recv_cq = qp->rcq->user,
+		.srq = qp->srq ? qp->srq->user : NULL,
+		.cap = qp->cap,
+		.qp_type = qp->type,
+		.sq_sig_all = qp->sq_sig_all,
+	};
+}
+
+uint32_t qp_mtu(const struct qp *qp)
+{
+	const struct hca *hca = qp->ctx->hca;
+	enum ibv_mtu mtu = qp->attr.path_mtu;
+
+	if (qp->type == IBV_QPT_UD)
+		mtu = hca->ports->active_mtu(hca->ports_arg);
+	return 128U << mtu;
+}

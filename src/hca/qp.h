@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+/* Queue pair, the device's half, without its protocol state (that is transport/tqp.h, which embeds
+ * this as its first member): identity, rings, rights, attributes, state.
+ * Locking: everything below "guarded" is read and written under the QP's turn; state alone may be
+ * read without (it is a hint then). The rest is frozen by qp_init(). */
+#pragma once
+#include "hca/srq.h"
+
+struct qp {
+	struct context *ctx;
+	struct pd *pd;
+	uint32_t epoch;
+	enum ibv_qp_type type;
+	uint32_t qpn; /* 24 bits */
+	uint32_t uidx; /* the driver's object index, in CQEs */
+	struct cq *scq, *rcq;
+	struct srq *srq; /* or NULL */
+	struct sq_ring sq;
+	struct rq rq;
+	bool sq_sig_all;
+	uint32_t create_flags; /* IBV_QP_CREATE_* */
+	struct ibv_qp_cap cap; /* as granted */
+	void *user; /* struct ibv_qp *: what events name */
+	struct { /* guarded */
+		enum ibv_qp_state state;
+		struct ibv_qp_attr attr; /* what modify set; query returns it */
+	};
+};
+
+struct qp_attr {
+	enum ibv_qp_type type;
+	struct cq *scq, *rcq;
+	struct srq *srq;
+	struct sq_ring sq;
+	struct rq_ring rq;
+	bool sq_sig_all;
+	uint32_t create_flags;
+	struct ibv_qp_cap cap;
+	uint32_t uidx;
+	void *user;
+};
+
+/* Fills @qp and takes references on what it names. The caller gives the number. */
+int qp_init(struct qp *qp, struct pd *pd, const struct qp_attr *attr, uint32_t qpn);
+void qp_fini(struct qp *qp); /* gives the references back; half-initialised is fine */
+
+/* Checks a modify call against the state table and the attributes' ranges (qp_moves.h), and on
+ * success writes the attributes and the state into @qp. Positive errno with a reason that names the
+ * field. Does no protocol work: the caller tells the transport (tqp_moved). */
+int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask);
+/* Everything, whatever @mask says (as drivers do); cur_qp_state as it is now. */
+void qp_query(const struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init);
+const char *qp_state_name(enum ibv_qp_state s); /* "RTS" */
+const char *qp_type_name(enum ibv_qp_type t); /* "RC" */
+uint32_t qp_mtu(const struct qp *qp); /* bytes, from path_mtu; UD: the port's */

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+/* Receive queues, the device's half: a QP's own (struct rq) and the shared one (struct srq).
+ * A WQE belongs to the device from the doorbell record's store until its CQE is written. A
+ * multi-packet message takes its WQE at its FIRST packet (M38).
+ * Locking: a QP's rq is used under its turn; srq->lock is a leaf. */
+#pragma once
+#include "hca/cq.h"
+#include "hca/pd.h"
+#include "prm/wqe.h"
+
+struct rq {
+	struct rq_ring ring;
+	uint16_t head; /* WQEs taken */
+};
+
+/* Takes the next posted WQE. ENOENT: none. */
+int rq_take(struct rq *rq, struct rwqe *out);
+/* WQEs posted and not yet taken; reads the doorbell record. */
+uint16_t rq_posted(const struct rq *rq);
+
+struct srq {
+	struct pd *pd;
+	uint32_t epoch;
+	uint32_t srqn;
+	uint32_t uidx; /* the driver's object index, in CQEs */
+	struct spin lock; /* guards ring state below */
+	struct rq_ring ring; /* slots linked by next_wqe_index, from slot 0 */
+	uint16_t next; /* slot the next message takes */
+	uint16_t taken; /* count, against the doorbell record's */
+	uint32_t max_wr, max_sge;
+	uint32_t limit; /* 0: not armed */
+	void *user; /* struct ibv_srq * */
+	uint32_t refs; /* atomic: QPs on it */
+};
+
+struct srq_attr {
+	struct rq_ring ring;
+	uint32_t max_wr, max_sge, limit;
+	uint32_t uidx;
+	void *user;
+};
+
+int srq_create(struct pd *pd, const struct srq_attr *attr, struct srq **out);
+int srq_destroy(struct srq *srq); /* EBUSY while a QP uses it */
+void srq_get(struct srq *srq);
+void srq_put(struct srq *srq);
+/* Takes the next WQE; raises IBV_EVENT_SRQ_LIMIT_REACHED once when fewer than limit are left. */
+int srq_take(struct srq *srq, struct rwqe *out);
+uint16_t srq_posted(struct srq *srq);
+int srq_set_limit(struct srq *srq, uint32_t limit); /* EINVAL above max_wr */

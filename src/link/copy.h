@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+/* Gather and scatter over pieces of this process' memory, by guarded copies (util/guard.h): 0 or
+ * EFAULT. @skip: bytes of the pieces to pass over first. The last line of the bytes moved
+ * becomes visible last. */
+#pragma once
+#include <stddef.h>
+#include "link/seg.h"
+
+int copy_gather(void *dst, const struct piece *pieces, unsigned int n, uint64_t skip, size_t len);
+int copy_scatter(const struct piece *pieces, unsigned int n, uint64_t skip, const void *src,
+		 size_t len);
+/* Both sides pieces of this process (loopback). */
+int copy_pieces(const struct piece *dst, unsigned int ndst, const struct piece *src,
+		unsigned int nsrc, uint64_t src_skip);

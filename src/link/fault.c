@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: MIT
+#include "link/fault.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "link/parcel.h"
+#include "util/be.h"
+#include "util/clock.h"
+#include "util/rand.h"
+#include "util/spin.h"
+#include "wire/icrc.h"
+#include "wire/packet.h"
+
+enum { MAX_SEG = 4096, IP_LEN = 20, UDP_LEN = 8, PORT = 4791, ROUTED_BYTE = 4, FLIPS = 3 };
+#define HELD_NS UINT64_C(100000) /* how long one that is to be overtaken is held back */
+
+struct fault {
+	struct dest d;
+	struct dest *inner;
+	struct fault_config cfg;
+	struct spin lock; /* guards rand and the queue */
+	struct rand rand;
+	struct parcel *first; /* by time */
+	struct list all; /* under all_lock */
+};
+
+uint32_t fault_queued;
+static struct fault_counts counts;
+static struct list everyone = { &everyone, &everyone };
+static struct spin all_lock; /* guards everyone; faults on it are alive */
+static uint32_t wrapped;
+
+static struct fault *to_fault(struct dest *d)
+{
+	return container_of(d, struct fault, d);
+}
+
+static void count(uint64_t *n)
+{
+	fetch_add_relaxed(n, 1);
+}
+
+void fault_count(struct fault_counts *out)
+{
+	const uint64_t *from = (const uint64_t *)&counts;
+	uint64_t *to = (uint64_t *)out;
+
+	for (unsigned int i = 0; i < sizeof(counts) / sizeof(*to); i++)
+		to[i] = load_relaxed(&from[i]);
+}
+
+static bool happens(struct fault *f, double p)
+{
+	bool yes;
+
+	if (p <= 0)
+		return false;
+	spin_lock(&f->lock);
+	yes = rand_chance(&f->rand, p);
+	spin_unlock(&f->lock);
+	return yes;
+}
+
+static uint64_t below(struct fault *f, uint64_t n)
+{
+	uint64_t v;
+
+	spin_lock(&f->lock);
+	v = rand_below(&f->rand, n);
+	spin_unlock(&f->lock);
+	return v;
+}
+
+/* The packet that the udp link would send, from the IP header to the ICRC. */
+static size_t build(const struct seg *s, uint8_t *buf, size_t cap)
+{
+	struct pkt p = { .opcode = s->op,
+			 .solicited = s->flags & SEG_SOLICITED,
+			 .ackreq = s->flags & SEG_ACKREQ,
+			 .pkey = s->pkey,
+			 .dqpn = s->dqpn,
+			 .psn = s->psn,
+			 .va = s->va,
+			 .rkey = s->rkey,
+			 .dma_len = s->dma_len,
+			 .swap_add = s->swap_add,
+			 .compare = s->compare,
+			 .syndrome = s->syndrome,
+			 .msn = s->msn,
+			 .orig = s->swap_add,
+			 .qkey = s->qkey,
+			 .sqpn = s->sqpn,
+			 .imm = s->imm,
+			 .inv_rkey = s->imm,
+			 .payload = s->data,
+			 .payload_len = s->len };
+	uint8_t *udp = buf + IP_LEN;
+	size_t len;
+	uint32_t crc;
+
+	if (wire_build(&p, udp + UDP_LEN, cap - IP_LEN - UDP_LEN, &len))
+		return 0;
+	memset(buf, 0, IP_LEN + UDP_LEN);
+	put_be16(udp + 2, PORT);
+	put_be16(udp + 4, (uint16_t)(UDP_LEN + len));
+	len += IP_LEN + UDP_LEN;
+	buf[0] = 0x45;
+	put_be16(buf + 2, (uint16_t)len);
+	buf[9] = 17;
+	if (icrc_packet(buf, len, &crc))
+		return 0;
+	icrc_put(buf + len - ICRC_LEN, crc);
+	return len;
+}
+
+/* Flips different bits of the packet, outside what routers may change. */
+static void damage(struct fault *f, uint8_t *buf, size_t len)
+{
+	size_t bits = (len - IP_LEN - UDP_LEN) * 8, first = below(f, bits);
+	uint64_t n = 1 + below(f, FLIPS);
+
+	for (uint64_t i = 0; i < n; i++) {
+		size_t bit = (first + i * 11) % bits;
+
+		if (bit / 8 == ROUTED_BYTE)
+			bit += 8;
+		buf[IP_LEN + UDP_LEN + bit / 8] ^= (uint8_t)(1 << bit % 8);
+	}
+}
+
+static int send_damaged(struct fault *f, const struct seg *s)
+{
+	uint8_t buf[IP_LEN + UDP_LEN + WIRE_HEADERS_MAX + MAX_SEG + 64];
+	struct parcel *p;
+	uint32_t crc;
+	size_t len;
+	int err = parcel_make(s, true, &p);
+
+	if (err)
+		return err == ENOMEM ? 0 : err;
+	len = build(&p->seg, buf, sizeof(buf));
+	parcel_free(p);
+	count(&counts.damaged);
+	if (!len)
+		return 0;
+	damage(f, buf, len);
+	if (!icrc_packet(buf, len, &crc) && crc == icrc_get(buf + len - ICRC_LEN))
+		count(&counts.undetected);
+	return 0;
+}
+
+static int send_later(struct fault *f, const struct seg *s, uint64_t at, bool held)
+{
+	struct parcel *p, **place;
+	int err = parcel_make(s, true, &p);
+
+	if (err)
+		return err == ENOMEM ? 0 : err; /* lost, as in a network without memory */
+	p->at = at;
+	p->next = NULL;
+	count(held ? &counts.reordered : &counts.delayed);
+	spin_lock(&f->lock);
+	for (place = &f->first; *place && (*place)->at <= at; place = &(*place)->next)
+		;
+	p->next = *place;
+	*place = p;
+	spin_unlock(&f->lock);
+	fetch_add_acq_rel(&fault_queued, 1);
+	return 0;
+}
+
+static int send_one(struct fault *f, const struct seg *s, struct waiter *w)
+{
+	bool held = happens(f, f->cfg.reorder);
+	uint64_t wait = f->cfg.delay + (held ? HELD_NS : 0);
+
+	return wait ? send_later(f, s, clock_now() + wait, held) : dest_send(f->inner, s, w);
+}
+
+static int fault_send(struct dest *d, const struct seg *s, struct waiter *w)
+{
+	struct fault *f = to_fault(d);
+	struct seg by_value = *s;
+	int err;
+
+	if (load_relaxed(&f->inner->dead)) {
+		store_relaxed(&d->dead, true);
+		return ENETUNREACH;
+	}
+	if (s->len > MAX_SEG)
+		return EINVAL;
+	by_value.flags |= SEG_NO_REF;
+	if (happens(f, f->cfg.loss)) {
+		count(&counts.lost);
+		return 0;
+	}
+	if (happens(f, f->cfg.corrupt))
+		return send_damaged(f, &by_value);
+	err = send_one(f, &by_value, w);
+	if (err)
+		return err;
+	count(&counts.sent);
+	if (happens(f, f->cfg.dup) && !send_one(f, &by_value, NULL))
+		count(&counts.doubled);
+	return 0;
+}
+
+static int fault_fetch(struct dest *from, const struct seg *s, uint32_t skip,
+		       const struct piece *dst, unsigned int ndst)
+{
+	struct dest *inner = to_fault(from)->inner;
+
+	return inner->ops->fetch(inner, s, skip, dst, ndst);
+}
+
+static int fault_direct(struct dest *d, const struct direct_ask *ask)
+{
+	(void)d;
+	(void)ask;
+	return EAGAIN;
+}
+
+static void fault_cancel(struct dest *d, struct waiter *w)
+{
+	struct dest *inner = to_fault(d)->inner;
+
+	inner->ops->cancel(inner, w);
+}
+
+static struct parcel *take_due(struct fault *f, uint64_t now)
+{
+	struct parcel *p;
+
+	spin_lock(&f->lock);
+	p = f->first;
+	if (p && p->at <= now)
+		f->first = p->next;
+	else
+		p = NULL;
+	spin_unlock(&f->lock);
+	if (p)
+		fetch_sub_acq_rel(&fault_queued, 1);
+	return p;
+}
+
+static void fault_put(struct dest *d)
+{
+	struct fault *f = to_fault(d);
+	struct parcel *p;
+
+	spin_lock(&all_lock);
+	if (fetch_sub_acq_rel(&d->refs, 1) != 1) {
+		spin_unlock(&all_lock);
+		return;
+	}
+	list_del(&f->all);
+	spin_unlock(&all_lock);
+	while ((p = take_due(f, UINT64_MAX)))
+		parcel_free(p);
+	f->inner->ops->put(f->inner);
+	free(f);
+}
+
+static const struct link_ops fault_ops = {
+	.name = "fault",
+	.send = fault_send,
+	.fetch = fault_fetch,
+	.direct = fault_direct,
+	.cancel = fault_cancel,
+	.put = fault_put,
+};
+
+int fault_wrap(struct dest *inner, const struct fault_config *cfg, struct dest **out)
+{
+	struct fault *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return ENOMEM;
+	f->d = (struct dest){ .ops = &fault_ops,
+			      .refs = 1,
+			      .max_seg = inner->max_seg < MAX_SEG ? inner->max_seg : MAX_SEG,
+			      .inline_max = UINT32_MAX };
+	f->inner = inner;
+	f->cfg = *cfg;
+	rand_init(&f->rand, cfg->seed + fetch_add_relaxed(&wrapped, 1));
+	spin_lock(&all_lock);
+	list_add_tail(&everyone, &f->all);
+	spin_unlock(&all_lock);
+	*out = &f->d;
+	return 0;
+}
+
+/* The first one with something due, with a reference. */
+static struct fault *next_due(uint64_t now)
+{
+	struct fault *f, *due = NULL;
+	struct list *pos;
+
+	spin_lock(&all_lock);
+	list_for_each(pos, &everyone)
+	{
+		f = container_of(pos, struct fault, all);
+		spin_lock(&f->lock);
+		if (f->first && f->first->at <= now)
+			due = f;
+		spin_unlock(&f->lock);
+		if (due)
+			break;
+	}
+	if (due)
+		fetch_add_relaxed(&due->d.refs, 1);
+	spin_unlock(&all_lock);
+	return due;
+}
+
+void fault_progress_now(void)
+{
+	uint64_t now = clock_now();
+	struct parcel *p;
+	struct fault *f;
+
+	while ((f = next_due(now))) {
+		p = take_due(f, now);
+		if (p && dest_send(f->inner, &p->seg, NULL))
+			count(&counts.crowded);
+		parcel_free(p);
+		f->d.ops->put(&f->d);
+	}
+}
+
+uint64_t fault_deadline(void)
+{
+	uint64_t at = UINT64_MAX;
+	struct fault *f;
+	struct list *pos;
+
+	if (!load_relaxed(&fault_queued))
+		return at;
+	spin_lock(&all_lock);
+	list_for_each(pos, &everyone)
+	{
+		f = container_of(pos, struct fault, all);
+		spin_lock(&f->lock);
+		if (f->first && f->first->at < at)
+			at = f->first->at;
+		spin_unlock(&f->lock);
+	}
+	spin_unlock(&all_lock);
+	return at;
+}

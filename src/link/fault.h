@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+/* Faults by seed: a destination that wraps another and loses, doubles, delays, reorders and
+ * damages segments on their way out, as a network would. Behind it nothing is same_host any more:
+ * the transport uses its timers, payload goes by value, direct access is refused. A damaged
+ * segment is built as a packet, its bits are flipped, and the ICRC has to notice; it is dropped
+ * then.
+ * Delayed segments leave by fault_progress(), which host_drain() and host_control() call. Any
+ * thread. */
+#pragma once
+#include "link/link.h"
+
+struct fault_config {
+	double loss, dup, reorder, corrupt; /* probabilities, 0 to 1 */
+	uint64_t delay; /* ns, of every segment */
+	uint64_t seed;
+};
+
+/* Over all wrapped destinations of this process. */
+struct fault_counts {
+	uint64_t sent, lost, doubled, delayed, reordered, damaged;
+	uint64_t undetected; /* damaged, and the ICRC was right: never */
+	uint64_t crowded; /* delayed ones the link had no room for: lost */
+};
+
+/* "loss=1%,dup=0.1%,delay=50us,reorder=0.1%,corrupt=0.01,seed=7": probabilities as percentages or
+ * fractions, times with ns, us, ms or s. EINVAL: anything else. */
+int fault_parse(const char *text, struct fault_config *out);
+/* Takes over the caller's reference on @inner, on success only. */
+int fault_wrap(struct dest *inner, const struct fault_config *cfg, struct dest **out);
+void fault_count(struct fault_counts *out);
+
+extern uint32_t fault_queued; /* segments that wait for their time, in all */
+void fault_progress_now(void);
+static inline void fault_progress(void)
+{
+	if (__builtin_expect(__atomic_load_n(&fault_queued, __ATOMIC_RELAXED) != 0, 0))
+		fault_progress_now();
+}
+uint64_t fault_deadline(void); /* ns, when fault_progress() is due; UINT64_MAX never */

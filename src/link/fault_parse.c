@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "link/fault.h"
+
+/* Both read up to the next comma or the end; false: something else stands there. */
+static bool chance(const char *text, const char **end, double *out)
+{
+	char *at;
+	double v = strtod(text, &at);
+
+	if (at == text)
+		return false;
+	if (*at == '%') {
+		v /= 100;
+		at++;
+	}
+	*out = v;
+	*end = at;
+	return v >= 0 && v <= 1;
+}
+
+static bool duration(const char *text, const char **end, uint64_t *out)
+{
+	static const struct {
+		const char *name;
+		double ns;
+	} units[] = { { "ns", 1 }, { "us", 1e3 }, { "ms", 1e6 }, { "s", 1e9 } };
+	char *at;
+	double v = strtod(text, &at);
+
+	if (at == text || !(v >= 0) || v > 1e9)
+		return false;
+	for (unsigned int i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		size_t n = strlen(units[i].name);
+
+		if (strncmp(at, units[i].name, n))
+			continue;
+		*out = (uint64_t)(v * units[i].ns);
+		*end = at + n;
+		return true;
+	}
+	return false;
+}
+
+static bool number(const char *text, const char **end, uint64_t *out)
+{
+	char *at;
+
+	if (*text < '0' || *text > '9')
+		return false;
+	errno = 0;
+	*out = strtoull(text, &at, 0);
+	*end = at;
+	return !errno;
+}
+
+static bool setting(const char **text, struct fault_config *c)
+{
+	const struct {
+		const char *name;
+		double *p;
+	} chances[] = { { "loss=", &c->loss },
+			{ "dup=", &c->dup },
+			{ "reorder=", &c->reorder },
+			{ "corrupt=", &c->corrupt } };
+
+	for (unsigned int i = 0; i < sizeof(chances) / sizeof(chances[0]); i++) {
+		size_t n = strlen(chances[i].name);
+
+		if (!strncmp(*text, chances[i].name, n))
+			return chance(*text + n, text, chances[i].p);
+	}
+	if (!strncmp(*text, "delay=", 6))
+		return duration(*text + 6, text, &c->delay);
+	if (!strncmp(*text, "seed=", 5))
+		return number(*text + 5, text, &c->seed);
+	return false;
+}
+
+int fault_parse(const char *text, struct fault_config *out)
+{
+	struct fault_config c = { .seed = 1 };
+
+	while (*text) {
+		if (!setting(&text, &c))
+			return EINVAL;
+		if (*text == ',' && text[1])
+			text++;
+		else if (*text)
+			return EINVAL;
+	}
+	*out = c;
+	return 0;
+}

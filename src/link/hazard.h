@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+/* Hazards (M5): before a process touches another's memory it writes into its own published page
+ * whose and what (a key, or a QP) it is about to use, then looks again whether that is still
+ * published. The owner unpublishes first, then waits until no page names it: one of the two sees
+ * the other.
+ *
+ * A word names {kind, the owner's slot, its generation, number}; 0 is free. Words are set and
+ * cleared by the page's process (any thread), read by all. */
+#pragma once
+#include "util/barrier.h"
+
+enum { HAZARDS = 64 };
+enum hazard_kind { HAZARD_KEY = 1, HAZARD_QP = 2 };
+
+static inline uint64_t hazard_word(enum hazard_kind kind, unsigned int slot, uint32_t gen,
+				   uint32_t number)
+{
+	return (uint64_t)kind << 62 | (uint64_t)(slot & 0x3ff) << 52 |
+	       (uint64_t)(gen & 0xfffff) << 32 | number;
+}
+
+/* Sets @word somewhere in @page (HAZARDS words, ours), with a full fence behind it; waits for a
+ * free place. Returns it for hazard_clear(). */
+uint64_t *hazard_set(uint64_t *page, uint64_t word);
+static inline void hazard_clear(uint64_t *place)
+{
+	store_release(place, 0); /* our accesses are done: pairs with hazard_held() */
+}
+
+bool hazard_held(const uint64_t *page, uint64_t word);

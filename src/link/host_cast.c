@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT
+/* Multicast inside the host: a destination that is everybody. Who is there is read from the
+ * names; a segment waits until the contacts that are being made are up, so that the first one
+ * arrives too. */
+#include <errno.h>
+#include "link/host_names.h"
+#include "link/host_state.h"
+#include "link/shm.h"
+#include "util/clock.h"
+#include "util/quiesce.h"
+
+/* How old a look at the names may be; how long one that did not answer is left alone. */
+#define NAMES_NS  UINT64_C(2000000)
+#define SILENT_NS UINT64_C(10000000000)
+
+static bool is_pending(const struct target *t)
+{
+	uint32_t state = t ? load_relaxed(&t->state) : TARGET_DEAD;
+
+	return state == TARGET_WANTED || state == TARGET_ASKING;
+}
+
+static bool any_pending(struct host *h)
+{
+	bool yes = false;
+
+	spin_lock(&h->table_lock);
+	for (unsigned int i = 0; i < HOST_SLOTS && !yes; i++)
+		yes = is_pending(h->target[i]);
+	spin_unlock(&h->table_lock);
+	return yes;
+}
+
+static bool nobody_pending(void *arg)
+{
+	return !any_pending(arg);
+}
+
+void host_cast_resume(struct host *h)
+{
+	if (host_wait_any(&h->cast_waiters))
+		host_wait_resume(&h->cast_waiters, nobody_pending, h);
+}
+
+/* False: everybody answers or is given up. */
+static bool wait_for_contacts(struct host *h, struct waiter *w)
+{
+	if (!any_pending(h))
+		return false;
+	if (!w)
+		return true;
+	host_wait_add(&h->cast_waiters, w);
+	full_fence(); /* the last contact may have come up before we stood on the list */
+	return any_pending(h) || !host_wait_remove(&h->cast_waiters, w);
+}
+
+static int cast_send(struct dest *d, const struct seg *s, struct waiter *w)
+{
+	struct host *h = container_of(d, struct host, all);
+	struct seg with = *s;
+	uint8_t grh[40] = { 0 };
+	uint32_t top;
+
+	if (wait_for_contacts(h, w))
+		return EAGAIN;
+	with.flags |= SEG_MCAST | SEG_NO_REF;
+	if (s->av && !s->grh) {
+		if (h->cfg.make_grh)
+			h->cfg.make_grh(h->cfg.arg, s, grh, &with.l3);
+		with.grh = grh;
+	}
+	h->own.d.ops->send(&h->own.d, &with, NULL);
+	quiesce_enter();
+	top = load_acquire(&h->top);
+	for (uint32_t i = 0; i < top; i++) {
+		struct contact *c = load_acquire(&h->contact[i]);
+
+		if (c && load_acquire(&c->state) == CONTACT_UP)
+			shm_send_to(c, d, &with);
+	}
+	quiesce_exit();
+	return 0;
+}
+
+static int cast_fetch(struct dest *d, const struct seg *s, uint32_t skip, const struct piece *dst,
+		      unsigned int ndst)
+{
+	(void)d;
+	(void)s;
+	(void)skip;
+	(void)dst;
+	(void)ndst;
+	return EPERM;
+}
+
+static int cast_direct(struct dest *d, const struct direct_ask *ask)
+{
+	(void)d;
+	(void)ask;
+	return EAGAIN;
+}
+
+static void cast_cancel(struct dest *d, struct waiter *w)
+{
+	host_wait_cancel(&container_of(d, struct host, all)->cast_waiters, w);
+}
+
+static void cast_put(struct dest *d)
+{
+	fetch_sub_acq_rel(&d->refs, 1); /* it is the host's, which keeps one */
+}
+
+static const struct link_ops cast_ops = {
+	.name = "multicast",
+	.send = cast_send,
+	.fetch = cast_fetch,
+	.direct = cast_direct,
+	.cancel = cast_cancel,
+	.put = cast_put,
+};
+
+void host_cast_init(struct host *h)
+{
+	h->all = (struct dest){ .ops = &cast_ops,
+				.refs = 1,
+				.max_seg = HOST_MAX_SEG,
+				.inline_max = HOST_MAX_SEG,
+				.same_host = true };
+	host_wait_init(&h->cast_waiters);
+}
+
+static bool is_ours(const struct host *h, unsigned int slot)
+{
+	for (uint32_t i = 0; i < load_acquire(&h->n_slots); i++)
+		if (h->listener[i].slot == slot)
+			return true;
+	return false;
+}
+
+/* It has a name, and did not answer not long ago: stopped, or of another mind. */
+static bool is_silent(struct host *h, unsigned int slot)
+{
+	struct target *t = host_target_now(h, slot);
+	bool yes = t && load_acquire(&t->state) == TARGET_DEAD && t->deadline &&
+		   clock_now() < t->deadline + SILENT_NS;
+
+	host_target_put(t);
+	return yes;
+}
+
+static void want(void *arg, unsigned int slot)
+{
+	struct host *h = arg;
+	struct target *t;
+
+	if (!is_ours(h, slot) && !is_silent(h, slot) && !host_target(h, slot, true, &t))
+		host_target_put(t);
+}
+
+int host_dest_all(struct host *h, struct dest **out)
+{
+	uint64_t now = clock_now(), last = load_relaxed(&h->names_seen);
+
+	if (!h->alone && now - last > NAMES_NS && cas_acq_rel(&h->names_seen, &last, now))
+		host_names_each(h->uid, want, h);
+	fetch_add_relaxed(&h->all.refs, 1);
+	*out = &h->all;
+	return 0;
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+/* Memory shared between processes: sealed memfds (M1). Nobody can shrink or grow one, so an access
+ * never ends in SIGBUS; one that is made read-only for others keeps only its maker's writable
+ * mapping. All mappings are MADV_DONTFORK, all descriptors close on exec. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+
+enum host_memory_use {
+	HOST_MEMORY_SPARSE, /* pages come with their first use */
+	HOST_MEMORY_ALLOCATED, /* all of it now, ENOMEM or ENOSPC when there is none */
+	HOST_MEMORY_READONLY, /* sparse; others can only read */
+};
+
+/* @len: a multiple of 4096. Zeroed. */
+int host_memory_make(const char *name, size_t len, enum host_memory_use use, int *fd, void **map);
+/* Maps all of what a peer sent. EPROTO: not sealed, or not of exactly @len bytes. */
+int host_memory_map(int fd, size_t len, bool writable, void **map);
+void host_memory_unmap(void *map, size_t len); /* NULL is fine */

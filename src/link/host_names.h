@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+/* The meeting point (M1): abstract AF_UNIX names "softhca.<layout>.<uid>.slot.<n>" of this network
+ * namespace. A bound name is a slot taken; the kernel gives it back at death. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The user id as names carry it: one step out of this user namespace. EPERM: our uid is not mapped
+ * (everybody's is the same overflow id then). */
+int host_names_uid(uint32_t *out);
+int host_name_bind(uint32_t uid, unsigned int slot, int *fd); /* EADDRINUSE: taken. Listens. */
+/* ECONNREFUSED: nobody has it; EAGAIN: later. */
+int host_name_connect(uint32_t uid, unsigned int slot, int *fd);
+/* Calls @f for each slot that somebody has, as /proc/net/unix tells. */
+void host_names_each(uint32_t uid, void (*f)(void *arg, unsigned int slot), void *arg);

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+/* A waiting list of a destination. The list calls each waiter once, outside its lock;
+ * host_wait_cancel() returns when that waiter is neither listed nor being called by another
+ * thread. */
+#pragma once
+#include <pthread.h>
+#include "link/link.h"
+#include "util/spin.h"
+
+struct host_wait {
+	struct spin lock; /* guards the rest */
+	struct list waiters;
+	uint32_t n; /* on the list */
+	struct waiter *resuming;
+	pthread_t resumer;
+};
+
+void host_wait_init(struct host_wait *q);
+void host_wait_add(struct host_wait *q, struct waiter *w);
+bool host_wait_remove(struct host_wait *q,
+		      struct waiter *w); /* false: it was not listed any more */
+void host_wait_cancel(struct host_wait *q, struct waiter *w);
+/* Calls those that are on the list now while @more says so; true when the list is empty then. */
+bool host_wait_resume(struct host_wait *q, bool (*more)(void *arg), void *arg);
+/* A look without the lock: a list that somebody else fills just now may be missed. */
+static inline bool host_wait_any(const struct host_wait *q)
+{
+	return load_relaxed(&q->n) != 0;
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+/* Links move segments to destinations and know no QP. A destination is a (link, peer) pair: a
+ * process of this host (loopback: this process itself), or an address on the network.
+ *
+ * Threads: every function may be called by any thread; links do their own locking (leaf locks).
+ * send() never blocks on the peer and never calls back into a QP. Payload and all the caller's
+ * memory have been copied or are referenced by piece when it returns. */
+#pragma once
+#include <stddef.h>
+#include "link/seg.h"
+#include "util/list.h"
+
+/* Who waits for a destination to take more: on a link's waiting list after EAGAIN. The link calls
+ * resume() once, from its progress function, outside its locks. */
+struct waiter {
+	struct list node; /* list_init() by the owner; guarded by the link */
+	void (*resume)(struct waiter *w);
+};
+
+struct direct_ask {
+	bool write;
+	uint32_t sqpn, dqpn;
+	uint32_t rkey;
+	uint64_t va;
+	uint32_t len; /* bytes */
+	const struct piece *pieces;
+	unsigned int npieces;
+};
+
+struct link_ops {
+	const char *name; /* "loopback", "shm", "udp", "fault" */
+	/* 0: taken. EAGAIN: full, @w (may be NULL) is on the waiting list. EFAULT: a piece is not
+	 * mapped in this process. ENETUNREACH: nobody is there (dead, no such process): the
+	 * caller's ordinary timeout and retries follow. */
+	int (*send)(struct dest *d, const struct seg *s, struct waiter *w);
+	/* Copies @n pieces' bytes from @skip on, @len bytes, from the peer's memory into @dst
+	 * (this process, ordered as M3 says) under a hazard. 0; EFAULT: @dst is not mapped;
+	 * EREMOTEIO: the peer's memory or key is gone; EPERM: this process may not (by value,
+	 * then). */
+	int (*fetch)(struct dest *from, const struct seg *s, uint32_t skip, const struct piece *dst,
+		     unsigned int ndst);
+	/* Direct access (M5): executes a WRITE (@write) or READ of the pieces at the peer's
+	 * @ask->va by itself. 0: done, all bytes are in place. Anything else: nothing is
+	 * promised, go through send(). */
+	int (*direct)(struct dest *d, const struct direct_ask *ask);
+	/* Wakes the peer for what was sent with seg.more. NULL: nobody may set that. */
+	void (*flush)(struct dest *d);
+	void (*cancel)(struct dest *d, struct waiter *w); /* off the waiting list */
+	void (*put)(struct dest *d); /* gives a reference back */
+};
+
+struct dest {
+	const struct link_ops *ops;
+	uint32_t refs; /* atomic */
+	uint32_t max_seg; /* payload bytes of one segment by value */
+	uint32_t max_ref; /* the same by reference; 0: the peer cannot fetch from us */
+	uint32_t inline_max; /* above it the link prefers references */
+	bool same_host; /* lossless, ordered, knows sqpn, piggybacks ACKs; no ack timer */
+	bool dead; /* the peer has ended; hint, set once */
+};
+
+static inline int dest_send(struct dest *d, const struct seg *s, struct waiter *w)
+{
+	return d->ops->send(d, s, w);
+}

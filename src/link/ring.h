@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+/* A ring of records in memory shared by two processes: one producer, one consumer (M10, M18).
+ *
+ * Records are multiples of 64 bytes and stand in one piece; each begins with a word that is not 0,
+ * stored last. Before that the producer stores 0 where the next record will begin, so the consumer
+ * polls just that line. Positions are byte counts that never wrap. The consumer tells its own
+ * rarely: every quarter, and when the producer has asked for space.
+ *
+ * Neither end trusts the other: lengths and positions are copied once and checked; EPROTO means
+ * that the peer broke the ring. Each end is guarded by a lock of the caller's. */
+#pragma once
+#include "util/barrier.h"
+
+enum {
+	RING_LINE = 64,
+	RING_CTL = 4096, /* bytes before the data */
+	RING_MIN = 64 << 10, /* bytes of data, a power of two */
+	RING_MAX = 1 << 20,
+	RING_RECORD_MAX = RING_MIN / 2 - RING_LINE, /* always fits a ring that is empty */
+};
+
+/* Kinds of records: the lowest 4 bits of the first word. */
+enum { RING_SEG = 1, RING_PAD, RING_MOVED };
+
+struct ring_ctl {
+	uint64_t pos __attribute__((aligned(RING_LINE))); /* the consumer's; (P) */
+	uint32_t want_space __attribute__((aligned(RING_LINE))); /* set by the producer; (W) */
+};
+
+struct ring { /* one end */
+	struct ring_ctl *ctl;
+	uint8_t *data;
+	uint32_t size;
+	uint64_t pos; /* where this end goes on */
+	uint64_t seen; /* producer: the consumer's position as read last; consumer: as told last */
+};
+
+/* @mem: RING_CTL + @size bytes, zero at first. */
+void ring_init(struct ring *r, void *mem, uint32_t size);
+
+/* A word for a record of @bytes; @info are the upper 44 bits, the caller's. */
+static inline uint64_t ring_word(unsigned int kind, uint32_t bytes, uint64_t info)
+{
+	return kind | (uint64_t)(bytes / RING_LINE) << 4 | info << 20;
+}
+
+static inline uint64_t ring_word_info(uint64_t word)
+{
+	return word >> 20;
+}
+
+/* Producer. Place for a record of @bytes (a multiple of 64, at most RING_RECORD_MAX) in *rec.
+ * EAGAIN: full, and the consumer has been asked for space. Reserving again without publishing is
+ * fine. */
+int ring_reserve(struct ring *r, uint32_t bytes, uint8_t **rec);
+/* The reserved record is complete but for its first 8 bytes, which become @word. */
+void ring_publish(struct ring *r, uint64_t word);
+/* False while the consumer still owes the space that was asked for. */
+static inline bool ring_has_space(const struct ring *r)
+{
+	return !load_acquire(&r->ctl->want_space);
+}
+
+/* Consumer. EAGAIN: nothing there. Else the first record, its length and its word, read once. */
+int ring_peek(struct ring *r, uint64_t *word, const uint8_t **rec, uint32_t *bytes);
+/* Done with the record that ring_peek() gave. True: the producer waits for space and has it now. */
+bool ring_advance(struct ring *r, uint32_t bytes);
+/* After a batch: true as above. */
+bool ring_settle(struct ring *r);
+
+/* Where the word of the next record is: not 0 once that is there. */
+static inline const uint64_t *ring_next_word(const struct ring *r)
+{
+	return (const uint64_t *)(r->data + (r->pos & (r->size - 1)));
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+/* Questions to the kernel by rtnetlink. Each opens and closes its own socket, so fork, threads and
+ * programs that close foreign descriptors need no care; the watch is the one socket that stays.
+ * Errors are positive errnos: the kernel's answer, or why no socket could be had. */
+#pragma once
+#include <libmnl/libmnl.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct rtnl_route {
+	unsigned char type; /* RTN_LOCAL, RTN_UNICAST, … */
+	uint32_t oif;
+};
+
+/* Dumps RTM_GETLINK, RTM_GETADDR or RTM_GETROUTE (@request) of @family; @fn sees each message. */
+int rtnl_dump(uint16_t request, unsigned char family, mnl_cb_t fn, void *arg);
+/* Where a packet to @addr (4 or 16 bytes) would go; @oif: only by that interface, 0: by any. */
+int rtnl_route(unsigned char family, const void *addr, uint32_t oif, struct rtnl_route *out);
+
+/* A non-blocking socket that becomes readable when a link or an address changes. */
+int rtnl_watch_open(int *fd);
+/* Takes everything that waits; true: there was something, or the socket overflowed. */
+bool rtnl_watch_drain(int fd);

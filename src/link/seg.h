@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+/* A segment: what the transport hands to a link and gets from one. On the udp link a segment is
+ * one RoCEv2 packet (at most the path MTU of payload); on same-host links it may stand for many
+ * PSNs of one message (seg.npsn), up to the destination's max_seg bytes. Headers are the
+ * specification's, decoded; the opcode says which of them are meaningful (wire/opcode.h).
+ *
+ * Payload. Sending: @pieces name ranges of this process' memory that the sender has checked (key
+ * = the lkey it was checked under, 0 for rings and inline data, which are always copied by the
+ * link before send() returns). Receiving: either @data (bytes in the link's buffer: a peer may
+ * still write them, so copy once) or, by reference, @pieces in the *sender's* memory, to be
+ * fetched by link_ops.fetch. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+#include "prm/av.h"
+
+struct dest;
+
+struct piece {
+	uint64_t addr;
+	uint32_t len; /* bytes */
+	uint32_t key;
+};
+
+enum {
+	SEG_SOLICITED = 1,
+	SEG_ACKREQ = 2,
+	SEG_ACK = 4, /* carries a piggybacked cumulative ACK: ack_psn, ack_msn (same-host links) */
+	SEG_BYREF = 8, /* receiving: payload by reference */
+	SEG_NO_REF = 16, /* request: answer without references (the asker cannot fetch) */
+	SEG_SQPN = 32, /* sqpn is known and must match (same-host links, and UD) */
+	SEG_MCAST = 64, /* to every QP attached to the AV's group */
+};
+
+/* AETH syndromes beyond the specification's, on same-host links only. */
+enum {
+	SYN_RNR_CLEAR =
+		0x7c, /* a receive WQE was posted: send what was RNR NAKed again, now (M20) */
+	SYN_NO_RESPONDER =
+		0x7d, /* hardware would be silent here: the ordinary timeout follows (M10) */
+	SYN_SOURCE_FAULT =
+		0x7e, /* your memory behind a by-reference payload is gone: LOC_PROT_ERR */
+	SYN_NO_REF = 0x7f, /* I cannot fetch from you: send that PSN again, by value */
+};
+
+struct seg {
+	uint8_t op; /* BTH opcode */
+	uint8_t flags;
+	uint8_t syndrome; /* AETH */
+	uint16_t pkey;
+	uint32_t dqpn, sqpn;
+	uint32_t psn; /* the first it covers */
+	uint32_t npsn; /* PSNs it covers, >= 1; a READ request: those of its response */
+	uint32_t msn; /* AETH */
+	uint32_t ack_psn, ack_msn;
+	uint32_t imm; /* ImmDt or IETH, as in memory */
+	uint32_t qkey;
+	uint64_t va; /* RETH, AtomicETH */
+	uint32_t rkey;
+	uint32_t dma_len; /* bytes */
+	uint64_t swap_add,
+		compare; /* AtomicETH; ATOMIC ACK: swap_add is the original value. Host order */
+	const struct av *av; /* UD, sending */
+	uint32_t len; /* payload bytes */
+	uint16_t npieces;
+	bool more; /* sending: the link may leave the peer asleep until its flush() */
+	const struct piece *pieces;
+	const uint8_t *data;
+	struct dest *from; /* receiving: its sender, valid during the call */
+	const uint8_t *grh; /* UD receive: 40 bytes as they go to the buffer */
+	uint8_t l3, sl; /* UD receive: see struct cqe */
+};

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "obs/explain.h"
+#include "util/barrier.h"
+
+enum { WORDS = EXPLAIN_TEXT / 8, BUSY = 1, LINE = EXPLAIN_TEXT + 16 };
+
+/* A sentence as words, since writer and overtaken reader touch it at the same time. */
+struct record {
+	uint64_t state; /* id << 1, with BUSY while its writer is in it; 0: never used */
+	uint64_t text[WORDS];
+};
+
+static struct record ring[EXPLAIN_RECORDS];
+static uint64_t last_id; /* ids are handed out from here */
+
+static __thread struct {
+	uint64_t id; /* the last record of this thread */
+	uint64_t again; /* how often its sentence came again */
+} mine;
+
+/* Output: read from the environment once; set by tests and tools. */
+enum output { OUT_UNKNOWN, OUT_NONE, OUT_STDERR, OUT_FILE };
+static enum output output;
+static char path[PATH_MAX]; /* written before output says OUT_FILE */
+
+void explain_set_output(const char *value)
+{
+	enum output to = OUT_STDERR;
+
+	if (!value || !*value || !strcmp(value, "0"))
+		to = OUT_NONE;
+	else if (strchr(value, '/') && strlen(value) < sizeof(path))
+		to = OUT_FILE;
+	if (to == OUT_FILE)
+		strcpy(path, value);
+	store_release(&output, to); /* pairs with the load in where() */
+}
+
+static void read_environment(void)
+{
+	if (load_acquire(&output) == OUT_UNKNOWN)
+		explain_set_output(secure_getenv("SOFTHCA_EXPLAIN"));
+}
+
+static enum output where(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, read_environment);
+	return load_acquire(&output);
+}
+
+/* The file is opened for each line: a descriptor kept would not survive a program that closes all
+ * it does not know, and then uses the number. */
+static void print(const char *text)
+{
+	enum output to = where();
+	char line[LINE];
+	ssize_t ignored = 0;
+	int n, fd = STDERR_FILENO;
+
+	if (to == OUT_NONE)
+		return;
+	n = snprintf(line, sizeof(line), "softhca: %s\n", text);
+	if (to == OUT_FILE)
+		fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
+	if (fd < 0)
+		return;
+	ignored = write(fd, line, (size_t)n); /* nobody to tell when that fails */
+	(void)ignored;
+	if (to == OUT_FILE)
+		close(fd);
+}
+
+/* Takes the slot of @id; false when a writer that was overtaken by a whole round is still in it, or
+ * a newer record is: then this one is not kept. */
+static bool claim(struct record *r, uint64_t id)
+{
+	uint64_t old = load_relaxed(&r->state);
+
+	if (old & BUSY || old >> 1 > id || !cas_acq_rel(&r->state, &old, id << 1 | BUSY))
+		return false;
+	write_barrier(); /* BUSY before the text: pairs with the read_barrier() in explain_text() */
+	return true;
+}
+
+static void keep(uint64_t id, const char text[EXPLAIN_TEXT])
+{
+	struct record *r = &ring[id % EXPLAIN_RECORDS];
+	uint64_t word;
+
+	if (!claim(r, id))
+		return;
+	for (int i = 0; i < WORDS; i++) {
+		memcpy(&word, text + i * 8, sizeof(word));
+		store_relaxed(&r->text[i], word);
+	}
+	store_release(&r->state, id << 1); /* pairs with the acquire in explain_text() */
+}
+
+int explain_text(uint64_t id, char *buf, size_t n)
+{
+	const struct record *r = &ring[id % EXPLAIN_RECORDS];
+	uint64_t text[WORDS];
+
+	if (!id || load_acquire(&r->state) != id << 1)
+		return ENOENT;
+	for (int i = 0; i < WORDS; i++)
+		text[i] = load_relaxed(&r->text[i]);
+	read_barrier();
+	if (load_relaxed(&r->state) != id << 1)
+		return ENOENT;
+	snprintf(buf, n, "%s", (const char *)text);
+	return 0;
+}
+
+/* This thread says what it said last. */
+static bool said_again(const char *text)
+{
+	char last[EXPLAIN_TEXT];
+
+	return !explain_text(mine.id, last, sizeof(last)) && !strcmp(last, text);
+}
+
+static void print_again(void)
+{
+	char text[EXPLAIN_TEXT];
+
+	if (mine.again) {
+		snprintf(text, sizeof(text), "(the sentence before: %llu times more)",
+			 (unsigned long long)mine.again);
+		print(text);
+	}
+	mine.again = 0;
+}
+
+static __attribute__((format(printf, 1, 0))) uint64_t record(const char *fmt, va_list ap)
+{
+	char text[EXPLAIN_TEXT] = "";
+	int err = errno;
+
+	vsnprintf(text, sizeof(text), fmt, ap);
+	if (said_again(text)) {
+		mine.again++;
+	} else {
+		print_again();
+		mine.id = __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED);
+		keep(mine.id, text);
+		print(text);
+	}
+	errno = err;
+	return mine.id;
+}
+
+int refuse(int err, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	record(fmt, ap);
+	va_end(ap);
+	return err;
+}
+
+uint64_t reason(const char *fmt, ...)
+{
+	uint64_t id;
+	va_list ap;
+
+	va_start(ap, fmt);
+	id = record(fmt, ap);
+	va_end(ap);
+	return id;
+}
+
+int explain_last(char *buf, size_t n)
+{
+	return explain_text(mine.id, buf, n);
+}
+
+uint64_t explain_last_id(void)
+{
+	return mine.id;
+}

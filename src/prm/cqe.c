@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+#include "prm/cqe.h"
+#include <string.h>
+#include "util/barrier.h"
+#include "util/be.h"
+
+#define OWNER	  1
+#define SOLICITED 2
+#define GRH	  (1U << 28)
+#define INVALID	  (MLX5_CQE_INVALID << 4)
+
+static bool is_error(uint8_t opcode)
+{
+	return opcode == MLX5_CQE_REQ_ERR || opcode == MLX5_CQE_RESP_ERR;
+}
+
+static void write_error(struct mlx5_err_cqe *e, const struct cqe *c)
+{
+	memcpy(e, &c->reason, sizeof(c->reason)); /* rsvd0: the explain record (M34) */
+	e->vendor_err_synd = c->vendor_err;
+	e->syndrome = c->syndrome;
+}
+
+void cqe_write(struct mlx5_cqe64 *slot, const struct cqe *c, uint8_t owner)
+{
+	struct mlx5_cqe64 e;
+
+	memset(&e, 0, sizeof(e));
+	e.srqn_uidx = htobe32(c->uidx);
+	e.wqe_counter = htobe16(c->wqe_counter);
+	e.sop_drop_qpn = htobe32((uint32_t)c->wqe_opcode << 24 | (c->qpn & 0xffffff));
+	if (is_error(c->opcode)) {
+		write_error((struct mlx5_err_cqe *)&e, c);
+	} else {
+		e.imm_inval_pkey = c->imm;
+		e.byte_cnt = htobe32(c->byte_cnt);
+		e.timestamp = htobe64(c->timestamp);
+		e.flags_rqpn = htobe32((c->grh ? GRH : 0) | (uint32_t)c->l3 << 24 |
+				       (c->src_qp & 0xffffff));
+	}
+	e.op_own = 0;
+	memcpy(slot, &e, offsetof(struct mlx5_cqe64, op_own));
+	/* (A) */
+	store_release(&slot->op_own,
+		      (uint8_t)(c->opcode << 4 | (c->solicited ? SOLICITED : 0) | (owner & OWNER)));
+}
+
+bool cqe_ours(const struct mlx5_cqe64 *slot, uint32_t ci, uint32_t cnt)
+{
+	uint8_t own = load_acquire(&slot->op_own); /* (A) */
+
+	return own >> 4 != MLX5_CQE_INVALID && (own & OWNER) == !!(ci & cnt);
+}
+
+void cqe_read(const struct mlx5_cqe64 *e, struct cqe *out)
+{
+	uint8_t own = e->op_own;
+	uint32_t sop = be32toh(e->sop_drop_qpn);
+
+	out->opcode = own >> 4;
+	out->solicited = (own & SOLICITED) != 0;
+	out->uidx = be32toh(e->srqn_uidx) & 0xffffff;
+	out->wqe_counter = be16toh(e->wqe_counter);
+	out->wqe_opcode = sop >> 24;
+	out->qpn = sop & 0xffffff;
+	out->reason = 0;
+	out->syndrome = out->vendor_err = 0;
+	if (is_error(out->opcode)) {
+		const struct mlx5_err_cqe *err = (const struct mlx5_err_cqe *)e;
+
+		memcpy(&out->reason, err, sizeof(out->reason));
+		out->vendor_err = err->vendor_err_synd;
+		out->syndrome = err->syndrome;
+		out->imm = out->byte_cnt = out->src_qp = 0;
+		out->grh = false;
+		out->l3 = out->sl = 0;
+		out->timestamp = 0;
+		return;
+	}
+	uint32_t rqpn = be32toh(e->flags_rqpn);
+
+	out->imm = e->imm_inval_pkey;
+	out->byte_cnt = be32toh(e->byte_cnt);
+	out->timestamp = be64toh(e->timestamp);
+	out->src_qp = rqpn & 0xffffff;
+	out->grh = (rqpn & GRH) != 0;
+	out->l3 = out->sl = (rqpn >> 24) & 0xf;
+}
+
+void cqe_init(void *buf, uint32_t cnt, uint32_t cqe_size)
+{
+	uint8_t *p = buf;
+
+	memset(buf, 0, (size_t)cnt * cqe_size);
+	for (uint32_t i = 0; i < cnt; i++)
+		p[(size_t)(i + 1) * cqe_size - 1] = INVALID | OWNER;
+}
+
+enum ibv_wc_status cqe_status(uint8_t syndrome)
+{
+	static const struct {
+		uint8_t syndrome, status;
+	} map[] = {
+		{ MLX5_CQE_SYNDROME_LOCAL_LENGTH_ERR, IBV_WC_LOC_LEN_ERR },
+		{ MLX5_CQE_SYNDROME_LOCAL_QP_OP_ERR, IBV_WC_LOC_QP_OP_ERR },
+		{ MLX5_CQE_SYNDROME_LOCAL_PROT_ERR, IBV_WC_LOC_PROT_ERR },
+		{ MLX5_CQE_SYNDROME_WR_FLUSH_ERR, IBV_WC_WR_FLUSH_ERR },
+		{ MLX5_CQE_SYNDROME_MW_BIND_ERR, IBV_WC_MW_BIND_ERR },
+		{ MLX5_CQE_SYNDROME_BAD_RESP_ERR, IBV_WC_BAD_RESP_ERR },
+		{ MLX5_CQE_SYNDROME_LOCAL_ACCESS_ERR, IBV_WC_LOC_ACCESS_ERR },
+		{ MLX5_CQE_SYNDROME_REMOTE_INVAL_REQ_ERR, IBV_WC_REM_INV_REQ_ERR },
+		{ MLX5_CQE_SYNDROME_REMOTE_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR },
+		{ MLX5_CQE_SYNDROME_REMOTE_OP_ERR, IBV_WC_REM_OP_ERR },
+		{ MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR, IBV_WC_RETRY_EXC_ERR },
+		{ MLX5_CQE_SYNDROME_RNR_RETRY_EXC_ERR, IBV_WC_RNR_RETRY_EXC_ERR },
+		{ MLX5_CQE_SYNDROME_REMOTE_ABORTED_ERR, IBV_WC_REM_ABORT_ERR },
+	};
+
+	for (unsigned int i = 0; i < sizeof(map) / sizeof(map[0]); i++)
+		if (map[i].syndrome == syndrome)
+			return map[i].status;
+	return IBV_WC_GENERAL_ERR;
+}

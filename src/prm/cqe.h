@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+/* Completion queue entries in the mlx5 format (struct mlx5_cqe64, mlx5_err_cqe). Pure. Ownership:
+ * an entry belongs to the consumer when its owner bit equals the pass's parity (ci / cnt) & 1,
+ * first pass 0, and its opcode is not invalid (0xf); cqe_write() stores op_own last, with release
+ * (A); cqe_ours() loads it with acquire (A). */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+#include <infiniband/mlx5dv.h>
+
+enum { /* vendor_err as ConnectX shows it */
+       VENDOR_LOC_PROT = 0x53,
+       VENDOR_TRANSPORT_RETRY = 0x81,
+       VENDOR_RNR_RETRY = 0x87,
+       VENDOR_REM_ACCESS = 0x88,
+       VENDOR_REM_INV_REQ = 0x8a,
+       VENDOR_REM_OP = 0x89,
+       VENDOR_LOC_LEN = 0x6a,
+       VENDOR_LOC_QP_OP = 0x52,
+       VENDOR_SEND_FLUSH = 0xf5,
+       VENDOR_RECV_FLUSH = 0xf9,
+       VENDOR_LOC_ACCESS = 0x54,
+       VENDOR_BAD_RESP = 0x8b,
+};
+
+struct cqe {
+	uint8_t opcode; /* MLX5_CQE_REQ, _RESP_*, _REQ_ERR, _RESP_ERR, … */
+	uint8_t syndrome; /* errors: MLX5_CQE_SYNDROME_* */
+	uint8_t vendor_err; /* errors */
+	uint8_t wqe_opcode; /* requester: MLX5_OPCODE_* of the WQE (high 8 bits of sop_drop_qpn) */
+	bool solicited;
+	bool grh; /* UD receive */
+	uint8_t l3; /* UD receive: 0 GRH, 1 IPv6, 2 IPv4 (bits of sl that UCX reads) */
+	uint8_t sl;
+	uint16_t wqe_counter; /* first block of the send WQE, or index of the receive WQE */
+	uint16_t pkey;
+	uint32_t uidx; /* srqn_uidx: the driver's object index; CQEs resolve by it (M32) */
+	uint32_t qpn; /* local QPN (XRC receive: the target QPN) or flow tag */
+	uint32_t src_qp; /* UD receive */
+	uint32_t byte_cnt; /* receives: bytes incl. 40 of GRH on UD; READ, atomics: bytes placed */
+	uint32_t imm; /* as in memory; IETH for RESP_SEND_INV */
+	uint64_t timestamp; /* clock_raw() */
+	uint64_t reason; /* errors: explain record id, 0 none */
+};
+
+void cqe_write(struct mlx5_cqe64 *slot, const struct cqe *c, uint8_t owner);
+void cqe_read(const struct mlx5_cqe64 *slot, struct cqe *out);
+bool cqe_ours(const struct mlx5_cqe64 *slot, uint32_t ci, uint32_t cnt);
+void cqe_init(void *buf, uint32_t cnt, uint32_t cqe_size); /* all entries invalid */
+/* Syndrome → IBV_WC_*; IBV_WC_GENERAL_ERR for unknown ones. */
+enum ibv_wc_status cqe_status(uint8_t syndrome);

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT
+#include "prm/wqe.h"
+#include <errno.h>
+#include <string.h>
+#include "util/be.h"
+
+#define SEG	      16 /* bytes */
+#define INLINE_FLAG   (1U << 31)
+#define DATA_LIST_END 0x100 /* lkey that ends a receive list (MLX5_INVALID_LKEY) */
+#define FENCE_MASK    0xe0
+
+/* A segment reader: 16-byte steps that wrap at the ring's end, bounded by ds. */
+struct cursor {
+	const struct sq_ring *ring;
+	uint32_t off; /* bytes from the ring's start, wrapped */
+	unsigned int left; /* segments */
+};
+
+static const uint8_t *at(const struct sq_ring *ring, uint32_t off)
+{
+	return ring->buf + (off & (ring->cnt * WQE_BB - 1));
+}
+
+static const uint8_t *take(struct cursor *c)
+{
+	const uint8_t *p = at(c->ring, c->off);
+
+	if (!c->left)
+		return NULL;
+	c->left--;
+	c->off += SEG;
+	return p;
+}
+
+static unsigned int control(const uint8_t *p, struct wqe *out)
+{
+	uint32_t op = get_be32(p), ds = get_be32(p + 4) & 0x3f;
+	uint8_t flags = p[11];
+
+	out->opcode = op & 0xff;
+	out->opmod = op >> 24;
+	out->idx = op >> 8;
+	out->nbb = ds ? (ds + 3) / 4 : 1;
+	out->signaled = (flags & MLX5_WQE_CTRL_CQ_UPDATE) != 0;
+	out->solicited = (flags & MLX5_WQE_CTRL_SOLICITED) != 0;
+	out->fence = (flags & FENCE_MASK) != 0;
+	memcpy(&out->imm, p + 12, sizeof(out->imm));
+	return ds;
+}
+
+static int datagram(struct cursor *c, struct wqe *out)
+{
+	struct mlx5_wqe_av av;
+
+	for (unsigned int i = 0; i < sizeof(av) / SEG; i++) {
+		const uint8_t *p = take(c);
+
+		if (!p)
+			return EBADMSG;
+		memcpy((uint8_t *)&av + i * SEG, p, SEG);
+	}
+	out->qkey = be32toh(av.key.qkey.qkey);
+	out->dqpn = be32toh(av.dqp_dct) & 0xffffff;
+	av_decode(&av, &out->av);
+	return 0;
+}
+
+static int remote(struct cursor *c, struct wqe *out)
+{
+	const uint8_t *p = take(c);
+
+	if (!p)
+		return EBADMSG;
+	out->raddr = get_be64(p);
+	out->rkey = get_be32(p + 8);
+	return 0;
+}
+
+static int atomic(struct cursor *c, struct wqe *out)
+{
+	const uint8_t *p = take(c);
+
+	if (!p)
+		return EBADMSG;
+	out->swap_add = get_be64(p);
+	out->compare = get_be64(p + 8);
+	return 0;
+}
+
+/* Inline data: a 4-byte header, then the bytes, which wrap at the ring's end. */
+static int inline_data(struct cursor *c, const uint8_t *p, struct wqe *out)
+{
+	uint32_t size = c->ring->cnt * WQE_BB, len = get_be32(p) & 0x3ff;
+	uint32_t start = (c->off - SEG + 4) & (size - 1), room = size - start;
+	unsigned int segs = (len + 4 + SEG - 1) / SEG;
+
+	if (segs > c->left + 1)
+		return EBADMSG;
+	c->left -= segs - 1;
+	c->off += (segs - 1) * SEG;
+	out->inl[0] = (struct sge){ (uintptr_t)(c->ring->buf + start), len < room ? len : room, 0 };
+	out->inl[1] = (struct sge){ (uintptr_t)c->ring->buf, len - out->inl[0].len, 0 };
+	out->ninline = out->inl[1].len ? 2 : 1;
+	out->len = len;
+	return 0;
+}
+
+static int data(struct cursor *c, struct wqe *out)
+{
+	uint64_t len = 0;
+	const uint8_t *p;
+
+	while ((p = take(c))) {
+		uint32_t n = get_be32(p);
+
+		if (n & INLINE_FLAG) {
+			int err = out->nsge ? EBADMSG : 0;
+
+			if (!err && n != INLINE_FLAG)
+				err = inline_data(c, p, out);
+			if (err)
+				return err;
+			len += out->len;
+			continue;
+		}
+		if (out->nsge == WQE_MAX_SGE || out->ninline)
+			return EBADMSG;
+		n = n ? n : 1U << 31;
+		len += n;
+		out->sge[out->nsge++] = (struct sge){ get_be64(p + 8), n, get_be32(p + 4) };
+	}
+	if (len > 1U << 31)
+		return EBADMSG;
+	out->len = len;
+	return 0;
+}
+
+void wqe_peek(const struct sq_ring *ring, uint16_t pi, struct wqe *out)
+{
+	control(at(ring, pi * WQE_BB), out);
+}
+
+int wqe_parse(const struct sq_ring *ring, uint16_t pi, uint16_t avail, enum wqe_service svc,
+	      struct wqe *out)
+{
+	struct cursor c = { ring, pi * WQE_BB + SEG, 0 };
+	unsigned int ds = control(at(ring, pi * WQE_BB), out);
+	int err = 0;
+
+	out->ninline = out->nsge = 0;
+	out->len = 0;
+	if (!ds || out->nbb > avail)
+		return EBADMSG;
+	c.left = ds - 1;
+	if (svc == WQE_DATAGRAM && out->opcode != MLX5_OPCODE_NOP)
+		err = datagram(&c, out);
+	switch (out->opcode) {
+	case MLX5_OPCODE_RDMA_WRITE:
+	case MLX5_OPCODE_RDMA_WRITE_IMM:
+	case MLX5_OPCODE_RDMA_READ:
+		err = err ? err : remote(&c, out);
+		break;
+	case MLX5_OPCODE_ATOMIC_CS:
+	case MLX5_OPCODE_ATOMIC_FA:
+		err = err ? err : remote(&c, out);
+		err = err ? err : atomic(&c, out);
+		break;
+	default:
+		break;
+	}
+	return err ? err : data(&c, out);
+}
+
+/* Data segments from @p on, at most @n of them. */
+static void receive_list(const uint8_t *p, unsigned int n, struct rwqe *out)
+{
+	out->nsge = 0;
+	out->len = 0;
+	for (; n && out->nsge < WQE_MAX_SGE; n--, p += SEG) {
+		uint32_t len = get_be32(p), key = get_be32(p + 4);
+
+		if (key == DATA_LIST_END)
+			break;
+		len = len ? len : 1U << 31;
+		out->sge[out->nsge++] = (struct sge){ get_be64(p + 8), len, key };
+		out->len += len;
+	}
+}
+
+static const uint8_t *slot(const struct rq_ring *ring, uint16_t idx)
+{
+	return ring->buf + (size_t)(idx & (ring->cnt - 1)) * ring->stride;
+}
+
+void rwqe_parse(const struct rq_ring *ring, uint16_t idx, struct rwqe *out)
+{
+	out->idx = idx & (ring->cnt - 1);
+	receive_list(slot(ring, idx), ring->stride / SEG, out);
+}
+
+void srwqe_parse(const struct rq_ring *ring, uint16_t idx, struct rwqe *out, uint16_t *next)
+{
+	const uint8_t *p = slot(ring, idx);
+
+	out->idx = idx & (ring->cnt - 1);
+	*next = get_be16(p + 2);
+	receive_list(p + SEG, ring->stride / SEG - 1, out);
+}

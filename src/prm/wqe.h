@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+/* Work queue elements in the mlx5 format (structs of <infiniband/mlx5dv.h>): the seam between the
+ * half that programs call (driver) and the device (DESIGN section 2). Pure: bytes in, struct out.
+ * Rings are application memory and hostile: wqe_parse() reads each field once into its own copy,
+ * bounds everything by the ring, and never follows anything in a loop that the ring controls. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+#include <infiniband/mlx5dv.h>
+#include "prm/av.h"
+
+#define WQE_BB	       64 /* basic block of a send queue, bytes */
+#define WQE_MAX_BB     16 /* 63 segments of 16 bytes */
+#define WQE_MAX_SGE    30
+#define WQE_INLINE_MAX 828 /* advertised max_inline_data: ctrl, AV and a 4-byte header leave room */
+
+struct sge {
+	uint64_t addr;
+	uint32_t len; /* bytes, 0..2^31; never "0 means 2^31": wqe_parse() resolves it */
+	uint32_t key;
+};
+
+/* A send queue's memory. cnt is a power of two, in basic blocks. */
+struct sq_ring {
+	uint8_t *buf;
+	uint32_t cnt;
+	volatile uint32_t *dbrec; /* MLX5_SND_DBR: big-endian count of posted blocks, 16 bits */
+};
+
+struct wqe {
+	uint8_t opcode; /* MLX5_OPCODE_* or one of ours (see README) */
+	uint8_t opmod;
+	uint8_t nbb; /* blocks it takes */
+	uint16_t idx; /* block number of its start, as the producer counts */
+	bool signaled, solicited, fence;
+	uint32_t imm; /* ImmDt or IETH as it stands in memory (big-endian, opaque) */
+	uint64_t raddr;
+	uint32_t rkey;
+	uint64_t swap_add, compare; /* host order */
+	struct av av; /* UD: destination */
+	uint32_t dqpn, qkey; /* UD */
+	uint32_t len; /* payload bytes of all SGEs or the inline data; <= 2^31 */
+	uint8_t ninline; /* 0..2 runs of inline data (two when it wraps) */
+	uint8_t nsge;
+	struct sge inl[2]; /* addr: in the ring, key 0 */
+	struct sge sge[WQE_MAX_SGE];
+};
+
+enum wqe_service { WQE_CONNECTED, WQE_DATAGRAM };
+
+/* Parses the WQE that starts at block number @pi of @ring. @avail: blocks posted from there on.
+ * 0; EBADMSG: malformed (too short, past @avail, unknown segment, length over 2^31), *out then
+ * holds idx, opcode and nbb >= 1 as far as they could be read. */
+int wqe_parse(const struct sq_ring *ring, uint16_t pi, uint16_t avail, enum wqe_service svc,
+	      struct wqe *out);
+
+/* Just the first segment: opcode, idx, nbb (>= 1), flags. For flushing. */
+void wqe_peek(const struct sq_ring *ring, uint16_t pi, struct wqe *out);
+
+/* A receive queue's memory: stride is 16 << n bytes. */
+struct rq_ring {
+	uint8_t *buf;
+	uint32_t cnt; /* power of two */
+	uint32_t stride; /* bytes */
+	volatile uint32_t *dbrec; /* MLX5_RCV_DBR: big-endian count of posted WQEs, 16 bits */
+};
+
+struct rwqe {
+	uint16_t idx; /* wqe_counter of the CQE */
+	uint8_t nsge;
+	uint64_t len; /* capacity, bytes */
+	struct sge sge[WQE_MAX_SGE];
+};
+
+/* The receive WQE in slot @idx. Its list ends at the stride or at key 0x100, MLX5_INVALID_LKEY. */
+void rwqe_parse(const struct rq_ring *ring, uint16_t idx, struct rwqe *out);
+/* The same in an SRQ, where each slot starts with a struct mlx5_wqe_srq_next_seg. @next: the
+ * next_wqe_index it holds, not yet bounded by the caller's cnt. */
+void srwqe_parse(const struct rq_ring *ring, uint16_t idx, struct rwqe *out, uint16_t *next);

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: MIT
+#include <errno.h>
+#include <stdlib.h>
+#include "hca/key_table.h"
+#include "transport/answer.h"
+#include "transport/blame.h"
+#include "transport/place.h"
+#include "wire/aeth.h"
+#include "wire/opcode.h"
+
+/* 0, or EAGAIN: the QP is called again when there is space. What nobody takes is lost. */
+static int put(struct tqp *q, const struct seg *s)
+{
+	int err;
+
+	if (q->req.blocked)
+		return EAGAIN;
+	err = q->dest ? dest_send(q->dest, s, &q->waiter) : 0;
+	q->req.blocked = err == EAGAIN;
+	return err == EAGAIN || err == EFAULT ? err : 0;
+}
+
+static struct seg bare(uint32_t dqpn, uint32_t sqpn, uint32_t psn, uint8_t syndrome)
+{
+	return (struct seg){ .op = OP_ACKNOWLEDGE,
+			     .flags = SEG_SQPN,
+			     .pkey = 0xffff,
+			     .dqpn = dqpn,
+			     .sqpn = sqpn,
+			     .psn = psn,
+			     .npsn = 1,
+			     .syndrome = syndrome };
+}
+
+static struct seg reply(const struct tqp *q, uint32_t psn, uint8_t syndrome)
+{
+	struct seg s = bare(q->qp.attr.dest_qp_num, q->qp.qpn, psn, syndrome);
+
+	s.msn = q->rsp.msn;
+	return s;
+}
+
+int answer_bare(struct dest *to, uint32_t dqpn, uint32_t sqpn, uint32_t psn, uint8_t syndrome)
+{
+	struct seg s = bare(dqpn, sqpn, psn, syndrome);
+
+	return dest_send(to, &s, NULL);
+}
+
+bool answer_idle(const struct tqp *q)
+{
+	const struct responder_reads *rd = q->rsp.reads;
+
+	return (!rd || rd->first == rd->last) && !q->rsp.nak_due;
+}
+
+int answer_reads(struct tqp *q)
+{
+	if (!q->rsp.reads)
+		q->rsp.reads = calloc(1, sizeof(*q->rsp.reads));
+	return q->rsp.reads ? 0 : ENOMEM;
+}
+
+void answer_forget(struct tqp *q)
+{
+	struct responder_reads *rd = q->rsp.reads;
+
+	q->ack_due = q->rsp.nak_due = false;
+	if (rd) {
+		rd->first = rd->last = rd->fresh = 0;
+		rd->nsaved = 0;
+	}
+}
+
+void answer_ack_now(struct tqp *q)
+{
+	struct seg s = reply(q, psn_add(q->rsp.epsn, PSN_MASK), AETH_ACK | AETH_UNLIMITED);
+
+	if (q->ack_due && answer_idle(q) && !put(q, &s))
+		q->ack_due = false;
+}
+
+void answer_ack(struct tqp *q, const struct seg *s)
+{
+	if (q->dest && q->dest->same_host) {
+		if (!q->ack_due && q->env->ack_later)
+			q->env->ack_later(q);
+		q->ack_due = true;
+		return;
+	}
+	if (!(s->flags & SEG_ACKREQ))
+		return;
+	q->ack_due = true;
+	answer_ack_now(q);
+}
+
+static void put_nak(struct tqp *q)
+{
+	struct seg s = reply(q, q->rsp.nak_psn, q->rsp.nak);
+
+	if (!put(q, &s))
+		q->rsp.nak_due = false;
+}
+
+void answer_nak(struct tqp *q, uint8_t syndrome, uint32_t psn)
+{
+	q->rsp.nak = syndrome;
+	q->rsp.nak_psn = psn;
+	q->rsp.nak_due = true;
+	q->ack_due = false;
+	answer_run(q);
+}
+
+static int put_atomic(struct tqp *q, const struct answer *a)
+{
+	struct seg s = reply(q, a->psn, AETH_ACK | AETH_UNLIMITED);
+
+	s.op = OP_ATOMIC_ACK;
+	s.msn = a->msn;
+	s.swap_add = a->orig;
+	return put(q, &s);
+}
+
+static uint8_t read_op(bool first, bool last)
+{
+	if (first)
+		return last ? OP_READ_RESP_ONLY : OP_READ_RESP_FIRST;
+	return last ? OP_READ_RESP_LAST : OP_READ_RESP_MIDDLE;
+}
+
+static uint32_t response_len(const struct tqp *q, const struct answer *a, uint32_t *key)
+{
+	const struct dest *d = q->dest;
+	uint32_t mtu = q->req.mtu, max;
+	bool by_value = a->no_ref || !d->max_ref || a->len <= d->inline_max;
+
+	*key = by_value ? 0 : a->rkey;
+	max = by_value ? d->max_seg : d->max_ref;
+	max &= ~(mtu - 1); /* a power of two */
+	if (!max)
+		max = mtu;
+	return a->len < max ? a->len : max;
+}
+
+/* The memory of a READ that waited is refused or gone by now. */
+static void read_failed(struct tqp *q, const struct answer *a, enum key_verdict why,
+			const struct key_ask *ask)
+{
+	struct seg s = { .op = OP_READ_REQUEST, .va = a->va, .rkey = a->rkey, .dma_len = a->len };
+	struct refusal no = { why == KEY_OK ? V_REMOTE_OP : V_REMOTE_ACCESS,
+			      blame_rkey(q, &s, why, ask) };
+	uint32_t psn = a->psn;
+
+	answer_forget(q);
+	place_fail(q, &no, q->rsp.now);
+	answer_nak(q, fate_of(no.v, IBV_QPT_RC, true)->nak, psn);
+}
+
+/* One segment of a READ's response. 0: sent; EAGAIN; EFAULT: the QP has failed. */
+static int put_read(struct tqp *q, struct answer *a)
+{
+	struct key_ask ask = { a->rkey, q->qp.pd->pdn, a->va, 0, IBV_ACCESS_REMOTE_READ };
+	struct seg s = reply(q, a->psn, AETH_ACK | AETH_UNLIMITED);
+	uint32_t key, mtu = q->req.mtu;
+	uint64_t addr = 0;
+	struct piece piece;
+	int err;
+
+	if (!q->dest)
+		return 0;
+	s.len = response_len(q, a, &key);
+	s.npsn = s.len <= mtu ? 1 : (s.len + mtu - 1) / mtu;
+	s.op = read_op(!a->started, s.len == a->len);
+	s.msn = a->msn;
+	ask.len = s.len;
+	enum key_verdict why = key_check(q->qp.ctx->hca->keys, &ask, &addr);
+
+	piece = (struct piece){ addr, s.len, key };
+	s.pieces = &piece;
+	s.npieces = s.len ? 1 : 0;
+	err = why == KEY_OK ? put(q, &s) : EFAULT;
+	if (err == EFAULT)
+		read_failed(q, a, why, &ask);
+	if (err)
+		return err;
+	a->started = true;
+	a->va += s.len;
+	a->len -= s.len;
+	a->psn = psn_add(a->psn, s.npsn);
+	a->npsn -= s.npsn;
+	return 0;
+}
+
+static int put_answer(struct tqp *q, struct answer *a)
+{
+	int err = 0;
+
+	if (a->atomic)
+		return put_atomic(q, a);
+	while (q->dest && a->npsn && !err)
+		err = put_read(q, a);
+	return err;
+}
+
+void answer_run(struct tqp *q)
+{
+	struct responder_reads *rd = q->rsp.reads;
+
+	while (rd && rd->first != rd->last) {
+		struct answer *a = &rd->out[rd->first % RESPONDER_ANSWERS];
+		bool again = a->again;
+
+		if (put_answer(q, a))
+			return;
+		rd->first++;
+		rd->fresh -= !again;
+		if (!again && psn_add(a->psn, a->atomic) == q->rsp.epsn)
+			q->ack_due = false; /* it has acknowledged all */
+	}
+	if (q->rsp.nak_due)
+		put_nak(q);
+	else if (q->ack_due && q->dest && !q->dest->same_host)
+		answer_ack_now(q);
+}
+
+void answer_add(struct tqp *q, const struct answer *a)
+{
+	struct responder_reads *rd = q->rsp.reads;
+
+	rd->out[rd->last++ % RESPONDER_ANSWERS] = *a;
+	rd->fresh += !a->again;
+	answer_run(q);
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+/* The sentences: why a completion failed, by the half that knows (DESIGN section 7). Each
+ * records one reason (obs/explain.h) and returns its id. */
+#pragma once
+#include "transport/fate.h"
+#include "transport/gather.h"
+#include "transport/tqp.h"
+
+/* A WQE that cannot be sent. @g: the refused SGE, or NULL. */
+uint64_t blame_wqe(const struct tqp *q, const struct wqe *w, enum verdict v,
+		   const struct gather *g);
+/* The peer refused the entry @e with a NAK, or answered nonsense, or not at all. */
+uint64_t blame_peer(struct tqp *q, const struct sent *e, enum verdict v);
+/* The responder refuses request @s: not enabled, alignment, length, depth: @what and the remedy. */
+uint64_t blame_request(const struct tqp *q, const struct seg *s, const char *what);
+/* … by a key. */
+uint64_t blame_rkey(const struct tqp *q, const struct seg *s, enum key_verdict why,
+		    const struct key_ask *ask);
+/* The receive WQE is too small for the message: @need bytes and it has @have. */
+uint64_t blame_short(const struct tqp *q, const struct seg *s, uint64_t need, uint64_t have);
+/* An SGE of the receive WQE is refused; @g->why KEY_OK: its memory is not mapped. */
+uint64_t blame_receive(const struct tqp *q, const struct gather *g);
+const char *blame_name(uint8_t op); /* BTH opcode: "RDMA WRITE" */

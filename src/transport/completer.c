@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: MIT
+#include <errno.h>
+#include "transport/answer.h"
+#include "transport/blame.h"
+#include "transport/completer.h"
+#include "transport/flush.h"
+#include "transport/gather.h"
+#include "transport/place.h"
+#include "transport/retry.h"
+#include "util/be.h"
+#include "wire/aeth.h"
+#include "wire/opcode.h"
+
+static void push(struct tqp *q, const struct cqe *c, uint64_t now)
+{
+	if (cq_push(q->qp.scq, c) == EOVERFLOW)
+		flush_overrun(q, q->qp.scq, now);
+}
+
+void completer_done(struct tqp *q, uint64_t now)
+{
+	struct requester *r = &q->req;
+	const struct sent *e = requester_entry(r, r->head++);
+
+	if (!(e->flags & SENT_SIGNALED))
+		return;
+	struct cqe c = { .opcode = MLX5_CQE_REQ,
+			 .wqe_opcode = e->opcode,
+			 .wqe_counter = e->block,
+			 .uidx = q->qp.uidx,
+			 .qpn = q->qp.qpn,
+			 .byte_cnt = e->len,
+			 .timestamp = now };
+
+	push(q, &c, now);
+}
+
+static void count_failure(const struct tqp *q, enum verdict v)
+{
+	struct counters *c = q->qp.ctx->hca->counters;
+
+	counters_inc(c, COUNTER_REQ_CQE_ERROR);
+	if (v == V_REMOTE_ACCESS)
+		counters_inc(c, COUNTER_REQ_REMOTE_ACCESS_ERRORS);
+	else if (v == V_REMOTE_INVALID)
+		counters_inc(c, COUNTER_REQ_REMOTE_INVALID_REQUEST);
+}
+
+void completer_fail(struct tqp *q, enum verdict v, uint64_t id, uint64_t now)
+{
+	struct requester *r = &q->req;
+	const struct fate *f = fate_of(v, q->qp.type, false);
+	const struct sent *e = requester_entry(r, r->head++);
+	struct cqe c = { .opcode = MLX5_CQE_REQ_ERR,
+			 .syndrome = f->syndrome,
+			 .vendor_err = f->vendor,
+			 .wqe_opcode = e->opcode,
+			 .wqe_counter = e->block,
+			 .uidx = q->qp.uidx,
+			 .qpn = q->qp.qpn,
+			 .timestamp = now,
+			 .reason = id };
+
+	if ((int32_t)(r->cur - r->head) < 0)
+		r->cur = r->head;
+	count_failure(q, v);
+	push(q, &c, now);
+	if (q->qp.type == IBV_QPT_RC)
+		flush_to_err(q, id, now);
+	else
+		flush_to_sqe(q, id, now);
+}
+
+/* Completes what ends before @psn; una stops at a READ or atomic whose answer is missing. */
+static void retire(struct tqp *q, uint32_t psn, uint64_t now)
+{
+	struct requester *r = &q->req;
+	const struct sent *e;
+
+	while (r->head != r->cur) {
+		e = requester_entry(r, r->head);
+		if (psn_within(psn, e->psn, e->npsn)) {
+			if (!(e->flags & SENT_READ))
+				r->una = psn;
+			return;
+		}
+		if ((e->flags & (SENT_READ | SENT_DONE)) == SENT_READ)
+			return;
+		r->una = psn_add(e->psn, e->npsn);
+		completer_done(q, now);
+		if (q->qp.state == IBV_QPS_ERR)
+			return;
+	}
+	/* the segment in the middle of a message that is still being sent */
+	if (r->head != r->tail && !(requester_entry(r, r->head)->flags & SENT_READ))
+		r->una = psn;
+}
+
+bool completer_acked(struct tqp *q, uint32_t psn, uint64_t now)
+{
+	struct requester *r = &q->req;
+	uint32_t una = r->una;
+	bool behind = ((psn - una) & PSN_MASK) > ((r->psn - una) & PSN_MASK);
+
+	if (unlikely(behind)) /* sending went back before it came */
+		retry_back(q, psn);
+	retire(q, psn, now);
+	if (q->qp.state == IBV_QPS_ERR)
+		return true;
+	if (unlikely(behind) && r->una != psn)
+		retry_back(q, r->una);
+	if (r->una == una)
+		return false;
+	r->exchanged = true;
+	retry_progress(q, now);
+	return true;
+}
+
+/* Is the answer to a PSN that was sent and not acknowledged yet? */
+static bool expected(const struct tqp *q, uint32_t psn)
+{
+	const struct requester *r = &q->req;
+
+	return psn_within(psn, r->una, (r->max_psn - r->una) & PSN_MASK);
+}
+
+/* An ACK that covers @psn. */
+static void ack(struct tqp *q, uint32_t psn, uint64_t now)
+{
+	struct requester *r = &q->req;
+	uint32_t end = psn_add(psn, 1);
+
+	if (!expected(q, psn))
+		return;
+	completer_acked(q, end, now);
+	if (q->qp.state == IBV_QPS_ERR || r->una == end || r->head == r->cur)
+		return;
+	const struct sent *e = requester_entry(r, r->head);
+
+	if ((e->flags & SENT_READ) && !(e->flags & SENT_DONE) &&
+	    !psn_within(psn, e->psn, e->npsn)) {
+		retry_gap(q, now);
+	}
+}
+
+static const enum verdict nak_verdict[] = {
+	[NAK_INVALID_REQUEST] = V_REMOTE_INVALID,
+	[NAK_REMOTE_ACCESS] = V_REMOTE_ACCESS,
+	[NAK_REMOTE_OPERATIONAL] = V_REMOTE_OP,
+};
+
+/* The entry at @psn was refused; those before it are done. */
+static void refused(struct tqp *q, uint32_t psn, enum verdict v, uint64_t now)
+{
+	struct requester *r = &q->req;
+
+	completer_acked(q, psn, now);
+	if (q->qp.state == IBV_QPS_ERR || r->head == r->tail)
+		return;
+	if (!psn_within(psn, requester_entry(r, r->head)->psn, requester_entry(r, r->head)->npsn)) {
+		retry_gap(q, now); /* a READ before it has lost its answer */
+		return;
+	}
+	completer_fail(q, v, blame_peer(q, requester_entry(r, r->head), v), now);
+}
+
+static void nak(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	uint8_t code = aeth_code(s->syndrome);
+
+	if (code == NAK_PSN_SEQUENCE) {
+		counters_inc(q->qp.ctx->hca->counters, COUNTER_PACKET_SEQ_ERR);
+		completer_acked(q, s->psn, now);
+		if (q->qp.state != IBV_QPS_ERR)
+			retry_sequence(q, now);
+	} else if (code < sizeof(nak_verdict) / sizeof(nak_verdict[0])) {
+		refused(q, s->psn, nak_verdict[code], now);
+	} else {
+		refused(q, s->psn, V_BAD_RESPONSE, now);
+	}
+}
+
+/* Syndromes that only same-host links know. True: it was one. */
+static bool host_syndrome(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	switch (s->syndrome) {
+	case SYN_RNR_CLEAR:
+		if (expected(q, s->psn)) {
+			completer_acked(q, s->psn, now);
+			retry_clear(q);
+		}
+		return true;
+	case SYN_NO_RESPONDER:
+		if (expected(q, s->psn))
+			retry_lost(q, now);
+		return true;
+	case SYN_SOURCE_FAULT:
+		if (expected(q, s->psn))
+			refused(q, s->psn, V_LOCAL_PROT, now);
+		return true;
+	case SYN_NO_REF:
+		if (expected(q, s->psn)) {
+			q->req.by_value = true;
+			completer_acked(q, s->psn, now);
+			retry_back(q, q->req.una);
+		}
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void acknowledge(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	if (q->dest && q->dest->same_host && host_syndrome(q, s, now))
+		return;
+	if (aeth_kind(s->syndrome) == AETH_ACK) {
+		ack(q, s->psn, now);
+		return;
+	}
+	if (!expected(q, s->psn))
+		return; /* stale */
+	if (aeth_kind(s->syndrome) == AETH_RNR) {
+		completer_acked(q, s->psn, now);
+		if (q->qp.state != IBV_QPS_ERR)
+			retry_rnr(q, s->syndrome, now);
+	} else if (aeth_kind(s->syndrome) == AETH_NAK) {
+		nak(q, s, now);
+	}
+}
+
+void completer_piggyback(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	ack(q, s->ack_psn, now);
+}
+
+/* Stores [skip, skip + len) of the answer to the entry at head. */
+static enum verdict store(struct tqp *q, const struct sent *e, const struct seg *s, uint64_t *id)
+{
+	struct wqe w;
+	struct gather g;
+	struct gather_ask ask = { w.sge,
+				  0,
+				  (uint64_t)(psn_diff(s->psn, e->psn) & PSN_MASK) * q->req.mtu,
+				  s->len,
+				  q->qp.pd->pdn,
+				  IBV_ACCESS_LOCAL_WRITE };
+	int err;
+
+	if (!requester_reread(q, e, &w)) {
+		*id = blame_wqe(q, &w, V_LOCAL_QP_OP, NULL);
+		return V_LOCAL_QP_OP;
+	}
+	ask.n = w.nsge;
+	if (!gather(q->qp.ctx->hca->keys, &ask, &g)) {
+		*id = blame_wqe(q, &w, V_LOCAL_PROT, &g);
+		return V_LOCAL_PROT;
+	}
+	err = place_copy(s, &g);
+	if (err == EFAULT) {
+		*id = blame_wqe(q, &w, V_LOCAL_PROT, &g);
+		return V_LOCAL_PROT;
+	}
+	if (err) { /* not by reference, then */
+		q->req.no_ref = true;
+		return V_FLUSHED;
+	}
+	return V_OK;
+}
+
+/* Lengths and places that only a wrong responder sends. */
+static bool sane(const struct tqp *q, const struct sent *e, const struct seg *s)
+{
+	uint32_t k = psn_diff(s->psn, e->psn) & PSN_MASK;
+	uint64_t off = (uint64_t)k * q->req.mtu;
+	uint32_t n = s->len <= q->req.mtu ? 1 : (s->len + q->req.mtu - 1) / q->req.mtu;
+	bool end = k + n == e->npsn;
+
+	if (e->opcode != MLX5_OPCODE_RDMA_READ)
+		return s->op == OP_ATOMIC_ACK;
+	return s->op != OP_ATOMIC_ACK && s->npsn == n && k + n <= e->npsn &&
+	       (end ? off + s->len == e->len : !(s->len % q->req.mtu) && s->len) &&
+	       end == opcode_has(s->op, WIRE_LAST);
+}
+
+/* @n PSNs of the answer to the READ or atomic at head are here: una moves behind them. */
+static void answered(struct tqp *q, struct sent *e, uint32_t n, uint64_t now)
+{
+	struct requester *r = &q->req;
+	bool behind = ((r->psn - r->una) & PSN_MASK) < n; /* sending went back before it came */
+
+	r->una = psn_add(r->una, n);
+	r->exchanged = true;
+	if (r->una == psn_add(e->psn, e->npsn)) {
+		e->flags |= SENT_DONE;
+		r->reads -= !behind;
+	}
+	if (behind)
+		retry_back(q, r->una);
+	retry_progress(q, now);
+	completer_acked(q, r->una, now);
+}
+
+/* READ responses and atomic answers: each must be the next PSN that is missing. */
+static void data(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	struct requester *r = &q->req;
+	uint64_t id = 0, orig = s->swap_add;
+	struct seg atomic = { .data = (const uint8_t *)&orig, .len = sizeof(orig), .psn = s->psn };
+	struct sent *e;
+	enum verdict v;
+
+	if (!expected(q, s->psn))
+		return;
+	completer_acked(q, s->psn, now); /* it acknowledges everything before it */
+	if (q->qp.state == IBV_QPS_ERR || r->head == r->tail)
+		return;
+	e = requester_entry(r, r->head);
+	if (s->psn != r->una) {
+		retry_gap(q, now);
+		return;
+	}
+	if (!(e->flags & SENT_READ) || !sane(q, e, s)) {
+		completer_fail(q, V_BAD_RESPONSE, blame_peer(q, e, V_BAD_RESPONSE), now);
+		return;
+	}
+	v = store(q, e, s->op == OP_ATOMIC_ACK ? &atomic : s, &id);
+	if (v == V_OK)
+		answered(q, e, s->op == OP_ATOMIC_ACK ? 1 : s->npsn, now);
+	else if (v == V_FLUSHED)
+		retry_back(q, r->una); /* again, by value */
+	else
+		completer_fail(q, v, id, now);
+}
+
+void completer_input(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	if (q->qp.state != IBV_QPS_RTS && q->qp.state != IBV_QPS_SQD)
+		return;
+	if (s->op == OP_ACKNOWLEDGE)
+		acknowledge(q, s, now);
+	else
+		data(q, s, now);
+}

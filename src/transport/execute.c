@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+#include "hca/key_table.h"
+#include "transport/answer.h"
+#include "transport/blame.h"
+#include "transport/execute.h"
+#include "util/guard.h"
+#include "wire/aeth.h"
+#include "wire/opcode.h"
+
+static uint32_t psns(const struct tqp *q, uint32_t len)
+{
+	return len <= q->req.mtu ? 1 : (uint32_t)(((uint64_t)len + q->req.mtu - 1) / q->req.mtu);
+}
+
+static bool refused(struct refusal *no, enum verdict v, uint64_t id)
+{
+	*no = (struct refusal){ v, id };
+	return false;
+}
+
+/* What both kinds share: enabled, in place, within the depth. NULL: fine; else what is wrong. */
+static const char *unfit(const struct tqp *q, const struct seg *s, unsigned int right)
+{
+	const struct responder_reads *rd = q->rsp.reads;
+
+	if (!(q->qp.attr.qp_access_flags & right))
+		return "the QP's qp_access_flags do not enable it; set them by ibv_modify_qp";
+	if (q->rsp.msg != MSG_NONE)
+		return "it stands in the middle of another message";
+	if (rd->fresh >= q->qp.attr.max_dest_rd_atomic)
+		return "more are outstanding than max_dest_rd_atomic; lower the peer's "
+		       "max_rd_atomic";
+	if (s->op == OP_READ_REQUEST && (s->dma_len > 1U << 31 || s->npsn != psns(q, s->dma_len)))
+		return "its length is over 2^31 or does not fit its PSNs";
+	if (s->op != OP_READ_REQUEST && (s->va & 7))
+		return "the address of an atomic must be aligned to 8 bytes";
+	if (s->op != OP_READ_REQUEST && s->npsn != 1)
+		return "an atomic takes one PSN";
+	return NULL;
+}
+
+static void save(struct tqp *q, const struct seg *s, const struct answer *a)
+{
+	struct responder_reads *rd = q->rsp.reads;
+
+	rd->saved[rd->nsaved++ % RESPONDER_DEPTH] =
+		(struct saved){ s->psn, s->npsn, a->atomic, a->orig };
+}
+
+static int operate(const struct seg *s, uint64_t addr, uint64_t *orig)
+{
+	uint64_t *p = (uint64_t *)(uintptr_t)addr;
+
+	if (s->op == OP_COMPARE_SWAP)
+		return guard_cmp_swap(p, s->compare, s->swap_add, orig);
+	return guard_fetch_add(p, s->swap_add, orig);
+}
+
+bool execute(struct tqp *q, const struct seg *s, struct answer *out, struct refusal *no)
+{
+	bool read = s->op == OP_READ_REQUEST;
+	unsigned int right = read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_ATOMIC;
+	struct key_ask ask = { s->rkey, q->qp.pd->pdn, s->va, read ? s->dma_len : 8, right };
+	enum key_verdict why;
+	const char *what;
+	uint64_t addr = 0;
+
+	if (answer_reads(q))
+		return refused(no, V_REMOTE_OP, blame_request(q, s, "there is no memory for it"));
+	what = unfit(q, s, right);
+	if (what)
+		return refused(no, V_REMOTE_INVALID, blame_request(q, s, what));
+	why = key_check(q->qp.ctx->hca->keys, &ask, &addr);
+	if (why != KEY_OK)
+		return refused(no, V_REMOTE_ACCESS, blame_rkey(q, s, why, &ask));
+	*out = (struct answer){ .psn = s->psn,
+				.npsn = s->npsn,
+				.atomic = !read,
+				.rkey = s->rkey,
+				.va = s->va,
+				.len = ask.len,
+				.no_ref = s->flags & SEG_NO_REF };
+	if (!read && operate(s, addr, &out->orig))
+		return refused(no, V_REMOTE_OP, blame_rkey(q, s, KEY_OK, &ask));
+	save(q, s, out);
+	counters_inc(q->qp.ctx->hca->counters,
+		     read ? COUNTER_RX_READ_REQUESTS : COUNTER_RX_ATOMIC_REQUESTS);
+	return true;
+}
+
+static const struct saved *find(const struct responder_reads *rd, const struct seg *s)
+{
+	uint32_t n = rd->nsaved < RESPONDER_DEPTH ? rd->nsaved : RESPONDER_DEPTH;
+
+	for (uint32_t i = 1; i <= n; i++) {
+		const struct saved *e = &rd->saved[(rd->nsaved - i) % RESPONDER_DEPTH];
+
+		if (psn_within(s->psn, e->psn, e->npsn) &&
+		    psn_within(psn_add(s->psn, s->npsn - 1), e->psn, e->npsn))
+			return e;
+	}
+	return NULL;
+}
+
+bool execute_again(struct tqp *q, const struct seg *s, struct answer *out)
+{
+	const struct responder_reads *rd = q->rsp.reads;
+	const struct saved *e = rd && s->npsn ? find(rd, s) : NULL;
+	bool read = s->op == OP_READ_REQUEST;
+
+	if (!e || e->atomic == read || rd->last - rd->first >= RESPONDER_DEPTH ||
+	    (read && s->npsn != psns(q, s->dma_len)))
+		return false;
+	*out = (struct answer){ .psn = s->psn,
+				.npsn = s->npsn,
+				.atomic = !read,
+				.again = true,
+				.rkey = s->rkey,
+				.va = s->va,
+				.len = s->dma_len,
+				.orig = e->orig,
+				.no_ref = s->flags & SEG_NO_REF };
+	return true;
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT
+#include "hca/event.h"
+#include "obs/explain.h"
+#include "transport/flush.h"
+#include "transport/place.h"
+
+void flush_event(struct tqp *q, enum ibv_event_type type)
+{
+	async_push(q->qp.ctx, type, q->qp.user);
+}
+
+static void send_cqe(struct tqp *q, uint16_t block, uint8_t opcode, uint64_t now)
+{
+	const struct fate *f = fate_of(V_FLUSHED, q->qp.type, false);
+	struct cqe c = { .opcode = MLX5_CQE_REQ_ERR,
+			 .syndrome = f->syndrome,
+			 .vendor_err = f->vendor,
+			 .wqe_opcode = opcode,
+			 .wqe_counter = block,
+			 .uidx = q->qp.uidx,
+			 .qpn = q->qp.qpn,
+			 .timestamp = now,
+			 .reason = q->cause };
+
+	counters_inc(q->qp.ctx->hca->counters, COUNTER_REQ_CQE_FLUSH_ERROR);
+	cq_push(q->qp.scq, &c); /* an overrun CQ loses these as hardware's would */
+}
+
+void flush_sq(struct tqp *q, uint64_t now)
+{
+	struct requester *r = &q->req;
+	uint16_t left;
+
+	for (; r->head != r->tail; r->head++) {
+		const struct sent *e = requester_entry(r, r->head);
+
+		send_cqe(q, e->block, e->opcode, now);
+	}
+	r->cur = r->head;
+	r->reads = 0;
+	while ((left = requester_posted(q))) {
+		struct wqe w;
+
+		wqe_peek(&q->qp.sq, r->next_block, &w);
+		send_cqe(q, r->next_block, w.opcode, now);
+		r->next_block += w.nbb < left ? w.nbb : left;
+	}
+	r->una = r->max_psn;
+	r->timer_at = q->deadline = TQP_NEVER;
+	r->wait = WAIT_NOTHING;
+}
+
+static void receive_cqe(struct tqp *q, uint64_t now)
+{
+	const struct fate *f = fate_of(V_FLUSHED, q->qp.type, true);
+	struct cqe c = { .opcode = MLX5_CQE_RESP_ERR,
+			 .syndrome = f->syndrome,
+			 .vendor_err = f->vendor,
+			 .wqe_counter = q->rsp.rwqe.idx,
+			 .uidx = q->qp.uidx,
+			 .qpn = q->qp.qpn,
+			 .timestamp = now,
+			 .reason = q->cause };
+
+	q->rsp.have_rwqe = false;
+	counters_inc(q->qp.ctx->hca->counters, COUNTER_RESP_CQE_FLUSH_ERROR);
+	cq_push(q->qp.rcq, &c);
+}
+
+void flush_rq(struct tqp *q, uint64_t now)
+{
+	if (q->rsp.have_rwqe)
+		receive_cqe(q, now);
+	while (!q->qp.srq && !place_take(q))
+		receive_cqe(q, now);
+}
+
+void flush_all(struct tqp *q, uint64_t id, uint64_t now)
+{
+	store_relaxed(&q->qp.state, IBV_QPS_ERR);
+	q->cause = id;
+	q->req.draining = false;
+	store_relaxed(&q->rnr_waiting, false);
+	flush_sq(q, now);
+	flush_rq(q, now);
+	if (q->qp.srq)
+		flush_event(q, IBV_EVENT_QP_LAST_WQE_REACHED);
+}
+
+void flush_to_err(struct tqp *q, uint64_t id, uint64_t now)
+{
+	if (q->qp.state == IBV_QPS_ERR)
+		return;
+	flush_all(q, id, now);
+	if (q->env->moved)
+		q->env->moved(q);
+}
+
+void flush_to_sqe(struct tqp *q, uint64_t id, uint64_t now)
+{
+	store_relaxed(&q->qp.state, IBV_QPS_SQE);
+	q->cause = id;
+	q->req.draining = false;
+	flush_sq(q, now);
+	q->req.una = q->req.max_psn = q->req.next_psn = q->req.psn;
+	if (q->env->moved)
+		q->env->moved(q);
+}
+
+void flush_drained(struct tqp *q)
+{
+	if (!q->req.draining || q->req.head != q->req.tail)
+		return;
+	q->req.draining = false;
+	q->qp.attr.sq_draining = 0;
+	if (q->qp.attr.en_sqd_async_notify)
+		flush_event(q, IBV_EVENT_SQ_DRAINED);
+}
+
+void flush_overrun(struct tqp *q, struct cq *cq, uint64_t now)
+{
+	if (q->qp.state == IBV_QPS_ERR)
+		return;
+	flush_event(q, fate_of(V_CQ_OVERRUN, q->qp.type, true)->event);
+	flush_to_err(q,
+		     reason("CQ 0x%x of %u entries is full when QP 0x%x completes a work request; "
+			    "poll more often or create it larger",
+			    cq->cqn, cq->cnt, q->qp.qpn),
+		     now);
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+/* From SGEs to pieces: checks the keys of the part of a scatter/gather list that is used and
+ * gives the ranges of this process' memory. Inside a quiesce section, like every key check. */
+#pragma once
+#include "hca/key_table.h"
+#include "link/seg.h"
+#include "prm/wqe.h"
+
+struct gather_ask {
+	const struct sge *sge;
+	unsigned int n;
+	uint64_t skip, len; /* bytes of the list: those to pass over, those wanted */
+	uint32_t pdn;
+	unsigned int need; /* IBV_ACCESS_* */
+};
+
+struct gather {
+	unsigned int n;
+	struct piece piece[WQE_MAX_SGE];
+	struct key_ask refused; /* the access that failed */
+	enum key_verdict why;
+	unsigned int which; /* the SGE's index */
+};
+
+/* False: refused, and the last three say what. The list must be long enough. */
+bool gather(const struct key_table *keys, const struct gather_ask *ask, struct gather *out);
+/* Inline data, which needs no key: pieces with key 0. */
+void gather_inline(const struct wqe *w, uint64_t skip, uint64_t len, struct gather *out);

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MIT
+#include <errno.h>
+#include "link/copy.h"
+#include "transport/blame.h"
+#include "transport/flush.h"
+#include "transport/gather.h"
+#include "transport/place.h"
+#include "wire/opcode.h"
+
+static bool is_write(uint8_t op)
+{
+	uint8_t o = opcode_operation(op);
+
+	return o >= OP_WRITE_FIRST && o <= OP_WRITE_ONLY_IMM;
+}
+
+static bool is_send(uint8_t op)
+{
+	uint8_t o = opcode_operation(op);
+
+	return o <= OP_SEND_ONLY_IMM || o == OP_SEND_LAST_INV || o == OP_SEND_ONLY_INV;
+}
+
+static enum place refused(struct refusal *no, enum verdict v, uint64_t id)
+{
+	*no = (struct refusal){ v, id };
+	return PLACE_REFUSED;
+}
+
+int place_take(struct tqp *q)
+{
+	struct rwqe *w = &q->rsp.rwqe;
+
+	if (q->rsp.have_rwqe)
+		return 0;
+	if (q->qp.srq ? srq_take(q->qp.srq, w) : rq_take(&q->qp.rq, w))
+		return ENOENT;
+	q->rsp.have_rwqe = true;
+	return 0;
+}
+
+int place_copy(const struct seg *s, const struct gather *g)
+{
+	if (!s->len)
+		return 0;
+	if (s->flags & SEG_BYREF)
+		return s->from->ops->fetch(s->from, s, 0, g->piece, g->n);
+	return copy_scatter(g->piece, g->n, 0, s->data, s->len);
+}
+
+/* The payload fits its place in the message: NULL, or what is wrong. */
+static const char *misshapen(const struct tqp *q, const struct seg *s)
+{
+	uint32_t flags = opcodes[s->op].flags, mtu = q->req.mtu;
+	uint8_t msg = q->rsp.msg;
+
+	if (!is_write(s->op) && !is_send(s->op))
+		return "it is an operation that this device does not offer";
+	if (flags & WIRE_FIRST) {
+		if (msg != MSG_NONE)
+			return "a new message starts in the middle of another";
+	} else if (msg != (is_write(s->op) ? MSG_WRITE : MSG_SEND)) {
+		return "it goes on with a message that has not started";
+	}
+	if (!(flags & WIRE_LAST) && (s->len % mtu || !s->len))
+		return "a packet in the middle must be as long as the path MTU";
+	if ((flags & WIRE_ONLY) == WIRE_LAST && !s->len)
+		return "the last packet of several must bring data";
+	if (s->npsn != (s->len <= mtu ? 1 : (s->len + mtu - 1) / mtu))
+		return "its length does not fit its PSNs; both sides need the same path_mtu";
+	return NULL;
+}
+
+static enum place place_result(struct tqp *q, const struct seg *s, const struct gather *g,
+			       struct refusal *no)
+{
+	switch (place_copy(s, g)) {
+	case 0:
+		return PLACE_DONE;
+	case EPERM:
+		return PLACE_NO_REF;
+	case EREMOTEIO:
+		return PLACE_GONE;
+	default:
+		break;
+	}
+	if (q->rsp.msg == MSG_WRITE)
+		return refused(no, V_REMOTE_OP, blame_rkey(q, s, KEY_OK, &g->refused));
+	return refused(no, V_LOCAL_PROT, blame_receive(q, g));
+}
+
+/* Plain memory regions cannot be invalidated by a peer; windows can, once there are any. */
+static enum place invalidate(struct tqp *q, const struct seg *s, struct refusal *no)
+{
+	return refused(no, V_REMOTE_ACCESS,
+		       blame_request(q, s,
+				     "the key it invalidates is not a memory window's; "
+				     "only windows can be invalidated"));
+}
+
+static enum place send(struct tqp *q, const struct seg *s, struct refusal *no)
+{
+	struct responder *r = &q->rsp;
+	uint64_t got = opcode_has(s->op, WIRE_FIRST) ? 0 : r->got;
+	const struct pd *pd = q->qp.srq ? q->qp.srq->pd : q->qp.pd;
+	struct gather g;
+	struct gather_ask ask = { r->rwqe.sge, 0, got, s->len, pd->pdn, IBV_ACCESS_LOCAL_WRITE };
+	enum place p;
+
+	if (place_take(q))
+		return PLACE_RNR;
+	if (got + s->len > r->rwqe.len)
+		return refused(no, V_LOCAL_LENGTH, blame_short(q, s, got + s->len, r->rwqe.len));
+	ask.n = r->rwqe.nsge;
+	if (!gather(q->qp.ctx->hca->keys, &ask, &g))
+		return refused(no, V_LOCAL_PROT, blame_receive(q, &g));
+	p = place_result(q, s, &g, no);
+	if (p == PLACE_DONE && opcode_has(s->op, WIRE_IETH))
+		p = invalidate(q, s, no);
+	if (p != PLACE_DONE)
+		return p;
+	r->got = got + s->len;
+	r->msg = opcode_has(s->op, WIRE_LAST) ? MSG_NONE : MSG_SEND;
+	return PLACE_DONE;
+}
+
+/* A WRITE's target: all of it at its first packet, then each part (it may be revoked meanwhile). */
+static enum place target(struct tqp *q, const struct seg *s, struct gather *g, struct refusal *no)
+{
+	struct responder *r = &q->rsp;
+	struct key_ask *ask = &g->refused;
+	uint64_t addr = 0;
+
+	if (!(q->qp.attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE))
+		return refused(no, V_REMOTE_INVALID,
+			       blame_request(q, s,
+					     "the QP's qp_access_flags do not enable it; "
+					     "set them by ibv_modify_qp"));
+	if (s->len > r->left || (opcode_has(s->op, WIRE_LAST) && s->len != r->left))
+		return refused(no, V_REMOTE_INVALID,
+			       blame_request(q, s, "its packets do not add up to its length"));
+	*ask = (struct key_ask){ r->rkey, q->qp.pd->pdn, r->va, r->left, IBV_ACCESS_REMOTE_WRITE };
+	g->why = key_check(q->qp.ctx->hca->keys, ask, &addr);
+	if (g->why != KEY_OK)
+		return refused(no, V_REMOTE_ACCESS, blame_rkey(q, s, g->why, ask));
+	g->piece[0] = (struct piece){ addr, s->len, r->rkey };
+	g->n = 1;
+	return PLACE_DONE;
+}
+
+static enum place write(struct tqp *q, const struct seg *s, struct refusal *no)
+{
+	struct responder *r = &q->rsp;
+	bool last = opcode_has(s->op, WIRE_LAST);
+	struct gather g;
+	enum place p;
+
+	if (opcode_has(s->op, WIRE_FIRST)) {
+		r->va = s->va;
+		r->rkey = s->rkey;
+		r->left = s->dma_len;
+		r->got = 0;
+	}
+	if (s->dma_len > 1U << 31 && opcode_has(s->op, WIRE_RETH))
+		return refused(no, V_REMOTE_INVALID,
+			       blame_request(q, s, "it is longer than 2^31 B"));
+	p = target(q, s, &g, no);
+	if (p != PLACE_DONE)
+		return p;
+	if (opcode_has(s->op, WIRE_IMMDT) && place_take(q))
+		return PLACE_RNR;
+	r->msg = MSG_WRITE;
+	p = place_result(q, s, &g, no);
+	if (p != PLACE_DONE) {
+		if (opcode_has(s->op, WIRE_FIRST))
+			r->msg = MSG_NONE;
+		return p;
+	}
+	r->va += s->len;
+	r->left -= s->len;
+	r->got += s->len;
+	if (last) {
+		r->msg = MSG_NONE;
+		counters_inc(q->qp.ctx->hca->counters, COUNTER_RX_WRITE_REQUESTS);
+	}
+	return PLACE_DONE;
+}
+
+enum place place_segment(struct tqp *q, const struct seg *s, struct refusal *no)
+{
+	const char *what = misshapen(q, s);
+
+	if (unlikely(what != NULL))
+		return refused(no, V_REMOTE_INVALID, blame_request(q, s, what));
+	if (is_write(s->op))
+		return write(q, s, no);
+	return send(q, s, no);
+}
+
+static uint8_t cqe_opcode(uint8_t op)
+{
+	if (opcode_has(op, WIRE_IETH))
+		return MLX5_CQE_RESP_SEND_INV;
+	if (is_write(op))
+		return MLX5_CQE_RESP_WR_IMM;
+	return opcode_has(op, WIRE_IMMDT) ? MLX5_CQE_RESP_SEND_IMM : MLX5_CQE_RESP_SEND;
+}
+
+void place_complete(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	struct responder *r = &q->rsp;
+
+	if (is_write(s->op) && !opcode_has(s->op, WIRE_IMMDT))
+		return;
+	struct cqe c = { .opcode = cqe_opcode(s->op),
+			 .solicited = s->flags & SEG_SOLICITED,
+			 .wqe_counter = r->rwqe.idx,
+			 .uidx = q->qp.uidx,
+			 .qpn = q->qp.qpn,
+			 .byte_cnt = r->got,
+			 .imm = opcode_has(s->op, WIRE_IMMDT) || opcode_has(s->op, WIRE_IETH)
+					? s->imm
+					: 0,
+			 .timestamp = now };
+
+	r->have_rwqe = false;
+	if (cq_push(q->qp.rcq, &c) == EOVERFLOW)
+		flush_overrun(q, q->qp.rcq, now);
+}
+
+static void count_failure(const struct tqp *q, enum verdict v)
+{
+	struct counters *c = q->qp.ctx->hca->counters;
+
+	if (v == V_REMOTE_ACCESS)
+		counters_inc(c, COUNTER_RESP_REMOTE_ACCESS_ERRORS);
+	else if (v == V_LOCAL_LENGTH)
+		counters_inc(c, COUNTER_RESP_LOCAL_LENGTH_ERROR);
+}
+
+void place_fail(struct tqp *q, const struct refusal *no, uint64_t now)
+{
+	struct responder *r = &q->rsp;
+	const struct fate *f = fate_of(no->v, q->qp.type, true);
+
+	count_failure(q, no->v);
+	if (f->syndrome && r->have_rwqe) {
+		struct cqe c = { .opcode = MLX5_CQE_RESP_ERR,
+				 .syndrome = f->syndrome,
+				 .vendor_err = f->vendor,
+				 .wqe_counter = r->rwqe.idx,
+				 .uidx = q->qp.uidx,
+				 .qpn = q->qp.qpn,
+				 .timestamp = now,
+				 .reason = no->id };
+
+		r->have_rwqe = false;
+		counters_inc(q->qp.ctx->hca->counters, COUNTER_RESP_CQE_ERROR);
+		if (cq_push(q->qp.rcq, &c) == EOVERFLOW)
+			flush_overrun(q, q->qp.rcq, now);
+	}
+	if (f->has_event)
+		flush_event(q, f->event);
+	if (f->to_err)
+		flush_to_err(q, no->id, now);
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+/* Placing the payload of SENDs and WRITEs, and the receive completions: RC and UC. */
+#pragma once
+#include "transport/tqp.h"
+#include "transport/fate.h"
+
+/* PLACE_NO_REF: the payload must come by value; PLACE_GONE: the sender's memory is gone;
+ * PLACE_RNR: no receive WQE. The verdict is in *v for PLACE_REFUSED, with its record in *id. */
+enum place { PLACE_DONE, PLACE_RNR, PLACE_NO_REF, PLACE_GONE, PLACE_REFUSED };
+
+struct refusal {
+	enum verdict v;
+	uint64_t id;
+};
+
+/* A segment of a SEND or WRITE that is next in its message. */
+enum place place_segment(struct tqp *q, const struct seg *s, struct refusal *no);
+/* Completes the receive WQE that was taken, well. */
+void place_complete(struct tqp *q, const struct seg *s, uint64_t now);
+/* Completes it with an error if there is one and the fate has a syndrome; events; ERR. */
+void place_fail(struct tqp *q, const struct refusal *no, uint64_t now);
+/* Copies the payload to [skip, skip + s->len) of @g's pieces. 0, EFAULT, EREMOTEIO, EPERM. */
+struct gather;
+int place_copy(const struct seg *s, const struct gather *g);
+/* Takes a receive WQE into q->rsp.rwqe. ENOENT: none. */
+int place_take(struct tqp *q);

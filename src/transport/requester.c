@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: MIT
+#include <errno.h>
+#include <stdlib.h>
+#include "obs/explain.h"
+#include "transport/answer.h"
+#include "transport/blame.h"
+#include "transport/completer.h"
+#include "transport/flush.h"
+#include "transport/gather.h"
+#include "transport/retry.h"
+#include "transport/ud.h"
+#include "util/be.h"
+#include "wire/aeth.h"
+#include "wire/opcode.h"
+
+enum {
+	SENT_MAX = 512, /* WQEs started and not completed */
+	WINDOW_LOSSY = 128, /* PSNs outstanding where packets are lost */
+	WINDOW_HOST = 1 << 22, /* half of what PSNs can tell apart */
+};
+
+/* How an opcode goes out. */
+struct form {
+	bool known, reads;
+	uint8_t first, middle, last, only; /* OP_* */
+};
+
+#define OP4(a, b, c, d) OP_##a, OP_##b, OP_##c, OP_##d
+#define SENDS(last)	OP4(SEND_FIRST, SEND_MIDDLE, SEND_LAST##last, SEND_ONLY##last)
+#define WRITES(last)	OP4(WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST##last, WRITE_ONLY##last)
+
+static const struct form forms[256] = {
+	/* clang-format off */
+	[MLX5_OPCODE_SEND]           = { true, false, SENDS() },
+	[MLX5_OPCODE_SEND_IMM]       = { true, false, SENDS(_IMM) },
+	[MLX5_OPCODE_SEND_INVAL]     = { true, false, SENDS(_INV) },
+	[MLX5_OPCODE_RDMA_WRITE]     = { true, false, WRITES() },
+	[MLX5_OPCODE_RDMA_WRITE_IMM] = { true, false, WRITES(_IMM) },
+	[MLX5_OPCODE_RDMA_READ]      = { true, true, .only = OP_READ_REQUEST },
+	[MLX5_OPCODE_ATOMIC_CS]      = { true, true, .only = OP_COMPARE_SWAP },
+	[MLX5_OPCODE_ATOMIC_FA]      = { true, true, .only = OP_FETCH_ADD },
+	/* clang-format on */
+};
+
+uint16_t requester_posted(const struct tqp *q)
+{
+	const struct requester *r = &q->req;
+	const struct sq_ring *sq = &q->qp.sq;
+	uint16_t oldest, posted, ours;
+
+	if (!sq->cnt)
+		return 0;
+	oldest = r->head != r->tail ? requester_entry(r, r->head)->block : r->next_block;
+	ours = r->next_block - oldest;
+	/* (A) pairs with the driver's release before it stores the record */
+	posted = (uint16_t)be32toh(load_acquire(sq->dbrec)) - oldest;
+	if (posted > sq->cnt)
+		posted = sq->cnt; /* the record is the program's memory: believe what can be */
+	return posted > ours ? posted - ours : 0;
+}
+
+bool requester_reread(struct tqp *q, const struct sent *e, struct wqe *w)
+{
+	enum wqe_service svc = q->qp.type == IBV_QPT_UD ? WQE_DATAGRAM : WQE_CONNECTED;
+
+	return !wqe_parse(&q->qp.sq, e->block, q->qp.sq.cnt, svc, w) && w->opcode == e->opcode &&
+	       w->len == e->len;
+}
+
+/* READ and atomics where max_rd_atomic says none, opcodes that the service lacks, sizes. */
+static enum verdict allowed(const struct tqp *q, const struct wqe *w)
+{
+	bool reads = forms[w->opcode].reads;
+
+	if (w->opcode == MLX5_OPCODE_NOP)
+		return V_OK;
+	if (!forms[w->opcode].known)
+		return V_LOCAL_QP_OP;
+	if (q->qp.type == IBV_QPT_UC && (reads || w->opcode == MLX5_OPCODE_SEND_INVAL))
+		return V_LOCAL_QP_OP;
+	if (q->qp.type == IBV_QPT_UD && w->opcode != MLX5_OPCODE_SEND &&
+	    w->opcode != MLX5_OPCODE_SEND_IMM)
+		return V_LOCAL_QP_OP;
+	if (reads && (!q->qp.attr.max_rd_atomic || w->ninline))
+		return V_LOCAL_QP_OP;
+	if (reads && w->opcode != MLX5_OPCODE_RDMA_READ && w->len != 8)
+		return V_LOCAL_LENGTH;
+	if (q->qp.type == IBV_QPT_UD && w->len > q->req.mtu)
+		return V_LOCAL_LENGTH;
+	return V_OK;
+}
+
+static int allot(struct tqp *q)
+{
+	uint32_t n = q->qp.sq.cnt < SENT_MAX ? q->qp.sq.cnt : SENT_MAX;
+
+	q->req.sent = calloc(n, sizeof(*q->req.sent));
+	if (!q->req.sent)
+		return ENOMEM;
+	q->req.mask = n - 1;
+	return 0;
+}
+
+static uint32_t psns_of(const struct tqp *q, uint32_t len)
+{
+	return len <= q->req.mtu ? 1 : (uint32_t)(((uint64_t)len + q->req.mtu - 1) / q->req.mtu);
+}
+
+/* Starts the next WQE of the SQ: reads it into @w and appends its entry. This is where work that
+ * does not stand in the SQ would come in (M39). ENOENT: none, or not now; EBADMSG: started,
+ * malformed. */
+static int start(struct tqp *q, struct wqe *w, uint64_t now)
+{
+	struct requester *r = &q->req;
+	uint16_t avail = requester_posted(q);
+	enum wqe_service svc = q->qp.type == IBV_QPT_UD ? WQE_DATAGRAM : WQE_CONNECTED;
+	struct sent *e;
+	int err;
+
+	if (!avail || q->qp.state != IBV_QPS_RTS)
+		return ENOENT;
+	if (unlikely(!r->sent) && allot(q)) {
+		flush_to_err(
+			q, reason("QP 0x%x: no memory for the sends it has outstanding", q->qp.qpn),
+			now);
+		return ENOENT;
+	}
+	if (r->tail - r->head > r->mask)
+		return ENOENT;
+	err = wqe_parse(&q->qp.sq, r->next_block, avail, svc, w);
+	e = requester_entry(r, r->tail);
+	*e = (struct sent){
+		.block = r->next_block, .opcode = w->opcode, .psn = r->next_psn, .len = w->len
+	};
+	if (!err && w->opcode != MLX5_OPCODE_NOP)
+		e->npsn = psns_of(q, w->len);
+	if (w->signaled || q->qp.sq_sig_all)
+		e->flags |= SENT_SIGNALED;
+	if (w->fence)
+		e->flags |= SENT_FENCE;
+	if (!err && forms[w->opcode].reads)
+		e->flags |= SENT_READ;
+	r->tail++;
+	r->next_psn = psn_add(r->next_psn, e->npsn);
+	r->next_block += w->nbb < avail ? w->nbb : avail;
+	return err;
+}
+
+/* The entry at head cannot be sent at all. Errors come out in order: not before the others are
+ * done. False: it has to wait for them, or the QP has stopped. */
+static bool fail(struct tqp *q, const struct wqe *w, enum verdict v, const struct gather *g,
+		 uint64_t now)
+{
+	if (q->req.cur == q->req.head)
+		completer_fail(q, v, blame_wqe(q, w, v, g), now);
+	return false;
+}
+
+static uint32_t segment_max(const struct tqp *q, const struct wqe *w, bool *by_value)
+{
+	const struct dest *d = q->dest;
+	uint32_t max;
+
+	*by_value = w->ninline || q->req.by_value || !d || !d->max_ref || w->len <= d->inline_max;
+	if (!d)
+		return q->req.mtu;
+	max = *by_value ? d->max_seg : d->max_ref;
+	max &= ~(q->req.mtu - 1); /* a power of two */
+	return max ? max : q->req.mtu;
+}
+
+/* Hands a segment to the link, with the ACK that is due. */
+static int emit(struct tqp *q, struct seg *s, uint64_t now)
+{
+	struct requester *r = &q->req;
+	bool ack = q->ack_due && answer_idle(q);
+	int err;
+
+	if (ack) {
+		s->flags |= SEG_ACK;
+		s->ack_psn = psn_add(q->rsp.epsn, PSN_MASK);
+		s->ack_msn = q->rsp.msn;
+	}
+	s->more = q->dest && q->dest->ops->flush;
+	err = q->dest ? dest_send(q->dest, s, &q->waiter) : ENETUNREACH;
+	if (!err) {
+		r->unflushed = s->more;
+		if (ack)
+			q->ack_due = false;
+		return 0;
+	}
+	if (err == EAGAIN)
+		r->blocked = true;
+	else if (err != EFAULT && q->qp.type == IBV_QPT_RC)
+		retry_lost(q, now);
+	return err;
+}
+
+/* Member by member: clearing the whole at once becomes a string instruction that costs 20 ns. */
+static void blank(struct seg *s)
+{
+	s->syndrome = 0;
+	s->msn = 0;
+	s->ack_psn = s->ack_msn = 0;
+	s->qkey = 0;
+	s->swap_add = s->compare = 0;
+	s->av = NULL;
+	s->data = NULL;
+	s->from = NULL;
+	s->grh = NULL;
+	s->l3 = s->sl = 0;
+}
+
+static void fill(const struct tqp *q, struct seg *s, uint8_t op)
+{
+	s->op = op | (q->qp.type == IBV_QPT_UC ? SVC_UC : SVC_RC);
+	s->flags = SEG_SQPN;
+	s->pkey = 0xffff;
+	s->dqpn = q->qp.attr.dest_qp_num;
+	s->sqpn = q->qp.qpn;
+	s->psn = q->req.psn;
+}
+
+static void sent_up_to(struct tqp *q, uint32_t psn)
+{
+	struct requester *r = &q->req;
+
+	r->psn = psn;
+	if (((psn - r->una) & PSN_MASK) > ((r->max_psn - r->una) & PSN_MASK))
+		r->max_psn = psn;
+}
+
+static bool window_open(const struct tqp *q)
+{
+	uint32_t out = (q->req.psn - q->req.una) & PSN_MASK;
+
+	return q->qp.type != IBV_QPT_RC ||
+	       out < (q->dest && q->dest->same_host ? WINDOW_HOST : WINDOW_LOSSY);
+}
+
+static bool direct(struct tqp *q, const struct wqe *w, const struct gather *g)
+{
+	struct direct_ask ask = { .write = w->opcode == MLX5_OPCODE_RDMA_WRITE,
+				  .sqpn = q->qp.qpn,
+				  .dqpn = q->qp.attr.dest_qp_num,
+				  .rkey = w->rkey,
+				  .va = w->raddr,
+				  .len = w->len,
+				  .pieces = g->piece,
+				  .npieces = g->n };
+
+	return !q->dest->ops->direct(q->dest, &ask);
+}
+
+/* Is there one exchange behind us, nothing else outstanding or started, and a peer that has
+ * memory to reach? (M5) */
+static bool may_be_direct(const struct tqp *q, const struct sent *e)
+{
+	const struct requester *r = &q->req;
+
+	return q->qp.type == IBV_QPT_RC && r->cur == r->head && r->tail == r->cur + 1 &&
+	       e->psn == r->una && e->psn == r->max_psn && r->exchanged && e->len && q->dest &&
+	       q->dest->ops->direct &&
+	       (e->opcode == MLX5_OPCODE_RDMA_WRITE || e->opcode == MLX5_OPCODE_RDMA_READ);
+}
+
+/* Takes the entry's PSNs back: it was done without them. It is the only one. */
+static void done_directly(struct tqp *q, struct sent *e, uint64_t now)
+{
+	q->req.next_psn = e->psn;
+	e->npsn = 0;
+	e->flags |= SENT_DONE;
+	q->req.cur++;
+	completer_done(q, now);
+}
+
+static bool read_allowed(const struct tqp *q)
+{
+	return q->req.reads < q->qp.attr.max_rd_atomic;
+}
+
+/* A READ or atomic request; a READ that was partly answered goes on where it stopped. */
+static bool send_read(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t now)
+{
+	struct requester *r = &q->req;
+	uint32_t skip = psn_diff(r->psn, e->psn) & PSN_MASK;
+	struct gather g;
+	struct gather_ask ask = {
+		w->sge, w->nsge, 0, w->len, q->qp.pd->pdn, IBV_ACCESS_LOCAL_WRITE
+	};
+	struct seg s = { .npsn = e->npsn - skip, .rkey = w->rkey };
+
+	if (!read_allowed(q))
+		return false;
+	if (!gather(q->qp.ctx->hca->keys, &ask, &g))
+		return fail(q, w, V_LOCAL_PROT, &g, now);
+	if (!skip && may_be_direct(q, e) && direct(q, w, &g)) {
+		done_directly(q, e, now);
+		return true;
+	}
+	fill(q, &s, forms[w->opcode].only);
+	s.flags |= SEG_ACKREQ | (r->no_ref ? SEG_NO_REF : 0);
+	s.va = w->raddr + (uint64_t)skip * r->mtu;
+	s.dma_len = w->len - skip * r->mtu;
+	s.swap_add = w->swap_add;
+	s.compare = w->compare;
+	if (emit(q, &s, now))
+		return false;
+	sent_up_to(q, psn_add(e->psn, e->npsn));
+	e->flags &= ~SENT_DONE;
+	r->reads++;
+	r->cur++;
+	return true;
+}
+
+static uint8_t op_at(const struct form *f, bool first, bool last)
+{
+	if (first)
+		return last ? f->only : f->first;
+	return last ? f->last : f->middle;
+}
+
+/* One segment of a SEND or WRITE, from r->psn on. */
+static bool send_segment(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t now)
+{
+	struct requester *r = &q->req;
+	uint32_t k = psn_diff(r->psn, e->psn) & PSN_MASK, skip = k * r->mtu;
+	bool by_value;
+	uint32_t max = segment_max(q, w, &by_value), left = w->len - skip;
+	uint32_t len = left < max ? left : max, n = psns_of(q, len);
+	struct gather g;
+	struct seg s;
+	int err;
+
+	if (w->ninline) {
+		gather_inline(w, skip, len, &g);
+	} else {
+		struct gather_ask ask = { w->sge, w->nsge, skip, len, q->qp.pd->pdn, 0 };
+
+		if (!gather(q->qp.ctx->hca->keys, &ask, &g))
+			return fail(q, w, V_LOCAL_PROT, &g, now);
+	}
+	if (len == w->len && may_be_direct(q, e) && direct(q, w, &g)) {
+		done_directly(q, e, now);
+		return true;
+	}
+	blank(&s);
+	fill(q, &s, op_at(&forms[w->opcode], !k, len == left));
+	s.npsn = n;
+	s.len = len;
+	s.imm = w->imm;
+	if (len == left)
+		s.flags |= SEG_ACKREQ | (w->solicited ? SEG_SOLICITED : 0);
+	else if (!(k & (WINDOW_LOSSY / 4 - 1)))
+		s.flags |= SEG_ACKREQ;
+	if (r->by_value)
+		for (unsigned int i = 0; i < g.n; i++)
+			g.piece[i].key = 0;
+	s.va = w->raddr;
+	s.rkey = w->rkey;
+	s.dma_len = w->len;
+	s.pieces = g.piece;
+	s.npieces = g.n;
+	err = emit(q, &s, now);
+	if (err == EFAULT) {
+		g.why = KEY_OK;
+		return fail(q, w, V_LOCAL_PROT, &g, now);
+	}
+	/* UC: what nobody takes is lost, and the sender never knows */
+	if (err && (err == EAGAIN || q->qp.type == IBV_QPT_RC))
+		return false;
+	sent_up_to(q, psn_add(r->psn, n));
+	if (len == left)
+		r->cur++;
+	return true;
+}
+
+/* Sends what remains of @e, whose WQE is @w. False: not now. */
+static bool send_entry(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t now)
+{
+	struct requester *r = &q->req;
+	uint32_t i = r->cur;
+
+	if ((e->flags & SENT_FENCE) && r->reads && r->psn == e->psn)
+		return false;
+	if (!e->npsn) { /* NOP */
+		r->cur++;
+		completer_acked(q, r->una, now);
+		return true;
+	}
+	if (e->flags & SENT_READ)
+		return send_read(q, e, w, now);
+	while (r->cur == i)
+		if (!window_open(q) || !send_segment(q, e, w, now))
+			return false;
+	if (q->qp.type != IBV_QPT_RC) {
+		r->una = r->psn;
+		completer_done(q, now);
+	}
+	return true;
+}
+
+/* Reads the WQE at cur, starting the next one when all are sent. */
+static bool next(struct tqp *q, struct wqe *w, enum verdict *v, uint64_t now)
+{
+	struct requester *r = &q->req;
+	int err;
+
+	if (r->cur != r->tail) {
+		*v = requester_reread(q, requester_entry(r, r->cur), w) ? allowed(q, w)
+									: V_LOCAL_QP_OP;
+		return true;
+	}
+	err = start(q, w, now);
+	if (err == ENOENT)
+		return false;
+	*v = err ? V_LOCAL_QP_OP : allowed(q, w);
+	return true;
+}
+
+void requester_run(struct tqp *q, uint64_t now)
+{
+	struct requester *r = &q->req;
+	struct wqe w;
+	enum verdict v;
+
+	while (!r->blocked && !r->wait && window_open(q)) {
+		bool more;
+
+		if (q->qp.state != IBV_QPS_RTS && q->qp.state != IBV_QPS_SQD)
+			break;
+		if (!next(q, &w, &v, now))
+			break;
+		if (v != V_OK)
+			more = fail(q, &w, v, NULL, now);
+		else if (q->qp.type == IBV_QPT_UD)
+			more = ud_send(q, requester_entry(r, r->cur), &w, now);
+		else
+			more = send_entry(q, requester_entry(r, r->cur), &w, now);
+		if (!more)
+			break;
+	}
+	if (r->unflushed) {
+		r->unflushed = false;
+		q->dest->ops->flush(q->dest);
+	}
+	retry_arm(q, now);
+}

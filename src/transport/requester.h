@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+/* The requester of a QP: reads WQEs from the SQ ring and sends them as request segments, in order.
+ * A WQE that was started stands in the ring of sent[] until it is completed: [head, cur) are sent
+ * completely, cur is being sent from @psn on, [cur, tail) wait (after going back). Nothing but
+ * positions is kept of a WQE; it is read again from the SQ when it is sent again or answered.
+ * Only the transport's files look inside. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tqp;
+struct dest;
+struct wqe;
+
+enum { /* struct sent's flags */
+       SENT_SIGNALED = 1,
+       SENT_READ = 2, /* READ or atomic: answered by data */
+       SENT_DONE = 4, /* its data has arrived */
+       SENT_FENCE = 8,
+};
+
+struct sent {
+	uint16_t block; /* of the SQ, as the producer counts */
+	uint8_t opcode; /* MLX5_OPCODE_* */
+	uint8_t flags;
+	uint32_t psn, npsn; /* 24 bits; npsn up to 2^23 */
+	uint32_t len; /* bytes */
+};
+
+enum requester_wait {
+	WAIT_NOTHING,
+	WAIT_RNR, /* for the RNR timer or an RNR clear */
+	WAIT_LOST, /* same-host: nobody took or answered a segment; for the ack timeout */
+};
+
+struct requester {
+	struct sent *sent; /* NULL until the first WQE */
+	uint32_t mask; /* entries - 1 */
+	uint32_t head, cur, tail;
+	uint32_t una; /* the oldest PSN that is not acknowledged */
+	uint32_t psn; /* the next to send */
+	uint32_t max_psn; /* one past the highest ever sent */
+	uint32_t next_psn; /* the first of the next WQE */
+	uint32_t mtu; /* bytes */
+	uint16_t next_block;
+	uint16_t reads; /* SENT_READ without SENT_DONE in [head, cur) */
+	uint8_t retries; /* left */
+	uint8_t rnr_retries; /* left; 7: without end */
+	uint8_t wait; /* enum requester_wait */
+	bool blocked; /* the waiter is on the destination's list */
+	bool unflushed; /* segments were sent for which the peer is to be woken yet */
+	bool exchanged; /* the peer has answered through the ring: direct access may follow */
+	bool by_value; /* the peer could not fetch from us */
+	bool no_ref; /* we could not fetch from the peer */
+	bool gap; /* sending went back once because an answer is missing at una */
+	bool draining; /* SQD: the event is still to come */
+	uint64_t timer_at; /* ns; TQP_NEVER: none */
+	struct dest *ud_dest; /* UD: where the WQE that got EAGAIN goes; a reference */
+};
+
+/* Sends what may be sent now. */
+void requester_run(struct tqp *q, uint64_t now);
+/* Reads the WQE of a started entry again. False: the program has changed it. */
+bool requester_reread(struct tqp *q, const struct sent *e, struct wqe *w);
+/* Blocks posted and not taken. */
+uint16_t requester_posted(const struct tqp *q);
+
+static inline struct sent *requester_entry(const struct requester *r, uint32_t i)
+{
+	return &r->sent[i & r->mask];
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT
+#include "obs/explain.h"
+#include "transport/answer.h"
+#include "transport/blame.h"
+#include "transport/execute.h"
+#include "transport/flush.h"
+#include "transport/place.h"
+#include "wire/aeth.h"
+#include "wire/opcode.h"
+
+static struct counters *counters(const struct tqp *q)
+{
+	return q->qp.ctx->hca->counters;
+}
+
+static void silence(struct tqp *q, uint8_t syndrome)
+{
+	q->rsp.nak_sent = true;
+	answer_nak(q, syndrome, q->rsp.epsn);
+}
+
+static void refuse_request(struct tqp *q, const struct refusal *no, uint64_t now)
+{
+	uint8_t nak = fate_of(no->v, IBV_QPT_RC, true)->nak;
+
+	place_fail(q, no, now);
+	answer_nak(q, nak, q->rsp.epsn);
+}
+
+static void executed(struct tqp *q, const struct seg *s)
+{
+	q->rsp.epsn = psn_add(q->rsp.epsn, s->npsn);
+	if (opcode_has(s->op, WIRE_LAST))
+		q->rsp.msn = psn_add(q->rsp.msn, 1);
+}
+
+/* Receives are posted without this QP's turn: whoever holds it looks at the queue once more
+ * after the flag was set. */
+static void no_receive(struct tqp *q)
+{
+	counters_inc(counters(q), COUNTER_OUT_OF_BUFFER);
+	store_relaxed(&q->rnr_waiting, q->dest && q->dest->same_host);
+	silence(q, aeth_rnr(q->qp.attr.min_rnr_timer));
+}
+
+static void message(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	struct refusal no;
+
+	switch (place_segment(q, s, &no)) {
+	case PLACE_DONE:
+		executed(q, s);
+		if (opcode_has(s->op, WIRE_LAST))
+			place_complete(q, s, now);
+		answer_ack(q, s);
+		break;
+	case PLACE_RNR:
+		no_receive(q);
+		break;
+	case PLACE_NO_REF:
+		silence(q, SYN_NO_REF);
+		break;
+	case PLACE_GONE:
+		silence(q, SYN_SOURCE_FAULT);
+		break;
+	case PLACE_REFUSED:
+		refuse_request(q, &no, now);
+		break;
+	}
+}
+
+/* READ, atomics: the answer is the acknowledgement. */
+static void question(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	struct answer a;
+	struct refusal no;
+
+	if (!execute(q, s, &a, &no)) {
+		refuse_request(q, &no, now);
+		return;
+	}
+	executed(q, s);
+	a.msn = q->rsp.msn;
+	answer_add(q, &a);
+}
+
+static bool is_question(uint8_t op)
+{
+	return op == OP_READ_REQUEST || op == OP_COMPARE_SWAP || op == OP_FETCH_ADD;
+}
+
+static void duplicate(struct tqp *q, const struct seg *s)
+{
+	struct answer a;
+
+	counters_inc(counters(q), COUNTER_DUPLICATE_REQUEST);
+	if (psn_after(psn_add(s->psn, s->npsn), q->rsp.epsn)) {
+		silence(q, aeth_nak(NAK_PSN_SEQUENCE)); /* only its tail is new: cut it there */
+		return;
+	}
+	if (!is_question(s->op)) {
+		answer_ack(q, s);
+		return;
+	}
+	if (!execute_again(q, s, &a))
+		return;
+	a.msn = q->rsp.msn;
+	answer_add(q, &a);
+}
+
+static void ahead(struct tqp *q)
+{
+	if (q->rsp.nak_sent)
+		return;
+	counters_inc(counters(q), COUNTER_OUT_OF_SEQUENCE);
+	silence(q, aeth_nak(NAK_PSN_SEQUENCE));
+}
+
+void responder_input(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	struct responder *r = &q->rsp;
+	int32_t diff = psn_diff(s->psn, r->epsn);
+
+	r->now = now;
+	if (unlikely(q->qp.state == IBV_QPS_RTR && !r->comm_est)) {
+		r->comm_est = true;
+		flush_event(q, IBV_EVENT_COMM_EST);
+	}
+	if (unlikely(diff < 0)) {
+		duplicate(q, s);
+		return;
+	}
+	if (unlikely(diff > 0)) {
+		ahead(q);
+		return;
+	}
+	r->nak_sent = r->nak_due = false;
+	if (unlikely(q->rnr_waiting))
+		store_relaxed(&q->rnr_waiting, false);
+	if (is_question(s->op))
+		question(q, s, now);
+	else
+		message(q, s, now);
+}

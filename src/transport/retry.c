@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+#include "transport/blame.h"
+#include "transport/completer.h"
+#include "transport/retry.h"
+#include "wire/aeth.h"
+
+static void set_timer(struct tqp *q, uint64_t at)
+{
+	q->req.timer_at = at;
+	if (at < q->deadline)
+		q->deadline = at;
+}
+
+static uint64_t later(uint64_t now, uint64_t ns)
+{
+	return ns == UINT64_MAX ? TQP_NEVER : now + ns;
+}
+
+void retry_arm(struct tqp *q, uint64_t now)
+{
+	struct requester *r = &q->req;
+
+	if (r->wait || q->qp.type != IBV_QPT_RC)
+		return;
+	if (r->una == r->max_psn || !q->dest || q->dest->same_host)
+		r->timer_at = TQP_NEVER;
+	else if (r->timer_at == TQP_NEVER)
+		set_timer(q, later(now, aeth_timeout_ns(q->qp.attr.timeout)));
+}
+
+void retry_progress(struct tqp *q, uint64_t now)
+{
+	struct requester *r = &q->req;
+
+	r->retries = q->qp.attr.retry_cnt;
+	r->rnr_retries = q->qp.attr.rnr_retry;
+	r->timer_at = TQP_NEVER;
+	r->wait = WAIT_NOTHING;
+	r->gap = false;
+	retry_arm(q, now);
+}
+
+void retry_back(struct tqp *q, uint32_t psn)
+{
+	struct requester *r = &q->req;
+	uint32_t i = r->head;
+
+	r->psn = psn;
+	r->reads = 0;
+	for (; i != r->tail; i++) {
+		const struct sent *e = requester_entry(r, i);
+
+		if (psn_within(psn, e->psn, e->npsn))
+			break; /* a NOP before it needs no sending */
+		if ((e->flags & (SENT_READ | SENT_DONE)) == SENT_READ)
+			r->reads++;
+	}
+	r->cur = i;
+}
+
+/* One try fewer. False: that was the last, and the oldest entry has failed. */
+static bool try_again(struct tqp *q, uint64_t now)
+{
+	struct requester *r = &q->req;
+
+	if (r->retries) {
+		r->retries--;
+		return true;
+	}
+	if (r->head != r->tail)
+		completer_fail(q, V_RETRY_EXCEEDED,
+			       blame_peer(q, requester_entry(r, r->head), V_RETRY_EXCEEDED), now);
+	return false;
+}
+
+void retry_sequence(struct tqp *q, uint64_t now)
+{
+	if (q->req.wait || !try_again(q, now))
+		return;
+	retry_back(q, q->req.una);
+	q->req.timer_at = TQP_NEVER;
+	retry_arm(q, now);
+}
+
+void retry_gap(struct tqp *q, uint64_t now)
+{
+	if (q->req.gap)
+		return; /* if it is lost again the timeout finds out */
+	q->req.gap = true;
+	counters_inc(q->qp.ctx->hca->counters, COUNTER_IMPLIED_NAK_SEQ_ERR);
+	retry_sequence(q, now);
+}
+
+void retry_lost(struct tqp *q, uint64_t now)
+{
+	struct requester *r = &q->req;
+
+	if (r->wait == WAIT_LOST)
+		return;
+	r->wait = WAIT_LOST;
+	set_timer(q, later(now, aeth_timeout_ns(q->qp.attr.timeout)));
+}
+
+void retry_rnr(struct tqp *q, uint8_t syndrome, uint64_t now)
+{
+	struct requester *r = &q->req;
+
+	if (r->wait)
+		return;
+	counters_inc(q->qp.ctx->hca->counters, COUNTER_RNR_NAK_RETRY_ERR);
+	if (!r->rnr_retries) {
+		completer_fail(q, V_RNR_EXCEEDED,
+			       blame_peer(q, requester_entry(r, r->head), V_RNR_EXCEEDED), now);
+		return;
+	}
+	if (r->rnr_retries != 7)
+		r->rnr_retries--;
+	r->wait = WAIT_RNR;
+	set_timer(q, now + aeth_rnr_ns(aeth_code(syndrome)));
+}
+
+static void go_on(struct tqp *q)
+{
+	q->req.wait = WAIT_NOTHING;
+	q->req.timer_at = TQP_NEVER;
+	retry_back(q, q->req.una);
+}
+
+void retry_clear(struct tqp *q)
+{
+	if (q->req.wait != WAIT_LOST)
+		go_on(q);
+}
+
+void retry_timer(struct tqp *q, uint64_t now)
+{
+	struct requester *r = &q->req;
+
+	if (now < r->timer_at) {
+		q->deadline = r->timer_at;
+		return;
+	}
+	q->deadline = TQP_NEVER;
+	if (r->wait == WAIT_RNR) {
+		go_on(q);
+		return;
+	}
+	counters_inc(q->qp.ctx->hca->counters, COUNTER_LOCAL_ACK_TIMEOUT_ERR);
+	if (try_again(q, now))
+		go_on(q);
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT
+#include <errno.h>
+#include <stdlib.h>
+#include "transport/answer.h"
+#include "transport/completer.h"
+#include "transport/flush.h"
+#include "transport/retry.h"
+#include "transport/uc.h"
+#include "transport/ud.h"
+#include "wire/aeth.h"
+#include "wire/opcode.h"
+
+static void no_waiter(struct waiter *w)
+{
+	(void)w; /* whoever embeds the QP in a surrounding that blocks sets its own */
+}
+
+static void forget(struct tqp *q)
+{
+	struct sent *sent = q->req.sent;
+	struct responder_reads *reads = q->rsp.reads;
+	uint32_t mask = q->req.mask;
+
+	if (q->req.blocked && q->dest)
+		q->dest->ops->cancel(q->dest, &q->waiter);
+	ud_forget(q);
+	answer_forget(q);
+	q->deadline = TQP_NEVER;
+	q->ack_due = false;
+	store_relaxed(&q->rnr_waiting, false);
+	q->cause = 0;
+	q->req = (struct requester){
+		.sent = sent, .mask = mask, .timer_at = TQP_NEVER, .mtu = 4096
+	};
+	q->rsp = (struct responder){ .reads = reads };
+	q->qp.rq.head = 0;
+}
+
+void tqp_init(struct tqp *q, const struct tqp_env *env)
+{
+	q->env = env;
+	q->dest = NULL;
+	list_init(&q->waiter.node);
+	q->waiter.resume = no_waiter;
+	q->req = (struct requester){ 0 };
+	q->rsp = (struct responder){ 0 };
+	forget(q);
+}
+
+void tqp_fini(struct tqp *q)
+{
+	forget(q);
+	free(q->req.sent);
+	free(q->rsp.reads);
+	q->req.sent = NULL;
+	q->rsp.reads = NULL;
+}
+
+static void to_rtr(struct tqp *q)
+{
+	q->rsp.epsn = q->qp.attr.rq_psn & PSN_MASK;
+	q->req.mtu = qp_mtu(&q->qp);
+}
+
+static void to_rts(struct tqp *q, enum ibv_qp_state old, uint64_t now)
+{
+	struct requester *r = &q->req;
+
+	q->cause = 0;
+	r->draining = false;
+	if (old == IBV_QPS_RTR)
+		r->una = r->psn = r->max_psn = r->next_psn = q->qp.attr.sq_psn & PSN_MASK;
+	if (old == IBV_QPS_RTR || r->head == r->tail)
+		retry_progress(q, now);
+	requester_run(q, now);
+}
+
+static void to_err(struct tqp *q, enum ibv_qp_state old, uint64_t now)
+{
+	if (old == IBV_QPS_ERR)
+		return;
+	answer_forget(q);
+	flush_all(q, 0, now);
+}
+
+void tqp_moved(struct tqp *q, enum ibv_qp_state old, uint64_t now)
+{
+	switch (q->qp.state) {
+	case IBV_QPS_RESET:
+		forget(q);
+		break;
+	case IBV_QPS_RTR:
+		if (old == IBV_QPS_INIT)
+			to_rtr(q);
+		break;
+	case IBV_QPS_RTS:
+		to_rts(q, old, now);
+		break;
+	case IBV_QPS_SQD:
+		if (old == IBV_QPS_RTS) {
+			q->req.draining = true;
+			q->qp.attr.sq_draining = 1;
+			flush_drained(q);
+		}
+		break;
+	case IBV_QPS_ERR:
+		to_err(q, old, now);
+		break;
+	default:
+		break;
+	}
+}
+
+void tqp_doorbell(struct tqp *q, uint64_t now)
+{
+	if (likely(q->qp.state == IBV_QPS_RTS))
+		requester_run(q, now);
+	else if (q->qp.state == IBV_QPS_ERR || q->qp.state == IBV_QPS_SQE)
+		flush_sq(q, now);
+}
+
+void tqp_rq_doorbell(struct tqp *q, uint64_t now)
+{
+	if (q->qp.state == IBV_QPS_ERR)
+		flush_rq(q, now);
+	if (likely(!q->rnr_waiting) || !(q->qp.srq ? srq_posted(q->qp.srq) : rq_posted(&q->qp.rq)))
+		return;
+	store_relaxed(&q->rnr_waiting, false);
+	answer_nak(q, SYN_RNR_CLEAR, q->rsp.epsn);
+}
+
+/* Everything that a receiver drops in silence before it looks at the PSN. */
+static bool mine(const struct tqp *q, const struct seg *s)
+{
+	static const uint8_t services[] = {
+		[IBV_QPT_RC] = SVC_RC, [IBV_QPT_UC] = SVC_UC, [IBV_QPT_UD] = SVC_UD
+	};
+
+	if (!opcodes[s->op].name || opcode_service(s->op) != services[q->qp.type])
+		return false;
+	if ((s->pkey & 0x7fff) != 0x7fff)
+		return false;
+	return q->qp.type == IBV_QPT_UD || !(s->flags & SEG_SQPN) ||
+	       s->sqpn == q->qp.attr.dest_qp_num;
+}
+
+static bool receiving(const struct tqp *q)
+{
+	enum ibv_qp_state s = q->qp.state;
+
+	return s == IBV_QPS_RTS || s == IBV_QPS_RTR || s == IBV_QPS_SQD || s == IBV_QPS_SQE;
+}
+
+static void rc_input(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	bool response = opcode_has(s->op, WIRE_RESPONSE);
+
+	if (s->flags & SEG_ACK)
+		completer_piggyback(q, s, now);
+	if (response)
+		completer_input(q, s, now);
+	else
+		responder_input(q, s, now);
+	if (response || (s->flags & SEG_ACK)) {
+		requester_run(q, now);
+		flush_drained(q);
+	}
+}
+
+void tqp_input(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	struct counters *c = q->qp.ctx->hca->counters;
+
+	if (unlikely(!receiving(q) || !mine(q, s))) {
+		counters_inc(c, COUNTER_PORT_RCV_ERRORS);
+		if (tqp_no_responder(s) != EAGAIN)
+			return;
+		if (q->env->no_responder_later)
+			q->env->no_responder_later(q, s);
+		else if (q->dest && !q->rsp.nak_due)
+			answer_nak(q, SYN_NO_RESPONDER, s->psn);
+		return;
+	}
+	if (q->qp.type == IBV_QPT_RC)
+		rc_input(q, s, now);
+	else if (q->qp.type == IBV_QPT_UC)
+		uc_input(q, s, now);
+	else
+		ud_input(q, s, now);
+}
+
+int tqp_no_responder(const struct seg *s)
+{
+	if (opcode_service(s->op) != SVC_RC || !opcode_has(s->op, WIRE_REQUEST) || !s->from ||
+	    !s->from->same_host || !(s->flags & SEG_SQPN))
+		return 0;
+	return answer_bare(s->from, s->sqpn, s->dqpn, s->psn, SYN_NO_RESPONDER);
+}
+
+void tqp_timer(struct tqp *q, uint64_t now)
+{
+	if (now < q->deadline)
+		return;
+	retry_timer(q, now);
+	requester_run(q, now);
+	flush_drained(q);
+}
+
+void tqp_resume(struct tqp *q, uint64_t now)
+{
+	q->req.blocked = false;
+	answer_run(q);
+	requester_run(q, now);
+	answer_ack_now(q);
+	flush_drained(q);
+}
+
+void tqp_peer_dead(struct tqp *q, uint64_t now)
+{
+	enum ibv_qp_state s = q->qp.state;
+
+	if (q->qp.type == IBV_QPT_RC && (s == IBV_QPS_RTS || s == IBV_QPS_SQD) && q->dest &&
+	    load_relaxed(&q->dest->dead) && q->req.una != q->req.max_psn)
+		retry_lost(q, now);
+}
+
+void tqp_flush_ack(struct tqp *q)
+{
+	if (q->ack_due)
+		answer_ack_now(q);
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+/* A queue pair's protocol: requester, responder, completer of the services RC, UC and UD.
+ *
+ * Sans I/O: input is a doorbell, a segment, or the passing of a deadline, each with the time;
+ * output goes to q->dest (segments), to the CQs (CQEs) and to q->deadline. No thread, no clock,
+ * no lock of its own: the caller holds the QP's turn and is inside a quiesce section for every
+ * function here.
+ *
+ * Both ends of every rule live here: PSN windows, go-back-N, NAK, RNR and timeouts (a deadline
+ * is lazy: q->deadline may move later without notice, the caller re-checks when it fires),
+ * duplicate READ and atomic replay, rd_atomic limits, fences, MSN; the fate table (fate.h) maps
+ * a verdict to {NAK, completion status, vendor syndrome, QP action, event}. */
+#pragma once
+#include "hca/qp.h"
+#include "link/link.h"
+#include "transport/requester.h"
+#include "transport/responder.h"
+
+#define TQP_NEVER UINT64_MAX
+
+struct tqp_env;
+
+struct tqp {
+	struct qp qp; /* first */
+	const struct tqp_env *env;
+	struct dest *dest; /* connected services, from RTR on; NULL: none (segments vanish) */
+	struct waiter waiter; /* on dest's waiting list */
+	uint64_t deadline; /* ns; TQP_NEVER: none */
+	bool ack_due; /* an ACK waits for piggyback or tqp_flush_ack(); same-host links */
+	bool rnr_waiting; /* RNR NAKed the peer; tqp_rq_doorbell() when the RQ or SRQ is filled */
+	uint64_t cause; /* the record of why it is in ERR or SQE, 0: by modify */
+	struct requester req;
+	struct responder rsp;
+};
+
+/* What the surroundings (engine, or a simulator) do for a QP. */
+struct tqp_env {
+	/* Where a UD segment goes. 0 and a reference in *out; or an errno: it vanishes (UD) */
+	int (*resolve)(struct tqp *q, const struct av *av, uint32_t dqpn, struct dest **out);
+	/* q->ack_due was set: call tqp_flush_ack() when the inbound side has run dry. */
+	void (*ack_later)(struct tqp *q);
+	/* The protocol itself has moved the QP to ERR or SQE (direct access ends). NULL: nobody
+	 * asks. */
+	void (*moved)(struct tqp *q);
+	/* tqp_no_responder(s) got EAGAIN: call it again later. NULL: the QP's own answer is used
+	 * if it has a destination. */
+	void (*no_responder_later)(struct tqp *q, const struct seg *s);
+	/* The multicast groups' and this process' names, counters: through q->qp.ctx->hca. */
+};
+
+void tqp_init(struct tqp *q, const struct tqp_env *env);
+/* Frees what the protocol holds; the QP is in RESET or being destroyed. */
+void tqp_fini(struct tqp *q);
+
+/* The state was changed by qp_modify() from @old: RESET drops all protocol state; RTR arms the
+ * responder; RTS the requester; SQD drains (IBV_EVENT_SQ_DRAINED); ERR flushes both queues and
+ * raises IBV_EVENT_QP_LAST_WQE_REACHED for a QP on an SRQ. */
+void tqp_moved(struct tqp *q, enum ibv_qp_state old, uint64_t now);
+
+void tqp_doorbell(struct tqp *q, uint64_t now); /* the SQ may have new WQEs */
+void tqp_rq_doorbell(struct tqp *q,
+		     uint64_t now); /* in ERR: flush; else RNR clear on same-host links */
+void tqp_input(struct tqp *q, const struct seg *s, uint64_t now);
+void tqp_timer(struct tqp *q, uint64_t now); /* now >= q->deadline, or not: it looks */
+void tqp_resume(struct tqp *q, uint64_t now); /* the link has space again */
+void tqp_flush_ack(struct tqp *q);
+/* A process of this host has ended. If it was the peer's, what it has not answered is lost: no
+ * ordinary timer watches a same-host link, so the timeout starts here. */
+void tqp_peer_dead(struct tqp *q, uint64_t now);
+/* A segment for a number that no QP has: on a same-host link the sender of a request is told, so
+ * that its ordinary timeout starts. 0, or EAGAIN: try again later, or the sender waits for ever. */
+int tqp_no_responder(const struct seg *s);

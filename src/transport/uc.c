@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+#include "transport/flush.h"
+#include "transport/place.h"
+#include "transport/uc.h"
+#include "wire/aeth.h"
+#include "wire/opcode.h"
+
+/* The rest of the message is not wanted; its receive WQE serves the next one. */
+static void skip(struct tqp *q, const struct seg *s)
+{
+	q->rsp.msg = opcode_has(s->op, WIRE_LAST) ? MSG_NONE : MSG_SKIP;
+}
+
+/* False: the segment belongs to a message that is lost. */
+static bool in_order(struct tqp *q, const struct seg *s)
+{
+	struct responder *r = &q->rsp;
+	bool gap = s->psn != r->epsn, first = opcode_has(s->op, WIRE_FIRST);
+
+	if (gap) {
+		counters_inc(q->qp.ctx->hca->counters, COUNTER_OUT_OF_SEQUENCE);
+		r->msg = MSG_NONE;
+	}
+	r->epsn = psn_add(s->psn, s->npsn);
+	if (first)
+		r->msg = MSG_NONE;
+	return first || (!gap && r->msg != MSG_NONE && r->msg != MSG_SKIP);
+}
+
+void uc_input(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	struct refusal no;
+
+	if (unlikely(q->qp.state == IBV_QPS_RTR && !q->rsp.comm_est)) {
+		q->rsp.comm_est = true;
+		flush_event(q, IBV_EVENT_COMM_EST);
+	}
+	if (!in_order(q, s)) {
+		skip(q, s);
+		return;
+	}
+	switch (place_segment(q, s, &no)) {
+	case PLACE_DONE:
+		if (opcode_has(s->op, WIRE_LAST))
+			place_complete(q, s, now);
+		break;
+	case PLACE_RNR:
+		counters_inc(q->qp.ctx->hca->counters, COUNTER_OUT_OF_BUFFER);
+		skip(q, s);
+		break;
+	case PLACE_NO_REF:
+	case PLACE_GONE:
+		skip(q, s);
+		break;
+	case PLACE_REFUSED:
+		place_fail(q, &no, now);
+		skip(q, s);
+		break;
+	}
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+#include <errno.h>
+#include "link/copy.h"
+#include "transport/blame.h"
+#include "transport/completer.h"
+#include "transport/flush.h"
+#include "transport/gather.h"
+#include "transport/place.h"
+#include "transport/ud.h"
+#include "wire/aeth.h"
+#include "wire/grh.h"
+#include "wire/opcode.h"
+
+#define MULTICAST_QPN	0xffffffU
+#define PRIVILEGED_QKEY (1U << 31) /* asks for the QP's own Q_Key */
+
+void ud_forget(struct tqp *q)
+{
+	struct dest *d = q->req.ud_dest;
+
+	if (!d)
+		return;
+	if (q->req.blocked)
+		d->ops->cancel(d, &q->waiter);
+	d->ops->put(d);
+	q->req.ud_dest = NULL;
+}
+
+/* 0 and a reference, which ud_forget() gives back; or nobody is there. */
+static int resolve(struct tqp *q, const struct wqe *w)
+{
+	ud_forget(q);
+	return q->env->resolve(q, &w->av, w->dqpn, &q->req.ud_dest);
+}
+
+static bool payload(struct tqp *q, const struct wqe *w, struct gather *g)
+{
+	struct gather_ask ask = { w->sge, w->nsge, 0, w->len, q->qp.pd->pdn, 0 };
+
+	if (!w->ninline)
+		return gather(q->qp.ctx->hca->keys, &ask, g);
+	gather_inline(w, 0, w->len, g);
+	return true;
+}
+
+static bool fail(struct tqp *q, const struct wqe *w, const struct gather *g, uint64_t now)
+{
+	completer_fail(q, V_LOCAL_PROT, blame_wqe(q, w, V_LOCAL_PROT, g), now);
+	return false;
+}
+
+static void finish(struct tqp *q, struct sent *e, uint64_t now)
+{
+	struct requester *r = &q->req;
+
+	ud_forget(q);
+	r->una = r->psn = r->max_psn = psn_add(e->psn, e->npsn);
+	r->cur++;
+	completer_done(q, now);
+}
+
+bool ud_send(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t now)
+{
+	struct gather g;
+	struct seg s = { .op = w->opcode == MLX5_OPCODE_SEND_IMM ? SVC_UD | OP_SEND_ONLY_IMM
+								 : SVC_UD | OP_SEND_ONLY,
+			 .flags = SEG_SQPN | (w->solicited ? SEG_SOLICITED : 0),
+			 .pkey = 0xffff,
+			 .dqpn = w->dqpn,
+			 .sqpn = q->qp.qpn,
+			 .psn = e->psn,
+			 .npsn = 1,
+			 .imm = w->imm,
+			 .av = &w->av,
+			 .len = w->len };
+	int err;
+
+	if (!e->npsn) { /* NOP */
+		finish(q, e, now);
+		return true;
+	}
+	if (!payload(q, w, &g))
+		return fail(q, w, &g, now);
+	s.qkey = w->qkey & PRIVILEGED_QKEY ? q->qp.attr.qkey : w->qkey;
+	s.pieces = g.piece;
+	s.npieces = g.n;
+	if (w->dqpn == MULTICAST_QPN)
+		s.flags |= SEG_MCAST;
+	err = resolve(q, w) ? ENETUNREACH : dest_send(q->req.ud_dest, &s, &q->waiter);
+	if (err == EAGAIN) {
+		q->req.blocked = true;
+		return false;
+	}
+	if (err == EFAULT) {
+		g.why = KEY_OK;
+		return fail(q, w, &g, now);
+	}
+	finish(q, e, now); /* what did not arrive, nobody knows */
+	return true;
+}
+
+static bool wanted(const struct tqp *q, const struct seg *s)
+{
+	if (s->qkey != q->qp.attr.qkey || s->len > q->req.mtu)
+		return false;
+	return !((s->flags & SEG_MCAST) && s->sqpn == q->qp.qpn &&
+		 (q->qp.create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB));
+}
+
+/* The GRH area, then the payload. */
+static int store(struct tqp *q, const struct seg *s, struct gather *g)
+{
+	static const uint8_t none[GRH_LEN];
+	const struct pd *pd = q->qp.srq ? q->qp.srq->pd : q->qp.pd;
+	struct gather_ask ask = { q->rsp.rwqe.sge, q->rsp.rwqe.nsge, 0,
+				  GRH_LEN,	   pd->pdn,	     IBV_ACCESS_LOCAL_WRITE };
+
+	if (!gather(q->qp.ctx->hca->keys, &ask, g))
+		return EACCES;
+	if (copy_scatter(g->piece, g->n, 0, s->grh ? s->grh : none, GRH_LEN))
+		return EFAULT;
+	ask.skip = GRH_LEN;
+	ask.len = s->len;
+	if (!gather(q->qp.ctx->hca->keys, &ask, g))
+		return EACCES;
+	return place_copy(s, g);
+}
+
+static void complete(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	struct cqe c = { .opcode = opcode_has(s->op, WIRE_IMMDT) ? MLX5_CQE_RESP_SEND_IMM
+								 : MLX5_CQE_RESP_SEND,
+			 .solicited = s->flags & SEG_SOLICITED,
+			 .grh = true,
+			 .l3 = s->l3,
+			 .sl = s->sl,
+			 .wqe_counter = q->rsp.rwqe.idx,
+			 .pkey = s->pkey,
+			 .uidx = q->qp.uidx,
+			 .qpn = q->qp.qpn,
+			 .src_qp = s->sqpn,
+			 .byte_cnt = s->len + GRH_LEN,
+			 .imm = opcode_has(s->op, WIRE_IMMDT) ? s->imm : 0,
+			 .timestamp = now };
+
+	q->rsp.have_rwqe = false;
+	if (cq_push(q->qp.rcq, &c) == EOVERFLOW)
+		flush_overrun(q, q->qp.rcq, now);
+}
+
+void ud_input(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	struct refusal no = { V_LOCAL_PROT, 0 };
+	struct gather g;
+
+	if (!wanted(q, s)) {
+		counters_inc(q->qp.ctx->hca->counters, COUNTER_PORT_RCV_ERRORS);
+		return;
+	}
+	if (place_take(q)) {
+		counters_inc(q->qp.ctx->hca->counters, COUNTER_OUT_OF_BUFFER);
+		return;
+	}
+	if (s->len + GRH_LEN > q->rsp.rwqe.len) {
+		no.v = V_LOCAL_LENGTH;
+		no.id = blame_short(q, s, s->len + GRH_LEN, q->rsp.rwqe.len);
+		place_fail(q, &no, now);
+		return;
+	}
+	switch (store(q, s, &g)) {
+	case 0:
+		complete(q, s, now);
+		break;
+	case EPERM:
+	case EREMOTEIO:
+		break; /* lost on the way; the receive WQE serves the next one */
+	default:
+		no.id = blame_receive(q, &g);
+		place_fail(q, &no, now);
+		break;
+	}
+}

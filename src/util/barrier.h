@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+/* Words shared between threads and processes: named wrappers over the compiler's atomic
+ * builtins. They take a pointer to a plain integer or pointer, so shared structs keep plain
+ * types and a layout that another process can map. Every acquire names its release in a comment
+ * where it is used. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define likely(x)   __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+/* The object of @type whose @member is at @ptr; a @ptr of another type than @member warns. */
+#define container_of(ptr, type, member)                                                            \
+	((type *)((char *)(ptr)-offsetof(type, member) -                                           \
+		  0 * sizeof(1 ? (ptr) : &((type *)0)->member)))
+
+#define load_relaxed(p)	    __atomic_load_n((p), __ATOMIC_RELAXED)
+#define load_acquire(p)	    __atomic_load_n((p), __ATOMIC_ACQUIRE)
+#define store_relaxed(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
+#define store_release(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
+
+/* Read-modify-write; each returns the old value. */
+#define xchg_acquire(p, v)	__atomic_exchange_n((p), (v), __ATOMIC_ACQUIRE)
+#define xchg_acq_rel(p, v)	__atomic_exchange_n((p), (v), __ATOMIC_ACQ_REL)
+#define fetch_add_relaxed(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
+#define fetch_add_acq_rel(p, v) __atomic_fetch_add((p), (v), __ATOMIC_ACQ_REL)
+#define fetch_sub_acq_rel(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_ACQ_REL)
+#define fetch_or_acq_rel(p, v)	__atomic_fetch_or((p), (v), __ATOMIC_ACQ_REL)
+#define fetch_and_acq_rel(p, v) __atomic_fetch_and((p), (v), __ATOMIC_ACQ_REL)
+
+/* True when *@p was *@expected and is @v now; else *@expected holds what was found. */
+#define cas_acq_rel(p, expected, v)                                                                \
+	__atomic_compare_exchange_n((p), (expected), (v), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
+
+#ifdef __SANITIZE_THREAD__
+/* The sanitizer does not see fences: code that relies on one keeps its words atomic as well. */
+#pragma GCC diagnostic ignored "-Wtsan"
+#endif
+
+/* Orders every earlier access before every later one, an earlier store before a later load too. */
+static inline void full_fence(void)
+{
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+/* Earlier loads before all later accesses: after the last read of a slot's header. */
+static inline void read_barrier(void)
+{
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+}
+
+/* All earlier accesses before later stores: before the store that publishes. */
+static inline void write_barrier(void)
+{
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+}
+
+static inline void cpu_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield" ::: "memory");
+#else
+	__asm__ volatile("" ::: "memory");
+#endif
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+/* Time in ns on the scale of CLOCK_MONOTONIC, for every process of the host the same. Where the CPU
+ * counts at a constant rate (invariant TSC) it is read without a call into the kernel's clock code
+ * and tied to CLOCK_MONOTONIC again at least every second of use; elsewhere it is that clock.
+ * Never goes back within a thread; between threads it may differ by less than a microsecond, so
+ * take care with differences of times from two threads. Thread safe; works in a forked child. */
+#pragma once
+#include <stdint.h>
+
+uint64_t clock_now(void);
+
+/* The HCA's free running counter (hca_core_clock 1 GHz: its unit is the ns), which completion
+ * timestamps and ibv_query_rt_values_ex() show. */
+static inline uint64_t clock_raw(void)
+{
+	return clock_now();
+}

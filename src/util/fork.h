@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+/* Fork: one page that a child sees wiped (MADV_WIPEONFORK) holds the epoch of this process. It is 0
+ * before fork_init() and in a fresh child, else a number that no ancestor of this process has used.
+ * Whoever owns process state (a node, an object on it) keeps the epoch it was made in and compares
+ * it at each entry: a load and a compare, no system call. An object of another epoch is inherited:
+ * nothing of it may be used but plain private memory.
+ * Mappings shared with anybody are made with MADV_DONTFORK by their owner. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+extern const uint32_t *fork_page; /* never NULL; points to a constant 0 before fork_init() */
+
+/* Makes the page, or after a fork gives this process its own epoch. Idempotent, thread safe.
+ * Returns 0 or a positive errno (ENOMEM). */
+int fork_init(void);
+
+static inline uint32_t fork_epoch(void)
+{
+	return *(const volatile uint32_t *)fork_page;
+}
+
+static inline bool fork_is_ours(uint32_t epoch)
+{
+	return epoch && fork_epoch() == epoch;
+}

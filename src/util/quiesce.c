@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+#include "util/quiesce.h"
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* Slots are never freed: a thread that ends leaves its slot to the next one. */
+static struct quiesce_slot *slots; /* lock-free push-only list */
+static pthread_key_t key;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+__thread struct quiesce_slot *quiesce_self __attribute__((tls_model("initial-exec")));
+
+static void slot_release(void *p)
+{
+	struct quiesce_slot *s = p;
+
+	quiesce_self = NULL;
+	__atomic_store_n(&s->used, 0, __ATOMIC_RELEASE);
+}
+
+/* In a child only the forking thread lives on: sections of the others never end by themselves. */
+static void child_reset(void)
+{
+	for (struct quiesce_slot *s = slots; s; s = s->next) {
+		if (s == quiesce_self)
+			continue;
+		s->seq &= ~1ULL;
+		s->depth = 0;
+		s->used = 0;
+	}
+}
+
+static void key_make(void)
+{
+	if (pthread_key_create(&key, slot_release) || pthread_atfork(NULL, NULL, child_reset))
+		abort();
+}
+
+static struct quiesce_slot *slot_reuse(void)
+{
+	for (struct quiesce_slot *s = load_acquire(&slots); s; s = s->next) {
+		int unused = 0;
+
+		if (__atomic_compare_exchange_n(&s->used, &unused, 1, 0, __ATOMIC_ACQ_REL,
+						__ATOMIC_RELAXED))
+			return s;
+	}
+	return NULL;
+}
+
+struct quiesce_slot *quiesce_slot_make(void)
+{
+	struct quiesce_slot *s;
+
+	pthread_once(&once, key_make);
+	s = slot_reuse();
+	if (!s) {
+		s = aligned_alloc(64, 64);
+		if (!s)
+			abort(); /* 64 bytes: nothing in this process can go on */
+		*s = (struct quiesce_slot){ .used = 1 };
+		s->next = __atomic_load_n(&slots, __ATOMIC_RELAXED);
+		while (!__atomic_compare_exchange_n(&slots, &s->next, s, 1, __ATOMIC_RELEASE,
+						    __ATOMIC_RELAXED))
+			;
+	}
+	pthread_setspecific(key, s);
+	quiesce_self = s;
+	return s;
+}
+
+static void wait_for(struct quiesce_slot *s)
+{
+	uint64_t seen = load_acquire(&s->seq);
+
+	for (unsigned int n = 0; (seen & 1) && load_acquire(&s->seq) == seen; n++) {
+		if (n < 100)
+			sched_yield();
+		else
+			nanosleep(&(struct timespec){ .tv_nsec = 50000 }, NULL);
+	}
+}
+
+void quiesce_wait(void)
+{
+	full_fence(); /* pairs with quiesce_enter() */
+	for (struct quiesce_slot *s = load_acquire(&slots); s; s = s->next)
+		if (s != quiesce_self)
+			wait_for(s);
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+/* Quiescence: readers (whoever runs a QP's turn, looks a key up, touches an application's memory)
+ * mark a section; a writer that has unpublished something waits until every section that might
+ * still see it has ended. After quiesce_wait() returns nobody in this process uses what was
+ * unpublished before the call.
+ * Sections nest, cost two plain stores and one fence at the outermost level, and must not block on
+ * anything a waiter could hold: quiesce_wait() is called outside any section and without locks. */
+#pragma once
+#include <stdint.h>
+#include "util/barrier.h"
+
+struct quiesce_slot {
+	uint64_t seq; /* odd: inside a section (A); written by its thread only */
+	unsigned int depth;
+	struct quiesce_slot *next;
+	int used;
+};
+
+struct quiesce_slot *quiesce_slot_make(void); /* this thread's, never NULL */
+extern __thread struct quiesce_slot *quiesce_self __attribute__((tls_model("initial-exec")));
+
+static inline void quiesce_enter(void)
+{
+	struct quiesce_slot *s = quiesce_self ? quiesce_self : quiesce_slot_make();
+
+	if (s->depth++)
+		return;
+	/* pairs with the fence in quiesce_wait(): either the waiter sees the odd number, or we see
+	 * what it unpublished */
+	__atomic_exchange_n(&s->seq, s->seq + 1, __ATOMIC_SEQ_CST);
+}
+
+/* The same for a caller whose next access to shared memory is a locked read-modify-write: on x86
+ * that is the fence, and a plain store comes before it. What that instruction itself touches must
+ * be safe without a section. */
+static inline void quiesce_enter_by_rmw(void)
+{
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+	struct quiesce_slot *s = quiesce_self ? quiesce_self : quiesce_slot_make();
+
+	if (!s->depth++)
+		__atomic_store_n(&s->seq, s->seq + 1, __ATOMIC_RELEASE);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+#else
+	quiesce_enter();
+#endif
+}
+
+static inline void quiesce_exit(void)
+{
+	struct quiesce_slot *s = quiesce_self;
+
+	if (--s->depth)
+		return;
+	__atomic_store_n(&s->seq, s->seq + 1, __ATOMIC_RELEASE);
+}
+
+void quiesce_wait(void);

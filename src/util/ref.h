@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+/* Reference count. Whoever gets true from ref_put() held the last one and frees the object. */
+#pragma once
+#include "util/barrier.h"
+
+struct ref {
+	uint32_t count;
+};
+
+static inline void ref_init(struct ref *r)
+{
+	store_relaxed(&r->count, 1);
+}
+
+/* The caller holds a reference, or a lock under which the count is not 0. */
+static inline void ref_get(struct ref *r)
+{
+	fetch_add_relaxed(&r->count, 1);
+}
+
+/* For tables that do not own what they list: false when the object is already going. */
+static inline bool ref_get_unless_zero(struct ref *r)
+{
+	uint32_t n = load_relaxed(&r->count);
+
+	while (n)
+		if (cas_acq_rel(&r->count, &n, n + 1))
+			return true;
+	return false;
+}
+
+/* True for the last one. Release by all, acquire by the last: it sees what the others wrote. */
+static inline bool ref_put(struct ref *r)
+{
+	return fetch_sub_acq_rel(&r->count, 1) == 1;
+}
+
+static inline uint32_t ref_count(const struct ref *r)
+{
+	return load_relaxed(&r->count);
+}

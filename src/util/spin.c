@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+#include <sched.h>
+#include "util/spin.h"
+
+enum { TRIES = 1000 };
+
+void spin_wait(struct spin *s)
+{
+	for (;;) {
+		for (int i = 0; i < TRIES; i++) {
+			if (spin_trylock(s))
+				return;
+			cpu_relax();
+		}
+		sched_yield(); /* the holder may be waiting for this core */
+	}
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+/* Completion queues and completion channels. */
+#include "driver/dcq.h"
+#include "driver/events.h"
+#include "verbs/export.h"
+#include "verbs/ops.h"
+
+EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ib)
+{
+	struct comp_channel *ch;
+	int err = comp_channel_create(to_context(ib), &ch);
+
+	return err ? null_errno(err) : &ch->ib;
+}
+
+EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ib)
+{
+	return comp_channel_destroy((struct comp_channel *)ib);
+}
+
+struct ibv_cq_ex *ops_create_cq_ex(struct ibv_context *ib, struct ibv_cq_init_attr_ex *attr)
+{
+	struct dcq *cq;
+	int err = dcq_create(to_context(ib), attr, &cq);
+
+	return err ? null_errno(err) : &cq->ib;
+}
+
+EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *ib, int cqe, void *cq_context,
+				    struct ibv_comp_channel *channel, int comp_vector)
+{
+	struct ibv_cq_init_attr_ex attr = {
+		.cqe = (uint32_t)cqe,
+		.cq_context = cq_context,
+		.channel = channel,
+		.comp_vector = (uint32_t)comp_vector,
+	};
+
+	return (struct ibv_cq *)ops_create_cq_ex(ib, &attr);
+}
+
+EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
+{
+	return dcq_resize(to_dcq(cq), cqe);
+}
+
+EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
+{
+	return dcq_destroy(to_dcq(cq));
+}
+
+EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
+{
+	int err = events_get_cq((struct comp_channel *)channel, cq);
+
+	if (!err)
+		*cq_context = (*cq)->cq_context;
+	return minus1_errno(err);
+}
+
+EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
+{
+	if (nevents)
+		events_ack_cq(cq, nevents);
+}
+
+EXPORT int ibv_get_async_event(struct ibv_context *ib, struct ibv_async_event *event)
+{
+	return minus1_errno(events_get_async(to_context(ib), event));
+}
+
+EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
+{
+	events_ack_async(event);
+}

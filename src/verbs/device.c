@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT
+/* Devices: the list, opening and closing, what they are called and where they stand in /sys. */
+#include <infiniband/verbs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "engine/node.h"
+#include "obs/explain.h"
+#include "util/barrier.h"
+#include "verbs/export.h"
+#include "verbs/ops.h"
+
+#undef ibv_get_device_list
+
+struct device {
+	struct ibv_device ib; /* first */
+	const void *provider; /* NULL: libefa looks here for its own mark, behind any ibv_device */
+	uint64_t guid; /* big-endian */
+};
+
+/* Every device that this process ever listed, in the order of first sight. One stays once it is
+ * there, since programs keep pointers to it beyond ibv_free_device_list(). Entries go from NULL to
+ * their device (A) and never change again. */
+static struct device *devices[NODE_DEVICES];
+
+static struct device *device_new(const char *name, uint64_t guid, unsigned int n)
+{
+	struct device *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return NULL;
+	d->guid = guid;
+	d->ib.node_type = IBV_NODE_CA;
+	d->ib.transport_type = IBV_TRANSPORT_IB;
+	snprintf(d->ib.name, sizeof(d->ib.name), "%s", name);
+	snprintf(d->ib.dev_name, sizeof(d->ib.dev_name), "uverbs%u", n);
+	snprintf(d->ib.dev_path, sizeof(d->ib.dev_path), "/sys/class/infiniband_verbs/uverbs%u", n);
+	snprintf(d->ib.ibdev_path, sizeof(d->ib.ibdev_path), "/sys/class/infiniband/%s", name);
+	return d;
+}
+
+/* What stands in entry @n afterwards: the new device, or that of a thread that was faster. */
+static struct device *device_put(struct device *d, unsigned int n)
+{
+	struct device *there = NULL;
+
+	if (!d || cas_acq_rel(&devices[n], &there, d)) /* (A) */
+		return d;
+	free(d);
+	return there;
+}
+
+/* NULL: no memory, or more names than a process may see in its life. */
+static struct ibv_device *device_find(const char *name, uint64_t guid)
+{
+	for (unsigned int i = 0; i < NODE_DEVICES; i++) {
+		struct device *d = load_acquire(&devices[i]); /* (A) */
+
+		if (!d)
+			d = device_put(device_new(name, guid, i), i);
+		if (!d)
+			return NULL;
+		if (strcmp(d->ib.name, name) == 0)
+			return &d->ib;
+	}
+	return NULL;
+}
+
+EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
+{
+	char names[NODE_DEVICES][IBV_SYSFS_NAME_MAX];
+	uint64_t guids[NODE_DEVICES];
+	unsigned int n = node_device_names(names, guids);
+	struct ibv_device **list = calloc(n + 1, sizeof(void *));
+	unsigned int count = 0;
+
+	if (num_devices)
+		*num_devices = 0;
+	if (!list)
+		return null_errno(refuse(ENOMEM, "ibv_get_device_list: no memory for the list"));
+	for (unsigned int i = 0; i < n; i++) {
+		list[count] = device_find(names[i], guids[i]);
+		if (list[count])
+			count++;
+	}
+	if (num_devices)
+		*num_devices = (int)count;
+	return list;
+}
+
+EXPORT void ibv_free_device_list(struct ibv_device **list)
+{
+	free(list);
+}
+
+EXPORT const char *ibv_get_device_name(struct ibv_device *device)
+{
+	return device->name;
+}
+
+EXPORT __be64 ibv_get_device_guid(struct ibv_device *device)
+{
+	return ((struct device *)device)->guid;
+}
+
+EXPORT int ibv_get_device_index(struct ibv_device *device)
+{
+	(void)device; /* the kernel's number of a device that it has; it has none of ours */
+	return -1;
+}
+
+EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+	struct context *ctx;
+	struct hca *hca;
+	int err = node_hca(device->name, &hca);
+
+	if (!err)
+		err = context_create(hca, device, &ctx);
+	if (err)
+		return null_errno(err);
+	ops_fill(&ctx->ib);
+	return &ctx->ib.context;
+}
+
+EXPORT int ibv_close_device(struct ibv_context *ib)
+{
+	context_destroy(to_context(ib));
+	return 0;
+}

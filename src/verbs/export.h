@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+/* What every public call is written with: EXPORT, one translation per error convention, and the
+ * private exports (version node SOFTHCA_PRIVATE) through which libmlx5 and librdmacm reach the
+ * core. Below the shells a function returns 0 or a positive errno and has recorded its reason. */
+#pragma once
+#include <errno.h>
+#include <stddef.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+static inline void *null_errno(int err) /* NULL and errno */
+{
+	errno = err;
+	return NULL;
+}
+
+static inline int minus1_errno(int err) /* -1 and errno; 0 stays 0 */
+{
+	if (!err)
+		return 0;
+	errno = err;
+	return -1;
+}
+
+/* Records that @call is not there yet, with errno value @err, and returns @err. */
+int softhca_unbuilt(const char *call, int err);

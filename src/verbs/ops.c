@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+#include "verbs/ops.h"
+#include "driver/dcq.h"
+#include "driver/dqp.h"
+#include "driver/dsrq.h"
+#include "verbs/export.h"
+
+#define EXTENDED ((void *)UINTPTR_MAX) /* abi_compat: a verbs_context is around the ibv_context */
+
+/* X(type, table, entry, call, convention): entries that are not built yet. */
+// clang-format off
+#define UNBUILT_OPS(X)                                                                             \
+	X(struct ibv_mw *, v->context.ops, alloc_mw, "ibv_alloc_mw", null_errno)                   \
+	X(int, v->context.ops, bind_mw, "ibv_bind_mw", positive_errno)                             \
+	X(int, v->context.ops, dealloc_mw, "ibv_dealloc_mw", positive_errno)                       \
+	X(int, *v, advise_mr, "ibv_advise_mr", positive_errno)                                     \
+	X(void *, *v, alloc_null_mr, "ibv_alloc_null_mr", null_errno)                              \
+	X(int, *v, read_counters, "ibv_read_counters", positive_errno)                             \
+	X(int, *v, attach_counters_point_flow, "ibv_attach_counters_point_flow", positive_errno)   \
+	X(void *, *v, create_counters, "ibv_create_counters", null_errno)                          \
+	X(int, *v, destroy_counters, "ibv_destroy_counters", positive_errno)                       \
+	X(void *, *v, reg_dm_mr, "ibv_reg_dm_mr", null_errno)                                      \
+	X(void *, *v, alloc_dm, "ibv_alloc_dm", null_errno)                                        \
+	X(int, *v, free_dm, "ibv_free_dm", positive_errno)                                         \
+	X(int, *v, modify_flow_action_esp, "ibv_modify_flow_action_esp", positive_errno)           \
+	X(int, *v, destroy_flow_action, "ibv_destroy_flow_action", positive_errno)                 \
+	X(void *, *v, create_flow_action_esp, "ibv_create_flow_action_esp", null_errno)            \
+	X(int, *v, modify_qp_rate_limit, "ibv_modify_qp_rate_limit", positive_errno)               \
+	X(void *, *v, alloc_parent_domain, "ibv_alloc_parent_domain", null_errno)                  \
+	X(int, *v, dealloc_td, "ibv_dealloc_td", positive_errno)                                   \
+	X(void *, *v, alloc_td, "ibv_alloc_td", null_errno)                                        \
+	X(int, *v, modify_cq, "ibv_modify_cq", positive_errno)                                     \
+	X(int, *v, post_srq_ops, "ibv_post_srq_ops", positive_errno)                               \
+	X(int, *v, destroy_rwq_ind_table, "ibv_destroy_rwq_ind_table", positive_errno)             \
+	X(void *, *v, create_rwq_ind_table, "ibv_create_rwq_ind_table", null_errno)                \
+	X(int, *v, destroy_wq, "ibv_destroy_wq", positive_errno)                                   \
+	X(int, *v, modify_wq, "ibv_modify_wq", positive_errno)                                     \
+	X(void *, *v, create_wq, "ibv_create_wq", null_errno)                                      \
+	X(int, *v, query_rt_values, "ibv_query_rt_values_ex", positive_errno)                      \
+	X(int, *v, ibv_destroy_flow, "ibv_destroy_flow", positive_errno)                           \
+	X(void *, *v, ibv_create_flow, "ibv_create_flow", null_errno)                              \
+	X(void *, *v, open_qp, "ibv_open_qp", null_errno)                                          \
+	X(void *, *v, open_xrcd, "ibv_open_xrcd", null_errno)                                      \
+	X(int, *v, close_xrcd, "ibv_close_xrcd", positive_errno)
+// clang-format on
+
+static int positive_errno(int err)
+{
+	return err;
+}
+
+/* As with the rows of unbuilt.h: the arguments are the caller's to pass and remove. */
+#define REFUSE_OP(type, table, entry, call, convention)                                            \
+	static type refuse_##entry(void)                                                           \
+	{                                                                                          \
+		return convention(softhca_unbuilt(call, EOPNOTSUPP));                              \
+	}
+UNBUILT_OPS(REFUSE_OP)
+
+#define SET_OP(type, table, entry, call, convention)                                               \
+	(table).entry = (__typeof__((table).entry))(void (*)(void))refuse_##entry;
+
+static void fill_unbuilt(struct verbs_context *v)
+{
+	UNBUILT_OPS(SET_OP)
+}
+
+void ops_fill(struct verbs_context *v)
+{
+	struct ibv_context_ops *ops = &v->context.ops;
+
+	v->sz = sizeof(*v);
+	v->context.abi_compat = EXTENDED;
+	fill_unbuilt(v);
+	v->query_port = ops_query_port;
+	v->query_device_ex = ops_query_device_ex;
+	v->create_cq_ex = ops_create_cq_ex;
+	v->create_qp_ex = ops_create_qp_ex;
+	v->create_srq_ex = ops_create_srq_ex;
+	v->get_srq_num = ops_get_srq_num;
+	ops->_compat_query_device = ibv_query_device;
+	ops->_compat_query_port = ibv_query_port;
+	ops->poll_cq = dcq_poll;
+	ops->req_notify_cq = dcq_arm;
+	ops->post_srq_recv = dsrq_post_recv;
+	ops->post_send = dqp_post_send;
+	ops->post_recv = dqp_post_recv;
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+/* Protection domains and memory regions. */
+#include "hca/mr.h"
+#include "verbs/export.h"
+
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+
+EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *ib)
+{
+	struct pd *pd;
+	int err = pd_create(to_context(ib), &pd);
+
+	return err ? null_errno(err) : &pd->ib;
+}
+
+EXPORT int ibv_dealloc_pd(struct ibv_pd *ib)
+{
+	return pd_destroy(to_pd(ib));
+}
+
+static struct ibv_mr *reg_mr(struct ibv_pd *pd, const struct mr_attr *attr)
+{
+	struct mr *mr;
+	int err = mr_create(to_pd(pd), attr, &mr);
+
+	return err ? null_errno(err) : &mr->ib;
+}
+
+EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+				       unsigned int access)
+{
+	return reg_mr(pd, &(struct mr_attr){ addr, length, iova, access });
+}
+
+EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+				      int access)
+{
+	return reg_mr(pd, &(struct mr_attr){ addr, length, iova, (unsigned int)access });
+}
+
+EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	return ibv_reg_mr_iova(pd, addr, length, (uintptr_t)addr, access);
+}
+
+EXPORT int ibv_dereg_mr(struct ibv_mr *ib)
+{
+	return mr_destroy((struct mr *)ib);
+}
+
+/* An IBV_REREG_MR_ERR_* code and errno. @pd may be garbage when @flags do not name it. */
+EXPORT int ibv_rereg_mr(struct ibv_mr *ib, int flags, struct ibv_pd *pd, void *addr, size_t length,
+			int access)
+{
+	struct mr_attr attr = { addr, length, (uintptr_t)addr, (unsigned int)access };
+
+	return mr_rereg((struct mr *)ib, flags, flags & IBV_REREG_MR_CHANGE_PD ? to_pd(pd) : NULL,
+			&attr);
+}

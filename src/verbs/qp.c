@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+/* Queue pairs and multicast membership. */
+#include <string.h>
+#include "driver/dqp.h"
+#include "obs/explain.h"
+#include "verbs/export.h"
+#include "verbs/ops.h"
+
+struct ibv_qp *ops_create_qp_ex(struct ibv_context *ib, struct ibv_qp_init_attr_ex *attr)
+{
+	struct dqp *qp;
+	int err;
+
+	(void)ib;
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD))
+		return null_errno(refuse(EOPNOTSUPP,
+					 "ibv_create_qp_ex: comp_mask 0x%x without a PD: XRC "
+					 "receive QPs are not built; set IBV_QP_INIT_ATTR_PD",
+					 attr->comp_mask));
+	err = dqp_create(to_pd(attr->pd), attr, &qp);
+	return err ? null_errno(err) : &qp->ib.qp_base;
+}
+
+/* ibv_qp_init_attr is the front of its extended form. */
+EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp_init_attr_ex ex = { 0 };
+	struct ibv_qp *qp;
+
+	_Static_assert(offsetof(struct ibv_qp_init_attr_ex, sq_sig_all) ==
+			       offsetof(struct ibv_qp_init_attr, sq_sig_all),
+		       "a prefix");
+	memcpy(&ex, attr, sizeof(*attr));
+	ex.comp_mask = IBV_QP_INIT_ATTR_PD;
+	ex.pd = pd;
+	qp = ops_create_qp_ex(pd->context, &ex);
+	if (qp)
+		attr->cap = ex.cap;
+	return qp;
+}
+
+EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
+{
+	return dqp_destroy(to_dqp(qp));
+}
+
+EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	return dqp_modify(to_dqp(qp), attr, mask);
+}
+
+EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
+			struct ibv_qp_init_attr *init_attr)
+{
+	/* everything, as drivers do */
+	int err = dqp_query(to_dqp(qp), attr, init_attr);
+
+	if (!err && (mask & IBV_QP_STATE))
+		qp->state = attr->qp_state; /* so programs learn of moves that the queue made */
+	return err;
+}
+
+/* NULL: not created with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS. Programs probe, so that is no refusal. */
+EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
+{
+	struct ibv_qp_ex *ex = &to_dqp(qp)->ib;
+
+	return ex->wr_start ? ex : NULL;
+}
+
+/* Only the last cache line of a message is ordered behind the rest. */
+EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
+{
+	(void)qp;
+	(void)op;
+	(void)flags;
+	return 0;
+}
+
+EXPORT int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	(void)lid; /* RoCE has none */
+	return qp_life_attach(to_dqp(qp)->dev, gid, true);
+}
+
+EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	(void)lid;
+	return qp_life_attach(to_dqp(qp)->dev, gid, false);
+}

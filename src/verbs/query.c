@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+/* What a device and its port are and can. */
+#include "hca/device.h"
+#include "hca/limits.h"
+#include "obs/explain.h"
+#include "verbs/export.h"
+#include "verbs/ops.h"
+#include <arpa/inet.h>
+
+#undef ibv_query_port
+
+#define DEFAULT_PKEY 0xffff
+
+EXPORT int ibv_query_device(struct ibv_context *ib, struct ibv_device_attr *attr)
+{
+	device_query(to_context(ib)->hca, attr);
+	return 0;
+}
+
+int ops_query_device_ex(struct ibv_context *ib, const struct ibv_query_device_ex_input *in,
+			struct ibv_device_attr_ex *attr, size_t size)
+{
+	return device_query_ex(to_context(ib)->hca, in, attr, size);
+}
+
+int ops_query_port(struct ibv_context *ib, uint8_t port, struct ibv_port_attr *attr, size_t size)
+{
+	return device_query_port(to_context(ib)->hca, port, attr, size);
+}
+
+/* The function's structure ends before what was added later. */
+EXPORT int ibv_query_port(struct ibv_context *ib, uint8_t port, struct _compat_ibv_port_attr *attr)
+{
+	return ops_query_port(ib, port, (struct ibv_port_attr *)attr,
+			      offsetof(struct ibv_port_attr, port_cap_flags2));
+}
+
+EXPORT int ibv_query_pkey(struct ibv_context *ib, uint8_t port, int index, __be16 *pkey)
+{
+	(void)ib;
+	if (port != 1)
+		return minus1_errno(refuse(
+			EINVAL, "ibv_query_pkey: port %u; there is one port, number 1", port));
+	if (index < 0 || index >= LIMIT_PKEYS)
+		return minus1_errno(refuse(EINVAL,
+					   "ibv_query_pkey: index %d is outside the table of %d; "
+					   "use 0..%d",
+					   index, LIMIT_PKEYS, LIMIT_PKEYS - 1));
+	*pkey = htons(DEFAULT_PKEY);
+	return 0;
+}
+
+EXPORT int ibv_get_pkey_index(struct ibv_context *ib, uint8_t port, __be16 pkey)
+{
+	__be16 have;
+
+	for (int i = 0; i < LIMIT_PKEYS; i++) {
+		if (ibv_query_pkey(ib, port, i, &have))
+			return -1;
+		if (have == pkey)
+			return i;
+	}
+	return minus1_errno(refuse(ENOENT, "ibv_get_pkey_index: no P_Key 0x%04x, only 0x%04x",
+				   ntohs(pkey), DEFAULT_PKEY));
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+/* The 40 bytes before the payload of a UD receive. An IPv6 packet, or a RoCEv1 one, leaves its
+ * header as it is; an IPv4 packet leaves 20 zero bytes and its header with a correct checksum.
+ * Programs read it, and ibv_init_ah_from_wc() turns it into an address. Pure. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { GRH_LEN = 40, GRH_NEXT_UDP = 17, GRH_NEXT_BTH = 0x1b /* RoCEv1 */ };
+
+enum grh_version { GRH_NONE = 0, GRH_IPV4 = 4, GRH_IPV6 = 6 };
+
+struct grh {
+	uint8_t sgid[16], dgid[16]; /* IPv4 as ::ffff:a.b.c.d */
+	uint8_t tclass; /* IPv4: TOS */
+	uint8_t hop_limit; /* IPv4: TTL */
+	uint8_t next_hdr; /* GRH_NEXT_*: which RoCE it came by */
+	uint32_t flow_label; /* 20 bits; IPv4 has none */
+	uint16_t payload_len; /* bytes behind the IP header; 65515 at most on IPv4 */
+};
+
+/* Two IPv4 addresses and GRH_NEXT_UDP make an IPv4 header, all else an IPv6 one. */
+void grh_build(const struct grh *g, uint8_t area[GRH_LEN]);
+
+/* Which header is in the area: no 6 as the version in front means IPv4 if there is a 4 behind it;
+ * with a 6 in front it is IPv4 only when bytes 20..39 have a valid IPv4 checksum. */
+enum grh_version grh_version(const uint8_t area[GRH_LEN]);
+
+/* EBADMSG: there is neither header. */
+int grh_parse(const uint8_t area[GRH_LEN], struct grh *out);
+
+/* The checksum of an IPv4 header of 20 bytes, as it stands on the wire once put_be16() stores it;
+ * the checksum field counts as zero. */
+uint16_t grh_ipv4_checksum(const uint8_t ip[20]);
+
+bool grh_gid_is_ipv4(const uint8_t gid[16]); /* ::ffff:a.b.c.d */

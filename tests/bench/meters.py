@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+"""What is measured: functions that run one program once and return one number."""
+import re
+import shlex
+import subprocess
+
+import pairs
+
+NUMBER = r"[\d.]+"
+
+
+def tool(command):
+    """An argv of @command twice: for the server and for the client."""
+    argv = [*shlex.split(command), "-p", str(pairs.port())]
+    return argv, [*argv, "127.0.0.1"]
+
+
+def latency(command):
+    """perftest's typical latency one way, us."""
+    return lambda: _row(pairs.ours(*tool(command)))[4]
+
+
+def bandwidth(command):
+    """perftest's average bandwidth, GB/s."""
+    return lambda: _row(pairs.ours(*tool(f"{command} --report_gbits")))[3] / 8
+
+
+def rate(command):
+    """perftest's message rate, millions a second."""
+    return lambda: _row(pairs.ours(*tool(command)))[4]
+
+
+def _row(output):
+    rows = [line.split() for line in output.splitlines() if re.match(r"^ *\d+ +\d+ +[\d.]", line)]
+    if not rows:
+        raise pairs.Failed(f"no figures: {output[-300:]}")
+    return [float(word) for word in rows[-1]]
+
+
+def pingpong(command):
+    """us a round trip"""
+    return lambda: _find(rf"({NUMBER}) usec/iter", pairs.ours(*tool(command)))[0]
+
+
+def ours(program, *arguments):
+    """A program of tests/bench over softhca: its figure."""
+    return lambda: _find(rf"^({NUMBER}) ", _own(program, arguments))[0]
+
+
+def rounds(how, busy):
+    """(p50, p99, total) of 10^5 ping-pongs, with a third process on the two cores or without."""
+    pattern = rf"p50 ({NUMBER}) us p99 ({NUMBER}) us total ({NUMBER}) s"
+
+    def run():
+        if not busy:
+            return _find(pattern, _own("rounds", [how, 100000]))
+        with pairs.Busy():
+            return _find(pattern, _own("rounds", [how, 100000]))
+    return run
+
+
+def _own(program, arguments):
+    at = pairs.port()
+    argv = [str(pairs.PROGRAMS / program), *map(str, arguments), str(at)]
+    return pairs.pair([*pairs.RUN, *argv], [*pairs.RUN, *argv, "127.0.0.1"], at=at)
+
+
+def bare(loop, size=8):
+    """A loop of bare.c."""
+    def run():
+        first, second = pairs.cores()
+        return _find(rf"^({NUMBER}) ", pairs.alone(
+            [str(pairs.PROGRAMS / "bare"), str(first), str(second), loop, str(size)]))[0]
+    return run
+
+
+def ucx(test, size=8):
+    """UCX's median latency one way over shared memory, us."""
+    def run():
+        server, client = tool(f"ucx_perftest -t {test} -s {size} -n 200000 -w 20000 -f -v")
+        client = [client[0], "127.0.0.1", *client[1:-1]]
+        output = pairs.pair(server, client, env=pairs.UCX)
+        return _find(rf"^\d+,({NUMBER}),", output)[0]
+    return run
+
+
+def tcp():
+    """TCP over the loopback device, one way, us."""
+    at = pairs.port()
+    first, second = pairs.cores()
+    server = pairs.start(["qperf", "-lp", str(at)], first)
+    try:
+        pairs.wait_listen(at, server)
+        client = ["qperf", "-lp", str(at), "127.0.0.1", "-t", "1", "-uu", "tcp_lat"]
+        value, unit = re.search(r"latency += +([\d.]+) (\w+)",
+                                pairs.finish(pairs.start(client, second), client)).groups()
+        subprocess.run([*client[:4], "quit"], capture_output=True, check=False)
+    finally:
+        pairs.end(server)
+    return float(value) * {"ns": 1e-3, "us": 1, "ms": 1e3}[unit]
+
+
+def _find(pattern, output):
+    found = re.search(pattern, output, re.MULTILINE)
+    if not found:
+        raise pairs.Failed(f"no figure: {output[-300:]}")
+    return [float(word) for word in found.groups()]

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: MIT
+"""Gates that need no parser."""
+import re
+
+WIDTH, FILE_LENGTH, README_LENGTH, TAB = 100, 800, 40, 8
+FORBIDDEN = {"common", "misc", "helper", "helpers", "util", "utils", "verbs"}
+WITHOUT_SPDX = {".md", ".txt", ".patch", ".in", ".gitignore", ".clang-format", ".clang-tidy",
+                "expected-skips"}
+NOTE = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
+STATEMENT = re.compile(r"^(?:[\w\s*&.>\[\]-]+=[^=].*|[\w.>-]+\(.*\)|return\b.*|goto \w+|break|"
+                       r"(?:struct |unsigned |const )*\w+ \*?\w+);$")
+CONTROL = re.compile(r"^(?:\} *else|if|for|while|switch) *[({].*[{;]$")
+
+
+def file_names(paths):
+    for path in paths:
+        if path.suffix in (".c", ".h", ".py", ".sh") and path.stem in FORBIDDEN:
+            yield f"{path}: no file is called '{path.stem}'"
+
+
+def spdx(top, paths):
+    for path in paths:
+        if path.suffix in WITHOUT_SPDX or path.name in WITHOUT_SPDX:
+            continue
+        text = (top / path).read_text(errors="replace")
+        if text and "SPDX-License-Identifier: MIT" not in "\n".join(text.splitlines()[:3]):
+            yield f"{path}: no SPDX-License-Identifier line at its top"
+
+
+def width(top, paths):
+    for path in paths:
+        if path.suffix in (".txt", ".patch", ".md", ".map"):
+            continue
+        for number, line in enumerate((top / path).read_text(errors="replace").splitlines(), 1):
+            columns = len(line.expandtabs(TAB))
+            if columns > WIDTH:
+                yield f"{path}:{number}: {columns} columns, limit {WIDTH}"
+
+
+def length(sources):
+    for source in sources:
+        lines = source.text.count("\n")
+        if lines > FILE_LENGTH and not source.waived_file("file-length"):
+            yield f"{source.path}: {lines} lines, limit {FILE_LENGTH}"
+
+
+def readmes(top, paths):
+    """Each folder of src/ and tests/, and the larger ones beside them, says what lives there."""
+    folders = {p.parts[:2] for p in paths if p.parts[0] in ("src", "tests") and len(p.parts) > 2}
+    folders |= {p.parts[:1] for p in paths if p.parts[0] in ("tests", "tools", "scripts", "docs")}
+    for folder in sorted(folders):
+        readme = top.joinpath(*folder, "README.md")
+        if not readme.is_file():
+            yield f"{'/'.join(folder)}: has no README.md"
+        elif folder[0] == "src" and readme.read_text().count("\n") > README_LENGTH:
+            yield f"{'/'.join(folder)}/README.md: longer than {README_LENGTH} lines"
+
+
+def leftovers(top, paths, sources):
+    for path in paths:
+        if path.suffix in (".txt", ".patch"):
+            continue
+        for number, line in enumerate((top / path).read_text(errors="replace").splitlines(), 1):
+            if NOTE.search(line):
+                yield f"{path}:{number}: {NOTE.search(line).group(0)}"
+    for source in sources:
+        yield from _disabled(source)
+
+
+def _disabled(source):
+    for match in re.finditer(r"^\s*#\s*if\s+0\b", source.text, re.MULTILINE):
+        yield f"{source.path}:{source.text.count(chr(10), 0, match.end()) + 1}: #if 0"
+    for comment in source.comments:
+        if "\n" in comment.text:
+            continue
+        text = comment.text.strip("/* \t")
+        if STATEMENT.match(text) or CONTROL.match(text):
+            yield f"{source.path}:{comment.first}: code in a comment: {text}"

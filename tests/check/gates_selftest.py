@@ -1,0 +1,114 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""Each gate finds what it is there to find, and lets through what it must."""
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from gate import files, functions, includes, text  # noqa: E402
+
+HEAD = "// SPDX-License-Identifier: MIT\n"
+DEEP = "if (a) { for (;;) while (b) switch (c) { case 1: if (d) e(); } }"
+
+
+def with_tree(contents, gate):
+    """What @gate(top, paths, sources) finds in a tree of name -> text."""
+    with tempfile.TemporaryDirectory() as folder:
+        top = Path(folder)
+        for name, content in contents.items():
+            (top / name).parent.mkdir(parents=True, exist_ok=True)
+            (top / name).write_text(content)
+        paths = files.tracked(top)
+        sources = [files.Source(top, p) for p in paths if p.suffix in (".c", ".h")]
+        return list(gate(top, paths, sources))
+
+
+def function(body, parameters="void", waiver=""):
+    return {"src/util/x.c": f"{HEAD}{waiver}static int f({parameters})\n{{\n{body}\n}}\n"}
+
+
+def measured(_top, _paths, sources):
+    return functions.measure(sources)
+
+
+def ranked(_top, _paths, sources):
+    return [*includes.ranks(sources), *includes.cycles(sources)]
+
+
+def left(top, paths, sources):
+    return text.leftovers(top, paths, sources)
+
+
+def wide(top, paths, _sources):
+    return text.width(top, paths)
+
+
+def lengthy(_top, _paths, sources):
+    return text.length(sources)
+
+
+def marked(top, paths, _sources):
+    return [*text.spdx(top, paths), *text.file_names(paths)]
+
+
+NOTE = "TO" + "DO"
+CASES = [
+    ("80 lines pass", function("\n" * 76), measured, 0),
+    ("81 lines do not", function("\n" * 77), measured, 1),
+    ("a waiver counts", function("\n" * 77, waiver="/* gate: length: a table */\n"), measured, 0),
+    ("a waiver for something else does not",
+     function("\n" * 77, waiver="/* gate: nesting: a table */\n"), measured, 1),
+    ("six parameters pass", function("", "int a, int b, int (*c)(int, int), int d, int e, int f"),
+     measured, 0),
+    ("seven do not", function("", "int a, int b, int c, int d, int e, int f, int g"), measured, 1),
+    ("15 branches pass", function("if (a) b();\n" * 15), measured, 0),
+    ("16 do not", function("if (a) b();\n" * 15 + "return a ? b : c;"), measured, 1),
+    ("cases are branches", function("switch (a) {" + "case 1: b();\n" * 16 + "}"), measured, 1),
+    ("else if is not deeper", function("if (a) b(); " + "else if (c) d(); " * 8), measured, 0),
+    ("nesting of 5", function(DEEP), measured, 1),
+    ("braces in an initializer are no nesting", function("struct s a = {{{{{{1}}}}}};"),
+     measured, 0),
+    ("a loop by macro nests", function("each (a, b) { each (c, d) { each (e, f) { each (g, h) {"
+                                       " if (i) j(); } } } }"), measured, 1),
+    ("both sides of #if balance", function("#ifdef A\nif (a) {\n#else\nif (b) {\n#endif\nc(); }"),
+     measured, 0),
+    ("a string hides braces", function('a("{{{{ if if if"); b(\'{\');'), measured, 0),
+    ("a lower rank", {"src/hca/a.c": '#include "util/b.h"\n'}, ranked, 0),
+    ("a higher rank", {"src/util/a.c": '#include "hca/b.h"\n'}, ranked, 1),
+    ("the same rank elsewhere", {"src/hca/a.c": '#include "link/b.h"\n'}, ranked, 1),
+    ("a cycle", {"src/hca/a.h": '#include "hca/b.h"\n', "src/hca/b.h": '#include "a.h"\n'},
+     ranked, 1),
+    ("a note to do", {"a.c": f"/* {NOTE}: later */\n"}, left, 1),
+    ("#if 0", {"a.c": "#if 0\n#endif\n"}, left, 1),
+    ("a call in a comment", {"a.c": "// free(mr);\n"}, left, 1),
+    ("an assignment in a comment", {"a.c": "/* a->b = c; */\n"}, left, 1),
+    ("prose in a comment", {"a.c": "/* the producer's until tail covers it; then ours */\n"},
+     left, 0),
+    ("100 columns pass", {"a.c": "\t" + "x" * 92 + "\n"}, wide, 0),
+    ("101 do not", {"a.c": "\t" + "x" * 93 + "\n"}, wide, 1),
+    ("800 lines pass", {"a.c": "\n" * 800}, lengthy, 0),
+    ("801 do not", {"a.c": "\n" * 801}, lengthy, 1),
+    ("a waived file", {"a.c": "/* gate: file-length: one table */\n" + "\n" * 800}, lengthy, 0),
+    ("no SPDX line", {"a.c": "int a;\n"}, marked, 1),
+    ("a forbidden name", {"src/hca/common.c": HEAD}, marked, 1),
+    ("the folder verbs may be called so", {"src/verbs/pd.c": HEAD}, marked, 0),
+]
+
+
+def main():
+    print(f"1..{len(CASES)}")
+    failed = 0
+    for number, (name, contents, gate, expected) in enumerate(CASES, 1):
+        found = with_tree(contents, gate)
+        good = len(found) == expected
+        failed += not good
+        print(f"{'ok' if good else 'not ok'} {number} - {name}")
+        if not good:
+            print(f"# expected {expected} findings, got {found}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

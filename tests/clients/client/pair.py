@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: MIT
+"""Two processes of one unmodified program: the server, and when it listens the client."""
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PREFIX = Path(os.environ["SOFTHCA_PREFIX"])
+LIB = os.environ["SOFTHCA_LIB"]
+SLOWER = {"none": 1, "asan": 4, "tsan": 12}
+PATIENCE = SLOWER[os.environ.get("SOFTHCA_SANITIZER", "none")]
+LISTEN = "0A"
+BAD = re.compile(r"invalid data|Completion with error|Failed|Couldn't|ERROR: |runtime error:", re.I)
+
+RUN = [str(PREFIX / "bin/softhca"), "run", "--"]
+ALONE = ["env", f"LD_LIBRARY_PATH={LIB}"]
+
+
+@dataclass
+class Side:
+    """How one side is started: @around comes before @inside, the program behind it."""
+    around: list = field(default_factory=list)
+    inside: list = field(default_factory=lambda: list(RUN))
+    env: dict = field(default_factory=dict)
+
+    def argv(self, program):
+        return [*self.around, *self.inside, *program]
+
+
+@dataclass
+class Result:
+    """@why is '' when all went well; the outputs are for the log."""
+    why: str
+    server: str = ""
+    client: str = ""
+
+
+_next_port = 18515
+
+
+def run(program, check, server=None, client=None, limit=60):
+    """Runs @program -p PORT on both sides; check(side, output) tells what an output lacks."""
+    global _next_port
+    port, _next_port = _next_port, _next_port + 1
+    argv = [*program, "-p", str(port)]
+    with tempfile.TemporaryDirectory() as folder:
+        sides = [_Process((server or Side()), argv, Path(folder) / "server")]
+        try:
+            why = _wait_listen(port, sides[0], limit * PATIENCE)
+            if not why:
+                sides.append(_Process((client or Side()), [*argv, "127.0.0.1"],
+                                      Path(folder) / "client"))
+                why = _join(sides, limit * PATIENCE)
+        finally:
+            for side in sides:
+                side.end()
+        outputs = [side.output() for side in sides] + [""]
+    return Result(why or _judge(outputs[:2], check), *outputs[:2])
+
+
+class _Process:
+    def __init__(self, side, argv, path):
+        env = {**os.environ, **preload(), **side.env}
+        env.pop("LD_LIBRARY_PATH", None)
+        self.path = path
+        with open(path, "wb") as out:
+            self.popen = subprocess.Popen(side.argv(argv), env=env, stdin=subprocess.DEVNULL,
+                                          stdout=out, stderr=subprocess.STDOUT, process_group=0)
+
+    def output(self):
+        return self.path.read_bytes().decode(errors="replace")
+
+    def end(self):
+        """Its group is killed only as long as it is ours to name: before the leader is reaped."""
+        if self.popen.poll() is None:
+            os.killpg(self.popen.pid, signal.SIGKILL)
+            self.popen.wait()
+
+
+def preload():
+    """An instrumented library in a program that is not needs the runtime first; the program's own
+    leaks are not ours."""
+    runtime = os.environ.get("SOFTHCA_PRELOAD")
+    if not runtime:
+        return {}
+    return {"LD_PRELOAD": runtime,
+            "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
+
+
+def listening(port):
+    """Whether somebody of this network namespace listens on TCP @port."""
+    suffix = f":{port:04X}"
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            lines = Path(table).read_text().splitlines()[1:]
+        except FileNotFoundError:
+            continue
+        for line in lines:
+            _, local, _, state = line.split()[:4]
+            if local.endswith(suffix) and state == LISTEN:
+                return True
+    return False
+
+
+def _wait_listen(port, server, limit):
+    deadline = time.monotonic() + limit
+    while not listening(port):
+        if server.popen.poll() is not None:
+            return f"the server ended with {server.popen.returncode} before it listened"
+        if time.monotonic() > deadline:
+            return f"the server does not listen after {limit} s"
+        time.sleep(0.005)
+    return ""
+
+
+def _join(sides, limit):
+    """Both sides, within one limit; a side that fails ends the wait for the other."""
+    deadline = time.monotonic() + limit
+    names = {sides[0]: "server", sides[1]: "client"}
+    while True:
+        codes = {names[side]: side.popen.poll() for side in sides}
+        for name, code in codes.items():
+            if code:
+                return f"the {name} ended with {code}"
+        if None not in codes.values():
+            return ""
+        if time.monotonic() > deadline:
+            late = ", ".join(name for name, code in codes.items() if code is None)
+            return f"not done after {limit} s: {late}"
+        time.sleep(0.005)
+
+
+def _judge(outputs, check):
+    for name, output in zip(("server", "client"), outputs):
+        bad = BAD.search(output)
+        if bad:
+            return f"the {name} says '{bad.group(0)}'"
+        lacks = check(name, output)
+        if lacks:
+            return f"the {name} {lacks}"
+    return ""

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: MIT
+"""The programs, the options that each takes, and what their output must show."""
+import os
+import re
+
+FULL = os.environ.get("SOFTHCA_LENGTH") == "full"
+
+PINGPONGS = {"ibv_rc_pingpong": [], "ibv_uc_pingpong": [], "ibv_srq_pingpong": [],
+             "ibv_ud_pingpong": ["-s", "1024"]}
+TYPES = {"send": ["RC", "UC", "UD"], "write": ["RC", "UC"], "read": ["RC"], "atomic": ["RC"]}
+
+# What each option is given, and who does not take it (tool names by regular expression).
+OPTIONS = {
+    "plain": ([], None),
+    "-a": (["-a"], "atomic"),
+    "-q 64": (["-q", "64"], "_lat"),
+    "-e": (["-e"], "write"),
+    "-b": (["-b"], "_lat"),
+    "-I": (["-s", "32", "-I", "32"], "read|atomic"),
+    "-l": (["-l", "64"], "_lat"),
+}
+
+FIGURES = re.compile(r"^[ \t]*\d+[ \t]+\d+([ \t]+(\d[\d.]*|-?nan|inf))+[ \t]*$", re.MULTILINE)
+SIZES = {"UD": 10}
+
+
+def pingpong_done(_side, output):
+    return "" if re.search(r"\d+ iters in [\d.]+ seconds", output) else "prints no 'iters in'"
+
+
+def pingpongs():
+    """(name, argv, check) of each program, plain, with events and with verified data."""
+    iterations = "20000" if FULL else "1000"
+    for program, more in PINGPONGS.items():
+        for option in ("", "-e", "-c"):
+            argv = [program, "-g", "3", "-n", iterations, *more, *option.split()]
+            yield f"{program} {option or 'plain'}", argv, pingpong_done
+
+
+def perftest():
+    """(name, argv, check) of each tool x connection type x option that it takes."""
+    for verb, types in TYPES.items():
+        for tool in (f"ib_{verb}_bw", f"ib_{verb}_lat"):
+            for service in types:
+                for option, (argv, refuses) in OPTIONS.items():
+                    if refuses and re.search(refuses, tool):
+                        continue
+                    yield (f"{tool} {service} {option}",
+                           [tool, "-F", "-c", service, "-n", _iterations(tool, option), *argv],
+                           _figures(service, option))
+
+
+def _iterations(tool, option):
+    """A post list must divide the count; all sizes together move 16 MiB an iteration, and a latency
+    tool takes turns with its peer, which costs a time slice where another program is busy."""
+    if FULL:
+        return "6400" if option != "-a" else "1000"
+    if option == "-a":
+        return "20" if tool.endswith("_lat") else "100"
+    return "640" if option == "-l" else "100" if option == "-q 64" else "1000"
+
+
+def _figures(service, option):
+    """Servers that only wait print no figures."""
+    least = SIZES.get(service, 23) if option == "-a" else 1
+
+    def check(side, output):
+        if "local address" not in output:
+            return "has not connected"
+        rows = len(FIGURES.findall(output))
+        if side == "client" and rows < least:
+            return f"prints {rows} rows of figures, not {least}"
+        return ""
+    return check
+
+
+def sample():
+    """A few that together use every way in which data moves."""
+    wanted = ["ib_send_bw RC -a", "ib_write_bw RC -a", "ib_read_bw RC -a", "ib_write_lat RC plain",
+              "ib_send_lat RC -e", "ib_send_bw UD plain", "ib_atomic_bw RC plain",
+              "ibv_rc_pingpong -c", "ibv_rc_pingpong -e", "ibv_ud_pingpong -c"]
+    return [p for p in [*pingpongs(), *perftest()] if p[0] in wanted]

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: MIT
+/* A peer that is killed, stopped or exits at any moment: the others go on, and what it had
+ * published before arrives. */
+#include <errno.h>
+#include <sched.h>
+#include <dirent.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "station.h"
+#include "util/barrier.h"
+#include "util/clock.h"
+#include "util/rand.h"
+
+enum { ROUNDS = 200, LAST = 300 };
+#define SECOND UINT64_C(1000000000)
+
+static struct seg send_of(const struct station *st, uint32_t to, const struct piece *p)
+{
+	return (struct seg){ .op = 4,
+			     .flags = SEG_SQPN,
+			     .pkey = 0xffff,
+			     .dqpn = to,
+			     .sqpn = station_number(st),
+			     .npsn = 1,
+			     .len = p->len,
+			     .npieces = 1,
+			     .pieces = p };
+}
+
+static unsigned int open_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned int n = 0;
+
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+static void stream(struct station *st, uint32_t peer)
+{
+	static char buf[1000];
+	struct piece p = { (uintptr_t)buf, sizeof(buf), 0 };
+	struct dest *d = station_dest(st, peer);
+	struct seg s = send_of(st, peer, &p);
+
+	for (int err = 0; !err; st->arg = (char *)st->arg + 1) {
+		err = dest_send(d, &s, NULL);
+		if (err == EAGAIN) {
+			station_turn(st);
+			err = 0;
+		}
+	}
+	d->ops->put(d);
+}
+
+static int streamer(int talk, void *arg)
+{
+	struct station st = { 0 };
+
+	(void)arg;
+	station_open(&st);
+	child_tell(talk, station_number(&st));
+	stream(&st, (uint32_t)child_hear(talk));
+	return 0;
+}
+
+TEST(killed_in_the_middle_of_anything_a_peer_is_noticed_and_cleaned_up)
+{
+	char buf[64] = { 0 };
+	struct piece p = { (uintptr_t)buf, sizeof(buf), 0 };
+	struct station st = { 0 };
+	unsigned int fds = 0;
+	struct rand r;
+
+	rand_init(&r, 5);
+	station_open(&st);
+	for (uint32_t round = 0; round < ROUNDS; round++) {
+		struct child c = child_start(streamer, NULL);
+		uint32_t peer = (uint32_t)child_hear(c.talk);
+		struct dest *d = station_dest(&st, peer);
+		uint64_t turns = rand_below(&r, 2000);
+		struct seg s = send_of(&st, peer, &p);
+		int err;
+
+		child_tell(c.talk, station_number(&st));
+		for (uint64_t i = 0; i < turns; i++)
+			station_turn(&st);
+		kill(c.pid, SIGKILL);
+		do {
+			err = dest_send(d, &s, NULL);
+			station_turn(&st);
+		} while (err != ENETUNREACH);
+		check(d->dead);
+		d->ops->put(d);
+		check_eq(child_wait(&c), 128 + SIGKILL);
+		station_turn(&st);
+		if (!round)
+			fds = open_fds();
+	}
+	check(open_fds() <= fds + 1);
+	station_close(&st);
+}
+
+static int last_words(int talk, void *arg)
+{
+	char buf[100] = { 0 };
+	struct piece p = { (uintptr_t)buf, sizeof(buf), 0 };
+	struct station st = { 0 };
+	struct dest *d;
+	struct seg s;
+	uint32_t peer;
+
+	(void)arg;
+	station_open(&st);
+	child_tell(talk, station_number(&st));
+	peer = (uint32_t)child_hear(talk);
+	d = station_dest(&st, peer);
+	s = send_of(&st, peer, &p);
+	if (station_send(&st, d, &s))
+		return 1;
+	child_hear(talk);
+	for (int i = 0; i < LAST - 1; i++)
+		if (dest_send(d, &s, NULL))
+			return 2;
+	return 0;
+}
+
+static void count_deaths(struct station *st, const struct seg *s)
+{
+	uint64_t *late = st->arg;
+
+	(void)s;
+	*late += st->deaths;
+}
+
+TEST(what_was_published_before_the_end_arrives_before_the_death_is_told)
+{
+	struct child c = child_start(last_words, NULL);
+	struct station st = { .got = count_deaths };
+	uint64_t late = 0;
+
+	st.arg = &late;
+	station_open(&st);
+	child_hear(c.talk);
+	child_tell(c.talk, station_number(&st));
+	station_until(&st, &st.count, 1);
+	child_tell(c.talk, 1);
+	check_eq(child_wait(&c), 0); /* it is gone before we look */
+	while (!st.deaths)
+		host_control(st.h, clock_now()); /* nobody drains but the end itself */
+	check_eq(st.count, LAST);
+	check_eq(late, 0);
+	station_close(&st);
+}
+
+static int idle(int talk, void *arg)
+{
+	struct station st = { 0 };
+
+	(void)arg;
+	station_open(&st);
+	child_tell(talk, station_number(&st));
+	station_thread(&st);
+	child_hear(talk);
+	station_close(&st);
+	return 0;
+}
+
+static void stop(pid_t pid)
+{
+	int status;
+
+	kill(pid, SIGSTOP);
+	waitpid(pid, &status, WUNTRACED);
+}
+
+TEST(a_stopped_peer_blocks_neither_send_nor_revoke)
+{
+	struct child c = child_start(idle, NULL);
+	static char buf[1000];
+	struct piece p = { (uintptr_t)buf, sizeof(buf), 0 };
+	uint32_t peer = (uint32_t)child_hear(c.talk), key, sent = 0;
+	struct station st = { 0 };
+	struct dest *d;
+	struct seg s;
+	uint64_t start;
+	int err = 0;
+
+	station_open(&st);
+	d = station_dest(&st, peer);
+	s = send_of(&st, peer, &p);
+	check_eq(station_send(&st, d, &s), 0);
+	stop(c.pid);
+	start = clock_now();
+	for (; !err; sent++)
+		err = dest_send(d, &s, NULL);
+	check_eq(err, EAGAIN);
+	check(sent > 10);
+	key = station_key(&st, 3, buf, sizeof(buf));
+	station_unkey(&st, 3);
+	host_revoke(st.h, key);
+	check(clock_now() - start < SECOND);
+	kill(c.pid, SIGCONT);
+	check_eq(station_send(&st, d, &s), 0);
+	child_tell(c.talk, 1);
+	check_eq(child_wait(&c), 0);
+	d->ops->put(d);
+	station_close(&st);
+}
+
+TEST(contact_to_a_stopped_process_ends_at_its_deadline)
+{
+	struct child c = child_start(idle, NULL);
+	char buf[8] = { 0 };
+	struct piece p = { (uintptr_t)buf, sizeof(buf), 0 };
+	uint32_t peer = (uint32_t)child_hear(c.talk);
+	struct station st = { 0 };
+	struct dest *d;
+	struct seg s;
+	uint64_t start;
+
+	station_open(&st);
+	stop(c.pid);
+	d = station_dest(&st, peer);
+	s = send_of(&st, peer, &p);
+	start = clock_now();
+	check_eq(dest_send(d, &s, NULL), EAGAIN);
+	check_eq(station_send(&st, d, &s), ENETUNREACH);
+	check(clock_now() - start < 5 * SECOND);
+	kill(c.pid, SIGKILL);
+	kill(c.pid, SIGCONT);
+	child_wait(&c);
+	d->ops->put(d);
+	station_close(&st);
+}
+
+/* Sets a hazard on the key it is told and never clears it. */
+static int holder(int talk, void *arg)
+{
+	struct station st = { 0 };
+	struct dest *d;
+	uint32_t peer;
+	char buf[8] = { 0 };
+	struct piece p = { (uintptr_t)buf, sizeof(buf), 0 };
+	struct seg s;
+
+	(void)arg;
+	station_open(&st);
+	child_tell(talk, station_number(&st));
+	peer = (uint32_t)child_hear(talk);
+	d = station_dest(&st, peer);
+	s = send_of(&st, peer, &p);
+	if (station_send(&st, d, &s))
+		return 1;
+	station_hold(&st, d, (uint32_t)child_hear(talk));
+	child_tell(talk, 1);
+	for (;;)
+		pause();
+}
+
+static void *kill_later(void *arg)
+{
+	struct child *c = arg;
+	uint64_t until = clock_now() + SECOND / 5;
+
+	while (clock_now() < until)
+		sched_yield();
+	kill(c->pid, SIGKILL);
+	return NULL;
+}
+
+TEST(a_revoke_waits_for_the_holder_of_a_hazard_until_it_dies)
+{
+	struct child c = child_start(holder, NULL);
+	static char buf[4096];
+	struct station st = { 0 };
+	pthread_t killer;
+	uint64_t start;
+	uint32_t key;
+
+	station_open(&st);
+	key = station_key(&st, 4, buf, sizeof(buf));
+	child_hear(c.talk);
+	child_tell(c.talk, station_number(&st));
+	station_until(&st, &st.count, 1);
+	child_tell(c.talk, key);
+	check_eq(child_hear(c.talk), 1);
+	station_unkey(&st, 4);
+	start = clock_now();
+	check_eq(pthread_create(&killer, NULL, kill_later, &c), 0);
+	host_revoke(st.h, key);
+	check(clock_now() - start >= SECOND / 5);
+	check(clock_now() - start < 2 * SECOND);
+	pthread_join(killer, NULL);
+	check_eq(child_wait(&c), 128 + SIGKILL);
+	station_close(&st);
+}
+
+RUN_TESTS(unit_test(killed_in_the_middle_of_anything_a_peer_is_noticed_and_cleaned_up),
+	  unit_test(what_was_published_before_the_end_arrives_before_the_death_is_told),
+	  unit_test(a_stopped_peer_blocks_neither_send_nor_revoke),
+	  unit_test(contact_to_a_stopped_process_ends_at_its_deadline),
+	  unit_test(a_revoke_waits_for_the_holder_of_a_hazard_until_it_dies))

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT
+/* Peers that break the rules: random bytes in the ring, nonsense in the handshake. The victim ends
+ * that contact, says so, and goes on with others. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "link/host_memory.h"
+#include "link/host_names.h"
+#include "link/host_state.h"
+#include "station.h"
+#include "util/rand.h"
+
+enum { RINGS = 30, GREETINGS = 300 };
+
+static struct seg empty(const struct station *st, uint32_t to)
+{
+	return (struct seg){
+		.op = 4, .pkey = 0xffff, .dqpn = to, .sqpn = station_number(st), .npsn = 1
+	};
+}
+
+/* One contact, then its rings and its page of positions become noise. */
+static int vandal(int talk, void *arg)
+{
+	uint64_t seed = (uintptr_t)arg;
+	struct station st = { 0 };
+	struct contact *c;
+	struct dest *d;
+	struct rand r;
+	struct seg s;
+
+	station_open(&st);
+	d = station_dest(&st, (uint32_t)child_hear(talk));
+	s = empty(&st, 0);
+	if (station_send(&st, d, &s))
+		return 1;
+	child_hear(talk);
+	c = to_target(d)->c;
+	rand_init(&r, seed);
+	for (uint32_t i = RING_CTL; i < c->out.len; i += 8)
+		*(uint64_t *)((uint8_t *)c->out.map + i) = rand_u64(&r) | 1;
+	c->in.ring.ctl->pos = rand_u64(&r);
+	while (!st.deaths)
+		station_turn(&st);
+	child_hear(talk);
+	return 0;
+}
+
+TEST(random_bytes_in_a_ring_end_that_contact_and_nothing_else)
+{
+	struct station st = { 0 };
+
+	station_open(&st);
+	for (uintptr_t i = 1; i <= RINGS; i++) {
+		struct child c = child_start(vandal, (void *)i);
+		uint64_t before = st.count;
+
+		child_tell(c.talk, station_number(&st));
+		station_until(&st, &st.count, before + 1);
+		child_tell(c.talk, 1);
+		while (st.deaths < i)
+			station_turn(&st);
+		child_tell(c.talk, 1);
+		check_eq(child_wait(&c), 0);
+	}
+	station_close(&st);
+}
+
+static void greet(int conn, struct rand *r, const int *all, unsigned int n_all)
+{
+	char control[CMSG_SPACE(sizeof(int) * 8)] = { 0 };
+	uint32_t m[24] = { 0x73687063, HOST_LAYOUT, 1 };
+	struct iovec iov = { m, 72 };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	unsigned int n = (unsigned int)rand_below(r, 9);
+	struct cmsghdr *cm;
+
+	for (unsigned int i = 3; i < 18; i++)
+		m[i] = rand_chance(r, 0.5) ? (uint32_t)rand_below(r, 1 << 17)
+					   : (uint32_t)rand_u64(r);
+	if (rand_chance(r, 0.2))
+		m[rand_below(r, 3)] = (uint32_t)rand_below(r, 9);
+	if (rand_chance(r, 0.2))
+		iov.iov_len = rand_below(r, sizeof(m));
+	if (n) {
+		msg.msg_control = control;
+		msg.msg_controllen = CMSG_SPACE(sizeof(int) * n);
+		cm = CMSG_FIRSTHDR(&msg);
+		cm->cmsg_level = SOL_SOCKET;
+		cm->cmsg_type = SCM_RIGHTS;
+		cm->cmsg_len = CMSG_LEN(sizeof(int) * n);
+		for (unsigned int i = 0; i < n; i++)
+			memcpy(CMSG_DATA(cm) + i * sizeof(int), &all[rand_below(r, n_all)],
+			       sizeof(int));
+	}
+	sendmsg(conn, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static unsigned int open_fds(void)
+{
+	unsigned int n = 0;
+
+	for (int fd = 0; fd < 1000; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+static int honest(int talk, void *arg)
+{
+	struct station st = { 0 };
+	struct dest *d;
+	struct seg s;
+
+	(void)arg;
+	station_open(&st);
+	d = station_dest(&st, (uint32_t)child_hear(talk));
+	s = empty(&st, 0);
+	return station_send(&st, d, &s);
+}
+
+TEST(nonsense_in_the_handshake_is_refused_without_leaks)
+{
+	int fds[3] = { open("/dev/null", O_RDWR | O_CLOEXEC), memfd_create("unsealed", MFD_CLOEXEC),
+		       socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0) };
+	struct station st = { 0 };
+	struct child c;
+	unsigned int before;
+	struct rand r;
+	uint32_t uid;
+
+	rand_init(&r, 9);
+	station_open(&st);
+	check_eq(host_names_uid(&uid), 0);
+	before = open_fds();
+	for (int i = 0; i < GREETINGS; i++) {
+		int conn;
+
+		check_eq(host_name_connect(uid, st.slot, &conn), 0);
+		greet(conn, &r, fds, 3);
+		station_turn(&st);
+		close(conn);
+		for (int n = 0; n < 70; n++)
+			station_turn(&st);
+	}
+	check(open_fds() <= before + 1);
+	c = child_start(honest, NULL);
+	child_tell(c.talk, station_number(&st));
+	station_until(&st, &st.count, 1);
+	check_eq(child_wait(&c), 0);
+	for (int i = 0; i < 3; i++)
+		close(fds[i]);
+	station_close(&st);
+}
+
+/* What a peer sends is mapped only if nobody can cut it off under us. */
+TEST(unsealed_memory_is_not_mapped)
+{
+	int fd = memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	void *p;
+
+	check_eq(ftruncate(fd, 4096), 0);
+	check_eq(host_memory_map(fd, 4096, true, &p), EPROTO);
+	check_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+	check_eq(host_memory_map(fd, 8192, true, &p), EPROTO);
+	check_eq(host_memory_map(fd, 4096, true, &p), 0);
+	munmap(p, 4096);
+	close(fd);
+}
+
+TEST(published_memory_cannot_be_mapped_writable_by_others)
+{
+	void *p;
+	int fd;
+
+	check_eq(host_memory_make("page", 4096, HOST_MEMORY_READONLY, &fd, &p), 0);
+	check(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED);
+	check(ftruncate(fd, 0) < 0);
+	host_memory_unmap(p, 4096);
+	close(fd);
+}
+
+RUN_TESTS(unit_test(random_bytes_in_a_ring_end_that_contact_and_nothing_else),
+	  unit_test(nonsense_in_the_handshake_is_refused_without_leaks),
+	  unit_test(unsealed_memory_is_not_mapped),
+	  unit_test(published_memory_cannot_be_mapped_writable_by_others))

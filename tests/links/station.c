@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+#include "station.h"
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "link/host_state.h"
+#include "util/barrier.h"
+#include "util/clock.h"
+#include "util/fork.h"
+#include "util/guard.h"
+
+static bool key_read(const void *table, uint32_t n, uint32_t key, struct host_key *out)
+{
+	const struct station_key *e = (const struct station_key *)table + (key >> 8);
+
+	if (key >> 8 >= n || load_acquire(&e->key) != key)
+		return false;
+	*out = (struct host_key){ .pdn = e->pdn,
+				  .access = e->access,
+				  .flat = e->flat,
+				  .iova = e->iova,
+				  .len = e->len,
+				  .addr = e->addr,
+				  .gen = e->gen };
+	return true;
+}
+
+static void deliver(void *arg, const struct seg *s)
+{
+	struct station *st = arg;
+
+	if (st->got)
+		st->got(st, s);
+	st->bytes += s->len;
+	__atomic_store_n(&st->count, st->count + 1, __ATOMIC_RELEASE);
+}
+
+static void peer_dead(void *arg, unsigned int slot)
+{
+	struct station *st = arg;
+
+	st->dead_slot = slot;
+	st->deaths++;
+}
+
+void station_open(struct station *st)
+{
+	struct host_config cfg = { .n_keys = STATION_KEYS,
+				   .key_bytes = STATION_KEYS * sizeof(struct station_key),
+				   .key_read = key_read,
+				   .deliver = deliver,
+				   .peer_dead = peer_dead,
+				   .arg = st };
+	int err = fork_init();
+
+	if (!err)
+		err = guard_init();
+	if (!err)
+		err = host_create(&cfg, &st->h);
+	if (err) {
+		fprintf(stderr, "station: %s\n", strerror(err));
+		exit(1);
+	}
+	st->slot = host_first_slot(st->h);
+}
+
+void station_close(struct station *st)
+{
+	if (st->threaded) {
+		store_release(&st->stop, true);
+		pthread_join(st->thread, NULL);
+	}
+	host_destroy(st->h);
+}
+
+void station_turn(struct station *st)
+{
+	uint64_t now;
+
+	if (host_drain(st->h, 64))
+		return;
+	if (st->turns++ % 64 && host_deadline(st->h))
+		return;
+	now = clock_now();
+	host_control(st->h, now);
+	sched_yield();
+}
+
+static void *run(void *arg)
+{
+	struct station *st = arg;
+
+	while (!load_acquire(&st->stop))
+		station_turn(st);
+	return NULL;
+}
+
+void station_thread(struct station *st)
+{
+	st->threaded = true;
+	if (pthread_create(&st->thread, NULL, run, st))
+		exit(1);
+}
+
+uint32_t station_number(const struct station *st)
+{
+	return st->slot << 14 | 2;
+}
+
+uint32_t station_key(struct station *st, unsigned int index, void *addr, size_t len)
+{
+	struct station_key *e = (struct station_key *)host_key_memory(st->h) + index;
+
+	e->pdn = 7;
+	e->access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+	e->flat = 1;
+	e->iova = e->addr = (uintptr_t)addr;
+	e->len = len;
+	e->gen += 2;
+	store_release(&e->key, index << 8 | 0x5a);
+	return index << 8 | 0x5a;
+}
+
+void station_unkey(struct station *st, unsigned int index)
+{
+	struct station_key *e = (struct station_key *)host_key_memory(st->h) + index;
+
+	store_release(&e->key, 0);
+}
+
+struct dest *station_dest(struct station *st, uint32_t qpn)
+{
+	struct dest *d = NULL;
+
+	if (host_dest(st->h, qpn, &d))
+		exit(1);
+	return d;
+}
+
+int station_send(struct station *st, struct dest *d, const struct seg *s)
+{
+	int err;
+
+	while ((err = dest_send(d, s, NULL)) == EAGAIN)
+		station_turn(st);
+	return err;
+}
+
+void station_until(struct station *st, const uint64_t *value, uint64_t least)
+{
+	while (load_acquire(value) < least)
+		station_turn(st);
+}
+
+void station_hold(struct station *st, struct dest *d, uint32_t key)
+{
+	const struct contact *c = to_target(d)->c;
+
+	hazard_set(st->h->page->hazard, hazard_word(HAZARD_KEY, c->slot, c->gen, key));
+}
+
+struct child child_start(int (*f)(int talk, void *arg), void *arg)
+{
+	struct child c;
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+		exit(1);
+	fflush(NULL);
+	c.pid = fork();
+	if (c.pid < 0)
+		exit(1);
+	if (!c.pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody behind */
+		close(pair[0]);
+		_exit(f(pair[1], arg));
+	}
+	close(pair[1]);
+	c.talk = pair[0];
+	return c;
+}
+
+int child_wait(struct child *c)
+{
+	int status;
+
+	while (waitpid(c->pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -1;
+	close(c->talk);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+void child_tell(int talk, uint64_t v)
+{
+	if (send(talk, &v, sizeof(v), MSG_NOSIGNAL) < 0)
+		return; /* it is gone: child_hear() says so */
+}
+
+uint64_t child_hear(int talk)
+{
+	uint64_t v;
+
+	return recv(talk, &v, sizeof(v), 0) == sizeof(v) ? v : UINT64_MAX;
+}

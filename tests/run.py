@@ -1,0 +1,61 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""Runs the test kinds: one line for each test, and the counts as the last line.
+
+tests/README.md tells how a test is added, what it gets and what its traits mean.
+"""
+import argparse
+import signal
+import sys
+from pathlib import Path
+
+from runner import discover, pool, report, stage
+
+SLOWER = {"none": 1, "asan": 4, "tsan": 12}
+LONGER = {"short": 1, "full": 10}
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", required=True, type=Path, help="build folder")
+    parser.add_argument("--jobs", type=int, default=2, help="tests at a time")
+    parser.add_argument("--length", choices=LONGER, default="short")
+    parser.add_argument("--sanitizer", choices=SLOWER, default="none", help="how it was built")
+    parser.add_argument("--without", action="append", default=[], metavar="KIND")
+    parser.add_argument("--fail-fast", action="store_true", help="stop at the first failure")
+    parser.add_argument("--list", action="store_true", help="list the tests and their traits")
+    parser.add_argument("select", nargs="*", metavar="KIND[/NAME[:CASE]]")
+    return parser.parse_args()
+
+
+def on_term(_signal, _frame):
+    raise KeyboardInterrupt
+
+
+def main():
+    args = arguments()
+    source = Path(__file__).resolve().parent.parent
+    try:
+        tests = discover.find(source, args.build.resolve(), args.select, args.without)
+    except discover.NothingFound as err:
+        print(f"run.py: {err}", file=sys.stderr)
+        return 2
+    if args.list:
+        for test in tests:
+            print(test.id, *sorted(test.traits), f"timeout={test.timeout}")
+        return 0
+    signal.signal(signal.SIGTERM, on_term)
+    result = report.Report(source / "tests/expected-skips", args.sanitizer)
+    settings = pool.Settings(jobs=args.jobs, length=args.length, sanitizer=args.sanitizer,
+                             fail_fast=args.fail_fast,
+                             patience=SLOWER[args.sanitizer] * LONGER[args.length])
+    with stage.Stage(source, args.build.resolve()) as ready:
+        try:
+            pool.run(tests, ready, settings, result)
+        except KeyboardInterrupt:
+            result.interrupted()
+    return result.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

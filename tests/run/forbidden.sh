@@ -1,0 +1,52 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# traits: both
+# Where no namespace can be made the program still runs, with the library path alone, and one line
+# says so.
+# shellcheck source=tests/run/prelude.sh disable=SC2016 # scripts for a shell within the run
+. "$(dirname "$0")/prelude.sh"
+unshare -Ur true 2>/dev/null || skip "user namespaces are forbidden here, and cannot be allowed"
+
+# Root of a user namespace in which no further one may be made, without a single capability.
+forbid='echo 0 >/proc/sys/user/max_user_namespaces && exec setpriv --no-new-privs \
+	--securebits +noroot,+noroot_locked --bounding-set=-all --inh-caps=-all "$@"'
+within() {
+	unshare -Ur sh -c "$forbid" sh "$@"
+}
+
+within true || fail "the test's own namespace"
+within unshare -U true 2>/dev/null && fail "namespaces are still allowed"
+equal "status" 7 "$(within "$softhca" run sh -c 'exit 7' 2>"$tmp/err" || echo $?)"
+equal "lines on stderr" 1 "$(wc -l <"$tmp/err")"
+grep -q 'user namespace.*library path is set' "$tmp/err" || fail "it says: $(cat "$tmp/err")"
+look='test -e "$LD_LIBRARY_PATH/libibverbs.so.1" && echo found'
+equal "output" "found" "$(within "$softhca" run sh -c "$look" 2>/dev/null)"
+equal "user" "0 0" "$(within "$softhca" run sh -c 'echo $(id -u) $(id -g)' 2>/dev/null)"
+
+# Namespaces may be made, but nothing may be mounted in them.
+cat >"$tmp/nomount.py" <<'END'
+import ctypes, os, platform, struct, sys
+number = {"x86_64": 165, "aarch64": 40}[platform.machine()]
+code = [(0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x50001), (0x06, 0, 0, 0x7fff0000)]
+text = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in code))
+program = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(code), ctypes.addressof(text)))
+libc = ctypes.CDLL(None)
+libc.prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
+if libc.prctl(22, 2, program, 0, 0):  # PR_SET_SECCOMP
+    sys.exit("no seccomp filter")
+os.execvp(sys.argv[1], sys.argv[1:])
+END
+nomount() {
+	python3 "$tmp/nomount.py" "$@"
+}
+nomount unshare -Urm true 2>/dev/null && fail "mounting is still allowed"
+equal "status without mounts" 7 "$(nomount "$softhca" run sh -c 'exit 7' 2>"$tmp/err" || echo $?)"
+equal "lines on stderr" 1 "$(wc -l <"$tmp/err")"
+grep -q 'library path is set' "$tmp/err" || fail "it says: $(cat "$tmp/err")"
+equal "user namespace" "$(readlink /proc/self/ns/user)" \
+	"$(nomount "$softhca" run readlink /proc/self/ns/user 2>/dev/null)"
+
+# No device either: the reason is said, the program runs.
+export SOFTHCA_DEVICES=mlx5_0=nosuch
+equal "no such interface" "ran" "$("$softhca" run echo ran 2>"$tmp/err")"
+grep -q 'nosuch' "$tmp/err" || fail "it says: $(cat "$tmp/err")"

@@ -1,0 +1,88 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# traits: both
+# The HCA in /sys and /dev as clients and diagnostic tools read it, and the rest as before.
+# shellcheck source=tests/run/prelude.sh disable=SC2016 # scripts for a shell within the run
+. "$(dirname "$0")/prelude.sh"
+need_view
+ip addr show lo | grep -q 127.0.0.1 || skip "lo is down"
+export SOFTHCA_DEVICES=mlx5_0=lo
+
+read_sys() {
+	"$softhca" run cat "/sys/class/infiniband/mlx5_0/$1"
+}
+
+equal "GID type" "RoCE v2" "$(read_sys ports/1/gid_attrs/types/3)"
+equal "GID type" "IB/RoCE v1" "$(read_sys ports/1/gid_attrs/types/2)"
+equal "GID" "0000:0000:0000:0000:0000:ffff:7f00:0001" "$(read_sys ports/1/gids/3)"
+equal "empty GID" "0000:0000:0000:0000:0000:0000:0000:0000" "$(read_sys ports/1/gids/15)"
+equal "netdev of a GID" lo "$(read_sys ports/1/gid_attrs/ndevs/3)"
+equal "state" "4: ACTIVE" "$(read_sys ports/1/state)"
+equal "link layer" Ethernet "$(read_sys ports/1/link_layer)"
+equal "node type" "1: CA" "$(read_sys node_type)"
+equal "pkey" 0xffff "$(read_sys ports/1/pkeys/0)"
+equal "PCI vendor" 0x15b3 "$(read_sys device/vendor)"
+equal "PCI device" 0x1021 "$(read_sys device/device)"
+equal "driver" mlx5_core \
+	"$("$softhca" run sh -c 'basename $(readlink /sys/class/infiniband/mlx5_0/device/driver)')"
+equal "netdev" lo "$("$softhca" run ls /sys/class/infiniband/mlx5_0/device/net/)"
+equal "verbs device" "mlx5_0 1:3" \
+	"$("$softhca" run sh -c 'cd /sys/class/infiniband_verbs/uverbs0; echo $(cat ibdev dev)')"
+"$softhca" run sh -c 'test -c /dev/infiniband/uverbs0 -a -r /dev/infiniband/uverbs0 \
+	-a -w /dev/infiniband/uverbs0 && : <>/dev/infiniband/uverbs0' ||
+	fail "uverbs0 is no readable and writable character device"
+equal "devices" "mlx5_0 mlx5_1" "$(SOFTHCA_DEVICES=mlx5_0=lo,mlx5_1=lo "$softhca" run sh -c '
+	test -c /dev/infiniband/uverbs1 && echo $(ls /sys/class/infiniband)')"
+guids=$(SOFTHCA_DEVICES=mlx5_0=lo,mlx5_1=lo "$softhca" run sh -c \
+	'sort -u /sys/class/infiniband/*/node_guid | wc -l')
+equal "two GUIDs for two devices" 2 "$guids"
+if "$softhca" run sh -c 'mkdir /sys/class/x || echo 1 >/sys/class/infiniband/mlx5_0/fw_ver' \
+	2>/dev/null; then
+	fail "/sys/class can be written"
+fi
+
+if command -v ibstat >/dev/null; then
+	"$softhca" run ibstat >"$tmp/ibstat" || fail "ibstat"
+	for line in "CA 'mlx5_0'" "State: Active" "Physical state: LinkUp" "Link layer: Ethernet" \
+		"CA type: MT4129"; do
+		grep -q "$line" "$tmp/ibstat" || fail "ibstat lists no '$line'"
+	done
+fi
+
+# Names, types, link targets, device numbers, inodes of everything but what is ours and what a
+# process sees of itself.
+cat >"$tmp/list.py" <<'END'
+import os, stat
+OURS = ("infiniband", ".softhca", "ptmx") # that is a link to the real one
+def show(path):
+    st = os.lstat(path)
+    if stat.S_ISLNK(st.st_mode):
+        print(path, os.readlink(path))
+    else:
+        print(path, oct(st.st_mode), st.st_dev, st.st_ino, st.st_rdev)
+for top, depth in (("/sys", 1), ("/sys/class", 2), ("/dev", 2)):
+    for folder, folders, files in os.walk(top):
+        below = folder.count("/") - top.count("/")
+        folders[:] = [] if below >= depth - 1 else [
+            name for name in folders if not os.path.islink(os.path.join(folder, name))
+            and not name.startswith(OURS) and name not in ("pts", "shm")]
+        for name in sorted(os.listdir(folder)):
+            path = os.path.join(folder, name)
+            if not name.startswith(OURS) and path != "/sys/class":
+                show(path)
+END
+python3 "$tmp/list.py" | sort >"$tmp/before"
+"$softhca" run python3 "$tmp/list.py" | sort >"$tmp/within"
+[ "$(wc -l <"$tmp/before")" -gt 50 ] || fail "hardly anything was listed"
+diff "$tmp/before" "$tmp/within" >"$tmp/diff" || fail "not as before: $(cat "$tmp/diff")"
+equal "/dev/zero" 5 "$("$softhca" run head -c 5 /dev/zero | wc -c)"
+"$softhca" run sh -c 'echo >/dev/null && echo >/dev/shm/softhca.$$ && rm /dev/shm/softhca.$$' ||
+	fail "/dev/null or /dev/shm cannot be written"
+[ ! -e /sys/class/.softhca ] || fail "something is left outside"
+pty='import os, pty; ours, theirs = pty.openpty(); os.ttyname(theirs); print("works")'
+if [ "$(python3 -c "$pty" 2>/dev/null)" = works ]; then
+	equal "a new terminal" works "$("$softhca" run python3 -c "$pty" 2>&1 | tail -1)"
+	equal "and in a run within a run" works \
+		"$("$softhca" run "$softhca" run python3 -c "$pty" 2>&1 | tail -1)"
+fi
+equal "mounts outside" 0 "$(grep -c ' - tmpfs softhca ' /proc/self/mountinfo || :)"

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: MIT
+"""One test as a session of processes: run it, and let nothing of it outlive it."""
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+GRACE = 3.0
+
+
+def run(argv, env, folder, timeout, started):
+    """Returns (code, stdout, stderr, complaint). @started is called with the session's id."""
+    out, err = folder.with_suffix(".out"), folder.with_suffix(".err")
+    with open(out, "wb") as out_file, open(err, "wb") as err_file:
+        with subprocess.Popen(argv, env=env, cwd=folder, stdin=subprocess.DEVNULL,
+                              stdout=out_file, stderr=err_file,
+                              start_new_session=True) as process:
+            started(process.pid)
+            try:
+                code = process.wait(timeout)
+                complaint = _end_rest(process.pid)
+            except subprocess.TimeoutExpired:
+                complaint = f"not done after {timeout} s, killed: " + describe(process.pid)
+                kill(process.pid)
+                code = process.wait()
+    return code, _text(out), _text(err), complaint
+
+
+def members(session):
+    """The living processes of a session: pid -> command line."""
+    found = {}
+    for proc in Path("/proc").glob("[0-9]*"):
+        try:
+            state, _, _, sid = (proc / "stat").read_text().rpartition(")")[2].split()[:4]
+            if int(sid) == session and state not in "ZX":
+                line = (proc / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                found[int(proc.name)] = f"{line.strip()[:120]} [{state}]"
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
+
+
+def describe(session):
+    return "; ".join(members(session).values()) or "no process of it is alive"
+
+
+def kill(session):
+    """Ends every process of a session, also those that fork meanwhile."""
+    deadline = time.monotonic() + GRACE
+    while pids := members(session):
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.02)
+
+
+def _end_rest(session):
+    """What a test started must end with it; a process that is just dying gets its moment."""
+    deadline = time.monotonic() + GRACE
+    while members(session):
+        if time.monotonic() > deadline:
+            complaint = "left processes behind: " + describe(session)
+            kill(session)
+            return complaint
+        time.sleep(0.02)
+    return ""
+
+
+def _text(path):
+    return path.read_bytes().decode(errors="replace")

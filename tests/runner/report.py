@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: MIT
+"""Prints results and decides whether the run passed."""
+import os
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+TAIL = 40
+TOLD_ALWAYS = {"bench"}
+
+
+class Report:
+    """Counts cases. As root on Debian 12 a skip that expected-skips does not list is a failure."""
+
+    def __init__(self, expected_skips, sanitizer):
+        self.passed = self.failed = self.skipped = 0
+        self.strict = os.geteuid() == 0 and _debian_12()
+        self.expected = _read_skips(expected_skips, sanitizer)
+        self.failures = []
+
+    def note(self, text):
+        print(f"     {text}", flush=True)
+
+    def test(self, run, cases, seconds, log):
+        """One finished program: a line for it, one for each case that did not pass."""
+        cases = [self._judge(run, case) for case in cases]
+        counts = {v: sum(case.verdict == v for case in cases) for v in ("pass", "fail", "skip")}
+        self.passed += counts["pass"]
+        self.failed += counts["fail"]
+        self.skipped += counts["skip"]
+        word = "FAIL" if counts["fail"] else "PASS" if counts["pass"] else "SKIP"
+        detail = "" if len(cases) == 1 and not cases[0].name else f"{_told(counts)}, "
+        print(f"{word} {run.title} ({detail}{seconds:.1f} s)", flush=True)
+        for case in cases:
+            if case.verdict != "pass":
+                self._explain(run, case)
+        if counts["fail"]:
+            first = next(case for case in cases if case.verdict == "fail")
+            said = ": ".join(part for part in (first.name, first.why) if part)
+            self.failures.append(f"{run.title}: {counts['fail']} failed, first: {said}")
+            self._tell(log.splitlines()[-TAIL:])
+        elif run.test.kind in TOLD_ALWAYS:
+            self._tell(log.splitlines())
+
+    def _tell(self, lines):
+        for line in lines:
+            self.note(f"| {line}")
+
+    def _judge(self, run, case):
+        if case.verdict == "skip" and self.strict and not self._expected(run, case):
+            case.verdict = "fail"
+            case.why = f"skipped, and tests/expected-skips does not list it: {case.why}"
+        return case
+
+    def _expected(self, run, case):
+        full = f"{run.test.id}:{case.name}" if case.name else run.test.id
+        return any(fnmatchcase(full, pattern) for pattern in self.expected)
+
+    def _explain(self, run, case):
+        name = f"{run.title}: {case.name}" if case.name else run.title
+        self.note(f"{case.verdict} {name}{': ' + case.why if case.why else ''}")
+
+    def interrupted(self):
+        self.failed += 1
+        self.failures.append("interrupted")
+
+    def close(self):
+        """The summary; returns the exit code."""
+        if self.failures:
+            print("\nWhat failed:")
+            for line in self.failures:
+                print(f"  {line}")
+        print(f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped", flush=True)
+        return 1 if self.failed or not self.passed else 0
+
+
+def _told(counts):
+    words = {"pass": "passed", "fail": "failed", "skip": "skipped"}
+    return ", ".join(f"{n} {words[v]}" for v, n in counts.items() if n)
+
+
+def _debian_12():
+    try:
+        lines = Path("/etc/os-release").read_text().splitlines()
+    except FileNotFoundError:
+        return False
+    return "ID=debian" in lines and 'VERSION_ID="12"' in lines
+
+
+def _read_skips(path, sanitizer):
+    """Lines 'WHERE PATTERN REASON...'; WHERE is any, none, asan or tsan."""
+    patterns = []
+    for line in path.read_text().splitlines():
+        if not line.strip() or line.startswith("#"):
+            continue
+        where, pattern, *reason = line.split(maxsplit=2)
+        if not reason:
+            raise SystemExit(f"{path}: '{line}' gives no reason")
+        if where in ("any", sanitizer):
+            patterns.append(pattern)
+    return patterns

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: MIT
+#include "sim/net.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "link/copy.h"
+#include "wire/icrc.h"
+#include "wire/packet.h"
+
+static const uint8_t ip[20] = { 0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17 },
+		     udp[8] = { 0xc0, 0, 0x12, 0xb7 };
+
+void net_mix(struct net *n, uint64_t x)
+{
+	n->hash ^= x;
+	n->hash = rand_mix(&n->hash);
+}
+
+static void insert(struct net *n, struct flight *f)
+{
+	struct flight **p = &n->first;
+
+	f->order = n->order++;
+	while (*p && (*p)->at <= f->at)
+		p = &(*p)->next;
+	f->next = *p;
+	*p = f;
+}
+
+static struct flight *flight(struct net *n, uint32_t to, size_t len)
+{
+	struct flight *f = malloc(sizeof(*f) + len);
+
+	if (!f)
+		abort();
+	f->at = n->now + n->cfg.delay;
+	f->to = to;
+	f->len = len;
+	f->waiter = NULL;
+	return f;
+}
+
+/* Segment to packet and back: what a udp link would do, without addresses. */
+static struct pkt to_packet(const struct seg *s)
+{
+	return (struct pkt){
+		.opcode = s->op,
+		.solicited = s->flags & SEG_SOLICITED,
+		.ackreq = s->flags & SEG_ACKREQ,
+		.pkey = s->pkey,
+		.dqpn = s->dqpn,
+		.psn = s->psn,
+		.va = s->va,
+		.rkey = s->rkey,
+		.dma_len = s->dma_len,
+		.swap_add = s->swap_add,
+		.compare = s->compare,
+		.syndrome = s->syndrome,
+		.msn = s->msn,
+		.orig = s->swap_add,
+		.qkey = s->qkey,
+		.sqpn = s->sqpn,
+		.imm = s->imm,
+		.inv_rkey = s->imm,
+		.payload_len = s->len,
+	};
+}
+
+static struct seg to_seg(const struct pkt *p, uint32_t mtu)
+{
+	struct seg s = { .op = p->opcode,
+			 .pkey = p->pkey,
+			 .dqpn = p->dqpn,
+			 .psn = p->psn,
+			 .npsn = 1,
+			 .va = p->va,
+			 .rkey = p->rkey,
+			 .dma_len = p->dma_len,
+			 .compare = p->compare,
+			 .syndrome = p->syndrome,
+			 .msn = p->msn,
+			 .qkey = p->qkey,
+			 .sqpn = p->sqpn,
+			 .imm = p->imm,
+			 .len = p->payload_len,
+			 .data = p->payload };
+
+	s.swap_add = p->op->flags & WIRE_ATOMICACKETH ? p->orig : p->swap_add;
+	if (p->op->flags & WIRE_IETH)
+		s.imm = p->inv_rkey;
+	if (p->opcode == OP_READ_REQUEST && p->dma_len > mtu)
+		s.npsn = (p->dma_len + mtu - 1) / mtu;
+	s.flags = (p->solicited ? SEG_SOLICITED : 0) | (p->ackreq ? SEG_ACKREQ : 0) |
+		  (p->op->flags & WIRE_DETH ? SEG_SQPN : 0);
+	return s;
+}
+
+static struct flight *packet(struct net *n, const struct seg *s)
+{
+	struct pkt p = to_packet(s);
+	struct flight *f = flight(n, s->dqpn, WIRE_HEADERS_MAX + s->len + 8);
+	uint8_t *data = malloc(s->len + 1);
+
+	p.payload = data;
+	if (!data || copy_gather(data, s->pieces, s->npieces, 0, s->len) ||
+	    wire_build(&p, f->bytes, f->len, &f->len))
+		abort();
+	free(data);
+	icrc_put(f->bytes + f->len - 4,
+		 icrc_more(icrc_begin(ip, udp, f->bytes), f->bytes + 12, f->len - 16));
+	return f;
+}
+
+/* May this packet be lost? The same one only twice. */
+static bool may_drop(struct net *n, const struct seg *s)
+{
+	uint64_t key = (uint64_t)s->dqpn << 32 | s->psn << 8 | s->op;
+	uint8_t *count = &n->drops[rand_mix(&key) % sizeof(n->drops)];
+
+	if (*count >= 2)
+		return false;
+	++*count;
+	n->lost++;
+	return true;
+}
+
+static void copy_flight(struct net *n, const struct flight *f)
+{
+	struct flight *c = flight(n, f->to, f->len);
+
+	memcpy(c->bytes, f->bytes, f->len);
+	c->at += rand_below(&n->rand, 4 * n->cfg.delay + 1);
+	insert(n, c);
+}
+
+static void send_packet(struct net *n, const struct seg *s)
+{
+	struct flight *f = packet(n, s);
+
+	if (n->cut || n->sent == n->drop_at ||
+	    (rand_chance(&n->rand, n->cfg.loss) && may_drop(n, s))) {
+		free(f);
+		return;
+	}
+	if (rand_chance(&n->rand, n->cfg.dup))
+		copy_flight(n, f);
+	if (rand_chance(&n->rand, n->cfg.late))
+		f->at += rand_below(&n->rand, 4 * n->cfg.delay + 1);
+	if (rand_chance(&n->rand, n->cfg.flip) && may_drop(n, s)) {
+		uint64_t bit = rand_below(&n->rand, (f->len - 12) * 8);
+
+		f->bytes[12 + bit / 8] ^= 1 << bit % 8;
+	}
+	insert(n, f);
+}
+
+static int send_segment(struct net *n, const struct seg *s)
+{
+	bool ref = n->cfg.max_ref && s->len > n->cfg.inline_max && s->pieces[0].key;
+	struct flight *f = flight(n, s->dqpn, ref ? 0 : s->len);
+
+	f->seg = *s;
+	for (unsigned int i = 0; i < s->npieces; i++)
+		f->pieces[i] = s->pieces[i];
+	if (!ref && copy_gather(f->bytes, s->pieces, s->npieces, 0, s->len)) {
+		free(f);
+		return EFAULT;
+	}
+	if (ref)
+		f->seg.flags |= SEG_BYREF;
+	if (n->cut)
+		free(f);
+	else
+		insert(n, f);
+	return 0;
+}
+
+static void wait_for_space(struct net *n, struct waiter *w)
+{
+	struct flight *f = flight(n, 0, 0);
+
+	f->waiter = w;
+	insert(n, f);
+}
+
+static int end_send(struct dest *d, const struct seg *s, struct waiter *w)
+{
+	struct net_end *e = (struct net_end *)d;
+	struct net *n = e->net;
+
+	if (e->refuse)
+		return e->refuse;
+	if (w && rand_chance(&n->rand, n->cfg.again)) {
+		wait_for_space(n, w);
+		return EAGAIN;
+	}
+	if (n->watch)
+		n->watch(n->watch_arg, s);
+	n->sent++;
+	net_mix(n, n->now);
+	net_mix(n, (uint64_t)s->op << 56 | (uint64_t)s->psn << 32 | s->len << 8 | s->syndrome);
+	if (n->cfg.same_host)
+		return send_segment(n, s);
+	send_packet(n, s);
+	return 0;
+}
+
+static int end_fetch(struct dest *d, const struct seg *s, uint32_t skip, const struct piece *dst,
+		     unsigned int ndst)
+{
+	struct net_end *e = (struct net_end *)d;
+
+	if (e->net->cfg.cannot_fetch) {
+		e->net->no_reference++;
+		return EPERM;
+	}
+	return copy_pieces(dst, ndst, s->pieces, s->npieces, skip);
+}
+
+static void end_cancel(struct dest *d, struct waiter *w)
+{
+	struct net_end *e = (struct net_end *)d;
+
+	for (struct flight **p = &e->net->first; *p;) {
+		struct flight *f = *p;
+
+		if (f->waiter == w) {
+			*p = f->next;
+			free(f);
+		} else {
+			p = &f->next;
+		}
+	}
+}
+
+static void end_put(struct dest *d)
+{
+	(void)d;
+}
+
+static const struct link_ops ops = {
+	.name = "net",
+	.send = end_send,
+	.fetch = end_fetch,
+	.cancel = end_cancel,
+	.put = end_put,
+};
+
+void net_end_init(struct net_end *e, struct net *n, uint32_t qpn)
+{
+	*e = (struct net_end){ .d = { .ops = &ops,
+				      .refs = 1,
+				      .max_seg = n->cfg.max_seg,
+				      .max_ref = n->cfg.max_ref,
+				      .inline_max = n->cfg.inline_max,
+				      .same_host = n->cfg.same_host },
+			       .net = n,
+			       .qpn = qpn };
+}
+
+void net_init(struct net *n, const struct net_config *cfg, uint64_t seed,
+	      void (*deliver)(void *, uint32_t, struct seg *, uint64_t), void *arg)
+{
+	memset(n, 0, sizeof(*n));
+	n->cfg = *cfg;
+	n->deliver = deliver;
+	n->arg = arg;
+	rand_init(&n->rand, seed);
+}
+
+void net_fini(struct net *n)
+{
+	while (n->first) {
+		struct flight *f = n->first;
+
+		n->first = f->next;
+		free(f);
+	}
+}
+
+uint64_t net_next(const struct net *n)
+{
+	return n->first ? n->first->at : UINT64_MAX;
+}
+
+static void land_packet(struct net *n, struct flight *f)
+{
+	struct pkt p;
+	struct seg s;
+
+	if (icrc_get(f->bytes + f->len - 4) !=
+		    icrc_more(icrc_begin(ip, udp, f->bytes), f->bytes + 12, f->len - 16) ||
+	    wire_parse(f->bytes, f->len, &p))
+		return;
+	s = to_seg(&p, n->cfg.max_seg);
+	n->deliver(n->arg, f->to, &s, n->now);
+}
+
+void net_step(struct net *n)
+{
+	struct flight *f = n->first;
+
+	n->first = f->next;
+	if (f->at > n->now)
+		n->now = f->at;
+	if (f->waiter) {
+		f->waiter->resume(f->waiter);
+	} else if (n->cfg.same_host) {
+		f->seg.pieces = f->pieces;
+		f->seg.data = f->bytes;
+		n->deliver(n->arg, f->to, &f->seg, n->now);
+	} else {
+		land_packet(n, f);
+	}
+	free(f);
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+/* A network in virtual time, seeded: a link whose segments arrive after a delay, or never, or
+ * twice, or late, or damaged. Lossy networks carry RoCEv2 packets (built, damaged, checked by
+ * their ICRC, parsed); same-host ones carry segments by value or by reference, in order, and may
+ * be full or unable to fetch. Losses are fair: no packet is lost or damaged more than twice, so
+ * that retry counts suffice. */
+#pragma once
+#include "link/link.h"
+#include "util/rand.h"
+
+struct net_config {
+	bool same_host;
+	double loss, dup, late, flip; /* probabilities; lossy networks */
+	double again; /* that a send is answered by EAGAIN */
+	bool cannot_fetch;
+	uint32_t max_seg, max_ref, inline_max;
+	uint64_t delay; /* ns one way */
+};
+
+struct flight { /* a segment on its way */
+	struct flight *next;
+	uint64_t at, order;
+	struct waiter *waiter; /* instead: who is resumed */
+	uint32_t to;
+	size_t len;
+	struct seg seg;
+	struct piece pieces[32];
+	uint8_t bytes[]; /* payload or packet */
+};
+
+struct net {
+	struct net_config cfg;
+	struct rand rand;
+	uint64_t now, order;
+	struct flight *first; /* by time */
+	void (*deliver)(void *arg, uint32_t qpn, struct seg *s, uint64_t now);
+	void *arg;
+	bool cut; /* everything is lost */
+	uint64_t drop_at; /* the segment that is lost for certain: the first sent is 1 */
+	uint64_t hash; /* of all that was sent and when: the run's fingerprint */
+	uint64_t sent, lost;
+	uint64_t no_reference; /* fetches refused */
+	void (*watch)(void *arg, const struct seg *s); /* sees each segment that is sent */
+	void *watch_arg;
+	uint8_t drops[1 << 14]; /* by fingerprint of the packet */
+};
+
+struct net_end {
+	struct dest d; /* first */
+	struct net *net;
+	uint32_t qpn; /* of its owner */
+	int refuse; /* what send() answers instead of taking the segment; 0 */
+	int direct_calls; /* direct access asked for */
+};
+
+void net_init(struct net *n, const struct net_config *cfg, uint64_t seed,
+	      void (*deliver)(void *, uint32_t, struct seg *, uint64_t), void *arg);
+void net_fini(struct net *n);
+void net_end_init(struct net_end *e, struct net *n, uint32_t qpn);
+uint64_t net_next(const struct net *n); /* when the next flight lands; UINT64_MAX: none */
+void net_step(struct net *n); /* lands it */
+void net_mix(struct net *n, uint64_t x); /* into the fingerprint */

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+/* What happens to entries that nobody has polled: a purge takes one object's and gives the slots of
+ * its shared receives back, a resize keeps them all. No node: entries are pushed by hand. */
+#include "../hca/fixture.h"
+#include "driver/dcq.h"
+#include "driver/dqp.h"
+#include "driver/dsrq.h"
+#include "util/be.h"
+
+enum { QPS = 2 };
+
+struct bench {
+	struct fixture *f;
+	struct dcq *cq;
+	struct dqp *qp[QPS]; /* as much of a QP as a completion looks at */
+};
+
+static void open_bench(struct bench *b, unsigned int cqe)
+{
+	struct ibv_cq_init_attr_ex attr = { .cqe = cqe };
+
+	*b = (struct bench){ .f = fixture_open(8) };
+	check_eq(dcq_create(b->f->ctx, &attr, &b->cq), 0);
+	for (int i = 0; i < QPS; i++) {
+		b->qp[i] = aligned_alloc(64, sizeof(struct dqp));
+		memset(b->qp[i], 0, sizeof(struct dqp));
+		check_eq(objects_add(OBJECT_QP, b->qp[i], &b->qp[i]->uidx), 0);
+	}
+}
+
+static void close_bench(struct bench *b)
+{
+	for (int i = 0; i < QPS; i++) {
+		objects_del(b->qp[i]->uidx);
+		free(b->qp[i]);
+	}
+	check_eq(dcq_destroy(b->cq), 0);
+	fixture_close(b->f);
+}
+
+static void push(struct bench *b, int qp, uint8_t opcode, uint16_t counter)
+{
+	struct cqe c = { .opcode = opcode, .uidx = b->qp[qp]->uidx, .wqe_counter = counter };
+
+	check_eq(cq_push(b->cq->dev, &c), 0);
+}
+
+/* Reads the next entry as its consumer would; false: there is none. */
+static bool take(struct bench *b, struct cqe *c)
+{
+	struct dcq *cq = b->cq;
+	const struct mlx5_cqe64 *e = (const struct mlx5_cqe64 *)cq->buf + (cq->ci & (cq->cnt - 1));
+
+	if (!cqe_ours(e, cq->ci, cq->cnt))
+		return false;
+	cqe_read(e, c);
+	put_be32(&cq->dbrec[0], ++cq->ci & 0xffffff);
+	return true;
+}
+
+/* All that is left are @n entries of QP @qp with counters @first, @first + @step… */
+static void check_left(struct bench *b, int qp, unsigned int n, uint16_t first, uint16_t step)
+{
+	struct cqe c;
+
+	for (unsigned int i = 0; i < n; i++) {
+		check(take(b, &c));
+		check_eq(c.uidx, b->qp[qp]->uidx);
+		check_eq(c.wqe_counter, first + i * step);
+	}
+	check(!take(b, &c));
+}
+
+/* At every place of the ring, so that the owner bit turns at any of them. */
+TEST(a_purge_takes_one_objects_entries_and_no_others)
+{
+	struct bench b;
+
+	open_bench(&b, 15);
+	for (int round = 0; round < 40; round++) {
+		for (uint16_t i = 0; i < 7; i++)
+			push(&b, i & 1, MLX5_CQE_REQ, i);
+		dcq_purge(b.cq, b.qp[0]->uidx); /* 0 2 4 6 */
+		check_left(&b, 1, 3, 1, 2);
+		for (uint16_t i = 0; i < 4; i++)
+			push(&b, 0, MLX5_CQE_REQ, i);
+		dcq_purge(b.cq, b.qp[0]->uidx);
+		check_left(&b, 0, 0, 0, 0);
+	}
+	close_bench(&b);
+}
+
+TEST(a_resize_keeps_what_waits_at_every_place)
+{
+	static const int sizes[] = { 7, 31, 15, 63, 7 };
+	struct bench b;
+
+	open_bench(&b, 15);
+	for (int round = 0; round < 100; round++) {
+		for (uint16_t i = 0; i < 5; i++)
+			push(&b, 0, MLX5_CQE_REQ, i);
+		check_eq(dcq_resize(b.cq, sizes[round % 5]), 0);
+		check_left(&b, 0, 5, 0, 1);
+	}
+	close_bench(&b);
+}
+
+/* The slots of a shared receive queue that stand between @head and the end of the free list */
+static unsigned int free_slots(const struct dsrq *s)
+{
+	unsigned int n = 0;
+
+	for (uint32_t i = s->head; i != s->tail && n <= s->cnt; n++)
+		i = get_be16(s->buf + (size_t)i * s->stride + 2);
+	return n;
+}
+
+TEST(a_purge_gives_shared_receives_back)
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 7, .max_sge = 1 } };
+	struct dsrq *srq;
+	struct bench b;
+
+	open_bench(&b, 15);
+	check_eq(dsrq_create(b.f->pd, &attr, &srq), 0);
+	b.qp[0]->ib.qp_base.srq = b.qp[1]->ib.qp_base.srq = &srq->ib;
+	check_eq(free_slots(srq), 7);
+	srq->head = 4; /* 0..3 are posted */
+	check_eq(free_slots(srq), 3);
+	push(&b, 0, MLX5_CQE_RESP_SEND, 2);
+	push(&b, 0, MLX5_CQE_REQ, 3); /* a send: its number is no slot */
+	push(&b, 1, MLX5_CQE_RESP_SEND, 0);
+	push(&b, 0, MLX5_CQE_RESP_ERR, 1);
+	dcq_purge(b.cq, b.qp[0]->uidx);
+	check_eq(free_slots(srq), 5); /* 2 and 1 came back, 0 is still to be polled */
+	check_left(&b, 1, 1, 0, 0);
+	check_eq(dsrq_destroy(srq), 0);
+	close_bench(&b);
+}
+
+RUN_TESTS(unit_test(a_purge_takes_one_objects_entries_and_no_others),
+	  unit_test(a_resize_keeps_what_waits_at_every_place),
+	  unit_test(a_purge_gives_shared_receives_back))

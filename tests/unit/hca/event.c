@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT
+#include "fixture.h"
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include "hca/event.h"
+
+static bool readable(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1;
+}
+
+static struct comp_event event_of(struct ibv_cq *cq)
+{
+	return (struct comp_event){ .cq = cq };
+}
+
+TEST(the_descriptor_is_readable_while_events_wait)
+{
+	struct fixture *f = fixture_open(8);
+	struct comp_channel *ch;
+	struct ibv_cq cq, *got;
+
+	check_eq(comp_channel_create(f->ctx, &ch), 0);
+	check(ch->ib.context == &f->ctx->ib.context);
+	struct comp_event ev = event_of(&cq);
+
+	list_init(&ev.node);
+	check(!readable(ch->ib.fd));
+	comp_channel_push(ch, &ev);
+	comp_channel_push(ch, &ev);
+	check(readable(ch->ib.fd));
+	check_eq(comp_channel_pop(ch, &got), 0);
+	check(got == &cq);
+	check(readable(ch->ib.fd));
+	check_eq(comp_channel_pop(ch, &got), 0);
+	check(!readable(ch->ib.fd));
+	check_eq(comp_channel_pop(ch, &got), EAGAIN);
+	check_eq(comp_channel_destroy(ch), 0);
+	fixture_close(f);
+}
+
+TEST(queues_of_a_channel_take_turns)
+{
+	struct fixture *f = fixture_open(8);
+	struct comp_channel *ch;
+	struct ibv_cq cq[2], *got;
+	struct comp_event ev[2];
+
+	check_eq(comp_channel_create(f->ctx, &ch), 0);
+	for (int i = 0; i < 2; i++) {
+		ev[i] = event_of(&cq[i]);
+		list_init(&ev[i].node);
+		comp_channel_push(ch, &ev[i]);
+		comp_channel_push(ch, &ev[i]);
+	}
+	for (int i = 0; i < 4; i++) {
+		check_eq(comp_channel_pop(ch, &got), 0);
+		check(got == &cq[i % 2]);
+	}
+	check_eq(comp_channel_pop(ch, &got), EAGAIN);
+	check_eq(comp_channel_destroy(ch), 0);
+	fixture_close(f);
+}
+
+TEST(drop_takes_one_queues_events_and_their_counts)
+{
+	struct fixture *f = fixture_open(8);
+	struct comp_channel *ch;
+	struct ibv_cq a, b, *got;
+	struct comp_event ea = event_of(&a), eb = event_of(&b);
+
+	check_eq(comp_channel_create(f->ctx, &ch), 0);
+	list_init(&ea.node);
+	list_init(&eb.node);
+	for (int i = 0; i < 3; i++)
+		comp_channel_push(ch, &ea);
+	comp_channel_push(ch, &eb);
+	check_eq(comp_channel_drop(ch, &a), 3);
+	check_eq(comp_channel_drop(ch, &a), 0);
+	check_eq(comp_channel_pop(ch, &got), 0);
+	check(got == &b);
+	check(!readable(ch->ib.fd));
+	check_eq(comp_channel_destroy(ch), 0);
+	fixture_close(f);
+}
+
+TEST(async_events_come_in_order_and_can_be_dropped)
+{
+	struct fixture *f = fixture_open(8);
+	struct ibv_async_event ev;
+	struct ibv_qp a, b;
+	int fd = f->ctx->ib.context.async_fd;
+
+	check(!readable(fd));
+	async_push(f->ctx, IBV_EVENT_COMM_EST, &a);
+	async_push(f->ctx, IBV_EVENT_QP_FATAL, &b);
+	async_push(f->ctx, IBV_EVENT_SQ_DRAINED, &a);
+	check_eq(async_pop(f->ctx, &ev), 0);
+	check_eq(ev.event_type, IBV_EVENT_COMM_EST);
+	check(ev.element.qp == &a);
+	check_eq(async_drop(f->ctx, &a), 1);
+	check_eq(async_drop(f->ctx, &a), 0);
+	check_eq(async_pop(f->ctx, &ev), 0);
+	check(ev.element.qp == &b);
+	check(!readable(fd));
+	check_eq(async_pop(f->ctx, &ev), EAGAIN);
+	fixture_close(f);
+}
+
+TEST(a_port_event_reaches_every_open_context)
+{
+	struct fixture *f = fixture_open(8);
+	struct ibv_async_event ev;
+	struct context *second, *closed;
+
+	check_eq(context_create(&f->hca, NULL, &second), 0);
+	check_eq(context_create(&f->hca, NULL, &closed), 0);
+	context_destroy(closed);
+	device_event(&f->hca, IBV_EVENT_GID_CHANGE);
+	check_eq(async_pop(f->ctx, &ev), 0);
+	check_eq(ev.event_type, IBV_EVENT_GID_CHANGE);
+	check_eq(ev.element.port_num, 1);
+	check_eq(async_pop(second, &ev), 0);
+	context_destroy(second);
+	fixture_close(f);
+}
+
+TEST(events_after_close_vanish)
+{
+	struct fixture *f = fixture_open(8);
+	struct ibv_async_event ev;
+	struct context *ctx;
+	struct pd *pd;
+
+	check_eq(context_create(&f->hca, NULL, &ctx), 0);
+	check_eq(pd_create(ctx, &pd), 0);
+	context_destroy(ctx); /* the PD keeps its memory */
+	async_push(ctx, IBV_EVENT_GID_CHANGE, NULL);
+	check_eq(async_pop(ctx, &ev), EIO);
+	check_eq(pd_destroy(pd), 0);
+	fixture_close(f);
+}
+
+TEST(waiting_honours_a_nonblocking_descriptor)
+{
+	struct fixture *f = fixture_open(8);
+	struct comp_channel *ch;
+	struct ibv_async_event ev;
+	struct ibv_cq cq, *got;
+	struct comp_event e = event_of(&cq);
+	int async_fd = f->ctx->ib.context.async_fd;
+
+	list_init(&e.node);
+	check_eq(comp_channel_create(f->ctx, &ch), 0);
+	check_eq(fcntl(ch->ib.fd, F_SETFL, O_NONBLOCK), 0);
+	check_eq(comp_channel_wait(ch, &got), EAGAIN);
+	comp_channel_push(ch, &e);
+	check_eq(comp_channel_wait(ch, &got), 0);
+	check_eq(comp_channel_wait(ch, &got), EAGAIN);
+	check_eq(comp_channel_destroy(ch), 0);
+	check_eq(fcntl(async_fd, F_SETFL, O_NONBLOCK), 0);
+	check_eq(async_wait(f->ctx, &ev), EAGAIN);
+	async_push(f->ctx, IBV_EVENT_GID_CHANGE, NULL);
+	check_eq(async_wait(f->ctx, &ev), 0);
+	fixture_close(f);
+}
+
+TEST(a_push_rings_the_leader_only_while_it_sleeps)
+{
+	struct fixture *f = fixture_open(8);
+	int bell = eventfd(0, EFD_CLOEXEC);
+	struct comp_channel *ch;
+	struct ibv_cq cq;
+	struct comp_event e = event_of(&cq);
+
+	list_init(&e.node);
+	check_eq(comp_channel_create(f->ctx, &ch), 0);
+	comp_channel_push(ch, &e);
+	check(!readable(bell));
+	ch->lead_fd = bell;
+	comp_channel_push(ch, &e);
+	check(readable(bell));
+	check_eq(comp_channel_drop(ch, &cq), 2);
+	check_eq(comp_channel_destroy(ch), 0);
+	close(bell);
+	fixture_close(f);
+}
+
+enum { WAITERS = 3, EVENTS = 2000 };
+
+static void *wait_for_events(void *arg)
+{
+	struct ibv_cq *cq;
+
+	for (int i = 0; i < EVENTS; i++)
+		if (comp_channel_wait(arg, &cq))
+			return arg;
+	return NULL;
+}
+
+TEST(each_event_wakes_one_waiter_and_the_count_stays_true)
+{
+	struct fixture *f = fixture_open(8);
+	struct comp_channel *ch;
+	struct ibv_cq cq, *got;
+	struct comp_event e = event_of(&cq);
+	pthread_t thread[WAITERS];
+
+	list_init(&e.node);
+	check_eq(comp_channel_create(f->ctx, &ch), 0);
+	for (int i = 0; i < WAITERS; i++)
+		check_eq(pthread_create(&thread[i], NULL, wait_for_events, ch), 0);
+	for (int i = 0, more = 0; i < WAITERS * EVENTS + more; i++) {
+		comp_channel_push(ch, &e);
+		more += !comp_channel_pop(ch, &got); /* a rival that does not wait */
+	}
+	for (int i = 0; i < WAITERS; i++) {
+		void *failed;
+
+		check_eq(pthread_join(thread[i], &failed), 0);
+		check(!failed);
+	}
+	check(!readable(ch->ib.fd));
+	check_eq(comp_channel_pop(ch, &got), EAGAIN);
+	check_eq(comp_channel_destroy(ch), 0);
+	fixture_close(f);
+}
+
+RUN_TESTS(unit_test(the_descriptor_is_readable_while_events_wait),
+	  unit_test(queues_of_a_channel_take_turns),
+	  unit_test(drop_takes_one_queues_events_and_their_counts),
+	  unit_test(async_events_come_in_order_and_can_be_dropped),
+	  unit_test(a_port_event_reaches_every_open_context), unit_test(events_after_close_vanish),
+	  unit_test(waiting_honours_a_nonblocking_descriptor),
+	  unit_test(a_push_rings_the_leader_only_while_it_sleeps),
+	  unit_test(each_event_wakes_one_waiter_and_the_count_stays_true))

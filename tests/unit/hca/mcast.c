@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+#include "fixture.h"
+#include "hca/qp.h"
+#include "util/quiesce.h"
+
+static union ibv_gid group(unsigned int n)
+{
+	return (union ibv_gid){ .raw = { 0xff,
+					 0x0e, [14] = (uint8_t)(n >> 8), [15] = (uint8_t)n } };
+}
+
+static struct qp ud(uint32_t qpn)
+{
+	return (struct qp){ .type = IBV_QPT_UD, .qpn = qpn, .epoch = fork_epoch() };
+}
+
+struct sum {
+	unsigned int n;
+	uint64_t total;
+};
+
+static void add(void *arg, uint32_t qpn)
+{
+	struct sum *s = arg;
+
+	s->n++;
+	s->total += qpn;
+}
+
+static struct sum members(struct mcast_table *t, union ibv_gid gid)
+{
+	struct sum s = { 0 };
+
+	quiesce_enter();
+	mcast_each(t, &gid, add, &s);
+	quiesce_exit();
+	return s;
+}
+
+TEST(each_member_is_called_once)
+{
+	struct fixture *f = fixture_open(8);
+	struct mcast_table *t = f->hca.mcast;
+	struct qp a = ud(0x100), b = ud(0x200);
+	union ibv_gid g = group(1), other = group(2);
+
+	check_eq(mcast_attach(t, &a, &g), 0);
+	check_eq(mcast_attach(t, &a, &g), 0);
+	check_eq(mcast_attach(t, &b, &g), 0);
+	check_eq(members(t, g).n, 2);
+	check_eq(members(t, g).total, 0x300);
+	check_eq(members(t, other).n, 0);
+	check(mcast_attached(t, &a));
+	check_eq(mcast_detach(t, &a, &g), 0);
+	check(!mcast_attached(t, &a));
+	check_eq(members(t, g).total, 0x200);
+	check_eq(mcast_detach(t, &a, &g), EINVAL);
+	check_reason("QP 0x100 is not attached");
+	check_eq(mcast_detach(t, &b, &other), EINVAL);
+	check_eq(mcast_detach(t, &b, &g), 0);
+	check_eq(members(t, g).n, 0);
+	fixture_close(f);
+}
+
+TEST(only_ud_queues_and_multicast_gids)
+{
+	struct fixture *f = fixture_open(8);
+	struct qp a = ud(1);
+	union ibv_gid g = group(1), unicast = { .raw = { 0xfe, 0x80 } };
+
+	check_eq(mcast_attach(f->hca.mcast, &a, &unicast), EINVAL);
+	check_reason("begins with 0xfe");
+	a.type = IBV_QPT_RC;
+	check_eq(mcast_attach(f->hca.mcast, &a, &g), EINVAL);
+	check_reason("is RC");
+	fixture_close(f);
+}
+
+TEST(groups_and_members_end_at_their_limits)
+{
+	struct fixture *f = fixture_open(8);
+	struct mcast_table *t = f->hca.mcast;
+	union ibv_gid g = group(0), last = group(LIMIT_MCAST_GRP);
+
+	for (uint32_t i = 0; i < LIMIT_MCAST_QP_ATTACH; i++) {
+		struct qp qp = ud(i);
+
+		check_eq(mcast_attach(t, &qp, &g), 0);
+	}
+	struct qp more = ud(1000);
+
+	check_eq(mcast_attach(t, &more, &g), ENOMEM);
+	check_reason("has 240 QPs");
+	for (unsigned int i = 1; i < LIMIT_MCAST_GRP; i++) {
+		g = group(i);
+		check_eq(mcast_attach(t, &more, &g), 0);
+	}
+	check_eq(mcast_attach(t, &more, &last), ENOMEM);
+	check_reason("all 256 groups");
+	check_eq(mcast_detach(t, &more, &g), 0);
+	check_eq(mcast_attach(t, &more, &last), 0);
+	fixture_close(f);
+}
+
+RUN_TESTS(unit_test(each_member_is_called_once), unit_test(only_ud_queues_and_multicast_gids),
+	  unit_test(groups_and_members_end_at_their_limits))

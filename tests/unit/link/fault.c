@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT
+#include <errno.h>
+#include "link/fault.h"
+#include "test.h"
+#include "util/clock.h"
+#include "util/fork.h"
+#include "util/guard.h"
+
+enum { N = 20000 };
+
+/* The wrapped link: it keeps the PSNs that come through. */
+static struct {
+	uint32_t psn[3 * N];
+	unsigned int n, puts;
+	uint32_t flags;
+} sink;
+
+static int sink_send(struct dest *d, const struct seg *s, struct waiter *w)
+{
+	(void)d;
+	(void)w;
+	sink.flags |= s->flags;
+	sink.psn[sink.n++] = s->psn;
+	return 0;
+}
+
+static void sink_put(struct dest *d)
+{
+	(void)d;
+	sink.puts++;
+}
+
+static const struct link_ops sink_ops = { .name = "sink", .send = sink_send, .put = sink_put };
+static struct dest inner = {
+	.ops = &sink_ops, .refs = 1, .max_seg = 16384, .max_ref = 1 << 20, .same_host = true
+};
+
+static void send_n(struct dest *d, uint32_t n)
+{
+	uint8_t bytes[200] = { 1, 2, 3 };
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct seg s = { .op = 4,
+				 .pkey = 0xffff,
+				 .dqpn = 7,
+				 .psn = i,
+				 .npsn = 1,
+				 .len = i % 200,
+				 .data = bytes };
+
+		check_eq(dest_send(d, &s, NULL), 0);
+	}
+}
+
+/* What comes out of @text's faults. */
+static struct fault_counts through(const char *text, uint32_t n)
+{
+	struct fault_counts before, after;
+	struct fault_config cfg;
+	struct dest *d;
+
+	memset(&sink, 0, sizeof(sink));
+	check_eq(fault_parse(text, &cfg), 0);
+	fault_count(&before);
+	check_eq(fault_wrap(&inner, &cfg, &d), 0);
+	check(!d->same_host && !d->max_ref && d->max_seg <= 4096);
+	send_n(d, n);
+	while (fault_deadline() != UINT64_MAX)
+		fault_progress();
+	fault_count(&after);
+	d->ops->put(d);
+	check_eq(sink.puts, 1);
+	for (unsigned int i = 0; i < sizeof(after) / 8; i++)
+		((uint64_t *)&after)[i] -= ((const uint64_t *)&before)[i];
+	return after;
+}
+
+TEST(settings_are_parsed_and_nonsense_is_refused)
+{
+	static const char *const bad[] = { "loss",	 "loss=",      "loss=2",	 "loss=-1",
+					   "loss=101%",	 "x=1",	       "loss=1%;dup=1%", "delay=5",
+					   "delay=-1us", "seed=x",     "loss=1%,",	 ",",
+					   "loss=nan",	 "delay=nanus" };
+	struct fault_config c;
+
+	check_eq(fault_parse("loss=1%,dup=0.1%,delay=50us,reorder=0.002,corrupt=100%,seed=9", &c),
+		 0);
+	check(c.loss > 0.0099 && c.loss < 0.0101 && c.dup > 0.0009 && c.dup < 0.0011);
+	check(c.reorder > 0.0019 && c.reorder < 0.0021);
+	check(c.corrupt >= 1 && c.corrupt <= 1);
+	check_eq(c.delay, 50000);
+	check_eq(c.seed, 9);
+	check_eq(fault_parse("", &c), 0);
+	for (unsigned int i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		check_eq(fault_parse(bad[i], &c), EINVAL);
+}
+
+TEST(without_faults_everything_comes_through_by_value)
+{
+	through("seed=1", N);
+	check_eq(sink.n, N);
+	for (uint32_t i = 0; i < N; i++)
+		check_eq(sink.psn[i], i);
+	check(sink.flags & SEG_NO_REF);
+}
+
+TEST(loss_and_doubling_happen_as_often_as_asked)
+{
+	struct fault_counts c = through("loss=10%,dup=5%,seed=3", N);
+
+	check(c.lost > N / 12 && c.lost < N / 8);
+	check(c.doubled > N / 28 && c.doubled < N / 17);
+	check_eq(sink.n, N - c.lost + c.doubled);
+}
+
+TEST(damage_is_always_noticed_by_the_icrc)
+{
+	struct fault_counts c = through("corrupt=50%,seed=4", N);
+
+	check(c.damaged > N * 2 / 5);
+	check_eq(c.undetected, 0);
+	check_eq(sink.n, N - c.damaged);
+}
+
+TEST(reordering_moves_and_loses_nothing)
+{
+	static uint8_t seen[N];
+	struct fault_counts c = through("reorder=1%,seed=5", N);
+	unsigned int moved = 0;
+
+	memset(seen, 0, sizeof(seen));
+	check_eq(sink.n, N);
+	check(c.reordered);
+	for (uint32_t i = 0; i < N; i++) {
+		check(!seen[sink.psn[i]]++);
+		moved += i && sink.psn[i] < sink.psn[i - 1];
+	}
+	check(moved);
+}
+
+TEST(delay_holds_back_until_the_time_and_keeps_the_order)
+{
+	struct fault_config cfg = { .delay = 20000000, .seed = 1 };
+	uint64_t start = clock_now();
+	struct dest *d;
+
+	memset(&sink, 0, sizeof(sink));
+	check_eq(fault_wrap(&inner, &cfg, &d), 0);
+	send_n(d, 100);
+	check_eq(sink.n, 0);
+	check(fault_deadline() >= start + cfg.delay);
+	while (fault_deadline() != UINT64_MAX)
+		fault_progress();
+	check(clock_now() - start >= cfg.delay);
+	check_eq(sink.n, 100);
+	for (uint32_t i = 0; i < 100; i++)
+		check_eq(sink.psn[i], i);
+	d->ops->put(d);
+}
+
+TEST(a_seed_makes_the_same_faults_again)
+{
+	static uint32_t first[3 * N];
+	struct fault_config cfg = { .loss = 0.2, .dup = 0.2, .seed = 40 };
+	struct dest *d;
+	unsigned int n = 0;
+
+	for (int run = 0; run < 2; run++) {
+		memset(&sink, 0, sizeof(sink));
+		check_eq(fault_wrap(&inner, &cfg, &d), 0);
+		send_n(d, N);
+		d->ops->put(d);
+		cfg.seed--; /* the second wrapped destination of a process has the next seed */
+		if (run)
+			continue;
+		n = sink.n;
+		memcpy(first, sink.psn, sizeof(first));
+	}
+	check_eq(sink.n, n);
+	check_mem(first, sink.psn, sizeof(first));
+}
+
+TEST(direct_access_is_refused)
+{
+	struct fault_config cfg = { .seed = 1 };
+	struct direct_ask ask = { .len = 8 };
+	struct dest *d;
+
+	check_eq(fault_wrap(&inner, &cfg, &d), 0);
+	check_ne(d->ops->direct(d, &ask), 0);
+	d->ops->put(d);
+}
+
+RUN_TESTS(unit_test(settings_are_parsed_and_nonsense_is_refused),
+	  unit_test(without_faults_everything_comes_through_by_value),
+	  unit_test(loss_and_doubling_happen_as_often_as_asked),
+	  unit_test(damage_is_always_noticed_by_the_icrc),
+	  unit_test(reordering_moves_and_loses_nothing),
+	  unit_test(delay_holds_back_until_the_time_and_keeps_the_order),
+	  unit_test(a_seed_makes_the_same_faults_again), unit_test(direct_access_is_refused))

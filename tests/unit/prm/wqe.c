@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: MIT
+#include "prm/wqe.h"
+#include <errno.h>
+#include "test.h"
+#include "util/be.h"
+#include "util/rand.h"
+
+enum { BLOCKS = 16 };
+
+static uint8_t buf[BLOCKS * WQE_BB];
+static uint32_t record;
+static const struct sq_ring ring = { buf, BLOCKS, &record };
+
+/* Writes segments at a block number as a driver does: 16 bytes each, wrapping at the ring's end. */
+struct writer {
+	uint16_t pi;
+	unsigned int segs;
+};
+
+static uint8_t *seg(struct writer *w)
+{
+	return buf + (w->pi * WQE_BB + w->segs++ * 16) % sizeof(buf);
+}
+
+static void put_ctrl(struct writer *w, uint8_t opcode, uint8_t flags, uint32_t imm)
+{
+	uint8_t *p = seg(w);
+
+	memset(p, 0, 16);
+	put_be32(p, (uint32_t)w->pi << 8 | opcode);
+	p[11] = flags;
+	memcpy(p + 12, &imm, 4);
+}
+
+static void put_ds(struct writer *w, unsigned int ds)
+{
+	put_be32(buf + w->pi * WQE_BB % sizeof(buf) + 4, 0x123400 | ds);
+}
+
+static void put_data(struct writer *w, const struct sge *s)
+{
+	uint8_t *p = seg(w);
+
+	put_be32(p, s->len);
+	put_be32(p + 4, s->key);
+	put_be64(p + 8, s->addr);
+}
+
+static void put_remote(struct writer *w, uint64_t addr, uint32_t rkey)
+{
+	uint8_t *p = seg(w);
+
+	put_be64(p, addr);
+	put_be32(p + 8, rkey);
+}
+
+TEST(a_gather_list_reads_back_at_every_place_of_the_ring)
+{
+	struct rand r;
+
+	rand_init(&r, 1);
+	for (unsigned int i = 0; i < 20000; i++) {
+		struct writer w = { .pi = rand_u64(&r) };
+		unsigned int n = rand_below(&r, WQE_MAX_SGE + 1);
+		struct sge sge[WQE_MAX_SGE];
+		uint64_t total = 0;
+		struct wqe got;
+
+		put_ctrl(&w, MLX5_OPCODE_RDMA_WRITE, MLX5_WQE_CTRL_CQ_UPDATE, 7);
+		put_remote(&w, 0x1122334455667788, 0xabcd);
+		for (unsigned int k = 0; k < n; k++) {
+			sge[k] = (struct sge){ rand_u64(&r), 1 + rand_below(&r, 1 << 20),
+					       rand_u64(&r) };
+			total += sge[k].len;
+			put_data(&w, &sge[k]);
+		}
+		put_ds(&w, w.segs);
+		check_eq(wqe_parse(&ring, w.pi, BLOCKS, WQE_CONNECTED, &got), 0);
+		check_eq(got.opcode, MLX5_OPCODE_RDMA_WRITE);
+		check_eq(got.idx, w.pi);
+		check_eq(got.nbb, (w.segs + 3) / 4);
+		check(got.signaled && !got.solicited && !got.fence);
+		check_eq(got.imm, 7);
+		check_eq(got.raddr, 0x1122334455667788);
+		check_eq(got.rkey, 0xabcd);
+		check_eq(got.nsge, n);
+		check_eq(got.len, total);
+		check_mem(got.sge, sge, n * sizeof(sge[0]));
+	}
+}
+
+TEST(inline_data_wraps_at_the_end_of_the_ring)
+{
+	for (uint16_t pi = 0; pi < 2 * BLOCKS; pi++)
+		for (unsigned int len = 1; len <= WQE_INLINE_MAX; len += 13) {
+			struct writer w = { .pi = pi };
+			uint8_t out[WQE_INLINE_MAX];
+			struct wqe got;
+			size_t at;
+
+			put_ctrl(&w, MLX5_OPCODE_SEND, 0, 0);
+			at = (pi * WQE_BB + 16) % sizeof(buf);
+			put_be32(buf + at, 1U << 31 | len);
+			for (unsigned int i = 0; i < len; i++)
+				buf[(at + 4 + i) % sizeof(buf)] = i * 7 + len;
+			put_ds(&w, 1 + (len + 4 + 15) / 16);
+			check_eq(wqe_parse(&ring, pi, BLOCKS, WQE_CONNECTED, &got), 0);
+			check_eq(got.len, len);
+			check_eq(got.nsge, 0);
+			check(got.ninline == 1 || got.ninline == 2);
+			memcpy(out, (void *)(uintptr_t)got.inl[0].addr, got.inl[0].len);
+			if (got.ninline == 2)
+				memcpy(out + got.inl[0].len, (void *)(uintptr_t)got.inl[1].addr,
+				       got.inl[1].len);
+			for (unsigned int i = 0; i < len; i++)
+				check_eq(out[i], (uint8_t)(i * 7 + len));
+		}
+}
+
+TEST(an_address_vector_reads_back)
+{
+	struct av av = {
+		.flow_label = 0xabcde, .sgid_index = 3, .hop_limit = 64, .traffic_class = 5, .sl = 2
+	};
+	struct writer w = { .pi = BLOCKS - 1 }; /* the AV wraps */
+	struct mlx5_wqe_av raw;
+	struct wqe got;
+
+	memset(&got, 0, sizeof(got)); /* padding is compared too */
+	memset(&av.dgid, 0x5a, sizeof(av.dgid));
+	av_encode(&av, &raw);
+	raw.key.qkey.qkey = htobe32(0x11223344);
+	raw.dqp_dct |= htobe32(0x4321);
+	put_ctrl(&w, MLX5_OPCODE_SEND, MLX5_WQE_CTRL_SOLICITED | MLX5_WQE_CTRL_FENCE, 0);
+	for (unsigned int i = 0; i < sizeof(raw) / 16; i++)
+		memcpy(seg(&w), (uint8_t *)&raw + i * 16, 16);
+	put_ds(&w, w.segs);
+	check_eq(wqe_parse(&ring, w.pi, 1, WQE_DATAGRAM, &got), 0);
+	check_eq(got.qkey, 0x11223344);
+	check_eq(got.dqpn, 0x4321);
+	check(got.solicited && got.fence && !got.signaled);
+	check_mem(&got.av, &av, sizeof(av));
+	check_eq(got.len, 0);
+}
+
+TEST(a_byte_count_of_zero_is_two_gib)
+{
+	struct writer w = { 0 };
+	struct wqe got;
+
+	put_ctrl(&w, MLX5_OPCODE_SEND, 0, 0);
+	put_data(&w, &(struct sge){ 4096, 0, 9 });
+	put_ds(&w, w.segs);
+	check_eq(wqe_parse(&ring, 0, BLOCKS, WQE_CONNECTED, &got), 0);
+	check_eq(got.len, 1U << 31);
+	put_data(&w, &(struct sge){ 4096, 1, 9 });
+	put_ds(&w, w.segs);
+	check_eq(wqe_parse(&ring, 0, BLOCKS, WQE_CONNECTED, &got), EBADMSG);
+}
+
+TEST(what_is_malformed_is_refused)
+{
+	static const struct {
+		uint8_t opcode;
+		unsigned int ds, avail;
+		enum wqe_service svc;
+	} bad[] = {
+		{ MLX5_OPCODE_SEND, 0, BLOCKS, WQE_CONNECTED }, /* no control segment */
+		{ MLX5_OPCODE_SEND, 5, 1, WQE_CONNECTED }, /* longer than what was posted */
+		{ MLX5_OPCODE_RDMA_WRITE, 1, 1, WQE_CONNECTED },
+		{ MLX5_OPCODE_ATOMIC_CS, 2, 1, WQE_CONNECTED },
+		{ MLX5_OPCODE_SEND, 3, 1, WQE_DATAGRAM },
+		{ MLX5_OPCODE_SEND, 33, BLOCKS, WQE_CONNECTED }, /* 32 data segments */
+	};
+
+	for (unsigned int i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct writer w = { 0 };
+		struct wqe got;
+
+		memset(buf, 0, sizeof(buf));
+		for (unsigned int k = 0; k < sizeof(buf); k += 16)
+			buf[k + 3] = 1; /* as data segments: one byte each */
+		put_ctrl(&w, bad[i].opcode, 0, 0);
+		put_ds(&w, bad[i].ds);
+		check_eq(wqe_parse(&ring, 0, bad[i].avail, bad[i].svc, &got), EBADMSG);
+		check(got.nbb >= 1);
+	}
+}
+
+TEST(random_bytes_never_lead_outside_the_ring)
+{
+	struct rand r;
+
+	rand_init(&r, 2);
+	for (unsigned int i = 0; i < 50000; i++) {
+		enum wqe_service svc = rand_below(&r, 2) ? WQE_CONNECTED : WQE_DATAGRAM;
+		struct wqe got;
+
+		for (unsigned int k = 0; k < sizeof(buf); k += 8)
+			put_be64(buf + k, rand_u64(&r));
+		if (wqe_parse(&ring, rand_u64(&r), 1 + rand_below(&r, BLOCKS), svc, &got))
+			continue;
+		check(got.nsge <= WQE_MAX_SGE && got.len <= 1U << 31);
+		for (unsigned int k = 0; k < got.ninline; k++) {
+			uintptr_t a = got.inl[k].addr, start = (uintptr_t)buf;
+
+			check(a >= start && a + got.inl[k].len <= start + sizeof(buf));
+		}
+	}
+}
+
+TEST(a_receive_list_ends_at_its_terminator)
+{
+	uint8_t mem[4 * 64];
+	struct rq_ring rq = { mem, 4, 64, &record };
+	struct rwqe got;
+
+	memset(mem, 0, sizeof(mem));
+	for (unsigned int n = 0; n <= 4; n++) {
+		for (unsigned int k = 0; k < 4; k++) {
+			put_be32(mem + 64 + k * 16, 100 + k);
+			put_be32(mem + 64 + k * 16 + 4, k < n ? k + 1 : MLX5_INVALID_LKEY);
+		}
+		rwqe_parse(&rq, 4 + 1, &got);
+		check_eq(got.idx, 1);
+		check_eq(got.nsge, n);
+		check_eq(got.len, n * 100 + n * (n - 1) / 2);
+	}
+}
+
+TEST(a_shared_receive_wqe_names_the_next)
+{
+	uint8_t mem[2 * 32];
+	struct rq_ring rq = { mem, 2, 32, &record };
+	struct rwqe got;
+	uint16_t next;
+
+	memset(mem, 0, sizeof(mem));
+	put_be16(mem + 32 + 2, 77);
+	put_be32(mem + 32 + 16, 5);
+	put_be32(mem + 32 + 20, 6);
+	put_be64(mem + 32 + 24, 7);
+	srwqe_parse(&rq, 1, &got, &next);
+	check_eq(next, 77);
+	check_eq(got.nsge, 1);
+	check_eq(got.sge[0].len, 5);
+	check_eq(got.sge[0].key, 6);
+	check_eq(got.sge[0].addr, 7);
+}
+
+RUN_TESTS(unit_test(a_gather_list_reads_back_at_every_place_of_the_ring),
+	  unit_test(inline_data_wraps_at_the_end_of_the_ring),
+	  unit_test(an_address_vector_reads_back), unit_test(a_byte_count_of_zero_is_two_gib),
+	  unit_test(what_is_malformed_is_refused),
+	  unit_test(random_bytes_never_lead_outside_the_ring),
+	  unit_test(a_receive_list_ends_at_its_terminator),
+	  unit_test(a_shared_receive_wqe_names_the_next))

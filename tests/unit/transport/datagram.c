@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT
+/* UC and UD: what arrives is whole, what is wrong is dropped, sends complete at once. */
+#include "pair.h"
+
+static const struct net_config wide = { .max_seg = 1024, .delay = 1000 };
+
+static struct pair *open_as(enum ibv_qp_type type)
+{
+	struct rig_attr attr = rig_rc;
+
+	attr.type = type;
+	return pair_open(type == IBV_QPT_UD ? &wide : &pair_lossy, &attr);
+}
+
+static struct rig_wr datagram(const struct pair *p, uint32_t len)
+{
+	struct rig_wr w = pair_send(p->a, 0, len);
+
+	w.dqpn = p->b->q.qp.qpn;
+	w.qkey = 0x11111111;
+	return w;
+}
+
+TEST(ud_leaves_40_bytes_for_the_grh)
+{
+	struct pair *p = open_as(IBV_QPT_UD);
+	struct rig_wr w = datagram(p, 500);
+	struct cqe c;
+
+	pair_receive(p->b, 0x4000, 540);
+	rig_post(p->a, &w);
+	pair_good(p->a, false); /* before anything has arrived */
+	rig_run(&p->rig);
+	c = pair_good(p->b, true);
+	check_eq(c.byte_cnt, 540);
+	check_eq(c.src_qp, p->a->q.qp.qpn);
+	check(c.grh);
+	check_mem(p->b->mem + 0x4028, p->a->mem, 500);
+	pair_close(p);
+}
+
+TEST(ud_wrong_qkey_is_dropped)
+{
+	struct pair *p = open_as(IBV_QPT_UD);
+	struct rig_wr w = datagram(p, 8);
+
+	w.qkey++;
+	pair_receive(p->b, 0x4000, 100);
+	rig_post(p->a, &w);
+	rig_run(&p->rig);
+	pair_good(p->a, false);
+	pair_none(p->b, true);
+	pair_close(p);
+}
+
+TEST(ud_privileged_qkey_means_the_qps_own)
+{
+	struct pair *p = open_as(IBV_QPT_UD);
+	struct rig_wr w = datagram(p, 8);
+
+	w.qkey = 0x80000001;
+	rig_post(p->a, &w);
+	check_eq(p->log[0].qkey, 0x11111111);
+	pair_close(p);
+}
+
+TEST(ud_without_receive_is_dropped)
+{
+	struct pair *p = open_as(IBV_QPT_UD);
+	struct rig_wr w = datagram(p, 8);
+
+	rig_post(p->a, &w);
+	rig_run(&p->rig);
+	pair_good(p->a, false);
+	check_eq(p->rig.counters.v[COUNTER_OUT_OF_BUFFER], 1);
+	check_eq(p->b->q.qp.state, IBV_QPS_RTS);
+	pair_close(p);
+}
+
+TEST(ud_receive_without_room_for_the_grh_fails)
+{
+	struct pair *p = open_as(IBV_QPT_UD);
+	struct rig_wr w = datagram(p, 8);
+
+	pair_receive(p->b, 0x4000, 47);
+	rig_post(p->a, &w);
+	rig_run(&p->rig);
+	pair_bad(p->b, true, MLX5_CQE_SYNDROME_LOCAL_LENGTH_ERR, VENDOR_LOC_LEN);
+	check_eq(p->b->q.qp.state, IBV_QPS_ERR);
+	pair_close(p);
+}
+
+TEST(ud_over_the_mtu_stops_the_sq_alone)
+{
+	struct pair *p = open_as(IBV_QPT_UD);
+	struct rig_wr w = datagram(p, 1025);
+
+	rig_write(p->a, &w);
+	w = datagram(p, 1024);
+	rig_post(p->a, &w);
+	pair_bad(p->a, false, MLX5_CQE_SYNDROME_LOCAL_LENGTH_ERR, VENDOR_LOC_LEN);
+	pair_bad(p->a, false, MLX5_CQE_SYNDROME_WR_FLUSH_ERR, VENDOR_SEND_FLUSH);
+	check_eq(p->a->q.qp.state, IBV_QPS_SQE);
+	rig_move(p->a, IBV_QPS_RTS);
+	pair_receive(p->b, 0x4000, 2000);
+	rig_post(p->a, &w);
+	rig_run(&p->rig);
+	pair_good(p->a, false);
+	pair_good(p->b, true);
+	pair_close(p);
+}
+
+TEST(ud_knows_only_sends)
+{
+	struct pair *p = open_as(IBV_QPT_UD);
+	struct rig_wr w = datagram(p, 8);
+
+	w.op = MLX5_OPCODE_RDMA_WRITE;
+	rig_post(p->a, &w);
+	pair_bad(p->a, false, MLX5_CQE_SYNDROME_LOCAL_QP_OP_ERR, VENDOR_LOC_QP_OP);
+	pair_close(p);
+}
+
+TEST(ud_to_nowhere_completes)
+{
+	struct pair *p = open_as(IBV_QPT_UD);
+	struct rig_wr w = datagram(p, 8);
+
+	w.dqpn = 0x999;
+	rig_post(p->a, &w);
+	pair_good(p->a, false);
+	pair_close(p);
+}
+
+TEST(ud_own_multicast_is_blocked_on_request)
+{
+	for (int block = 0; block < 2; block++) {
+		struct pair *p = open_as(IBV_QPT_UD);
+		struct seg s = { .op = SVC_UD | OP_SEND_ONLY,
+				 .flags = SEG_MCAST | SEG_SQPN,
+				 .pkey = 0xffff,
+				 .dqpn = 0xffffff,
+				 .sqpn = p->b->q.qp.qpn,
+				 .qkey = 0x11111111,
+				 .npsn = 1,
+				 .from = &p->b->end.d };
+		struct cqe c;
+
+		p->b->q.qp.create_flags = block ? IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0;
+		pair_receive(p->b, 0x4000, 40);
+		tqp_input(&p->b->q, &s, 0);
+		check_eq(rig_poll(p->b, true, &c), !block);
+		pair_close(p);
+	}
+}
+
+TEST(uc_message_with_a_gap_is_dropped_whole)
+{
+	struct pair *p = open_as(IBV_QPT_UC);
+	struct rig_wr w = pair_send(p->a, 0, 1000);
+
+	pair_receive(p->b, 0x4000, 1000);
+	p->rig.net.drop_at = 2;
+	rig_post(p->a, &w);
+	rig_run(&p->rig);
+	pair_good(p->a, false);
+	pair_none(p->b, true);
+	w.sge[0] = rig_sge(p->a, 0x2000, 1000);
+	rig_post(p->a, &w);
+	rig_run(&p->rig);
+	check_eq(pair_good(p->b, true).wqe_counter, 0); /* the same receive */
+	check_mem(p->b->mem + 0x4000, p->a->mem + 0x2000, 1000);
+	pair_close(p);
+}
+
+TEST(uc_first_lost_next_message_arrives)
+{
+	struct pair *p = open_as(IBV_QPT_UC);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE_IMM, 0, 500);
+
+	pair_receive(p->b, 0x4000, 8);
+	p->rig.net.drop_at = 1;
+	rig_post(p->a, &w);
+	rig_post(p->a, &w);
+	rig_run(&p->rig);
+	check_eq(pair_good(p->b, true).byte_cnt, 500);
+	pair_none(p->b, true);
+	pair_close(p);
+}
+
+TEST(uc_write_after_a_broken_send_completes_no_receive)
+{
+	struct pair *p = open_as(IBV_QPT_UC);
+	struct rig_wr send = pair_send(p->a, 0, 500);
+	struct rig_wr write = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
+
+	pair_receive(p->b, 0x4000, 500);
+	p->rig.net.drop_at = 2;
+	rig_post(p->a, &send);
+	rig_post(p->a, &write);
+	rig_run(&p->rig);
+	pair_none(p->b, true);
+	pair_close(p);
+}
+
+TEST(uc_write_without_right_is_dropped_in_silence)
+{
+	struct pair *p = open_as(IBV_QPT_UC);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
+	uint8_t before[8];
+
+	memcpy(before, p->b->mem + 0x8000, 8);
+	w.rkey ^= 1;
+	rig_post(p->a, &w);
+	rig_run(&p->rig);
+	pair_good(p->a, false);
+	check_eq(p->b->q.qp.state, IBV_QPS_RTS);
+	check_mem(before, p->b->mem + 0x8000, 8);
+	pair_no_event(p->b);
+	pair_close(p);
+}
+
+TEST(uc_knows_no_reads)
+{
+	struct pair *p = open_as(IBV_QPT_UC);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_READ, 0, 8);
+
+	rig_post(p->a, &w);
+	pair_bad(p->a, false, MLX5_CQE_SYNDROME_LOCAL_QP_OP_ERR, VENDOR_LOC_QP_OP);
+	check_eq(p->a->q.qp.state, IBV_QPS_SQE);
+	pair_close(p);
+}
+
+RUN_TESTS(unit_test(ud_leaves_40_bytes_for_the_grh), unit_test(ud_wrong_qkey_is_dropped),
+	  unit_test(ud_privileged_qkey_means_the_qps_own), unit_test(ud_without_receive_is_dropped),
+	  unit_test(ud_receive_without_room_for_the_grh_fails),
+	  unit_test(ud_over_the_mtu_stops_the_sq_alone), unit_test(ud_knows_only_sends),
+	  unit_test(ud_to_nowhere_completes), unit_test(ud_own_multicast_is_blocked_on_request),
+	  unit_test(uc_message_with_a_gap_is_dropped_whole),
+	  unit_test(uc_first_lost_next_message_arrives),
+	  unit_test(uc_write_after_a_broken_send_completes_no_receive),
+	  unit_test(uc_write_without_right_is_dropped_in_silence), unit_test(uc_knows_no_reads))

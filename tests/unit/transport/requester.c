@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: MIT
+/* The requester's rules: order, fence, windows, keys, by value and by reference, direct access. */
+#include "pair.h"
+
+TEST(send_delivers_bytes_and_immediate)
+{
+	struct pair *p = pair_open(&pair_lossy, &rig_rc);
+	struct rig_wr w = pair_send(p->a, 100, 1000);
+	struct cqe c;
+
+	w.op = MLX5_OPCODE_SEND_IMM;
+	w.imm = 0x04030201;
+	pair_receive(p->b, 0x4000, 2000);
+	rig_post(p->a, &w);
+	rig_run(&p->rig);
+	check_eq(pair_good(p->a, false).wqe_opcode, MLX5_OPCODE_SEND_IMM);
+	c = pair_good(p->b, true);
+	check_eq(c.opcode, MLX5_CQE_RESP_SEND_IMM);
+	check_eq(c.byte_cnt, 1000);
+	check_eq(c.imm, 0x04030201);
+	check_mem(p->b->mem + 0x4000, p->a->mem + 100, 1000);
+	pair_close(p);
+}
+
+TEST(psns_wrap_at_24_bits)
+{
+	struct rig_attr attr = rig_rc;
+
+	attr.sq_psn = attr.rq_psn = 0xfffffe;
+	struct pair *p = pair_open(&pair_lossy, &attr);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 1024);
+
+	rig_post(p->a, &w);
+	rig_run(&p->rig);
+	pair_good(p->a, false);
+	check_eq(p->log[0].psn, 0xfffffe);
+	check_eq(p->log[2].psn, 0);
+	check_eq(p->a->q.req.una, 2);
+	check_mem(p->b->mem + 0x8000, p->a->mem, 1024);
+	pair_close(p);
+}
+
+TEST(read_crosses_the_wrap)
+{
+	struct rig_attr attr = rig_rc;
+
+	attr.sq_psn = attr.rq_psn = 0xffffff;
+	struct pair *p = pair_open(&pair_lossy, &attr);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_READ, 0, 700);
+
+	rig_post(p->a, &w);
+	rig_run(&p->rig);
+	check_eq(pair_good(p->a, false).byte_cnt, 700);
+	check_mem(p->a->mem, p->b->mem + 0x8000, 700);
+	check_eq(p->b->q.rsp.epsn, 2);
+	pair_close(p);
+}
+
+TEST(unsignalled_sends_make_no_completion)
+{
+	struct rig_attr attr = rig_rc;
+
+	attr.sig_all = false;
+	struct pair *p = pair_open(&pair_lossy, &attr);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
+
+	w.signaled = false;
+	rig_post(p->a, &w);
+	w.signaled = true;
+	uint16_t second = rig_post(p->a, &w);
+
+	rig_run(&p->rig);
+	check_eq(pair_good(p->a, false).wqe_counter, second);
+	pair_none(p->a, false);
+	pair_close(p);
+}
+
+TEST(fence_waits_for_reads)
+{
+	struct pair *p = pair_open(&pair_lossy, &rig_rc);
+	struct rig_wr read = pair_remote(p, MLX5_OPCODE_RDMA_READ, 0, 64);
+	struct rig_wr write = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0x100, 64);
+
+	rig_post(p->a, &read);
+	rig_post(p->a, &write);
+	write.fence = true;
+	rig_post(p->a, &write);
+	check_eq(pair_count(p, p->b, OP_WRITE_ONLY), 1); /* the unfenced one has gone */
+	rig_run(&p->rig);
+	check_eq(pair_count(p, p->b, OP_WRITE_ONLY), 2);
+	pair_close(p);
+}
+
+TEST(no_more_reads_than_max_rd_atomic)
+{
+	struct rig_attr attr = rig_rc;
+
+	attr.rd_atomic = 2;
+	struct pair *p = pair_open(&pair_lossy, &attr);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_READ, 0, 8);
+
+	for (int i = 0; i < 5; i++)
+		rig_post(p->a, &w);
+	check_eq(pair_count(p, p->b, OP_READ_REQUEST), 2);
+	rig_run(&p->rig);
+	for (int i = 0; i < 5; i++)
+		pair_good(p->a, false);
+	pair_close(p);
+}
+
+TEST(read_with_max_rd_atomic_0_is_refused)
+{
+	struct rig_attr attr = rig_rc;
+
+	attr.rd_atomic = 0;
+	struct pair *p = pair_open(&pair_lossy, &attr);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_READ, 0, 8);
+
+	rig_post(p->a, &w);
+	pair_bad(p->a, false, MLX5_CQE_SYNDROME_LOCAL_QP_OP_ERR, VENDOR_LOC_QP_OP);
+	check_eq(p->n, 0);
+	pair_close(p);
+}
+
+TEST(unknown_opcode_is_refused)
+{
+	struct pair *p = pair_open(&pair_lossy, &rig_rc);
+	struct rig_wr w = pair_send(p->a, 0, 8);
+
+	w.op = 0x55;
+	rig_post(p->a, &w);
+	pair_bad(p->a, false, MLX5_CQE_SYNDROME_LOCAL_QP_OP_ERR, VENDOR_LOC_QP_OP);
+	check_eq(p->a->q.qp.state, IBV_QPS_ERR);
+	pair_close(p);
+}
+
+/* A bad key, a range one byte too long, a READ into memory that may not be written. */
+TEST(sge_keys_are_checked)
+{
+	for (int i = 0; i < 3; i++) {
+		struct rig_attr attr = rig_rc;
+
+		if (i == 2)
+			attr.access = IBV_ACCESS_REMOTE_READ;
+		struct pair *p = pair_open(&pair_lossy, &attr);
+		struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_READ, 0, 64);
+
+		if (i == 0)
+			w.sge[0].key ^= 1;
+		if (i == 1)
+			w.sge[0].addr = RIG_IOVA + RIG_MEM - 63;
+		rig_post(p->a, &w);
+		check_ne(pair_bad(p->a, false, MLX5_CQE_SYNDROME_LOCAL_PROT_ERR, VENDOR_LOC_PROT)
+				 .reason,
+			 0);
+		check_eq(p->n, 0);
+		pair_close(p);
+	}
+}
+
+TEST(errors_come_after_the_completions_before_them)
+{
+	struct pair *p = pair_open(&pair_lossy, &rig_rc);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 600);
+
+	rig_post(p->a, &w);
+	w.sge[0].key ^= 1;
+	rig_post(p->a, &w);
+	w.sge[0].key ^= 1;
+	rig_post(p->a, &w);
+	pair_none(p->a, false);
+	rig_run(&p->rig);
+	pair_good(p->a, false);
+	pair_bad(p->a, false, MLX5_CQE_SYNDROME_LOCAL_PROT_ERR, VENDOR_LOC_PROT);
+	pair_bad(p->a, false, MLX5_CQE_SYNDROME_WR_FLUSH_ERR, VENDOR_SEND_FLUSH);
+	pair_close(p);
+}
+
+TEST(inline_data_needs_no_key)
+{
+	struct pair *p = pair_open(&pair_host, &rig_rc);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 100);
+
+	w.inl = true;
+	w.sge[0].key = 0;
+	rig_post(p->a, &w);
+	rig_run(&p->rig);
+	pair_good(p->a, false);
+	check_mem(p->b->mem + 0x8000, p->a->mem, 100);
+	pair_close(p);
+}
+
+TEST(large_messages_go_whole_and_by_reference_on_one_host)
+{
+	struct pair *p = pair_open(&pair_host, &rig_rc);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 1, 10000);
+
+	rig_post(p->a, &w);
+	check_eq(p->n, 1);
+	check_eq(p->log[0].npsn, 40);
+	check_eq(p->log[0].op, OP_WRITE_ONLY);
+	rig_run(&p->rig);
+	pair_good(p->a, false);
+	check_mem(p->b->mem + 0x8000, p->a->mem + 1, 10000);
+	pair_close(p);
+}
+
+TEST(a_peer_that_cannot_fetch_gets_it_by_value)
+{
+	struct net_config cfg = pair_host;
+
+	cfg.cannot_fetch = true;
+	struct pair *p = pair_open(&cfg, &rig_rc);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 1, 10000);
+
+	rig_post(p->a, &w);
+	rig_run(&p->rig);
+	w.op = MLX5_OPCODE_RDMA_READ;
+	w.sge[0] = rig_sge(p->a, 0x4000, 10000);
+	rig_post(p->a, &w);
+	rig_run(&p->rig);
+	pair_good(p->a, false);
+	pair_good(p->a, false);
+	check_mem(p->a->mem + 0x4000, p->a->mem + 1, 10000);
+	check_eq(p->rig.net.no_reference, 2); /* one each way, then never again */
+	pair_close(p);
+}
+
+TEST(acks_of_one_host_wait_until_the_input_runs_dry)
+{
+	struct pair *p = pair_open(&pair_host, &rig_rc);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
+
+	for (int i = 0; i < 10; i++)
+		rig_post(p->a, &w);
+	while (net_next(&p->rig.net) != UINT64_MAX)
+		net_step(&p->rig.net);
+	check_eq(p->b->ack_later, 1);
+	check_eq(pair_count(p, p->a, OP_ACKNOWLEDGE), 0);
+	rig_run(&p->rig);
+	check_eq(pair_count(p, p->a, OP_ACKNOWLEDGE), 1);
+	for (int i = 0; i < 10; i++)
+		pair_good(p->a, false);
+	pair_close(p);
+}
+
+TEST(a_request_carries_the_ack_that_is_due)
+{
+	struct pair *p = pair_open(&pair_host, &rig_rc);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
+
+	rig_post(p->a, &w);
+	net_step(&p->rig.net);
+	w.sge[0].key = p->b->mr->ib.lkey;
+	w.rkey = p->a->mr->ib.rkey;
+	rig_post(p->b, &w);
+	check(p->log[1].flags & SEG_ACK);
+	rig_run(&p->rig);
+	pair_good(p->a, false);
+	check_eq(pair_count(p, p->a, OP_ACKNOWLEDGE), 0);
+	pair_close(p);
+}
+
+TEST(sending_goes_on_when_the_link_has_space)
+{
+	struct pair *p = pair_open(&pair_host, &rig_rc);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
+
+	p->a->end.refuse = EAGAIN;
+	rig_post(p->a, &w);
+	rig_post(p->a, &w);
+	p->a->end.refuse = 0;
+	rig_ring(p->a); /* still on the waiting list */
+	check_eq(p->n, 0);
+	tqp_resume(&p->a->q, p->rig.net.now);
+	check_eq(p->n, 2);
+	rig_run(&p->rig);
+	pair_good(p->a, false);
+	pair_good(p->a, false);
+	pair_close(p);
+}
+
+static int direct_calls, direct_answer;
+
+static int fake_direct(struct dest *d, const struct direct_ask *ask)
+{
+	(void)d;
+	direct_calls++;
+	check_eq(ask->len, 8);
+	return direct_answer;
+}
+
+TEST(direct_access_needs_one_exchange_and_takes_no_psn)
+{
+	struct pair *p = pair_open(&pair_host, &rig_rc);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
+	struct link_ops ops = *p->a->end.d.ops;
+	uint32_t psn;
+
+	direct_calls = direct_answer = 0;
+	ops.direct = fake_direct;
+	p->a->end.d.ops = &ops;
+	rig_post(p->a, &w);
+	check_eq(direct_calls, 0);
+	rig_run(&p->rig);
+	psn = p->a->q.req.psn;
+	rig_post(p->a, &w);
+	check_eq(direct_calls, 1);
+	check_eq(p->a->q.req.psn, psn);
+	pair_good(p->a, false);
+	pair_good(p->a, false); /* without anybody else's help */
+	direct_answer = EAGAIN;
+	rig_post(p->a, &w);
+	check_eq(direct_calls, 2);
+	rig_post(p->a, &w); /* something is outstanding now */
+	check_eq(direct_calls, 2);
+	rig_run(&p->rig);
+	pair_good(p->a, false);
+	pair_good(p->a, false);
+	pair_close(p);
+}
+
+RUN_TESTS(unit_test(send_delivers_bytes_and_immediate), unit_test(psns_wrap_at_24_bits),
+	  unit_test(read_crosses_the_wrap), unit_test(unsignalled_sends_make_no_completion),
+	  unit_test(fence_waits_for_reads), unit_test(no_more_reads_than_max_rd_atomic),
+	  unit_test(read_with_max_rd_atomic_0_is_refused), unit_test(unknown_opcode_is_refused),
+	  unit_test(sge_keys_are_checked), unit_test(errors_come_after_the_completions_before_them),
+	  unit_test(inline_data_needs_no_key),
+	  unit_test(large_messages_go_whole_and_by_reference_on_one_host),
+	  unit_test(a_peer_that_cannot_fetch_gets_it_by_value),
+	  unit_test(acks_of_one_host_wait_until_the_input_runs_dry),
+	  unit_test(a_request_carries_the_ack_that_is_due),
+	  unit_test(sending_goes_on_when_the_link_has_space),
+	  unit_test(direct_access_needs_one_exchange_and_takes_no_psn))

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: MIT
+/* Timers and retry counts, exact under the virtual clock. */
+#include "pair.h"
+
+#define TIMEOUT 1048576UL /* 4.096 us * 2^8 */
+
+/* Posts one WRITE and returns when it failed. */
+static uint64_t fails_at(struct pair *p, uint8_t syndrome, uint8_t vendor)
+{
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
+
+	rig_post(p->a, &w);
+	rig_run(&p->rig);
+	check_ne(pair_bad(p->a, false, syndrome, vendor).reason, 0);
+	check_eq(p->a->q.qp.state, IBV_QPS_ERR);
+	return p->rig.net.now;
+}
+
+TEST(timeout_times_retry_count)
+{
+	for (uint8_t retries = 0; retries < 8; retries++) {
+		struct rig_attr attr = rig_rc;
+
+		attr.retry_cnt = retries;
+		struct pair *p = pair_open(&pair_lossy, &attr);
+
+		p->rig.net.cut = true;
+		check_eq(fails_at(p, MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR,
+				  VENDOR_TRANSPORT_RETRY),
+			 (retries + 1) * TIMEOUT);
+		check_eq(pair_count(p, p->b, OP_WRITE_ONLY), retries + 1);
+		pair_close(p);
+	}
+}
+
+TEST(timeout_0_waits_for_ever)
+{
+	struct rig_attr attr = rig_rc;
+
+	attr.timeout = 0;
+	struct pair *p = pair_open(&pair_lossy, &attr);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
+
+	p->rig.net.cut = true;
+	rig_post(p->a, &w);
+	check_eq(p->a->q.deadline, TQP_NEVER);
+	pair_none(p->a, false);
+	pair_close(p);
+}
+
+TEST(one_host_nobody_there_takes_the_same_time)
+{
+	struct pair *p = pair_open(&pair_host, &rig_rc);
+
+	p->a->end.refuse = ENETUNREACH;
+	check_eq(fails_at(p, MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR, VENDOR_TRANSPORT_RETRY),
+		 8 * TIMEOUT);
+	pair_close(p);
+}
+
+/* RESET, INIT, ERR: hardware is silent; the peer of the same host says so, and the time is the same
+ * but for the way there and back. */
+TEST(one_host_a_silent_state_takes_the_same_time)
+{
+	static const enum ibv_qp_state states[] = { IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_ERR };
+
+	for (int i = 0; i < 3; i++) {
+		struct pair *p = pair_open(&pair_host, &rig_rc);
+
+		rig_move(p->b, IBV_QPS_RESET);
+		p->b->q.qp.state = states[i];
+		check_eq(fails_at(p, MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR,
+				  VENDOR_TRANSPORT_RETRY),
+			 8 * (TIMEOUT + 200));
+		pair_close(p);
+	}
+}
+
+TEST(one_host_arms_no_timer_while_segments_are_taken)
+{
+	struct pair *p = pair_open(&pair_host, &rig_rc);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
+
+	rig_post(p->a, &w);
+	check_eq(p->a->q.deadline, TQP_NEVER);
+	pair_close(p);
+}
+
+TEST(a_peer_that_comes_late_is_reached)
+{
+	struct pair *p = pair_open(&pair_host, &rig_rc);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
+
+	p->b->q.qp.state = IBV_QPS_INIT;
+	rig_post(p->a, &w);
+	rig_run_until(&p->rig, TIMEOUT / 2);
+	p->b->q.qp.state = IBV_QPS_RTS;
+	rig_run(&p->rig);
+	pair_good(p->a, false);
+	pair_close(p);
+}
+
+TEST(progress_gives_all_retries_back)
+{
+	struct rig_attr attr = rig_rc;
+
+	attr.retry_cnt = 1;
+	struct pair *p = pair_open(&pair_lossy, &attr);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
+
+	for (int i = 0; i < 5; i++) {
+		p->rig.net.drop_at = p->rig.net.sent + 1;
+		rig_post(p->a, &w);
+		rig_run(&p->rig);
+		pair_good(p->a, false);
+	}
+	pair_close(p);
+}
+
+TEST(rnr_retries_are_counted)
+{
+	for (uint8_t retries = 0; retries < 4; retries++) {
+		struct rig_attr attr = rig_rc;
+
+		attr.rnr_retry = retries;
+		struct pair *p = pair_open(&pair_lossy, &attr);
+		struct rig_wr w = pair_send(p->a, 0, 8);
+
+		rig_post(p->a, &w);
+		rig_run(&p->rig);
+		pair_bad(p->a, false, MLX5_CQE_SYNDROME_RNR_RETRY_EXC_ERR, VENDOR_RNR_RETRY);
+		check_eq(pair_count(p, p->b, OP_SEND_ONLY), retries + 1);
+		check_eq(p->rig.net.now, retries * (aeth_rnr_ns(1) + 2000) + 2000);
+		pair_close(p);
+	}
+}
+
+TEST(rnr_retry_7_never_gives_up)
+{
+	struct pair *p = pair_open(&pair_lossy, &rig_rc);
+	struct rig_wr w = pair_send(p->a, 0, 8);
+
+	rig_post(p->a, &w);
+	rig_run_until(&p->rig, 100 * aeth_rnr_ns(1));
+	pair_none(p->a, false);
+	check(pair_count(p, p->b, OP_SEND_ONLY) > 50);
+	pair_receive(p->b, 0x4000, 8);
+	rig_run(&p->rig);
+	pair_good(p->a, false);
+	pair_good(p->b, true);
+	pair_close(p);
+}
+
+TEST(the_rnr_timer_is_waited_for)
+{
+	struct rig_attr attr = rig_rc;
+
+	attr.min_rnr_timer = 12; /* 0.64 ms */
+	struct pair *p = pair_open(&pair_lossy, &attr);
+	struct rig_wr w = pair_send(p->a, 0, 8);
+
+	rig_post(p->a, &w);
+	rig_run_until(&p->rig, 3000);
+	pair_receive(p->b, 0x4000, 8);
+	rig_run(&p->rig);
+	check_eq(p->at[2], 2000 + aeth_rnr_ns(12));
+	pair_close(p);
+}
+
+TEST(one_host_a_posted_receive_ends_the_rnr_wait)
+{
+	struct rig_attr attr = rig_rc;
+
+	attr.min_rnr_timer = 0; /* 655 ms */
+	struct pair *p = pair_open(&pair_host, &attr);
+	struct rig_wr w = pair_send(p->a, 0, 8);
+
+	rig_post(p->a, &w);
+	rig_run_until(&p->rig, 3000);
+	check(p->b->q.rnr_waiting);
+	pair_receive(p->b, 0x4000, 8);
+	check(!p->b->q.rnr_waiting);
+	rig_run_until(&p->rig, 4000);
+	pair_good(p->a, false);
+	pair_good(p->b, true);
+	pair_close(p);
+}
+
+TEST(a_lost_packet_is_sent_again_at_once_after_the_nak)
+{
+	struct pair *p = pair_open(&pair_lossy, &rig_rc);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 1000);
+
+	p->rig.net.drop_at = 2;
+	rig_post(p->a, &w);
+	rig_run_until(&p->rig, 10000);
+	pair_good(p->a, false);
+	check_eq(p->rig.counters.v[COUNTER_OUT_OF_SEQUENCE], 1);
+	check_eq(p->rig.counters.v[COUNTER_PACKET_SEQ_ERR], 1);
+	check_eq(p->rig.counters.v[COUNTER_LOCAL_ACK_TIMEOUT_ERR], 0);
+	check_mem(p->b->mem + 0x8000, p->a->mem, 1000);
+	pair_close(p);
+}
+
+/* The first of four response packets is lost: asked again from there, once. */
+TEST(a_lost_read_response_is_asked_for_again)
+{
+	struct pair *p = pair_open(&pair_lossy, &rig_rc);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_READ, 0, 1000);
+
+	p->rig.net.drop_at = 2;
+	rig_post(p->a, &w);
+	rig_run_until(&p->rig, 10000);
+	pair_good(p->a, false);
+	check_eq(pair_count(p, p->b, OP_READ_REQUEST), 2);
+	check_mem(p->a->mem, p->b->mem + 0x8000, 1000);
+	pair_close(p);
+}
+
+/* Any other is lost: what came before it is not asked for again. */
+TEST(a_read_goes_on_where_its_response_broke_off)
+{
+	for (unsigned int lost = 1; lost < 4; lost++) {
+		struct pair *p = pair_open(&pair_lossy, &rig_rc);
+		struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_READ, 0, 1000);
+		uint64_t timeout = aeth_timeout_ns(rig_rc.timeout);
+
+		p->rig.net.drop_at = 2 + lost;
+		rig_post(p->a, &w);
+		rig_run_until(&p->rig, 2 * timeout);
+		pair_good(p->a, false);
+		check_eq(pair_count(p, p->b, OP_READ_REQUEST), 2);
+		check_eq(p->log[5].psn, psn_add(p->log[0].psn, lost));
+		check_eq(p->log[5].va, p->log[0].va + lost * 256);
+		check_eq(p->log[5].dma_len, 1000 - lost * 256);
+		check_mem(p->a->mem, p->b->mem + 0x8000, 1000);
+		pair_close(p);
+	}
+}
+
+TEST(an_ack_behind_a_read_says_its_response_was_lost)
+{
+	struct pair *p = pair_open(&pair_lossy, &rig_rc);
+	struct rig_wr read = pair_remote(p, MLX5_OPCODE_RDMA_READ, 0, 8);
+	struct rig_wr write = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0x100, 8);
+
+	p->rig.net.drop_at = 3;
+	rig_post(p->a, &read);
+	rig_post(p->a, &write);
+	rig_run_until(&p->rig, 10000);
+	check_eq(pair_good(p->a, false).wqe_opcode, MLX5_OPCODE_RDMA_READ);
+	check_eq(pair_good(p->a, false).wqe_opcode, MLX5_OPCODE_RDMA_WRITE);
+	check_eq(p->rig.counters.v[COUNTER_IMPLIED_NAK_SEQ_ERR], 1);
+	pair_close(p);
+}
+
+RUN_TESTS(unit_test(timeout_times_retry_count), unit_test(timeout_0_waits_for_ever),
+	  unit_test(one_host_nobody_there_takes_the_same_time),
+	  unit_test(one_host_a_silent_state_takes_the_same_time),
+	  unit_test(one_host_arms_no_timer_while_segments_are_taken),
+	  unit_test(a_peer_that_comes_late_is_reached), unit_test(progress_gives_all_retries_back),
+	  unit_test(rnr_retries_are_counted), unit_test(rnr_retry_7_never_gives_up),
+	  unit_test(the_rnr_timer_is_waited_for),
+	  unit_test(one_host_a_posted_receive_ends_the_rnr_wait),
+	  unit_test(a_lost_packet_is_sent_again_at_once_after_the_nak),
+	  unit_test(a_lost_read_response_is_asked_for_again),
+	  unit_test(a_read_goes_on_where_its_response_broke_off),
+	  unit_test(an_ack_behind_a_read_says_its_response_was_lost))

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT
+/* Addresses and links that change while a program runs: the GID table follows, the event comes, and
+ * nothing else does. Needs a network namespace that it may change. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+#include "verbs/cases.h"
+
+static struct peer_dev dev;
+
+static void ip(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static void ip(const char *fmt, ...)
+{
+	char command[200] = "ip ";
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(command + 3, sizeof(command) - 3, fmt, ap);
+	va_end(ap);
+	if (system(command))
+		fail("%s", command);
+}
+
+/* The device is bound to an interface of its own, so that its link can go down. */
+static void begin(void)
+{
+	ip("link add softhca0 type veth peer name softhca1");
+	ip("link set softhca1 up");
+	ip("addr add 10.77.0.1/24 dev softhca0");
+	ip("link set softhca0 up");
+	setenv("SOFTHCA_DEVICES", "mlx5_0=softhca0", 1);
+	peer_open(&dev);
+}
+
+static void end(void)
+{
+	peer_close(&dev);
+	ip("link del softhca0");
+}
+
+static bool next_event(struct ibv_async_event *ev, int ms)
+{
+	struct pollfd p = { .fd = dev.ctx->async_fd, .events = POLLIN };
+
+	if (poll(&p, 1, ms) != 1)
+		return false;
+	want_eq(ibv_get_async_event(dev.ctx, ev), 0);
+	ibv_ack_async_event(ev);
+	return true;
+}
+
+/* Waits for this event; every one before it is the same kind. */
+static void comes(enum ibv_event_type type)
+{
+	struct ibv_async_event ev;
+
+	want(next_event(&ev, 10000));
+	want_eq(ev.event_type, type);
+	want_eq(ev.element.port_num, 1);
+}
+
+static void nothing_but(enum ibv_event_type type)
+{
+	struct ibv_async_event ev;
+
+	while (next_event(&ev, 50))
+		want_eq(ev.event_type, type);
+}
+
+/* Where the table holds ::ffff:a.b.c.d; -1: nowhere. */
+static int index_of(const char *v4)
+{
+	union ibv_gid want_gid = { .raw = { [10] = 0xff, [11] = 0xff } }, gid;
+
+	want_eq(inet_pton(AF_INET, v4, want_gid.raw + 12), 1);
+	for (int i = 0; i < 16; i++) {
+		want_eq(ibv_query_gid(dev.ctx, 1, i, &gid), 0);
+		if (!memcmp(&gid, &want_gid, sizeof(gid)))
+			return i;
+	}
+	return -1;
+}
+
+static void an_address_comes_and_goes(int arg)
+{
+	union ibv_gid first, now;
+
+	(void)arg;
+	begin();
+	nothing_but(IBV_EVENT_GID_CHANGE);
+	want_eq(ibv_query_gid(dev.ctx, 1, PEER_GID_INDEX, &first), 0);
+	want_eq(index_of("10.77.0.9"), -1);
+	ip("addr add 10.77.0.9/24 dev softhca0");
+	comes(IBV_EVENT_GID_CHANGE);
+	want(index_of("10.77.0.9") >= 0);
+	want_eq(ibv_query_gid(dev.ctx, 1, PEER_GID_INDEX, &now), 0);
+	want(!memcmp(&first, &now, sizeof(now)));
+	nothing_but(IBV_EVENT_GID_CHANGE);
+	ip("addr del 10.77.0.9/24 dev softhca0");
+	comes(IBV_EVENT_GID_CHANGE);
+	want_eq(index_of("10.77.0.9"), -1);
+	nothing_but(IBV_EVENT_GID_CHANGE);
+	end();
+}
+
+/* An address of another interface is none of the device's. */
+static void another_interface_is_none_of_ours(int arg)
+{
+	struct ibv_async_event ev;
+
+	(void)arg;
+	begin();
+	nothing_but(IBV_EVENT_GID_CHANGE);
+	ip("addr add 10.78.0.1/24 dev softhca1");
+	want(!next_event(&ev, 200));
+	want_eq(index_of("10.78.0.1"), -1);
+	end();
+}
+
+static enum ibv_port_state state(void)
+{
+	struct ibv_port_attr port;
+
+	want_eq(ibv_query_port(dev.ctx, 1, &port), 0);
+	return port.state;
+}
+
+static void wait_for(enum ibv_event_type type)
+{
+	struct ibv_async_event ev;
+
+	do
+		want(next_event(&ev, 10000));
+	while (ev.event_type == IBV_EVENT_GID_CHANGE && type != IBV_EVENT_GID_CHANGE);
+	want_eq(ev.event_type, type);
+}
+
+static void the_link_goes_down_and_up(int arg)
+{
+	(void)arg;
+	begin();
+	nothing_but(IBV_EVENT_GID_CHANGE);
+	want_eq(state(), IBV_PORT_ACTIVE);
+	ip("link set softhca0 down");
+	wait_for(IBV_EVENT_PORT_ERR);
+	want_eq(state(), IBV_PORT_DOWN);
+	ip("link set softhca0 up");
+	wait_for(IBV_EVENT_PORT_ACTIVE);
+	want_eq(state(), IBV_PORT_ACTIVE);
+	end();
+}
+
+static void every_context_is_told(int arg)
+{
+	struct peer_dev second;
+	struct pollfd p = { .events = POLLIN };
+
+	(void)arg;
+	begin();
+	peer_open(&second);
+	nothing_but(IBV_EVENT_GID_CHANGE);
+	ip("addr add 10.77.0.9/24 dev softhca0");
+	comes(IBV_EVENT_GID_CHANGE);
+	p.fd = second.ctx->async_fd;
+	want_eq(poll(&p, 1, 10000), 1);
+	peer_close(&second);
+	end();
+}
+
+static void nonblocking_and_epoll(int arg)
+{
+	struct epoll_event e = { .events = EPOLLIN };
+	struct ibv_async_event ev;
+	int ep = epoll_create1(EPOLL_CLOEXEC), fd;
+
+	(void)arg;
+	begin();
+	nothing_but(IBV_EVENT_GID_CHANGE);
+	fd = dev.ctx->async_fd;
+	want_eq(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK), 0);
+	errno = 0;
+	want_eq(ibv_get_async_event(dev.ctx, &ev), -1);
+	want_eq(errno, EAGAIN);
+	want_eq(epoll_ctl(ep, EPOLL_CTL_ADD, fd, &e), 0);
+	want_eq(epoll_wait(ep, &e, 1, 0), 0);
+	ip("addr add 10.77.0.9/24 dev softhca0");
+	want_eq(epoll_wait(ep, &e, 1, 10000), 1);
+	want_eq(ibv_get_async_event(dev.ctx, &ev), 0);
+	want_eq(ev.event_type, IBV_EVENT_GID_CHANGE);
+	ibv_ack_async_event(&ev);
+	close(ep);
+	end();
+}
+
+static const struct test_case cases[] = {
+	CASE(an_address_comes_and_goes), CASE(another_interface_is_none_of_ours),
+	CASE(the_link_goes_down_and_up), CASE(every_context_is_told),
+	CASE(nonblocking_and_epoll),
+};
+
+int main(void)
+{
+	return CASES_RUN(cases);
+}

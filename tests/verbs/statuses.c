@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: MIT
+/* Every completion that fails: status and vendor_err on both sides, the states the QPs end in,
+ * and the event that the peer gets. Each case with the peer in this process and in another one. */
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include "verbs/cases.h"
+#include "verbs/duo.h"
+
+enum { TOGETHER, APART };
+
+enum {
+	REM_ACCESS = 0x88,
+	REM_INV_REQ = 0x8a,
+	RNR = 0x87,
+	NO_ANSWER = 0x81,
+	LOC_PROT = 0x53,
+	SEND_FLUSH = 0xf5,
+	RECV_FLUSH = 0xf9
+};
+
+static struct duo duo;
+
+static void begin(int where, struct duo_opts o)
+{
+	o.together = where == TOGETHER;
+	duo_open(&duo, &o);
+}
+
+static void begin_rc(int where)
+{
+	begin(where, (struct duo_opts){ .qp.type = IBV_QPT_RC });
+}
+
+static unsigned int far_state(void)
+{
+	return (unsigned int)duo_tell(&duo, (struct duo_order){ DUO_STATE }).value;
+}
+
+static unsigned int near_state(void)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr a;
+
+	want_eq(ibv_query_qp(duo.near.ep.qp, &a, IBV_QP_STATE, &init), 0);
+	want_eq(a.qp_state, duo.near.ep.qp->state);
+	return a.qp_state;
+}
+
+/* The near side's work request 7 fails so, and takes the QP to ERR, where the next is flushed. */
+static void fails(struct ibv_send_wr *wr, enum ibv_wc_status status, unsigned int vendor)
+{
+	struct ibv_wc wc;
+
+	wr->wr_id = 7;
+	want_eq(duo_post(&duo, wr), 0);
+	wc = duo_wc(&duo);
+	want_eq(wc.wr_id, 7);
+	want_eq(wc.status, status);
+	want_eq(wc.vendor_err, vendor);
+	want_eq(wc.qp_num, duo.near.ep.mine.qpn);
+	want_eq(near_state(), IBV_QPS_ERR);
+	duo_send(&duo, IBV_WR_SEND, 8);
+	wc = duo_wc(&duo);
+	want_eq(wc.status, IBV_WC_WR_FLUSH_ERR);
+	want_eq(wc.vendor_err, SEND_FLUSH);
+}
+
+static void far_event(enum ibv_event_type type)
+{
+	struct duo_answer a = duo_tell(&duo, (struct duo_order){ DUO_EVENT, .len = 10000 });
+
+	/* that the connection is up may have been told before */
+	if (a.found && a.value == IBV_EVENT_COMM_EST)
+		a = duo_tell(&duo, (struct duo_order){ DUO_EVENT, .len = 10000 });
+	want(a.found);
+	want_eq(a.value, type);
+}
+
+static void no_far_event(void)
+{
+	want(!duo_tell(&duo, (struct duo_order){ DUO_EVENT, .len = 0 }).found);
+}
+
+static void far_fails(enum ibv_wc_status status)
+{
+	struct ibv_wc wc = duo_far_wc(&duo);
+
+	want_eq(wc.status, status);
+	want_eq(wc.qp_num, duo.near.ep.theirs.qpn);
+	want_eq(far_state(), IBV_QPS_ERR);
+}
+
+/* --- the peer refuses --- */
+
+static void bad_rkey(int where, enum ibv_wr_opcode op)
+{
+	bool atomic = op == IBV_WR_ATOMIC_CMP_AND_SWP || op == IBV_WR_ATOMIC_FETCH_AND_ADD;
+	struct ibv_sge sg;
+	struct ibv_send_wr wr;
+
+	begin_rc(where);
+	duo_tell(&duo, (struct duo_order){ DUO_RECV, .len = 64 });
+	wr = duo_wr(&duo, op, &sg, 8);
+	if (atomic)
+		wr.wr.atomic.rkey ^= 0x11;
+	else
+		wr.wr.rdma.rkey ^= 0x11;
+	fails(&wr, IBV_WC_REM_ACCESS_ERR, REM_ACCESS);
+	want_eq(far_state(), IBV_QPS_ERR);
+	want_eq(duo_far_wc(&duo).status, IBV_WC_WR_FLUSH_ERR);
+	far_event(IBV_EVENT_QP_ACCESS_ERR);
+	duo_close(&duo);
+}
+
+static void bad_rkey_of_write(int where)
+{
+	bad_rkey(where, IBV_WR_RDMA_WRITE);
+}
+
+static void bad_rkey_of_write_with_immediate(int where)
+{
+	bad_rkey(where, IBV_WR_RDMA_WRITE_WITH_IMM);
+}
+
+static void bad_rkey_of_read(int where)
+{
+	bad_rkey(where, IBV_WR_RDMA_READ);
+}
+
+static void bad_rkey_of_fetch_add(int where)
+{
+	bad_rkey(where, IBV_WR_ATOMIC_FETCH_AND_ADD);
+}
+
+static void bad_rkey_of_compare_swap(int where)
+{
+	bad_rkey(where, IBV_WR_ATOMIC_CMP_AND_SWP);
+}
+
+static void operation_not_enabled(int where)
+{
+	struct ibv_sge sg;
+	struct ibv_send_wr wr;
+
+	begin(where,
+	      (struct duo_opts){ .qp.type = IBV_QPT_RC, .far_access = IBV_ACCESS_REMOTE_READ });
+	wr = duo_wr(&duo, IBV_WR_RDMA_WRITE, &sg, 64);
+	fails(&wr, IBV_WC_REM_INV_REQ_ERR, REM_INV_REQ);
+	far_event(IBV_EVENT_QP_REQ_ERR);
+	want_eq(far_state(), IBV_QPS_ERR);
+	duo_close(&duo);
+}
+
+static void misaligned_atomic(int where)
+{
+	struct ibv_sge sg;
+	struct ibv_send_wr wr;
+
+	begin_rc(where);
+	wr = duo_wr(&duo, IBV_WR_ATOMIC_FETCH_AND_ADD, &sg, 8);
+	wr.wr.atomic.remote_addr += 1;
+	fails(&wr, IBV_WC_REM_INV_REQ_ERR, REM_INV_REQ);
+	duo_close(&duo);
+}
+
+static void receive_too_small(int where)
+{
+	struct ibv_sge sg;
+	struct ibv_send_wr wr;
+
+	begin_rc(where);
+	duo_tell(&duo, (struct duo_order){ DUO_RECV, .len = 10, .id = 3 });
+	wr = duo_wr(&duo, IBV_WR_SEND, &sg, 11);
+	fails(&wr, IBV_WC_REM_INV_REQ_ERR, REM_INV_REQ);
+	far_fails(IBV_WC_LOC_LEN_ERR);
+	no_far_event(); /* the completion has said it */
+	duo_close(&duo);
+}
+
+static void receive_with_a_bad_key(int where)
+{
+	struct ibv_sge sg;
+	struct ibv_send_wr wr;
+	struct ibv_wc wc;
+
+	begin_rc(where);
+	duo_tell(&duo, (struct duo_order){ DUO_RECV_KEY, .len = 64, .key = 5, .id = 3 });
+	wr = duo_wr(&duo, IBV_WR_SEND, &sg, 11);
+	wr.wr_id = 7;
+	want_eq(duo_post(&duo, &wr), 0);
+	want_eq(duo_wc(&duo).status, IBV_WC_REM_OP_ERR);
+	wc = duo_far_wc(&duo);
+	want_eq(wc.status, IBV_WC_LOC_PROT_ERR);
+	want_eq(wc.vendor_err, LOC_PROT);
+	want_eq(wc.wr_id, 3);
+	want_eq(far_state(), IBV_QPS_ERR);
+	duo_close(&duo);
+}
+
+/* An SGE list that ends too early is no failure of the sender's memory: exactly fitting is fine. */
+static void receive_that_just_fits(int where)
+{
+	begin_rc(where);
+	duo_tell(&duo, (struct duo_order){ DUO_RECV, .len = 11 });
+	duo_send(&duo, IBV_WR_SEND, 11);
+	want_eq(duo_wc(&duo).status, IBV_WC_SUCCESS);
+	want_eq(duo_far_wc(&duo).byte_len, 11);
+	duo_close(&duo);
+}
+
+/* --- this side's own --- */
+
+static void bad_lkey(int where, enum ibv_wr_opcode op)
+{
+	struct ibv_sge sg;
+	struct ibv_send_wr wr;
+
+	begin_rc(where);
+	duo_tell(&duo, (struct duo_order){ DUO_RECV, .len = 64 });
+	wr = duo_wr(&duo, op, &sg, 8);
+	sg.lkey ^= 0x11;
+	fails(&wr, IBV_WC_LOC_PROT_ERR, LOC_PROT);
+	want_eq(far_state(), IBV_QPS_RTS); /* nothing has left */
+	duo_close(&duo);
+}
+
+static void bad_lkey_of_send(int where)
+{
+	bad_lkey(where, IBV_WR_SEND);
+}
+
+static void bad_lkey_of_write(int where)
+{
+	bad_lkey(where, IBV_WR_RDMA_WRITE);
+}
+
+static void bad_lkey_of_read(int where)
+{
+	bad_lkey(where, IBV_WR_RDMA_READ);
+}
+
+static void bad_lkey_of_atomic(int where)
+{
+	bad_lkey(where, IBV_WR_ATOMIC_FETCH_AND_ADD);
+}
+
+/* A failed send of UC stops the send queue alone: SQE, from which RTS leads out. */
+static void uc_send_queue_error(int where)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTS };
+	struct ibv_sge sg;
+	struct ibv_send_wr wr;
+
+	begin(where,
+	      (struct duo_opts){ .qp = { .type = IBV_QPT_UC, .access = IBV_ACCESS_REMOTE_WRITE } });
+	duo_tell(&duo, (struct duo_order){ DUO_RECV, .len = 64 });
+	wr = duo_wr(&duo, IBV_WR_SEND, &sg, 8);
+	sg.lkey ^= 0x11;
+	want_eq(duo_post(&duo, &wr), 0);
+	want_eq(duo_wc(&duo).status, IBV_WC_LOC_PROT_ERR);
+	want_eq(near_state(), IBV_QPS_SQE);
+	want_eq(ibv_modify_qp(duo.near.ep.qp, &a, IBV_QP_STATE), 0);
+	duo_send(&duo, IBV_WR_SEND, 8);
+	want_eq(duo_wc(&duo).status, IBV_WC_SUCCESS);
+	want_eq(duo_far_wc(&duo).status, IBV_WC_SUCCESS);
+	duo_close(&duo);
+}
+
+/* --- nobody answers, nobody receives --- */
+
+static double seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* timeout 14 is 67 ms; the specification lets a try take up to four times as long. */
+static void times_out(enum ibv_wr_opcode op)
+{
+	double start = seconds(), least = 3 * 4.096e-6 * (1 << 14);
+	struct ibv_sge sg;
+	struct ibv_send_wr wr = duo_wr(&duo, op, &sg, 8);
+
+	fails(&wr, IBV_WC_RETRY_EXC_ERR, NO_ANSWER);
+	want(seconds() - start >= least * 0.99);
+	want(seconds() - start < least * 4 + 5);
+}
+
+static const struct duo_opts patient = { .qp = { .type = IBV_QPT_RC, .timeout = 14, .retry = 2 } };
+
+static void peer_in_reset(int where)
+{
+	begin(where, patient);
+	duo_tell(&duo, (struct duo_order){ DUO_MODIFY, .id = IBV_QPS_RESET });
+	times_out(IBV_WR_RDMA_WRITE);
+	duo_close(&duo);
+}
+
+static void peer_in_error(int where)
+{
+	begin(where, patient);
+	duo_tell(&duo, (struct duo_order){ DUO_MODIFY, .id = IBV_QPS_ERR });
+	times_out(IBV_WR_SEND);
+	duo_close(&duo);
+}
+
+static void peer_killed_before(int where)
+{
+	(void)where;
+	begin(APART, patient);
+	duo_kill(&duo);
+	times_out(IBV_WR_RDMA_READ);
+	duo_close(&duo);
+}
+
+/* After traffic, so that direct access would be possible. */
+static void peer_killed_in_between(int op)
+{
+	begin(APART, patient);
+	for (int i = 0; i < 4; i++) {
+		duo_send(&duo, IBV_WR_RDMA_WRITE, 64);
+		want_eq(duo_wc(&duo).status, IBV_WC_SUCCESS);
+	}
+	duo_kill(&duo);
+	times_out(op);
+	duo_close(&duo);
+}
+
+/* Each try waits the peer's min_rnr_timer (14: 1.28 ms... as it says): three tries, two waits. */
+static void rnr_tries_are_counted(int where)
+{
+	double start;
+	struct ibv_sge sg;
+	struct ibv_send_wr wr;
+
+	begin(where,
+	      (struct duo_opts){ .qp = { .type = IBV_QPT_RC, .rnr = 2, .min_rnr_timer = 20 } });
+	wr = duo_wr(&duo, IBV_WR_SEND, &sg, 8);
+	start = seconds();
+	fails(&wr, IBV_WC_RNR_RETRY_EXC_ERR, RNR);
+	want(seconds() - start >= 2 * 0.01024 * 0.99);
+	want_eq(far_state(), IBV_QPS_RTS);
+	duo_close(&duo);
+}
+
+/* rnr_retry 7 waits for ever: a receive posted later is found. */
+static void rnr_for_ever(int where)
+{
+	struct ibv_wc wc;
+
+	begin(where, (struct duo_opts){ .qp = { .type = IBV_QPT_RC, .min_rnr_timer = 1 } });
+	duo_send(&duo, IBV_WR_SEND, 8);
+	want(!peer_poll(duo.near.ep.scq, &wc, 100));
+	duo_tell(&duo, (struct duo_order){ DUO_RECV, .len = 8 });
+	want_eq(duo_wc(&duo).status, IBV_WC_SUCCESS);
+	want_eq(duo_far_wc(&duo).status, IBV_WC_SUCCESS);
+	duo_close(&duo);
+}
+
+/* UD and UC never report what becomes of a message. */
+static void unreliable_send_to_nowhere(int where)
+{
+	begin(where,
+	      (struct duo_opts){ .qp = { .type = IBV_QPT_UC, .access = IBV_ACCESS_REMOTE_WRITE } });
+	duo_tell(&duo, (struct duo_order){ DUO_MODIFY, .id = IBV_QPS_RESET });
+	duo_send(&duo, IBV_WR_SEND, 8);
+	want_eq(duo_wc(&duo).status, IBV_WC_SUCCESS);
+	duo_close(&duo);
+}
+
+#define BOTH(f)                                                                                    \
+	{ #f " in one process", f, TOGETHER },                                                     \
+	{                                                                                          \
+#f " between two", f, APART                                                        \
+	}
+
+static const struct test_case cases[] = {
+	BOTH(bad_rkey_of_write),
+	BOTH(bad_rkey_of_write_with_immediate),
+	BOTH(bad_rkey_of_read),
+	BOTH(bad_rkey_of_fetch_add),
+	BOTH(bad_rkey_of_compare_swap),
+	BOTH(operation_not_enabled),
+	BOTH(misaligned_atomic),
+	BOTH(receive_too_small),
+	BOTH(receive_with_a_bad_key),
+	BOTH(receive_that_just_fits),
+	BOTH(bad_lkey_of_send),
+	BOTH(bad_lkey_of_write),
+	BOTH(bad_lkey_of_read),
+	BOTH(bad_lkey_of_atomic),
+	BOTH(uc_send_queue_error),
+	BOTH(peer_in_reset),
+	BOTH(peer_in_error),
+	CASE(peer_killed_before),
+	CASE_ARG(peer_killed_in_between, IBV_WR_RDMA_WRITE),
+	CASE_ARG(peer_killed_in_between, IBV_WR_RDMA_READ),
+	CASE_ARG(peer_killed_in_between, IBV_WR_SEND),
+	BOTH(rnr_tries_are_counted),
+	BOTH(rnr_for_ever),
+	BOTH(unreliable_send_to_nowhere),
+};
+
+int main(void)
+{
+	return CASES_RUN(cases);
+}

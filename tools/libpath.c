@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+#include "libpath.h"
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* @out = the real path of @base/@rest where that folder holds the library. */
+static int take_folder(const char *base, const char *rest, char *out, size_t size)
+{
+	char path[PATH_MAX], real[PATH_MAX], lib[PATH_MAX];
+
+	if (snprintf(path, sizeof(path), "%s/%s", base, rest) >= (int)sizeof(path) ||
+	    !realpath(path, real))
+		return ENOENT;
+	if (snprintf(lib, sizeof(lib), "%s/libibverbs.so.1", real) >= (int)sizeof(lib) ||
+	    access(lib, F_OK))
+		return ENOENT;
+	return snprintf(out, size, "%s", real) < (int)size ? 0 : ENOENT;
+}
+
+int libpath_find(char *out, size_t size)
+{
+	char self[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	char *slash;
+
+	if (n < 0)
+		return errno;
+	self[n] = '\0';
+	slash = strrchr(self, '/');
+	if (!slash)
+		return ENOENT;
+	*slash = '\0';
+	if (!take_folder(self, "../lib/softhca", out, size))
+		return 0;
+	/* PREFIX/lib itself may hold a real NIC's libraries: only in a build tree. */
+	slash = strrchr(self, '/');
+	if (!slash || strcmp(slash, "/tools") != 0)
+		return ENOENT;
+	return take_folder(self, "../lib", out, size);
+}
+
+int libpath_prepend(const char *dir)
+{
+	const char *old = getenv("LD_LIBRARY_PATH");
+	size_t len = strlen(dir);
+	char *both;
+	int err = 0;
+
+	if (!old || !*old)
+		return setenv("LD_LIBRARY_PATH", dir, 1) ? ENOMEM : 0;
+	if (!strncmp(old, dir, len) && (!old[len] || old[len] == ':'))
+		return 0;
+	if (asprintf(&both, "%s:%s", dir, old) < 0)
+		return ENOMEM;
+	if (setenv("LD_LIBRARY_PATH", both, 1))
+		err = ENOMEM;
+	free(both);
+	return err;
+}

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: MIT
+/* The folder of the three libraries, found from where the tool itself lies: PREFIX/bin/softhca goes
+ * with PREFIX/lib/softhca, and in a build tree BUILD/tools/softhca with BUILD/lib. */
+#pragma once
+#include <stddef.h>
+
+int libpath_find(char *out, size_t size); /* ENOENT: no libibverbs.so.1 in either */
+/* Puts @dir before what LD_LIBRARY_PATH has; a second time in a row changes nothing. ENOMEM. */
+int libpath_prepend(const char *dir);

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+/* softhca run: library path, namespaces, then exec in place, so that pid, signals, terminal and
+ * exit status are the program's own. */
+#include <errno.h>
+#include <limits.h>
+#include <sched.h>
+#include <string.h>
+#include <unistd.h>
+#include "libpath.h"
+#include "sysfs.h"
+#include "softhca.h"
+#include "userns.h"
+#include "view.h"
+
+/* A mount namespace with the HCA in /sys and /dev. Whoever may make one needs no user namespace;
+ * a user inside an earlier run's may not, and sees that run's view. */
+static void show_device(void)
+{
+	struct sysfs_host *host;
+	const char *what = "mount namespace";
+	int err = sysfs_host_read(&host);
+
+	if (err) {
+		complain("no device to show in /sys: %s", strerror(err));
+		return;
+	}
+	if (unshare(CLONE_NEWNS)) {
+		if (view_is_shown("/proc/self/mountinfo"))
+			goto out;
+		what = "user namespace";
+		err = userns_enter();
+		if (!err && unshare(CLONE_NEWNS))
+			err = errno;
+	}
+	if (!err) {
+		what = "view of /sys and /dev";
+		err = view_show(host);
+	}
+	if (err)
+		complain("no %s (%s): the library path is set, /sys/class/infiniband and "
+			 "/dev/infiniband are not shown",
+			 what, strerror(err));
+out:
+	sysfs_host_free(host);
+}
+
+int cmd_run(int argc, char **argv)
+{
+	char dir[PATH_MAX];
+	int err;
+
+	if (argc > 1 && !strcmp(argv[1], "--"))
+		argv++, argc--;
+	else if (argc > 1 && argv[1][0] == '-')
+		argc = 0; /* an option, and there is none */
+	if (argc < 2) {
+		complain("usage: softhca run [--] PROGRAM [ARGUMENT…]");
+		return EXIT_USAGE;
+	}
+	err = libpath_find(dir, sizeof(dir));
+	if (err) {
+		complain("libibverbs.so.1 of softhca is not beside this tool");
+		return EXIT_USAGE;
+	}
+	err = libpath_prepend(dir);
+	if (err) {
+		complain("LD_LIBRARY_PATH: %s", strerror(err));
+		return EXIT_USAGE;
+	}
+	show_device();
+	execvp(argv[1], argv + 1);
+	err = errno;
+	complain("%s: %s", argv[1], strerror(err));
+	return err == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+/* The subcommands of the tool. Each gets its own arguments, its name first, and returns the exit
+ * status of the tool. */
+#pragma once
+
+enum { /* as env(1) and the shell have them */
+       EXIT_USAGE = 125,
+       EXIT_NOT_EXECUTABLE = 126,
+       EXIT_NOT_FOUND = 127,
+};
+
+int cmd_run(int argc, char **argv); /* returns only when the program could not be started */
+int cmd_env(int argc, char **argv);
+
+/* One line on stderr, "softhca: …". */
+void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
