@@ -76,7 +76,8 @@ static void work(struct eqp *e, uint32_t notes)
 		tqp_doorbell(&e->q, now);
 	if (notes & TURN_RQ)
 		tqp_rq_doorbell(&e->q, now);
-	if ((notes & TURN_ACK) && e->q.ack_due) {
+	/* Whoever left the parcels may have looked for ACKs to flush already, and may sleep by now. */
+	if ((notes & (TURN_ACK | TURN_INBOX)) && e->q.ack_due) {
 		e->acks_held = 0;
 		tqp_flush_ack(&e->q);
 	}

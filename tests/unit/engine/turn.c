@@ -96,6 +96,22 @@ TEST(what_comes_under_anothers_turn_waits_and_keeps_its_order)
 	close_stand();
 }
 
+/* The drain that left the parcel may have been the last to look for ACKs to flush. */
+TEST(an_ack_that_is_due_leaves_with_the_turn)
+{
+	open_stand();
+	stand->e.q.dest = &stand->peer;
+	stand->e.q.rsp.epsn = 8;
+	turn_take(&stand->e);
+	arrive(0);
+	stand->e.q.ack_due = true; /* as a request would, of a QP in RTR */
+	turn_leave(&stand->e);
+	check_eq(stand->n, 2);
+	check_eq(stand->psn[1], 7);
+	check(!stand->e.q.ack_due);
+	close_stand();
+}
+
 TEST(a_held_turn_is_not_taken_by_trying)
 {
 	open_stand();
@@ -125,5 +141,6 @@ TEST(a_closed_turn_drops_what_waits_and_what_comes)
 }
 
 RUN_TESTS(unit_test(what_comes_under_anothers_turn_waits_and_keeps_its_order),
+	  unit_test(an_ack_that_is_due_leaves_with_the_turn),
 	  unit_test(a_held_turn_is_not_taken_by_trying),
 	  unit_test(a_closed_turn_drops_what_waits_and_what_comes))
