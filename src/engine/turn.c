@@ -76,7 +76,7 @@ static void work(struct eqp *e, uint32_t notes)
 		tqp_doorbell(&e->q, now);
 	if (notes & TURN_RQ)
 		tqp_rq_doorbell(&e->q, now);
-	/* Whoever left the parcels may have looked for ACKs to flush already, and may sleep by now. */
+	/* Whoever left the parcels may have looked for ACKs to flush already, and may sleep. */
 	if ((notes & (TURN_ACK | TURN_INBOX)) && e->q.ack_due) {
 		e->acks_held = 0;
 		tqp_flush_ack(&e->q);

@@ -88,6 +88,7 @@ def _compiled(build):
     for entry in json.loads(listing):
         suites = [suite.split(":")[-1] for suite in entry["suite"]]
         kind, traits = suites[0], set(suites[1:])
+        entry["env"].pop("LD_LIBRARY_PATH", None)  # the build folder's, which the stage replaces
         _check_traits(entry["name"], traits)
         yield Test(kind=kind, name=re.sub(f"^{kind}[_-]", "", entry["name"]),
                    path=Path(entry["cmd"][0]), arguments=entry["cmd"][1:], env=entry["env"],
