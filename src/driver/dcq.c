@@ -86,7 +86,7 @@ int dcq_create(struct context *ctx, const struct ibv_cq_init_attr_ex *attr, stru
 		return err;
 	cq = aligned_alloc(64, sizeof(*cq));
 	if (!cq)
-		return ENOMEM;
+		return refuse_memory("ibv_create_cq", sizeof(*cq));
 	memset(cq, 0, sizeof(*cq));
 	cq->ctx = ctx;
 	cq->epoch = fork_epoch();

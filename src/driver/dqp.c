@@ -103,9 +103,11 @@ static int sq_memory(struct dqp *qp, struct ibv_qp_cap *cap)
 	qp->max_send_sge = min((blocks * WQE_BB - fixed_part(qp->type, false)) / SEG, LIMIT_SGE);
 	qp->max_inline = min(blocks * WQE_BB - fixed_part(qp->type, true) - 4, LIMIT_INLINE);
 	if (qp->sq.cnt) {
+		size_t bytes = (size_t)qp->sq.cnt * WQE_BB;
+
 		qp->sq.slot = calloc(qp->sq.cnt, sizeof(*qp->sq.slot));
-		if (!qp->sq.slot || ring_memory_alloc((size_t)qp->sq.cnt * WQE_BB, &qp->sq.buf))
-			return ENOMEM;
+		if (!qp->sq.slot || ring_memory_alloc(bytes, &qp->sq.buf))
+			return refuse_memory("ibv_create_qp", bytes);
 	}
 	cap->max_send_wr = qp->sq.max_wr;
 	cap->max_send_sge = qp->max_send_sge;
@@ -122,10 +124,11 @@ static int rq_memory(struct dqp *qp, struct ibv_qp_cap *cap)
 	qp->rq.max_wr = qp->rq.cnt;
 	qp->rq.max_sge = min(qp->rq.stride / SEG, LIMIT_SGE);
 	if (qp->rq.cnt) {
+		size_t bytes = (size_t)qp->rq.cnt * qp->rq.stride;
+
 		qp->rq.wr_id = calloc(qp->rq.cnt, sizeof(*qp->rq.wr_id));
-		if (!qp->rq.wr_id ||
-		    ring_memory_alloc((size_t)qp->rq.cnt * qp->rq.stride, &qp->rq.buf))
-			return ENOMEM;
+		if (!qp->rq.wr_id || ring_memory_alloc(bytes, &qp->rq.buf))
+			return refuse_memory("ibv_create_qp", bytes);
 	}
 	cap->max_recv_wr = qp->rq.max_wr;
 	cap->max_recv_sge = qp->rq.max_sge;
@@ -191,7 +194,7 @@ int dqp_create(struct pd *pd, struct ibv_qp_init_attr_ex *a, struct dqp **out)
 		return err;
 	qp = aligned_alloc(64, sizeof(*qp));
 	if (!qp)
-		return ENOMEM;
+		return refuse_memory("ibv_create_qp", sizeof(*qp));
 	memset(qp, 0, sizeof(*qp));
 	qp->epoch = fork_epoch();
 	qp->type = a->qp_type;

@@ -48,7 +48,6 @@ static void link_slots(struct dsrq *srq)
 static int dsrq_memory(struct dsrq *srq, const struct ibv_srq_attr *a)
 {
 	uint32_t sge = a->max_sge ? a->max_sge : 1;
-	int err;
 
 	/* one slot stays free: the list of free slots never runs empty */
 	srq->cnt = 1U << (32 - __builtin_clz(a->max_wr | 1));
@@ -58,12 +57,10 @@ static int dsrq_memory(struct dsrq *srq, const struct ibv_srq_attr *a)
 	srq->max_wr = srq->cnt - 1;
 	srq->max_sge = srq->stride / 16 - 1 < LIMIT_SRQ_SGE ? srq->stride / 16 - 1 : LIMIT_SRQ_SGE;
 	srq->wr_id = calloc(srq->cnt, sizeof(*srq->wr_id));
-	if (!srq->wr_id)
-		return ENOMEM;
-	err = ring_memory_alloc((size_t)srq->cnt * srq->stride, &srq->buf);
-	if (!err)
-		link_slots(srq);
-	return err;
+	if (!srq->wr_id || ring_memory_alloc((size_t)srq->cnt * srq->stride, &srq->buf))
+		return refuse_memory("ibv_create_srq", (size_t)srq->cnt * srq->stride);
+	link_slots(srq);
+	return 0;
 }
 
 int dsrq_create(struct pd *pd, struct ibv_srq_init_attr *attr, struct dsrq **out)
@@ -75,7 +72,7 @@ int dsrq_create(struct pd *pd, struct ibv_srq_init_attr *attr, struct dsrq **out
 		return err;
 	srq = aligned_alloc(64, sizeof(*srq));
 	if (!srq)
-		return ENOMEM;
+		return refuse_memory("ibv_create_srq", sizeof(*srq));
 	memset(srq, 0, sizeof(*srq));
 	srq->epoch = fork_epoch();
 	spin_init(&srq->lock);

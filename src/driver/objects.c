@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include "obs/explain.h"
 #include "util/barrier.h"
 
 /* Two levels, so that a growing table never moves: readers hold no lock. */
@@ -59,7 +60,7 @@ int objects_add(enum object_kind kind, void *obj, uint32_t *uidx)
 		used++;
 	}
 	pthread_mutex_unlock(&lock);
-	return o ? 0 : ENOMEM;
+	return o ? 0 : refuse(ENOMEM, "no memory or no index left for one more QP or SRQ");
 }
 
 void objects_del(uint32_t uidx)

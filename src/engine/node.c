@@ -161,7 +161,7 @@ static int first_block(struct node *n)
 
 	if (!b || bitmap_init(&b->used, FIRST_INDEX, BLOCK_SIZE - FIRST_INDEX)) {
 		free(b);
-		return ENOMEM;
+		return refuse_memory("ibv_open_device", sizeof(*b));
 	}
 	n->blocks[host_first_slot(n->host)] = b;
 	return 0;
@@ -220,7 +220,7 @@ static int device_make(struct node *n, const char *name, const char *netdev, uin
 	int err;
 
 	if (!d)
-		return ENOMEM;
+		return refuse_memory("ibv_open_device", sizeof(*d));
 	err = gid_table_create(netdev, &d->gids);
 	if (err) {
 		free(d);
@@ -241,7 +241,7 @@ static int device_make(struct node *n, const char *name, const char *netdev, uin
 	if (!d->hca.counters) {
 		gid_table_destroy(d->gids);
 		free(d);
-		return ENOMEM;
+		return refuse_memory("ibv_open_device", sizeof(*d->hca.counters));
 	}
 	n->devices[n->n_devices] = d;
 	store_release(&n->n_devices, n->n_devices + 1); /* port_events_read() */

@@ -27,7 +27,7 @@ static int block_add(struct node *n)
 	b = calloc(1, sizeof(*b));
 	if (!b || bitmap_init(&b->used, FIRST_INDEX, BLOCK_SIZE - FIRST_INDEX)) {
 		free(b);
-		return ENOMEM;
+		return refuse_memory("ibv_create_qp", sizeof(*b));
 	}
 	store_release(&n->blocks[slot], b); /* pairs with node_qp() */
 	return 0;
@@ -147,7 +147,7 @@ int qp_life_create(struct pd *pd, const struct qp_attr *attr, struct tqp **out)
 		return refuse(EIO, "ibv_create_qp: the PD was made before fork(); make a new one");
 	e = aligned_alloc(64, (sizeof(*e) + 63) & ~(size_t)63);
 	if (!e)
-		return ENOMEM;
+		return refuse_memory("ibv_create_qp", sizeof(*e));
 	memset(e, 0, sizeof(*e));
 	eqp_init(e, n);
 	err = number_take(n, &qpn);

@@ -171,6 +171,11 @@ int refuse(int err, const char *fmt, ...)
 	return err;
 }
 
+int refuse_memory(const char *call, size_t bytes)
+{
+	return refuse(ENOMEM, "%s: no memory for %zu B; raise the limit (ulimit -v)", call, bytes);
+}
+
 uint64_t reason(const char *fmt, ...)
 {
 	uint64_t id;

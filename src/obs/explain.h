@@ -27,6 +27,9 @@ enum { EXPLAIN_TEXT = 320, EXPLAIN_RECORDS = 1024 }; /* bytes with the final 0; 
 /* Records why a call is refused; returns @err, a positive errno. */
 int refuse(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* The refusal of @call for want of @bytes of memory; returns ENOMEM. */
+int refuse_memory(const char *call, size_t bytes);
+
 /* Records why a completion fails or a verdict falls; returns the record's id, never 0. */
 uint64_t reason(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

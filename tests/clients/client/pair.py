@@ -42,7 +42,7 @@ class Result:
 _next_port = 18515
 
 
-def run(program, check, server=None, client=None, limit=60):
+def run(program, check, server=None, client=None, limit=120):
     """Runs @program -p PORT on both sides; check(side, output) tells what an output lacks."""
     global _next_port
     port, _next_port = _next_port, _next_port + 1
