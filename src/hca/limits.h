@@ -24,5 +24,5 @@ enum {
 	LIMIT_GIDS = 16,
 	LIMIT_COMP_VECTORS = 8,
 };
-#define LIMIT_MR_SIZE (1ULL << 40)
+#define LIMIT_MR_SIZE (1ULL << 38)
 #define LIMIT_MSG     (1U << 31) /* bytes of one message; UD: the MTU */

@@ -77,6 +77,8 @@ static int ranges_check(uint32_t qpn, const struct ibv_qp_attr *a, int mask)
 		{ IBV_QP_MAX_DEST_RD_ATOMIC, "max_dest_rd_atomic", a->max_dest_rd_atomic, 0,
 		  LIMIT_RD_ATOMIC },
 		{ IBV_QP_MIN_RNR_TIMER, "min_rnr_timer", a->min_rnr_timer, 0, 31 },
+		{ IBV_QP_PATH_MIG_STATE, "path_mig_state", a->path_mig_state, IBV_MIG_MIGRATED,
+		  IBV_MIG_ARMED },
 		{ IBV_QP_DEST_QPN, "dest_qp_num", a->dest_qp_num, 0, 0xffffff },
 	};
 	int err = 0;

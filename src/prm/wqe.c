@@ -130,7 +130,7 @@ static int data(struct cursor *c, struct wqe *out)
 		out->sge[out->nsge++] = (struct sge){ get_be64(p + 8), n, get_be32(p + 4) };
 	}
 	if (len > 1U << 31)
-		return EBADMSG;
+		return EMSGSIZE;
 	out->len = len;
 	return 0;
 }

@@ -49,8 +49,8 @@ struct wqe {
 enum wqe_service { WQE_CONNECTED, WQE_DATAGRAM };
 
 /* Parses the WQE that starts at block number @pi of @ring. @avail: blocks posted from there on.
- * 0; EBADMSG: malformed (too short, past @avail, unknown segment, length over 2^31), *out then
- * holds idx, opcode and nbb >= 1 as far as they could be read. */
+ * 0; EBADMSG: malformed (too short, past @avail, unknown segment), EMSGSIZE: length over 2^31;
+ * *out then holds idx, opcode and nbb >= 1 as far as they could be read. */
 int wqe_parse(const struct sq_ring *ring, uint16_t pi, uint16_t avail, enum wqe_service svc,
 	      struct wqe *out);
 

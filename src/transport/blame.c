@@ -69,6 +69,11 @@ static uint64_t blame_sge(const struct tqp *q, const struct wqe *w, const struct
 		      g->refused.need ? " with IBV_ACCESS_LOCAL_WRITE" : "");
 }
 
+static bool is_atomic(uint8_t opcode)
+{
+	return opcode == MLX5_OPCODE_ATOMIC_CS || opcode == MLX5_OPCODE_ATOMIC_FA;
+}
+
 uint64_t blame_wqe(const struct tqp *q, const struct wqe *w, enum verdict v, const struct gather *g)
 {
 	if (v == V_LOCAL_PROT && g)
@@ -77,12 +82,15 @@ uint64_t blame_wqe(const struct tqp *q, const struct wqe *w, enum verdict v, con
 		return reason("ibv_post_send: %s of %u B on UD QP 0x%x exceeds the MTU of %u B; "
 			      "send less",
 			      wqe_name(w->opcode), w->len, q->qp.qpn, q->req.mtu);
+	if (v == V_LOCAL_LENGTH && !is_atomic(w->opcode))
+		return reason("ibv_post_send: the SGEs of a %s on QP 0x%x add up to more than "
+			      "2^31 B, a message's most; split it",
+			      wqe_name(w->opcode), q->qp.qpn);
 	if (v == V_LOCAL_LENGTH)
 		return reason("ibv_post_send: %s on QP 0x%x has a result buffer of %u B, an atomic "
 			      "needs 8 B; give it 8",
 			      wqe_name(w->opcode), q->qp.qpn, w->len);
-	if ((w->opcode == MLX5_OPCODE_RDMA_READ || w->opcode == MLX5_OPCODE_ATOMIC_CS ||
-	     w->opcode == MLX5_OPCODE_ATOMIC_FA) &&
+	if ((w->opcode == MLX5_OPCODE_RDMA_READ || is_atomic(w->opcode)) &&
 	    q->qp.type == IBV_QPT_RC && !q->qp.attr.max_rd_atomic)
 		return reason("ibv_post_send: %s on QP 0x%x with max_rd_atomic 0; set "
 			      "IBV_QP_MAX_QP_RD_ATOMIC in ibv_modify_qp to RTS",

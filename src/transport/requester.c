@@ -107,8 +107,8 @@ static uint32_t psns_of(const struct tqp *q, uint32_t len)
 }
 
 /* Starts the next WQE of the SQ: reads it into @w and appends its entry. This is where work that
- * does not stand in the SQ would come in (M39). ENOENT: none, or not now; EBADMSG: started,
- * malformed. */
+ * does not stand in the SQ would come in (M39). ENOENT: none, or not now; EBADMSG,
+ * EMSGSIZE: started, malformed. */
 static int start(struct tqp *q, struct wqe *w, uint64_t now)
 {
 	struct requester *r = &q->req;
@@ -414,7 +414,10 @@ static bool next(struct tqp *q, struct wqe *w, enum verdict *v, uint64_t now)
 	err = start(q, w, now);
 	if (err == ENOENT)
 		return false;
-	*v = err ? V_LOCAL_QP_OP : allowed(q, w);
+	if (err)
+		*v = err == EMSGSIZE ? V_LOCAL_LENGTH : V_LOCAL_QP_OP;
+	else
+		*v = allowed(q, w);
 	return true;
 }
 

@@ -155,7 +155,7 @@ TEST(a_byte_count_of_zero_is_two_gib)
 	check_eq(got.len, 1U << 31);
 	put_data(&w, &(struct sge){ 4096, 1, 9 });
 	put_ds(&w, w.segs);
-	check_eq(wqe_parse(&ring, 0, BLOCKS, WQE_CONNECTED, &got), EBADMSG);
+	check_eq(wqe_parse(&ring, 0, BLOCKS, WQE_CONNECTED, &got), EMSGSIZE);
 }
 
 TEST(what_is_malformed_is_refused)
