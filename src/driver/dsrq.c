@@ -12,12 +12,20 @@
 #include "util/be.h"
 #include "util/fork.h"
 
+static int check_wr(const char *call, uint32_t max_wr)
+{
+	if (max_wr <= LIMIT_SRQ_WR)
+		return 0;
+	return refuse(EINVAL, "%s: max_wr %u exceeds max_srq_wr %d; ask for fewer", call, max_wr,
+		      LIMIT_SRQ_WR);
+}
+
 static int check_attr(const struct ibv_srq_attr *a)
 {
-	if (a->max_wr > LIMIT_SRQ_WR)
-		return refuse(EINVAL,
-			      "ibv_create_srq: max_wr %u exceeds max_srq_wr %d; ask for fewer",
-			      a->max_wr, LIMIT_SRQ_WR);
+	int err = check_wr("ibv_create_srq", a->max_wr);
+
+	if (err)
+		return err;
 	if (a->max_sge > LIMIT_SRQ_SGE)
 		return refuse(EINVAL,
 			      "ibv_create_srq: max_sge %u exceeds max_srq_sge %d; ask for fewer",
@@ -36,21 +44,24 @@ static void dsrq_free(struct dsrq *srq)
 	free(srq);
 }
 
-/* Slot i links to i + 1; the last one's link is 0 (UCX asserts it). */
-static void link_slots(struct dsrq *srq)
+/* From @first on slot i links to i + 1; the last one's link is 0 (UCX asserts it). */
+static void link_slots(uint8_t *buf, uint32_t first, uint32_t cnt, uint32_t stride)
 {
-	for (uint32_t i = 0; i < srq->cnt; i++)
-		put_be16(srq->buf + (size_t)i * srq->stride + 2, i + 1 < srq->cnt ? i + 1 : 0);
-	srq->head = 0;
-	srq->tail = srq->cnt - 1;
+	for (uint32_t i = first; i < cnt; i++)
+		put_be16(buf + (size_t)i * stride + 2, i + 1 < cnt ? i + 1 : 0);
+}
+
+/* One slot stays free: the list of free slots never runs empty. */
+static uint32_t slots_for(uint32_t max_wr)
+{
+	return 1U << (32 - __builtin_clz(max_wr | 1));
 }
 
 static int dsrq_memory(struct dsrq *srq, const struct ibv_srq_attr *a)
 {
 	uint32_t sge = a->max_sge ? a->max_sge : 1;
 
-	/* one slot stays free: the list of free slots never runs empty */
-	srq->cnt = 1U << (32 - __builtin_clz(a->max_wr | 1));
+	srq->cnt = slots_for(a->max_wr);
 	srq->stride = 32;
 	while (srq->stride < 16 + 16 * sge)
 		srq->stride *= 2;
@@ -59,7 +70,9 @@ static int dsrq_memory(struct dsrq *srq, const struct ibv_srq_attr *a)
 	srq->wr_id = calloc(srq->cnt, sizeof(*srq->wr_id));
 	if (!srq->wr_id || ring_memory_alloc((size_t)srq->cnt * srq->stride, &srq->buf))
 		return refuse_memory("ibv_create_srq", (size_t)srq->cnt * srq->stride);
-	link_slots(srq);
+	link_slots(srq->buf, 0, srq->cnt, srq->stride);
+	srq->head = 0;
+	srq->tail = srq->cnt - 1;
 	return 0;
 }
 
@@ -119,8 +132,117 @@ int dsrq_destroy(struct dsrq *srq)
 	return 0;
 }
 
+/* --- resizing --- */
+
+struct new_ring {
+	uint8_t *buf;
+	uint64_t *wr_id;
+	uint32_t cnt;
+};
+
+static void new_ring_free(struct new_ring *n, uint32_t stride)
+{
+	ring_memory_free(n->buf, (size_t)n->cnt * stride);
+	free(n->wr_id);
+}
+
+static int new_ring_alloc(struct new_ring *n, uint32_t cnt, uint32_t stride)
+{
+	*n = (struct new_ring){ .cnt = cnt, .wr_id = calloc(cnt, sizeof(*n->wr_id)) };
+	if (n->wr_id && !ring_memory_alloc((size_t)cnt * stride, &n->buf))
+		return 0;
+	new_ring_free(n, stride);
+	return refuse_memory("ibv_modify_srq", (size_t)cnt * stride);
+}
+
+/* All slots keep their numbers, which completions that nobody has polled yet still name; the new
+ * ones join the free list at its end. Under the lock. */
+static void grow(struct dsrq *srq, struct new_ring *n)
+{
+	memcpy(n->buf, srq->buf, (size_t)srq->cnt * srq->stride);
+	memcpy(n->wr_id, srq->wr_id, srq->cnt * sizeof(*n->wr_id));
+	link_slots(n->buf, srq->cnt, n->cnt, srq->stride);
+	put_be16(n->buf + (size_t)srq->tail * srq->stride + 2, (uint16_t)srq->cnt);
+	srq->tail = n->cnt - 1;
+}
+
+/* Nothing is posted or waits to be polled: the list starts anew. Under the lock. */
+static void start_anew(struct dsrq *srq, struct new_ring *n)
+{
+	link_slots(n->buf, 0, n->cnt, srq->stride);
+	srq->head = 0;
+	srq->tail = n->cnt - 1;
+}
+
+/* Puts @n in the ring's place; the old one is in @n then. Under the lock. */
+static void switch_ring(struct dsrq *srq, struct new_ring *n)
+{
+	struct new_ring old = { srq->buf, srq->wr_id, srq->cnt };
+	bool larger = n->cnt > srq->cnt;
+	struct rq_ring ring = { n->buf, n->cnt, srq->stride, srq->dbrec };
+
+	if (larger)
+		grow(srq, n);
+	else
+		start_anew(srq, n);
+	srq->buf = n->buf;
+	srq->wr_id = n->wr_id;
+	srq->cnt = n->cnt;
+	srq_switch(srq->dev, &ring, !larger);
+	*n = old;
+}
+
+/* A smaller ring needs slots without work in them: until there is none at all, the old ring stays
+ * and only fewer may be posted. */
+static int resize(struct dsrq *srq, uint32_t max_wr)
+{
+	uint32_t cnt = slots_for(max_wr), used;
+	struct new_ring n;
+	int err = new_ring_alloc(&n, cnt, srq->stride);
+
+	if (err)
+		return err;
+	spin_lock(&srq->lock);
+	used = srq->used;
+	if (used <= cnt - 1) {
+		srq->max_wr = cnt - 1;
+		srq_set_max_wr(srq->dev, cnt - 1);
+		if (cnt > srq->cnt || (cnt < srq->cnt && !used))
+			switch_ring(srq, &n);
+	}
+	spin_unlock(&srq->lock);
+	new_ring_free(&n, srq->stride);
+	if (used <= cnt - 1)
+		return 0;
+	return refuse(EINVAL,
+		      "ibv_modify_srq: max_wr %u is below the %u work requests that are posted to "
+		      "SRQ 0x%x or not polled yet; poll them first",
+		      max_wr, used, srq->ib.handle);
+}
+
+static int check_modify(struct dsrq *srq, const struct ibv_srq_attr *attr, int mask)
+{
+	uint32_t limit = mask & IBV_SRQ_LIMIT ? attr->srq_limit : srq->dev->limit;
+	uint32_t max_wr = srq->max_wr;
+
+	if (mask & IBV_SRQ_MAX_WR) {
+		int err = check_wr("ibv_modify_srq", attr->max_wr);
+
+		if (err)
+			return err;
+		max_wr = slots_for(attr->max_wr) - 1;
+	}
+	if (limit <= max_wr)
+		return 0;
+	return refuse(EINVAL,
+		      "ibv_modify_srq: srq_limit %u is above max_wr %u of SRQ 0x%x; ask for less",
+		      limit, max_wr, srq->ib.handle);
+}
+
 int dsrq_modify(struct dsrq *srq, const struct ibv_srq_attr *attr, int mask)
 {
+	int err;
+
 	if (!fork_is_ours(srq->epoch))
 		return refuse(EIO,
 			      "ibv_modify_srq: SRQ 0x%x was made before fork(); make a new one",
@@ -130,10 +252,12 @@ int dsrq_modify(struct dsrq *srq, const struct ibv_srq_attr *attr, int mask)
 			      "ibv_modify_srq: mask %#x on SRQ 0x%x, known are IBV_SRQ_MAX_WR and "
 			      "IBV_SRQ_LIMIT; leave the rest out",
 			      mask, srq->ib.handle);
-	if (mask & IBV_SRQ_MAX_WR)
-		return refuse(EOPNOTSUPP, "ibv_modify_srq: resizing is not built (no SRQ_RESIZE "
-					  "capability); create the SRQ as large as needed");
-	return mask & IBV_SRQ_LIMIT ? srq_set_limit(srq->dev, attr->srq_limit) : 0;
+	err = check_modify(srq, attr, mask);
+	if (!err && (mask & IBV_SRQ_MAX_WR))
+		err = resize(srq, attr->max_wr);
+	if (!err && (mask & IBV_SRQ_LIMIT))
+		err = srq_set_limit(srq->dev, attr->srq_limit);
+	return err;
 }
 
 int dsrq_query(struct dsrq *srq, struct ibv_srq_attr *attr)
@@ -153,7 +277,7 @@ static int post_one(struct dsrq *srq, const struct ibv_recv_wr *wr)
 			      "ibv_post_srq_recv: num_sge %d, SRQ 0x%x was created with max_sge "
 			      "%u; use fewer, or create it with more",
 			      wr->num_sge, srq->ib.handle, srq->max_sge);
-	if (srq->head == srq->tail)
+	if (srq->used >= srq->max_wr)
 		return refuse(ENOMEM,
 			      "ibv_post_srq_recv: all %u work requests of SRQ 0x%x are posted; "
 			      "poll completions first",
@@ -162,6 +286,7 @@ static int post_one(struct dsrq *srq, const struct ibv_recv_wr *wr)
 	data_segment_list(slot + 16, wr->sg_list, wr->num_sge, srq->stride / 16 - 1);
 	srq->head = get_be16(slot + 2) & (srq->cnt - 1);
 	srq->posted++;
+	srq->used++;
 	return 0;
 }
 
@@ -194,11 +319,12 @@ uint64_t dsrq_complete(struct dsrq *srq, uint16_t idx)
 {
 	uint64_t wr_id;
 
-	idx &= srq->cnt - 1;
 	spin_lock(&srq->lock);
+	idx &= srq->cnt - 1;
 	wr_id = srq->wr_id[idx];
 	put_be16(srq->buf + (size_t)srq->tail * srq->stride + 2, idx);
 	srq->tail = idx;
+	srq->used--;
 	spin_unlock(&srq->lock);
 	return wr_id;
 }

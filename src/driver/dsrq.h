@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* Shared receive queue, the driver's half: ring memory, free list, wr_ids. Slots return when their
  * completion is polled (M38).
- * Locking: @lock guards the free list and the wr_ids. */
+ * Locking: @lock guards the ring, the free list and the wr_ids; the device's leaf lock is taken
+ * under it when the ring is switched. */
 #pragma once
 #include "driver/objects.h"
 #include "hca/srq.h"
@@ -16,6 +17,7 @@ struct dsrq {
 	uint32_t cnt, stride;
 	uint32_t max_wr, max_sge;
 	uint32_t head, tail; /* slots: next to post, last of the free list */
+	uint32_t used; /* posted and not polled yet */
 	uint16_t posted; /* count, as in the doorbell record */
 	uint64_t *wr_id;
 	uint32_t async_delivered; /* events handed to the program; driver/events.c */

@@ -18,7 +18,7 @@
 #define PHYS_LINK_UP  5
 #define DEVICE_CAPS                                                                                \
 	(IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID | \
-	 IBV_DEVICE_RC_RNR_NAK_GEN)
+	 IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE)
 
 void device_query(const struct hca *hca, struct ibv_device_attr *out)
 {

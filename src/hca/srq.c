@@ -138,6 +138,22 @@ uint16_t srq_posted(struct srq *srq)
 	return n;
 }
 
+void srq_switch(struct srq *srq, const struct rq_ring *ring, bool anew)
+{
+	spin_lock(&srq->lock);
+	srq->ring = *ring;
+	if (anew)
+		srq->next = 0;
+	spin_unlock(&srq->lock);
+}
+
+void srq_set_max_wr(struct srq *srq, uint32_t max_wr)
+{
+	spin_lock(&srq->lock);
+	srq->max_wr = max_wr;
+	spin_unlock(&srq->lock);
+}
+
 int srq_set_limit(struct srq *srq, uint32_t limit)
 {
 	if (!fork_is_ours(srq->epoch))

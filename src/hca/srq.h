@@ -47,4 +47,8 @@ void srq_put(struct srq *srq);
 /* Takes the next WQE; raises IBV_EVENT_SRQ_LIMIT_REACHED once when fewer than limit are left. */
 int srq_take(struct srq *srq, struct rwqe *out);
 uint16_t srq_posted(struct srq *srq);
+/* Another ring takes the place of the old one, which nobody reads after the call. @anew: its list
+ * starts at slot 0 with nothing posted; else all slots are where they were. */
+void srq_switch(struct srq *srq, const struct rq_ring *ring, bool anew);
+void srq_set_max_wr(struct srq *srq, uint32_t max_wr);
 int srq_set_limit(struct srq *srq, uint32_t limit); /* EINVAL above max_wr */
