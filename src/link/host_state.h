@@ -24,7 +24,7 @@ enum {
 	HOST_INLINE_MAX = 8 << 10,
 };
 #define HOST_MAX_REF	 (1U << 31)
-#define HOST_CONTACT_NS	 UINT64_C(2000000000)
+#define HOST_CONTACT_NS	 UINT64_C(5000000000) /* a peer that is stopped, or has no core */
 #define HOST_RETRY_NS	 UINT64_C(5000000)
 #define HOST_LIVENESS_NS UINT64_C(1000000000)
 

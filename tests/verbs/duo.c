@@ -35,6 +35,10 @@ static struct ibv_mr *reg(struct ibv_pd *pd, uint8_t *p, size_t n, int access)
 	return mr;
 }
 
+/* Where the kernel puts nothing by itself: a page that a test unmaps stays unmapped. Only a hint:
+ * where the address space is another one, it is taken for none. */
+#define FAR_BELOW ((void *)(uintptr_t)0x100000000)
+
 static void side_open(struct side *s, const struct duo_opts *o, bool far)
 {
 	struct ibv_srq_init_attr srq = { .attr = { .max_wr = 16, .max_sge = 4 } };
@@ -42,7 +46,8 @@ static void side_open(struct side *s, const struct duo_opts *o, bool far)
 
 	s->o = o;
 	s->bytes = o->bytes;
-	s->mem = mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	s->mem = mmap(FAR_BELOW, s->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		      0);
 	if (s->mem == MAP_FAILED)
 		die("mmap");
 	peer_open(&s->dev);
