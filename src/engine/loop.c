@@ -256,13 +256,15 @@ struct sched_attr_v0 {
 
 static void *thread_main(void *arg)
 {
+	struct node *n = arg;
 	struct sched_attr_v0 attr = { .size = sizeof(attr),
 				      .policy = SCHED_OTHER,
 				      .runtime = SLICE };
 
+	host_mark_alive(n->host);
 	own_affinity();
 	syscall(SYS_sched_setattr, 0, &attr, 0); /* an old kernel ignores it */
-	return run(arg);
+	return run(n);
 }
 
 int loop_start(struct node *n)

@@ -32,6 +32,7 @@ void contact_free(struct contact *c)
 	if (c->bell >= 0)
 		close(c->bell);
 	remote_close(c->remote);
+	contact_share_end(c);
 	host_memory_unmap((void *)(uintptr_t)c->page, c->layout.bytes);
 	host_memory_unmap(c->mail, HOST_MAIL_BYTES);
 	ring_end_unmap(&c->in);

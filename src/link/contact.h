@@ -5,6 +5,7 @@
  * Everything here but what is said to be for any thread runs under host->control. */
 #pragma once
 #include <sys/types.h>
+#include "link/contact_share.h"
 #include "link/host_page.h"
 #include "link/host_watch.h"
 #include "link/link.h"
@@ -55,6 +56,8 @@ struct contact {
 	bool one_sided; /* the peer is to be rung for what was sent, even while it polls */
 	uint32_t rung; /* the mode word it was rung for last */
 	struct remote *remote; /* NULL: its memory is not reached from here */
+	bool trusted; /* it got our memory descriptor */
+	struct shares shares;
 	/* the rings */
 	struct spin out_lock; /* guards out, out_next */
 	struct ring_end out, out_next; /* next: sent by the peer, MOVED not written yet */

@@ -21,7 +21,6 @@
 #include "util/log.h"
 #include "util/quiesce.h"
 
-enum kind { HELLO = 1, WELCOME, READY, ALIAS, YIELD, RING, FETCHES };
 enum { MAGIC = 0x73687063, FDS_MAX = 6 };
 enum { FD_PAGE, FD_MAIL, FD_RING, FD_BELL, FD_MEMORY, FD_FULL = FD_MEMORY };
 
@@ -35,6 +34,7 @@ struct message {
 	uint32_t mail_bit;
 	uint32_t fetches; /* the sender reaches our memory */
 	uint32_t reserved;
+	struct share_message share;
 };
 
 /* FDS_MAX is even: CMSG_SPACE() rounds up to 8 bytes, and the kernel fills all of it. */
@@ -105,7 +105,7 @@ static int receive_message(int conn, struct message *m, int *fds, unsigned int *
 	return EPROTO;
 }
 
-static struct message message(const struct contact *c, enum kind kind)
+static struct message message(const struct contact *c, enum contact_message kind)
 {
 	const struct host *h = c->host;
 
@@ -124,7 +124,7 @@ static struct message message(const struct contact *c, enum kind kind)
 	};
 }
 
-static int say(struct contact *c, enum kind kind)
+static int say(struct contact *c, enum contact_message kind)
 {
 	struct message m = message(c, kind);
 
@@ -133,14 +133,23 @@ static int say(struct contact *c, enum kind kind)
 
 int contact_offer_ring(struct contact *c, uint32_t size, int fd)
 {
-	struct message m = message(c, RING);
+	struct message m = message(c, CONTACT_RING);
 
 	m.ring_size = size;
 	return send_message(c->conn.fd, &m, &fd, 1);
 }
 
+int contact_say_share(struct contact *c, enum contact_message kind, const struct share_message *s,
+		      int fd)
+{
+	struct message m = message(c, kind);
+
+	m.share = *s;
+	return send_message(c->conn.fd, &m, &fd, fd >= 0);
+}
+
 /* HELLO or WELCOME: all of ours. The contact has its place in host->contact[] already. */
-static int present(struct contact *c, enum kind kind)
+static int present(struct contact *c, enum contact_message kind)
 {
 	struct host *h = c->host;
 	struct message m = message(c, kind);
@@ -151,8 +160,9 @@ static int present(struct contact *c, enum kind kind)
 		return err;
 	contact_watch_ring(c);
 	m.ring_size = RING_MIN;
-	if (kind == WELCOME)
+	if (kind == CONTACT_WELCOME)
 		fds[FD_MEMORY] = contact_trust(c->pid, c->conn.fd);
+	c->trusted = fds[FD_MEMORY] >= 0;
 	err = send_message(c->conn.fd, &m, fds, FD_FULL + (fds[FD_MEMORY] >= 0));
 	close_all(fds + FD_RING, 1);
 	close_all(fds + FD_MEMORY, 1);
@@ -165,6 +175,8 @@ static void reach(struct contact *c, int fd)
 
 	if (err)
 		log_debug("memory of slot %u is not reached: %s", c->slot, strerror(err));
+	else
+		remote_watch(c->remote, &c->page->alive);
 }
 
 /* Maps what HELLO or WELCOME brought. Takes over *bell and the memory descriptor. */
@@ -257,11 +269,11 @@ static int on_hello(struct contact *c, const struct message *m, int *fds, unsign
 	int err;
 
 	if (known(c->host, m->cookie)) {
-		say(c, ALIAS);
+		say(c, CONTACT_ALIAS);
 		return ECONNRESET;
 	}
 	if (mine && host_first_slot(c->host) < m->slot) {
-		say(c, YIELD);
+		say(c, CONTACT_YIELD);
 		return ECONNRESET;
 	}
 	c->state = CONTACT_WELCOMED;
@@ -274,7 +286,7 @@ static int on_hello(struct contact *c, const struct message *m, int *fds, unsign
 		return err;
 	if (mine)
 		contact_left(mine); /* theirs stays; nothing was promised on ours */
-	return present(c, WELCOME);
+	return present(c, CONTACT_WELCOME);
 }
 
 /* As the asker: the contact is complete; ours follows by READY. */
@@ -297,7 +309,8 @@ static int on_welcome(struct contact *c, const struct message *m, int *fds, unsi
 		fds[FD_MEMORY] = -1;
 	}
 	fd = contact_trust(c->pid, c->conn.fd);
-	ready = message(c, READY);
+	c->trusted = fd >= 0;
+	ready = message(c, CONTACT_READY);
 	err = send_message(c->conn.fd, &ready, &fd, fd >= 0);
 	close_all(&fd, 1);
 	if (!err)
@@ -315,7 +328,7 @@ static int on_ready(struct contact *c, const struct message *m, int *fds, unsign
 	if (m->fetches)
 		may_refer(c);
 	up(c);
-	return c->remote && c->host->cfg.key_read ? say(c, FETCHES) : 0;
+	return c->remote && c->host->cfg.key_read ? say(c, CONTACT_FETCHES) : 0;
 }
 
 static int on_alias(struct contact *c, const struct message *m)
@@ -330,29 +343,45 @@ static int on_alias(struct contact *c, const struct message *m)
 	return ECONNRESET;
 }
 
+/* What is said about mappings; only who is up says it. */
+static int on_share(struct contact *c, const struct message *m, const int *fds, unsigned int n)
+{
+	int err = c->state == CONTACT_UP ? 0 : EPROTO;
+
+	if (!err && m->kind == CONTACT_SHARE)
+		contact_share_asked(c, &m->share);
+	else if (!err && m->kind == CONTACT_SHARED)
+		contact_share_told(c, &m->share, n ? fds[0] : -1);
+	else if (!err && m->kind == CONTACT_UNSHARE)
+		contact_share_forget(c, &m->share);
+	else
+		err = EPROTO;
+	return err;
+}
+
 static int on_message(struct contact *c, const struct message *m, int *fds, unsigned int n)
 {
 	switch (m->kind) {
-	case HELLO:
+	case CONTACT_HELLO:
 		return c->state == CONTACT_CAME ? on_hello(c, m, fds, n) : EPROTO;
-	case WELCOME:
+	case CONTACT_WELCOME:
 		return c->state == CONTACT_ASKED ? on_welcome(c, m, fds, n) : EPROTO;
-	case READY:
+	case CONTACT_READY:
 		return c->state == CONTACT_WELCOMED ? on_ready(c, m, fds, n) : EPROTO;
-	case ALIAS:
+	case CONTACT_ALIAS:
 		return c->state == CONTACT_ASKED ? on_alias(c, m) : EPROTO;
-	case YIELD:
+	case CONTACT_YIELD:
 		return ECONNRESET;
-	case FETCHES:
+	case CONTACT_FETCHES:
 		if (c->state != CONTACT_UP)
 			return EPROTO;
 		may_refer(c);
 		return 0;
-	case RING:
+	case CONTACT_RING:
 		return c->state == CONTACT_UP && n ? contact_take_ring(c, m->ring_size, fds[0])
 						   : EPROTO;
 	default:
-		return EPROTO;
+		return on_share(c, m, fds, n);
 	}
 }
 
@@ -395,7 +424,7 @@ int contact_ask(struct host *h, struct target *t, uint64_t now)
 	fetch_add_relaxed(&t->d.refs, 1);
 	err = contact_peer(conn, &c->pid);
 	if (!err)
-		err = present(c, HELLO);
+		err = present(c, CONTACT_HELLO);
 	if (!err)
 		err = host_watch(h, &c->conn, conn_ready);
 	if (err) {

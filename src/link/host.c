@@ -10,6 +10,7 @@
 #include "link/host_memory.h"
 #include "link/host_names.h"
 #include "link/host_state.h"
+#include "util/death.h"
 #include "util/log.h"
 #include "util/quiesce.h"
 
@@ -271,6 +272,14 @@ void host_ring_self(struct host *h)
 
 	if (write(h->bell, &one, sizeof(one)) < 0)
 		log_debug("our own doorbell cannot be rung: %s", strerror(errno));
+}
+
+void host_mark_alive(struct host *h)
+{
+	int err = death_mark(&h->page->alive);
+
+	if (err)
+		log_debug("no mark of life: %s", strerror(err));
 }
 
 /* Each arming has a number, so that a sender rings once for it. */

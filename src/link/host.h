@@ -107,3 +107,6 @@ void host_set_mode(struct host *h,
 /* The same, only if the mode is @from: the engine must not undo what a leader has set. */
 bool host_change_mode(struct host *h, enum host_mode from, enum host_mode to);
 void host_ring_self(struct host *h); /* wakes our own engine */
+/* The calling thread lives as long as the program does: by its end peers see that of the process at
+ * once. Where nobody says so, they do not use mappings of our memory (M23). */
+void host_mark_alive(struct host *h);

@@ -252,6 +252,12 @@ static void look_alive(struct host *h, struct contact *c, uint64_t now)
 	sooner(h, c->deadline);
 }
 
+static void contact_tend(struct contact *c)
+{
+	contact_grow(c);
+	contact_share_ask(c);
+}
+
 static void tend_contacts(struct host *h, uint64_t now)
 {
 	for (uint32_t i = 0; i < h->top; i++) {
@@ -263,7 +269,7 @@ static void tend_contacts(struct host *h, uint64_t now)
 		if (load_acquire(&c->broken))
 			end_up(h, c);
 		else
-			contact_grow(c);
+			contact_tend(c);
 	}
 }
 

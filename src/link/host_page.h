@@ -10,7 +10,7 @@
 #include "link/hazard.h"
 
 enum {
-	HOST_LAYOUT = 1, /* the version in the names */
+	HOST_LAYOUT = 2, /* the version in the names */
 	HOST_PAGE_SLOTS = 16,
 	HOST_PAGE_QPS = 1 << 14,
 	HOST_PAGE_BYTES = 4096,
@@ -25,6 +25,7 @@ struct host_page {
 	uint64_t cookie; /* random, names this address space */
 	uint32_t gen; /* 20 bits, not 0 */
 	uint32_t slots[HOST_PAGE_SLOTS]; /* slot + 1; 0 none */
+	uint32_t alive; /* util/death.h: of the engine's thread */
 	uint32_t mode __attribute__((aligned(64)));
 	uint64_t hazard[HAZARDS] __attribute__((aligned(64)));
 };

@@ -102,6 +102,7 @@ static void release(struct host *h, enum hazard_kind kind, uint32_t number)
 void host_revoke(struct host *h, uint32_t key)
 {
 	release(h, HAZARD_KEY, key);
+	contact_unshare(h, key);
 }
 
 void host_revoke_qp(struct host *h, uint32_t qpn)

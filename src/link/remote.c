@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <sys/statfs.h>
 #include <unistd.h>
-#include "util/barrier.h"
+#include "util/death.h"
 
 /* Below BY_PID_MIN bytes the descriptor is faster than process_vm_readv, and at any size safer. */
 enum { BY_PID_MIN = 8192 + 1, LINE = 64, WORD = 8, PIECES = 64 };
@@ -16,6 +16,7 @@ struct remote {
 	pid_t pid;
 	bool by_pid; /* cleared for good when process_vm_* is refused */
 	uint64_t cookie_addr;
+	const uint32_t *mark; /* NULL: none */
 };
 
 /* One transfer. It is cut twice, so that the kernel stores these ranges one after the other:
@@ -150,6 +151,19 @@ bool remote_alive(struct remote *r)
 	return pread(r->fd, &byte, 1, (off_t)r->cookie_addr) != 0;
 }
 
+void remote_watch(struct remote *r, const uint32_t *mark)
+{
+	r->mark = mark;
+}
+
+/* After an access: was it that address space? The mark goes before an exec puts another one in its
+ * place, and before a pid is free again. */
+static bool was_alive(struct remote *r)
+{
+	read_barrier();
+	return (r->mark && death_alive(r->mark)) || remote_alive(r);
+}
+
 static bool use_pid(struct remote *r, const struct job *j)
 {
 	return j->left >= BY_PID_MIN && load_relaxed(&r->by_pid);
@@ -166,7 +180,7 @@ int remote_read(struct remote *r, const struct iovec *local, unsigned int n, uin
 		return err;
 	if (use_pid(r, &j)) {
 		move_by_pid(r, &j);
-		if (!remote_alive(r))
+		if (!was_alive(r))
 			return ESRCH;
 	}
 	return move_by_fd(r, &j);

@@ -16,6 +16,8 @@ struct remote;
  * Probes what works by reading @cookie's 8 bytes at @cookie_addr. EPERM: nothing works. */
 int remote_open(int mem_fd, pid_t pid, uint64_t cookie_addr, uint64_t cookie, struct remote **out);
 void remote_close(struct remote *r);
+/* By @mark (util/death.h) the end of that address space is seen too, at the cost of a load. */
+void remote_watch(struct remote *r, const uint32_t *mark);
 bool remote_alive(struct remote *r); /* a 1-byte pread: false when that address space is gone */
 /* All bytes or an error: 0; EFAULT the remote side is not mapped; EINVAL the local side is not;
  * ESRCH the process is gone; EPERM; ENOMEM. Protection of the remote page may be passed over, as by

@@ -3,6 +3,7 @@
  * look at what the owner publishes, on at most 256 KiB. */
 #include <errno.h>
 #include <infiniband/verbs.h>
+#include "link/copy.h"
 #include "link/host_state.h"
 #include "link/shm.h"
 
@@ -67,16 +68,41 @@ static int fetch_error(int err)
 	}
 }
 
-/* One access: @iov from @addr, which the sender checked under @key. */
-static int fetch_part(struct contact *c, uint32_t key, uint64_t addr, const struct iovec *iov,
-		      unsigned int niov, uint32_t len)
+/* Memory that is mapped here too: by loads and stores (M23). EFAULT: its file has been cut short,
+ * or our side is not mapped; the kernel finds out which. */
+static int copy_mapped(uint8_t *theirs, const struct iovec *iov, unsigned int niov, uint32_t len,
+		       bool write)
 {
-	uint64_t *place = hazard(c, HAZARD_KEY, key);
+	struct piece ours[IOV_MAX_PIECES], there = { (uintptr_t)theirs, len, 0 };
+
+	for (unsigned int i = 0; i < niov; i++)
+		ours[i] = (struct piece){ (uintptr_t)iov[i].iov_base, (uint32_t)iov[i].iov_len, 0 };
+	return write ? copy_pieces(&there, 1, ours, niov, 0)
+		     : copy_pieces(ours, niov, &there, 1, 0);
+}
+
+/* @iov from or to what @ask names; its hazard is set, and @k is its key. */
+static int move(struct contact *c, const struct share_ask *ask, const struct host_key *k,
+		const struct iovec *iov, unsigned int niov)
+{
+	uint8_t *theirs = contact_share_at(c, ask, k);
+
+	if (theirs && !copy_mapped(theirs, iov, niov, (uint32_t)ask->len, ask->write))
+		return 0;
+	return ask->write ? remote_write(c->remote, iov, niov, ask->addr)
+			  : remote_read(c->remote, iov, niov, ask->addr);
+}
+
+/* One access: @iov from where @ask says, which the sender checked under its key. */
+static int fetch_part(struct contact *c, const struct share_ask *ask, const struct iovec *iov,
+		      unsigned int niov)
+{
+	uint64_t *place = hazard(c, HAZARD_KEY, ask->key);
 	struct host_key k;
 	int err = EREMOTEIO;
 
-	if (key && key_read(c, key, &k) && within(addr, len, k.addr, k.len))
-		err = fetch_error(remote_read(c->remote, iov, niov, addr));
+	if (ask->key && key_read(c, ask->key, &k) && within(ask->addr, ask->len, k.addr, k.len))
+		err = fetch_error(move(c, ask, &k, iov, niov));
 	hazard_clear(place);
 	return err;
 }
@@ -91,6 +117,7 @@ struct landing {
 static int fetch_piece(struct contact *c, const struct piece *src, uint32_t from, uint32_t len,
 		       struct landing *to)
 {
+	struct share_ask ask = { .key = src->key };
 	struct iovec iov[IOV_MAX_PIECES];
 	unsigned int niov;
 	uint32_t part;
@@ -99,7 +126,9 @@ static int fetch_piece(struct contact *c, const struct piece *src, uint32_t from
 	for (; len && !err; from += part, to->at += part, len -= part) {
 		part = cut(to->piece, to->n, to->at, len < ACCESS_MAX ? len : ACCESS_MAX, iov,
 			   &niov);
-		err = part ? fetch_part(c, src->key, src->addr + from, iov, niov, part) : EINVAL;
+		ask.addr = src->addr + from;
+		ask.len = part;
+		err = part ? fetch_part(c, &ask, iov, niov) : EINVAL;
 	}
 	return err;
 }
@@ -191,20 +220,20 @@ static bool look(const struct contact *c, const struct direct_ask *ask, struct g
 int shm_direct_to(struct contact *c, const struct direct_ask *ask)
 {
 	struct iovec iov[IOV_MAX_PIECES];
-	uint64_t *qp, *key, addr;
+	struct share_ask what = { ask->rkey, ask->write, .len = ask->len };
 	struct grant first, again;
+	uint64_t *qp, *key;
 	unsigned int niov;
 	int err = EAGAIN;
 
 	if (!c->remote || !ask->len || ask->len > ACCESS_MAX || !look(c, ask, &first) ||
 	    cut(ask->pieces, ask->npieces, 0, ask->len, iov, &niov) != ask->len)
 		return EAGAIN;
-	addr = first.key.addr + (ask->va - first.key.iova);
+	what.addr = first.key.addr + (ask->va - first.key.iova);
 	qp = hazard(c, HAZARD_QP, ask->dqpn);
 	key = hazard(c, HAZARD_KEY, ask->rkey);
 	if (look(c, ask, &again) && again.qp.seq == first.qp.seq && again.key.gen == first.key.gen)
-		err = ask->write ? remote_write(c->remote, iov, niov, addr)
-				 : remote_read(c->remote, iov, niov, addr);
+		err = move(c, &what, &again.key, iov, niov);
 	hazard_clear(key);
 	hazard_clear(qp);
 	return err ? EAGAIN : 0;

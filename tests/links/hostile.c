@@ -12,7 +12,7 @@
 #include "station.h"
 #include "util/rand.h"
 
-enum { RINGS = 30, GREETINGS = 300 };
+enum { RINGS = 30, GREETINGS = 300, MESSAGE = 120 };
 
 static struct seg empty(const struct station *st, uint32_t to)
 {
@@ -71,13 +71,13 @@ TEST(random_bytes_in_a_ring_end_that_contact_and_nothing_else)
 static void greet(int conn, struct rand *r, const int *all, unsigned int n_all)
 {
 	char control[CMSG_SPACE(sizeof(int) * 8)] = { 0 };
-	uint32_t m[24] = { 0x73687063, HOST_LAYOUT, 1 };
-	struct iovec iov = { m, 72 };
+	uint32_t m[40] = { 0x73687063, HOST_LAYOUT, 1 };
+	struct iovec iov = { m, MESSAGE };
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
 	unsigned int n = (unsigned int)rand_below(r, 9);
 	struct cmsghdr *cm;
 
-	for (unsigned int i = 3; i < 18; i++)
+	for (unsigned int i = 3; i < MESSAGE / sizeof(*m); i++)
 		m[i] = rand_chance(r, 0.5) ? (uint32_t)rand_below(r, 1 << 17)
 					   : (uint32_t)rand_u64(r);
 	if (rand_chance(r, 0.2))

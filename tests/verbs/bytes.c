@@ -3,7 +3,8 @@
  * of SGEs on each side, inline, immediate, SRQ, several QPs, over a link between two processes or
  * inside one; both buffers are compared, and so is all the memory around them.
  *
- * usage: bytes [process|thread] [rounds] [seed] [rc]; rc: only the service that survives loss.
+ * usage: bytes [process|mapped|thread] [rounds] [seed] [rc]; rc: only the service that survives
+ * loss; mapped: memory that both processes can map.
  * Both sides run the same seeded plan, turn about as initiator and target, and meet on a socket
  * before and after each transfer. */
 #include <errno.h>
@@ -36,6 +37,7 @@ static unsigned int kinds = KINDS; /* RC and RC_SRQ are the first two */
 struct side {
 	int fd, number; /* 0 or 1: who begins */
 	unsigned int rounds;
+	bool mapped; /* its memory is a file that the peer can map */
 	uint64_t seed;
 	struct peer_dev dev;
 	struct ibv_srq *srq;
@@ -424,9 +426,7 @@ static int run_side(int fd, void *arg)
 	struct side *s = arg;
 
 	s->fd = fd;
-	s->arena = mmap(NULL, ARENA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (s->arena == MAP_FAILED)
-		die("mmap");
+	s->arena = peer_memory(ARENA, s->mapped);
 	set_up(s);
 	for (unsigned int r = 0; r < s->rounds; r++) {
 		uint64_t id = s->seed * 1000003 + r;
@@ -473,6 +473,7 @@ static int run_threads(struct side *a, struct side *b)
 int main(int argc, char **argv)
 {
 	bool threads = argc > 1 && !strcmp(argv[1], "thread");
+	bool mapped = argc > 1 && !strcmp(argv[1], "mapped");
 	unsigned int rounds = argc > 2 ? atoi(argv[2]) : 1500;
 	uint64_t seed = argc > 3 ? strtoull(argv[3], NULL, 0) : 1;
 	static struct side a, b;
@@ -483,6 +484,7 @@ int main(int argc, char **argv)
 		kinds = RC_SRQ + 1;
 	a.rounds = b.rounds = rounds;
 	a.seed = b.seed = seed;
+	a.mapped = b.mapped = mapped;
 	b.number = 1;
 	printf("bytes: %s, %u transfers, seed %llu\n", threads ? "one process" : "two processes",
 	       rounds, (unsigned long long)seed);

@@ -19,6 +19,8 @@ enum {
 	FOREIGN = 77, /* seed of the guards' pattern */
 };
 
+static bool mapped; /* the regions are memory that both can map */
+
 #define RECEIVE UINT64_MAX /* the wr_id of receives; sends are counted */
 
 /* One end: half of the parts are the peer's target, the other half its own sources and sinks. */
@@ -46,9 +48,7 @@ static uint64_t draw(struct end *e, uint64_t below)
 static void open_end(struct end *e, uint64_t seed)
 {
 	*e = (struct end){ .random = seed };
-	e->area = mmap(NULL, REGION + 2 * GUARD, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	want(e->area != MAP_FAILED);
+	e->area = peer_memory(REGION + 2 * GUARD, mapped);
 	pattern_fill(e->area, REGION + 2 * GUARD, FOREIGN, 0);
 	peer_open(&e->dev);
 }
@@ -288,7 +288,8 @@ static const struct test_case cases[] = {
 	CASE(stopped_peer_hangs_no_dereg), CASE(stopped_and_continued),
 };
 
-int main(void)
+int main(int argc, char **argv)
 {
+	mapped = argc > 1 && !strcmp(argv[1], "mapped");
 	return CASES_RUN(cases);
 }

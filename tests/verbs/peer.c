@@ -323,6 +323,22 @@ static uint8_t pattern_byte(uint64_t seed, uint64_t offset)
 	return mix(seed * 0x9e3779b97f4a7c15 + (offset >> 3)) >> (offset & 7) * 8;
 }
 
+uint8_t *peer_memory(size_t len, bool mapped)
+{
+	int flags = mapped ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd = -1;
+	void *p;
+
+	if (mapped) {
+		fd = memfd_create("peer_memory", MFD_CLOEXEC);
+		if (fd < 0 || ftruncate(fd, (off_t)len))
+			die("memfd_create");
+	}
+	p = mmap(NULL, len, PROT_READ | PROT_WRITE, flags, fd, 0);
+	if (p == MAP_FAILED)
+		die("mmap");
+	return p;
+}
+
 void pattern_fill(void *p, size_t n, uint64_t seed, uint64_t offset)
 {
 	uint8_t *b = p;

@@ -82,6 +82,9 @@ void peer_poll_ok(struct ibv_cq *cq, struct ibv_wc *wc); /* one, successful, wit
 void peer_recv(struct peer_ep *ep, uint64_t wr_id, struct ibv_sge *sg, int n);
 
 /* Seeded bytes: a pattern that differs at every offset and for every seed. */
+/* Zeroed memory: private, or of a memfd that stays open, which a peer can map. Dies if there is
+ * none; given back by munmap(). */
+uint8_t *peer_memory(size_t len, bool mapped);
 void pattern_fill(void *p, size_t n, uint64_t seed, uint64_t offset);
 /* The first byte that differs, or n. */
 size_t pattern_check(const void *p, size_t n, uint64_t seed, uint64_t offset);

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "link/copy.h"
+#include "link/mapping.h"
 #include "link/remote.h"
 #include "util/barrier.h"
 #include "util/guard.h"
@@ -96,6 +97,18 @@ static int by_read(uint8_t *dst, const uint8_t *src, size_t n)
 	return remote_read(remote, &v, 1, (uintptr_t)src);
 }
 
+/* Into another mapping of the same file, as a peer has it. */
+static struct mapping mapping;
+
+static int by_mapping(uint8_t *dst, const uint8_t *src, size_t n)
+{
+	uint8_t *at = mapping.at + (dst - (uint8_t *)board);
+	struct piece to = { (uintptr_t)at, (uint32_t)n, 0 }, from[3];
+
+	in_three(from, src, n);
+	return copy_pieces(&to, 1, from, 3, 0);
+}
+
 enum peer { NOBODY, BY_FD, BY_PID };
 struct path {
 	const char *name;
@@ -109,7 +122,7 @@ static const struct path paths[] = {
 	{ "pieces", by_pieces, NOBODY, 1 },	 { "write-fd", by_write, BY_FD, 1 },
 	{ "write-pid", by_write, BY_PID, 8193 }, { "read-fd", by_read, BY_FD, 1 },
 	{ "read-pid", by_read, BY_PID, 8193 },	 { "memcpy", by_memcpy, NOBODY, 1 },
-	{ "control", by_descent, NOBODY, 1 },
+	{ "mapped", by_mapping, NOBODY, 1 },	 { "control", by_descent, NOBODY, 1 },
 };
 
 static void spin_wait_once(unsigned int *looks)
@@ -222,15 +235,25 @@ static uint32_t arrivals_default(void)
 	return length && !strcmp(length, "full") ? 1000000 : 20000;
 }
 
+static bool board_make(void)
+{
+	int fd = memfd_create("board", MFD_CLOEXEC), found;
+	struct mapping_file f;
+
+	if (fd < 0 || ftruncate(fd, sizeof(*board)))
+		return false;
+	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	return board != MAP_FAILED && !mapping_find((uintptr_t)board, sizeof(*board), &f, &found) &&
+	       !mapping_make(&f, found, &mapping);
+}
+
 static int run(const struct path *p, uint32_t arrivals)
 {
 	pid_t pid;
 	int err = 1;
 
-	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		     0);
 	source = malloc(ARENA);
-	if (board == MAP_FAILED || !source || guard_init())
+	if (!board_make() || !source || guard_init())
 		return 2;
 	pid = fork();
 	if (!pid) {

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+/* Memory that two processes can map (M23): which file lies behind a range of ours, and a range of
+ * another process' file here.
+ *
+ * Only memory is taken, tmpfs (memfd, shm_open) and hugetlbfs: a page of any other file may take as
+ * long to come as somebody likes. An access to a mapping may fault, when its file was cut short:
+ * by guarded copies only. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A range of a file, as one process tells another. */
+struct mapping_file {
+	uint64_t dev, ino;
+	uint64_t offset, len; /* bytes */
+};
+
+/* The file behind [@addr, @addr + @len) of this process, mapped shared and in one piece, and a
+ * descriptor of it that the program has open, in *fd: only borrowed, the program may close it at
+ * any time. ENOENT: there is none. EBUSY: somebody has locks on the file, which closing any
+ * descriptor of it would take away from him. */
+int mapping_find(uint64_t addr, uint64_t len, struct mapping_file *out, int *fd);
+
+struct mapping {
+	uint8_t *at; /* where the range begins */
+	bool writable;
+	void *map;
+	size_t map_len;
+};
+
+/* EPROTO: @fd is not that file, no memory, or too short. @fd stays the caller's. Forked children do
+ * not have the mapping. */
+int mapping_make(const struct mapping_file *f, int fd, struct mapping *out);
+void mapping_end(struct mapping *m); /* one that was not made is fine */
