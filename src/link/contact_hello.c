@@ -95,14 +95,12 @@ static int receive_message(int conn, struct message *m, int *fds, unsigned int *
 
 	if (got < 0)
 		return errno == EINTR ? EAGAIN : errno;
-	if (!got)
-		return ECONNRESET;
-	*n = take_fds(&msg, fds);
+	*n = take_fds(&msg, fds); /* an empty message may bring some too */
 	if (got == sizeof(*m) && m->magic == MAGIC && m->layout == HOST_LAYOUT &&
 	    !(msg.msg_flags & (MSG_CTRUNC | MSG_TRUNC)))
 		return 0;
 	close_all(fds, *n);
-	return EPROTO;
+	return got ? EPROTO : ECONNRESET;
 }
 
 static struct message message(const struct contact *c, enum contact_message kind)
