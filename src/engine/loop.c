@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -259,6 +260,7 @@ static void *thread_main(void *arg)
 	struct node *n = arg;
 	struct sched_attr_v0 attr = { .size = sizeof(attr),
 				      .policy = SCHED_OTHER,
+				      .nice = getpriority(PRIO_PROCESS, 0), /* as it is */
 				      .runtime = SLICE };
 
 	host_mark_alive(n->host);
