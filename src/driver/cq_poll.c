@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 #include "driver/dqp.h"
-#include "driver/dsrq.h"
+#include "driver/dsrq_tags.h"
 #include "engine/doorbell.h"
 #include "obs/explain.h"
 #include "util/barrier.h"
@@ -19,7 +19,7 @@ struct done {
 	enum ibv_wc_opcode op;
 	uint32_t qpn;
 	uint32_t wc_flags;
-	struct ibv_srq *srq;
+	enum ibv_wc_status status; /* where the syndrome does not say it */
 };
 
 static bool is_send(uint8_t opcode)
@@ -59,15 +59,33 @@ static void complete_recv(struct dqp *qp, const struct cqe *c, struct done *d)
 	store_release(&qp->rq.tail, qp->rq.tail + 1); /* (B) with dqp_post_recv() */
 }
 
+static bool complete_tags(struct dsrq *srq, const struct cqe *c, struct done *d)
+{
+	struct dsrq_done tm;
+
+	if (!dsrq_tags_done(srq, c, &tm))
+		return false;
+	*d = (struct done){ .wr_id = tm.wr_id,
+			    .op = tm.op,
+			    .qpn = c->qpn,
+			    .wc_flags = tm.flags |
+					(c->opcode == MLX5_CQE_RESP_SEND_IMM ? IBV_WC_WITH_IMM : 0),
+			    .status = tm.status };
+	return true;
+}
+
 /* Credits the queue. false: the object is gone, the CQE is skipped. */
 static bool resolve(const struct cqe *c, struct done *d)
 {
 	enum object_kind kind;
 	struct dqp *qp = objects_get(c->uidx, &kind);
 
+	if (unlikely(c->app_op) && qp && kind == OBJECT_SRQ)
+		return complete_tags((void *)qp, c, d);
 	if (!qp || kind != OBJECT_QP)
 		return false;
 	d->wc_flags = 0;
+	d->status = IBV_WC_SUCCESS;
 	d->qpn = qp->ib.qp_base.qp_num;
 	if (is_send(c->opcode))
 		complete_send(qp, c, d);
@@ -118,7 +136,7 @@ static void fill(const struct cqe *c, const struct done *d, struct ibv_wc *wc)
 	wc->opcode = d->op;
 	wc->qp_num = d->qpn;
 	wc->vendor_err = c->vendor_err;
-	wc->status = c->syndrome ? cqe_status(c->syndrome) : IBV_WC_SUCCESS;
+	wc->status = c->syndrome ? cqe_status(c->syndrome) : d->status;
 	wc->byte_len = c->byte_cnt;
 	if (d->wc_flags & IBV_WC_WITH_INV)
 		wc->invalidated_rkey = be32toh(c->imm);
@@ -179,7 +197,7 @@ static int ex_advance(struct dcq *cq)
 	if (!next(cq, &cq->cur, &d))
 		return ENOENT;
 	cq->ib.wr_id = d.wr_id;
-	cq->ib.status = cq->cur.syndrome ? cqe_status(cq->cur.syndrome) : IBV_WC_SUCCESS;
+	cq->ib.status = cq->cur.syndrome ? cqe_status(cq->cur.syndrome) : d.status;
 	cq->cur_op = d.op;
 	cq->cur_flags = d.wc_flags;
 	cq->cur_qpn = d.qpn;
@@ -276,6 +294,17 @@ static uint8_t ex_dlid_path_bits(struct ibv_cq_ex *ib __attribute__((unused)))
 	return 0;
 }
 
+static void ex_tm_info(struct ibv_cq_ex *ib, struct ibv_wc_tm_info *info)
+{
+	const struct cqe *c = &ex(ib)->cur;
+
+	*info = (struct ibv_wc_tm_info){ .tag = 0 };
+	if (c->app_op) {
+		info->tag = c->tm_tag;
+		info->priv = c->tm_ctx;
+	}
+}
+
 void cq_poll_attach(struct dcq *cq)
 {
 	struct ibv_cq_ex *ib = &cq->ib;
@@ -292,5 +321,6 @@ void cq_poll_attach(struct dcq *cq)
 	ib->read_src_qp = ex_src_qp;
 	ib->read_slid = ex_slid;
 	ib->read_sl = ex_sl;
+	ib->read_tm_info = ex_tm_info;
 	ib->read_dlid_path_bits = ex_dlid_path_bits;
 }

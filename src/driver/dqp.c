@@ -60,6 +60,12 @@ static int check_attr(const struct ibv_qp_init_attr_ex *a)
 		return refuse(EINVAL,
 			      "ibv_create_qp: srq is set on a %s QP; only RC and UD take one",
 			      qp_type_name(a->qp_type));
+	if (a->srq && to_dsrq(a->srq)->tags && a->qp_type != IBV_QPT_RC)
+		return refuse(
+			EINVAL,
+			"ibv_create_qp: srq 0x%x matches tags, which %s QPs do not (tm_caps); "
+			"use a basic one",
+			a->srq->handle, qp_type_name(a->qp_type));
 	if (a->srq) /* ignored then (ibv_create_qp(3)) */
 		cap.max_recv_wr = cap.max_recv_sge = 0;
 	return check_cap(&cap);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "driver/data_segment.h"
+#include "driver/dcq.h"
+#include "driver/dsrq_tags.h"
 #include "driver/events.h"
 #include "driver/ring_memory.h"
 #include "engine/doorbell.h"
@@ -41,6 +43,7 @@ static void dsrq_free(struct dsrq *srq)
 		objects_del(srq->uidx);
 	ring_memory_free(srq->buf, (size_t)srq->cnt * srq->stride);
 	free(srq->wr_id);
+	dsrq_tags_free(srq->tags);
 	free(srq);
 }
 
@@ -76,8 +79,9 @@ static int dsrq_memory(struct dsrq *srq, const struct ibv_srq_attr *a)
 	return 0;
 }
 
-int dsrq_create(struct pd *pd, struct ibv_srq_init_attr *attr, struct dsrq **out)
+int dsrq_create(struct pd *pd, struct ibv_srq_init_attr_ex *attr, struct dsrq **out)
 {
+	bool tm = attr->comp_mask & IBV_SRQ_INIT_ATTR_TM;
 	int err = check_attr(&attr->attr);
 	struct dsrq *srq;
 
@@ -90,6 +94,8 @@ int dsrq_create(struct pd *pd, struct ibv_srq_init_attr *attr, struct dsrq **out
 	srq->epoch = fork_epoch();
 	spin_init(&srq->lock);
 	err = dsrq_memory(srq, &attr->attr);
+	if (!err && tm)
+		err = dsrq_tags_create(&attr->tm_cap, &srq->tags);
 	if (!err)
 		err = objects_add(OBJECT_SRQ, srq, &srq->uidx);
 	if (err)
@@ -101,10 +107,13 @@ int dsrq_create(struct pd *pd, struct ibv_srq_init_attr *attr, struct dsrq **out
 		.limit = 0,
 		.uidx = srq->uidx,
 		.user = &srq->ib,
+		.tm_cq = tm ? to_dcq(attr->cq)->dev : NULL,
+		.max_num_tags = tm ? attr->tm_cap.max_num_tags : 0,
 	};
 	err = srq_create(pd, &dev, &srq->dev);
 	if (err)
 		goto fail;
+	srq->cq = tm ? attr->cq : NULL;
 	attr->attr.max_wr = srq->max_wr;
 	attr->attr.max_sge = srq->max_sge;
 	srq->ib.context = pd->ib.context;
@@ -126,8 +135,11 @@ int dsrq_destroy(struct dsrq *srq)
 
 	if (err)
 		return err;
-	if (fork_is_ours(srq->epoch))
+	if (fork_is_ours(srq->epoch)) {
+		if (srq->cq)
+			dcq_purge(to_dcq(srq->cq), srq->uidx);
 		events_settle_srq(srq);
+	}
 	dsrq_free(srq);
 	return 0;
 }

@@ -7,6 +7,8 @@
 #include "driver/objects.h"
 #include "hca/srq.h"
 
+struct dsrq_tags;
+
 struct dsrq {
 	struct ibv_srq ib; /* first */
 	struct srq *dev;
@@ -20,6 +22,8 @@ struct dsrq {
 	uint32_t used; /* posted and not polled yet */
 	uint16_t posted; /* count, as in the doorbell record */
 	uint64_t *wr_id;
+	struct dsrq_tags *tags; /* of a tag-matching one; NULL (dsrq_tags.h) */
+	struct ibv_cq *cq; /* its completions' CQ; NULL */
 	uint32_t async_delivered; /* events handed to the program; driver/events.c */
 	uint32_t dbrec[2] __attribute__((aligned(64)));
 };
@@ -29,8 +33,8 @@ static inline struct dsrq *to_dsrq(struct ibv_srq *ib)
 	return (struct dsrq *)ib;
 }
 
-int dsrq_create(struct pd *pd, struct ibv_srq_init_attr *attr,
-		struct dsrq **out); /* updates attr */
+/* Of the basic type, or with IBV_SRQ_INIT_ATTR_TM of the tag-matching one; updates attr. */
+int dsrq_create(struct pd *pd, struct ibv_srq_init_attr_ex *attr, struct dsrq **out);
 int dsrq_destroy(struct dsrq *srq);
 int dsrq_modify(struct dsrq *srq, const struct ibv_srq_attr *attr, int mask);
 int dsrq_query(struct dsrq *srq, struct ibv_srq_attr *attr);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "hca/limits.h"
+#include "hca/tag_list.h"
 #include "obs/explain.h"
 #include "util/barrier.h"
 
@@ -69,6 +70,11 @@ int device_query_ex(const struct hca *hca, const struct ibv_query_device_ex_inpu
 	struct ibv_device_attr_ex a = {
 		.device_cap_flags_ex = DEVICE_CAPS,
 		.phys_port_cnt_ex = 1,
+		.tm_caps = { .max_rndv_hdr_size = LIMIT_TM_RNDV,
+			     .max_num_tags = LIMIT_TM_TAGS,
+			     .flags = IBV_TM_CAP_RC,
+			     .max_ops = LIMIT_TM_OPS,
+			     .max_sge = TAG_SGES },
 	};
 
 	if (in && in->comp_mask)

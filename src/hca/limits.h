@@ -17,6 +17,9 @@ enum {
 	LIMIT_SRQ = 4096,
 	LIMIT_SRQ_WR = 32767,
 	LIMIT_SRQ_SGE = WQE_MAX_SGE,
+	LIMIT_TM_TAGS = 256, /* tagged buffers of a tag-matching SRQ */
+	LIMIT_TM_OPS = 1024, /* its list operations that were not polled */
+	LIMIT_TM_RNDV = 64, /* bytes of a rendezvous message: headers and what the program adds */
 	LIMIT_RD_ATOMIC = 16, /* per QP, either direction */
 	LIMIT_MCAST_GRP = 256,
 	LIMIT_MCAST_QP_ATTACH = 240,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include "hca/limits.h"
 #include "hca/numbers.h"
+#include "hca/tag_list.h"
 #include "obs/explain.h"
 #include "util/be.h"
 #include "util/fork.h"
@@ -51,7 +52,10 @@ int srq_create(struct pd *pd, const struct srq_attr *attr, struct srq **out)
 	if (err)
 		return err;
 	srq = calloc(1, sizeof(*srq));
-	if (!srq || numbers_take(&srqns, &srq->srqn)) {
+	if (!srq || (attr->tm_cq && tag_list_create(attr->tm_cq, attr->max_num_tags, &srq->tags)) ||
+	    numbers_take(&srqns, &srq->srqn)) {
+		if (srq)
+			tag_list_destroy(srq->tags);
 		free(srq);
 		device_give(count);
 		return refuse(ENOMEM, "ibv_create_srq: no memory or no number left for an SRQ");
@@ -84,6 +88,7 @@ int srq_destroy(struct srq *srq)
 		device_give(&srq->pd->ctx->hca->count.srq);
 	}
 	pd_put(srq->pd);
+	tag_list_destroy(srq->tags);
 	free(srq);
 	return 0;
 }
@@ -98,8 +103,7 @@ void srq_put(struct srq *srq)
 	fetch_sub_acq_rel(&srq->refs, 1);
 }
 
-/* Under the lock. */
-static int take(struct srq *srq, struct rwqe *out, bool *low)
+int srq_take_locked(struct srq *srq, struct rwqe *out, bool *low)
 {
 	uint16_t posted = posted_beyond(&srq->ring, srq->taken), next;
 
@@ -115,16 +119,21 @@ static int take(struct srq *srq, struct rwqe *out, bool *low)
 	return 0;
 }
 
+void srq_low(struct srq *srq)
+{
+	async_push(srq->pd->ctx, IBV_EVENT_SRQ_LIMIT_REACHED, srq->user);
+}
+
 int srq_take(struct srq *srq, struct rwqe *out)
 {
 	bool low = false;
 	int err;
 
 	spin_lock(&srq->lock);
-	err = take(srq, out, &low);
+	err = srq_take_locked(srq, out, &low);
 	spin_unlock(&srq->lock);
 	if (low)
-		async_push(srq->pd->ctx, IBV_EVENT_SRQ_LIMIT_REACHED, srq->user);
+		srq_low(srq);
 	return err;
 }
 

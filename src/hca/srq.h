@@ -18,6 +18,8 @@ int rq_take(struct rq *rq, struct rwqe *out);
 /* WQEs posted and not yet taken; reads the doorbell record. */
 uint16_t rq_posted(const struct rq *rq);
 
+struct tag_list;
+
 struct srq {
 	struct pd *pd;
 	uint32_t epoch;
@@ -31,6 +33,7 @@ struct srq {
 	uint32_t limit; /* 0: not armed */
 	void *user; /* struct ibv_srq * */
 	uint32_t refs; /* atomic: QPs on it */
+	struct tag_list *tags; /* of a tag-matching one (tag_list.h); NULL */
 };
 
 struct srq_attr {
@@ -38,6 +41,9 @@ struct srq_attr {
 	uint32_t max_wr, max_sge, limit;
 	uint32_t uidx;
 	void *user;
+	struct cq
+		*tm_cq; /* a tag-matching SRQ's, with room for max_num_tags buffers; NULL: basic */
+	uint32_t max_num_tags;
 };
 
 int srq_create(struct pd *pd, const struct srq_attr *attr, struct srq **out);
@@ -46,6 +52,9 @@ void srq_get(struct srq *srq);
 void srq_put(struct srq *srq);
 /* Takes the next WQE; raises IBV_EVENT_SRQ_LIMIT_REACHED once when fewer than limit are left. */
 int srq_take(struct srq *srq, struct rwqe *out);
+/* Its two halves, for the tag list: under the lock, and the event after it. */
+int srq_take_locked(struct srq *srq, struct rwqe *out, bool *low);
+void srq_low(struct srq *srq);
 uint16_t srq_posted(struct srq *srq);
 /* Another ring takes the place of the old one, which nobody reads after the call. @anew: its list
  * starts at slot 0 with nothing posted; else all slots are where they were. */

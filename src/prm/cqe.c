@@ -21,6 +21,32 @@ static void write_error(struct mlx5_err_cqe *e, const struct cqe *c)
 	e->syndrome = c->syndrome;
 }
 
+#define APP_TAG_MATCHING 1 /* mlx5's */
+#define TM_SUCCESS	 (1U << 31)
+#define TM_CONSUMED	 1
+
+/* MLX5_CQE_NO_PACKET: list operations, but for the first half of a rendezvous. */
+static bool is_match(uint8_t app_op)
+{
+	return app_op == TM_CONSUMED;
+}
+
+static void write_tag(struct mlx5_cqe64 *e, const struct cqe *c)
+{
+	e->app = APP_TAG_MATCHING;
+	e->app_op = c->app_op;
+	e->app_info = htobe16(c->app_info);
+	if (is_error(c->opcode))
+		return; /* app and the rest are reserved bytes there */
+	if (c->opcode == MLX5_CQE_NO_PACKET && !is_match(c->app_op)) {
+		e->tm_cqe.success = htobe32(c->tm_success ? TM_SUCCESS : 0);
+		e->tm_cqe.hw_phase_cnt = htobe16(c->tm_phase);
+	} else {
+		e->tmh.app_ctx = htobe32(c->tm_ctx);
+		e->tmh.tag = htobe64(c->tm_tag);
+	}
+}
+
 void cqe_write(struct mlx5_cqe64 *slot, const struct cqe *c, uint8_t owner)
 {
 	struct mlx5_cqe64 e;
@@ -38,11 +64,31 @@ void cqe_write(struct mlx5_cqe64 *slot, const struct cqe *c, uint8_t owner)
 		e.flags_rqpn = htobe32((c->grh ? GRH : 0) | (uint32_t)c->l3 << 24 |
 				       (c->src_qp & 0xffffff));
 	}
+	if (unlikely(c->app_op))
+		write_tag(&e, c);
 	e.op_own = 0;
 	memcpy(slot, &e, offsetof(struct mlx5_cqe64, op_own));
 	/* (A) */
 	store_release(&slot->op_own,
 		      (uint8_t)(c->opcode << 4 | (c->solicited ? SOLICITED : 0) | (owner & OWNER)));
+}
+
+static void read_tag(const struct mlx5_cqe64 *e, struct cqe *out)
+{
+	out->app_op = e->app_op;
+	out->app_info = be16toh(e->app_info);
+	out->tm_tag = out->tm_ctx = 0;
+	out->tm_success = true;
+	out->tm_phase = 0;
+	if (is_error(out->opcode))
+		return;
+	if (out->opcode == MLX5_CQE_NO_PACKET && !is_match(out->app_op)) {
+		out->tm_success = be32toh(e->tm_cqe.success) & TM_SUCCESS;
+		out->tm_phase = be16toh(e->tm_cqe.hw_phase_cnt);
+	} else {
+		out->tm_ctx = be32toh(e->tmh.app_ctx);
+		out->tm_tag = be64toh(e->tmh.tag);
+	}
 }
 
 bool cqe_ours(const struct mlx5_cqe64 *slot, uint32_t ci, uint32_t cnt)
@@ -64,6 +110,9 @@ void cqe_read(const struct mlx5_cqe64 *e, struct cqe *out)
 	out->wqe_opcode = sop >> 24;
 	out->qpn = sop & 0xffffff;
 	out->reason = 0;
+	out->app_op = 0;
+	if (unlikely(e->app == APP_TAG_MATCHING))
+		read_tag(e, out);
 	out->syndrome = out->vendor_err = 0;
 	if (is_error(out->opcode)) {
 		const struct mlx5_err_cqe *err = (const struct mlx5_err_cqe *)e;

@@ -5,6 +5,7 @@
 #include "transport/completer.h"
 #include "transport/flush.h"
 #include "transport/gather.h"
+#include "transport/inner.h"
 #include "transport/place.h"
 #include "transport/retry.h"
 #include "util/be.h"
@@ -22,8 +23,12 @@ void completer_done(struct tqp *q, uint64_t now)
 	struct requester *r = &q->req;
 	const struct sent *e = requester_entry(r, r->head++);
 
-	if (!(e->flags & SENT_SIGNALED))
+	if (!(e->flags & (SENT_SIGNALED | SENT_INNER)))
 		return;
+	if (unlikely(e->flags & SENT_INNER)) {
+		inner_retire(q, NULL, now);
+		return;
+	}
 	struct cqe c = { .opcode = MLX5_CQE_REQ,
 			 .wqe_opcode = e->opcode,
 			 .wqe_counter = e->block,
@@ -64,7 +69,10 @@ void completer_fail(struct tqp *q, enum verdict v, uint64_t id, uint64_t now)
 	if ((int32_t)(r->cur - r->head) < 0)
 		r->cur = r->head;
 	count_failure(q, v);
-	push(q, &c, now);
+	if (unlikely(e->flags & SENT_INNER))
+		inner_retire(q, &c, now);
+	else
+		push(q, &c, now);
 	if (q->qp.type == IBV_QPT_RC)
 		flush_to_err(q, id, now);
 	else
@@ -243,7 +251,7 @@ static enum verdict store(struct tqp *q, const struct sent *e, const struct seg 
 				  0,
 				  (uint64_t)(psn_diff(s->psn, e->psn) & PSN_MASK) * q->req.mtu,
 				  s->len,
-				  q->qp.pd->pdn,
+				  requester_pdn(q, e),
 				  IBV_ACCESS_LOCAL_WRITE };
 	int err;
 
@@ -256,7 +264,7 @@ static enum verdict store(struct tqp *q, const struct sent *e, const struct seg 
 		*id = blame_wqe(q, &w, V_LOCAL_PROT, &g);
 		return V_LOCAL_PROT;
 	}
-	err = place_copy(s, &g);
+	err = place_copy(s, 0, &g);
 	if (err == EFAULT) {
 		*id = blame_wqe(q, &w, V_LOCAL_PROT, &g);
 		return V_LOCAL_PROT;

@@ -2,25 +2,33 @@
 #include "hca/event.h"
 #include "obs/explain.h"
 #include "transport/flush.h"
+#include "transport/inner.h"
 #include "transport/place.h"
+#include "transport/tag.h"
 
 void flush_event(struct tqp *q, enum ibv_event_type type)
 {
 	async_push(q->qp.ctx, type, q->qp.user);
 }
 
-static void send_cqe(struct tqp *q, uint16_t block, uint8_t opcode, uint64_t now)
+static struct cqe flushed_send(const struct tqp *q, uint16_t block, uint8_t opcode, uint64_t now)
 {
 	const struct fate *f = fate_of(V_FLUSHED, q->qp.type, false);
-	struct cqe c = { .opcode = MLX5_CQE_REQ_ERR,
-			 .syndrome = f->syndrome,
-			 .vendor_err = f->vendor,
-			 .wqe_opcode = opcode,
-			 .wqe_counter = block,
-			 .uidx = q->qp.uidx,
-			 .qpn = q->qp.qpn,
-			 .timestamp = now,
-			 .reason = q->cause };
+
+	return (struct cqe){ .opcode = MLX5_CQE_REQ_ERR,
+			     .syndrome = f->syndrome,
+			     .vendor_err = f->vendor,
+			     .wqe_opcode = opcode,
+			     .wqe_counter = block,
+			     .uidx = q->qp.uidx,
+			     .qpn = q->qp.qpn,
+			     .timestamp = now,
+			     .reason = q->cause };
+}
+
+static void send_cqe(struct tqp *q, uint16_t block, uint8_t opcode, uint64_t now)
+{
+	struct cqe c = flushed_send(q, block, opcode, now);
 
 	counters_inc(q->qp.ctx->hca->counters, COUNTER_REQ_CQE_FLUSH_ERROR);
 	cq_push(q->qp.scq, &c); /* an overrun CQ loses these as hardware's would */
@@ -34,7 +42,13 @@ void flush_sq(struct tqp *q, uint64_t now)
 	for (; r->head != r->tail; r->head++) {
 		const struct sent *e = requester_entry(r, r->head);
 
-		send_cqe(q, e->block, e->opcode, now);
+		if (likely(!(e->flags & SENT_INNER)))
+			send_cqe(q, e->block, e->opcode, now);
+	}
+	if (unlikely(r->inner != NULL)) {
+		struct cqe c = flushed_send(q, 0, 0, now);
+
+		inner_flush(q, &c, now);
 	}
 	r->cur = r->head;
 	r->reads = 0;
@@ -64,7 +78,7 @@ static void receive_cqe(struct tqp *q, uint64_t now)
 
 	q->rsp.have_rwqe = false;
 	counters_inc(q->qp.ctx->hca->counters, COUNTER_RESP_CQE_FLUSH_ERROR);
-	cq_push(q->qp.rcq, &c);
+	cq_push(tag_route(q, &c), &c);
 }
 
 void flush_rq(struct tqp *q, uint64_t now)

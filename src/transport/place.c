@@ -5,6 +5,7 @@
 #include "transport/flush.h"
 #include "transport/gather.h"
 #include "transport/place.h"
+#include "transport/tag.h"
 #include "wire/opcode.h"
 
 static bool is_write(uint8_t op)
@@ -39,13 +40,13 @@ int place_take(struct tqp *q)
 	return 0;
 }
 
-int place_copy(const struct seg *s, const struct gather *g)
+int place_copy(const struct seg *s, uint32_t skip, const struct gather *g)
 {
-	if (!s->len)
+	if (s->len == skip)
 		return 0;
 	if (s->flags & SEG_BYREF)
-		return s->from->ops->fetch(s->from, s, 0, g->piece, g->n);
-	return copy_scatter(g->piece, g->n, 0, s->data, s->len);
+		return s->from->ops->fetch(s->from, s, skip, g->piece, g->n);
+	return copy_scatter(g->piece, g->n, 0, s->data + skip, s->len - skip);
 }
 
 /* The payload fits its place in the message: NULL, or what is wrong. */
@@ -71,10 +72,10 @@ static const char *misshapen(const struct tqp *q, const struct seg *s)
 	return NULL;
 }
 
-static enum place place_result(struct tqp *q, const struct seg *s, const struct gather *g,
-			       struct refusal *no)
+static enum place place_result(struct tqp *q, const struct seg *s, uint32_t skip,
+			       const struct gather *g, struct refusal *no)
 {
-	switch (place_copy(s, g)) {
+	switch (place_copy(s, skip, g)) {
 	case 0:
 		return PLACE_DONE;
 	case EPERM:
@@ -98,28 +99,39 @@ static enum place invalidate(struct tqp *q, const struct seg *s, struct refusal 
 				     "only windows can be invalidated"));
 }
 
+/* A receive WQE for the message; on a tag-matching SRQ its first segment decides which. */
+static enum place begin_send(struct tqp *q, const struct seg *s, uint32_t *skip)
+{
+	if (tag_on(q) && opcode_has(s->op, WIRE_FIRST))
+		return tag_begin(q, s, skip);
+	return place_take(q) ? PLACE_RNR : PLACE_DONE;
+}
+
 static enum place send(struct tqp *q, const struct seg *s, struct refusal *no)
 {
 	struct responder *r = &q->rsp;
 	uint64_t got = opcode_has(s->op, WIRE_FIRST) ? 0 : r->got;
 	const struct pd *pd = q->qp.srq ? q->qp.srq->pd : q->qp.pd;
 	struct gather g;
-	struct gather_ask ask = { r->rwqe.sge, 0, got, s->len, pd->pdn, IBV_ACCESS_LOCAL_WRITE };
+	struct gather_ask ask = { r->rwqe.sge, 0, got, 0, pd->pdn, IBV_ACCESS_LOCAL_WRITE };
+	uint32_t skip = 0;
 	enum place p;
 
-	if (place_take(q))
-		return PLACE_RNR;
-	if (got + s->len > r->rwqe.len)
-		return refused(no, V_LOCAL_LENGTH, blame_short(q, s, got + s->len, r->rwqe.len));
+	p = begin_send(q, s, &skip);
+	if (unlikely(p != PLACE_DONE))
+		return p;
+	ask.len = s->len - skip;
+	if (got + ask.len > r->rwqe.len)
+		return refused(no, V_LOCAL_LENGTH, blame_short(q, s, got + ask.len, r->rwqe.len));
 	ask.n = r->rwqe.nsge;
 	if (!gather(q->qp.ctx->hca->keys, &ask, &g))
 		return refused(no, V_LOCAL_PROT, blame_receive(q, &g));
-	p = place_result(q, s, &g, no);
+	p = place_result(q, s, skip, &g, no);
 	if (p == PLACE_DONE && opcode_has(s->op, WIRE_IETH))
 		p = invalidate(q, s, no);
 	if (p != PLACE_DONE)
 		return p;
-	r->got = got + s->len;
+	r->got = got + ask.len;
 	r->msg = opcode_has(s->op, WIRE_LAST) ? MSG_NONE : MSG_SEND;
 	return PLACE_DONE;
 }
@@ -170,7 +182,7 @@ static enum place write(struct tqp *q, const struct seg *s, struct refusal *no)
 	if (opcode_has(s->op, WIRE_IMMDT) && place_take(q))
 		return PLACE_RNR;
 	r->msg = MSG_WRITE;
-	p = place_result(q, s, &g, no);
+	p = place_result(q, s, 0, &g, no);
 	if (p != PLACE_DONE) {
 		if (opcode_has(s->op, WIRE_FIRST))
 			r->msg = MSG_NONE;
@@ -206,6 +218,17 @@ static uint8_t cqe_opcode(uint8_t op)
 	return opcode_has(op, WIRE_IMMDT) ? MLX5_CQE_RESP_SEND_IMM : MLX5_CQE_RESP_SEND;
 }
 
+static void complete(struct tqp *q, struct cqe *c, uint64_t now)
+{
+	struct cq *cq = tag_route(q, c);
+
+	q->rsp.have_rwqe = false;
+	if (cq_push(cq, c) == EOVERFLOW)
+		flush_overrun(q, cq, now);
+	if (unlikely(q->rsp.tag.pending))
+		tag_rendezvous(q);
+}
+
 void place_complete(struct tqp *q, const struct seg *s, uint64_t now)
 {
 	struct responder *r = &q->rsp;
@@ -223,9 +246,7 @@ void place_complete(struct tqp *q, const struct seg *s, uint64_t now)
 					: 0,
 			 .timestamp = now };
 
-	r->have_rwqe = false;
-	if (cq_push(q->qp.rcq, &c) == EOVERFLOW)
-		flush_overrun(q, q->qp.rcq, now);
+	complete(q, &c, now);
 }
 
 static void count_failure(const struct tqp *q, enum verdict v)
@@ -254,10 +275,8 @@ void place_fail(struct tqp *q, const struct refusal *no, uint64_t now)
 				 .timestamp = now,
 				 .reason = no->id };
 
-		r->have_rwqe = false;
 		counters_inc(q->qp.ctx->hca->counters, COUNTER_RESP_CQE_ERROR);
-		if (cq_push(q->qp.rcq, &c) == EOVERFLOW)
-			flush_overrun(q, q->qp.rcq, now);
+		complete(q, &c, now);
 	}
 	if (f->has_event)
 		flush_event(q, f->event);

@@ -19,8 +19,8 @@ enum place place_segment(struct tqp *q, const struct seg *s, struct refusal *no)
 void place_complete(struct tqp *q, const struct seg *s, uint64_t now);
 /* Completes it with an error if there is one and the fate has a syndrome; events; ERR. */
 void place_fail(struct tqp *q, const struct refusal *no, uint64_t now);
-/* Copies the payload to [skip, skip + s->len) of @g's pieces. 0, EFAULT, EREMOTEIO, EPERM. */
+/* Copies the payload from @skip on to @g's pieces. 0, EFAULT, EREMOTEIO, EPERM. */
 struct gather;
-int place_copy(const struct seg *s, const struct gather *g);
+int place_copy(const struct seg *s, uint32_t skip, const struct gather *g);
 /* Takes a receive WQE into q->rsp.rwqe. ENOENT: none. */
 int place_take(struct tqp *q);

@@ -7,6 +7,7 @@
 #include "transport/completer.h"
 #include "transport/flush.h"
 #include "transport/gather.h"
+#include "transport/inner.h"
 #include "transport/retry.h"
 #include "transport/ud.h"
 #include "util/be.h"
@@ -42,6 +43,15 @@ static const struct form forms[256] = {
 	/* clang-format on */
 };
 
+/* The SQ's oldest block that is not completed; entries of the inner queue have none. */
+static uint16_t oldest_block(const struct requester *r)
+{
+	for (uint32_t i = r->head; i != r->tail; i++)
+		if (likely(!(requester_entry(r, i)->flags & SENT_INNER)))
+			return requester_entry(r, i)->block;
+	return r->next_block;
+}
+
 uint16_t requester_posted(const struct tqp *q)
 {
 	const struct requester *r = &q->req;
@@ -50,7 +60,7 @@ uint16_t requester_posted(const struct tqp *q)
 
 	if (!sq->cnt)
 		return 0;
-	oldest = r->head != r->tail ? requester_entry(r, r->head)->block : r->next_block;
+	oldest = oldest_block(r);
 	ours = r->next_block - oldest;
 	/* (A) pairs with the driver's release before it stores the record */
 	posted = (uint16_t)be32toh(load_acquire(sq->dbrec)) - oldest;
@@ -63,8 +73,17 @@ bool requester_reread(struct tqp *q, const struct sent *e, struct wqe *w)
 {
 	enum wqe_service svc = q->qp.type == IBV_QPT_UD ? WQE_DATAGRAM : WQE_CONNECTED;
 
+	if (unlikely(e->flags & SENT_INNER)) {
+		inner_wqe(q, e->block, w);
+		return true;
+	}
 	return !wqe_parse(&q->qp.sq, e->block, q->qp.sq.cnt, svc, w) && w->opcode == e->opcode &&
 	       w->len == e->len;
+}
+
+uint32_t requester_pdn(const struct tqp *q, const struct sent *e)
+{
+	return e->flags & SENT_INNER ? q->qp.srq->pd->pdn : q->qp.pd->pdn;
 }
 
 /* READ and atomics where max_rd_atomic says none, opcodes that the service lacks, sizes. */
@@ -92,7 +111,7 @@ static enum verdict allowed(const struct tqp *q, const struct wqe *w)
 
 static int allot(struct tqp *q)
 {
-	uint32_t n = q->qp.sq.cnt < SENT_MAX ? q->qp.sq.cnt : SENT_MAX;
+	uint32_t n = q->qp.sq.cnt < SENT_MAX && !inner_waits(q) ? q->qp.sq.cnt : SENT_MAX;
 
 	q->req.sent = calloc(n, sizeof(*q->req.sent));
 	if (!q->req.sent)
@@ -106,26 +125,55 @@ static uint32_t psns_of(const struct tqp *q, uint32_t len)
 	return len <= q->req.mtu ? 1 : (uint32_t)(((uint64_t)len + q->req.mtu - 1) / q->req.mtu);
 }
 
-/* Starts the next WQE of the SQ: reads it into @w and appends its entry. This is where work that
- * does not stand in the SQ would come in (M39). ENOENT: none, or not now; EBADMSG,
- * EMSGSIZE: started, malformed. */
-static int start(struct tqp *q, struct wqe *w, uint64_t now)
+/* False: no more can be started now. */
+static bool may_start(struct tqp *q, uint64_t now)
 {
 	struct requester *r = &q->req;
-	uint16_t avail = requester_posted(q);
-	enum wqe_service svc = q->qp.type == IBV_QPT_UD ? WQE_DATAGRAM : WQE_CONNECTED;
-	struct sent *e;
-	int err;
 
-	if (!avail || q->qp.state != IBV_QPS_RTS)
-		return ENOENT;
+	if (q->qp.state != IBV_QPS_RTS)
+		return false;
 	if (unlikely(!r->sent) && allot(q)) {
 		flush_to_err(
 			q, reason("QP 0x%x: no memory for the sends it has outstanding", q->qp.qpn),
 			now);
-		return ENOENT;
+		return false;
 	}
-	if (r->tail - r->head > r->mask)
+	return r->tail - r->head <= r->mask;
+}
+
+/* The same for work of the inner queue. */
+static int start_inner(struct tqp *q, struct wqe *w, uint64_t now)
+{
+	struct requester *r = &q->req;
+	struct sent *e;
+
+	if (!may_start(q, now))
+		return ENOENT;
+	e = requester_entry(r, r->tail++);
+	*e = (struct sent){ .block = inner_take(q), .psn = r->next_psn, .flags = SENT_INNER };
+	inner_wqe(q, e->block, w);
+	e->opcode = w->opcode;
+	e->len = w->len;
+	e->npsn = psns_of(q, w->len);
+	e->flags |= (forms[w->opcode].reads ? SENT_READ : 0) | (w->fence ? SENT_FENCE : 0);
+	r->next_psn = psn_add(r->next_psn, e->npsn);
+	return 0;
+}
+
+/* Starts the next WQE: reads it into @w and appends its entry. ENOENT: none, or not now; EBADMSG,
+ * EMSGSIZE: started, malformed. */
+static int start(struct tqp *q, struct wqe *w, uint64_t now)
+{
+	struct requester *r = &q->req;
+	enum wqe_service svc = q->qp.type == IBV_QPT_UD ? WQE_DATAGRAM : WQE_CONNECTED;
+	struct sent *e;
+	uint16_t avail;
+	int err;
+
+	if (inner_waits(q))
+		return start_inner(q, w, now);
+	avail = requester_posted(q);
+	if (!avail || !may_start(q, now))
 		return ENOENT;
 	err = wqe_parse(&q->qp.sq, r->next_block, avail, svc, w);
 	e = requester_entry(r, r->tail);
@@ -286,7 +334,7 @@ static bool send_read(struct tqp *q, struct sent *e, const struct wqe *w, uint64
 	uint32_t skip = psn_diff(r->psn, e->psn) & PSN_MASK;
 	struct gather g;
 	struct gather_ask ask = {
-		w->sge, w->nsge, 0, w->len, q->qp.pd->pdn, IBV_ACCESS_LOCAL_WRITE
+		w->sge, w->nsge, 0, w->len, requester_pdn(q, e), IBV_ACCESS_LOCAL_WRITE
 	};
 	struct seg s = { .npsn = e->npsn - skip, .rkey = w->rkey };
 

@@ -17,6 +17,7 @@ enum { /* struct sent's flags */
        SENT_READ = 2, /* READ or atomic: answered by data */
        SENT_DONE = 4, /* its data has arrived */
        SENT_FENCE = 8,
+       SENT_INNER = 16, /* of the inner queue: block is its number there (inner.h) */
 };
 
 struct sent {
@@ -32,6 +33,8 @@ enum requester_wait {
 	WAIT_RNR, /* for the RNR timer or an RNR clear */
 	WAIT_LOST, /* same-host: nobody took or answered a segment; for the ack timeout */
 };
+
+struct inner_queue;
 
 struct requester {
 	struct sent *sent; /* NULL until the first WQE */
@@ -55,6 +58,7 @@ struct requester {
 	bool gap; /* sending went back once because an answer is missing at una */
 	bool draining; /* SQD: the event is still to come */
 	uint64_t timer_at; /* ns; TQP_NEVER: none */
+	struct inner_queue *inner; /* NULL until the device has work of its own */
 	struct dest *ud_dest; /* UD: where the WQE that got EAGAIN goes; a reference */
 };
 
@@ -64,6 +68,8 @@ void requester_run(struct tqp *q, uint64_t now);
 bool requester_reread(struct tqp *q, const struct sent *e, struct wqe *w);
 /* Blocks posted and not taken. */
 uint16_t requester_posted(const struct tqp *q);
+
+uint32_t requester_pdn(const struct tqp *q, const struct sent *e); /* whose keys its READ uses */
 
 static inline struct sent *requester_entry(const struct requester *r, uint32_t i)
 {

@@ -40,6 +40,13 @@ struct responder_reads {
 
 enum responder_message { MSG_NONE, MSG_SEND, MSG_WRITE, MSG_SKIP /* UC: a damaged one */ };
 
+struct responder_tag { /* of the message in hand, on a tag-matching SRQ (tag.h) */
+	uint8_t what; /* enum tag_cqe; 0: an ordinary receive */
+	bool pending; /* a rendezvous is to begin */
+	uint32_t ctx, rkey, len;
+	uint64_t tag, va;
+};
+
 struct responder {
 	uint32_t epsn; /* the PSN that comes next */
 	uint32_t msn;
@@ -56,6 +63,7 @@ struct responder {
 	uint64_t got; /* bytes of the message so far */
 	uint64_t now; /* of the input that is being worked on */
 	struct responder_reads *reads;
+	struct responder_tag tag;
 	struct rwqe rwqe;
 };
 

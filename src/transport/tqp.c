@@ -4,6 +4,7 @@
 #include "transport/answer.h"
 #include "transport/completer.h"
 #include "transport/flush.h"
+#include "transport/inner.h"
 #include "transport/retry.h"
 #include "transport/uc.h"
 #include "transport/ud.h"
@@ -19,6 +20,7 @@ static void forget(struct tqp *q)
 {
 	struct sent *sent = q->req.sent;
 	struct responder_reads *reads = q->rsp.reads;
+	struct inner_queue *inner = q->req.inner;
 	uint32_t mask = q->req.mask;
 
 	if (q->req.blocked && q->dest)
@@ -30,8 +32,10 @@ static void forget(struct tqp *q)
 	store_relaxed(&q->rnr_waiting, false);
 	q->cause = 0;
 	q->req = (struct requester){
-		.sent = sent, .mask = mask, .timer_at = TQP_NEVER, .mtu = 4096
+		.sent = sent, .mask = mask, .timer_at = TQP_NEVER, .mtu = 4096, .inner = inner
 	};
+	if (inner)
+		inner->done = inner->next = inner->tail = 0;
 	q->rsp = (struct responder){ .reads = reads };
 	q->qp.rq.head = 0;
 }
@@ -52,6 +56,8 @@ void tqp_fini(struct tqp *q)
 	forget(q);
 	free(q->req.sent);
 	free(q->rsp.reads);
+	free(q->req.inner);
+	q->req.inner = NULL;
 	q->req.sent = NULL;
 	q->rsp.reads = NULL;
 }
@@ -161,7 +167,7 @@ static void rc_input(struct tqp *q, const struct seg *s, uint64_t now)
 		completer_input(q, s, now);
 	else
 		responder_input(q, s, now);
-	if (response || (s->flags & SEG_ACK)) {
+	if (response || inner_waits(q) || (s->flags & SEG_ACK)) {
 		requester_run(q, now);
 		flush_drained(q);
 	}

@@ -123,7 +123,7 @@ static int store(struct tqp *q, const struct seg *s, struct gather *g)
 	ask.len = s->len;
 	if (!gather(q->qp.ctx->hca->keys, &ask, g))
 		return EACCES;
-	return place_copy(s, g);
+	return place_copy(s, 0, g);
 }
 
 static void complete(struct tqp *q, const struct seg *s, uint64_t now)

@@ -2,7 +2,7 @@
 #include "verbs/ops.h"
 #include "driver/dcq.h"
 #include "driver/dqp.h"
-#include "driver/dsrq.h"
+#include "driver/dsrq_tags.h"
 #include "verbs/export.h"
 
 #define EXTENDED ((void *)UINTPTR_MAX) /* abi_compat: a verbs_context is around the ibv_context */
@@ -30,7 +30,6 @@
 	X(int, *v, dealloc_td, "ibv_dealloc_td", positive_errno)                                   \
 	X(void *, *v, alloc_td, "ibv_alloc_td", null_errno)                                        \
 	X(int, *v, modify_cq, "ibv_modify_cq", positive_errno)                                     \
-	X(int, *v, post_srq_ops, "ibv_post_srq_ops", positive_errno)                               \
 	X(int, *v, destroy_rwq_ind_table, "ibv_destroy_rwq_ind_table", positive_errno)             \
 	X(void *, *v, create_rwq_ind_table, "ibv_create_rwq_ind_table", null_errno)                \
 	X(int, *v, destroy_wq, "ibv_destroy_wq", positive_errno)                                   \
@@ -78,6 +77,7 @@ void ops_fill(struct verbs_context *v)
 	v->create_qp_ex = ops_create_qp_ex;
 	v->create_srq_ex = ops_create_srq_ex;
 	v->get_srq_num = ops_get_srq_num;
+	v->post_srq_ops = dsrq_post_ops;
 	ops->_compat_query_device = ibv_query_device;
 	ops->_compat_query_port = ibv_query_port;
 	ops->poll_cq = dcq_poll;

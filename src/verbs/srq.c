@@ -1,26 +1,60 @@
 // SPDX-License-Identifier: MIT
-/* Shared receive queues of the basic type. */
+/* Shared receive queues: basic and tag-matching. */
+#include <errno.h>
+#include <string.h>
 #include "driver/dsrq.h"
 #include "obs/explain.h"
 #include "verbs/export.h"
 #include "verbs/ops.h"
 
+/* ibv_srq_init_attr is the front of its extended form. */
 EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {
+	struct ibv_srq_init_attr_ex ex = { 0 };
 	struct dsrq *srq;
-	int err = dsrq_create(to_pd(pd), attr, &srq);
+	int err;
 
-	return err ? null_errno(err) : &srq->ib;
+	_Static_assert(offsetof(struct ibv_srq_init_attr_ex, attr) ==
+			       offsetof(struct ibv_srq_init_attr, attr),
+		       "a prefix");
+	memcpy(&ex, attr, sizeof(*attr));
+	err = dsrq_create(to_pd(pd), &ex, &srq);
+	if (err)
+		return null_errno(err);
+	attr->attr = ex.attr;
+	return &srq->ib;
+}
+
+static int check_tm(const struct ibv_srq_init_attr_ex *a)
+{
+	uint32_t need = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_CQ |
+			IBV_SRQ_INIT_ATTR_TM;
+
+	if (a->comp_mask == need && a->cq)
+		return 0;
+	return refuse(
+		EINVAL,
+		"ibv_create_srq_ex: comp_mask 0x%x%s, a tag-matching SRQ has TYPE, PD, CQ and "
+		"TM (0x%x); set these",
+		a->comp_mask, a->cq ? "" : " without a cq", need);
 }
 
 /* The inline function comes here only for what ibv_create_srq() cannot express. */
 struct ibv_srq *ops_create_srq_ex(struct ibv_context *ib, struct ibv_srq_init_attr_ex *attr)
 {
+	struct dsrq *srq;
+	int err;
+
 	(void)ib;
-	return null_errno(refuse(EOPNOTSUPP,
-				 "ibv_create_srq_ex: comp_mask 0x%x, type %d: only a basic SRQ "
-				 "with a PD is built; leave XRC and tag matching out",
-				 attr->comp_mask, attr->srq_type));
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) || attr->srq_type != IBV_SRQT_TM)
+		return null_errno(refuse(EOPNOTSUPP,
+					 "ibv_create_srq_ex: comp_mask 0x%x, type %d: basic SRQs "
+					 "with a PD and tag-matching ones are built; leave XRC out",
+					 attr->comp_mask, attr->srq_type));
+	err = check_tm(attr);
+	if (!err)
+		err = dsrq_create(to_pd(attr->pd), attr, &srq);
+	return err ? null_errno(err) : &srq->ib;
 }
 
 int ops_get_srq_num(struct ibv_srq *srq, uint32_t *num)

@@ -117,7 +117,7 @@ static unsigned int free_slots(const struct dsrq *s)
 
 TEST(a_purge_gives_shared_receives_back)
 {
-	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 7, .max_sge = 1 } };
+	struct ibv_srq_init_attr_ex attr = { .attr = { .max_wr = 7, .max_sge = 1 } };
 	struct dsrq *srq;
 	struct bench b;
 
