@@ -19,6 +19,7 @@
 	(IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM | IBV_WC_EX_WITH_QP_NUM |                    \
 	 IBV_WC_EX_WITH_SRC_QP | IBV_WC_EX_WITH_SLID | IBV_WC_EX_WITH_SL |                         \
 	 IBV_WC_EX_WITH_DLID_PATH_BITS | IBV_WC_EX_WITH_TM_INFO)
+#define COMP_MASK    (IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD)
 #define CREATE_FLAGS (IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
 
 static int check_attr(const struct ibv_cq_init_attr_ex *a)
@@ -38,11 +39,11 @@ static int check_attr(const struct ibv_cq_init_attr_ex *a)
 			      "built; leave them out",
 			      (unsigned long long)a->wc_flags,
 			      (unsigned long long)(a->wc_flags & ~(uint64_t)WC_FLAGS));
-	if (a->comp_mask & ~(uint32_t)IBV_CQ_INIT_ATTR_MASK_FLAGS)
+	if (a->comp_mask & ~(uint32_t)COMP_MASK)
 		return refuse(EOPNOTSUPP,
-			      "ibv_create_cq_ex: comp_mask %#x asks for more than flags "
-			      "(%#x); leave it out",
-			      a->comp_mask, IBV_CQ_INIT_ATTR_MASK_FLAGS);
+			      "ibv_create_cq_ex: comp_mask %#x asks for more than flags and parent "
+			      "domain (%#x); leave it out",
+			      a->comp_mask, COMP_MASK);
 	if ((a->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) && (a->flags & ~(uint32_t)CREATE_FLAGS))
 		return refuse(EOPNOTSUPP, "ibv_create_cq_ex: flags %#x, known are %#x", a->flags,
 			      CREATE_FLAGS);
@@ -59,6 +60,8 @@ static void dcq_free(struct dcq *cq)
 	if (!cq)
 		return;
 	ring_memory_free(cq->buf, (size_t)cq->cnt * sizeof(struct mlx5_cqe64));
+	if (cq->pd)
+		pd_put(cq->pd);
 	free(cq);
 }
 
@@ -77,6 +80,29 @@ static void fill_public(struct dcq *cq, const struct ibv_cq_init_attr_ex *attr)
 	cq_poll_attach(cq);
 }
 
+/* A parent domain's memory functions make the ring. */
+static int take_domain(struct dcq *cq, const struct ibv_cq_init_attr_ex *attr)
+{
+	struct pd *pd = to_pd(attr->parent_domain);
+	int err;
+
+	if (!(attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD))
+		return 0;
+	if (!pd || pd->kind != PD_PARENT || pd->ctx->root != cq->ctx->root)
+		return refuse(EINVAL,
+			      "ibv_create_cq_ex: parent_domain is %s; give one of "
+			      "ibv_alloc_parent_domain() on this device",
+			      !pd		      ? "NULL"
+			      : pd->kind != PD_PARENT ? "a plain PD"
+						      : "of another context");
+	err = pd_use(pd, "ibv_create_cq_ex");
+	if (err)
+		return err;
+	pd_get(pd);
+	cq->pd = pd;
+	return 0;
+}
+
 int dcq_create(struct context *ctx, const struct ibv_cq_init_attr_ex *attr, struct dcq **out)
 {
 	int err = check_attr(attr);
@@ -91,7 +117,10 @@ int dcq_create(struct context *ctx, const struct ibv_cq_init_attr_ex *attr, stru
 	cq->ctx = ctx;
 	cq->epoch = fork_epoch();
 	cq->cnt = ring_entries(attr->cqe);
-	err = ring_memory_alloc((size_t)cq->cnt * sizeof(struct mlx5_cqe64), &cq->buf);
+	err = take_domain(cq, attr);
+	if (!err)
+		err = ring_memory_alloc_in(cq->pd, MLX5DV_RES_TYPE_CQ,
+					   (size_t)cq->cnt * sizeof(struct mlx5_cqe64), &cq->buf);
 	if (err)
 		goto fail;
 	cqe_init(cq->buf, cq->cnt, sizeof(struct mlx5_cqe64));
@@ -168,7 +197,8 @@ int dcq_resize(struct dcq *cq, int cqe)
 			      "in it",
 			      cqe, LIMIT_CQE);
 	cnt = ring_entries(cqe);
-	err = ring_memory_alloc((size_t)cnt * sizeof(struct mlx5_cqe64), &buf);
+	err = ring_memory_alloc_in(cq->pd, MLX5DV_RES_TYPE_CQ,
+				   (size_t)cnt * sizeof(struct mlx5_cqe64), &buf);
 	if (err)
 		return err;
 	cqe_init(buf, cnt, sizeof(struct mlx5_cqe64));

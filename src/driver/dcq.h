@@ -6,11 +6,13 @@
 #pragma once
 #include "driver/objects.h"
 #include "hca/cq.h"
+#include "hca/pd.h"
 
 struct dcq {
 	struct ibv_cq_ex ib; /* first; its prefix is the ibv_cq */
 	struct cq *dev;
 	struct context *ctx;
+	struct pd *pd; /* the parent domain it was made in, with a reference; or NULL */
 	uint32_t epoch;
 	struct spin lock; /* guards ci, ring switch, cur */
 	uint8_t *buf;

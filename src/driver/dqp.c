@@ -90,7 +90,7 @@ static uint32_t min(uint32_t a, uint32_t b)
 }
 
 /* Sizes the SQ and writes the granted values back. */
-static int sq_memory(struct dqp *qp, struct ibv_qp_cap *cap)
+static int sq_memory(struct dqp *qp, struct pd *pd, struct ibv_qp_cap *cap)
 {
 	uint32_t gather = fixed_part(qp->type, false) + cap->max_send_sge * SEG;
 	uint32_t inl =
@@ -112,7 +112,8 @@ static int sq_memory(struct dqp *qp, struct ibv_qp_cap *cap)
 		size_t bytes = (size_t)qp->sq.cnt * WQE_BB;
 
 		qp->sq.slot = calloc(qp->sq.cnt, sizeof(*qp->sq.slot));
-		if (!qp->sq.slot || ring_memory_alloc(bytes, &qp->sq.buf))
+		if (!qp->sq.slot ||
+		    ring_memory_alloc_in(pd, MLX5DV_RES_TYPE_QP, bytes, &qp->sq.buf))
 			return refuse_memory("ibv_create_qp", bytes);
 	}
 	cap->max_send_wr = qp->sq.max_wr;
@@ -121,7 +122,7 @@ static int sq_memory(struct dqp *qp, struct ibv_qp_cap *cap)
 	return 0;
 }
 
-static int rq_memory(struct dqp *qp, struct ibv_qp_cap *cap)
+static int rq_memory(struct dqp *qp, struct pd *pd, struct ibv_qp_cap *cap)
 {
 	uint32_t sge = cap->max_recv_sge ? cap->max_recv_sge : 1;
 
@@ -133,7 +134,8 @@ static int rq_memory(struct dqp *qp, struct ibv_qp_cap *cap)
 		size_t bytes = (size_t)qp->rq.cnt * qp->rq.stride;
 
 		qp->rq.wr_id = calloc(qp->rq.cnt, sizeof(*qp->rq.wr_id));
-		if (!qp->rq.wr_id || ring_memory_alloc(bytes, &qp->rq.buf))
+		if (!qp->rq.wr_id ||
+		    ring_memory_alloc_in(pd, MLX5DV_RES_TYPE_QP, bytes, &qp->rq.buf))
 			return refuse_memory("ibv_create_qp", bytes);
 	}
 	cap->max_recv_wr = qp->rq.max_wr;
@@ -209,9 +211,9 @@ int dqp_create(struct pd *pd, struct ibv_qp_init_attr_ex *a, struct dqp **out)
 	spin_init(&qp->rq.lock);
 	if (a->srq)
 		a->cap.max_recv_wr = a->cap.max_recv_sge = 0;
-	err = sq_memory(qp, &a->cap);
+	err = sq_memory(qp, pd, &a->cap);
 	if (!err && !a->srq)
-		err = rq_memory(qp, &a->cap);
+		err = rq_memory(qp, pd, &a->cap);
 	if (!err && (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
 		err = wr_builder_attach(qp, a->send_ops_flags);
 	if (!err)

@@ -71,6 +71,8 @@ int dqp_modify(struct dqp *qp, struct ibv_qp_attr *attr,
 int dqp_query(struct dqp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init);
 int dqp_post_send(struct ibv_qp *ib, struct ibv_send_wr *wr,
 		  struct ibv_send_wr **bad); /* ops entry */
+/* The ops entry: type 1 windows; mw->rkey is the new one when it returns 0. */
+int dqp_bind_mw(struct ibv_qp *ib, struct ibv_mw *mw, struct ibv_mw_bind *b);
 int dqp_post_recv(struct ibv_qp *ib, struct ibv_recv_wr *wr,
 		  struct ibv_recv_wr **bad); /* ops entry */
 /* Fills every function of ib that is legal for the type (driver/wr_builder.c). */

@@ -60,7 +60,7 @@ static uint32_t slots_for(uint32_t max_wr)
 	return 1U << (32 - __builtin_clz(max_wr | 1));
 }
 
-static int dsrq_memory(struct dsrq *srq, const struct ibv_srq_attr *a)
+static int dsrq_memory(struct dsrq *srq, struct pd *pd, const struct ibv_srq_attr *a)
 {
 	uint32_t sge = a->max_sge ? a->max_sge : 1;
 
@@ -71,7 +71,8 @@ static int dsrq_memory(struct dsrq *srq, const struct ibv_srq_attr *a)
 	srq->max_wr = srq->cnt - 1;
 	srq->max_sge = srq->stride / 16 - 1 < LIMIT_SRQ_SGE ? srq->stride / 16 - 1 : LIMIT_SRQ_SGE;
 	srq->wr_id = calloc(srq->cnt, sizeof(*srq->wr_id));
-	if (!srq->wr_id || ring_memory_alloc((size_t)srq->cnt * srq->stride, &srq->buf))
+	if (!srq->wr_id || ring_memory_alloc_in(pd, MLX5DV_RES_TYPE_SRQ,
+						(size_t)srq->cnt * srq->stride, &srq->buf))
 		return refuse_memory("ibv_create_srq", (size_t)srq->cnt * srq->stride);
 	link_slots(srq->buf, 0, srq->cnt, srq->stride);
 	srq->head = 0;
@@ -93,7 +94,7 @@ int dsrq_create(struct pd *pd, struct ibv_srq_init_attr_ex *attr, struct dsrq **
 	memset(srq, 0, sizeof(*srq));
 	srq->epoch = fork_epoch();
 	spin_init(&srq->lock);
-	err = dsrq_memory(srq, &attr->attr);
+	err = dsrq_memory(srq, pd, &attr->attr);
 	if (!err && tm)
 		err = dsrq_tags_create(&attr->tm_cap, &srq->tags);
 	if (!err)
@@ -158,10 +159,11 @@ static void new_ring_free(struct new_ring *n, uint32_t stride)
 	free(n->wr_id);
 }
 
-static int new_ring_alloc(struct new_ring *n, uint32_t cnt, uint32_t stride)
+static int new_ring_alloc(struct new_ring *n, struct pd *pd, uint32_t cnt, uint32_t stride)
 {
 	*n = (struct new_ring){ .cnt = cnt, .wr_id = calloc(cnt, sizeof(*n->wr_id)) };
-	if (n->wr_id && !ring_memory_alloc((size_t)cnt * stride, &n->buf))
+	if (n->wr_id &&
+	    !ring_memory_alloc_in(pd, MLX5DV_RES_TYPE_SRQ, (size_t)cnt * stride, &n->buf))
 		return 0;
 	new_ring_free(n, stride);
 	return refuse_memory("ibv_modify_srq", (size_t)cnt * stride);
@@ -210,7 +212,7 @@ static int resize(struct dsrq *srq, uint32_t max_wr)
 {
 	uint32_t cnt = slots_for(max_wr), used;
 	struct new_ring n;
-	int err = new_ring_alloc(&n, cnt, srq->stride);
+	int err = new_ring_alloc(&n, to_pd(srq->ib.pd), cnt, srq->stride);
 
 	if (err)
 		return err;

@@ -13,7 +13,7 @@ enum { RC = 1, UC = 2, UD = 4 };
 // clang-format off
 static const struct {
 	uint8_t opcode, wc_opcode, services;
-	bool remote, atomic, imm, inv;
+	bool remote, atomic, imm, inv, local;
 } verbs[] = {
 	[IBV_WR_SEND]                 = { MLX5_OPCODE_SEND, IBV_WC_SEND, RC | UC | UD },
 	[IBV_WR_SEND_WITH_IMM]        = { MLX5_OPCODE_SEND_IMM, IBV_WC_SEND, RC | UC | UD,
@@ -29,6 +29,10 @@ static const struct {
 	                                  .remote = true, .atomic = true },
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = { MLX5_OPCODE_ATOMIC_FA, IBV_WC_FETCH_ADD, RC,
 	                                  .remote = true, .atomic = true },
+	[IBV_WR_LOCAL_INV]            = { MLX5_OPCODE_LOCAL_INVAL, IBV_WC_LOCAL_INV, RC | UC,
+	                                  .inv = true, .local = true },
+	[IBV_WR_BIND_MW]              = { WQE_OPCODE_BIND_MW, IBV_WC_BIND_MW, RC | UC,
+	                                  .local = true },
 };
 // clang-format on
 
@@ -79,6 +83,34 @@ static void remote(struct dqp *qp, const struct ibv_send_wr *wr)
 		wqe_atomic(qp, wr->wr.atomic.compare_add, 0);
 }
 
+/* Only type 2 windows are bound by work requests. */
+static bool may_bind(struct dqp *qp, const struct ibv_send_wr *wr)
+{
+	const struct ibv_mw *mw = wr->bind_mw.mw;
+
+	if (mw && mw->type == IBV_MW_TYPE_2)
+		return true;
+	qp->build.err =
+		refuse(EINVAL,
+		       "ibv_post_send: IBV_WR_BIND_MW on QP 0x%x with %s; bind type 2 windows "
+		       "so, type 1 windows by ibv_bind_mw()",
+		       qp->ib.qp_base.qp_num, mw ? "a type 1 window" : "bind_mw.mw NULL");
+	return false;
+}
+
+/* Binding and invalidating move no data. */
+static void build_local(struct dqp *qp, const struct ibv_send_wr *wr, struct wqe_head *h)
+{
+	if (wr->opcode == IBV_WR_LOCAL_INV) {
+		wqe_begin(qp, h);
+	} else if (may_bind(qp, wr)) {
+		h->imm = htobe32(wr->bind_mw.mw->rkey);
+		wqe_begin(qp, h);
+		wqe_bind(qp, wr->bind_mw.mw, wr->bind_mw.rkey, &wr->bind_mw.bind_info);
+	}
+	wqe_finish(qp);
+}
+
 static void build(struct dqp *qp, const struct ibv_send_wr *wr)
 {
 	struct wqe_head h = { .wr_id = wr->wr_id, .send_flags = wr->send_flags };
@@ -98,6 +130,10 @@ static void build(struct dqp *qp, const struct ibv_send_wr *wr)
 		h.imm = wr->imm_data;
 	else if (verbs[wr->opcode].inv)
 		h.imm = htobe32(wr->invalidate_rkey);
+	if (unlikely(verbs[wr->opcode].local)) {
+		build_local(qp, wr, &h);
+		return;
+	}
 	wqe_begin(qp, &h);
 	if (qp->type == IBV_QPT_UD)
 		wqe_datagram(qp, wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
@@ -128,6 +164,32 @@ int dqp_post_send(struct ibv_qp *ib, struct ibv_send_wr *wr, struct ibv_send_wr 
 		}
 	}
 	return wqe_batch_end(qp, true);
+}
+
+int dqp_bind_mw(struct ibv_qp *ib, struct ibv_mw *mw, struct ibv_mw_bind *b)
+{
+	struct wqe_head h = { .wr_id = b->wr_id,
+			      .send_flags = b->send_flags,
+			      .opcode = WQE_OPCODE_BIND_MW,
+			      .wc_opcode = IBV_WC_BIND_MW,
+			      .imm = htobe32(mw->rkey) };
+	uint32_t rkey = ibv_inc_rkey(mw->rkey);
+	struct dqp *qp = to_dqp(ib);
+	int err;
+
+	if (!(verbs[IBV_WR_BIND_MW].services & service(qp->type)))
+		return refuse(EINVAL, "ibv_bind_mw: QP 0x%x is of type %s; windows need RC or UC",
+			      ib->qp_num, qp_type_name(qp->type));
+	err = wqe_batch_begin(qp, "ibv_bind_mw");
+	if (err)
+		return err;
+	wqe_begin(qp, &h);
+	wqe_bind(qp, mw, rkey, &b->bind_info);
+	wqe_finish(qp);
+	err = wqe_batch_end(qp, false);
+	if (!err)
+		mw->rkey = rkey;
+	return err;
 }
 
 static int post_recv_one(struct dqp *qp, const struct ibv_recv_wr *wr)

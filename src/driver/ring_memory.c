@@ -1,12 +1,105 @@
 // SPDX-License-Identifier: MIT
 #include "driver/ring_memory.h"
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include "hca/pd.h"
+#include "util/fork.h"
+#include "util/hash.h"
 
 /* Small rings share pages with others of the heap: 10,000 QPs must not cost a page each. */
 #define OWN_MAPPING (64 << 10)
+#define PAGE	    ((size_t)4096)
+#define RENEWING    UINT32_MAX
+
+/* Rings that a program's functions made: few programs have any. A forked child's copy may be locked
+ * for ever, so what it inherits there is left alone. */
+static struct {
+	struct spin lock; /* guards by_address */
+	uint32_t epoch; /* of the process that filled it */
+	uint32_t count; /* atomic */
+	struct hash by_address; /* → struct lent */
+} lent_rings;
+
+struct lent {
+	struct pd *pd;
+	uint64_t type;
+};
+
+/* One of the threads that come first after a fork does it. */
+static void renew(void)
+{
+	uint32_t now = fork_epoch(), was = load_acquire(&lent_rings.epoch);
+
+	if (was == now)
+		return;
+	if (was == RENEWING || !cas_acq_rel(&lent_rings.epoch, &was, RENEWING)) {
+		while (load_acquire(&lent_rings.epoch) != now) /* (A) */
+			sched_yield();
+		return;
+	}
+	spin_init(&lent_rings.lock);
+	hash_init(&lent_rings.by_address);
+	store_relaxed(&lent_rings.count, 0);
+	store_release(&lent_rings.epoch, now); /* (A) */
+}
+
+static int lend(uint8_t *p, struct pd *pd, uint64_t type)
+{
+	struct lent *l = malloc(sizeof(*l));
+	int err;
+
+	if (!l)
+		return ENOMEM;
+	*l = (struct lent){ pd, type };
+	renew();
+	spin_lock(&lent_rings.lock);
+	err = hash_put(&lent_rings.by_address, (uintptr_t)p, l);
+	spin_unlock(&lent_rings.lock);
+	if (err)
+		free(l);
+	else
+		fetch_add_relaxed(&lent_rings.count, 1);
+	return err;
+}
+
+/* True: it was, and has gone back. */
+static bool give_back(uint8_t *p)
+{
+	struct lent *l;
+
+	if (likely(!load_relaxed(&lent_rings.count)))
+		return false;
+	if (!fork_is_ours(load_acquire(&lent_rings.epoch))) /* (A) */
+		return true; /* whose it is cannot be asked any more */
+	spin_lock(&lent_rings.lock);
+	l = hash_del(&lent_rings.by_address, (uintptr_t)p);
+	spin_unlock(&lent_rings.lock);
+	if (!l)
+		return false;
+	fetch_sub_acq_rel(&lent_rings.count, 1);
+	pd_memory_free(l->pd, p, l->type);
+	free(l);
+	return true;
+}
+
+int ring_memory_alloc_in(struct pd *pd, uint64_t type, size_t size, uint8_t **out)
+{
+	int err;
+	uint8_t *p = pd_memory_alloc(pd, (size + PAGE - 1) & ~(PAGE - 1), PAGE, type, &err);
+
+	if (!p)
+		return err ? err : ring_memory_alloc(size, out);
+	err = lend(p, pd, type);
+	if (err) {
+		pd_memory_free(pd, p, type);
+		return err;
+	}
+	*out = p;
+	return 0;
+}
 
 int ring_memory_alloc(size_t size, uint8_t **out)
 {
@@ -29,7 +122,9 @@ int ring_memory_alloc(size_t size, uint8_t **out)
 
 void ring_memory_free(uint8_t *p, size_t size)
 {
-	if (p && size >= OWN_MAPPING)
+	if (!p || give_back(p))
+		return;
+	if (size >= OWN_MAPPING)
 		munmap(p, size);
 	else
 		free(p);

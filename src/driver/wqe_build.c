@@ -139,6 +139,45 @@ void wqe_atomic(struct dqp *qp, uint64_t swap_add, uint64_t compare)
 	next_seg(qp);
 }
 
+static int bind_check(const struct dqp *qp, const struct ibv_mw *mw,
+		      const struct ibv_mw_bind_info *info)
+{
+	const unsigned int known = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+				   IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED |
+				   IBV_ACCESS_LOCAL_WRITE; /* tolerated: says nothing */
+
+	if (info->mw_access_flags & ~known)
+		return refuse(EINVAL,
+			      "ibv_bind_mw: mw_access_flags 0x%x of window 0x%x on QP 0x%x; only "
+			      "remote rights and IBV_ACCESS_ZERO_BASED are known (0x%x)",
+			      info->mw_access_flags, mw->rkey, qp->ib.qp_base.qp_num, known);
+	if (!info->mr && (info->length || mw->type == IBV_MW_TYPE_2))
+		return refuse(EINVAL,
+			      "ibv_bind_mw: window 0x%x on QP 0x%x: bind_info.mr is NULL; name the "
+			      "region (without one a type 1 window of length 0 is unbound)",
+			      mw->rkey, qp->ib.qp_base.qp_num);
+	return 0;
+}
+
+void wqe_bind(struct dqp *qp, const struct ibv_mw *mw, uint32_t rkey,
+	      const struct ibv_mw_bind_info *info)
+{
+	struct wqe_bind_seg s = { .rkey = htobe32(rkey),
+				  .lkey = info->mr ? htobe32(info->mr->lkey) : 0,
+				  .addr = htobe64(info->addr),
+				  .len = htobe64(info->length),
+				  .access = htobe32(info->mw_access_flags) };
+
+	if (unlikely(qp->build.err))
+		return;
+	qp->build.err = bind_check(qp, mw, info);
+	if (qp->build.err)
+		return;
+	append(qp, qp->build.seg, &s, sizeof(s));
+	for (unsigned int i = 0; i < sizeof(s) / SEG; i++)
+		next_seg(qp);
+}
+
 void wqe_datagram(struct dqp *qp, struct ibv_ah *ib, uint32_t qpn, uint32_t qkey)
 {
 	struct mlx5_wqe_av av;

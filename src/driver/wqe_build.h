@@ -22,6 +22,9 @@ int wqe_batch_end(struct dqp *qp, bool keep);
 void wqe_begin(struct dqp *qp, const struct wqe_head *h);
 void wqe_remote(struct dqp *qp, uint64_t addr, uint32_t rkey);
 void wqe_atomic(struct dqp *qp, uint64_t swap_add, uint64_t compare);
+/* ibv_bind_mw and IBV_WR_BIND_MW: @rkey is the window's from now on. */
+void wqe_bind(struct dqp *qp, const struct ibv_mw *mw, uint32_t rkey,
+	      const struct ibv_mw_bind_info *info);
 void wqe_datagram(struct dqp *qp, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey);
 void wqe_sge_list(struct dqp *qp, const struct ibv_sge *sg, size_t n);
 void wqe_inline(struct dqp *qp, const struct ibv_data_buf *bufs, size_t n);

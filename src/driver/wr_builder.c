@@ -90,6 +90,20 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *ib, uint32_t rkey, uint64_t ad
 	wqe_atomic(qpx(ib), add, 0);
 }
 
+static void wr_local_inv(struct ibv_qp_ex *ib, uint32_t rkey)
+{
+	op(ib, MLX5_OPCODE_LOCAL_INVAL, IBV_WC_LOCAL_INV, htobe32(rkey));
+	wqe_finish(qpx(ib));
+}
+
+static void wr_bind_mw(struct ibv_qp_ex *ib, struct ibv_mw *mw, uint32_t rkey,
+		       const struct ibv_mw_bind_info *info)
+{
+	op(ib, WQE_OPCODE_BIND_MW, IBV_WC_BIND_MW, htobe32(mw->rkey));
+	wqe_bind(qpx(ib), mw, rkey, info);
+	wqe_finish(qpx(ib));
+}
+
 static void wr_set_ud_addr(struct ibv_qp_ex *ib, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 {
 	wqe_datagram(qpx(ib), ah, qpn, qkey);
@@ -120,7 +134,9 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ib, size_t n, const struct
 }
 
 #define OPS_UD (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
-#define OPS_UC (OPS_UD | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM)
+#define OPS_UC                                                                                     \
+	(OPS_UD | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |                 \
+	 IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV)
 #define OPS_RC                                                                                     \
 	(OPS_UC | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |                   \
 	 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV)
@@ -134,6 +150,8 @@ static void attach_connected(struct ibv_qp_ex *ib, enum ibv_qp_type type)
 {
 	ib->wr_rdma_write = wr_rdma_write;
 	ib->wr_rdma_write_imm = wr_rdma_write_imm;
+	ib->wr_local_inv = wr_local_inv;
+	ib->wr_bind_mw = wr_bind_mw;
 	if (type != IBV_QPT_RC)
 		return;
 	ib->wr_send_inv = wr_send_inv;

@@ -126,8 +126,8 @@ static bool key_read(const void *table, uint32_t n, uint32_t key, struct host_ke
 static int node_parts(struct node *n)
 {
 	struct host_config cfg = {
-		.n_keys = LIMIT_MR,
-		.key_bytes = key_table_size(LIMIT_MR),
+		.n_keys = LIMIT_KEYS,
+		.key_bytes = key_table_size(LIMIT_KEYS),
 		.key_read = key_read,
 		.make_grh = path_make_grh,
 		.deliver = inbound_deliver,
@@ -139,7 +139,7 @@ static int node_parts(struct node *n)
 	int err = host_create(&cfg, &n->host);
 
 	if (!err)
-		err = key_table_create(host_key_memory(n->host), LIMIT_MR, &n->keys);
+		err = key_table_create(host_key_memory(n->host), LIMIT_KEYS, &n->keys);
 	if (!err)
 		err = mcast_table_create(&n->mcast);
 	if (err)

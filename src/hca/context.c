@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "hca/event.h"
 #include "hca/limits.h"
@@ -64,10 +65,21 @@ static void unlist_context(struct context *ctx)
 	pthread_mutex_unlock(&hca->contexts_lock);
 }
 
+static void objects_init(struct context *ctx)
+{
+	ctx->root = ctx;
+	pthread_mutex_init(&ctx->objects.lock, NULL);
+	list_init(&ctx->objects.pds);
+	list_init(&ctx->objects.dms);
+}
+
 static void context_free(struct context *ctx)
 {
 	if (!ctx)
 		return;
+	if (ctx->root != ctx)
+		context_put(ctx->root);
+	pthread_mutex_destroy(&ctx->objects.lock);
 	if (ctx->ib.context.cmd_fd >= 0)
 		close(ctx->ib.context.cmd_fd);
 	async_queue_destroy(ctx->async);
@@ -75,13 +87,12 @@ static void context_free(struct context *ctx)
 	free(ctx);
 }
 
-int context_create(struct hca *hca, struct ibv_device *dev, struct context **out)
+static struct context *context_new(struct hca *hca, struct ibv_device *dev)
 {
 	struct context *ctx = calloc(1, sizeof(*ctx));
-	int err;
 
 	if (!ctx)
-		return refuse(ENOMEM, "ibv_open_device: no memory for a context");
+		return NULL;
 	ctx->hca = hca;
 	ctx->epoch = fork_epoch();
 	ctx->refs = 1;
@@ -89,16 +100,78 @@ int context_create(struct hca *hca, struct ibv_device *dev, struct context **out
 	ctx->ib.context.num_comp_vectors = LIMIT_COMP_VECTORS;
 	ctx->ib.context.cmd_fd = ctx->ib.context.async_fd = -1;
 	pthread_mutex_init(&ctx->ib.context.mutex, NULL);
-	err = cmd_fd_open(&ctx->ib.context.cmd_fd);
-	if (!err)
-		err = async_queue_create(ctx, &ctx->async);
+	objects_init(ctx);
+	return ctx;
+}
+
+/* The last steps; @fd stays the caller's when they fail. */
+static int context_start(struct context *ctx, int fd)
+{
+	struct stat st;
+	int err = async_queue_create(ctx, &ctx->async);
+
+	if (err)
+		return err;
+	if (!fstat(fd, &st)) {
+		ctx->dev = st.st_dev;
+		ctx->ino = st.st_ino;
+	}
+	ctx->ib.context.cmd_fd = fd;
+	list_context(ctx);
+	return 0;
+}
+
+int context_create(struct hca *hca, struct ibv_device *dev, struct context **out)
+{
+	struct context *ctx = context_new(hca, dev);
+	int fd = -1, err;
+
+	if (!ctx)
+		return refuse(ENOMEM, "ibv_open_device: no memory for a context");
+	err = cmd_fd_open(&fd);
+	if (!err) {
+		err = context_start(ctx, fd);
+		if (err)
+			close(fd);
+	}
 	if (err) {
 		context_free(ctx);
 		return err;
 	}
-	list_context(ctx);
 	*out = ctx;
 	return 0;
+}
+
+int context_import(struct context *orig, int fd, struct context **out)
+{
+	struct context *ctx = context_new(orig->hca, orig->ib.context.device);
+	int err;
+
+	if (!ctx)
+		return refuse(ENOMEM, "ibv_import_device: no memory for a context");
+	ctx->root = orig->root;
+	context_get(ctx->root);
+	err = context_start(ctx, fd);
+	if (err) {
+		context_free(ctx);
+		return err;
+	}
+	*out = ctx;
+	return 0;
+}
+
+struct context *context_find(struct hca *hca, uint64_t dev, uint64_t ino)
+{
+	struct context *ctx;
+
+	pthread_mutex_lock(&hca->contexts_lock);
+	ctx = hca->contexts;
+	while (ctx && (ctx->dev != dev || ctx->ino != ino))
+		ctx = ctx->next;
+	if (ctx)
+		context_get(ctx);
+	pthread_mutex_unlock(&hca->contexts_lock);
+	return ctx;
 }
 
 void context_get(struct context *ctx)
@@ -173,6 +246,7 @@ static int move_to_child(struct context *ctx, const char *call)
 		return err;
 	}
 	ctx->hca = hca;
+	objects_init(ctx); /* what is inherited cannot be imported; its lock may be held for ever */
 	list_context(ctx);
 	store_release(&ctx->epoch, epoch); /* (A) */
 	return 0;

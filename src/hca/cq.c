@@ -17,7 +17,7 @@ int cq_create(struct context *ctx, const struct cq_attr *attr, struct cq **out)
 	int err = context_use(ctx, "ibv_create_cq");
 	struct cq *cq;
 
-	if (!err && attr->channel && attr->channel->ctx != ctx)
+	if (!err && attr->channel && attr->channel->ctx->root != ctx->root)
 		err = refuse(EINVAL,
 			     "ibv_create_cq: the completion channel is of another context; make "
 			     "one on this");

@@ -19,7 +19,13 @@
 #define PHYS_LINK_UP  5
 #define DEVICE_CAPS                                                                                \
 	(IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID | \
-	 IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE)
+	 IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW |               \
+	 IBV_DEVICE_MEM_WINDOW_TYPE_2B)
+
+/* Any memory of the process is reached as it is mapped at that moment, whatever the operation. */
+#define ODP_UD (IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV)
+#define ODP_UC (IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE)
+#define ODP_RC (ODP_UC | ODP_UD | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC)
 
 void device_query(const struct hca *hca, struct ibv_device_attr *out)
 {
@@ -39,6 +45,7 @@ void device_query(const struct hca *hca, struct ibv_device_attr *out)
 		.max_cq = LIMIT_CQ,
 		.max_cqe = LIMIT_CQE,
 		.max_mr = LIMIT_MR,
+		.max_mw = LIMIT_MW,
 		.max_pd = LIMIT_PD,
 		.max_qp_rd_atom = LIMIT_RD_ATOMIC,
 		.max_res_rd_atom = LIMIT_RD_ATOMIC * LIMIT_QP,
@@ -75,6 +82,11 @@ int device_query_ex(const struct hca *hca, const struct ibv_query_device_ex_inpu
 			     .flags = IBV_TM_CAP_RC,
 			     .max_ops = LIMIT_TM_OPS,
 			     .max_sge = TAG_SGES },
+		.odp_caps = { .general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT,
+			      .per_transport_caps = { .rc_odp_caps = ODP_RC,
+						      .uc_odp_caps = ODP_UC,
+						      .ud_odp_caps = ODP_UD } },
+		.max_dm_size = LIMIT_DM,
 	};
 
 	if (in && in->comp_mask)

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "obs/counters.h"
+#include "util/list.h"
 #include "util/spin.h"
 
 struct key_table;
@@ -41,13 +42,24 @@ struct hca {
 	struct context *contexts; /* the open ones */
 	struct {
 		uint32_t pd, mr, cq, srq, qp, ah;
+		uint32_t mw, dm, dm_pages;
 	} count; /* atomics, against the limits */
+};
+
+/* What can be found again by its handle, to be imported: PDs and device memory of a context and of
+ * all that were imported from it. */
+struct context_objects {
+	pthread_mutex_t lock; /* guards the lists; never held with another */
+	struct list pds, dms;
 };
 
 /* An open device. The shell embeds nothing: struct context is what ibv_open_device() returns. */
 struct context {
 	struct hca *hca;
 	uint32_t epoch;
+	struct context *root; /* the one that it was imported from, with a reference; or itself */
+	struct context_objects objects; /* of the root */
+	uint64_t dev, ino; /* of cmd_fd's file, which names root */
 	struct async_queue *async;
 	struct context *next; /* in hca->contexts */
 	uint32_t refs; /* atomic: the opener and the objects */
@@ -65,6 +77,11 @@ static inline struct context *to_context(struct ibv_context *ib)
 }
 
 int context_create(struct hca *hca, struct ibv_device *dev, struct context **out);
+/* A second context on the file of @orig's cmd_fd; takes @fd over, which ibv_close_device() then
+ * closes. */
+int context_import(struct context *orig, int fd, struct context **out);
+/* The open context of @hca whose cmd_fd is the file @dev, @ino, with a reference; or NULL. */
+struct context *context_find(struct hca *hca, uint64_t dev, uint64_t ino);
 /* Frees it: closes async_fd and cmd_fd. Objects still alive are the caller's error as in rdma-core:
  * they stay valid memory but any use is refused. */
 void context_destroy(struct context *ctx);

@@ -116,6 +116,21 @@ static void unpublish(struct key_table *t, struct key_entry *e, uint32_t key)
 		t->hook.revoke(t->hook.arg, key);
 }
 
+/* A window's tag may be 0: with index 0 that would be no key. */
+static int take_index(struct key_table *t, bool window, uint32_t *i)
+{
+	int err;
+
+	spin_lock(&t->lock);
+	err = bitmap_alloc(&t->indices, i);
+	if (!err && !*i && window) {
+		err = bitmap_alloc(&t->indices, i);
+		bitmap_free(&t->indices, 0);
+	}
+	spin_unlock(&t->lock);
+	return err;
+}
+
 int key_add(struct key_table *t, const struct key_entry *e, void *obj, uint32_t *key)
 {
 	uint32_t random, i;
@@ -124,9 +139,7 @@ int key_add(struct key_table *t, const struct key_entry *e, void *obj, uint32_t 
 
 	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
 		return refuse(EIO, "ibv_reg_mr: the kernel gives no random number for a key");
-	spin_lock(&t->lock);
-	err = bitmap_alloc(&t->indices, &i);
-	spin_unlock(&t->lock);
+	err = take_index(t, e->flags & KEY_WINDOW, &i);
 	if (err)
 		return refuse(ENOMEM,
 			      "ibv_reg_mr: all %u keys of this process are in use; deregister "
@@ -134,7 +147,7 @@ int key_add(struct key_table *t, const struct key_entry *e, void *obj, uint32_t 
 			      t->n);
 	variant = other_variant(t->last_variant[i], random);
 	t->last_variant[i] = variant;
-	t->obj[i] = obj;
+	store_relaxed(&t->obj[i], obj);
 	fill(&t->e[i], e);
 	*key = i << VARIANT_BITS | variant;
 	publish(&t->e[i], *key);
@@ -153,14 +166,24 @@ int key_change(struct key_table *t, uint32_t key, const struct key_entry *e)
 	return 0;
 }
 
+void key_rebind(struct key_table *t, uint32_t key, const struct key_entry *e)
+{
+	struct key_entry *old = &t->e[index_of(key)];
+
+	store_relaxed(&old->key, 0);
+	fill(old, e);
+	publish(old, key);
+}
+
 void key_remove(struct key_table *t, uint32_t key)
 {
 	uint32_t i = index_of(key);
 
 	if (i >= t->n || load_relaxed(&t->e[i].key) != key)
 		return;
+	store_relaxed(&t->obj[i], NULL); /* whoever still finds it is waited for */
 	unpublish(t, &t->e[i], key);
-	t->obj[i] = NULL;
+	t->last_variant[i] = (uint8_t)key; /* a window's may have changed */
 	spin_lock(&t->lock);
 	bitmap_free(&t->indices, i);
 	spin_unlock(&t->lock);
@@ -176,9 +199,32 @@ static const struct key_entry *find(const struct key_table *t, uint32_t key)
 	return &t->e[i];
 }
 
-void *key_lookup_obj(const struct key_table *t, uint32_t key)
+void *key_lookup_region(const struct key_table *t, uint32_t key)
 {
-	return find(t, key) ? t->obj[index_of(key)] : NULL;
+	const struct key_entry *e = find(t, key);
+
+	return e && !(load_relaxed(&e->flags) & KEY_WINDOW) ? load_relaxed(&t->obj[index_of(key)])
+							    : NULL;
+}
+
+void *key_lookup_index(const struct key_table *t, uint32_t index)
+{
+	return index < t->n ? key_lookup_region(t, load_acquire(&t->e[index].key)) : NULL; /* (A) */
+}
+
+void *key_lookup_window(const struct key_table *t, uint32_t key)
+{
+	uint32_t i = index_of(key);
+
+	return i < t->n && (load_relaxed(&t->e[i].flags) & KEY_WINDOW) ? load_relaxed(&t->obj[i])
+								       : NULL;
+}
+
+bool key_is_window(const struct key_table *t, uint32_t key)
+{
+	const struct key_entry *e = find(t, key);
+
+	return e && (load_relaxed(&e->flags) & KEY_WINDOW);
 }
 
 static enum key_verdict judge(const struct key_entry *e, const struct key_ask *ask)
@@ -192,10 +238,45 @@ static enum key_verdict judge(const struct key_entry *e, const struct key_ask *a
 	return KEY_OK;
 }
 
+static bool copy_foreign(const struct key_entry *e, struct key_entry *out);
+
+/* A window may be bound anew by another turn meanwhile: one whole state of it is judged. */
+static enum key_verdict check_window(const struct key_entry *e, const struct key_ask *ask,
+				     uint64_t *addr)
+{
+	struct key_entry c;
+	enum key_verdict v;
+
+	if (!(ask->need & REMOTE_RIGHTS) || !copy_foreign(e, &c) || c.key != ask->key)
+		return KEY_UNKNOWN;
+	if (!(c.flags & KEY_BOUND))
+		return KEY_UNBOUND;
+	v = judge(&c, ask);
+	if (v == KEY_OK && c.flags >> KEY_QPN_SHIFT && c.flags >> KEY_QPN_SHIFT != ask->qpn)
+		v = KEY_WRONG_QP;
+	if (v == KEY_OK)
+		*addr = c.addr + (ask->va - c.iova);
+	return v;
+}
+
+static enum key_verdict check_null(const struct key_entry *e, const struct key_ask *ask,
+				   uint64_t *addr)
+{
+	if (e->pdn != ask->pdn)
+		return KEY_WRONG_PD;
+	if ((e->access & ask->need) != ask->need)
+		return KEY_NO_RIGHT;
+	if (ask->len > e->len)
+		return KEY_RANGE;
+	*addr = ask->need ? e->iova : e->addr;
+	return KEY_OK;
+}
+
 enum key_verdict key_check(const struct key_table *t, const struct key_ask *ask, uint64_t *addr)
 {
 	const struct key_entry *e;
 	enum key_verdict v;
+	uint32_t flags;
 
 	*addr = 0;
 	if (!ask->len)
@@ -203,6 +284,9 @@ enum key_verdict key_check(const struct key_table *t, const struct key_ask *ask,
 	e = find(t, ask->key);
 	if (!e)
 		return KEY_UNKNOWN;
+	flags = load_relaxed(&e->flags);
+	if (unlikely(flags & (KEY_WINDOW | KEY_NULL)))
+		return flags & KEY_NULL ? check_null(e, ask, addr) : check_window(e, ask, addr);
 	v = judge(e, ask);
 	if (v == KEY_OK)
 		*addr = e->addr + (ask->va - e->iova);
@@ -292,6 +376,11 @@ const char *key_describe(const struct key_table *t, enum key_verdict v, const st
 		snprintf(buf, n,
 			 "%s 0x%x names no memory region (never registered, or deregistered)", kind,
 			 ask->key);
+	else if (v == KEY_UNBOUND)
+		snprintf(buf, n, "%s 0x%x is a memory window that is not bound", kind, ask->key);
+	else if (v == KEY_WRONG_QP)
+		snprintf(buf, n, "%s 0x%x is a type 2 window bound to QP 0x%x, not 0x%x", kind,
+			 ask->key, load_relaxed(&e->flags) >> KEY_QPN_SHIFT, ask->qpn);
 	else if (v == KEY_WRONG_PD)
 		snprintf(buf, n, "%s 0x%x belongs to PD 0x%x, the queue to PD 0x%x", kind, ask->key,
 			 e->pdn, ask->pdn);

@@ -2,6 +2,7 @@
 /* Keys: 32-bit lkey/rkey → what they cover. A key is index << 8 | variant; indices are handed out
  * next-fit and variants at random from 1..255 but for the index' last one, so a key's neighbour or
  * a stale key is not valid, and neither 0 nor the list end of receive WQEs (0x100) is ever one.
+ * A memory window's variant is its tag, which its user chooses at each bind; index 0 is never one.
  * Locking: a spin guards the numbers; add, change and remove of one key are the caller's to
  * serialise. The entries stand in memory that the engine shares read-only with same-host peers
  * (they check a key of ours before a direct access), so they hold plain numbers only. Lookups run
@@ -15,7 +16,11 @@
 #include <stdint.h>
 
 enum {
-	KEY_FLAT = 1, /* plain ibv_reg_mr: nothing can revoke it but dereg, rereg */
+	KEY_FLAT = 1, /* a plain range: nothing can revoke it but dereg, rereg */
+	KEY_WINDOW = 2, /* a memory window: bound and unbound from turns (key_rebind()) */
+	KEY_BOUND = 4, /* of a window; without it no access is allowed */
+	KEY_NULL = 8, /* ibv_alloc_null_mr: any address; reads at addr, writes at iova */
+	KEY_QPN_SHIFT = 8, /* above: the only QP that may use the window, 0 any of the PD */
 };
 
 struct key_entry { /* 64 bytes: one cache line */
@@ -38,6 +43,8 @@ enum key_verdict {
 	KEY_WRONG_PD,
 	KEY_NO_RIGHT,
 	KEY_RANGE,
+	KEY_UNBOUND, /* a window that is not bound */
+	KEY_WRONG_QP, /* a window that another QP has bound */
 };
 
 struct key_table;
@@ -54,23 +61,33 @@ void key_table_destroy(struct key_table *t);
 size_t key_table_size(uint32_t n);
 void key_table_set_hook(struct key_table *t, const struct key_table_hook *hook);
 
-/* @e: all but key and gen. @obj: what key_lookup_obj() returns. ENOMEM: table full. */
+/* @e: all but key and gen. @obj: what the lookups return. ENOMEM: table full. */
 int key_add(struct key_table *t, const struct key_entry *e, void *obj, uint32_t *key);
 /* Changes an entry under its key (rereg); accesses in between are refused as unknown. */
 int key_change(struct key_table *t, uint32_t key, const struct key_entry *e);
 void key_remove(struct key_table *t, uint32_t key);
+/* Gives a window's entry (the index of @key) other contents and the key @key. Does not wait, so it
+ * may be called inside a turn: whoever looked the old key up before goes on with what it read. */
+void key_rebind(struct key_table *t, uint32_t key, const struct key_entry *e);
 
 struct key_ask {
 	uint32_t key, pdn;
 	uint64_t va, len; /* bytes */
 	unsigned int need; /* IBV_ACCESS_* bits, all of them; reading locally needs none */
+	uint32_t qpn; /* the QP that asks, for windows */
 };
 
-/* What key_add() was given, or NULL. Inside a quiesce section only. */
-void *key_lookup_obj(const struct key_table *t, uint32_t key);
+/* What key_add() was given, or NULL: for a region by its key, for a window by its key's index,
+ * since its tag changes. Inside a quiesce section only. */
+void *key_lookup_region(const struct key_table *t, uint32_t key);
+void *key_lookup_index(const struct key_table *t, uint32_t index); /* a region by it alone */
+void *key_lookup_window(const struct key_table *t, uint32_t key);
 /* Checks an access. len 0 is always KEY_OK: the specification looks at no key then, and *addr is 0.
  * Else *addr is the host address of va. Inside a quiesce section only. */
 enum key_verdict key_check(const struct key_table *t, const struct key_ask *ask, uint64_t *addr);
+/* Whether what @key covers may be revoked inside a turn: who answers a READ by reference would have
+ * to be waited for. Inside a quiesce section only. */
+bool key_is_window(const struct key_table *t, uint32_t key);
 /* The entry of @key, copied once out of a table of @n entries that is mapped from a peer; false:
  * the key is not valid there. */
 bool key_copy_foreign(const void *mem, uint32_t n, uint32_t key, struct key_entry *out);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include "obs/explain.h"
@@ -74,6 +75,52 @@ static bool kernel_populates(uintptr_t page)
 	static char mine; /* its page is ours and writable */
 
 	return !madvise((void *)((uintptr_t)&mine & ~(page - 1)), page, MADV_POPULATE_WRITE);
+}
+
+int memory_populate(uint64_t addr, uint64_t len, bool write)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = addr & ~(page - 1);
+	size_t size = (size_t)(addr + len - start);
+
+	if (!madvise((void *)start, size, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ))
+		return 0;
+	return errno == ENOMEM || errno == EFAULT || kernel_populates(page) ? EFAULT : 0;
+}
+
+/* The page size of the mapping whose head line was just read: "KernelPageSize: 2048 kB". Reads on
+ * to the line with its flags, which ends it. */
+static uint64_t page_size_of(FILE *smaps)
+{
+	char line[256];
+	uint64_t kib = 0;
+
+	while (fgets(line, sizeof(line), smaps) && strncmp(line, "VmFlags:", 8))
+		sscanf(line, "KernelPageSize: %" SCNu64, &kib);
+	return kib << 10;
+}
+
+int memory_check_huge(uint64_t addr, uint64_t len, const char *call)
+{
+	FILE *smaps = fopen("/proc/self/smaps", "re");
+	uint64_t at = addr, size = 0, small = (uint64_t)sysconf(_SC_PAGESIZE);
+	struct area a;
+
+	while (smaps && at < addr + len && next_area(smaps, &a)) {
+		size = page_size_of(smaps);
+		if (a.end <= at)
+			continue;
+		if (a.start > at || size <= small)
+			break;
+		at = a.end;
+	}
+	if (smaps)
+		fclose(smaps);
+	if (at >= addr + len)
+		return 0;
+	return refuse(EINVAL,
+		      "%s: 0x%" PRIx64 "+%" PRIu64 ": 0x%" PRIx64 " lies in no huge page, which "
+		      "IBV_ACCESS_HUGETLB promises; map it with MAP_HUGETLB or leave the flag out",
+		      call, addr, len, at);
 }
 
 int memory_check(uint64_t addr, uint64_t len, bool write, const char *call)

@@ -12,3 +12,7 @@ int memory_check(uint64_t addr, uint64_t len, bool write, const char *call);
 /* The same from /proc/self/maps alone, for kernels before 5.14: sees neither device memory nor the
  * part of a mapping behind its file's end. */
 int memory_check_maps(uint64_t addr, uint64_t len, bool write, const char *call);
+/* EINVAL: not all of it lies in huge pages (hugetlbfs, MAP_HUGETLB); EFAULT: not mapped. */
+int memory_check_huge(uint64_t addr, uint64_t len, const char *call);
+/* Brings a range in as far as it can be had, without a reason. EFAULT: not all of it. */
+int memory_populate(uint64_t addr, uint64_t len, bool write);

@@ -4,46 +4,48 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <unistd.h>
-#include "hca/key_table.h"
 #include "hca/limits.h"
 #include "hca/memory.h"
 #include "obs/explain.h"
 #include "util/fork.h"
+#include "util/quiesce.h"
 
 #define OPTIONAL 0x3ff00000U /* bits 20..29 may always be ignored */
-#define UNBUILT	 (IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND)
 #define KNOWN                                                                                      \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
-	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB | UNBUILT)
+	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB |                      \
+	 IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND)
 #define NEEDS_LOCAL_WRITE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 #define WRITES		  (IBV_ACCESS_LOCAL_WRITE | NEEDS_LOCAL_WRITE | IBV_ACCESS_MW_BIND)
 #define REREG_FLAGS                                                                                \
 	(IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS)
+#define LEAVING (1U << 31) /* in holds */
 
-static int access_check(unsigned int access, const char *call)
+int mr_access_check(unsigned int access, unsigned int allowed, const char *call)
 {
 	unsigned int asked = access & ~OPTIONAL;
 
-	if (asked & ~(unsigned int)KNOWN)
+	if (asked & ~allowed)
 		return refuse(EINVAL,
-			      "%s: access 0x%x has unknown bits 0x%x; use IBV_ACCESS_* flags", call,
-			      access, asked & ~(unsigned int)KNOWN);
+			      "%s: access 0x%x has bits 0x%x that are not known here; use "
+			      "IBV_ACCESS_* flags of 0x%x",
+			      call, access, asked & ~allowed, allowed);
 	if ((asked & NEEDS_LOCAL_WRITE) && !(asked & IBV_ACCESS_LOCAL_WRITE))
 		return refuse(EINVAL,
 			      "%s: access 0x%x asks for REMOTE_WRITE or REMOTE_ATOMIC without "
 			      "LOCAL_WRITE; add IBV_ACCESS_LOCAL_WRITE",
 			      call, access);
-	if (asked & IBV_ACCESS_ON_DEMAND)
-		return refuse(EOPNOTSUPP,
-			      "%s: IBV_ACCESS_ON_DEMAND is not built (odp_caps say so); "
-			      "leave it out",
-			      call);
-	if (asked & IBV_ACCESS_ZERO_BASED)
-		return refuse(EOPNOTSUPP,
-			      "%s: IBV_ACCESS_ZERO_BASED is not built; give the first "
-			      "address by ibv_reg_mr_iova()",
-			      call);
 	return 0;
+}
+
+unsigned int mr_rights(unsigned int access)
+{
+	return access & ~OPTIONAL;
+}
+
+static bool is_implicit(const struct mr_attr *a)
+{
+	return (a->access & IBV_ACCESS_ON_DEMAND) && !a->addr && a->len == SIZE_MAX;
 }
 
 static int range_check(const struct mr_attr *a, const char *call)
@@ -62,7 +64,7 @@ static int range_check(const struct mr_attr *a, const char *call)
 			      "%s: 0x%" PRIx64 "+%" PRIu64 " (iova 0x%" PRIx64 ") wraps around "
 			      "the end of the address space; check addr and length",
 			      call, addr, a->len, a->iova);
-	if ((addr ^ a->iova) & page_mask)
+	if (!(a->access & IBV_ACCESS_ZERO_BASED) && ((addr ^ a->iova) & page_mask))
 		return refuse(EINVAL,
 			      "%s: addr 0x%" PRIx64 " and iova 0x%" PRIx64 " lie at different "
 			      "offsets of their pages; make the low bits equal",
@@ -70,62 +72,90 @@ static int range_check(const struct mr_attr *a, const char *call)
 	return 0;
 }
 
+static int implicit_check(const struct mr_attr *a, const char *call)
+{
+	if (a->iova || (a->access & (IBV_ACCESS_HUGETLB | IBV_ACCESS_MW_BIND)))
+		return refuse(EINVAL,
+			      "%s: an implicit on-demand region has iova 0 (not 0x%" PRIx64 ") and "
+			      "neither HUGETLB nor MW_BIND; leave them out",
+			      call, a->iova);
+	return 0;
+}
+
 /* Everything that can be wrong with it, before anything is changed. */
 static int attr_check(const struct mr_attr *a, const char *call)
 {
-	int err = access_check(a->access, call);
+	uint64_t addr = (uintptr_t)a->addr;
+	int err = mr_access_check(a->access, KNOWN, call);
 
-	if (!err)
-		err = range_check(a, call);
-	if (!err)
-		err = memory_check((uintptr_t)a->addr, a->len, a->access & WRITES, call);
-	return err;
+	if (err)
+		return err;
+	if (is_implicit(a))
+		return implicit_check(a, call);
+	err = range_check(a, call);
+	if (err)
+		return err;
+	if (!(a->access & IBV_ACCESS_ON_DEMAND))
+		return memory_check(addr, a->len, a->access & WRITES, call);
+	return a->access & IBV_ACCESS_HUGETLB ? memory_check_huge(addr, a->len, call) : 0;
 }
 
-static struct key_entry entry_of(const struct pd *pd, const struct mr_attr *a)
+/* What @a means for keys. */
+static struct mr like_of(const struct mr_attr *a)
 {
-	return (struct key_entry){
-		.pdn = pd->pdn,
-		.access = a->access & ~OPTIONAL,
-		.flags = KEY_FLAT,
-		.iova = a->iova,
-		.len = a->len,
-		.addr = (uintptr_t)a->addr,
+	return (struct mr){
+		.ib = { .addr = a->addr, .length = a->len },
+		.kind = is_implicit(a) ? MR_IMPLICIT : MR_PLAIN,
+		.iova = a->access & IBV_ACCESS_ZERO_BASED ? 0 : a->iova,
+		.base = (uintptr_t)a->addr,
+		.access = mr_rights(a->access),
 	};
 }
 
-static void mr_set(struct mr *mr, struct pd *pd, const struct mr_attr *a)
+static struct key_entry entry_of(const struct pd *pd, const struct mr *like)
 {
-	mr->pd = pd;
-	mr->iova = a->iova;
-	mr->access = a->access & ~OPTIONAL;
-	mr->ib.pd = &pd->ib;
-	mr->ib.addr = a->addr;
-	mr->ib.length = a->len;
+	return (struct key_entry){
+		.pdn = pd->pdn,
+		.access = like->access,
+		.flags = like->kind == MR_PLAIN ? KEY_FLAT : 0,
+		.iova = like->iova,
+		.len = like->ib.length,
+		.addr = like->base,
+	};
 }
 
-int mr_create(struct pd *pd, const struct mr_attr *attr, struct mr **out)
+static void mr_set(struct mr *mr, struct pd *pd, const struct mr *like)
+{
+	mr->pd = pd;
+	mr->kind = like->kind;
+	mr->iova = like->iova;
+	mr->base = like->base;
+	mr->access = like->access;
+	mr->ib.pd = &pd->ib;
+	mr->ib.addr = like->ib.addr;
+	mr->ib.length = like->ib.length;
+}
+
+int mr_publish(struct pd *pd, const struct mr *like, const struct key_entry *e, const char *call,
+	       struct mr **out)
 {
 	uint32_t *count = &pd->ctx->hca->count.mr;
-	struct key_entry e = entry_of(pd, attr);
 	struct mr *mr;
-	int err = pd_use(pd, "ibv_reg_mr");
+	int err = device_take(count, LIMIT_MR, call);
 
-	if (!err)
-		err = attr_check(attr, "ibv_reg_mr");
-	if (!err)
-		err = device_take(count, LIMIT_MR, "ibv_reg_mr");
 	if (err)
 		return err;
 	mr = calloc(1, sizeof(*mr));
 	if (!mr) {
-		err = refuse(ENOMEM, "ibv_reg_mr: no memory");
+		err = refuse(ENOMEM, "%s: no memory", call);
 		goto fail;
 	}
-	mr_set(mr, pd, attr);
+	mr_set(mr, pd, like);
+	mr->behind = like->behind;
+	mr->release = like->release;
 	mr->epoch = fork_epoch();
 	mr->ib.context = pd->ib.context;
-	err = key_add(pd->ctx->hca->keys, &e, mr,
+	err = key_add(pd->ctx->hca->keys, e, mr,
 		      &mr->ib.lkey); /* last: users can see it from here */
 	if (err)
 		goto fail;
@@ -140,7 +170,52 @@ fail:
 	return err;
 }
 
-int mr_destroy(struct mr *mr)
+int mr_create(struct pd *pd, const struct mr_attr *attr, struct mr **out)
+{
+	static const char call[] = "ibv_reg_mr";
+	struct mr like = like_of(attr);
+	struct key_entry e = entry_of(pd, &like);
+	int err = pd_use(pd, call);
+
+	if (!err)
+		err = attr_check(attr, call);
+	return err ? err : mr_publish(pd, &like, &e, call, out);
+}
+
+bool mr_hold(struct mr *mr)
+{
+	uint32_t holds = load_relaxed(&mr->holds);
+
+	do
+		if (holds & LEAVING)
+			return false;
+	while (!cas_acq_rel(&mr->holds, &holds, holds + 1));
+	return true;
+}
+
+void mr_unhold(struct mr *mr)
+{
+	fetch_sub_acq_rel(&mr->holds, 1);
+}
+
+/* From here on no window is bound to it. */
+static int leave(struct mr *mr, const char *call)
+{
+	uint32_t none = 0;
+
+	if (cas_acq_rel(&mr->holds, &none, LEAVING))
+		return 0;
+	if (none & LEAVING)
+		return refuse(EBUSY,
+			      "%s: MR 0x%x is being deregistered or changed by another thread",
+			      call, mr->ib.lkey);
+	return refuse(
+		EBUSY, "%s: %u memory window%s bound to MR 0x%x; invalidate or deallocate %s first",
+		call, none, none == 1 ? " is" : "s are", mr->ib.lkey, none == 1 ? "it" : "them");
+}
+
+/* The region ends; @mr's memory stays. */
+static void end(struct mr *mr)
 {
 	struct hca *hca = mr->pd->ctx->hca;
 
@@ -148,26 +223,145 @@ int mr_destroy(struct mr *mr)
 		key_remove(hca->keys, mr->ib.lkey);
 		device_give(&hca->count.mr);
 	}
+	if (mr->release)
+		mr->release(mr);
 	pd_put(mr->pd);
+}
+
+static int no_region(const struct mr *mr, const char *call)
+{
+	return refuse(EINVAL,
+		      "%s: MR 0x%x was deregistered by another of its names; give this one up by "
+		      "ibv_unimport_mr()",
+		      call, mr->ib.lkey);
+}
+
+/* The region that an imported name stands for. */
+static int destroy_original(struct mr *name, const char *call)
+{
+	struct mr *mr;
+	int err;
+
+	quiesce_enter();
+	mr = key_lookup_region(name->pd->ctx->hca->keys, name->ib.lkey);
+	err = mr ? leave(mr, call) : no_region(name, call);
+	quiesce_exit();
+	if (err)
+		return err;
+	mr->gone = true;
+	end(mr);
+	return 0;
+}
+
+int mr_destroy(struct mr *mr)
+{
+	static const char call[] = "ibv_dereg_mr";
+	int err = 0;
+
+	if (mr->kind == MR_IMPORTED) {
+		err = fork_is_ours(mr->epoch) ? destroy_original(mr, call) : 0;
+		if (!err)
+			mr_unimport(mr);
+		return err;
+	}
+	if (fork_is_ours(mr->epoch))
+		err = mr->gone ? no_region(mr, call) : leave(mr, call);
+	if (err)
+		return err;
+	end(mr);
 	free(mr);
 	return 0;
 }
 
-static int rereg_check(const struct mr *mr, int flags, struct pd *pd, const struct mr_attr *want)
+int mr_import(struct pd *pd, uint32_t handle, struct mr **out)
 {
-	static const char call[] = "ibv_rereg_mr";
+	static const char call[] = "ibv_import_mr";
+	const struct mr *mr;
+	struct mr *name;
+	int err = pd_use(pd, call);
+
+	if (err)
+		return err;
+	name = calloc(1, sizeof(*name));
+	if (!name)
+		return refuse(ENOMEM, "%s: no memory", call);
+	quiesce_enter();
+	mr = key_lookup_index(pd->ctx->hca->keys, handle);
+	if (mr && mr->pd->ctx->root == pd->ctx->root)
+		name->ib = (struct ibv_mr){ .length = mr->ib.length,
+					    .handle = handle,
+					    .lkey = mr->ib.lkey,
+					    .rkey = mr->ib.rkey };
+	quiesce_exit();
+	if (!name->ib.lkey) {
+		free(name);
+		return refuse(EINVAL,
+			      "%s: no region of this device file has the handle 0x%x; pass "
+			      "ibv_mr.handle of one that lives",
+			      call, handle);
+	}
+	name->ib.context = pd->ib.context;
+	name->ib.pd = &pd->ib;
+	name->kind = MR_IMPORTED;
+	name->epoch = fork_epoch();
+	name->pd = pd;
+	pd_get(pd);
+	*out = name;
+	return 0;
+}
+
+/* An original that lives stays as it is: its key names it. */
+void mr_unimport(struct mr *mr)
+{
+	if (mr->kind == MR_IMPORTED)
+		pd_put(mr->pd);
+	else if (!mr->gone)
+		return;
+	free(mr);
+}
+
+/* What the real libibverbs finds without asking the device. */
+static int rereg_input(const struct mr *mr, int flags, const struct mr_attr *attr, const char *call)
+{
+	if (mr->kind != MR_PLAIN && mr->kind != MR_IMPLICIT)
+		return refuse(EINVAL,
+			      "%s: MR 0x%x is not of ibv_reg_mr(): a null, device memory, dma-buf "
+			      "or imported region cannot be changed",
+			      call, mr->ib.lkey);
+	if (flags & ~REREG_FLAGS)
+		return refuse(EINVAL, "%s: flags 0x%x, defined are 0x%x", call, flags, REREG_FLAGS);
+	if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!attr->len || !attr->addr))
+		return refuse(EINVAL,
+			      "%s: CHANGE_TRANSLATION of MR 0x%x to %p+%" PRIu64
+			      "; both must not be "
+			      "0",
+			      call, mr->ib.lkey, attr->addr, attr->len);
+	if (attr->access && !(flags & IBV_REREG_MR_CHANGE_ACCESS))
+		return refuse(
+			EINVAL,
+			"%s: access 0x%x for MR 0x%x without IBV_REREG_MR_CHANGE_ACCESS; pass 0 "
+			"or add the flag",
+			call, attr->access, mr->ib.lkey);
+	return 0;
+}
+
+static int rereg_check(const struct mr *mr, int flags, struct pd *pd, const struct mr_attr *want,
+		       const char *call)
+{
 	int err;
 
 	if (!fork_is_ours(mr->epoch))
 		return refuse(EIO, "%s: MR 0x%x was made before fork(); register in the child",
 			      call, mr->ib.lkey);
-	if (!flags || (flags & ~REREG_FLAGS))
-		return refuse(EINVAL, "%s: flags 0x%x, defined are 0x%x and at least one is needed",
-			      call, flags, REREG_FLAGS);
+	if (!flags)
+		return refuse(EINVAL,
+			      "%s: flags 0 change nothing of MR 0x%x; at least one of 0x%x "
+			      "is needed",
+			      call, mr->ib.lkey, REREG_FLAGS);
 	err = pd_use(pd, call);
 	if (err)
 		return err;
-	if (pd->ctx != mr->pd->ctx)
+	if (pd->ctx->root != mr->pd->ctx->root)
 		return refuse(EINVAL,
 			      "%s: PD 0x%x is of another context than MR 0x%x; use one of the "
 			      "same",
@@ -177,13 +371,41 @@ static int rereg_check(const struct mr *mr, int flags, struct pd *pd, const stru
 	return attr_check(want, call);
 }
 
+/* Takes the region out, and puts it back as @want says. */
+static int rereg(struct mr *mr, struct pd *to, const struct mr_attr *want, const char *call)
+{
+	struct mr like = like_of(want);
+	struct key_entry e = entry_of(to, &like);
+	struct pd *old = mr->pd;
+	int err = leave(mr, call);
+
+	if (err)
+		return err;
+	err = key_change(old->ctx->hca->keys, mr->ib.lkey, &e);
+	if (!err) {
+		pd_get(to);
+		mr_set(mr, to, &like);
+		pd_put(old);
+	}
+	store_release(&mr->holds, 0); /* pairs with mr_hold() */
+	return err;
+}
+
+static int code(int err, enum ibv_rereg_mr_err_code c)
+{
+	errno = err;
+	return c;
+}
+
 int mr_rereg(struct mr *mr, int flags, struct pd *pd, const struct mr_attr *attr)
 {
+	static const char call[] = "ibv_rereg_mr";
 	struct mr_attr want = { mr->ib.addr, mr->ib.length, mr->iova, mr->access };
-	struct pd *old = mr->pd, *to = flags & IBV_REREG_MR_CHANGE_PD ? pd : old;
-	struct key_entry e;
-	int err;
+	struct pd *to = flags & IBV_REREG_MR_CHANGE_PD ? pd : mr->pd;
+	int err = rereg_input(mr, flags, attr, call);
 
+	if (err)
+		return code(err, IBV_REREG_MR_ERR_INPUT);
 	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
 		want.addr = attr->addr;
 		want.len = attr->len;
@@ -191,17 +413,8 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, const struct mr_attr *attr
 	}
 	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
 		want.access = attr->access;
-	err = rereg_check(mr, flags, to, &want);
-	if (!err) {
-		e = entry_of(to, &want);
-		err = key_change(mr->pd->ctx->hca->keys, mr->ib.lkey, &e);
-	}
-	if (err) {
-		errno = err;
-		return IBV_REREG_MR_ERR_INPUT; /* the old MR stands */
-	}
-	pd_get(to);
-	mr_set(mr, to, &want);
-	pd_put(old);
-	return 0;
+	err = rereg_check(mr, flags, to, &want, call);
+	if (!err)
+		err = rereg(mr, to, &want, call);
+	return err ? code(err, IBV_REREG_MR_ERR_CMD) : 0;
 }

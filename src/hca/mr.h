@@ -4,16 +4,33 @@
  * this process or a peer touches the old range any more (quiesce, then the key table's hook).
  * Memory: unmapped, or read-only where the rights need writing, is refused with EFAULT as a kernel
  * would; pages are populated as pinning would do. The MR follows the address space afterwards
- * (ODP's semantics, M9). */
+ * (ODP's semantics, M9), so IBV_ACCESS_ON_DEMAND only leaves that first look out.
+ * Kinds: what else a key can stand for is made by the file of that object (mr_publish()). */
 #pragma once
+#include "hca/key_table.h"
 #include "hca/pd.h"
+
+enum mr_kind {
+	MR_PLAIN,
+	MR_IMPLICIT, /* ON_DEMAND, the whole address space */
+	MR_NULL,
+	MR_DM,
+	MR_DMABUF,
+	MR_IMPORTED, /* another name of a region */
+};
 
 struct mr {
 	struct ibv_mr ib; /* first */
 	struct pd *pd;
 	uint32_t epoch;
+	enum mr_kind kind;
 	uint64_t iova;
+	uint64_t base; /* host address of iova */
 	unsigned int access;
+	uint32_t holds; /* atomic: windows bound to it; with a bit set while it goes or changes */
+	void *behind; /* MR_DM, MR_DMABUF: what release() gives back */
+	void (*release)(struct mr *mr);
+	bool gone; /* deregistered by another name */
 };
 
 struct mr_attr {
@@ -24,7 +41,31 @@ struct mr_attr {
 };
 
 int mr_create(struct pd *pd, const struct mr_attr *attr, struct mr **out);
+/* EBUSY: a memory window is bound to it. A second name (MR_IMPORTED) takes the region with it. */
 int mr_destroy(struct mr *mr);
-/* @flags: IBV_REREG_MR_*. Only the members that @flags names are looked at (pd may be garbage).
- * Returns 0, or an IBV_REREG_MR_ERR_* code with errno set; the key stays. */
+/* @flags: IBV_REREG_MR_*. Only the members that @flags names are looked at (pd may be garbage), but
+ * access must be 0 unless it is to change. Returns 0, or an IBV_REREG_MR_ERR_* code with errno set:
+ * INPUT for what libibverbs finds, CMD for what a device does. The key stays, and with an error the
+ * old region. */
 int mr_rereg(struct mr *mr, int flags, struct pd *pd, const struct mr_attr *attr);
+
+/* For windows: no dereg while held. False: it is going. Inside a quiesce section. */
+bool mr_hold(struct mr *mr);
+void mr_unhold(struct mr *mr);
+
+/* Makes an MR of @like's kind, rights and range with the key entry @e; takes references. */
+int mr_publish(struct pd *pd, const struct mr *like, const struct key_entry *e, const char *call,
+	       struct mr **out);
+/* EINVAL: bits that only @allowed has, or writing without LOCAL_WRITE. Optional bits pass. */
+int mr_access_check(unsigned int access, unsigned int allowed, const char *call);
+unsigned int mr_rights(unsigned int access); /* without the optional bits */
+
+int mr_create_null(struct pd *pd, struct mr **out); /* null_mr.c */
+/* dmabuf.c; @attr->addr is not looked at. EBADF, EINVAL: not a buffer; or what mmap() says. */
+int mr_create_dmabuf(struct pd *pd, const struct mr_attr *attr, uint64_t offset, int fd,
+		     struct mr **out);
+
+/* Another name for the region with @handle of @pd's context file. EINVAL: there is none. A region
+ * that was deregistered by another name is given up by mr_unimport() too. */
+int mr_import(struct pd *pd, uint32_t handle, struct mr **out);
+void mr_unimport(struct mr *mr);

@@ -2,6 +2,7 @@
 #include "hca/pd.h"
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include "hca/limits.h"
 #include "hca/numbers.h"
 #include "obs/explain.h"
@@ -9,6 +10,41 @@
 #include "util/fork.h"
 
 NUMBERS(pdns, 1 << 18); /* LIMIT_PD for each of 16 devices */
+
+static struct pd *name_new(struct context *ctx, enum pd_kind kind)
+{
+	struct pd *pd = calloc(1, sizeof(*pd));
+
+	if (!pd)
+		return NULL;
+	context_get(ctx);
+	pd->ctx = ctx;
+	pd->epoch = fork_epoch();
+	pd->kind = kind;
+	pd->holders = 1;
+	pd->base = pd;
+	pd->ib.context = &ctx->ib.context;
+	list_init(&pd->node);
+	return pd;
+}
+
+/* @pd becomes one more name of @base, which has been held. */
+static void name_join(struct pd *pd, struct pd *base)
+{
+	pd->base = base;
+	pd->pdn = base->pdn;
+	pd->ib.handle = base->ib.handle;
+}
+
+static void let_go(struct pd *pd)
+{
+	if (fetch_sub_acq_rel(&pd->holders, 1) != 1)
+		return;
+	if (pd->base != pd)
+		let_go(pd->base);
+	context_put(pd->ctx);
+	free(pd);
+}
 
 int pd_create(struct context *ctx, struct pd **out)
 {
@@ -19,36 +55,73 @@ int pd_create(struct context *ctx, struct pd **out)
 		err = device_take(&ctx->hca->count.pd, LIMIT_PD, "ibv_alloc_pd");
 	if (err)
 		return err;
-	pd = calloc(1, sizeof(*pd));
+	pd = name_new(ctx, PD_PLAIN);
 	if (!pd || numbers_take(&pdns, &pd->pdn)) {
-		free(pd);
+		if (pd)
+			let_go(pd);
 		device_give(&ctx->hca->count.pd);
 		return refuse(ENOMEM,
 			      "ibv_alloc_pd: no memory or no number left for a PD; destroy some");
 	}
-	context_get(ctx);
-	pd->ib = (struct ibv_pd){ .context = &ctx->ib.context, .handle = pd->pdn };
-	pd->ctx = ctx;
-	pd->epoch = fork_epoch();
+	pd->ib.handle = pd->pdn;
+	pthread_mutex_lock(&ctx->root->objects.lock);
+	list_add(&ctx->root->objects.pds, &pd->node);
+	pthread_mutex_unlock(&ctx->root->objects.lock);
 	*out = pd;
+	return 0;
+}
+
+static int busy(const struct pd *pd, uint32_t refs)
+{
+	return refuse(EBUSY, "ibv_dealloc_pd: PD 0x%x is in use by %u object%s; destroy %s first",
+		      pd->pdn, refs, refs == 1 ? "" : "s", refs == 1 ? "it" : "them");
+}
+
+/* The domain itself. EINVAL: by another name it was done before. */
+static int base_destroy(struct pd *base)
+{
+	struct context_objects *o = &base->ctx->root->objects;
+	uint32_t refs = load_acquire(&base->refs); /* pairs with pd_put() */
+	bool gone = false;
+
+	if (refs)
+		return busy(base, refs);
+	if (!fork_is_ours(base->epoch))
+		return 0;
+	pthread_mutex_lock(&o->lock);
+	gone = base->gone;
+	base->gone = true;
+	list_del(&base->node);
+	pthread_mutex_unlock(&o->lock);
+	if (gone)
+		return refuse(EINVAL,
+			      "ibv_dealloc_pd: PD 0x%x was destroyed by another of its names; give "
+			      "this one up by ibv_unimport_pd()",
+			      base->pdn);
+	numbers_give(&pdns, base->pdn);
+	device_give(&base->ctx->hca->count.pd);
+	return 0;
+}
+
+static int parent_destroy(struct pd *pd)
+{
+	uint32_t refs = load_acquire(&pd->refs); /* pairs with pd_put() */
+
+	if (refs)
+		return busy(pd, refs);
+	if (pd->td)
+		fetch_sub_acq_rel(&pd->td->refs, 1);
+	fetch_sub_acq_rel(&pd->base->refs, 1);
 	return 0;
 }
 
 int pd_destroy(struct pd *pd)
 {
-	uint32_t refs = load_acquire(&pd->refs); /* pairs with pd_put() */
+	int err = pd->kind == PD_PARENT ? parent_destroy(pd) : base_destroy(pd->base);
 
-	if (refs)
-		return refuse(EBUSY,
-			      "ibv_dealloc_pd: PD 0x%x is in use by %u object%s; destroy %s first",
-			      pd->pdn, refs, refs == 1 ? "" : "s", refs == 1 ? "it" : "them");
-	if (fork_is_ours(pd->epoch)) {
-		numbers_give(&pdns, pd->pdn);
-		device_give(&pd->ctx->hca->count.pd);
-	}
-	context_put(pd->ctx);
-	free(pd);
-	return 0;
+	if (!err)
+		let_go(pd);
+	return err;
 }
 
 int pd_use(struct pd *pd, const char *call)
@@ -56,15 +129,192 @@ int pd_use(struct pd *pd, const char *call)
 	if (!fork_is_ours(pd->epoch))
 		return refuse(EIO, "%s: PD 0x%x was made before fork(); make a PD in the child",
 			      call, pd->pdn);
+	if (unlikely(load_relaxed(&pd->base->gone)))
+		return refuse(EINVAL, "%s: PD 0x%x was destroyed by another of its names", call,
+			      pd->pdn);
 	return context_use(pd->ctx, call);
 }
 
 void pd_get(struct pd *pd)
 {
+	fetch_add_relaxed(&pd->holders, 1);
 	fetch_add_relaxed(&pd->refs, 1);
+	if (pd->base != pd)
+		fetch_add_relaxed(&pd->base->refs, 1);
 }
 
 void pd_put(struct pd *pd)
 {
+	if (pd->base != pd)
+		fetch_sub_acq_rel(&pd->base->refs, 1);
 	fetch_sub_acq_rel(&pd->refs, 1);
+	let_go(pd);
+}
+
+static struct pd *find(struct context_objects *o, uint32_t handle)
+{
+	struct pd *found = NULL;
+	struct list *at;
+
+	pthread_mutex_lock(&o->lock);
+	list_for_each(at, &o->pds)
+	{
+		struct pd *pd = container_of(at, struct pd, node);
+
+		if (pd->ib.handle == handle)
+			found = pd;
+	}
+	if (found)
+		fetch_add_relaxed(&found->holders, 1);
+	pthread_mutex_unlock(&o->lock);
+	return found;
+}
+
+int pd_import(struct context *ctx, uint32_t handle, struct pd **out)
+{
+	int err = context_use(ctx, "ibv_import_pd");
+	struct pd *base, *pd;
+
+	if (err)
+		return err;
+	base = find(&ctx->root->objects, handle);
+	if (!base)
+		return refuse(EINVAL,
+			      "ibv_import_pd: no PD of this device file has the handle 0x%x; pass "
+			      "ibv_pd.handle of one that lives",
+			      handle);
+	pd = name_new(ctx, PD_IMPORTED);
+	if (!pd) {
+		let_go(base);
+		return refuse(ENOMEM, "ibv_import_pd: no memory");
+	}
+	name_join(pd, base);
+	*out = pd;
+	return 0;
+}
+
+void pd_unimport(struct pd *pd)
+{
+	let_go(pd);
+}
+
+static int parent_check(struct context *ctx, const struct ibv_parent_domain_init_attr *a)
+{
+	static const char call[] = "ibv_alloc_parent_domain";
+	const uint32_t known =
+		IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+	bool functions = a->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS;
+
+	if (!a->pd)
+		return refuse(EINVAL, "%s: attr.pd is NULL; a parent domain needs a PD", call);
+	if (a->comp_mask & ~known)
+		return refuse(EINVAL, "%s: comp_mask 0x%x, known is 0x%x", call, a->comp_mask,
+			      known);
+	if (functions && (!a->alloc || !a->free))
+		return refuse(EINVAL, "%s: attr.%s is NULL; give both memory functions or neither",
+			      call, a->alloc ? "free" : "alloc");
+	if (to_pd(a->pd)->ctx->root != ctx->root)
+		return refuse(EINVAL, "%s: PD 0x%x is of another context; use one of this", call,
+			      to_pd(a->pd)->pdn);
+	if (a->td && ((struct td *)a->td)->ctx->root != ctx->root)
+		return refuse(EINVAL,
+			      "%s: the thread domain is of another context; use one of this", call);
+	return 0;
+}
+
+int pd_create_parent(struct context *ctx, const struct ibv_parent_domain_init_attr *attr,
+		     struct pd **out)
+{
+	static const char call[] = "ibv_alloc_parent_domain";
+	int err = parent_check(ctx, attr);
+	struct pd *pd, *base;
+
+	if (!err)
+		err = pd_use(to_pd(attr->pd), call);
+	if (!err)
+		err = context_use(ctx, call);
+	if (err)
+		return err;
+	pd = name_new(ctx, PD_PARENT);
+	if (!pd)
+		return refuse(ENOMEM, "%s: no memory", call);
+	base = to_pd(attr->pd)->base;
+	fetch_add_relaxed(&base->holders, 1);
+	fetch_add_relaxed(&base->refs, 1);
+	name_join(pd, base);
+	if (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) {
+		pd->memory.alloc = attr->alloc;
+		pd->memory.free = attr->free;
+	}
+	if (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)
+		pd->memory.pd_context = attr->pd_context;
+	pd->td = (struct td *)attr->td;
+	if (pd->td)
+		fetch_add_relaxed(&pd->td->refs, 1);
+	*out = pd;
+	return 0;
+}
+
+void *pd_memory_alloc(struct pd *pd, size_t size, size_t align, uint64_t type, int *err)
+{
+	void *p;
+
+	*err = 0;
+	if (!pd || !pd->memory.alloc)
+		return NULL;
+	p = pd->memory.alloc(&pd->ib, pd->memory.pd_context, size, align, type);
+	if (p == IBV_ALLOCATOR_USE_DEFAULT)
+		return NULL;
+	if (!p || (uintptr_t)p % align) {
+		*err = refuse(
+			ENOMEM,
+			"the alloc function of the parent domain of PD 0x%x gave %p for %zu B "
+			"aligned to %zu",
+			pd->pdn, p, size, align);
+		if (p)
+			pd_memory_free(pd, p, type);
+		return NULL;
+	}
+	memset(p, 0, size);
+	return p;
+}
+
+void pd_memory_free(struct pd *pd, void *p, uint64_t type)
+{
+	pd->memory.free(&pd->ib, pd->memory.pd_context, p, type);
+}
+
+int td_create(struct context *ctx, const struct ibv_td_init_attr *attr, struct td **out)
+{
+	int err = context_use(ctx, "ibv_alloc_td");
+	struct td *td;
+
+	if (!err && attr->comp_mask)
+		err = refuse(EINVAL, "ibv_alloc_td: comp_mask 0x%x, nothing is defined; pass 0",
+			     attr->comp_mask);
+	if (err)
+		return err;
+	td = calloc(1, sizeof(*td));
+	if (!td)
+		return refuse(ENOMEM, "ibv_alloc_td: no memory");
+	context_get(ctx);
+	td->ctx = ctx;
+	td->epoch = fork_epoch();
+	td->ib.context = &ctx->ib.context;
+	*out = td;
+	return 0;
+}
+
+int td_destroy(struct td *td)
+{
+	uint32_t refs = load_acquire(&td->refs); /* pairs with parent_destroy() */
+
+	if (refs)
+		return refuse(EBUSY,
+			      "ibv_dealloc_td: %u parent domain%s the thread domain; deallocate %s "
+			      "first",
+			      refs, refs == 1 ? " uses" : "s use", refs == 1 ? "it" : "them");
+	context_put(td->ctx);
+	free(td);
+	return 0;
 }

@@ -56,8 +56,8 @@ static int objects_check(const struct pd *pd, const struct qp_attr *a)
 	if (!a->scq || !a->rcq)
 		return refuse(EINVAL, "ibv_create_qp: no %s; a QP needs both",
 			      a->scq ? "recv_cq" : "send_cq");
-	if (a->scq->ctx != pd->ctx || a->rcq->ctx != pd->ctx ||
-	    (a->srq && a->srq->pd->ctx != pd->ctx))
+	if (a->scq->ctx->root != pd->ctx->root || a->rcq->ctx->root != pd->ctx->root ||
+	    (a->srq && a->srq->pd->ctx->root != pd->ctx->root))
 		return refuse(EINVAL,
 			      "ibv_create_qp: PD 0x%x and a CQ or the SRQ are of different "
 			      "contexts; use those of one",

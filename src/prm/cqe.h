@@ -21,6 +21,7 @@ enum { /* vendor_err as ConnectX shows it */
        VENDOR_RECV_FLUSH = 0xf9,
        VENDOR_LOC_ACCESS = 0x54,
        VENDOR_BAD_RESP = 0x8b,
+       VENDOR_MW_BIND = 0x78,
 };
 
 struct cqe {

@@ -87,6 +87,25 @@ static int atomic(struct cursor *c, struct wqe *out)
 	return 0;
 }
 
+static int bind(struct cursor *c, struct wqe *out)
+{
+	struct wqe_bind_seg s;
+
+	for (unsigned int i = 0; i < sizeof(s) / SEG; i++) {
+		const uint8_t *p = take(c);
+
+		if (!p)
+			return EBADMSG;
+		memcpy((uint8_t *)&s + i * SEG, p, SEG);
+	}
+	out->bind.rkey = be32toh(s.rkey);
+	out->bind.lkey = be32toh(s.lkey);
+	out->bind.access = be32toh(s.access);
+	out->bind.addr = be64toh(s.addr);
+	out->bind.len = be64toh(s.len);
+	return 0;
+}
+
 /* Inline data: a 4-byte header, then the bytes, which wrap at the ring's end. */
 static int inline_data(struct cursor *c, const uint8_t *p, struct wqe *out)
 {
@@ -164,6 +183,9 @@ int wqe_parse(const struct sq_ring *ring, uint16_t pi, uint16_t avail, enum wqe_
 	case MLX5_OPCODE_ATOMIC_FA:
 		err = err ? err : remote(&c, out);
 		err = err ? err : atomic(&c, out);
+		break;
+	case WQE_OPCODE_BIND_MW:
+		err = err ? err : bind(&c, out);
 		break;
 	default:
 		break;

@@ -27,6 +27,20 @@ struct sq_ring {
 	volatile uint32_t *dbrec; /* MLX5_SND_DBR: big-endian count of posted blocks, 16 bits */
 };
 
+/* Ours, where the public header has no opcode. */
+enum { WQE_OPCODE_BIND_MW = 0x3d };
+
+/* The segment behind the control segment of WQE_OPCODE_BIND_MW. Big-endian. The control segment's
+ * imm is an rkey of the window: its index counts. */
+struct wqe_bind_seg {
+	uint32_t rkey; /* of the window from now on */
+	uint32_t lkey; /* of the region */
+	uint64_t addr; /* as the region's keys name it */
+	uint64_t len; /* bytes; 0: unbind */
+	uint32_t access; /* IBV_ACCESS_* */
+	uint32_t reserved;
+};
+
 struct wqe {
 	uint8_t opcode; /* MLX5_OPCODE_* or one of ours (see README) */
 	uint8_t opmod;
@@ -37,6 +51,10 @@ struct wqe {
 	uint64_t raddr;
 	uint32_t rkey;
 	uint64_t swap_add, compare; /* host order */
+	struct { /* WQE_OPCODE_BIND_MW */
+		uint32_t rkey, lkey, access;
+		uint64_t addr, len;
+	} bind;
 	struct av av; /* UD: destination */
 	uint32_t dqpn, qkey; /* UD */
 	uint32_t len; /* payload bytes of all SGEs or the inline data; <= 2^31 */

@@ -159,7 +159,9 @@ static void read_failed(struct tqp *q, const struct answer *a, enum key_verdict 
 /* One segment of a READ's response. 0: sent; EAGAIN; EFAULT: the QP has failed. */
 static int put_read(struct tqp *q, struct answer *a)
 {
-	struct key_ask ask = { a->rkey, q->qp.pd->pdn, a->va, 0, IBV_ACCESS_REMOTE_READ };
+	struct key_ask ask = {
+		a->rkey, q->qp.pd->pdn, a->va, 0, IBV_ACCESS_REMOTE_READ, q->qp.qpn
+	};
 	struct seg s = reply(q, a->psn, AETH_ACK | AETH_UNLIMITED);
 	uint32_t key, mtu = q->req.mtu;
 	uint64_t addr = 0;

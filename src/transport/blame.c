@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "obs/explain.h"
 #include "transport/blame.h"
+#include "util/be.h"
 #include "wire/opcode.h"
 
 static const char *wqe_name(uint8_t opcode)
@@ -99,6 +100,16 @@ uint64_t blame_wqe(const struct tqp *q, const struct wqe *w, enum verdict v, con
 		      "changed while outstanding, or is not an operation of this service; post "
 		      "what the service offers and leave posted WQEs alone",
 		      w->idx, w->opcode, type_name(q), q->qp.qpn);
+}
+
+uint64_t blame_window(const struct tqp *q, const struct wqe *w, const char *why)
+{
+	if (w->opcode == MLX5_OPCODE_LOCAL_INVAL)
+		return reason("ibv_post_send: LOCAL_INV of rkey 0x%x on QP 0x%x: %s",
+			      be32toh(w->imm), q->qp.qpn, why);
+	return reason("ibv_bind_mw: window 0x%x on QP 0x%x, %lu B at 0x%lx under lkey 0x%x: %s",
+		      w->bind.rkey, q->qp.qpn, (unsigned long)w->bind.len,
+		      (unsigned long)w->bind.addr, w->bind.lkey, why);
 }
 
 static uint64_t blame_silence(struct tqp *q, const struct sent *e)

@@ -9,6 +9,8 @@
 /* A WQE that cannot be sent. @g: the refused SGE, or NULL. */
 uint64_t blame_wqe(const struct tqp *q, const struct wqe *w, enum verdict v,
 		   const struct gather *g);
+/* A bind or local invalidation: @why is what mw_bind() or mw_invalidate() said. */
+uint64_t blame_window(const struct tqp *q, const struct wqe *w, const char *why);
 /* The peer refused the entry @e with a NAK, or answered nonsense, or not at all. */
 uint64_t blame_peer(struct tqp *q, const struct sent *e, enum verdict v);
 /* The responder refuses request @s: not enabled, alignment, length, depth: @what and the remedy. */

@@ -60,7 +60,8 @@ bool execute(struct tqp *q, const struct seg *s, struct answer *out, struct refu
 {
 	bool read = s->op == OP_READ_REQUEST;
 	unsigned int right = read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_ATOMIC;
-	struct key_ask ask = { s->rkey, q->qp.pd->pdn, s->va, read ? s->dma_len : 8, right };
+	struct key_ask ask = { s->rkey, q->qp.pd->pdn, s->va, read ? s->dma_len : 8,
+			       right,	q->qp.qpn };
 	enum key_verdict why;
 	const char *what;
 	uint64_t addr = 0;
@@ -83,6 +84,8 @@ bool execute(struct tqp *q, const struct seg *s, struct answer *out, struct refu
 	if (!read && operate(s, addr, &out->orig))
 		return refused(no, V_REMOTE_OP, blame_rkey(q, s, KEY_OK, &ask));
 	save(q, s, out);
+	if (key_is_window(q->qp.ctx->hca->keys, s->rkey))
+		out->no_ref = true;
 	counters_inc(q->qp.ctx->hca->counters,
 		     read ? COUNTER_RX_READ_REQUESTS : COUNTER_RX_ATOMIC_REQUESTS);
 	return true;
@@ -119,6 +122,7 @@ bool execute_again(struct tqp *q, const struct seg *s, struct answer *out)
 				.va = s->va,
 				.len = s->dma_len,
 				.orig = e->orig,
-				.no_ref = s->flags & SEG_NO_REF };
+				.no_ref = (s->flags & SEG_NO_REF) ||
+					  key_is_window(q->qp.ctx->hca->keys, s->rkey) };
 	return true;
 }

@@ -25,6 +25,7 @@ static const struct fate requester[V_COUNT] = {
 	[V_RNR_EXCEEDED]   = { SYN(RNR_RETRY_EXC_ERR), VENDOR_RNR_RETRY, TO_ERR },
 	[V_FLUSHED]        = { SYN(WR_FLUSH_ERR), VENDOR_SEND_FLUSH },
 	[V_CQ_OVERRUN]     = { TO_ERR, EVENT(QP_FATAL) },
+	[V_MW_BIND]        = { SYN(MW_BIND_ERR), VENDOR_MW_BIND, TO_ERR },
 };
 
 /* The peer of an RC QP is told by a NAK; what no receive WQE can report becomes an event. */

@@ -20,6 +20,7 @@ enum verdict {
 	V_RNR_EXCEEDED,
 	V_FLUSHED,
 	V_CQ_OVERRUN,
+	V_MW_BIND, /* a window that cannot be bound or invalidated so */
 	V_COUNT
 };
 

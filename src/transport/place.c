@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include <errno.h>
+#include "hca/mw.h"
 #include "link/copy.h"
 #include "transport/blame.h"
 #include "transport/flush.h"
 #include "transport/gather.h"
 #include "transport/place.h"
 #include "transport/tag.h"
+#include "util/be.h"
 #include "wire/opcode.h"
 
 static bool is_write(uint8_t op)
@@ -90,13 +92,12 @@ static enum place place_result(struct tqp *q, const struct seg *s, uint32_t skip
 	return refused(no, V_LOCAL_PROT, blame_receive(q, g));
 }
 
-/* Plain memory regions cannot be invalidated by a peer; windows can, once there are any. */
 static enum place invalidate(struct tqp *q, const struct seg *s, struct refusal *no)
 {
-	return refused(no, V_REMOTE_ACCESS,
-		       blame_request(q, s,
-				     "the key it invalidates is not a memory window's; "
-				     "only windows can be invalidated"));
+	const char *why =
+		mw_invalidate(q->qp.ctx->hca->keys, be32toh(s->imm), q->qp.pd->pdn, q->qp.qpn);
+
+	return why ? refused(no, V_REMOTE_ACCESS, blame_request(q, s, why)) : PLACE_DONE;
 }
 
 /* A receive WQE for the message; on a tag-matching SRQ its first segment decides which. */
@@ -151,7 +152,8 @@ static enum place target(struct tqp *q, const struct seg *s, struct gather *g, s
 	if (s->len > r->left || (opcode_has(s->op, WIRE_LAST) && s->len != r->left))
 		return refused(no, V_REMOTE_INVALID,
 			       blame_request(q, s, "its packets do not add up to its length"));
-	*ask = (struct key_ask){ r->rkey, q->qp.pd->pdn, r->va, r->left, IBV_ACCESS_REMOTE_WRITE };
+	*ask = (struct key_ask){ r->rkey, q->qp.pd->pdn,	   r->va,
+				 r->left, IBV_ACCESS_REMOTE_WRITE, q->qp.qpn };
 	g->why = key_check(q->qp.ctx->hca->keys, ask, &addr);
 	if (g->why != KEY_OK)
 		return refused(no, V_REMOTE_ACCESS, blame_rkey(q, s, g->why, ask));

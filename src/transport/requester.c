@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <errno.h>
 #include <stdlib.h>
+#include "hca/mw.h"
 #include "obs/explain.h"
 #include "transport/answer.h"
 #include "transport/blame.h"
@@ -24,6 +25,7 @@ enum {
 struct form {
 	bool known, reads;
 	uint8_t first, middle, last, only; /* OP_* */
+	bool local; /* sends nothing */
 };
 
 #define OP4(a, b, c, d) OP_##a, OP_##b, OP_##c, OP_##d
@@ -40,6 +42,9 @@ static const struct form forms[256] = {
 	[MLX5_OPCODE_RDMA_READ]      = { true, true, .only = OP_READ_REQUEST },
 	[MLX5_OPCODE_ATOMIC_CS]      = { true, true, .only = OP_COMPARE_SWAP },
 	[MLX5_OPCODE_ATOMIC_FA]      = { true, true, .only = OP_FETCH_ADD },
+	[MLX5_OPCODE_NOP]            = { true, .local = true },
+	[MLX5_OPCODE_LOCAL_INVAL]    = { true, .local = true },
+	[WQE_OPCODE_BIND_MW]         = { true, .local = true },
 	/* clang-format on */
 };
 
@@ -180,7 +185,7 @@ static int start(struct tqp *q, struct wqe *w, uint64_t now)
 	*e = (struct sent){
 		.block = r->next_block, .opcode = w->opcode, .psn = r->next_psn, .len = w->len
 	};
-	if (!err && w->opcode != MLX5_OPCODE_NOP)
+	if (!err && !forms[w->opcode].local)
 		e->npsn = psns_of(q, w->len);
 	if (w->signaled || q->qp.sq_sig_all)
 		e->flags |= SENT_SIGNALED;
@@ -423,6 +428,45 @@ static bool send_segment(struct tqp *q, struct sent *e, const struct wqe *w, uin
 	return true;
 }
 
+/* NULL: done, or nothing to do. */
+static const char *execute_local(struct tqp *q, const struct wqe *w)
+{
+	struct key_table *keys = q->qp.ctx->hca->keys;
+	struct mw_bind b = { .window = be32toh(w->imm),
+			     .rkey = w->bind.rkey,
+			     .lkey = w->bind.lkey,
+			     .access = w->bind.access,
+			     .addr = w->bind.addr,
+			     .len = w->bind.len,
+			     .pdn = q->qp.pd->pdn,
+			     .qpn = q->qp.qpn };
+
+	if (w->opcode == WQE_OPCODE_BIND_MW)
+		return mw_bind(keys, &b);
+	if (w->opcode == MLX5_OPCODE_LOCAL_INVAL)
+		return mw_invalidate(keys, b.window, b.pdn, b.qpn);
+	return NULL;
+}
+
+/* Once, though sending may go back over it. An error waits for those before it. */
+static bool do_local(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t now)
+{
+	struct requester *r = &q->req;
+	const char *why = NULL;
+
+	if (!(e->flags & SENT_DONE))
+		why = execute_local(q, w);
+	if (why) {
+		if (r->cur == r->head)
+			completer_fail(q, V_MW_BIND, blame_window(q, w, why), now);
+		return false;
+	}
+	e->flags |= SENT_DONE;
+	r->cur++;
+	completer_acked(q, r->una, now);
+	return true;
+}
+
 /* Sends what remains of @e, whose WQE is @w. False: not now. */
 static bool send_entry(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t now)
 {
@@ -431,11 +475,8 @@ static bool send_entry(struct tqp *q, struct sent *e, const struct wqe *w, uint6
 
 	if ((e->flags & SENT_FENCE) && r->reads && r->psn == e->psn)
 		return false;
-	if (!e->npsn) { /* NOP */
-		r->cur++;
-		completer_acked(q, r->una, now);
-		return true;
-	}
+	if (!e->npsn)
+		return do_local(q, e, w, now);
 	if (e->flags & SENT_READ)
 		return send_read(q, e, w, now);
 	while (r->cur == i)

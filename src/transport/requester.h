@@ -15,7 +15,7 @@ struct wqe;
 enum { /* struct sent's flags */
        SENT_SIGNALED = 1,
        SENT_READ = 2, /* READ or atomic: answered by data */
-       SENT_DONE = 4, /* its data has arrived */
+       SENT_DONE = 4, /* its data has arrived; it is local and was executed */
        SENT_FENCE = 8,
        SENT_INNER = 16, /* of the inner queue: block is its number there (inner.h) */
 };

@@ -10,25 +10,14 @@
 /* X(type, table, entry, call, convention): entries that are not built yet. */
 // clang-format off
 #define UNBUILT_OPS(X)                                                                             \
-	X(struct ibv_mw *, v->context.ops, alloc_mw, "ibv_alloc_mw", null_errno)                   \
-	X(int, v->context.ops, bind_mw, "ibv_bind_mw", positive_errno)                             \
-	X(int, v->context.ops, dealloc_mw, "ibv_dealloc_mw", positive_errno)                       \
-	X(int, *v, advise_mr, "ibv_advise_mr", positive_errno)                                     \
-	X(void *, *v, alloc_null_mr, "ibv_alloc_null_mr", null_errno)                              \
 	X(int, *v, read_counters, "ibv_read_counters", positive_errno)                             \
 	X(int, *v, attach_counters_point_flow, "ibv_attach_counters_point_flow", positive_errno)   \
 	X(void *, *v, create_counters, "ibv_create_counters", null_errno)                          \
 	X(int, *v, destroy_counters, "ibv_destroy_counters", positive_errno)                       \
-	X(void *, *v, reg_dm_mr, "ibv_reg_dm_mr", null_errno)                                      \
-	X(void *, *v, alloc_dm, "ibv_alloc_dm", null_errno)                                        \
-	X(int, *v, free_dm, "ibv_free_dm", positive_errno)                                         \
 	X(int, *v, modify_flow_action_esp, "ibv_modify_flow_action_esp", positive_errno)           \
 	X(int, *v, destroy_flow_action, "ibv_destroy_flow_action", positive_errno)                 \
 	X(void *, *v, create_flow_action_esp, "ibv_create_flow_action_esp", null_errno)            \
 	X(int, *v, modify_qp_rate_limit, "ibv_modify_qp_rate_limit", positive_errno)               \
-	X(void *, *v, alloc_parent_domain, "ibv_alloc_parent_domain", null_errno)                  \
-	X(int, *v, dealloc_td, "ibv_dealloc_td", positive_errno)                                   \
-	X(void *, *v, alloc_td, "ibv_alloc_td", null_errno)                                        \
 	X(int, *v, modify_cq, "ibv_modify_cq", positive_errno)                                     \
 	X(int, *v, destroy_rwq_ind_table, "ibv_destroy_rwq_ind_table", positive_errno)             \
 	X(void *, *v, create_rwq_ind_table, "ibv_create_rwq_ind_table", null_errno)                \
@@ -85,4 +74,5 @@ void ops_fill(struct verbs_context *v)
 	ops->post_srq_recv = dsrq_post_recv;
 	ops->post_send = dqp_post_send;
 	ops->post_recv = dqp_post_recv;
+	ops_fill_memory(v);
 }

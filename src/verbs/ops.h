@@ -5,6 +5,7 @@
 #include <infiniband/verbs.h>
 
 void ops_fill(struct verbs_context *v);
+void ops_fill_memory(struct verbs_context *v); /* the part that memory.c builds */
 
 /* The entries that live in the files of their objects. */
 int ops_query_port(struct ibv_context *ib, uint8_t port, struct ibv_port_attr *attr, size_t size);

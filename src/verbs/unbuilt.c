@@ -2,14 +2,6 @@
 /* What of verbs.h is not built yet. A call moves to the file of its object when it works. */
 #include "verbs/unbuilt.h"
 
-RETURNS_NULL(ibv_import_device)
-RETURNS_NULL(ibv_import_dm)
-RETURNS_NULL(ibv_import_mr)
-RETURNS_NULL(ibv_import_pd)
-RETURNS_NOTHING(ibv_unimport_dm)
-RETURNS_NOTHING(ibv_unimport_mr)
-RETURNS_NOTHING(ibv_unimport_pd)
-RETURNS_NULL(ibv_reg_dmabuf_mr)
 RETURNS_ERRNO(ibv_query_ece)
 RETURNS_ERRNO(ibv_set_ece)
 RETURNS_ERRNO(ibv_resolve_eth_l2_from_gid)

@@ -143,25 +143,11 @@ TEST(no_entry_of_the_table_is_missing)
 TEST(entries_that_are_not_built_refuse_by_their_convention)
 {
 	struct verbs_context *v = verbs_get_ctx(ctx);
-	struct ibv_pd pd = { .context = ctx };
-	struct ibv_mw mw = { .context = ctx };
 	struct ibv_xrcd_init_attr xrcd = { 0 };
-	struct ibv_td_init_attr td = { 0 };
-	struct ibv_alloc_dm_attr dm = { 0 };
 
-	errno = 0;
-	check(!ibv_alloc_mw(&pd, IBV_MW_TYPE_1) && errno == EOPNOTSUPP);
-	check_eq(ibv_dealloc_mw(&mw), EOPNOTSUPP);
 	errno = 0;
 	check(!ibv_open_xrcd(ctx, &xrcd) && errno == EOPNOTSUPP);
 	check_eq(v->close_xrcd(NULL), EOPNOTSUPP);
-	errno = 0;
-	check(!ibv_alloc_td(ctx, &td) && errno == EOPNOTSUPP);
-	errno = 0;
-	check(!ibv_alloc_dm(ctx, &dm) && errno == EOPNOTSUPP);
-	errno = 0;
-	check(!ibv_alloc_null_mr(&pd) && errno == EOPNOTSUPP);
-	check_eq(ibv_advise_mr(&pd, 0, 0, NULL, 0), EOPNOTSUPP);
 	check_eq(v->modify_cq(NULL, NULL), EOPNOTSUPP);
 	check_eq(v->ibv_destroy_flow(NULL), EOPNOTSUPP);
 	errno = 0;

@@ -13,14 +13,18 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from suite import source, verbose  # noqa: E402
+from suite import huge_pages, source, verbose  # noqa: E402
 
 ONE_RUN = 60
 
 
-def must_pass():
-    lines = (HERE / "must-pass.txt").read_text().splitlines()
+def listed(name):
+    lines = (HERE / name).read_text().splitlines()
     return [line for line in lines if line and not line.startswith("#")]
+
+
+def must_pass(huge):
+    return listed("must-pass.txt") + (listed("must-pass-huge.txt") if huge else [])
 
 
 def environment():
@@ -48,13 +52,13 @@ def run_module(suite, ids, env):
 
 
 def main():
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, huge_pages.reserved() as huge:
         suite = source.unpack(Path(folder))
         if suite is None:
             print("SKIP: python3-pyverbs, which carries the suite, is not installed")
             return 77
         env = environment()
-        required = must_pass()
+        required = must_pass(huge)
         known = verbose.list_ids(suite, env)
         results, told = {}, []
         for ids in modules(known or required):

@@ -229,6 +229,8 @@ static struct duo_answer obey(struct side *s, const struct duo_order *o)
 	case DUO_LIMIT:
 		ok(ibv_modify_srq(s->srq, &limit, IBV_SRQ_LIMIT), "ibv_modify_srq");
 		return a;
+	case DUO_DO:
+		return o->fn(s, o);
 	case DUO_CONNECT:
 	case DUO_FORK:
 	case DUO_QUIT:

@@ -22,13 +22,20 @@ enum duo_op {
 	DUO_CONNECT, /* takes its QP through RESET and connects it as before */
 	DUO_FORK, /* forks a child that waits to be killed; answers value: its pid */
 	DUO_EXEC, /* executes this program anew: argv = {itself, "victim", address, bytes, fd} */
+	DUO_DO, /* calls @fn: the far process is a fork, so it knows the function too */
 	DUO_QUIT,
 };
+
+struct side;
+struct duo_order;
+struct duo_answer;
+typedef struct duo_answer (*duo_fn)(struct side *s, const struct duo_order *o);
 
 struct duo_order {
 	enum duo_op op;
 	uint32_t off, len, key;
 	uint64_t id;
+	duo_fn fn;
 };
 
 struct duo_answer {
@@ -56,6 +63,7 @@ struct side {
 	struct ibv_srq *srq;
 	uint8_t *mem;
 	size_t bytes;
+	void *own[4]; /* what the functions of DUO_DO keep */
 };
 
 struct duo {

@@ -21,8 +21,8 @@ TEST(the_device_is_what_programs_expect)
 	check_eq(a.atomic_cap, IBV_ATOMIC_HCA);
 	check_eq(a.phys_port_cnt, 1);
 	check_eq(a.max_qp_wr, LIMIT_QP_WR);
-	check_eq(a.max_mw, 0);
-	check_eq(a.device_cap_flags & (IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW), 0);
+	check_eq(a.max_mw, LIMIT_MW);
+	check_eq(a.device_cap_flags & (IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW_TYPE_2A), 0);
 	fixture_close(f);
 }
 
@@ -47,7 +47,8 @@ TEST(query_ex_serves_shorter_and_longer_structs)
 			check_eq(u.bytes[size - 1], 0);
 	}
 	check_eq(u.a.completion_timestamp_mask, 0); /* CQs take no timestamp flag */
-	check_eq(u.a.max_dm_size, 0);
+	check_eq(u.a.max_dm_size, LIMIT_DM);
+	check(u.a.odp_caps.general_caps & IBV_ODP_SUPPORT_IMPLICIT);
 	check_eq(device_query_ex(&f->hca, NULL, &u.a, least - 1), EINVAL);
 	check_eq(device_query_ex(&f->hca, &(struct ibv_query_device_ex_input){ 1 }, &u.a, full),
 		 EINVAL);

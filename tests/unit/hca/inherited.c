@@ -92,7 +92,7 @@ static void use_inherited(struct objects *o)
 	child_check(mr_create(o->f->pd, &(struct mr_attr){ o->buf, 1, (uintptr_t)o->buf, 0 },
 			      &mr) == EIO);
 	child_check(mr_rereg(o->mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, &(struct mr_attr){ 0 }) ==
-		    IBV_REREG_MR_ERR_INPUT);
+		    IBV_REREG_MR_ERR_CMD);
 	child_check(errno == EIO);
 	child_check(ah_create(o->f->pd, &path, &ah) == EIO);
 	child_check(comp_channel_pop(o->ch, &cq) == EIO);

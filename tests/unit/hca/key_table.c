@@ -152,8 +152,8 @@ TEST(the_object_comes_with_the_key)
 
 	check_eq(key_add(t, &entry, &obj, &key), 0);
 	quiesce_enter();
-	check(key_lookup_obj(t, key) == &obj);
-	check(key_lookup_obj(t, key + 1) == NULL);
+	check(key_lookup_region(t, key) == &obj);
+	check(key_lookup_region(t, key + 1) == NULL);
 	quiesce_exit();
 	key_table_destroy(t);
 }

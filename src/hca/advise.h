@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+/* ibv_advise_mr(): brings pages of on-demand regions in before they are used. Advice that has to be
+ * carried out before the call returns (IBV_ADVISE_MR_FLAG_FLUSH) fails where a page cannot be had;
+ * else it is a hint. Errors, first one first:
+ * EOPNOTSUPP: unknown advice; EINVAL: flags, no SGE, a window's key, a region that is not
+ * on-demand; ENOENT: no such key; EPERM: of another PD, or to be written and not writable; EFAULT:
+ * outside the region, or not mapped. */
+#pragma once
+#include "hca/mr.h"
+
+int mr_advise(struct pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+	      const struct ibv_sge *sg, uint32_t n);

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT
+#include "hca/mw.h"
+#include <errno.h>
+#include <stdlib.h>
+#include "hca/limits.h"
+#include "obs/explain.h"
+#include "util/fork.h"
+
+#define RIGHTS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+/* LOCAL_WRITE says nothing, since a window has no lkey; programs set it all the same. */
+#define KNOWN	 (RIGHTS | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_LOCAL_WRITE)
+#define INDEX(k) ((k) >> 8)
+
+int mw_create(struct pd *pd, enum ibv_mw_type type, struct mw **out)
+{
+	static const char call[] = "ibv_alloc_mw";
+	uint32_t *count = &pd->ctx->hca->count.mw;
+	struct key_entry e = { .pdn = pd->pdn, .flags = KEY_WINDOW };
+	struct mw *mw;
+	int err = pd_use(pd, call);
+
+	if (!err && type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
+		err = refuse(EINVAL, "%s: type %d is neither IBV_MW_TYPE_1 nor IBV_MW_TYPE_2", call,
+			     type);
+	if (!err)
+		err = device_take(count, LIMIT_MW, call);
+	if (err)
+		return err;
+	mw = calloc(1, sizeof(*mw));
+	err = mw ? key_add(pd->ctx->hca->keys, &e, mw, &mw->rkey)
+		 : refuse(ENOMEM, "%s: no memory", call);
+	if (err) {
+		free(mw);
+		device_give(count);
+		return err;
+	}
+	spin_init(&mw->lock);
+	mw->pd = pd;
+	mw->epoch = fork_epoch();
+	mw->ib = (struct ibv_mw){ .context = pd->ib.context,
+				  .pd = &pd->ib,
+				  .rkey = mw->rkey,
+				  .handle = INDEX(mw->rkey),
+				  .type = type };
+	pd_get(pd);
+	*out = mw;
+	return 0;
+}
+
+/* Under the lock, or alone. */
+static void unbind(struct mw *mw)
+{
+	if (mw->mr)
+		mr_unhold(mw->mr);
+	mw->mr = NULL;
+}
+
+int mw_destroy(struct mw *mw)
+{
+	struct hca *hca = mw->pd->ctx->hca;
+
+	if (fork_is_ours(mw->epoch)) {
+		spin_lock(&mw->lock);
+		mw->dead = true; /* no turn publishes it again */
+		spin_unlock(&mw->lock);
+		key_remove(hca->keys, mw->rkey);
+		unbind(mw);
+		device_give(&hca->count.mw);
+	}
+	pd_put(mw->pd);
+	free(mw);
+	return 0;
+}
+
+static const char *wrong_window(const struct mw *mw, const struct mw_bind *b)
+{
+	if (!mw)
+		return "there is no such window; it was never allocated or is deallocated";
+	if (mw->dead)
+		return "the window is being deallocated";
+	if (mw->pd->pdn != b->pdn)
+		return "the window belongs to another PD than the queue pair";
+	if (INDEX(b->rkey) != INDEX(b->window))
+		return "the new rkey differs from the window's in more than its low 8 bits; use "
+		       "ibv_inc_rkey()";
+	if (b->access & ~(unsigned int)KNOWN)
+		return "mw_access_flags has bits that windows do not know";
+	if (mw->ib.type == IBV_MW_TYPE_1)
+		return NULL;
+	if (mw->mr)
+		return "a type 2 window must be invalidated before it is bound again";
+	if (!b->len)
+		return "a type 2 window cannot be bound to 0 bytes; invalidate it instead";
+	return NULL;
+}
+
+static const char *wrong_region(const struct mr *mr, const struct mw_bind *b)
+{
+	if (!mr)
+		return "the lkey names no memory region";
+	if (mr->pd->pdn != b->pdn)
+		return "the region belongs to another PD than the queue pair";
+	if (!(mr->access & IBV_ACCESS_MW_BIND))
+		return "the region was registered without IBV_ACCESS_MW_BIND";
+	if ((b->access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
+	    !(mr->access & IBV_ACCESS_LOCAL_WRITE))
+		return "rights to write need a region with IBV_ACCESS_LOCAL_WRITE";
+	if (b->addr < mr->iova || b->len > mr->ib.length ||
+	    b->addr - mr->iova > mr->ib.length - b->len)
+		return "the window's range reaches out of the region";
+	return NULL;
+}
+
+/* Under the lock. @mr: held, or NULL. */
+static void publish(struct key_table *keys, struct mw *mw, const struct mw_bind *b, struct mr *mr)
+{
+	struct key_entry e = { .pdn = mw->pd->pdn, .flags = KEY_WINDOW };
+
+	if (mr) {
+		e.flags |= KEY_BOUND;
+		if (mw->ib.type == IBV_MW_TYPE_2)
+			e.flags |= b->qpn << KEY_QPN_SHIFT;
+		e.access = b->access & RIGHTS;
+		e.iova = b->access & IBV_ACCESS_ZERO_BASED ? 0 : b->addr;
+		e.len = b->len;
+		e.addr = (uintptr_t)mr->base + (b->addr - mr->iova);
+	}
+	key_rebind(keys, b->rkey, &e);
+	unbind(mw);
+	mw->mr = mr;
+	mw->rkey = b->rkey;
+	mw->qpn = b->qpn;
+}
+
+/* Under the lock. */
+static const char *bind(struct key_table *keys, struct mw *mw, const struct mw_bind *b)
+{
+	const char *why = wrong_window(mw, b);
+	struct mr *mr = NULL;
+
+	if (!why && b->len) {
+		mr = key_lookup_region(keys, b->lkey);
+		why = wrong_region(mr, b);
+		if (!why && !mr_hold(mr))
+			why = "the region is being deregistered or changed";
+	}
+	if (!why)
+		publish(keys, mw, b, mr);
+	return why;
+}
+
+const char *mw_bind(struct key_table *keys, const struct mw_bind *b)
+{
+	struct mw *mw = key_lookup_window(keys, b->window);
+	const char *why;
+
+	if (!mw)
+		return wrong_window(NULL, b);
+	spin_lock(&mw->lock);
+	why = bind(keys, mw, b);
+	spin_unlock(&mw->lock);
+	return why;
+}
+
+static const char *not_invalid(const struct mw *mw, uint32_t rkey, uint32_t pdn, uint32_t qpn)
+{
+	if (mw->dead || mw->rkey != rkey)
+		return "the key it invalidates is not a window's any more";
+	if (mw->ib.type != IBV_MW_TYPE_2)
+		return "the key it invalidates is a type 1 window's; bind that anew instead";
+	if (mw->pd->pdn != pdn)
+		return "the window it invalidates belongs to another PD";
+	if (!mw->mr)
+		return "the window it invalidates is not bound";
+	if (mw->qpn != qpn)
+		return "the window it invalidates was bound by another queue pair";
+	return NULL;
+}
+
+const char *mw_invalidate(struct key_table *keys, uint32_t rkey, uint32_t pdn, uint32_t qpn)
+{
+	struct mw *mw = key_lookup_window(keys, rkey);
+	struct mw_bind none = { .rkey = rkey };
+	const char *why;
+
+	if (!mw)
+		return "the key it invalidates is not a memory window's; only windows can be "
+		       "invalidated";
+	spin_lock(&mw->lock);
+	why = not_invalid(mw, rkey, pdn, qpn);
+	if (!why)
+		publish(keys, mw, &none, NULL);
+	spin_unlock(&mw->lock);
+	return why;
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+/* Memory objects and domains beside the plain ones: windows, null and dma-buf regions, advice,
+ * device memory, parent and thread domains. */
+#include "driver/dqp.h"
+#include "hca/advise.h"
+#include "hca/dm.h"
+#include "hca/mw.h"
+#include "verbs/export.h"
+#include "verbs/ops.h"
+
+static struct ibv_mw *alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+{
+	struct mw *mw;
+	int err = mw_create(to_pd(pd), type, &mw);
+
+	return err ? null_errno(err) : &mw->ib;
+}
+
+static int dealloc_mw(struct ibv_mw *mw)
+{
+	return mw_destroy(to_mw(mw));
+}
+
+static struct ibv_mr *alloc_null_mr(struct ibv_pd *pd)
+{
+	struct mr *mr;
+	int err = mr_create_null(to_pd(pd), &mr);
+
+	return err ? null_errno(err) : &mr->ib;
+}
+
+static int advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+		     struct ibv_sge *sg_list, uint32_t num_sge)
+{
+	return mr_advise(to_pd(pd), advice, flags, sg_list, num_sge);
+}
+
+EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
+					uint64_t iova, int fd, int access)
+{
+	struct mr_attr attr = { NULL, length, iova, (unsigned int)access };
+	struct mr *mr;
+	int err = mr_create_dmabuf(to_pd(pd), &attr, offset, fd, &mr);
+
+	return err ? null_errno(err) : &mr->ib;
+}
+
+static struct ibv_dm *alloc_dm(struct ibv_context *ib, struct ibv_alloc_dm_attr *attr)
+{
+	struct dm *dm;
+	int err = dm_create(to_context(ib), attr, &dm);
+
+	return err ? null_errno(err) : &dm->ib;
+}
+
+static int free_dm(struct ibv_dm *dm)
+{
+	return dm_destroy(to_dm(dm));
+}
+
+/* The offset stands where other regions have their first address. */
+static struct ibv_mr *reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset,
+				size_t length, unsigned int access)
+{
+	struct mr_attr attr = { NULL, length, offset, access };
+	struct mr *mr;
+	int err = dm_register(to_pd(pd), to_dm(dm), &attr, &mr);
+
+	return err ? null_errno(err) : &mr->ib;
+}
+
+static struct ibv_pd *alloc_parent_domain(struct ibv_context *ib,
+					  struct ibv_parent_domain_init_attr *attr)
+{
+	struct pd *pd;
+	int err = pd_create_parent(to_context(ib), attr, &pd);
+
+	return err ? null_errno(err) : &pd->ib;
+}
+
+static struct ibv_td *alloc_td(struct ibv_context *ib, struct ibv_td_init_attr *attr)
+{
+	struct td *td;
+	int err = td_create(to_context(ib), attr, &td);
+
+	return err ? null_errno(err) : &td->ib;
+}
+
+static int dealloc_td(struct ibv_td *td)
+{
+	return td_destroy((struct td *)td);
+}
+
+void ops_fill_memory(struct verbs_context *v)
+{
+	v->advise_mr = advise_mr;
+	v->alloc_dm = alloc_dm;
+	v->free_dm = free_dm;
+	v->reg_dm_mr = reg_dm_mr;
+	v->alloc_parent_domain = alloc_parent_domain;
+	v->alloc_td = alloc_td;
+	v->dealloc_td = dealloc_td;
+	v->context.ops.alloc_mw = alloc_mw;
+	v->context.ops.dealloc_mw = dealloc_mw;
+	v->context.ops.bind_mw = dqp_bind_mw;
+	v->alloc_null_mr = alloc_null_mr;
+}
