@@ -6,10 +6,12 @@
 #include "engine/timers.h"
 #include "engine/turn.h"
 #include "hca/mcast.h"
+#include "link/udp.h"
 #include "obs/counters.h"
 #include "util/clock.h"
 
-#define BUDGET 64 /* segments of one poll */
+#define BUDGET	 64 /* segments of one poll */
+#define UDP_SKIP 64 /* busy polls from one look at the sockets to the next (M17) */
 
 /* Whose turn this thread keeps between segments, and the time at which it took it: the clock costs
  * as much as a tenth of a segment's work. */
@@ -138,6 +140,29 @@ void inbound_deliver(void *arg, const struct seg *s)
 	to_qp(n, s->dqpn, s);
 }
 
+/* The slot in the number says whose it is; a process that cannot be reached in time has lost the
+ * packet, as on the way. */
+static void forward(struct node *n, const struct seg *s)
+{
+	struct dest *d;
+
+	if (host_dest(n->host, s->dqpn, &d))
+		return;
+	if (d->same_host)
+		dest_send(d, s, NULL);
+	d->ops->put(d);
+}
+
+void inbound_packet(void *arg, const struct seg *s)
+{
+	struct node *n = arg;
+
+	if (load_acquire(&n->blocks[(s->dqpn >> BLOCK_BITS) & (BLOCKS - 1)])) /* as node_qp() */
+		to_qp(n, s->dqpn, s);
+	else
+		forward(n, s);
+}
+
 /* Its destinations answer ENETUNREACH from now on; but what went into its rings before has no
  * timer, and every QP that waits for an answer has to hear of it. Who is connected to whom is
  * known under the turns alone, so all are told. */
@@ -192,10 +217,34 @@ static void flush_acks(struct node *n)
 	}
 }
 
+unsigned int inbound_network(struct node *n)
+{
+	struct udp *u = load_acquire(&n->udp); /* pairs with network_make() */
+	unsigned int got = u ? udp_drain(u, BUDGET, true) : 0;
+
+	inbound_release();
+	return got;
+}
+
+static unsigned int poll_network(struct node *n, unsigned int got)
+{
+	struct udp *u = load_acquire(&n->udp); /* pairs with network_make() */
+	uint32_t skipped = load_relaxed(&n->udp_skipped);
+
+	if (got && skipped < UDP_SKIP) {
+		store_relaxed(&n->udp_skipped, skipped + 1);
+		return 0;
+	}
+	store_relaxed(&n->udp_skipped, 0);
+	return udp_drain(u, BUDGET, false);
+}
+
 unsigned int inbound_progress(struct node *n)
 {
 	unsigned int got = host_drain(n->host, BUDGET);
 
+	if (unlikely(load_relaxed(&n->udp) != NULL))
+		got += poll_network(n, got);
 	inbound_release();
 	if (!got)
 		flush_acks(n);

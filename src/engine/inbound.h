@@ -5,12 +5,15 @@
 #include "engine/node_state.h"
 
 void inbound_deliver(void *arg, const struct seg *s); /* host_config.deliver */
+/* udp_config.deliver: a packet from the network, for us or for another process of this host. */
+void inbound_packet(void *arg, const struct seg *s);
 void inbound_peer_dead(void *arg, unsigned int slot); /* host_config.peer_dead */
 void inbound_release(void);
 void inbound_drained(void *arg); /* host_config.drained */
 /* Drains once: delivers, runs timers, ready QPs, and when nothing came in, due ACKs. Inside a
  * quiesce section. Returns the segments delivered. */
 unsigned int inbound_progress(struct node *n);
+unsigned int inbound_network(struct node *n); /* what the sockets hold, all of them */
 void inbound_no_responder_later(struct tqp *q, const struct seg *s); /* tqp_env */
 void inbound_ack_later(struct tqp *q); /* tqp_env.ack_later */
 void inbound_forget(struct eqp *e); /* takes a QP that ends off every list */

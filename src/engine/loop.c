@@ -13,6 +13,7 @@
 #include "engine/inbound.h"
 #include "engine/port_events.h"
 #include "engine/timers.h"
+#include "link/udp.h"
 #include "obs/explain.h"
 #include "util/clock.h"
 #include "util/guard.h"
@@ -56,6 +57,38 @@ static void doorbell_watch(struct node *n, bool on)
 
 	ev.data.fd = host_doorbell_fd(n->host);
 	epoll_ctl(n->epoll_fd, EPOLL_CTL_MOD, ev.data.fd, &ev);
+}
+
+/* While the program polls it reads the sockets itself, and no packet is to wake the engine; but a
+ * nap at whose end packets lie there says that it spins on its memory, or computes. */
+static void network_watch(struct node *n, bool on)
+{
+	struct udp *u = load_acquire(&n->udp); /* pairs with network_make() */
+	struct epoll_event ev = { .events = on ? EPOLLIN : 0 };
+
+	if (!u || n->udp_watched == on)
+		return;
+	ev.data.fd = udp_fd(u);
+	if (epoll_ctl(n->epoll_fd, EPOLL_CTL_MOD, ev.data.fd, &ev) && errno == ENOENT)
+		epoll_ctl(n->epoll_fd, EPOLL_CTL_ADD, ev.data.fd, &ev);
+	n->udp_watched = on;
+}
+
+/* True: there were packets. */
+static bool network_work(struct node *n)
+{
+	bool any = false;
+	unsigned int got;
+
+	if (likely(!load_relaxed(&n->udp)))
+		return false;
+	do {
+		quiesce_enter();
+		got = inbound_network(n);
+		quiesce_exit();
+		any |= got != 0;
+	} while (got);
+	return any;
 }
 
 static int timeout_ms(struct node *n)
@@ -115,6 +148,7 @@ static void doze(struct node *n, uint64_t ns)
 
 	if (got < 0 && errno == ENOSYS) /* before Linux 5.11 */
 		got = epoll_wait(n->epoll_fd, ev, 8, 1);
+	network_watch(n, network_work(n));
 	if (serve_all(n, ev, got))
 		loop_work(n);
 }
@@ -123,6 +157,7 @@ static void doze(struct node *n, uint64_t ns)
 static void armed(struct node *n)
 {
 	loop_work(n);
+	network_watch(n, true);
 	store_relaxed(&n->asleep, LOOP_ARMED);
 	host_change_mode(n->host, HOST_POLLED, HOST_ARMED);
 	/* Before the last look: senders store their segment, fence, and read the mode; a leader
@@ -131,6 +166,8 @@ static void armed(struct node *n)
 	if (!load_relaxed(&n->led) && !host_has_inbound(n->host))
 		epoll_round(n, timeout_ms(n));
 	store_relaxed(&n->asleep, LOOP_AWAKE);
+	network_watch(n, false);
+	network_work(n);
 	if (!host_change_mode(n->host, HOST_ARMED, HOST_POLLED))
 		return; /* the mode is a leader's now */
 	guard_recheck();
@@ -152,9 +189,11 @@ static void under_leader(struct node *n)
 		limit = timeout_ms(n);
 		if (nap <= LED_MAX_MS && (limit < 0 || limit > nap))
 			limit = nap;
+		network_watch(n, true);
 		if (load_relaxed(&n->led))
 			epoll_round(n, limit);
 		store_relaxed(&n->asleep, LOOP_AWAKE);
+		network_work(n);
 		/* a contact that came up just now may have brought what the leader was woken for
 		 * before */
 		if (timers_next(n) <= clock_now() || load_relaxed(&n->ready) ||
@@ -165,6 +204,7 @@ static void under_leader(struct node *n)
 			nap = 2 * LED_MAX_MS;
 	}
 	doorbell_watch(n, true);
+	network_watch(n, false);
 }
 
 static void *run(void *arg)
@@ -202,6 +242,12 @@ static void kick(struct node *n)
 
 	if (write(n->kick_fd, &one, sizeof(one)) < 0)
 		return; /* its count is full: it is awake */
+}
+
+void loop_network(struct node *n)
+{
+	if (load_acquire(&n->asleep) != LOOP_AWAKE)
+		kick(n);
 }
 
 void loop_nearer_deadline(struct node *n)

@@ -12,6 +12,7 @@
 #include "hca/key_table.h"
 #include "hca/limits.h"
 #include "hca/mcast.h"
+#include "link/udp.h"
 #include "obs/explain.h"
 #include "util/clock.h"
 #include "util/fork.h"
@@ -30,6 +31,14 @@ static void fork_prepare(void)
 static void fork_done(void)
 {
 	pthread_mutex_unlock(&make_lock);
+}
+
+/* The node that was inherited is the parent's but for its descriptors. */
+static void fork_child(void)
+{
+	if (node_current && node_current->udp)
+		udp_leave(node_current->udp);
+	fork_done();
 }
 
 struct node *node_self(void)
@@ -312,7 +321,7 @@ int node_hca(const char *name, struct hca **out)
 
 	pthread_mutex_lock(&make_lock);
 	if (!registered) {
-		pthread_atfork(fork_prepare, fork_done, fork_done);
+		pthread_atfork(fork_prepare, fork_done, fork_child);
 		registered = true;
 	}
 	n = node_self();

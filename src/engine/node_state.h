@@ -48,6 +48,7 @@ struct eqp {
 	uint64_t timer_at; /* as armed; TQP_NEVER none */
 	struct eqp *timer_due; /* next of the same run */
 	struct node *node;
+	struct path_kept *kept; /* path.c; under the turn */
 };
 
 struct device {
@@ -67,6 +68,9 @@ enum { LOOP_AWAKE, LOOP_ARMED, LOOP_NAPPING, LOOP_UNDER_LEADER };
 struct node {
 	uint32_t epoch;
 	struct host *host;
+	struct udp *udp; /* NULL until a QP needs the network */
+	uint32_t udp_skipped; /* polls that had other work since the sockets were read */
+	uint32_t udp_watched; /* epoll_fd waits for packets too; the engine thread's */
 	struct key_table *keys;
 	struct mcast_table *mcast;
 	pthread_mutex_t lock;

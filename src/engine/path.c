@@ -2,15 +2,30 @@
 #include "engine/path.h"
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/rtnetlink.h>
 #include <stdlib.h>
 #include <string.h>
+#include "engine/inbound.h"
+#include "engine/loop.h"
 #include "hca/ah.h"
 #include "link/fault.h"
+#include "link/rtnl.h"
+#include "link/udp.h"
 #include "obs/explain.h"
+#include "util/clock.h"
+#include "util/log.h"
 #include "wire/grh.h"
 
 #define MCAST_QPN	  0xffffff
 #define UDP_BTH_DETH_ICRC (8 + 12 + 8 + 4)
+#define KEEP_NS		  UINT64_C(100000000)
+
+struct path_kept { /* where the last datagrams went */
+	struct av av;
+	uint32_t dqpn;
+	struct dest *dest;
+	uint64_t until;
+};
 
 static struct device *device_of(struct eqp *e)
 {
@@ -35,34 +50,175 @@ static int with_faults(struct dest *d, struct dest **out)
 	return err;
 }
 
-int path_find(struct eqp *e, const union ibv_gid *gid, uint32_t qpn, struct dest **out)
+/* --- the network --- */
+
+static int network_make(struct node *n)
 {
+	struct udp_config cfg = { inbound_packet, n };
+	struct udp *u = NULL;
+	int err = 0;
+
+	pthread_mutex_lock(&n->lock);
+	if (!n->udp) {
+		err = udp_create(&cfg, &u);
+		if (!err)
+			store_release(&n->udp, u); /* pairs with loop.c, inbound_progress() */
+	}
+	pthread_mutex_unlock(&n->lock);
+	if (u)
+		loop_network(n);
+	return err;
+}
+
+/* Does the kernel know a way? A host where netlink is refused tries. */
+static bool has_route(const union ibv_gid *gid, uint32_t ifindex)
+{
+	bool ipv4 = gid_is_ipv4(gid);
+	struct rtnl_route route = { 0 };
+	int err = rtnl_route(ipv4 ? AF_INET : AF_INET6, ipv4 ? gid->raw + 12 : gid->raw,
+			     gid_is_link_local(gid) ? ifindex : 0, &route);
+
+	if (err == EPERM || err == EACCES || err == EAFNOSUPPORT)
+		return true;
+	return !err && (route.type == RTN_UNICAST || route.type == RTN_LOCAL);
+}
+
+static void gid_text(const union ibv_gid *gid, char *buf, socklen_t n)
+{
+	if (gid_is_ipv4(gid))
+		inet_ntop(AF_INET, gid->raw + 12, buf, n);
+	else
+		inet_ntop(AF_INET6, gid->raw, buf, n);
+}
+
+static int check_route(struct eqp *e, const struct path_ask *ask, const struct gid_entry *from)
+{
+	const union ibv_gid *to = &ask->av->dgid;
+	struct netdev dev;
 	char text[INET6_ADDRSTRLEN];
+	uint32_t mtu;
+
+	gid_text(to, text, sizeof(text));
+	gid_table_netdev(device_of(e)->gids, &dev);
+	if (dev.loopback)
+		return refuse(EHOSTUNREACH,
+			      "QP 0x%x: %s is not an address of this host, and there is no "
+			      "link to the network on %s; connect to an address of this host, or "
+			      "name another interface in SOFTHCA_DEVICES",
+			      e->q.qp.qpn, text, dev.name);
+	mtu = 128U << netdev_active_mtu(&dev);
+	if (ask->mtu > mtu)
+		return refuse(EINVAL,
+			      "QP 0x%x: path_mtu %u does not fit %s, whose MTU of %u leaves %u; "
+			      "lower path_mtu or raise the interface's MTU",
+			      e->q.qp.qpn, ask->mtu, dev.name, dev.mtu, mtu);
+	if (!has_route(to, from->ifindex))
+		return refuse(EHOSTUNREACH, "QP 0x%x: the kernel has no route to %s; add one",
+			      e->q.qp.qpn, text);
+	return 0;
+}
+
+static int network_find(struct eqp *e, const struct path_ask *ask, struct dest **out)
+{
+	struct gid_entry from;
+	int err = gid_table_get(device_of(e)->gids, ask->av->sgid_index, &from);
+
+	if (err || !from.used)
+		return refuse(EINVAL, "QP 0x%x: sgid_index %u is an empty entry of the GID table",
+			      e->q.qp.qpn, ask->av->sgid_index);
+	struct udp_path p = { .net = { from.gid, ask->av->dgid },
+			      .ifindex = from.ifindex,
+			      .mtu = ask->mtu,
+			      .lqpn = e->q.qp.qpn,
+			      .rqpn = ask->dqpn,
+			      .flow_label = ask->av->flow_label,
+			      .tclass = ask->av->traffic_class,
+			      .hop_limit = ask->av->hop_limit };
+
+	err = check_route(e, ask, &from);
+	err = err ? err : network_make(e->node);
+	return err ? err : udp_dest(e->node->udp, &p, out);
+}
+
+void path_listen(struct eqp *e)
+{
+	struct gid_table *gids = device_of(e)->gids;
+	struct gid_entry entry;
+	struct netdev dev;
+	char why[EXPLAIN_TEXT];
+
+	gid_table_netdev(gids, &dev);
+	if (dev.loopback || !dev.up || network_make(e->node))
+		return;
+	for (unsigned int i = 1; i < GID_TABLE_LEN; i += 2)
+		if (!gid_table_get(gids, i, &entry) && entry.used &&
+		    udp_listen(e->node->udp, &entry.gid, entry.ifindex) == EADDRINUSE &&
+		    !explain_last(why, sizeof(why)))
+			log_warn("%s", why);
+}
+
+/* --- choosing --- */
+
+int path_find(struct eqp *e, const struct path_ask *ask, struct dest **out)
+{
 	struct dest *d;
 	int err;
 
-	if (!gid_is_local(device_of(e)->gids, gid)) {
-		inet_ntop(AF_INET6, gid->raw, text, sizeof(text));
-		return refuse(EHOSTUNREACH,
-			      "QP 0x%x: %s is not an address of this host, and there is no "
-			      "link to the network; connect to an address of this host",
-			      e->q.qp.qpn, text);
-	}
-	err = host_dest(e->node->host, qpn, &d);
+	if (gid_is_local(device_of(e)->gids, &ask->av->dgid))
+		err = host_dest(e->node->host, ask->dqpn, &d);
+	else
+		err = network_find(e, ask, &d);
 	return err ? err : with_faults(d, out);
+}
+
+void path_forget(struct eqp *e)
+{
+	struct path_kept *k = e->kept;
+
+	e->kept = NULL;
+	if (!k)
+		return;
+	k->dest->ops->put(k->dest);
+	free(k);
+}
+
+static bool is_kept(const struct path_kept *k, const struct av *av, uint32_t dqpn, uint64_t now)
+{
+	return k && k->dqpn == dqpn && k->until > now && !memcmp(&k->av, av, sizeof(*av));
+}
+
+/* A way through the network is found by system calls: it is kept for a moment. */
+static void keep(struct eqp *e, const struct av *av, uint32_t dqpn, struct dest *d)
+{
+	struct path_kept *k = malloc(sizeof(*k));
+
+	path_forget(e);
+	if (!k)
+		return;
+	fetch_add_relaxed(&d->refs, 1);
+	*k = (struct path_kept){ .dqpn = dqpn, .dest = d, .until = clock_now() + KEEP_NS };
+	memcpy(&k->av, av, sizeof(*av));
+	e->kept = k;
 }
 
 int path_resolve(struct tqp *q, const struct av *av, uint32_t dqpn, struct dest **out)
 {
 	struct eqp *e = to_eqp(q);
+	struct path_ask ask = { av, dqpn, q->req.mtu };
+	int err;
 
 	if (dqpn == MCAST_QPN)
 		return host_dest_all(e->node->host, out);
-	return path_find(e, &av->dgid, dqpn, out);
+	if (unlikely(e->kept != NULL) && is_kept(e->kept, av, dqpn, clock_now())) {
+		*out = e->kept->dest;
+		fetch_add_relaxed(&(*out)->refs, 1);
+		return 0;
+	}
+	err = path_find(e, &ask, out);
+	if (!err && (*out)->net)
+		keep(e, av, dqpn, *out);
+	return err;
 }
-
-/* seg.l3, as UCX reads it from wc.sl: 2 IPv4, 1 IPv6, 0 RoCEv1. */
-enum { L3_GRH, L3_IPV6, L3_IPV4 };
 
 void path_make_grh(void *arg, const struct seg *s, uint8_t grh[40], uint8_t *l3)
 {
@@ -79,7 +235,7 @@ void path_make_grh(void *arg, const struct seg *s, uint8_t grh[40], uint8_t *l3)
 	g.flow_label = s->av->flow_label;
 	g.next_hdr = from.type == GID_V2 ? GRH_NEXT_UDP : GRH_NEXT_BTH;
 	grh_build(&g, grh);
-	*l3 = L3_GRH;
+	*l3 = GRH_L3_ROCE_V1;
 	if (from.type == GID_V2)
-		*l3 = grh_version(grh) == GRH_IPV4 ? L3_IPV4 : L3_IPV6;
+		*l3 = grh_version(grh) == GRH_IPV4 ? GRH_L3_IPV4 : GRH_L3_IPV6;
 }

@@ -3,10 +3,22 @@
 #pragma once
 #include "engine/node_state.h"
 
-/* The destination of number @qpn at @gid. EHOSTUNREACH, with a reason: not on this host, and no
- * link to the network. One reference. */
-int path_find(struct eqp *e, const union ibv_gid *gid, uint32_t qpn, struct dest **out);
+/* What a connected QP's or a datagram's destination is found by. */
+struct path_ask {
+	const struct av *av;
+	uint32_t dqpn;
+	uint32_t mtu; /* bytes */
+};
+
+/* The destination: on this host where the route says so, else through the network. With a reason:
+ * EHOSTUNREACH, no way leads there; EINVAL, the path does not fit the interface (MTU, family); what
+ * udp_dest() says. One reference. */
+int path_find(struct eqp *e, const struct path_ask *ask, struct dest **out);
+/* A UD QP is about to receive: the network's ports of its device are opened. What cannot be had is
+ * said in the log, traffic on this host goes on. */
+void path_listen(struct eqp *e);
 /* host_config.make_grh: the header that the receiver of a UD segment sees. */
 void path_make_grh(void *arg, const struct seg *s, uint8_t grh[40], uint8_t *l3);
 int path_resolve(struct tqp *q, const struct av *av, uint32_t dqpn,
 		 struct dest **out); /* tqp_env */
+void path_forget(struct eqp *e); /* gives back what path_resolve() keeps */

@@ -172,12 +172,19 @@ int qp_life_create(struct pd *pd, const struct qp_attr *attr, struct tqp **out)
 /* A path is resolved before the turn is taken: it may ask the kernel. */
 static int new_dest(struct eqp *e, const struct ibv_qp_attr *attr, int mask, struct dest **out)
 {
+	const struct ibv_qp_attr *old = &e->q.qp.attr;
+	struct av av;
+	struct path_ask ask = {
+		.av = &av,
+		.dqpn = mask & IBV_QP_DEST_QPN ? attr->dest_qp_num : old->dest_qp_num,
+		.mtu = 128U << (mask & IBV_QP_PATH_MTU ? attr->path_mtu : old->path_mtu),
+	};
+
 	*out = NULL;
 	if (!(mask & IBV_QP_AV) || !attr->ah_attr.is_global || e->q.qp.type == IBV_QPT_UD)
 		return 0;
-	return path_find(e, &attr->ah_attr.grh.dgid,
-			 mask & IBV_QP_DEST_QPN ? attr->dest_qp_num : e->q.qp.attr.dest_qp_num,
-			 out);
+	av_from_attr(&attr->ah_attr, &av);
+	return path_find(e, &ask, out);
 }
 
 static void swap_dest(struct eqp *e, struct dest *d)
@@ -229,9 +236,12 @@ int qp_life_modify(struct tqp *q, const struct ibv_qp_attr *attr, int mask)
 	err = modify_in_turn(e, attr, mask, d);
 	if (err && d)
 		d->ops->put(d);
-	if (!err)
-		host_revoke_qp(e->node->host, q->qp.qpn);
-	return err;
+	if (err)
+		return err;
+	if (q->qp.type == IBV_QPT_UD && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTR)
+		path_listen(e);
+	host_revoke_qp(e->node->host, q->qp.qpn);
+	return 0;
 }
 
 int qp_life_query(struct tqp *q, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init)
@@ -266,6 +276,7 @@ int qp_life_destroy(struct tqp *q)
 
 	if (!fork_is_ours(q->qp.epoch)) {
 		e->q.dest = NULL; /* the parent's */
+		e->kept = NULL;
 		eqp_free(e);
 		return 0;
 	}
@@ -287,6 +298,7 @@ int qp_life_destroy(struct tqp *q)
 	q->qp.state = IBV_QPS_RESET;
 	tqp_moved(q, old, clock_now());
 	swap_dest(e, NULL);
+	path_forget(e);
 	tqp_fini(q);
 	quiesce_exit();
 	timers_drop(e);

@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include "link/parcel.h"
+#include "link/seg_pkt.h"
 #include "util/be.h"
 #include "util/clock.h"
 #include "util/rand.h"
 #include "util/spin.h"
 #include "wire/icrc.h"
-#include "wire/packet.h"
 
 enum { MAX_SEG = 4096, IP_LEN = 20, UDP_LEN = 8, PORT = 4791, ROUTED_BYTE = 4, FLIPS = 3 };
 #define HELD_NS UINT64_C(100000) /* how long one that is to be overtaken is held back */
@@ -74,30 +74,13 @@ static uint64_t below(struct fault *f, uint64_t n)
 /* The packet that the udp link would send, from the IP header to the ICRC. */
 static size_t build(const struct seg *s, uint8_t *buf, size_t cap)
 {
-	struct pkt p = { .opcode = s->op,
-			 .solicited = s->flags & SEG_SOLICITED,
-			 .ackreq = s->flags & SEG_ACKREQ,
-			 .pkey = s->pkey,
-			 .dqpn = s->dqpn,
-			 .psn = s->psn,
-			 .va = s->va,
-			 .rkey = s->rkey,
-			 .dma_len = s->dma_len,
-			 .swap_add = s->swap_add,
-			 .compare = s->compare,
-			 .syndrome = s->syndrome,
-			 .msn = s->msn,
-			 .orig = s->swap_add,
-			 .qkey = s->qkey,
-			 .sqpn = s->sqpn,
-			 .imm = s->imm,
-			 .inv_rkey = s->imm,
-			 .payload = s->data,
-			 .payload_len = s->len };
+	struct pkt p;
 	uint8_t *udp = buf + IP_LEN;
 	size_t len;
 	uint32_t crc;
 
+	seg_to_pkt(s, &p);
+	p.payload = s->data;
 	if (wire_build(&p, udp + UDP_LEN, cap - IP_LEN - UDP_LEN, &len))
 		return 0;
 	memset(buf, 0, IP_LEN + UDP_LEN);
@@ -279,7 +262,9 @@ int fault_wrap(struct dest *inner, const struct fault_config *cfg, struct dest *
 	f->d = (struct dest){ .ops = &fault_ops,
 			      .refs = 1,
 			      .max_seg = inner->max_seg < MAX_SEG ? inner->max_seg : MAX_SEG,
-			      .inline_max = UINT32_MAX };
+			      .inline_max = UINT32_MAX,
+			      .net = inner->net,
+			      .window = inner->window };
 	f->inner = inner;
 	f->cfg = *cfg;
 	rand_init(&f->rand, cfg->seed + fetch_add_relaxed(&wrapped, 1));

@@ -49,12 +49,19 @@ struct link_ops {
 	void (*put)(struct dest *d); /* gives a reference back */
 };
 
+/* The two ends of a path through a network. */
+struct dest_net {
+	union ibv_gid local, remote; /* IPv4 as ::ffff:a.b.c.d */
+};
+
 struct dest {
 	const struct link_ops *ops;
 	uint32_t refs; /* atomic */
 	uint32_t max_seg; /* payload bytes of one segment by value */
 	uint32_t max_ref; /* the same by reference; 0: the peer cannot fetch from us */
 	uint32_t inline_max; /* above it the link prefers references */
+	const struct dest_net *net; /* through a network; NULL: on this host */
+	uint32_t window; /* PSNs that may be outstanding where packets are lost; 0: the default */
 	bool same_host; /* lossless, ordered, knows sqpn, piggybacks ACKs; no ack timer */
 	bool dead; /* the peer has ended; hint, set once */
 };

@@ -30,6 +30,9 @@ enum {
 	SEG_NO_REF = 16, /* request: answer without references (the asker cannot fetch) */
 	SEG_SQPN = 32, /* sqpn is known and must match (same-host links, and UD) */
 	SEG_MCAST = 64, /* to every QP attached to the AV's group */
+	SEG_NET =
+		128, /* received from a network: grh and l3 say from whom to whom, sqpn is not known
+			  but of UD, npsn is 1 */
 };
 
 /* AETH syndromes beyond the specification's, on same-host links only. */
@@ -67,6 +70,7 @@ struct seg {
 	const struct piece *pieces;
 	const uint8_t *data;
 	struct dest *from; /* receiving: its sender, valid during the call */
-	const uint8_t *grh; /* UD receive: 40 bytes as they go to the buffer */
-	uint8_t l3, sl; /* UD receive: see struct cqe */
+	const uint8_t
+		*grh; /* UD receive, and all from a network: 40 bytes as they go to the buffer */
+	uint8_t l3, sl; /* with grh: see struct cqe */
 };

@@ -177,6 +177,7 @@ static int put_read(struct tqp *q, struct answer *a)
 	ask.len = s.len;
 	enum key_verdict why = key_check(q->qp.ctx->hca->keys, &ask, &addr);
 
+	s.more = q->dest->net && q->dest->ops->flush && s.len < a->len;
 	piece = (struct piece){ addr, s.len, key };
 	s.pieces = &piece;
 	s.npieces = s.len ? 1 : 0;
@@ -201,6 +202,8 @@ static int put_answer(struct tqp *q, struct answer *a)
 		return put_atomic(q, a);
 	while (q->dest && a->npsn && !err)
 		err = put_read(q, a);
+	if (q->dest && q->dest->net && q->dest->ops->flush)
+		q->dest->ops->flush(q->dest);
 	return err;
 }
 

@@ -283,12 +283,14 @@ static bool sane(const struct tqp *q, const struct sent *e, const struct seg *s)
 	uint64_t off = (uint64_t)k * q->req.mtu;
 	uint32_t n = s->len <= q->req.mtu ? 1 : (s->len + q->req.mtu - 1) / q->req.mtu;
 	bool end = k + n == e->npsn;
+	bool last = opcode_has(s->op, WIRE_LAST);
+	bool in_parts = q->dest && q->dest->net; /* the READ may have been several */
 
 	if (e->opcode != MLX5_OPCODE_RDMA_READ)
 		return s->op == OP_ATOMIC_ACK;
 	return s->op != OP_ATOMIC_ACK && s->npsn == n && k + n <= e->npsn &&
 	       (end ? off + s->len == e->len : !(s->len % q->req.mtu) && s->len) &&
-	       end == opcode_has(s->op, WIRE_LAST);
+	       (end ? last : in_parts || !last);
 }
 
 /* @n PSNs of the answer to the READ or atomic at head are here: una moves behind them. */

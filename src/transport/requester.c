@@ -226,7 +226,7 @@ static uint32_t segment_max(const struct tqp *q, const struct wqe *w, bool *by_v
 static int emit(struct tqp *q, struct seg *s, uint64_t now)
 {
 	struct requester *r = &q->req;
-	bool ack = q->ack_due && answer_idle(q);
+	bool ack = q->ack_due && q->dest && !q->dest->net && answer_idle(q);
 	int err;
 
 	if (ack) {
@@ -283,12 +283,26 @@ static void sent_up_to(struct tqp *q, uint32_t psn)
 		r->max_psn = psn;
 }
 
+static uint32_t window(const struct tqp *q)
+{
+	const struct dest *d = q->dest;
+
+	if (d && d->same_host)
+		return WINDOW_HOST;
+	return d && d->window ? d->window : WINDOW_LOSSY;
+}
+
 static bool window_open(const struct tqp *q)
 {
 	uint32_t out = (q->req.psn - q->req.una) & PSN_MASK;
 
-	return q->qp.type != IBV_QPT_RC ||
-	       out < (q->dest && q->dest->same_host ? WINDOW_HOST : WINDOW_LOSSY);
+	return q->qp.type != IBV_QPT_RC || out < window(q);
+}
+
+/* In the middle of a long message, before the window is full and well before it is half empty. */
+static bool ask_for_ack(const struct tqp *q, uint32_t k)
+{
+	return !(k % (window(q) / 4));
 }
 
 static bool direct(struct tqp *q, const struct wqe *w, const struct gather *g)
@@ -332,6 +346,21 @@ static bool read_allowed(const struct tqp *q)
 	return q->req.reads < q->qp.attr.max_rd_atomic;
 }
 
+/* How many PSNs of a READ are asked for at once: through a network no more than may be on their
+ * way. The rest is asked for when they are here, so that the peer counts one READ at a time. A
+ * part that is asked for again ends where it ended before, as a responder wants it. 0: wait. */
+static uint32_t read_part(const struct tqp *q, uint32_t skip, uint32_t left)
+{
+	uint32_t part;
+
+	if (!q->dest || !q->dest->net)
+		return left;
+	if (skip && q->req.psn != q->req.una)
+		return 0;
+	part = q->dest->window - skip % q->dest->window;
+	return left < part ? left : part;
+}
+
 /* A READ or atomic request; a READ that was partly answered goes on where it stopped. */
 static bool send_read(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t now)
 {
@@ -341,9 +370,10 @@ static bool send_read(struct tqp *q, struct sent *e, const struct wqe *w, uint64
 	struct gather_ask ask = {
 		w->sge, w->nsge, 0, w->len, requester_pdn(q, e), IBV_ACCESS_LOCAL_WRITE
 	};
-	struct seg s = { .npsn = e->npsn - skip, .rkey = w->rkey };
+	uint32_t left = e->npsn - skip, part = read_part(q, skip, left);
+	struct seg s = { .npsn = part, .rkey = w->rkey };
 
-	if (!read_allowed(q))
+	if (!read_allowed(q) || !part)
 		return false;
 	if (!gather(q->qp.ctx->hca->keys, &ask, &g))
 		return fail(q, w, V_LOCAL_PROT, &g, now);
@@ -354,13 +384,15 @@ static bool send_read(struct tqp *q, struct sent *e, const struct wqe *w, uint64
 	fill(q, &s, forms[w->opcode].only);
 	s.flags |= SEG_ACKREQ | (r->no_ref ? SEG_NO_REF : 0);
 	s.va = w->raddr + (uint64_t)skip * r->mtu;
-	s.dma_len = w->len - skip * r->mtu;
+	s.dma_len = part == left ? w->len - skip * r->mtu : part * r->mtu;
 	s.swap_add = w->swap_add;
 	s.compare = w->compare;
 	if (emit(q, &s, now))
 		return false;
-	sent_up_to(q, psn_add(e->psn, e->npsn));
+	sent_up_to(q, psn_add(r->psn, part));
 	e->flags &= ~SENT_DONE;
+	if (part != left)
+		return false;
 	r->reads++;
 	r->cur++;
 	return true;
@@ -404,7 +436,7 @@ static bool send_segment(struct tqp *q, struct sent *e, const struct wqe *w, uin
 	s.imm = w->imm;
 	if (len == left)
 		s.flags |= SEG_ACKREQ | (w->solicited ? SEG_SOLICITED : 0);
-	else if (!(k & (WINDOW_LOSSY / 4 - 1)))
+	else if (ask_for_ack(q, k))
 		s.flags |= SEG_ACKREQ;
 	if (r->by_value)
 		for (unsigned int i = 0; i < g.n; i++)

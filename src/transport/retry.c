@@ -11,6 +11,21 @@ static void set_timer(struct tqp *q, uint64_t at)
 		q->deadline = at;
 }
 
+enum { PATIENCE = 2 };
+
+/* How long to wait for an answer. The specification lets it be up to four times what the attribute
+ * says: on a network each try waits longer than the one before, since a peer that lost its core or
+ * a path that is jammed is not helped by more packets. */
+static uint64_t timeout_ns(const struct tqp *q)
+{
+	uint64_t ns = aeth_timeout_ns(q->qp.attr.timeout);
+	unsigned int tried = q->qp.attr.retry_cnt - q->req.retries;
+
+	if (ns == UINT64_MAX || !q->dest || !q->dest->net)
+		return ns;
+	return ns << (tried < PATIENCE ? tried : PATIENCE);
+}
+
 static uint64_t later(uint64_t now, uint64_t ns)
 {
 	return ns == UINT64_MAX ? TQP_NEVER : now + ns;
@@ -25,7 +40,7 @@ void retry_arm(struct tqp *q, uint64_t now)
 	if (r->una == r->max_psn || !q->dest || q->dest->same_host)
 		r->timer_at = TQP_NEVER;
 	else if (r->timer_at == TQP_NEVER)
-		set_timer(q, later(now, aeth_timeout_ns(q->qp.attr.timeout)));
+		set_timer(q, later(now, timeout_ns(q)));
 }
 
 void retry_progress(struct tqp *q, uint64_t now)

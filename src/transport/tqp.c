@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include "transport/answer.h"
 #include "transport/completer.h"
 #include "transport/flush.h"
@@ -9,6 +10,7 @@
 #include "transport/uc.h"
 #include "transport/ud.h"
 #include "wire/aeth.h"
+#include "wire/grh.h"
 #include "wire/opcode.h"
 
 static void no_waiter(struct waiter *w)
@@ -135,6 +137,28 @@ void tqp_rq_doorbell(struct tqp *q, uint64_t now)
 	answer_nak(q, SYN_RNR_CLEAR, q->rsp.epsn);
 }
 
+/* A connected QP hears its peer alone, and by the address that it was told. */
+static bool from_peer(const struct tqp *q, const struct seg *s)
+{
+	const struct dest_net *net = q->dest ? q->dest->net : NULL;
+	bool ipv4 = s->l3 == GRH_L3_IPV4;
+	size_t n = ipv4 ? 4 : 16, skip = 16 - n;
+
+	if (!net || !s->grh)
+		return false;
+	return !memcmp(s->grh + (ipv4 ? 32 : 8), net->remote.raw + skip, n) &&
+	       !memcmp(s->grh + (ipv4 ? 36 : 24), net->local.raw + skip, n);
+}
+
+static bool from_whom_it_should(const struct tqp *q, const struct seg *s)
+{
+	if (q->qp.type == IBV_QPT_UD)
+		return true;
+	if (s->flags & SEG_SQPN)
+		return s->sqpn == q->qp.attr.dest_qp_num;
+	return !(s->flags & SEG_NET) || from_peer(q, s);
+}
+
 /* Everything that a receiver drops in silence before it looks at the PSN. */
 static bool mine(const struct tqp *q, const struct seg *s)
 {
@@ -146,8 +170,7 @@ static bool mine(const struct tqp *q, const struct seg *s)
 		return false;
 	if ((s->pkey & 0x7fff) != 0x7fff)
 		return false;
-	return q->qp.type == IBV_QPT_UD || !(s->flags & SEG_SQPN) ||
-	       s->sqpn == q->qp.attr.dest_qp_num;
+	return from_whom_it_should(q, s);
 }
 
 static bool receiving(const struct tqp *q)
@@ -155,6 +178,16 @@ static bool receiving(const struct tqp *q)
 	enum ibv_qp_state s = q->qp.state;
 
 	return s == IBV_QPS_RTS || s == IBV_QPS_RTR || s == IBV_QPS_SQD || s == IBV_QPS_SQE;
+}
+
+/* A packet does not say how many PSNs the response to a READ has. */
+static void network_read(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	struct seg whole = *s;
+
+	if (s->dma_len > q->req.mtu && s->dma_len <= 1U << 31)
+		whole.npsn = (uint32_t)(((uint64_t)s->dma_len + q->req.mtu - 1) / q->req.mtu);
+	responder_input(q, &whole, now);
 }
 
 static void rc_input(struct tqp *q, const struct seg *s, uint64_t now)
@@ -165,6 +198,8 @@ static void rc_input(struct tqp *q, const struct seg *s, uint64_t now)
 		completer_piggyback(q, s, now);
 	if (response)
 		completer_input(q, s, now);
+	else if (unlikely((s->flags & SEG_NET) && s->op == OP_READ_REQUEST))
+		network_read(q, s, now);
 	else
 		responder_input(q, s, now);
 	if (response || inner_waits(q) || (s->flags & SEG_ACK)) {

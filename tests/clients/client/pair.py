@@ -42,8 +42,9 @@ class Result:
 _next_port = 18515
 
 
-def run(program, check, server=None, client=None, limit=120):
-    """Runs @program -p PORT on both sides; check(side, output) tells what an output lacks."""
+def run(program, check, server=None, client=None, limit=120, address="127.0.0.1"):
+    """Runs @program -p PORT on both sides, the client with the server's @address; check(side,
+    output) tells what an output lacks."""
     global _next_port
     port, _next_port = _next_port, _next_port + 1
     argv = [*program, "-p", str(port)]
@@ -52,7 +53,7 @@ def run(program, check, server=None, client=None, limit=120):
         try:
             why = _wait_listen(port, sides[0], limit * PATIENCE)
             if not why:
-                sides.append(_Process((client or Side()), [*argv, "127.0.0.1"],
+                sides.append(_Process((client or Side()), [*argv, address],
                                       Path(folder) / "client"))
                 why = _join(sides, limit * PATIENCE)
         finally:
@@ -91,13 +92,13 @@ def preload():
             "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
 
 
-def listening(port):
-    """Whether somebody of this network namespace listens on TCP @port."""
+def listening(port, pid="self"):
+    """Whether somebody of the network namespace of @pid listens on TCP @port."""
     suffix = f":{port:04X}"
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+    for table in (f"/proc/{pid}/net/tcp", f"/proc/{pid}/net/tcp6"):
         try:
             lines = Path(table).read_text().splitlines()[1:]
-        except FileNotFoundError:
+        except OSError:
             continue
         for line in lines:
             _, local, _, state = line.split()[:4]
@@ -108,7 +109,7 @@ def listening(port):
 
 def _wait_listen(port, server, limit):
     deadline = time.monotonic() + limit
-    while not listening(port):
+    while not listening(port, server.popen.pid):
         if server.popen.poll() is not None:
             return f"the server ended with {server.popen.returncode} before it listened"
         if time.monotonic() > deadline:

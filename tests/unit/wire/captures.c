@@ -7,6 +7,7 @@
 #include "util/be.h"
 #include "wire/captures_path.h"
 #include "wire/icrc.h"
+#include "wire/icrc_id.h"
 #include "wire/packet.h"
 
 enum {
@@ -65,6 +66,23 @@ static void check_icrc(const uint8_t *ip, size_t len, size_t udp, uint8_t op)
 	check_eq(got, want);
 }
 
+/* A receiver that does not see the identification finds it in the ICRC, and in no damaged one. */
+static void check_ident(const uint8_t *ip, size_t len)
+{
+	static uint8_t zeroed[FRAME_MAX];
+	uint16_t want = get_be16(ip + 4), id = (uint16_t)~want;
+	uint32_t crc, diff;
+
+	memcpy(zeroed, ip, len);
+	put_be16(zeroed + 4, 0);
+	check_eq(icrc_packet(zeroed, len, &crc), 0);
+	diff = crc ^ icrc_get(ip + len - ICRC_LEN);
+	check(icrc_solve_id(diff, len - 6 - ICRC_LEN, &id));
+	check_eq(id, want);
+	check(!icrc_solve_id(diff ^ 1U << len % 32, len - 6 - ICRC_LEN, &id));
+	check(!icrc_solve_id(diff, 1 << 14, &id));
+}
+
 static void check_packet(const uint8_t *ip, size_t udp)
 {
 	static uint8_t again[FRAME_MAX];
@@ -74,6 +92,8 @@ static void check_packet(const uint8_t *ip, size_t udp)
 
 	check_eq(wire_parse(bth, len, &p), 0);
 	check_icrc(ip, udp + body, udp, p.opcode);
+	if (ip[0] >> 4 == 4 && p.opcode != OP_FLUSH)
+		check_ident(ip, udp + body);
 	check_eq(wire_build(&p, again, sizeof(again), &n), 0);
 	check_eq(n, len);
 	memcpy(again + n - ICRC_LEN, bth + len - ICRC_LEN, ICRC_LEN);
