@@ -182,9 +182,16 @@ void path_forget(struct eqp *e)
 	free(k);
 }
 
+static bool same_way(const struct av *a, const struct av *b)
+{
+	return !memcmp(&a->dgid, &b->dgid, sizeof(a->dgid)) && a->flow_label == b->flow_label &&
+	       a->sgid_index == b->sgid_index && a->hop_limit == b->hop_limit &&
+	       a->traffic_class == b->traffic_class;
+}
+
 static bool is_kept(const struct path_kept *k, const struct av *av, uint32_t dqpn, uint64_t now)
 {
-	return k && k->dqpn == dqpn && k->until > now && !memcmp(&k->av, av, sizeof(*av));
+	return k && k->dqpn == dqpn && k->until > now && same_way(&k->av, av);
 }
 
 /* A way through the network is found by system calls: it is kept for a moment. */
