@@ -208,6 +208,18 @@ static void keep(struct eqp *e, const struct av *av, uint32_t dqpn, struct dest 
 	e->kept = k;
 }
 
+bool path_usable(struct tqp *q)
+{
+	const struct ibv_global_route *to = &q->qp.attr.alt_ah_attr.grh;
+	static const union ibv_gid none;
+	struct device *d = device_of(to_eqp(q));
+	struct gid_entry from;
+
+	return q->alternate && !gid_table_get(d->gids, to->sgid_index, &from) &&
+	       memcmp(&from.gid, &none, sizeof(none)) &&
+	       (!q->alternate->same_host || gid_is_local(d->gids, &to->dgid));
+}
+
 int path_resolve(struct tqp *q, const struct av *av, uint32_t dqpn, struct dest **out)
 {
 	struct eqp *e = to_eqp(q);

@@ -19,6 +19,8 @@ int path_find(struct eqp *e, const struct path_ask *ask, struct dest **out);
 void path_listen(struct eqp *e);
 /* host_config.make_grh: the header that the receiver of a UD segment sees. */
 void path_make_grh(void *arg, const struct seg *s, uint8_t grh[40], uint8_t *l3);
+/* Is there an alternate path, and are both its ends still addresses of this host? (tqp_env) */
+bool path_usable(struct tqp *q);
 int path_resolve(struct tqp *q, const struct av *av, uint32_t dqpn,
 		 struct dest **out); /* tqp_env */
 void path_forget(struct eqp *e); /* gives back what path_resolve() keeps */

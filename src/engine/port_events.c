@@ -9,6 +9,7 @@ static const struct {
 	{ GID_CHANGE, IBV_EVENT_GID_CHANGE },
 	{ GID_PORT_ERR, IBV_EVENT_PORT_ERR },
 	{ GID_PORT_ACTIVE, IBV_EVENT_PORT_ACTIVE },
+	{ GID_GONE, IBV_EVENT_DEVICE_FATAL }, /* as the kernel when it removes a device */
 };
 
 static void raise_all(struct device *d, unsigned int changed)

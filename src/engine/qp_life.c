@@ -11,6 +11,7 @@
 #include "hca/limits.h"
 #include "hca/mcast.h"
 #include "obs/explain.h"
+#include "transport/apm.h"
 #include "util/clock.h"
 #include "util/fork.h"
 
@@ -107,6 +108,7 @@ static const struct tqp_env env = {
 	.resolve = path_resolve,
 	.ack_later = inbound_ack_later,
 	.moved = moved,
+	.usable = path_usable,
 	.no_responder_later = inbound_no_responder_later,
 };
 
@@ -119,10 +121,16 @@ static void resume(struct waiter *w)
 
 /* --- life --- */
 
+static void dest_put(struct dest *d)
+{
+	if (d)
+		d->ops->put(d);
+}
+
 static void eqp_free(struct eqp *e)
 {
-	if (e->q.dest)
-		e->q.dest->ops->put(e->q.dest);
+	dest_put(e->q.dest);
+	dest_put(e->q.alternate);
 	qp_fini(&e->q.qp);
 	free(e);
 }
@@ -170,7 +178,8 @@ int qp_life_create(struct pd *pd, const struct qp_attr *attr, struct tqp **out)
 }
 
 /* A path is resolved before the turn is taken: it may ask the kernel. */
-static int new_dest(struct eqp *e, const struct ibv_qp_attr *attr, int mask, struct dest **out)
+static int new_dest(struct eqp *e, const struct ibv_qp_attr *attr, int mask, bool alternate,
+		    struct dest **out)
 {
 	const struct ibv_qp_attr *old = &e->q.qp.attr;
 	struct av av;
@@ -179,12 +188,22 @@ static int new_dest(struct eqp *e, const struct ibv_qp_attr *attr, int mask, str
 		.dqpn = mask & IBV_QP_DEST_QPN ? attr->dest_qp_num : old->dest_qp_num,
 		.mtu = 128U << (mask & IBV_QP_PATH_MTU ? attr->path_mtu : old->path_mtu),
 	};
+	const struct ibv_ah_attr *ah = alternate ? &attr->alt_ah_attr : &attr->ah_attr;
 
 	*out = NULL;
-	if (!(mask & IBV_QP_AV) || !attr->ah_attr.is_global || e->q.qp.type == IBV_QPT_UD)
+	if (!(mask & (alternate ? IBV_QP_ALT_PATH : IBV_QP_AV)) || !ah->is_global ||
+	    e->q.qp.type == IBV_QPT_UD)
 		return 0;
-	av_from_attr(&attr->ah_attr, &av);
+	av_from_attr(ah, &av);
 	return path_find(e, &ask, out);
+}
+
+static void swap_alternate(struct eqp *e, struct dest *d)
+{
+	struct dest *old = e->q.alternate;
+
+	e->q.alternate = d;
+	dest_put(old);
 }
 
 static void swap_dest(struct eqp *e, struct dest *d)
@@ -198,24 +217,33 @@ static void swap_dest(struct eqp *e, struct dest *d)
 	old->ops->put(old);
 }
 
-static int modify_in_turn(struct eqp *e, const struct ibv_qp_attr *attr, int mask, struct dest *d)
+static int modify_in_turn(struct eqp *e, const struct ibv_qp_attr *attr, int mask, struct dest *d,
+			  struct dest *alternate)
 {
 	struct tqp *q = &e->q;
+	enum ibv_mig_state mig;
 	enum ibv_qp_state old;
 	int err;
 
 	quiesce_enter();
 	turn_take(e);
 	old = q->qp.state;
+	mig = q->qp.attr.path_mig_state;
 	err = qp_modify(&q->qp, attr, mask);
 	if (!err) {
 		if (d)
 			swap_dest(e, d);
+		if (alternate)
+			swap_alternate(e, alternate);
+		if (q->qp.state != IBV_QPS_RESET)
+			apm_modified(q, mig, clock_now());
 		publish(e);
 		e->met = false;
 		tqp_moved(q, old, clock_now());
-		if (q->qp.state == IBV_QPS_RESET)
+		if (q->qp.state == IBV_QPS_RESET) {
 			swap_dest(e, NULL);
+			swap_alternate(e, NULL);
+		}
 		turn_after(e);
 	}
 	turn_leave(e);
@@ -228,16 +256,18 @@ static int modify_in_turn(struct eqp *e, const struct ibv_qp_attr *attr, int mas
 int qp_life_modify(struct tqp *q, const struct ibv_qp_attr *attr, int mask)
 {
 	struct eqp *e = to_eqp(q);
-	struct dest *d;
-	int err = new_dest(e, attr, mask, &d);
+	struct dest *d, *alternate = NULL;
+	int err = new_dest(e, attr, mask, false, &d);
 
-	if (err)
+	if (!err)
+		err = new_dest(e, attr, mask, true, &alternate);
+	if (!err)
+		err = modify_in_turn(e, attr, mask, d, alternate);
+	if (err) {
+		dest_put(d);
+		dest_put(alternate);
 		return err;
-	err = modify_in_turn(e, attr, mask, d);
-	if (err && d)
-		d->ops->put(d);
-	if (err)
-		return err;
+	}
 	if (q->qp.type == IBV_QPT_UD && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTR)
 		path_listen(e);
 	host_revoke_qp(e->node->host, q->qp.qpn);
@@ -275,7 +305,7 @@ int qp_life_destroy(struct tqp *q)
 	uint32_t qpn = q->qp.qpn;
 
 	if (!fork_is_ours(q->qp.epoch)) {
-		e->q.dest = NULL; /* the parent's */
+		e->q.dest = e->q.alternate = NULL; /* the parent's */
 		e->kept = NULL;
 		eqp_free(e);
 		return 0;
@@ -299,6 +329,7 @@ int qp_life_destroy(struct tqp *q)
 	tqp_moved(q, old, clock_now());
 	swap_dest(e, NULL);
 	path_forget(e);
+	swap_alternate(e, NULL);
 	tqp_fini(q);
 	quiesce_exit();
 	timers_drop(e);

@@ -144,6 +144,34 @@ static int cur_state_check(const struct qp *qp, const struct ibv_qp_attr *attr, 
 		      qp->qpn, qp_state_name(qp->state), qp_state_name(attr->cur_qp_state));
 }
 
+/* ARMED comes by itself; an alternate path must be there before REARM, and the peer must have
+ * agreed before it is migrated to. */
+static int migration_check(const struct qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	enum ibv_mig_state is = qp->attr.path_mig_state, to = attr->path_mig_state;
+
+	if (!(mask & IBV_QP_PATH_MIG_STATE))
+		return 0;
+	if (to == IBV_MIG_ARMED)
+		return refuse(
+			EINVAL,
+			"ibv_modify_qp: QP 0x%x: path_mig_state IBV_MIG_ARMED comes by itself "
+			"when the peer is rearmed too; set IBV_MIG_REARM",
+			qp->qpn);
+	if (to == IBV_MIG_REARM && !(mask & IBV_QP_ALT_PATH) && !qp->attr.alt_ah_attr.is_global)
+		return refuse(
+			EINVAL,
+			"ibv_modify_qp: QP 0x%x: IBV_MIG_REARM without an alternate path; set "
+			"IBV_QP_ALT_PATH before or with it",
+			qp->qpn);
+	if (to == IBV_MIG_MIGRATED && is == IBV_MIG_REARM)
+		return refuse(EINVAL,
+			      "ibv_modify_qp: QP 0x%x: the peer has not agreed to migrate yet "
+			      "(IBV_MIG_REARM); rearm it too and exchange a message",
+			      qp->qpn);
+	return 0;
+}
+
 int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : qp->state;
@@ -155,6 +183,8 @@ int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 		err = qp_moves_check(qp->qpn, qp->state, to, qp->type, mask);
 	if (!err)
 		err = qp_attrs_check(qp->ctx->hca, qp->qpn, attr, mask);
+	if (!err)
+		err = migration_check(qp, attr, mask);
 	if (err)
 		return err;
 	if (to == IBV_QPS_RESET)

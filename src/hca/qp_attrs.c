@@ -67,6 +67,9 @@ static int ranges_check(uint32_t qpn, const struct ibv_qp_attr *a, int mask)
 	const struct range ranges[] = {
 		{ IBV_QP_PKEY_INDEX, "pkey_index", a->pkey_index, 0, LIMIT_PKEYS - 1 },
 		{ IBV_QP_PORT, "port_num", a->port_num, 1, 1 },
+		{ IBV_QP_ALT_PATH, "alt_pkey_index", a->alt_pkey_index, 0, LIMIT_PKEYS - 1 },
+		{ IBV_QP_ALT_PATH, "alt_port_num", a->alt_port_num, 1, 1 },
+		{ IBV_QP_ALT_PATH, "alt_timeout", a->alt_timeout, 0, 31 },
 		{ IBV_QP_PATH_MTU, "path_mtu", a->path_mtu, IBV_MTU_256, IBV_MTU_4096 },
 		{ IBV_QP_TIMEOUT, "timeout", a->timeout, 0, 31 },
 		{ IBV_QP_RETRY_CNT, "retry_cnt", a->retry_cnt, 0, 7 },
@@ -110,15 +113,7 @@ int qp_attrs_check(const struct hca *hca, uint32_t qpn, const struct ibv_qp_attr
 	if (!err && (mask & IBV_QP_AV))
 		err = ah_attr_check(hca, &attr->ah_attr, "ibv_modify_qp");
 	if (!err && (mask & IBV_QP_ALT_PATH))
-		err = refuse(EOPNOTSUPP,
-			     "ibv_modify_qp: QP 0x%x: alternate paths are not built "
-			     "(IBV_DEVICE_AUTO_PATH_MIG is not set); leave IBV_QP_ALT_PATH out",
-			     qpn);
-	if (!err && (mask & IBV_QP_PATH_MIG_STATE) && attr->path_mig_state != IBV_MIG_MIGRATED)
-		err = refuse(EOPNOTSUPP,
-			     "ibv_modify_qp: QP 0x%x: path_mig_state %d; without alternate "
-			     "paths only IBV_MIG_MIGRATED is possible",
-			     qpn, attr->path_mig_state);
+		err = ah_attr_check(hca, &attr->alt_ah_attr, "ibv_modify_qp");
 	return err;
 }
 
@@ -128,6 +123,12 @@ static void set_path(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int
 		to->ah_attr = from->ah_attr;
 	if (mask & IBV_QP_PATH_MTU)
 		to->path_mtu = from->path_mtu;
+	if (mask & IBV_QP_ALT_PATH) {
+		to->alt_ah_attr = from->alt_ah_attr;
+		to->alt_pkey_index = from->alt_pkey_index;
+		to->alt_port_num = from->alt_port_num;
+		to->alt_timeout = from->alt_timeout;
+	}
 	if (mask & IBV_QP_PATH_MIG_STATE)
 		to->path_mig_state = from->path_mig_state;
 	if (mask & IBV_QP_DEST_QPN)

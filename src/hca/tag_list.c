@@ -63,6 +63,15 @@ static bool del(struct tag_list *t, uint16_t slot)
 	return true;
 }
 
+int tag_list_push(struct srq *srq, const struct cqe *c)
+{
+	int err = cq_push(srq->tags->cq, c);
+
+	if (err == EOVERFLOW && !xchg_acq_rel(&srq->tags->failed, true))
+		async_push(srq->pd->ctx, IBV_EVENT_SRQ_ERR, srq->user);
+	return err;
+}
+
 static void tell(struct srq *srq, const struct tag_ask *ask, bool done)
 {
 	static const uint8_t what[] = { TAG_CQE_ADD, TAG_CQE_DEL, TAG_CQE_SYNC };
@@ -76,7 +85,7 @@ static void tell(struct srq *srq, const struct tag_ask *ask, bool done)
 			 .timestamp = clock_now() };
 
 	if (ask->signaled)
-		cq_push(srq->tags->cq, &c); /* an overrun CQ loses it as hardware's would */
+		tag_list_push(srq, &c); /* an overrun CQ loses it as hardware's would */
 }
 
 bool tag_list_do(struct srq *srq, const struct tag_ask *ask)

@@ -39,6 +39,7 @@ struct tag_list {
 	struct cq *cq;
 	uint32_t n;
 	uint16_t unexpected; /* messages that matched nothing, ever */
+	bool failed; /* the CQ has overrun */
 	uint16_t synced; /* of them, those that the program has said it knows */
 	struct list listed;
 	struct tag_entry e[];
@@ -58,6 +59,8 @@ struct tag_ask {
 	uint8_t nsge;
 };
 
+/* Pushes a completion of the SRQ. EOVERFLOW: its CQ is full; IBV_EVENT_SRQ_ERR is raised once. */
+int tag_list_push(struct srq *srq, const struct cqe *c);
 int tag_list_create(struct cq *cq, uint32_t n, struct tag_list **out); /* ENOMEM */
 void tag_list_destroy(struct tag_list *t); /* NULL is fine */
 /* Executes one operation; true unless a DEL came too late. */

@@ -177,6 +177,8 @@ static unsigned int view_diff(const struct view *old, const struct view *new)
 		what |= netdev_active(&new->dev) ? GID_PORT_ACTIVE : GID_PORT_ERR;
 	if (netdev_active_mtu(&old->dev) != netdev_active_mtu(&new->dev))
 		what |= GID_MTU;
+	if (old->dev.index && !new->dev.index)
+		what |= GID_GONE;
 	return what;
 }
 

@@ -25,6 +25,7 @@ enum {
 	GID_PORT_ACTIVE = 2, /* the port came up */
 	GID_PORT_ERR = 4, /* the port went down */
 	GID_MTU = 8,
+	GID_GONE = 16, /* the interface was removed */
 };
 
 struct gid_table;

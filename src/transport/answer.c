@@ -36,6 +36,7 @@ static struct seg reply(const struct tqp *q, uint32_t psn, uint8_t syndrome)
 {
 	struct seg s = bare(q->qp.attr.dest_qp_num, q->qp.qpn, psn, syndrome);
 
+	s.flags |= q->req.arming;
 	s.msn = q->rsp.msn;
 	return s;
 }

@@ -267,7 +267,7 @@ static void blank(struct seg *s)
 static void fill(const struct tqp *q, struct seg *s, uint8_t op)
 {
 	s->op = op | (q->qp.type == IBV_QPT_UC ? SVC_UC : SVC_RC);
-	s->flags = SEG_SQPN;
+	s->flags = SEG_SQPN | q->req.arming;
 	s->pkey = 0xffff;
 	s->dqpn = q->qp.attr.dest_qp_num;
 	s->sqpn = q->qp.qpn;
@@ -327,7 +327,7 @@ static bool may_be_direct(const struct tqp *q, const struct sent *e)
 
 	return q->qp.type == IBV_QPT_RC && r->cur == r->head && r->tail == r->cur + 1 &&
 	       e->psn == r->una && e->psn == r->max_psn && r->exchanged && e->len && q->dest &&
-	       q->dest->ops->direct &&
+	       !r->arming && q->dest->ops->direct &&
 	       (e->opcode == MLX5_OPCODE_RDMA_WRITE || e->opcode == MLX5_OPCODE_RDMA_READ);
 }
 

@@ -56,6 +56,7 @@ struct requester {
 	bool by_value; /* the peer could not fetch from us */
 	bool no_ref; /* we could not fetch from the peer */
 	bool gap; /* sending went back once because an answer is missing at una */
+	uint8_t arming; /* SEG_ARMING or 0: goes with every segment (apm.h) */
 	bool draining; /* SQD: the event is still to come */
 	uint64_t timer_at; /* ns; TQP_NEVER: none */
 	struct inner_queue *inner; /* NULL until the device has work of its own */

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "transport/apm.h"
 #include "transport/blame.h"
 #include "transport/completer.h"
 #include "transport/retry.h"
@@ -82,6 +83,8 @@ static bool try_again(struct tqp *q, uint64_t now)
 		r->retries--;
 		return true;
 	}
+	if (apm_exhausted(q, now))
+		return true;
 	if (r->head != r->tail)
 		completer_fail(q, V_RETRY_EXCEEDED,
 			       blame_peer(q, requester_entry(r, r->head), V_RETRY_EXCEEDED), now);

@@ -161,6 +161,6 @@ void tag_arrived(struct tqp *q, const struct inner *in, const struct cqe *error,
 	c.uidx = q->qp.srq->uidx;
 	c.qpn = q->qp.qpn;
 	c.timestamp = now;
-	if (cq_push(q->qp.srq->tags->cq, &c) == EOVERFLOW && !error)
+	if (tag_list_push(q->qp.srq, &c) == EOVERFLOW && !error)
 		flush_overrun(q, q->qp.srq->tags->cq, now);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "transport/answer.h"
+#include "transport/apm.h"
 #include "transport/completer.h"
 #include "transport/flush.h"
 #include "transport/inner.h"
@@ -45,7 +46,7 @@ static void forget(struct tqp *q)
 void tqp_init(struct tqp *q, const struct tqp_env *env)
 {
 	q->env = env;
-	q->dest = NULL;
+	q->dest = q->alternate = NULL;
 	list_init(&q->waiter.node);
 	q->waiter.resume = no_waiter;
 	q->req = (struct requester){ 0 };
@@ -222,6 +223,8 @@ void tqp_input(struct tqp *q, const struct seg *s, uint64_t now)
 			answer_nak(q, SYN_NO_RESPONDER, s->psn);
 		return;
 	}
+	if (unlikely(q->req.arming))
+		apm_input(q, s, now);
 	if (q->qp.type == IBV_QPT_RC)
 		rc_input(q, s, now);
 	else if (q->qp.type == IBV_QPT_UC)

@@ -24,6 +24,7 @@ struct tqp {
 	struct qp qp; /* first */
 	const struct tqp_env *env;
 	struct dest *dest; /* connected services, from RTR on; NULL: none (segments vanish) */
+	struct dest *alternate; /* of path migration; NULL: none, or as dest */
 	struct waiter waiter; /* on dest's waiting list */
 	uint64_t deadline; /* ns; TQP_NEVER: none */
 	bool ack_due; /* an ACK waits for piggyback or tqp_flush_ack(); same-host links */
@@ -42,6 +43,8 @@ struct tqp_env {
 	/* The protocol itself has moved the QP to ERR or SQE (direct access ends). NULL: nobody
 	 * asks. */
 	void (*moved)(struct tqp *q);
+	/* Does the alternate path still exist? NULL: always. */
+	bool (*usable)(struct tqp *q);
 	/* tqp_no_responder(s) got EAGAIN: call it again later. NULL: the QP's own answer is used
 	 * if it has a destination. */
 	void (*no_responder_later)(struct tqp *q, const struct seg *s);

@@ -98,6 +98,22 @@ bool side_event(struct side *s, struct ibv_async_event *ev, int ms)
 	return true;
 }
 
+void side_rearm(struct side *s, uint8_t hop_limit)
+{
+	struct ibv_qp_attr a = {
+		.path_mig_state = IBV_MIG_REARM,
+		.alt_ah_attr = { .is_global = 1, .port_num = 1 },
+		.alt_port_num = 1,
+		.alt_timeout = 10,
+	};
+
+	a.alt_ah_attr.grh.dgid = s->ep.theirs.gid;
+	a.alt_ah_attr.grh.sgid_index = PEER_GID_INDEX;
+	a.alt_ah_attr.grh.hop_limit = hop_limit;
+	ok(ibv_modify_qp(s->ep.qp, &a, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE),
+	   "ibv_modify_qp to REARM");
+}
+
 /* --- orders --- */
 
 static void post_receive(struct side *s, const struct duo_order *o)
@@ -201,6 +217,22 @@ static void execute_victim(const struct side *s, int fd)
 	die("execl");
 }
 
+static struct duo_answer obey_migration(struct side *s, const struct duo_order *o)
+{
+	struct duo_answer a = { .found = true };
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	if (o->op == DUO_REARM) {
+		side_rearm(s, (uint8_t)o->len);
+		return a;
+	}
+	ok(ibv_query_qp(s->ep.qp, &attr, IBV_QP_PATH_MIG_STATE, &init), "ibv_query_qp");
+	a.value = attr.path_mig_state;
+	a.found = attr.ah_attr.grh.hop_limit == o->len;
+	return a;
+}
+
 static struct duo_answer obey(struct side *s, const struct duo_order *o)
 {
 	struct ibv_qp_attr move = { .qp_state = (enum ibv_qp_state)o->id };
@@ -231,6 +263,9 @@ static struct duo_answer obey(struct side *s, const struct duo_order *o)
 		return a;
 	case DUO_DO:
 		return o->fn(s, o);
+	case DUO_REARM:
+	case DUO_MIG:
+		return obey_migration(s, o);
 	case DUO_CONNECT:
 	case DUO_FORK:
 	case DUO_QUIT:

@@ -24,6 +24,8 @@ enum duo_op {
 	DUO_EXEC, /* executes this program anew: argv = {itself, "victim", address, bytes, fd} */
 	DUO_DO, /* calls @fn: the far process is a fork, so it knows the function too */
 	DUO_QUIT,
+	DUO_REARM, /* loads an alternate path with hop limit @len, sets IBV_MIG_REARM */
+	DUO_MIG, /* answers value: path_mig_state, found: the primary path has hop limit @len */
 };
 
 struct side;
@@ -86,4 +88,5 @@ int duo_post(struct duo *d, struct ibv_send_wr *wr); /* ibv_post_send's answer *
 void duo_send(struct duo *d, enum ibv_wr_opcode op, uint32_t len); /* posts one, which must work */
 struct ibv_wc duo_wc(struct duo *d); /* polls one completion of the near side; none: fails */
 struct ibv_wc duo_far_wc(struct duo *d);
+void side_rearm(struct side *s, uint8_t hop_limit); /* as DUO_REARM */
 bool side_event(struct side *s, struct ibv_async_event *ev, int ms); /* acknowledges it too */

@@ -199,7 +199,106 @@ static void nonblocking_and_epoll(int arg)
 	end();
 }
 
+/* The interface is removed, and the device with it. */
+static void the_interface_is_removed(int arg)
+{
+	struct ibv_async_event ev;
+	bool port = false;
+
+	(void)arg;
+	begin();
+	nothing_but(IBV_EVENT_GID_CHANGE);
+	ip("link del softhca0");
+	do {
+		want(next_event(&ev, 10000));
+		port |= ev.event_type == IBV_EVENT_PORT_ERR;
+	} while (ev.event_type == IBV_EVENT_GID_CHANGE || ev.event_type == IBV_EVENT_PORT_ERR);
+	want_eq(ev.event_type, IBV_EVENT_DEVICE_FATAL);
+	want(port);
+	want_eq(state(), IBV_PORT_DOWN);
+	peer_close(&dev);
+}
+
+static int migrate(struct ibv_qp *qp, union ibv_gid *to, int index, enum ibv_mig_state state)
+{
+	struct ibv_qp_attr a = { .path_mig_state = state, .alt_port_num = 1 };
+	int mask = IBV_QP_PATH_MIG_STATE;
+
+	if (state == IBV_MIG_REARM)
+		mask |= IBV_QP_ALT_PATH;
+	if (to) {
+		a.alt_ah_attr.is_global = 1;
+		a.alt_ah_attr.port_num = 1;
+		a.alt_ah_attr.grh.dgid = *to;
+		a.alt_ah_attr.grh.sgid_index = (uint8_t)index;
+	}
+	return ibv_modify_qp(qp, &a, mask);
+}
+
+static void one_message(struct peer_ep *from, struct peer_ep *to)
+{
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED }, *bad;
+	struct ibv_wc wc;
+
+	peer_recv(to, 1, NULL, 0);
+	want_eq(ibv_post_send(from->qp, &wr, &bad), 0);
+	peer_poll_ok(from->scq, &wc);
+	peer_poll_ok(to->rcq, &wc);
+}
+
+static void qp_event(enum ibv_event_type type, const struct ibv_qp *qp)
+{
+	struct ibv_async_event ev;
+
+	do
+		want(next_event(&ev, 10000));
+	while (ev.event_type == IBV_EVENT_GID_CHANGE || ev.event_type == IBV_EVENT_COMM_EST);
+	want_eq(ev.event_type, type);
+	want(ev.element.qp == qp);
+}
+
+/* The alternate path's address was removed meanwhile: the QP stays where it is. */
+static void no_migration_to_a_path_that_is_gone(int arg)
+{
+	struct peer_opts o = { .type = IBV_QPT_RC, .cap = { 4, 4, 1, 1, 0 } };
+	struct ibv_qp_init_attr init;
+	struct peer_ep a, b;
+	struct ibv_qp_attr q;
+	union ibv_gid alt;
+	int index;
+
+	(void)arg;
+	begin();
+	ip("addr add 10.77.0.9/24 dev softhca0");
+	comes(IBV_EVENT_GID_CHANGE);
+	index = index_of("10.77.0.9");
+	want_eq(ibv_query_gid(dev.ctx, 1, index, &alt), 0);
+	peer_pair(&dev, &o, &a, &b);
+	want_eq(migrate(a.qp, &alt, index, IBV_MIG_REARM), 0);
+	want_eq(migrate(b.qp, &alt, index, IBV_MIG_REARM), 0);
+	one_message(&a, &b);
+	one_message(&b, &a);
+	ip("addr del 10.77.0.9/24 dev softhca0");
+	comes(IBV_EVENT_GID_CHANGE);
+	want_eq(migrate(a.qp, NULL, 0, IBV_MIG_MIGRATED), 0);
+	qp_event(IBV_EVENT_PATH_MIG_ERR, a.qp);
+	want_eq(ibv_query_qp(a.qp, &q, IBV_QP_PATH_MIG_STATE, &init), 0);
+	want_eq(q.path_mig_state, IBV_MIG_ARMED);
+	one_message(&a, &b);
+	ip("addr add 10.77.0.9/24 dev softhca0");
+	wait_for(IBV_EVENT_GID_CHANGE);
+	want(index_of("10.77.0.9") == index);
+	want_eq(migrate(a.qp, NULL, 0, IBV_MIG_MIGRATED), 0);
+	qp_event(IBV_EVENT_PATH_MIG, a.qp);
+	one_message(&a, &b);
+	qp_event(IBV_EVENT_PATH_MIG, b.qp);
+	peer_ep_destroy(&a);
+	peer_ep_destroy(&b);
+	end();
+}
+
 static const struct test_case cases[] = {
+	CASE(the_interface_is_removed),	 CASE(no_migration_to_a_path_that_is_gone),
 	CASE(an_address_comes_and_goes), CASE(another_interface_is_none_of_ours),
 	CASE(the_link_goes_down_and_up), CASE(every_context_is_told),
 	CASE(nonblocking_and_epoll),

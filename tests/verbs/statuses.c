@@ -371,6 +371,55 @@ static void unreliable_send_to_nowhere(int where)
 	duo_close(&duo);
 }
 
+/* --- events that come with no completion --- */
+
+/* A message to a QP that is in RTR still: the connection is established. */
+static void first_message_in_rtr(int arg)
+{
+	struct peer_opts o = { .type = IBV_QPT_RC, .cap = { 2, 2, 1, 1, 0 } };
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED }, *bad;
+	struct side s = { .mem = NULL };
+	struct ibv_async_event ev;
+	struct peer_ep a, b;
+	struct ibv_wc wc;
+
+	(void)arg;
+	peer_open(&s.dev);
+	peer_ep_create(&s.dev, &o, &a);
+	peer_ep_create(&s.dev, &o, &b);
+	a.theirs = b.mine;
+	b.theirs = a.mine;
+	peer_connect(&a, &o);
+	peer_init(&b, &o);
+	peer_rtr(&b, &o);
+	for (int i = 0; i < 2; i++) {
+		peer_recv(&b, 1, NULL, 0);
+		want_eq(ibv_post_send(a.qp, &wr, &bad), 0);
+		peer_poll_ok(a.scq, &wc);
+		peer_poll_ok(b.rcq, &wc);
+	}
+	want(side_event(&s, &ev, 10000));
+	want_eq(ev.event_type, IBV_EVENT_COMM_EST);
+	want(ev.element.qp == b.qp);
+	want(!side_event(&s, &ev, 0)); /* once, and not for the side that was in RTS */
+	peer_rts(&b, &o);
+	peer_ep_destroy(&a);
+	peer_ep_destroy(&b);
+	peer_close(&s.dev);
+}
+
+/* A WRITE into memory that the target has unmapped under its registration: its memory has failed,
+ * not the key. */
+static void memory_of_the_target_is_gone(int where)
+{
+	begin_rc(where);
+	duo_tell(&duo, (struct duo_order){ DUO_UNMAP, .len = 4096 });
+	duo_send(&duo, IBV_WR_RDMA_WRITE, 4096);
+	want_eq(duo_wc(&duo).status, IBV_WC_REM_OP_ERR);
+	far_event(IBV_EVENT_QP_FATAL);
+	want_eq(far_state(), IBV_QPS_ERR);
+}
+
 #define BOTH(f)                                                                                    \
 	{ #f " in one process", f, TOGETHER },                                                     \
 	{                                                                                          \
@@ -402,6 +451,8 @@ static const struct test_case cases[] = {
 	BOTH(rnr_tries_are_counted),
 	BOTH(rnr_for_ever),
 	BOTH(unreliable_send_to_nowhere),
+	CASE(first_message_in_rtr),
+	BOTH(memory_of_the_target_is_gone),
 };
 
 int main(void)

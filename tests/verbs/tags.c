@@ -600,6 +600,29 @@ static void full_list_and_full_operations(int where)
 	finish();
 }
 
+/* The SRQ's own CQ is full: that is an error of the SRQ, besides the CQ's and the QP's. */
+static void overrun_of_its_cq(int where)
+{
+	struct ibv_ops_wr wr = { .wr_id = 3, .flags = IBV_OPS_SIGNALED };
+	bool srq_err = false, cq_err = false, qp_err = false;
+	struct ibv_async_event ev;
+
+	begin(where);
+	want_eq(add(1, 1, UINT64_MAX, 64, NULL), 0);
+	want_eq(ibv_resize_cq(cq, OPS - 1), 0);
+	want_eq(cq->cqe, OPS - 1); /* a ring of OPS entries, which nobody polls */
+	for (int i = 0; i < OPS; i++)
+		want_eq(ops(IBV_WR_TAG_SYNC, &wr), 0);
+	sends((struct order){ IBV_TMH_EAGER, .tag = 1, .len = 8 });
+	while (!(srq_err && cq_err && qp_err)) {
+		want_eq(ibv_get_async_event(me.dev.ctx, &ev), 0);
+		ibv_ack_async_event(&ev);
+		srq_err |= ev.event_type == IBV_EVENT_SRQ_ERR && ev.element.srq == srq;
+		cq_err |= ev.event_type == IBV_EVENT_CQ_ERR && ev.element.cq == cq;
+		qp_err |= ev.event_type == IBV_EVENT_QP_FATAL && ev.element.qp == me.ep.qp;
+	}
+}
+
 static struct ibv_srq *try_srq(uint32_t tags, uint32_t n_ops, uint32_t mask)
 {
 	struct ibv_srq_init_attr_ex s = { .attr = { .max_wr = 4, .max_sge = 1 },
@@ -672,6 +695,7 @@ static const struct test_case cases[] = {
 	BOTH(rendezvous_refused),
 	BOTH(eager_that_is_too_long),
 	BOTH(full_list_and_full_operations),
+	CASE(overrun_of_its_cq),
 	BOTH(refused),
 };
 

@@ -187,18 +187,28 @@ TEST(a_path_without_grh_is_refused)
 	bench_close(&b);
 }
 
-TEST(alternate_paths_are_refused_as_not_built)
+TEST(migration_needs_an_alternate_path_and_the_peer)
 {
 	struct ibv_qp_attr a = all;
 	struct bench b;
 
 	bench_open(&b, IBV_QPT_RC);
 	check_eq(move(&b, all, IBV_QPS_INIT, TO_INIT), 0);
-	check_eq(move(&b, a, IBV_QPS_RTR, TO_RTR | IBV_QP_ALT_PATH), EOPNOTSUPP);
+	check_eq(move(&b, a, IBV_QPS_RTR, TO_RTR | IBV_QP_ALT_PATH), EINVAL);
+	check_reason("outside 1..1"); /* alt_port_num */
 	check_eq(move(&b, a, IBV_QPS_RTR, TO_RTR), 0);
 	a.path_mig_state = IBV_MIG_REARM;
-	check_eq(move(&b, a, IBV_QPS_RTS, TO_RTS | IBV_QP_PATH_MIG_STATE), EOPNOTSUPP);
-	check_eq(move(&b, all, IBV_QPS_RTS, TO_RTS | IBV_QP_PATH_MIG_STATE), 0);
+	check_eq(move(&b, a, IBV_QPS_RTS, TO_RTS | IBV_QP_PATH_MIG_STATE), EINVAL);
+	check_reason("without an alternate path");
+	a.alt_ah_attr = a.ah_attr;
+	a.alt_port_num = 1;
+	check_eq(move(&b, a, IBV_QPS_RTS, TO_RTS | IBV_QP_PATH_MIG_STATE | IBV_QP_ALT_PATH), 0);
+	a.path_mig_state = IBV_MIG_ARMED;
+	check_eq(move(&b, a, IBV_QPS_RTS, IBV_QP_STATE | IBV_QP_PATH_MIG_STATE), EINVAL);
+	check_reason("comes by itself");
+	a.path_mig_state = IBV_MIG_MIGRATED;
+	check_eq(move(&b, a, IBV_QPS_RTS, IBV_QP_STATE | IBV_QP_PATH_MIG_STATE), EINVAL);
+	check_reason("has not agreed");
 	bench_close(&b);
 }
 
@@ -283,7 +293,7 @@ TEST(what_does_not_fit_together_is_refused)
 RUN_TESTS(unit_test(what_modify_set_query_returns), unit_test(reset_forgets_the_attributes),
 	  unit_test(attributes_outside_their_range_are_refused_and_nothing_changes),
 	  unit_test(a_path_without_grh_is_refused),
-	  unit_test(alternate_paths_are_refused_as_not_built),
+	  unit_test(migration_needs_an_alternate_path_and_the_peer),
 	  unit_test(a_move_without_a_state_stays_and_a_wrong_current_state_is_refused),
 	  unit_test(a_ud_queue_needs_a_qkey_and_takes_the_ports_mtu),
 	  unit_test(a_queue_holds_what_it_is_made_of),

@@ -149,7 +149,7 @@ TEST(state_and_mtu_are_reported_and_a_removed_interface_is_down)
 	net.dev[0].mtu = 9000;
 	check_eq(gid_table_apply(t, &net), GID_MTU);
 	net.devs = 0;
-	check_eq(gid_table_apply(t, &net), GID_CHANGE | GID_PORT_ERR);
+	check_eq(gid_table_apply(t, &net), GID_CHANGE | GID_PORT_ERR | GID_GONE);
 	check_pair(t, 2, NULL);
 	gid_table_netdev(t, &dev);
 	check_eq(dev.index, 0);

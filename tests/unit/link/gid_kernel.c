@@ -315,7 +315,7 @@ TEST(a_removed_interface_is_a_port_down)
 	check_eq(gid_table_create("t0", &t), 0);
 	check_eq(gid_table_watch(t, &fd), 0);
 	netns_remove("t0");
-	check_eq(gid_table_sync(t), GID_CHANGE | GID_PORT_ERR);
+	check_eq(gid_table_sync(t), GID_CHANGE | GID_PORT_ERR | GID_GONE);
 	check_gid(t, 2, NULL);
 	gid_table_netdev(t, &dev);
 	check(!netdev_active(&dev));
