@@ -45,6 +45,9 @@ static int check_attr(const struct ibv_qp_init_attr_ex *a)
 		return refuse(EOPNOTSUPP,
 			      "ibv_create_qp_ex: comp_mask %#x, of which %#x is not built",
 			      a->comp_mask, a->comp_mask & ~(uint32_t)COMP_MASK);
+	if (a->qp_type == IBV_QPT_DRIVER)
+		return refuse(EOPNOTSUPP, "ibv_create_qp: qp_type IBV_QPT_DRIVER is "
+					  "mlx5dv_create_qp()'s; call that one");
 	if (a->qp_type != IBV_QPT_RC && a->qp_type != IBV_QPT_UC && a->qp_type != IBV_QPT_UD)
 		return refuse(EOPNOTSUPP,
 			      "ibv_create_qp: qp_type %d is not built; RC, UC and UD are",
