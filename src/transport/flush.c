@@ -89,6 +89,12 @@ void flush_rq(struct tqp *q, uint64_t now)
 		receive_cqe(q, now);
 }
 
+void flush_shared(struct tqp *q, uint64_t now)
+{
+	if (q->qp.srq && q->rsp.have_rwqe)
+		receive_cqe(q, now);
+}
+
 void flush_all(struct tqp *q, uint64_t id, uint64_t now)
 {
 	store_relaxed(&q->qp.state, IBV_QPS_ERR);

@@ -9,6 +9,9 @@
 void flush_all(struct tqp *q, uint64_t id, uint64_t now);
 void flush_sq(struct tqp *q, uint64_t now);
 void flush_rq(struct tqp *q, uint64_t now);
+/* RESET in the middle of a message: the SRQ's receive that it took goes back, by a completion (the
+ * driver's purge returns its slot). */
+void flush_shared(struct tqp *q, uint64_t now);
 /* The protocol itself moves the QP: to ERR, or an SQ of UC and UD to SQE. @id: the reason. */
 void flush_to_err(struct tqp *q, uint64_t id, uint64_t now);
 void flush_to_sqe(struct tqp *q, uint64_t id, uint64_t now);

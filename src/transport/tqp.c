@@ -96,6 +96,7 @@ void tqp_moved(struct tqp *q, enum ibv_qp_state old, uint64_t now)
 {
 	switch (q->qp.state) {
 	case IBV_QPS_RESET:
+		flush_shared(q, now);
 		forget(q);
 		break;
 	case IBV_QPS_RTR:

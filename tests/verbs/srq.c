@@ -306,6 +306,36 @@ static void resized_under_traffic(int arg)
 	duo_close(&duo);
 }
 
+/* A message that stops in the middle, when its sender fails, has taken a receive already: a QP that
+ * goes to RESET gives it back. */
+static void half_a_message_costs_nothing(int arg)
+{
+	struct ibv_sge sg[2];
+	struct ibv_send_wr wr;
+	uint64_t n = 0;
+
+	(void)arg;
+	setenv("SOFTHCA_FAULT", "seed=3", 1); /* no faults, but a segment for each packet */
+	begin();
+	for (int i = 0; i < 40; i++) { /* more than the SRQ holds */
+		duo_tell(&duo, (struct duo_order){ DUO_RECV, .len = 8192 });
+		wr = duo_wr(&duo, IBV_WR_SEND, &sg[0], 4096);
+		sg[1] = (struct ibv_sge){ (uintptr_t)duo.near.mem, 4096, 0x1234 };
+		wr.sg_list = sg;
+		wr.num_sge = 2;
+		want_eq(duo_post(&duo, &wr), 0);
+		want_eq(duo_wc(&duo).status, IBV_WC_LOC_PROT_ERR);
+		for (int k = 0; k < 100; k++) /* the first half arrives */
+			want(!duo_tell(&duo, (struct duo_order){ DUO_POLL, .len = 0 }).found);
+		duo_reconnect(&duo);
+		want(!duo_tell(&duo, (struct duo_order){ DUO_POLL, .len = 0 }).found);
+	}
+	while (!post(n))
+		n++;
+	want_eq(n, query().max_wr);
+	duo_close(&duo);
+}
+
 /* --- destruction --- */
 
 static void busy_while_a_qp_uses_it(int arg)
@@ -353,8 +383,8 @@ static const struct test_case cases[] = {
 	CASE(create_and_query_say_the_same), CASE(growing_keeps_what_is_there),
 	CASE(shrinking_waits_for_nobody),    CASE(nothing_changes_when_one_is_wrong),
 	CASE(the_limit_is_armed_again),	     CASE(the_limit_survives_a_resize),
-	CASE(resized_under_traffic),	     CASE(busy_while_a_qp_uses_it),
-	CASE(receive_capacity_is_ignored),
+	CASE(resized_under_traffic),	     CASE(half_a_message_costs_nothing),
+	CASE(busy_while_a_qp_uses_it),	     CASE(receive_capacity_is_ignored),
 };
 
 int main(void)
