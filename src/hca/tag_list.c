@@ -133,16 +133,6 @@ static bool match(struct tag_list *t, uint64_t tag, struct rwqe *out)
 	return false;
 }
 
-bool tag_list_match(struct srq *srq, uint64_t tag, struct rwqe *out)
-{
-	bool found;
-
-	spin_lock(&srq->lock);
-	found = match(srq->tags, tag, out);
-	spin_unlock(&srq->lock);
-	return found;
-}
-
 /* One step under the lock: a message that is unexpected is counted before a buffer can be added for
  * it. */
 int tag_list_take(struct srq *srq, uint64_t tag, struct rwqe *out, bool *matched)

@@ -65,8 +65,6 @@ int tag_list_create(struct cq *cq, uint32_t n, struct tag_list **out); /* ENOMEM
 void tag_list_destroy(struct tag_list *t); /* NULL is fine */
 /* Executes one operation; true unless a DEL came too late. */
 bool tag_list_do(struct srq *srq, const struct tag_ask *ask);
-/* Takes the first buffer that @tag matches, and what it holds into @out (idx: its slot). */
-bool tag_list_match(struct srq *srq, uint64_t tag, struct rwqe *out);
-/* The same for a message with a tag, or an ordinary receive when nothing matches. ENOENT: there is
- * none. */
+/* Takes the first buffer that @tag matches (@out's idx: its slot), or an ordinary receive when
+ * nothing matches. ENOENT: there is none. */
 int tag_list_take(struct srq *srq, uint64_t tag, struct rwqe *out, bool *matched);

@@ -29,8 +29,8 @@ enum {
 	SEG_BYREF = 8, /* receiving: payload by reference */
 	SEG_NO_REF = 16, /* request: answer without references (the asker cannot fetch) */
 	SEG_SQPN = 32, /* sqpn is known and must match (same-host links, and UD) */
-	SEG_ARMING = 128, /* BTH's MigReq is 0: the sender's path migration is REARM or ARMED */
-	SEG_MCAST = 64, /* to every QP attached to the AV's group */
+	SEG_ARMING = 64, /* connections: BTH's MigReq is 0, the sender's path is REARM or ARMED */
+	SEG_MCAST = 64, /* datagrams: to every QP attached to the AV's group */
 	SEG_NET =
 		128, /* received from a network: grh and l3 say from whom to whom, sqpn is not known
 			  but of UD, npsn is 1 */

@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: MIT
 #include "link/seg_pkt.h"
 #include <endian.h>
+#include "wire/opcode.h"
+
+/* SEG_ARMING means something else for datagrams. */
+static bool connected(uint8_t op)
+{
+	return opcode_service(op) == SVC_RC || opcode_service(op) == SVC_UC;
+}
 
 void seg_to_pkt(const struct seg *s, struct pkt *out)
 {
 	*out = (struct pkt){
 		.opcode = s->op,
 		.solicited = s->flags & SEG_SOLICITED,
-		.migreq = true, /* the path in use is the one that was set: "migrated" */
+		.migreq = !connected(s->op) || !(s->flags & SEG_ARMING),
 		.ackreq = s->flags & SEG_ACKREQ,
 		.pkey = s->pkey,
 		.dqpn = s->dqpn,
@@ -33,7 +40,8 @@ void seg_from_pkt(const struct pkt *p, struct seg *out)
 	*out = (struct seg){
 		.op = p->opcode,
 		.flags = (uint8_t)((p->solicited ? SEG_SOLICITED : 0) |
-				   (p->ackreq ? SEG_ACKREQ : 0)),
+				   (p->ackreq ? SEG_ACKREQ : 0) |
+				   (!p->migreq && connected(p->opcode) ? SEG_ARMING : 0)),
 		.syndrome = p->syndrome,
 		.pkey = p->pkey,
 		.dqpn = p->dqpn,

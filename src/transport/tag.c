@@ -54,7 +54,8 @@ static uint8_t matched(struct tqp *q, const uint8_t *head)
 	t->va = get_be64(head + TMH + offsetof(struct ibv_rvh, va));
 	t->rkey = get_be32(head + TMH + offsetof(struct ibv_rvh, rkey));
 	t->len = get_be32(head + TMH + offsetof(struct ibv_rvh, len));
-	if (t->len > q->rsp.rwqe.len || !q->qp.attr.max_rd_atomic || !inner_room(q, 2))
+	if (t->len > q->rsp.rwqe.len || t->len > 1U << 31 || !q->qp.attr.max_rd_atomic ||
+	    !inner_room(q, 2))
 		return TAG_CQE_SOFTWARE;
 	return TAG_CQE_CONSUMED;
 }
