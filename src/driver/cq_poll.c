@@ -8,6 +8,7 @@
 #include "obs/explain.h"
 #include "util/barrier.h"
 #include "util/be.h"
+#include "util/clock.h"
 #include "util/fork.h"
 
 /* its address names this thread */
@@ -125,6 +126,23 @@ static bool look(const struct dcq *cq)
 	return !idle(cq);
 }
 
+static bool polling(const struct dcq *cq)
+{
+	return load_relaxed(&cq->poller) == &self;
+}
+
+void dcq_lock(struct dcq *cq)
+{
+	if (!polling(cq))
+		spin_lock(&cq->lock);
+}
+
+void dcq_unlock(struct dcq *cq)
+{
+	if (!polling(cq))
+		spin_unlock(&cq->lock);
+}
+
 static void publish_ci(struct dcq *cq)
 {
 	store_release(&cq->dbrec[0], htobe32(cq->ci & 0xffffff)); /* (C) with cq_push() */
@@ -155,6 +173,7 @@ int dcq_poll(struct ibv_cq *ib, int n, struct ibv_wc *wc)
 	struct dcq *cq = to_dcq(ib);
 	struct done d;
 	struct cqe c;
+	bool nested = false;
 	int got = 0;
 
 	if (!fork_is_ours(cq->epoch))
@@ -162,12 +181,16 @@ int dcq_poll(struct ibv_cq *ib, int n, struct ibv_wc *wc)
 			       cq->dev->cqn);
 	if (idle(cq) && !look(cq))
 		return 0;
-	spin_lock(&cq->lock);
+	if (unlikely(!spin_trylock(&cq->lock))) {
+		nested = polling(cq);
+		dcq_lock(cq);
+	}
 	while (got < n && next(cq, &c, &d))
 		fill(&c, &d, &wc[got++]);
 	if (got)
 		publish_ci(cq);
-	spin_unlock(&cq->lock);
+	if (likely(!nested))
+		spin_unlock(&cq->lock);
 	return got;
 }
 
@@ -210,24 +233,40 @@ static int ex_start_poll(struct ibv_cq_ex *ib, struct ibv_poll_cq_attr *attr)
 	int err;
 
 	if (attr->comp_mask)
-		return refuse(EINVAL, "ibv_start_poll: comp_mask %#x is not 0", attr->comp_mask);
+		return refuse(EINVAL, "ibv_start_poll: comp_mask 0x%x, nothing is defined; pass 0",
+			      attr->comp_mask);
+	if (unlikely(polling(cq)))
+		return refuse(EINVAL,
+			      "ibv_start_poll: this thread is polling CQ 0x%x already; "
+			      "ibv_next_poll goes on, ibv_end_poll ends it",
+			      cq->dev->cqn);
 	if (!fork_is_ours(cq->epoch))
 		return refuse(EIO, "ibv_start_poll: CQ 0x%x was made before fork(); make a new one",
 			      cq->dev->cqn);
 	if (idle(cq) && !look(cq))
 		return ENOENT;
-	spin_lock(&cq->lock);
+	if (!cq->single)
+		spin_lock(&cq->lock);
 	err = ex_advance(cq);
-	if (err)
-		spin_unlock(&cq->lock);
-	else
+	if (!err)
 		store_relaxed(&cq->poller, (const void *)&self);
+	else if (!cq->single)
+		spin_unlock(&cq->lock);
+	if (cq->wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+		cq->wall = clock_wall_offset();
 	return err;
 }
 
 static int ex_next_poll(struct ibv_cq_ex *ib)
 {
-	return ex_advance(ex(ib));
+	struct dcq *cq = ex(ib);
+
+	if (unlikely(!polling(cq)))
+		return refuse(EINVAL,
+			      "ibv_next_poll: this thread is not polling CQ 0x%x; "
+			      "ibv_start_poll comes first",
+			      cq->dev->cqn);
+	return ex_advance(cq);
 }
 
 /* Harmless after a start_poll that found nothing. */
@@ -235,11 +274,12 @@ static void ex_end_poll(struct ibv_cq_ex *ib)
 {
 	struct dcq *cq = ex(ib);
 
-	if (load_relaxed(&cq->poller) != &self)
+	if (!polling(cq))
 		return;
 	store_relaxed(&cq->poller, NULL);
 	publish_ci(cq);
-	spin_unlock(&cq->lock);
+	if (!cq->single)
+		spin_unlock(&cq->lock);
 }
 
 static enum ibv_wc_opcode ex_opcode(struct ibv_cq_ex *ib)
@@ -305,9 +345,40 @@ static void ex_tm_info(struct ibv_cq_ex *ib, struct ibv_wc_tm_info *info)
 	}
 }
 
+static uint64_t ex_completion_ts(struct ibv_cq_ex *ib)
+{
+	return ex(ib)->cur.timestamp;
+}
+
+static uint64_t ex_wallclock_ns(struct ibv_cq_ex *ib)
+{
+	return ex(ib)->cur.timestamp + ex(ib)->wall;
+}
+
+/* A program that reads what it has not asked for calls NULL with hardware's library. Here it gets a
+ * zero and is told. */
+static uint64_t unasked(struct ibv_cq_ex *ib, const char *flag)
+{
+	reason("CQ 0x%x: a field is read that %s did not ask for at ibv_create_cq_ex; add it to "
+	       "wc_flags",
+	       ex(ib)->dev->cqn, flag);
+	return 0;
+}
+
+static uint64_t unasked_ts(struct ibv_cq_ex *ib)
+{
+	return unasked(ib, "IBV_WC_EX_WITH_COMPLETION_TIMESTAMP");
+}
+
+static uint64_t unasked_wallclock(struct ibv_cq_ex *ib)
+{
+	return unasked(ib, "IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK");
+}
+
 void cq_poll_attach(struct dcq *cq)
 {
 	struct ibv_cq_ex *ib = &cq->ib;
+	uint64_t asked = cq->wc_flags;
 
 	ib->start_poll = ex_start_poll;
 	ib->next_poll = ex_next_poll;
@@ -323,4 +394,9 @@ void cq_poll_attach(struct dcq *cq)
 	ib->read_sl = ex_sl;
 	ib->read_tm_info = ex_tm_info;
 	ib->read_dlid_path_bits = ex_dlid_path_bits;
+	ib->read_completion_ts =
+		asked & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP ? ex_completion_ts : unasked_ts;
+	ib->read_completion_wallclock_ns = asked & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK
+						   ? ex_wallclock_ns
+						   : unasked_wallclock;
 }

@@ -18,7 +18,10 @@
 #define WC_FLAGS                                                                                   \
 	(IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM | IBV_WC_EX_WITH_QP_NUM |                    \
 	 IBV_WC_EX_WITH_SRC_QP | IBV_WC_EX_WITH_SLID | IBV_WC_EX_WITH_SL |                         \
-	 IBV_WC_EX_WITH_DLID_PATH_BITS | IBV_WC_EX_WITH_TM_INFO)
+	 IBV_WC_EX_WITH_DLID_PATH_BITS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |                     \
+	 IBV_WC_EX_WITH_TM_INFO | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+#define WC_TIMES                                                                                   \
+	(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
 #define COMP_MASK    (IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD)
 #define CREATE_FLAGS (IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
 
@@ -35,19 +38,26 @@ static int check_attr(const struct ibv_cq_init_attr_ex *a)
 			      a->comp_vector, LIMIT_COMP_VECTORS, LIMIT_COMP_VECTORS - 1);
 	if (a->wc_flags & ~(uint64_t)WC_FLAGS)
 		return refuse(EOPNOTSUPP,
-			      "ibv_create_cq_ex: wc_flags %#llx, of which %#llx are not "
-			      "built; leave them out",
+			      "ibv_create_cq_ex: wc_flags 0x%llx, of which 0x%llx do not work on "
+			      "this device; leave them out",
 			      (unsigned long long)a->wc_flags,
 			      (unsigned long long)(a->wc_flags & ~(uint64_t)WC_FLAGS));
 	if (a->comp_mask & ~(uint32_t)COMP_MASK)
 		return refuse(EOPNOTSUPP,
-			      "ibv_create_cq_ex: comp_mask %#x asks for more than flags and parent "
-			      "domain (%#x); leave it out",
-			      a->comp_mask, COMP_MASK);
+			      "ibv_create_cq_ex: comp_mask 0x%x, of which 0x%x does not work on "
+			      "this device; leave it out",
+			      a->comp_mask, a->comp_mask & ~(uint32_t)COMP_MASK);
 	if ((a->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) && (a->flags & ~(uint32_t)CREATE_FLAGS))
-		return refuse(EOPNOTSUPP, "ibv_create_cq_ex: flags %#x, known are %#x", a->flags,
-			      CREATE_FLAGS);
+		return refuse(EOPNOTSUPP,
+			      "ibv_create_cq_ex: flags 0x%x, of which 0x%x are unknown; leave them "
+			      "out",
+			      a->flags, a->flags & ~(uint32_t)CREATE_FLAGS);
 	return 0;
+}
+
+static bool has_flag(const struct ibv_cq_init_attr_ex *a, uint32_t flag)
+{
+	return (a->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) && (a->flags & flag);
 }
 
 static uint32_t ring_entries(uint32_t cqe)
@@ -77,6 +87,7 @@ static void fill_public(struct dcq *cq, const struct ibv_cq_init_attr_ex *attr)
 	pthread_mutex_init(&ib->mutex, NULL);
 	pthread_cond_init(&ib->cond, NULL);
 	cq->wc_flags = attr->wc_flags;
+	cq->single = has_flag(attr, IBV_CREATE_CQ_ATTR_SINGLE_THREADED);
 	cq_poll_attach(cq);
 }
 
@@ -131,8 +142,8 @@ int dcq_create(struct context *ctx, const struct ibv_cq_init_attr_ex *attr, stru
 		.cqe_size = sizeof(struct mlx5_cqe64),
 		.dbrec = cq->dbrec,
 		.channel = (struct comp_channel *)attr->channel,
-		.ignore_overrun = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
-				  (attr->flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN),
+		.ignore_overrun = has_flag(attr, IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN),
+		.stamped = attr->wc_flags & WC_TIMES,
 		.user = &cq->ib,
 	};
 	err = cq_create(ctx, &dev, &cq->dev);
@@ -203,13 +214,13 @@ int dcq_resize(struct dcq *cq, int cqe)
 		return err;
 	cqe_init(buf, cnt, sizeof(struct mlx5_cqe64));
 	progress(); /* what is already in flight counts */
-	spin_lock(&cq->lock);
+	dcq_lock(cq);
 	spin_lock(&cq->dev->lock);
 	unread = cq->dev->pi - cq->ci;
 	if (unread < cnt)
 		switch_ring(cq, buf, cnt);
 	spin_unlock(&cq->dev->lock);
-	spin_unlock(&cq->lock);
+	dcq_unlock(cq);
 	if (unread >= cnt) {
 		ring_memory_free(buf, (size_t)cnt * sizeof(struct mlx5_cqe64));
 		return refuse(EINVAL,
@@ -218,6 +229,21 @@ int dcq_resize(struct dcq *cq, int cqe)
 			      cqe, unread, cq->dev->cqn);
 	}
 	ring_memory_free(old, (size_t)old_cnt * sizeof(struct mlx5_cqe64));
+	return 0;
+}
+
+int dcq_modify(struct dcq *cq, const struct ibv_modify_cq_attr *attr)
+{
+	if (!fork_is_ours(cq->epoch))
+		return refuse(EIO, "ibv_modify_cq: CQ 0x%x was made before fork(); make a new one",
+			      cq->dev->cqn);
+	if (attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
+		return refuse(EINVAL,
+			      "ibv_modify_cq: attr_mask 0x%x; IBV_CQ_ATTR_MODERATE (0x%x) is all "
+			      "that can change",
+			      attr->attr_mask, IBV_CQ_ATTR_MODERATE);
+	if (attr->attr_mask & IBV_CQ_ATTR_MODERATE)
+		cq_moderate(cq->dev, attr->moderate.cq_count, attr->moderate.cq_period);
 	return 0;
 }
 
@@ -253,10 +279,10 @@ static uint32_t sweep(struct dcq *cq, uint32_t uidx)
 
 void dcq_purge(struct dcq *cq, uint32_t uidx)
 {
-	spin_lock(&cq->lock);
+	dcq_lock(cq);
 	spin_lock(&cq->dev->lock);
 	store_relaxed(&cq->ci, cq->ci + sweep(cq, uidx));
 	put_be32(&cq->dbrec[0], cq->ci & 0xffffff);
 	spin_unlock(&cq->dev->lock);
-	spin_unlock(&cq->lock);
+	dcq_unlock(cq);
 }

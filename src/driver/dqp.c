@@ -7,6 +7,7 @@
 #include "driver/dsrq.h"
 #include "driver/events.h"
 #include "driver/ring_memory.h"
+#include "driver/wqe_build.h"
 #include "hca/limits.h"
 #include "obs/explain.h"
 #include "util/fork.h"
@@ -43,7 +44,8 @@ static int check_attr(const struct ibv_qp_init_attr_ex *a)
 
 	if (a->comp_mask & ~(uint32_t)COMP_MASK)
 		return refuse(EOPNOTSUPP,
-			      "ibv_create_qp_ex: comp_mask %#x, of which %#x is not built",
+			      "ibv_create_qp_ex: comp_mask 0x%x, of which 0x%x does not work on "
+			      "this device; leave it out",
 			      a->comp_mask, a->comp_mask & ~(uint32_t)COMP_MASK);
 	if (a->qp_type == IBV_QPT_DRIVER)
 		return refuse(EOPNOTSUPP, "ibv_create_qp: qp_type IBV_QPT_DRIVER is "
@@ -54,8 +56,10 @@ static int check_attr(const struct ibv_qp_init_attr_ex *a)
 			      a->qp_type);
 	if ((a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) &&
 	    (a->create_flags & ~(uint32_t)CREATE_FLAGS))
-		return refuse(EOPNOTSUPP, "ibv_create_qp_ex: create_flags %#x, known are %#x",
-			      a->create_flags, CREATE_FLAGS);
+		return refuse(EOPNOTSUPP,
+			      "ibv_create_qp_ex: create_flags 0x%x, of which 0x%x do not work on "
+			      "this device; leave them out",
+			      a->create_flags, a->create_flags & ~(uint32_t)CREATE_FLAGS);
 	if (!a->send_cq || !a->recv_cq)
 		return refuse(EINVAL, "ibv_create_qp: %s is NULL; a %s QP needs both CQs",
 			      a->send_cq ? "recv_cq" : "send_cq", qp_type_name(a->qp_type));
@@ -278,6 +282,11 @@ int dqp_modify(struct dqp *qp, struct ibv_qp_attr *attr, int mask)
 	if (!fork_is_ours(qp->epoch))
 		return refuse(EIO, "ibv_modify_qp: QP 0x%x was made before fork(); make a new one",
 			      qp->ib.qp_base.qp_num);
+	if (wqe_region_mine(qp))
+		return refuse(EINVAL,
+			      "ibv_modify_qp: this thread is between ibv_wr_start and "
+			      "ibv_wr_complete on QP 0x%x; end that first",
+			      qp->ib.qp_base.qp_num);
 	err = qp_life_modify(qp->dev, attr, mask);
 	if (err || !(mask & IBV_QP_STATE))
 		return err;
@@ -287,6 +296,17 @@ int dqp_modify(struct dqp *qp, struct ibv_qp_attr *attr, int mask)
 	}
 	store_relaxed(&qp->ib.qp_base.state, attr->qp_state);
 	return 0;
+}
+
+int dqp_rate(struct dqp *qp, const struct ibv_qp_rate_limit_attr *attr)
+{
+	if (!fork_is_ours(qp->epoch))
+		return refuse(
+			EIO,
+			"ibv_modify_qp_rate_limit: QP 0x%x was made before fork(); make a new "
+			"one",
+			qp->ib.qp_base.qp_num);
+	return qp_life_rate(qp->dev, attr);
 }
 
 int dqp_query(struct dqp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init)

@@ -35,6 +35,9 @@ struct dqp_rq {
 
 struct wr_build { /* what is being built, under sq.lock */
 	int err; /* first error; nothing of the batch is posted then */
+	uint8_t takes; /* ibv_wr_*: WR_TAKES_*: the setters that may follow */
+	const char *call; /* what the program called */
+	const void *owner; /* the thread between wr_start and wr_complete; NULL none */
 	uint32_t pi, head; /* where the batch started: an abort goes back */
 	uint8_t *ctrl; /* of the WQE being built, NULL none */
 	uint8_t *seg; /* next segment; wraps at the ring's end */
@@ -68,6 +71,7 @@ int dqp_create(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct dqp **out
 int dqp_destroy(struct dqp *qp);
 int dqp_modify(struct dqp *qp, struct ibv_qp_attr *attr,
 	       int mask); /* keeps ib.state; purges on RESET */
+int dqp_rate(struct dqp *qp, const struct ibv_qp_rate_limit_attr *attr);
 int dqp_query(struct dqp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init);
 int dqp_post_send(struct ibv_qp *ib, struct ibv_send_wr *wr,
 		  struct ibv_send_wr **bad); /* ops entry */

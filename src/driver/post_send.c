@@ -29,6 +29,8 @@ static const struct {
 	                                  .remote = true, .atomic = true },
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = { MLX5_OPCODE_ATOMIC_FA, IBV_WC_FETCH_ADD, RC,
 	                                  .remote = true, .atomic = true },
+	[IBV_WR_ATOMIC_WRITE]         = { WQE_OPCODE_ATOMIC_WRITE, IBV_WC_ATOMIC_WRITE, RC,
+	                                  .remote = true },
 	[IBV_WR_LOCAL_INV]            = { MLX5_OPCODE_LOCAL_INVAL, IBV_WC_LOCAL_INV, RC | UC,
 	                                  .inv = true, .local = true },
 	[IBV_WR_BIND_MW]              = { WQE_OPCODE_BIND_MW, IBV_WC_BIND_MW, RC | UC,
@@ -41,19 +43,25 @@ static int service(enum ibv_qp_type t)
 	return t == IBV_QPT_RC ? RC : t == IBV_QPT_UC ? UC : UD;
 }
 
-static const char *const names[] = { "RDMA_WRITE",
-				     "RDMA_WRITE_WITH_IMM",
-				     "SEND",
-				     "SEND_WITH_IMM",
-				     "RDMA_READ",
-				     "ATOMIC_CMP_AND_SWP",
-				     "ATOMIC_FETCH_AND_ADD",
-				     "LOCAL_INV",
-				     "BIND_MW",
-				     "SEND_WITH_INV",
-				     "TSO",
-				     "DRIVER1" };
-enum { NAMES = sizeof(names) / sizeof(names[0]) };
+static const char *name(unsigned int op)
+{
+	static const char *const names[] = { "RDMA_WRITE",
+					     "RDMA_WRITE_WITH_IMM",
+					     "SEND",
+					     "SEND_WITH_IMM",
+					     "RDMA_READ",
+					     "ATOMIC_CMP_AND_SWP",
+					     "ATOMIC_FETCH_AND_ADD",
+					     "LOCAL_INV",
+					     "BIND_MW",
+					     "SEND_WITH_INV",
+					     "TSO",
+					     "DRIVER1",
+					     [14] = "FLUSH",
+					     [15] = "ATOMIC_WRITE" };
+
+	return op < sizeof(names) / sizeof(names[0]) && names[op] ? names[op] : "unknown";
+}
 
 static bool known(struct dqp *qp, const struct ibv_send_wr *wr)
 {
@@ -65,8 +73,7 @@ static bool known(struct dqp *qp, const struct ibv_send_wr *wr)
 	qp->build.err = refuse(EINVAL,
 			       "ibv_post_send: opcode %u (%s) is not one of a %s QP (0x%x); use "
 			       "one that is, or another type of QP",
-			       op, op < NAMES ? names[op] : "unknown", qp_type_name(qp->type),
-			       qp->ib.qp_base.qp_num);
+			       op, name(op), qp_type_name(qp->type), qp->ib.qp_base.qp_num);
 	return false;
 }
 
@@ -178,7 +185,9 @@ int dqp_bind_mw(struct ibv_qp *ib, struct ibv_mw *mw, struct ibv_mw_bind *b)
 	int err;
 
 	if (!(verbs[IBV_WR_BIND_MW].services & service(qp->type)))
-		return refuse(EINVAL, "ibv_bind_mw: QP 0x%x is of type %s; windows need RC or UC",
+		return refuse(EINVAL,
+			      "ibv_bind_mw: QP 0x%x is of type %s; windows need RC, UC "
+			      "or XRC_SEND",
 			      ib->qp_num, qp_type_name(qp->type));
 	err = wqe_batch_begin(qp, "ibv_bind_mw");
 	if (err)

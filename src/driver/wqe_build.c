@@ -35,7 +35,15 @@ static uint8_t *append(struct dqp *qp, uint8_t *to, const void *from, size_t len
 	return to + first;
 }
 
-int wqe_batch_begin(struct dqp *qp, const char *call)
+/* its address names this thread */
+static __thread char self __attribute__((tls_model("initial-exec")));
+
+bool wqe_region_mine(const struct dqp *qp)
+{
+	return load_relaxed(&qp->build.owner) == &self;
+}
+
+static int allowed(struct dqp *qp, const char *call)
 {
 	enum ibv_qp_state s = load_relaxed(&qp->ib.qp_base.state);
 
@@ -45,18 +53,61 @@ int wqe_batch_begin(struct dqp *qp, const char *call)
 	if (unlikely(s == IBV_QPS_RESET || s == IBV_QPS_INIT || s == IBV_QPS_RTR))
 		return refuse(EINVAL, "%s: QP 0x%x is in %s; sending needs RTS (ibv_modify_qp)",
 			      call, qp->ib.qp_base.qp_num, qp_state_name(s));
-	spin_lock(&qp->sq.lock);
-	qp->build.err = 0;
+	return 0;
+}
+
+static void start(struct dqp *qp, const char *call, int err)
+{
+	qp->build.err = err;
+	qp->build.call = call;
 	qp->build.pi = qp->sq.pi;
 	qp->build.head = qp->sq.head;
 	qp->build.ctrl = NULL;
+}
+
+/* Whoever finds the lock held may hold it himself. */
+static int contended(struct dqp *qp, const char *call)
+{
+	if (wqe_region_mine(qp))
+		return refuse(EINVAL,
+			      "%s: this thread is between ibv_wr_start and ibv_wr_complete on QP "
+			      "0x%x; end that first",
+			      call, qp->ib.qp_base.qp_num);
+	spin_lock(&qp->sq.lock);
 	return 0;
+}
+
+int wqe_batch_begin(struct dqp *qp, const char *call)
+{
+	int err = allowed(qp, call);
+
+	if (unlikely(err))
+		return err;
+	if (unlikely(!spin_trylock(&qp->sq.lock)))
+		err = contended(qp, call);
+	if (likely(!err))
+		start(qp, call, 0);
+	return err;
+}
+
+void wqe_region_begin(struct dqp *qp)
+{
+	static const char call[] = "ibv_wr_complete";
+	int err = allowed(qp, call);
+
+	if (unlikely(!spin_trylock(&qp->sq.lock)) && contended(qp, "ibv_wr_start")) {
+		qp->build.err = EINVAL; /* of the batch that goes on */
+		return;
+	}
+	start(qp, call, err);
+	store_relaxed(&qp->build.owner, (const void *)&self);
 }
 
 void wqe_batch_abort(struct dqp *qp)
 {
 	qp->sq.pi = qp->build.pi;
 	qp->sq.head = qp->build.head;
+	store_relaxed(&qp->build.owner, NULL);
 	spin_unlock(&qp->sq.lock);
 }
 
@@ -70,6 +121,8 @@ int wqe_batch_end(struct dqp *qp, bool keep)
 	}
 	/* (A) with the requester: WQEs before the count */
 	store_release(&qp->dbrec[MLX5_SND_DBR], htobe32(qp->sq.pi & 0xffff));
+	if (!keep)
+		store_relaxed(&qp->build.owner, NULL);
 	spin_unlock(&qp->sq.lock);
 	doorbell_sq(qp->dev);
 	return err;
@@ -91,9 +144,9 @@ void wqe_begin(struct dqp *qp, const struct wqe_head *h)
 		return;
 	if (unlikely(sq_full(qp))) {
 		b->err = refuse(ENOMEM,
-				"ibv_post_send: all %u send work requests of QP 0x%x are "
-				"outstanding; poll completions first",
-				qp->sq.max_wr, qp->ib.qp_base.qp_num);
+				"%s: all %u send work requests of QP 0x%x are outstanding; poll "
+				"completions first",
+				b->call, qp->sq.max_wr, qp->ib.qp_base.qp_num);
 		return;
 	}
 	if (qp->sq_sig_all || (h->send_flags & IBV_SEND_SIGNALED))
@@ -185,10 +238,9 @@ void wqe_datagram(struct dqp *qp, struct ibv_ah *ib, uint32_t qpn, uint32_t qkey
 	if (unlikely(qp->build.err))
 		return;
 	if (!ib) {
-		qp->build.err = refuse(EINVAL,
-				       "ibv_post_send: the AH of a UD send on QP 0x%x is NULL; "
-				       "set wr.ud.ah",
-				       qp->ib.qp_base.qp_num);
+		qp->build.err =
+			refuse(EINVAL, "%s: the AH of a UD send on QP 0x%x is NULL; set wr.ud.ah",
+			       qp->build.call, qp->ib.qp_base.qp_num);
 		return;
 	}
 	av_encode(&((struct ah *)ib)->av, &av);
@@ -204,9 +256,9 @@ void wqe_sge_list(struct dqp *qp, const struct ibv_sge *sg, size_t n)
 		return;
 	if (unlikely(n > qp->max_send_sge)) {
 		qp->build.err = refuse(EINVAL,
-				       "ibv_post_send: num_sge %zu, QP 0x%x was created with "
-				       "max_send_sge %u; use fewer, or create it with more",
-				       n, qp->ib.qp_base.qp_num, qp->max_send_sge);
+				       "%s: num_sge %zu, QP 0x%x was created with max_send_sge "
+				       "%u; use fewer, or create it with more",
+				       qp->build.call, n, qp->ib.qp_base.qp_num, qp->max_send_sge);
 		return;
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -218,10 +270,11 @@ void wqe_sge_list(struct dqp *qp, const struct ibv_sge *sg, size_t n)
 		put_be32(p + 4, sg[i].lkey);
 		put_be64(p + 8, sg[i].addr);
 		if (unlikely(sg[i].length > INLINE_FLAG)) {
-			qp->build.err = refuse(EINVAL,
-					       "ibv_post_send: SGE %zu on QP 0x%x has %u bytes, "
-					       "a message at most 2^31; split it",
-					       i, qp->ib.qp_base.qp_num, sg[i].length);
+			qp->build.err =
+				refuse(EINVAL,
+				       "%s: SGE %zu on QP 0x%x has %u bytes, a message "
+				       "at most 2^31; split it",
+				       qp->build.call, i, qp->ib.qp_base.qp_num, sg[i].length);
 			return;
 		}
 		next_seg(qp);
@@ -233,10 +286,10 @@ static bool inline_fits(struct dqp *qp, uint64_t total)
 	if (likely(total <= qp->max_inline))
 		return true;
 	qp->build.err = refuse(EINVAL,
-			       "ibv_post_send: %llu bytes inline, QP 0x%x was created with "
-			       "max_inline_data %u; leave IBV_SEND_INLINE out, or create it with "
-			       "more",
-			       (unsigned long long)total, qp->ib.qp_base.qp_num, qp->max_inline);
+			       "%s: %llu bytes inline, QP 0x%x was created with max_inline_data "
+			       "%u; leave IBV_SEND_INLINE out, or create it with more",
+			       qp->build.call, (unsigned long long)total, qp->ib.qp_base.qp_num,
+			       qp->max_inline);
 	return false;
 }
 
@@ -270,13 +323,23 @@ void wqe_inline(struct dqp *qp, const struct ibv_data_buf *bufs, size_t n)
 
 	if (unlikely(qp->build.err))
 		return;
-	for (size_t i = 0; i < n; i++)
-		total += bufs[i].length;
+	for (size_t i = 0; i < n && total <= qp->max_inline; i++) /* so that it cannot wrap */
+		total += bufs[i].length < UINT32_MAX ? bufs[i].length : UINT32_MAX;
 	if (!inline_fits(qp, total) || !total)
 		return;
 	for (size_t i = 0; i < n; i++)
 		p = append(qp, p, bufs[i].addr, bufs[i].length);
 	inline_close(qp, header, total);
+}
+
+void wqe_inline_always(struct dqp *qp, const struct ibv_data_buf *buf)
+{
+	uint8_t *header = qp->build.seg;
+
+	if (unlikely(qp->build.err))
+		return;
+	append(qp, header + 4, buf->addr, buf->length);
+	inline_close(qp, header, buf->length);
 }
 
 void wqe_finish(struct dqp *qp)

@@ -5,6 +5,13 @@
 #pragma once
 #include "driver/dqp.h"
 
+enum { /* what an operation of the ibv_wr_* API takes, once */
+       WR_TAKES_SGES = 1,
+       WR_TAKES_INLINE = 2,
+       WR_TAKES_DATA = WR_TAKES_SGES | WR_TAKES_INLINE,
+       WR_TAKES_AH = 4,
+};
+
 struct wqe_head {
 	uint64_t wr_id;
 	unsigned int send_flags; /* IBV_SEND_* */
@@ -13,7 +20,12 @@ struct wqe_head {
 	uint32_t imm; /* as it goes to the WQE: big-endian */
 };
 
-int wqe_batch_begin(struct dqp *qp, const char *call); /* takes sq.lock; errno: it is not held */
+/* Takes sq.lock; errno: it is not held. @call is what the program called, and is kept. */
+int wqe_batch_begin(struct dqp *qp, const char *call);
+/* The same for a batch that the calling thread builds by several calls (ibv_wr_start): it is the
+ * owner until the batch ends. An error sticks in the batch; it always begins. */
+void wqe_region_begin(struct dqp *qp);
+bool wqe_region_mine(const struct dqp *qp);
 void wqe_batch_abort(struct dqp *qp); /* drops what was built, and the lock */
 /* Publishes what was built, drops the lock, rings. Returns the batch's first error; with @keep
  * the WQEs that were complete before it are posted nevertheless (ibv_post_send). */
@@ -28,5 +40,6 @@ void wqe_bind(struct dqp *qp, const struct ibv_mw *mw, uint32_t rkey,
 void wqe_datagram(struct dqp *qp, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey);
 void wqe_sge_list(struct dqp *qp, const struct ibv_sge *sg, size_t n);
 void wqe_inline(struct dqp *qp, const struct ibv_data_buf *bufs, size_t n);
+void wqe_inline_always(struct dqp *qp, const struct ibv_data_buf *buf); /* 8 B: fits any WQE */
 void wqe_inline_sges(struct dqp *qp, const struct ibv_sge *sg, size_t n);
 void wqe_finish(struct dqp *qp); /* the WQE is complete */

@@ -1,45 +1,98 @@
 // SPDX-License-Identifier: MIT
 /* The ibv_wr_* API on the functions of wqe_build.h. wr_id and wr_flags are read when the
  * operation is called; errors stick and are reported by wr_complete, which then posts nothing. An
- * operation's WQE is finished when its data has been set, or when the next operation begins or
- * the batch ends: a zero-length operation need not call a setter. */
+ * operation's WQE is finished when the next operation begins or the batch ends: a zero-length
+ * operation need not call a setter. Each setter follows an operation that takes it, once; whatever
+ * comes outside of wr_start and wr_complete touches nothing, and is told of by wr_complete. */
 #include <errno.h>
 #include "driver/wqe_build.h"
 #include "obs/explain.h"
+#include "util/fork.h"
 
 static inline struct dqp *qpx(struct ibv_qp_ex *ib)
 {
 	return (struct dqp *)ib;
 }
 
-static void op(struct ibv_qp_ex *ib, uint8_t opcode, uint8_t wc_opcode, uint32_t imm)
+/* Is this call inside the caller's own region, and is all well so far? */
+static bool inside(struct dqp *qp, const char *call)
+{
+	if (likely(wqe_region_mine(qp)))
+		return likely(!qp->build.err);
+	refuse(EINVAL, "%s: this thread is not building work for QP 0x%x; ibv_wr_start comes first",
+	       call, qp->ib.qp_base.qp_num);
+	return false;
+}
+
+/* Begins an operation. False: nothing more of it is to be written. */
+static bool op(struct ibv_qp_ex *ib, uint8_t opcode, uint8_t wc_opcode, uint32_t imm)
 {
 	struct wqe_head h = { ib->wr_id, ib->wr_flags, opcode, wc_opcode, imm };
+	struct dqp *qp = qpx(ib);
 
-	wqe_finish(qpx(ib));
-	wqe_begin(qpx(ib), &h);
+	if (!inside(qp, "ibv_wr_*"))
+		return false;
+	wqe_finish(qp);
+	wqe_begin(qp, &h);
+	qp->build.takes = WR_TAKES_DATA | WR_TAKES_AH;
+	return true;
+}
+
+/* Is @call, a setter of kind @what, in its place? */
+static bool takes(struct ibv_qp_ex *ib, uint8_t what, const char *call)
+{
+	struct dqp *qp = qpx(ib);
+
+	if (!inside(qp, call))
+		return false;
+	if (unlikely(!qp->build.ctrl)) {
+		qp->build.err = refuse(EINVAL,
+				       "%s: no operation has begun on QP 0x%x; a setter follows "
+				       "its ibv_wr_ operation",
+				       call, qp->ib.qp_base.qp_num);
+		return false;
+	}
+	if (unlikely(!(qp->build.takes & what))) {
+		qp->build.err = refuse(EINVAL,
+				       "%s: the operation on QP 0x%x does not take it, or has its "
+				       "%s already; one such setter for each operation, and inline "
+				       "data only for what sends data",
+				       call, qp->ib.qp_base.qp_num,
+				       what == WR_TAKES_AH ? "address" : "data");
+		return false;
+	}
+	qp->build.takes &= what == WR_TAKES_AH ? ~WR_TAKES_AH : ~WR_TAKES_DATA;
+	return true;
 }
 
 static void wr_start(struct ibv_qp_ex *ib)
 {
-	struct dqp *qp = qpx(ib);
-	int err = wqe_batch_begin(qp, "ibv_wr_start");
-
-	if (err) { /* the call returns nothing: wr_complete tells */
-		spin_lock(&qp->sq.lock);
-		qp->build = (struct wr_build){ .err = err, .pi = qp->sq.pi, .head = qp->sq.head };
-	}
+	wqe_region_begin(qpx(ib));
 }
 
 static int wr_complete(struct ibv_qp_ex *ib)
 {
-	wqe_finish(qpx(ib));
-	return wqe_batch_end(qpx(ib), false);
+	struct dqp *qp = qpx(ib);
+
+	if (!wqe_region_mine(qp))
+		return refuse(EINVAL,
+			      "ibv_wr_complete: this thread is not building work for QP 0x%x; "
+			      "ibv_wr_start comes first",
+			      qp->ib.qp_base.qp_num);
+	if (unlikely(!fork_is_ours(qp->epoch))) {
+		wqe_batch_abort(qp);
+		return refuse(EIO,
+			      "ibv_wr_complete: QP 0x%x was made before fork(); make a new one",
+			      qp->ib.qp_base.qp_num);
+	}
+	wqe_finish(qp);
+	return wqe_batch_end(qp, false);
 }
 
 static void wr_abort(struct ibv_qp_ex *ib)
 {
-	wqe_batch_abort(qpx(ib));
+	if (wqe_region_mine(qpx(ib)))
+		wqe_batch_abort(qpx(ib));
 }
 
 static void wr_send(struct ibv_qp_ex *ib)
@@ -59,78 +112,101 @@ static void wr_send_inv(struct ibv_qp_ex *ib, uint32_t rkey)
 
 static void wr_rdma_write(struct ibv_qp_ex *ib, uint32_t rkey, uint64_t addr)
 {
-	op(ib, MLX5_OPCODE_RDMA_WRITE, IBV_WC_RDMA_WRITE, 0);
-	wqe_remote(qpx(ib), addr, rkey);
+	if (op(ib, MLX5_OPCODE_RDMA_WRITE, IBV_WC_RDMA_WRITE, 0))
+		wqe_remote(qpx(ib), addr, rkey);
 }
 
 static void wr_rdma_write_imm(struct ibv_qp_ex *ib, uint32_t rkey, uint64_t addr, __be32 imm)
 {
-	op(ib, MLX5_OPCODE_RDMA_WRITE_IMM, IBV_WC_RDMA_WRITE, imm);
-	wqe_remote(qpx(ib), addr, rkey);
+	if (op(ib, MLX5_OPCODE_RDMA_WRITE_IMM, IBV_WC_RDMA_WRITE, imm))
+		wqe_remote(qpx(ib), addr, rkey);
 }
 
 static void wr_rdma_read(struct ibv_qp_ex *ib, uint32_t rkey, uint64_t addr)
 {
-	op(ib, MLX5_OPCODE_RDMA_READ, IBV_WC_RDMA_READ, 0);
+	if (!op(ib, MLX5_OPCODE_RDMA_READ, IBV_WC_RDMA_READ, 0))
+		return;
+	qpx(ib)->build.takes &= ~WR_TAKES_INLINE;
 	wqe_remote(qpx(ib), addr, rkey);
+}
+
+static void wr_atomic_write(struct ibv_qp_ex *ib, uint32_t rkey, uint64_t addr, const void *data)
+{
+	struct ibv_data_buf buf = { (void *)(uintptr_t)data, sizeof(uint64_t) };
+
+	if (!op(ib, WQE_OPCODE_ATOMIC_WRITE, IBV_WC_ATOMIC_WRITE, 0))
+		return;
+	qpx(ib)->build.takes = 0;
+	wqe_remote(qpx(ib), addr, rkey);
+	wqe_inline_always(qpx(ib), &buf);
 }
 
 static void wr_atomic_cmp_swp(struct ibv_qp_ex *ib, uint32_t rkey, uint64_t addr, uint64_t compare,
 			      uint64_t swap)
 {
-	op(ib, MLX5_OPCODE_ATOMIC_CS, IBV_WC_COMP_SWAP, 0);
+	if (!op(ib, MLX5_OPCODE_ATOMIC_CS, IBV_WC_COMP_SWAP, 0))
+		return;
+	qpx(ib)->build.takes &= ~WR_TAKES_INLINE;
 	wqe_remote(qpx(ib), addr, rkey);
 	wqe_atomic(qpx(ib), swap, compare);
 }
 
 static void wr_atomic_fetch_add(struct ibv_qp_ex *ib, uint32_t rkey, uint64_t addr, uint64_t add)
 {
-	op(ib, MLX5_OPCODE_ATOMIC_FA, IBV_WC_FETCH_ADD, 0);
+	if (!op(ib, MLX5_OPCODE_ATOMIC_FA, IBV_WC_FETCH_ADD, 0))
+		return;
+	qpx(ib)->build.takes &= ~WR_TAKES_INLINE;
 	wqe_remote(qpx(ib), addr, rkey);
 	wqe_atomic(qpx(ib), add, 0);
 }
 
 static void wr_local_inv(struct ibv_qp_ex *ib, uint32_t rkey)
 {
-	op(ib, MLX5_OPCODE_LOCAL_INVAL, IBV_WC_LOCAL_INV, htobe32(rkey));
-	wqe_finish(qpx(ib));
+	if (op(ib, MLX5_OPCODE_LOCAL_INVAL, IBV_WC_LOCAL_INV, htobe32(rkey)))
+		wqe_finish(qpx(ib));
 }
 
 static void wr_bind_mw(struct ibv_qp_ex *ib, struct ibv_mw *mw, uint32_t rkey,
 		       const struct ibv_mw_bind_info *info)
 {
-	op(ib, WQE_OPCODE_BIND_MW, IBV_WC_BIND_MW, htobe32(mw->rkey));
+	if (!op(ib, WQE_OPCODE_BIND_MW, IBV_WC_BIND_MW, htobe32(mw->rkey)))
+		return;
 	wqe_bind(qpx(ib), mw, rkey, info);
 	wqe_finish(qpx(ib));
 }
 
 static void wr_set_ud_addr(struct ibv_qp_ex *ib, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 {
-	wqe_datagram(qpx(ib), ah, qpn, qkey);
+	if (takes(ib, WR_TAKES_AH, "ibv_wr_set_ud_addr"))
+		wqe_datagram(qpx(ib), ah, qpn, qkey);
 }
 
 static void wr_set_sge(struct ibv_qp_ex *ib, uint32_t lkey, uint64_t addr, uint32_t length)
 {
 	struct ibv_sge sg = { addr, length, lkey };
 
-	wqe_sge_list(qpx(ib), &sg, 1);
+	if (takes(ib, WR_TAKES_SGES, "ibv_wr_set_sge"))
+		wqe_sge_list(qpx(ib), &sg, 1);
 }
 
 static void wr_set_sge_list(struct ibv_qp_ex *ib, size_t n, const struct ibv_sge *sg)
 {
-	wqe_sge_list(qpx(ib), sg, n);
+	if (takes(ib, WR_TAKES_SGES, "ibv_wr_set_sge_list"))
+		wqe_sge_list(qpx(ib), sg, n);
 }
 
 static void wr_set_inline_data(struct ibv_qp_ex *ib, void *addr, size_t length)
 {
 	struct ibv_data_buf buf = { addr, length };
 
-	wqe_inline(qpx(ib), &buf, 1);
+	if (takes(ib, WR_TAKES_INLINE, "ibv_wr_set_inline_data"))
+		wqe_inline(qpx(ib), &buf, 1);
 }
 
 static void wr_set_inline_data_list(struct ibv_qp_ex *ib, size_t n, const struct ibv_data_buf *bufs)
 {
-	wqe_inline(qpx(ib), bufs, n);
+	if (takes(ib, WR_TAKES_INLINE, "ibv_wr_set_inline_data_list"))
+		wqe_inline(qpx(ib), bufs, n);
 }
 
 #define OPS_UD (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
@@ -139,7 +215,8 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ib, size_t n, const struct
 	 IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV)
 #define OPS_RC                                                                                     \
 	(OPS_UC | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |                   \
-	 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV)
+	 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV |                      \
+	 IBV_QP_EX_WITH_ATOMIC_WRITE)
 
 static uint64_t legal(enum ibv_qp_type t)
 {
@@ -158,7 +235,42 @@ static void attach_connected(struct ibv_qp_ex *ib, enum ibv_qp_type type)
 	ib->wr_rdma_read = wr_rdma_read;
 	ib->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
 	ib->wr_atomic_fetch_add = wr_atomic_fetch_add;
+	ib->wr_atomic_write = wr_atomic_write;
 }
+
+/* X(entry): what some type of QP lacks. Hardware's library leaves NULL there, and the program
+ * crashes; here the batch fails and tells why. */
+#define LACKING(X)                                                                                 \
+	X(wr_atomic_cmp_swp)                                                                       \
+	X(wr_atomic_fetch_add)                                                                     \
+	X(wr_atomic_write)                                                                         \
+	X(wr_bind_mw)                                                                              \
+	X(wr_local_inv)                                                                            \
+	X(wr_rdma_read)                                                                            \
+	X(wr_rdma_write)                                                                           \
+	X(wr_rdma_write_imm)                                                                       \
+	X(wr_send_inv)                                                                             \
+	X(wr_send_tso)                                                                             \
+	X(wr_set_ud_addr)                                                                          \
+	X(wr_set_xrc_srqn)
+
+static void lacking(struct dqp *qp, const char *call)
+{
+	if (inside(qp, call))
+		qp->build.err =
+			refuse(EINVAL, "%s: a %s QP (0x%x) does not do it; use one that does", call,
+			       qp_type_name(qp->type), qp->ib.qp_base.qp_num);
+}
+
+/* The other arguments are the caller's to pass and remove (verbs/unbuilt.h). */
+#define LACKING_OP(entry)                                                                          \
+	static void lacking_##entry(struct ibv_qp_ex *ib)                                          \
+	{                                                                                          \
+		lacking(qpx(ib), "ibv_" #entry);                                                   \
+	}
+LACKING(LACKING_OP)
+
+#define SET_LACKING(entry) ib->entry = (__typeof__(ib->entry))(void (*)(void))lacking_##entry;
 
 int wr_builder_attach(struct dqp *qp, uint64_t ops)
 {
@@ -166,10 +278,11 @@ int wr_builder_attach(struct dqp *qp, uint64_t ops)
 
 	if (ops & ~legal(qp->type))
 		return refuse(EOPNOTSUPP,
-			      "ibv_create_qp_ex: send_ops_flags %#llx, of which %#llx do not "
+			      "ibv_create_qp_ex: send_ops_flags 0x%llx, of which 0x%llx do not "
 			      "work on a %s QP; leave them out",
 			      (unsigned long long)ops, (unsigned long long)(ops & ~legal(qp->type)),
 			      qp_type_name(qp->type));
+	LACKING(SET_LACKING)
 	ib->wr_start = wr_start;
 	ib->wr_complete = wr_complete;
 	ib->wr_abort = wr_abort;

@@ -9,6 +9,7 @@
 #include "engine/inbound.h"
 #include "engine/loop.h"
 #include "engine/path.h"
+#include "engine/timers.h"
 #include "hca/key_table.h"
 #include "hca/limits.h"
 #include "hca/mcast.h"
@@ -247,6 +248,7 @@ static int device_make(struct node *n, const char *name, const char *netdev, uin
 	d->hca.counters = calloc(1, sizeof(*d->hca.counters));
 	d->hca.node_guid = guid;
 	d->hca.renew = renew;
+	d->hca.cq_timers = &timers_of_cqs;
 	if (!d->hca.counters) {
 		gid_table_destroy(d->gids);
 		free(d);

@@ -47,6 +47,7 @@ struct eqp {
 	struct timer timer; /* under wheel_lock */
 	uint64_t timer_at; /* as armed; TQP_NEVER none */
 	struct eqp *timer_due; /* next of the same run */
+	bool timer_queued; /* it is in some run's list */
 	struct node *node;
 	struct path_kept *kept; /* path.c; under the turn */
 };

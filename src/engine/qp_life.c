@@ -274,6 +274,54 @@ int qp_life_modify(struct tqp *q, const struct ibv_qp_attr *attr, int mask)
 	return 0;
 }
 
+static int rate_check(uint32_t qpn, const struct ibv_qp_rate_limit_attr *a)
+{
+	if (a->comp_mask)
+		return refuse(EINVAL,
+			      "ibv_modify_qp_rate_limit: QP 0x%x: comp_mask 0x%x, nothing is "
+			      "defined; pass 0",
+			      qpn, a->comp_mask);
+	if (a->rate_limit > LIMIT_RATE)
+		return refuse(EINVAL,
+			      "ibv_modify_qp_rate_limit: QP 0x%x: rate_limit %u kbit/s is over the "
+			      "device's %d; ask for less, or 0 for no limit",
+			      qpn, a->rate_limit, LIMIT_RATE);
+	if (!a->rate_limit && (a->max_burst_sz || a->typical_pkt_sz))
+		return refuse(EINVAL,
+			      "ibv_modify_qp_rate_limit: QP 0x%x: max_burst_sz %u and "
+			      "typical_pkt_sz %u without a rate_limit; set one, or all to 0",
+			      qpn, a->max_burst_sz, a->typical_pkt_sz);
+	return 0;
+}
+
+int qp_life_rate(struct tqp *q, const struct ibv_qp_rate_limit_attr *attr)
+{
+	struct eqp *e = to_eqp(q);
+	int err = rate_check(q->qp.qpn, attr);
+	enum ibv_qp_state s;
+
+	if (err)
+		return err;
+	quiesce_enter();
+	turn_take(e);
+	s = q->qp.state;
+	if (s == IBV_QPS_RTS || s == IBV_QPS_SQD) {
+		q->qp.attr.rate_limit = attr->rate_limit;
+		tqp_rate(q, attr->max_burst_sz, clock_now());
+		turn_after(e);
+	} else {
+		err = refuse(EINVAL,
+			     "ibv_modify_qp_rate_limit: QP 0x%x is in %s; a rate is set in RTS or "
+			     "SQD",
+			     q->qp.qpn, qp_state_name(s));
+	}
+	turn_leave(e);
+	if (host_has_own(e->node->host))
+		inbound_progress(e->node);
+	quiesce_exit();
+	return err;
+}
+
 int qp_life_query(struct tqp *q, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init)
 {
 	struct eqp *e = to_eqp(q);

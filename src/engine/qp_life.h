@@ -12,6 +12,8 @@ int qp_life_create(struct pd *pd, const struct qp_attr *attr, struct tqp **out);
 int qp_life_destroy(struct tqp *q);
 /* As ibv_modify_qp(): 0 or a positive errno with a reason. RTR resolves the path. */
 int qp_life_modify(struct tqp *q, const struct ibv_qp_attr *attr, int mask);
+/* As ibv_modify_qp_rate_limit(), which has checked nothing yet. */
+int qp_life_rate(struct tqp *q, const struct ibv_qp_rate_limit_attr *attr);
 int qp_life_query(struct tqp *q, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init);
 /* The first segment since the last modify is here, under the turn. What was published until now may
  * name no process: the QP was connected before the contact to the peer was. */

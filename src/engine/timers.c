@@ -4,16 +4,31 @@
 #include "engine/turn.h"
 #include "util/clock.h"
 
-/* The due QPs of one run, collected under the wheel's lock, worked off without it. */
+/* The due QPs and CQs of one run, collected under the wheel's lock, worked off without it. */
 static __thread struct eqp *due __attribute__((tls_model("initial-exec")));
+static __thread struct cq *due_cqs __attribute__((tls_model("initial-exec")));
 
 static void fire(struct timer *t, uint64_t now __attribute__((unused)))
 {
 	struct eqp *e = container_of(t, struct eqp, timer);
 
 	e->timer_at = TQP_NEVER;
+	if (load_acquire(&e->timer_queued))
+		return; /* some thread has it on its list, and has not come to it */
+	e->timer_queued = true;
 	e->timer_due = due;
 	due = e;
+}
+
+static void fire_cq(struct timer *t, uint64_t now __attribute__((unused)))
+{
+	struct cq *cq = container_of(t, struct cq, timer);
+
+	if (load_acquire(&cq->timer_queued))
+		return;
+	cq->timer_queued = true;
+	cq->timer_due = due_cqs;
+	due_cqs = cq;
 }
 
 static void publish_next(struct node *n)
@@ -39,6 +54,40 @@ void timers_arm(struct eqp *e, uint64_t at)
 		loop_nearer_deadline(n);
 }
 
+static void cq_later(struct cq *cq, uint64_t ns)
+{
+	struct node *n = node_self();
+	uint64_t at = clock_now() + ns;
+	bool earlier;
+
+	if (!n)
+		return;
+	spin_lock(&n->wheel_lock);
+	cq->timer.fire = fire_cq;
+	wheel_add(&n->wheel, &cq->timer, at);
+	earlier = at < load_relaxed(&n->next_timer);
+	publish_next(n);
+	spin_unlock(&n->wheel_lock);
+	if (earlier)
+		loop_nearer_deadline(n);
+}
+
+/* No queue uses the CQ any more, so nobody arms it anew. */
+static void cq_drop(struct cq *cq)
+{
+	struct node *n = node_self();
+
+	if (!n || !cq->moderate.period)
+		return;
+	spin_lock(&n->wheel_lock);
+	wheel_del(&n->wheel, &cq->timer);
+	publish_next(n);
+	spin_unlock(&n->wheel_lock);
+	quiesce_wait(); /* whoever has it on its list is done */
+}
+
+const struct cq_timers timers_of_cqs = { cq_later, cq_drop };
+
 void timers_drop(struct eqp *e)
 {
 	struct node *n = e->node;
@@ -54,6 +103,7 @@ void timers_run(struct node *n)
 {
 	uint64_t now;
 	struct eqp *e, *next;
+	struct cq *cq, *next_cq;
 
 	if (likely(load_relaxed(&n->next_timer) == UINT64_MAX))
 		return;
@@ -61,13 +111,21 @@ void timers_run(struct node *n)
 	if (load_relaxed(&n->next_timer) > now || !spin_trylock(&n->wheel_lock))
 		return;
 	due = NULL;
+	due_cqs = NULL;
 	wheel_run(&n->wheel, now);
 	publish_next(n);
 	e = due;
+	cq = due_cqs;
 	spin_unlock(&n->wheel_lock);
 	for (; e; e = next) {
 		next = e->timer_due;
+		store_release(&e->timer_queued, false); /* from here on it may fire anew */
 		turn_note(e, TURN_TIMER);
+	}
+	for (; cq; cq = next_cq) {
+		next_cq = cq->timer_due;
+		store_release(&cq->timer_queued, false);
+		cq_period_over(cq);
 	}
 }
 

@@ -6,6 +6,7 @@
 #include "hca/numbers.h"
 #include "obs/explain.h"
 #include "util/be.h"
+#include "util/clock.h"
 #include "util/fork.h"
 
 #define CI_MASK 0xffffffU /* the consumer index in the doorbell record has 24 bits */
@@ -39,6 +40,8 @@ int cq_create(struct context *ctx, const struct cq_attr *attr, struct cq **out)
 	cq->cqe_size = attr->cqe_size;
 	cq->dbrec = attr->dbrec;
 	cq->ignore_overrun = attr->ignore_overrun;
+	cq->stamped = attr->stamped;
+	list_init(&cq->timer.node);
 	cq->channel = attr->channel;
 	cq->user = attr->user;
 	list_init(&cq->event.node);
@@ -59,6 +62,8 @@ int cq_destroy(struct cq *cq)
 			      "ibv_destroy_cq: CQ 0x%x is in use by %u queue%s; destroy %s first",
 			      cq->cqn, refs, refs == 1 ? "" : "s", refs == 1 ? "it" : "them");
 	if (fork_is_ours(cq->epoch)) {
+		if (cq->ctx->hca->cq_timers)
+			cq->ctx->hca->cq_timers->drop(cq);
 		async_drop(cq->ctx, cq->user);
 		numbers_give(&cqns, cq->cqn);
 		device_give(&cq->ctx->hca->count.cq);
@@ -96,14 +101,53 @@ static bool full(const struct cq *cq)
 	return !cq->ignore_overrun && ((cq->pi - ci) & CI_MASK) >= cq->cnt;
 }
 
-/* Under the lock. True: the entry fulfils what was armed, which is armed no more. */
-static bool fulfils(struct cq *cq, const struct cqe *c)
+enum { NOTIFY_NOT, NOTIFY_NOW, NOTIFY_LATER };
+
+/* Under the lock. The first entry of an event waits for others if the CQ is moderated. */
+static int moderated(struct cq *cq)
+{
+	bool first = !cq->moderate.pending++;
+
+	if (cq->moderate.pending < cq->moderate.count)
+		return first ? NOTIFY_LATER : NOTIFY_NOT;
+	cq->moderate.pending = 0;
+	cq->armed = CQ_IDLE;
+	return NOTIFY_NOW;
+}
+
+/* Under the lock. NOTIFY_NOW: the entry fulfils what was armed, which is armed no more. */
+static int fulfils(struct cq *cq, const struct cqe *c)
 {
 	if (cq->armed == CQ_IDLE ||
 	    (cq->armed == CQ_ARMED_SOLICITED && !c->solicited && !is_error(c)))
-		return false;
+		return NOTIFY_NOT;
+	if (unlikely(cq->moderate.count))
+		return moderated(cq);
 	cq->armed = CQ_IDLE;
-	return true;
+	return NOTIFY_NOW;
+}
+
+static void notify(struct cq *cq, int when)
+{
+	const struct cq_timers *t = cq->ctx->hca->cq_timers;
+
+	if (when == NOTIFY_NOW && cq->channel)
+		comp_channel_push(cq->channel, &cq->event);
+	else if (when == NOTIFY_LATER && t)
+		t->later(cq, load_relaxed(&cq->moderate.period));
+}
+
+/* Under the lock. The clock of two threads differs a little: an entry is not older than the one
+ * before it. */
+static struct cqe stamped(struct cq *cq, const struct cqe *c)
+{
+	uint64_t now = clock_raw();
+	struct cqe e = *c;
+
+	if (now > cq->stamp)
+		cq->stamp = now;
+	e.timestamp = cq->stamp;
+	return e;
 }
 
 static int overrun(struct cq *cq, bool first)
@@ -119,8 +163,10 @@ static int overrun(struct cq *cq, bool first)
 
 int cq_push(struct cq *cq, const struct cqe *c)
 {
-	bool first, notify;
+	struct cqe with_time;
 	uint8_t *entry;
+	bool first;
+	int when;
 
 	spin_lock(&cq->lock);
 	if (cq->overrun || full(cq)) {
@@ -129,14 +175,18 @@ int cq_push(struct cq *cq, const struct cqe *c)
 		spin_unlock(&cq->lock);
 		return overrun(cq, first);
 	}
+	if (unlikely(cq->stamped)) {
+		with_time = stamped(cq, c);
+		c = &with_time;
+	}
 	entry = cq->buf + (size_t)(cq->pi & (cq->cnt - 1)) * cq->cqe_size;
 	cqe_write((struct mlx5_cqe64 *)(entry + cq->cqe_size - sizeof(struct mlx5_cqe64)), c,
 		  !!(cq->pi & cq->cnt));
 	store_relaxed(&cq->pi, cq->pi + 1); /* pollers look at it without the lock */
-	notify = fulfils(cq, c);
+	when = fulfils(cq, c);
 	spin_unlock(&cq->lock);
-	if (notify && cq->channel)
-		comp_channel_push(cq->channel, &cq->event);
+	if (when != NOTIFY_NOT)
+		notify(cq, when);
 	return 0;
 }
 
@@ -149,4 +199,37 @@ void cq_arm(struct cq *cq, bool solicited)
 	else if (cq->armed == CQ_IDLE)
 		cq->armed = CQ_ARMED_SOLICITED;
 	spin_unlock(&cq->lock);
+}
+
+/* What waits for others waits no longer. */
+static int settle(struct cq *cq)
+{
+	if (!cq->moderate.pending)
+		return NOTIFY_NOT;
+	cq->moderate.pending = 0;
+	cq->armed = CQ_IDLE;
+	return NOTIFY_NOW;
+}
+
+void cq_moderate(struct cq *cq, uint16_t count, uint16_t us)
+{
+	bool off = count < 2 || !us;
+	int when;
+
+	spin_lock(&cq->lock);
+	when = settle(cq);
+	cq->moderate.count = off ? 0 : count;
+	store_relaxed(&cq->moderate.period, us * 1000ULL);
+	spin_unlock(&cq->lock);
+	notify(cq, when);
+}
+
+void cq_period_over(struct cq *cq)
+{
+	int when;
+
+	spin_lock(&cq->lock);
+	when = settle(cq);
+	spin_unlock(&cq->lock);
+	notify(cq, when);
 }

@@ -5,6 +5,7 @@
  * is driver/cq_poll's; it is read here only through dbrec[0] (overrun) (M40). */
 #pragma once
 #include "hca/event.h"
+#include "util/wheel.h"
 #include "prm/cqe.h"
 
 struct cq {
@@ -18,8 +19,18 @@ struct cq {
 	volatile uint32_t *dbrec; /* [0] consumer index (24 bits, big-endian), [1] arm */
 	uint32_t pi; /* entries written; never wraps an unread one */
 	bool ignore_overrun;
+	bool stamped; /* each entry says when it was written: cq_attr's */
 	bool overrun; /* IBV_EVENT_CQ_ERR was raised: nothing is written any more */
 	enum { CQ_IDLE, CQ_ARMED_SOLICITED, CQ_ARMED } armed;
+	uint64_t stamp; /* the last entry's: they do not go back */
+	struct { /* ibv_modify_cq: how many entries, or ns, an event may stand for; under lock */
+		uint32_t count; /* 0: every event at once */
+		uint64_t period;
+		uint32_t pending; /* entries that the next event stands for */
+	} moderate;
+	struct timer timer; /* the period's; the engine's, under its wheel's lock */
+	struct cq *timer_due; /* the engine's: next of the same run */
+	bool timer_queued; /* the engine's: it is in some run's list */
 	struct comp_channel *channel; /* or NULL */
 	struct comp_event event; /* the channel's */
 	void *user; /* struct ibv_cq *: what events name */
@@ -32,7 +43,15 @@ struct cq_attr {
 	volatile uint32_t *dbrec;
 	struct comp_channel *channel;
 	bool ignore_overrun;
+	bool stamped;
 	void *user;
+};
+
+/* Timers for moderation, by the surroundings (engine). The engine calls cq_period_over() no sooner
+ * than @ns after later(), which is called without a lock; after drop() returned it does not. */
+struct cq_timers {
+	void (*later)(struct cq *cq, uint64_t ns);
+	void (*drop)(struct cq *cq);
 };
 
 int cq_create(struct context *ctx, const struct cq_attr *attr, struct cq **out);
@@ -45,3 +64,7 @@ int cq_push(struct cq *cq, const struct cqe *c);
 /* The arm doorbell (ibv_req_notify_cq): one event for the next entry (@solicited: the next that is
  * solicited or an error) written after this call. */
 void cq_arm(struct cq *cq, bool solicited);
+/* An armed CQ raises its event when @count entries that fulfil it are there, or @us microseconds
+ * after the first of them, whichever is sooner. Either 0: at the first. */
+void cq_moderate(struct cq *cq, uint16_t count, uint16_t us);
+void cq_period_over(struct cq *cq);

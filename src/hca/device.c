@@ -13,6 +13,8 @@
 #define PART_ID	      4129
 #define PAGE_SIZES    0xfffffffffffff000ULL /* 4 KiB and every larger power of two */
 #define CA_ACK_DELAY  16 /* 4.096 us << 16 */
+#define ATOMIC_WRITE  (1ULL << 40) /* newer headers: IBV_DEVICE_ATOMIC_WRITE */
+#define PACED_TYPES   (1 << IBV_QPT_RC | 1 << IBV_QPT_UC | 1 << IBV_QPT_UD)
 #define WIDTH_4X      2
 #define SPEED_25G     32
 #define PHYS_DISABLED 3
@@ -75,7 +77,7 @@ int device_query_ex(const struct hca *hca, const struct ibv_query_device_ex_inpu
 		    struct ibv_device_attr_ex *out, size_t size)
 {
 	struct ibv_device_attr_ex a = {
-		.device_cap_flags_ex = DEVICE_CAPS,
+		.device_cap_flags_ex = DEVICE_CAPS | ATOMIC_WRITE,
 		.phys_port_cnt_ex = 1,
 		.tm_caps = { .max_rndv_hdr_size = LIMIT_TM_RNDV,
 			     .max_num_tags = LIMIT_TM_TAGS,
@@ -87,6 +89,10 @@ int device_query_ex(const struct hca *hca, const struct ibv_query_device_ex_inpu
 						      .uc_odp_caps = ODP_UC,
 						      .ud_odp_caps = ODP_UD } },
 		.max_dm_size = LIMIT_DM,
+		.completion_timestamp_mask = LIMIT_CLOCK_MASK,
+		.hca_core_clock = LIMIT_CLOCK_KHZ,
+		.packet_pacing_caps = { LIMIT_RATE_MIN, LIMIT_RATE, PACED_TYPES },
+		.cq_mod_caps = { LIMIT_MODERATE, LIMIT_MODERATE },
 	};
 
 	if (in && in->comp_mask)

@@ -16,6 +16,7 @@
 struct key_table;
 struct mcast_table;
 struct async_queue;
+struct cq_timers;
 
 /* What the engine knows of the netdev, as functions so that hca (and its tests) need no link. */
 struct hca_ports {
@@ -34,6 +35,7 @@ struct hca {
 	struct key_table *keys; /* of the process */
 	struct mcast_table *mcast; /* of the process */
 	struct counters *counters;
+	const struct cq_timers *cq_timers; /* NULL: moderated events come by their count alone */
 	uint64_t node_guid; /* big-endian */
 	/* The device of the same name in a forked child, where this one is inherited. NULL:
 	 * inherited contexts refuse new objects. */

@@ -29,6 +29,11 @@ enum {
 	LIMIT_PKEYS = 1,
 	LIMIT_GIDS = 16,
 	LIMIT_COMP_VECTORS = 8,
+	LIMIT_RATE = 100000000, /* kbit/s: the port's 100 Gbit/s */
+	LIMIT_RATE_MIN = 1,
+	LIMIT_MODERATE = 65535, /* completions, or us, that an event may stand for */
 };
-#define LIMIT_MR_SIZE (1ULL << 38)
-#define LIMIT_MSG     (1U << 31) /* bytes of one message; UD: the MTU */
+#define LIMIT_MR_SIZE	 (1ULL << 38)
+#define LIMIT_CLOCK_MASK ((1ULL << 63) - 1) /* bits of a timestamp */
+#define LIMIT_CLOCK_KHZ	 1000000 /* hca_core_clock: a tick is a nanosecond */
+#define LIMIT_MSG	 (1U << 31) /* bytes of one message; UD: the MTU */

@@ -43,7 +43,9 @@ const char *qp_attrs_text(int mask, char *buf, size_t n)
 	for (unsigned int i = 0; i < NAMES && at < n; i++)
 		if (mask & 1 << i)
 			at += (size_t)snprintf(buf + at, n - at, "%s%s", at ? ", " : "", names[i]);
-	if (rest && at < n)
+	if (rest == IBV_QP_RATE_LIMIT && at < n)
+		snprintf(buf + at, n - at, "%sIBV_QP_RATE_LIMIT", at ? ", " : "");
+	else if (rest && at < n)
 		snprintf(buf + at, n - at, "%s0x%x", at ? ", " : "", rest);
 	return buf;
 }
@@ -82,6 +84,7 @@ static int ranges_check(uint32_t qpn, const struct ibv_qp_attr *a, int mask)
 		{ IBV_QP_MIN_RNR_TIMER, "min_rnr_timer", a->min_rnr_timer, 0, 31 },
 		{ IBV_QP_PATH_MIG_STATE, "path_mig_state", a->path_mig_state, IBV_MIG_MIGRATED,
 		  IBV_MIG_ARMED },
+		{ IBV_QP_RATE_LIMIT, "rate_limit", a->rate_limit, 0, LIMIT_RATE },
 		{ IBV_QP_DEST_QPN, "dest_qp_num", a->dest_qp_num, 0, 0xffffff },
 	};
 	int err = 0;
@@ -167,6 +170,8 @@ void qp_attrs_set(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int ma
 		to->qp_access_flags = from->qp_access_flags;
 	if (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY)
 		to->en_sqd_async_notify = from->en_sqd_async_notify;
+	if (mask & IBV_QP_RATE_LIMIT)
+		to->rate_limit = from->rate_limit;
 	set_path(to, from, mask);
 	set_retries(to, from, mask);
 }

@@ -17,6 +17,7 @@ static bool is_error(uint8_t opcode)
 static void write_error(struct mlx5_err_cqe *e, const struct cqe *c)
 {
 	memcpy(e, &c->reason, sizeof(c->reason)); /* rsvd0: the explain record (M34) */
+	put_be64(e->rsvd0 + 8, c->timestamp);
 	e->vendor_err_synd = c->vendor_err;
 	e->syndrome = c->syndrome;
 }
@@ -61,6 +62,7 @@ void cqe_write(struct mlx5_cqe64 *slot, const struct cqe *c, uint8_t owner)
 		e.imm_inval_pkey = c->imm;
 		e.byte_cnt = htobe32(c->byte_cnt);
 		e.timestamp = htobe64(c->timestamp);
+		e.vlan_info = htobe16(c->vlan);
 		e.flags_rqpn = htobe32((c->grh ? GRH : 0) | (uint32_t)c->l3 << 24 |
 				       (c->src_qp & 0xffffff));
 	}
@@ -123,7 +125,8 @@ void cqe_read(const struct mlx5_cqe64 *e, struct cqe *out)
 		out->imm = out->byte_cnt = out->src_qp = 0;
 		out->grh = false;
 		out->l3 = out->sl = 0;
-		out->timestamp = 0;
+		out->timestamp = get_be64(err->rsvd0 + 8);
+		out->vlan = 0;
 		return;
 	}
 	uint32_t rqpn = be32toh(e->flags_rqpn);
@@ -131,6 +134,7 @@ void cqe_read(const struct mlx5_cqe64 *e, struct cqe *out)
 	out->imm = e->imm_inval_pkey;
 	out->byte_cnt = be32toh(e->byte_cnt);
 	out->timestamp = be64toh(e->timestamp);
+	out->vlan = be16toh(e->vlan_info);
 	out->src_qp = rqpn & 0xffffff;
 	out->grh = (rqpn & GRH) != 0;
 	out->l3 = out->sl = (rqpn >> 24) & 0xf;

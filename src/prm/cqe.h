@@ -41,6 +41,7 @@ struct cqe {
 	uint32_t byte_cnt; /* receives: bytes incl. 40 of GRH on UD; READ, atomics: bytes placed */
 	uint32_t imm; /* as in memory; IETH for RESP_SEND_INV */
 	uint64_t timestamp; /* clock_raw() */
+	uint16_t vlan; /* receives of raw frames: the TCI that was stripped, 0 none */
 	uint64_t reason; /* errors: explain record id, 0 none */
 	uint8_t app_op; /* tag matching: hca/tag_list.h's enum tag_cqe; 0: an ordinary entry */
 	bool tm_success; /* list operations */

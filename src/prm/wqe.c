@@ -177,6 +177,7 @@ int wqe_parse(const struct sq_ring *ring, uint16_t pi, uint16_t avail, enum wqe_
 	case MLX5_OPCODE_RDMA_WRITE:
 	case MLX5_OPCODE_RDMA_WRITE_IMM:
 	case MLX5_OPCODE_RDMA_READ:
+	case WQE_OPCODE_ATOMIC_WRITE:
 		err = err ? err : remote(&c, out);
 		break;
 	case MLX5_OPCODE_ATOMIC_CS:

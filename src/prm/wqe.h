@@ -9,6 +9,9 @@
 #include <infiniband/mlx5dv.h>
 #include "prm/av.h"
 
+/* Ours, in codes that the public header leaves free (README). */
+#define WQE_OPCODE_ATOMIC_WRITE 0x3f
+
 #define WQE_BB	       64 /* basic block of a send queue, bytes */
 #define WQE_MAX_BB     16 /* 63 segments of 16 bytes */
 #define WQE_MAX_SGE    30

@@ -112,14 +112,19 @@ void answer_nak(struct tqp *q, uint8_t syndrome, uint32_t psn)
 	answer_run(q);
 }
 
-static int put_atomic(struct tqp *q, const struct answer *a)
+/* One PSN that names no memory. */
+static int put_small(struct tqp *q, struct answer *a)
 {
 	struct seg s = reply(q, a->psn, AETH_ACK | AETH_UNLIMITED);
+	int err;
 
-	s.op = OP_ATOMIC_ACK;
+	s.op = a->kind == ANSWER_ATOMIC ? OP_ATOMIC_ACK : OP_READ_RESP_ONLY;
 	s.msn = a->msn;
 	s.swap_add = a->orig;
-	return put(q, &s);
+	err = put(q, &s);
+	if (!err)
+		a->psn = psn_add(a->psn, 1);
+	return err;
 }
 
 static uint8_t read_op(bool first, bool last)
@@ -199,8 +204,8 @@ static int put_answer(struct tqp *q, struct answer *a)
 {
 	int err = 0;
 
-	if (a->atomic)
-		return put_atomic(q, a);
+	if (a->kind != ANSWER_READ)
+		return put_small(q, a);
 	while (q->dest && a->npsn && !err)
 		err = put_read(q, a);
 	if (q->dest && q->dest->net && q->dest->ops->flush)
@@ -220,7 +225,7 @@ void answer_run(struct tqp *q)
 			return;
 		rd->first++;
 		rd->fresh -= !again;
-		if (!again && psn_add(a->psn, a->atomic) == q->rsp.epsn)
+		if (!again && a->psn == q->rsp.epsn)
 			q->ack_due = false; /* it has acknowledged all */
 	}
 	if (q->rsp.nak_due)

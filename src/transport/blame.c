@@ -23,6 +23,8 @@ static const char *wqe_name(uint8_t opcode)
 		return "compare and swap";
 	case MLX5_OPCODE_ATOMIC_FA:
 		return "fetch and add";
+	case WQE_OPCODE_ATOMIC_WRITE:
+		return "atomic write";
 	default:
 		return "work request";
 	}
@@ -37,6 +39,8 @@ const char *blame_name(uint8_t op)
 		return "compare and swap";
 	case OP_FETCH_ADD:
 		return "fetch and add";
+	case OP_ATOMIC_WRITE:
+		return "atomic write";
 	case OP_WRITE_LAST_IMM:
 	case OP_WRITE_ONLY_IMM:
 		return "RDMA WRITE with immediate";
@@ -72,7 +76,8 @@ static uint64_t blame_sge(const struct tqp *q, const struct wqe *w, const struct
 
 static bool is_atomic(uint8_t opcode)
 {
-	return opcode == MLX5_OPCODE_ATOMIC_CS || opcode == MLX5_OPCODE_ATOMIC_FA;
+	return opcode == MLX5_OPCODE_ATOMIC_CS || opcode == MLX5_OPCODE_ATOMIC_FA ||
+	       opcode == WQE_OPCODE_ATOMIC_WRITE;
 }
 
 uint64_t blame_wqe(const struct tqp *q, const struct wqe *w, enum verdict v, const struct gather *g)
@@ -88,9 +93,11 @@ uint64_t blame_wqe(const struct tqp *q, const struct wqe *w, enum verdict v, con
 			      "2^31 B, a message's most; split it",
 			      wqe_name(w->opcode), q->qp.qpn);
 	if (v == V_LOCAL_LENGTH)
-		return reason("ibv_post_send: %s on QP 0x%x has a result buffer of %u B, an atomic "
-			      "needs 8 B; give it 8",
-			      wqe_name(w->opcode), q->qp.qpn, w->len);
+		return reason("ibv_post_send: %s on QP 0x%x has a %s of %u B, an atomic needs 8 B; "
+			      "give it 8",
+			      wqe_name(w->opcode), q->qp.qpn,
+			      w->opcode == WQE_OPCODE_ATOMIC_WRITE ? "payload" : "result buffer",
+			      w->len);
 	if ((w->opcode == MLX5_OPCODE_RDMA_READ || is_atomic(w->opcode)) &&
 	    q->qp.type == IBV_QPT_RC && !q->qp.attr.max_rd_atomic)
 		return reason("ibv_post_send: %s on QP 0x%x with max_rd_atomic 0; set "

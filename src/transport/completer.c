@@ -260,6 +260,8 @@ static enum verdict store(struct tqp *q, const struct sent *e, const struct seg 
 		return V_LOCAL_QP_OP;
 	}
 	ask.n = w.nsge;
+	if (!s->len)
+		return V_OK;
 	if (!gather(q->qp.ctx->hca->keys, &ask, &g)) {
 		*id = blame_wqe(q, &w, V_LOCAL_PROT, &g);
 		return V_LOCAL_PROT;
@@ -286,6 +288,8 @@ static bool sane(const struct tqp *q, const struct sent *e, const struct seg *s)
 	bool last = opcode_has(s->op, WIRE_LAST);
 	bool in_parts = q->dest && q->dest->net; /* the READ may have been several */
 
+	if (e->opcode == WQE_OPCODE_ATOMIC_WRITE)
+		return s->op == OP_READ_RESP_ONLY && !s->len && s->npsn == 1;
 	if (e->opcode != MLX5_OPCODE_RDMA_READ)
 		return s->op == OP_ATOMIC_ACK;
 	return s->op != OP_ATOMIC_ACK && s->npsn == n && k + n <= e->npsn &&

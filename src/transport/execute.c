@@ -18,7 +18,25 @@ static bool refused(struct refusal *no, enum verdict v, uint64_t id)
 	return false;
 }
 
-/* What both kinds share: enabled, in place, within the depth. NULL: fine; else what is wrong. */
+static enum answer_kind kind_of(uint8_t op)
+{
+	if (op == OP_READ_REQUEST)
+		return ANSWER_READ;
+	return op == OP_ATOMIC_WRITE ? ANSWER_WRITTEN : ANSWER_ATOMIC;
+}
+
+static unsigned int right_for(enum answer_kind kind)
+{
+	static const unsigned int rights[] = {
+		[ANSWER_READ] = IBV_ACCESS_REMOTE_READ,
+		[ANSWER_ATOMIC] = IBV_ACCESS_REMOTE_ATOMIC,
+		[ANSWER_WRITTEN] = IBV_ACCESS_REMOTE_WRITE,
+	};
+
+	return rights[kind];
+}
+
+/* What all kinds share: enabled, in place, within the depth. NULL: fine; else what is wrong. */
 static const char *unfit(const struct tqp *q, const struct seg *s, unsigned int right)
 {
 	const struct responder_reads *rd = q->rsp.reads;
@@ -36,6 +54,8 @@ static const char *unfit(const struct tqp *q, const struct seg *s, unsigned int 
 		return "the address of an atomic must be aligned to 8 bytes";
 	if (s->op != OP_READ_REQUEST && s->npsn != 1)
 		return "an atomic takes one PSN";
+	if (s->op == OP_ATOMIC_WRITE && (s->len != 8 || s->dma_len != 8 || s->flags & SEG_BYREF))
+		return "an atomic write brings 8 bytes";
 	return NULL;
 }
 
@@ -44,13 +64,15 @@ static void save(struct tqp *q, const struct seg *s, const struct answer *a)
 	struct responder_reads *rd = q->rsp.reads;
 
 	rd->saved[rd->nsaved++ % RESPONDER_DEPTH] =
-		(struct saved){ s->psn, s->npsn, a->atomic, a->orig };
+		(struct saved){ s->psn, s->npsn, a->kind, a->orig };
 }
 
 static int operate(const struct seg *s, uint64_t addr, uint64_t *orig)
 {
 	uint64_t *p = (uint64_t *)(uintptr_t)addr;
 
+	if (s->op == OP_ATOMIC_WRITE)
+		return guard_copy(p, s->data, 8); /* aligned: one store */
 	if (s->op == OP_COMPARE_SWAP)
 		return guard_cmp_swap(p, s->compare, s->swap_add, orig);
 	return guard_fetch_add(p, s->swap_add, orig);
@@ -58,8 +80,9 @@ static int operate(const struct seg *s, uint64_t addr, uint64_t *orig)
 
 bool execute(struct tqp *q, const struct seg *s, struct answer *out, struct refusal *no)
 {
-	bool read = s->op == OP_READ_REQUEST;
-	unsigned int right = read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_ATOMIC;
+	enum answer_kind kind = kind_of(s->op);
+	bool read = kind == ANSWER_READ;
+	unsigned int right = right_for(kind);
 	struct key_ask ask = { s->rkey, q->qp.pd->pdn, s->va, read ? s->dma_len : 8,
 			       right,	q->qp.qpn };
 	enum key_verdict why;
@@ -76,7 +99,7 @@ bool execute(struct tqp *q, const struct seg *s, struct answer *out, struct refu
 		return refused(no, V_REMOTE_ACCESS, blame_rkey(q, s, why, &ask));
 	*out = (struct answer){ .psn = s->psn,
 				.npsn = s->npsn,
-				.atomic = !read,
+				.kind = kind,
 				.rkey = s->rkey,
 				.va = s->va,
 				.len = ask.len,
@@ -86,8 +109,9 @@ bool execute(struct tqp *q, const struct seg *s, struct answer *out, struct refu
 	save(q, s, out);
 	if (key_is_window(q->qp.ctx->hca->keys, s->rkey))
 		out->no_ref = true;
-	counters_inc(q->qp.ctx->hca->counters,
-		     read ? COUNTER_RX_READ_REQUESTS : COUNTER_RX_ATOMIC_REQUESTS);
+	counters_inc(q->qp.ctx->hca->counters, kind == ANSWER_READ     ? COUNTER_RX_READ_REQUESTS
+					       : kind == ANSWER_ATOMIC ? COUNTER_RX_ATOMIC_REQUESTS
+								       : COUNTER_RX_WRITE_REQUESTS);
 	return true;
 }
 
@@ -111,12 +135,12 @@ bool execute_again(struct tqp *q, const struct seg *s, struct answer *out)
 	const struct saved *e = rd && s->npsn ? find(rd, s) : NULL;
 	bool read = s->op == OP_READ_REQUEST;
 
-	if (!e || e->atomic == read || rd->last - rd->first >= RESPONDER_DEPTH ||
+	if (!e || e->kind != kind_of(s->op) || rd->last - rd->first >= RESPONDER_DEPTH ||
 	    (read && s->npsn != psns(q, s->dma_len)))
 		return false;
 	*out = (struct answer){ .psn = s->psn,
 				.npsn = s->npsn,
-				.atomic = !read,
+				.kind = e->kind,
 				.again = true,
 				.rkey = s->rkey,
 				.va = s->va,

@@ -9,6 +9,7 @@
 #include "transport/flush.h"
 #include "transport/gather.h"
 #include "transport/inner.h"
+#include "transport/pace.h"
 #include "transport/retry.h"
 #include "transport/ud.h"
 #include "util/be.h"
@@ -45,6 +46,7 @@ static const struct form forms[256] = {
 	[MLX5_OPCODE_NOP]            = { true, .local = true },
 	[MLX5_OPCODE_LOCAL_INVAL]    = { true, .local = true },
 	[WQE_OPCODE_BIND_MW]         = { true, .local = true },
+	[WQE_OPCODE_ATOMIC_WRITE]    = { true, true, .only = OP_ATOMIC_WRITE },
 	/* clang-format on */
 };
 
@@ -91,6 +93,12 @@ uint32_t requester_pdn(const struct tqp *q, const struct sent *e)
 	return e->flags & SENT_INNER ? q->qp.srq->pd->pdn : q->qp.pd->pdn;
 }
 
+/* Of those that are answered: it has a payload of its own, and gets none. */
+static bool brings_data(const struct wqe *w)
+{
+	return w->opcode == WQE_OPCODE_ATOMIC_WRITE;
+}
+
 /* READ and atomics where max_rd_atomic says none, opcodes that the service lacks, sizes. */
 static enum verdict allowed(const struct tqp *q, const struct wqe *w)
 {
@@ -105,7 +113,7 @@ static enum verdict allowed(const struct tqp *q, const struct wqe *w)
 	if (q->qp.type == IBV_QPT_UD && w->opcode != MLX5_OPCODE_SEND &&
 	    w->opcode != MLX5_OPCODE_SEND_IMM)
 		return V_LOCAL_QP_OP;
-	if (reads && (!q->qp.attr.max_rd_atomic || w->ninline))
+	if (reads && (!q->qp.attr.max_rd_atomic || (w->ninline && !brings_data(w))))
 		return V_LOCAL_QP_OP;
 	if (reads && w->opcode != MLX5_OPCODE_RDMA_READ && w->len != 8)
 		return V_LOCAL_LENGTH;
@@ -219,6 +227,8 @@ static uint32_t segment_max(const struct tqp *q, const struct wqe *w, bool *by_v
 		return q->req.mtu;
 	max = *by_value ? d->max_seg : d->max_ref;
 	max &= ~(q->req.mtu - 1); /* a power of two */
+	if (unlikely(q->req.pace.kbps))
+		max = pace_segment(q, max);
 	return max ? max : q->req.mtu;
 }
 
@@ -237,6 +247,8 @@ static int emit(struct tqp *q, struct seg *s, uint64_t now)
 	s->more = q->dest && q->dest->ops->flush;
 	err = q->dest ? dest_send(q->dest, s, &q->waiter) : ENETUNREACH;
 	if (!err) {
+		if (unlikely(r->pace.kbps))
+			pace_sent(q, s->len, s->len ? s->npsn : 1, now);
 		r->unflushed = s->more;
 		if (ack)
 			q->ack_due = false;
@@ -305,6 +317,12 @@ static bool ask_for_ack(const struct tqp *q, uint32_t k)
 	return !(k % (window(q) / 4));
 }
 
+/* May another segment leave now? */
+static bool may_send(struct tqp *q, uint64_t now)
+{
+	return window_open(q) && (likely(!q->req.pace.kbps) || pace_open(q, now));
+}
+
 static bool direct(struct tqp *q, const struct wqe *w, const struct gather *g)
 {
 	struct direct_ask ask = { .write = w->opcode == MLX5_OPCODE_RDMA_WRITE,
@@ -325,9 +343,9 @@ static bool may_be_direct(const struct tqp *q, const struct sent *e)
 {
 	const struct requester *r = &q->req;
 
-	return q->qp.type == IBV_QPT_RC && r->cur == r->head && r->tail == r->cur + 1 &&
-	       e->psn == r->una && e->psn == r->max_psn && r->exchanged && e->len && q->dest &&
-	       !r->arming && q->dest->ops->direct &&
+	return q->qp.type == IBV_QPT_RC && !r->pace.kbps && r->cur == r->head &&
+	       r->tail == r->cur + 1 && e->psn == r->una && e->psn == r->max_psn && r->exchanged &&
+	       !r->arming && e->len && q->dest && q->dest->ops->direct &&
 	       (e->opcode == MLX5_OPCODE_RDMA_WRITE || e->opcode == MLX5_OPCODE_RDMA_READ);
 }
 
@@ -361,21 +379,42 @@ static uint32_t read_part(const struct tqp *q, uint32_t skip, uint32_t left)
 	return left < part ? left : part;
 }
 
+/* Where the answer goes, or the payload of an atomic write. */
+static bool gather_read(struct tqp *q, const struct sent *e, const struct wqe *w, struct seg *s,
+			struct gather *g)
+{
+	bool brings = brings_data(w);
+	struct gather_ask ask = {
+		w->sge, w->nsge, 0, w->len, requester_pdn(q, e), brings ? 0 : IBV_ACCESS_LOCAL_WRITE
+	};
+
+	if (w->ninline)
+		gather_inline(w, 0, w->len, g);
+	else if (!gather(q->qp.ctx->hca->keys, &ask, g))
+		return false;
+	if (!brings)
+		return true;
+	for (unsigned int i = 0; i < g->n; i++)
+		g->piece[i].key = 0; /* by value */
+	s->len = w->len;
+	s->pieces = g->piece;
+	s->npieces = g->n;
+	return true;
+}
+
 /* A READ or atomic request; a READ that was partly answered goes on where it stopped. */
 static bool send_read(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t now)
 {
 	struct requester *r = &q->req;
 	uint32_t skip = psn_diff(r->psn, e->psn) & PSN_MASK;
 	struct gather g;
-	struct gather_ask ask = {
-		w->sge, w->nsge, 0, w->len, requester_pdn(q, e), IBV_ACCESS_LOCAL_WRITE
-	};
 	uint32_t left = e->npsn - skip, part = read_part(q, skip, left);
 	struct seg s = { .npsn = part, .rkey = w->rkey };
+	int err;
 
 	if (!read_allowed(q) || !part)
 		return false;
-	if (!gather(q->qp.ctx->hca->keys, &ask, &g))
+	if (!gather_read(q, e, w, &s, &g))
 		return fail(q, w, V_LOCAL_PROT, &g, now);
 	if (!skip && may_be_direct(q, e) && direct(q, w, &g)) {
 		done_directly(q, e, now);
@@ -387,7 +426,12 @@ static bool send_read(struct tqp *q, struct sent *e, const struct wqe *w, uint64
 	s.dma_len = part == left ? w->len - skip * r->mtu : part * r->mtu;
 	s.swap_add = w->swap_add;
 	s.compare = w->compare;
-	if (emit(q, &s, now))
+	err = emit(q, &s, now);
+	if (err == EFAULT) {
+		g.why = KEY_OK;
+		return fail(q, w, V_LOCAL_PROT, &g, now);
+	}
+	if (err)
 		return false;
 	sent_up_to(q, psn_add(r->psn, part));
 	e->flags &= ~SENT_DONE;
@@ -512,7 +556,7 @@ static bool send_entry(struct tqp *q, struct sent *e, const struct wqe *w, uint6
 	if (e->flags & SENT_READ)
 		return send_read(q, e, w, now);
 	while (r->cur == i)
-		if (!window_open(q) || !send_segment(q, e, w, now))
+		if (!may_send(q, now) || !send_segment(q, e, w, now))
 			return false;
 	if (q->qp.type != IBV_QPT_RC) {
 		r->una = r->psn;
@@ -548,7 +592,7 @@ void requester_run(struct tqp *q, uint64_t now)
 	struct wqe w;
 	enum verdict v;
 
-	while (!r->blocked && !r->wait && window_open(q)) {
+	while (!r->blocked && !r->wait && may_send(q, now)) {
 		bool more;
 
 		if (q->qp.state != IBV_QPS_RTS && q->qp.state != IBV_QPS_SQD)

@@ -35,6 +35,11 @@ enum requester_wait {
 };
 
 struct inner_queue;
+struct pace { /* pace.h */
+	uint32_t kbps; /* 0: no limit */
+	uint32_t burst; /* bytes */
+	uint64_t at; /* ns: when what has left would have left at that rate */
+};
 
 struct requester {
 	struct sent *sent; /* NULL until the first WQE */
@@ -61,6 +66,7 @@ struct requester {
 	uint64_t timer_at; /* ns; TQP_NEVER: none */
 	struct inner_queue *inner; /* NULL until the device has work of its own */
 	struct dest *ud_dest; /* UD: where the WQE that got EAGAIN goes; a reference */
+	struct pace pace;
 };
 
 /* Sends what may be sent now. */

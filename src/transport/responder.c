@@ -69,7 +69,7 @@ static void message(struct tqp *q, const struct seg *s, uint64_t now)
 	}
 }
 
-/* READ, atomics: the answer is the acknowledgement. */
+/* READ, atomics, atomic write: the answer is the acknowledgement. */
 static void question(struct tqp *q, const struct seg *s, uint64_t now)
 {
 	struct answer a;
@@ -86,7 +86,8 @@ static void question(struct tqp *q, const struct seg *s, uint64_t now)
 
 static bool is_question(uint8_t op)
 {
-	return op == OP_READ_REQUEST || op == OP_COMPARE_SWAP || op == OP_FETCH_ADD;
+	return op == OP_READ_REQUEST || op == OP_COMPARE_SWAP || op == OP_FETCH_ADD ||
+	       op == OP_ATOMIC_WRITE;
 }
 
 static void duplicate(struct tqp *q, const struct seg *s)

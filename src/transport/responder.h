@@ -16,15 +16,18 @@ struct seg;
 
 enum { RESPONDER_DEPTH = 16, RESPONDER_ANSWERS = 32 };
 
+enum answer_kind { ANSWER_READ, ANSWER_ATOMIC, ANSWER_WRITTEN /* atomic write: no data */ };
+
 struct saved { /* a READ or atomic executed lately, for duplicates */
 	uint32_t psn, npsn;
-	bool atomic;
+	uint8_t kind; /* enum answer_kind */
 	uint64_t orig; /* atomics: what was found */
 };
 
 struct answer { /* a READ or atomic whose answer has not left (completely) */
 	uint32_t psn, npsn; /* what is left */
-	bool atomic, no_ref, again, started;
+	uint8_t kind; /* enum answer_kind */
+	bool no_ref, again, started;
 	uint32_t rkey, len, msn;
 	uint64_t va;
 	uint64_t orig;

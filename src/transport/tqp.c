@@ -7,6 +7,7 @@
 #include "transport/completer.h"
 #include "transport/flush.h"
 #include "transport/inner.h"
+#include "transport/pace.h"
 #include "transport/retry.h"
 #include "transport/uc.h"
 #include "transport/ud.h"
@@ -77,6 +78,8 @@ static void to_rts(struct tqp *q, enum ibv_qp_state old, uint64_t now)
 
 	q->cause = 0;
 	r->draining = false;
+	if (r->pace.kbps != q->qp.attr.rate_limit)
+		pace_set(q, q->qp.attr.rate_limit, 0);
 	if (old == IBV_QPS_RTR)
 		r->una = r->psn = r->max_psn = r->next_psn = q->qp.attr.sq_psn & PSN_MASK;
 	if (old == IBV_QPS_RTR || r->head == r->tail)
@@ -258,6 +261,12 @@ void tqp_resume(struct tqp *q, uint64_t now)
 	requester_run(q, now);
 	answer_ack_now(q);
 	flush_drained(q);
+}
+
+void tqp_rate(struct tqp *q, uint32_t burst, uint64_t now)
+{
+	pace_set(q, q->qp.attr.rate_limit, burst);
+	requester_run(q, now);
 }
 
 void tqp_peer_dead(struct tqp *q, uint64_t now)

@@ -65,6 +65,8 @@ void tqp_rq_doorbell(struct tqp *q,
 		     uint64_t now); /* in ERR: flush; else RNR clear on same-host links */
 void tqp_input(struct tqp *q, const struct seg *s, uint64_t now);
 void tqp_timer(struct tqp *q, uint64_t now); /* now >= q->deadline, or not: it looks */
+/* ibv_modify_qp_rate_limit(); attr.rate_limit says it already. */
+void tqp_rate(struct tqp *q, uint32_t burst, uint64_t now);
 void tqp_resume(struct tqp *q, uint64_t now); /* the link has space again */
 void tqp_flush_ack(struct tqp *q);
 /* A process of this host has ended. If it was the peer's, what it has not answered is lost: no

@@ -5,6 +5,7 @@
 #include "transport/completer.h"
 #include "transport/flush.h"
 #include "transport/gather.h"
+#include "transport/pace.h"
 #include "transport/place.h"
 #include "transport/ud.h"
 #include "wire/aeth.h"
@@ -95,6 +96,8 @@ bool ud_send(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t now)
 		g.why = KEY_OK;
 		return fail(q, w, &g, now);
 	}
+	if (unlikely(q->req.pace.kbps))
+		pace_sent(q, w->len, 1, now);
 	finish(q, e, now); /* what did not arrive, nobody knows */
 	return true;
 }

@@ -200,3 +200,14 @@ uint64_t clock_now(void)
 	return never_back(kernel_now());
 }
 #endif
+
+uint64_t clock_wall_offset(void)
+{
+	uint64_t before = clock_now(), after;
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	after = clock_now();
+	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec -
+	       (before + (after - before) / 2);
+}

@@ -15,3 +15,6 @@ static inline uint64_t clock_raw(void)
 {
 	return clock_now();
 }
+
+/* CLOCK_REALTIME minus clock_raw(), in ns, as it stands now: the wall clock may be set. */
+uint64_t clock_wall_offset(void);

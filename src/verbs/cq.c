@@ -39,6 +39,11 @@ EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *ib, int cqe, void *cq_co
 	return (struct ibv_cq *)ops_create_cq_ex(ib, &attr);
 }
 
+int ops_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
+{
+	return dcq_modify(to_dcq(cq), attr);
+}
+
 EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 {
 	return dcq_resize(to_dcq(cq), cqe);

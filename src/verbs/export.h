@@ -5,6 +5,7 @@
 #pragma once
 #include <errno.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -22,5 +23,7 @@ static inline int minus1_errno(int err) /* -1 and errno; 0 stays 0 */
 	return -1;
 }
 
+/* One moment by the device's counter (1 GHz, LIMIT_CLOCK_MASK) and by the wall clock, in ns. */
+void softhca_clock(uint64_t *raw, uint64_t *wall);
 /* Records that @call is not there yet, with errno value @err, and returns @err. */
 int softhca_unbuilt(const char *call, int err);

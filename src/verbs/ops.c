@@ -17,14 +17,11 @@
 	X(int, *v, modify_flow_action_esp, "ibv_modify_flow_action_esp", positive_errno)           \
 	X(int, *v, destroy_flow_action, "ibv_destroy_flow_action", positive_errno)                 \
 	X(void *, *v, create_flow_action_esp, "ibv_create_flow_action_esp", null_errno)            \
-	X(int, *v, modify_qp_rate_limit, "ibv_modify_qp_rate_limit", positive_errno)               \
-	X(int, *v, modify_cq, "ibv_modify_cq", positive_errno)                                     \
 	X(int, *v, destroy_rwq_ind_table, "ibv_destroy_rwq_ind_table", positive_errno)             \
 	X(void *, *v, create_rwq_ind_table, "ibv_create_rwq_ind_table", null_errno)                \
 	X(int, *v, destroy_wq, "ibv_destroy_wq", positive_errno)                                   \
 	X(int, *v, modify_wq, "ibv_modify_wq", positive_errno)                                     \
 	X(void *, *v, create_wq, "ibv_create_wq", null_errno)                                      \
-	X(int, *v, query_rt_values, "ibv_query_rt_values_ex", positive_errno)                      \
 	X(int, *v, ibv_destroy_flow, "ibv_destroy_flow", positive_errno)                           \
 	X(void *, *v, ibv_create_flow, "ibv_create_flow", null_errno)                              \
 	X(void *, *v, open_qp, "ibv_open_qp", null_errno)                                          \
@@ -62,7 +59,10 @@ void ops_fill(struct verbs_context *v)
 	fill_unbuilt(v);
 	v->query_port = ops_query_port;
 	v->query_device_ex = ops_query_device_ex;
+	v->query_rt_values = ops_query_rt_values;
 	v->create_cq_ex = ops_create_cq_ex;
+	v->modify_cq = ops_modify_cq;
+	v->modify_qp_rate_limit = ops_modify_qp_rate_limit;
 	v->create_qp_ex = ops_create_qp_ex;
 	v->create_srq_ex = ops_create_srq_ex;
 	v->get_srq_num = ops_get_srq_num;

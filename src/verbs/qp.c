@@ -49,6 +49,11 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	return dqp_modify(to_dqp(qp), attr, mask);
 }
 
+int ops_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
+{
+	return dqp_rate(to_dqp(qp), attr);
+}
+
 EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 			struct ibv_qp_init_attr *init_attr)
 {
@@ -74,6 +79,41 @@ EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, 
 	(void)qp;
 	(void)op;
 	(void)flags;
+	return 0;
+}
+
+#define ECE_VENDOR 0x15b3 /* what devices of this vendor call themselves there */
+
+/* Of this vendor's options none is offered, so none is ever agreed on. */
+EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	int err = 0;
+
+	if (ece->comp_mask)
+		err = refuse(EINVAL,
+			     "ibv_set_ece: comp_mask 0x%x on QP 0x%x, nothing is defined; "
+			     "pass 0",
+			     ece->comp_mask, qp->qp_num);
+	else if (!ece->vendor_id)
+		err = refuse(EOPNOTSUPP,
+			     "ibv_set_ece: vendor_id 0 on QP 0x%x: the peer knows no "
+			     "ECE; leave the call out",
+			     qp->qp_num);
+	else if (ece->vendor_id != ECE_VENDOR)
+		err = refuse(EINVAL,
+			     "ibv_set_ece: vendor_id 0x%x on QP 0x%x, this device's is "
+			     "0x%x; leave the call out for peers of other vendors",
+			     ece->vendor_id, qp->qp_num, ECE_VENDOR);
+	if (err)
+		return errno = err;
+	ece->options = 0;
+	return 0;
+}
+
+EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	(void)qp;
+	*ece = (struct ibv_ece){ .vendor_id = ECE_VENDOR };
 	return 0;
 }
 

@@ -3,9 +3,11 @@
 #include "hca/device.h"
 #include "hca/limits.h"
 #include "obs/explain.h"
+#include "util/clock.h"
 #include "verbs/export.h"
 #include "verbs/ops.h"
 #include <arpa/inet.h>
+#include <time.h>
 
 #undef ibv_query_port
 
@@ -21,6 +23,25 @@ int ops_query_device_ex(struct ibv_context *ib, const struct ibv_query_device_ex
 			struct ibv_device_attr_ex *attr, size_t size)
 {
 	return device_query_ex(to_context(ib)->hca, in, attr, size);
+}
+
+/* The device's counter stands in tv_nsec whole, as drivers do it. comp_mask: what was answered. */
+int ops_query_rt_values(struct ibv_context *ib, struct ibv_values_ex *values)
+{
+	uint32_t asked = values->comp_mask;
+
+	(void)ib;
+	values->comp_mask = asked & IBV_VALUES_MASK_RAW_CLOCK;
+	if (values->comp_mask)
+		values->raw_clock = (struct timespec){ 0, (long)clock_raw() };
+	return 0;
+}
+
+/* For mlx5dv_get_clock_info(). */
+EXPORT void softhca_clock(uint64_t *raw, uint64_t *wall)
+{
+	*raw = clock_raw();
+	*wall = *raw + clock_wall_offset();
 }
 
 int ops_query_port(struct ibv_context *ib, uint8_t port, struct ibv_port_attr *attr, size_t size)

@@ -2,8 +2,6 @@
 /* What of verbs.h is not built yet. A call moves to the file of its object when it works. */
 #include "verbs/unbuilt.h"
 
-RETURNS_ERRNO(ibv_query_ece)
-RETURNS_ERRNO(ibv_set_ece)
 RETURNS_ERRNO(ibv_resolve_eth_l2_from_gid)
 
 /* Between the kernel's structures and ours: there is no kernel device. */

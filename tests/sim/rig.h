@@ -334,7 +334,7 @@ static inline unsigned int rig_segments(struct rig_qp *p, struct rig_ds *d, cons
 	}
 	if (w->op == MLX5_OPCODE_RDMA_WRITE || w->op == MLX5_OPCODE_RDMA_WRITE_IMM ||
 	    w->op == MLX5_OPCODE_RDMA_READ || w->op == MLX5_OPCODE_ATOMIC_CS ||
-	    w->op == MLX5_OPCODE_ATOMIC_FA) {
+	    w->op == MLX5_OPCODE_ATOMIC_FA || w->op == WQE_OPCODE_ATOMIC_WRITE) {
 		put_be64(d[n].b, w->raddr);
 		put_be32(d[n++].b + 8, w->rkey);
 	}

@@ -83,7 +83,8 @@ static void split(struct rand *r, struct rig_wr *w, uint32_t off, uint32_t len)
 static const uint8_t rc_ops[] = { MLX5_OPCODE_SEND,	  MLX5_OPCODE_SEND_IMM,
 				  MLX5_OPCODE_RDMA_WRITE, MLX5_OPCODE_RDMA_WRITE_IMM,
 				  MLX5_OPCODE_RDMA_READ,  MLX5_OPCODE_ATOMIC_CS,
-				  MLX5_OPCODE_ATOMIC_FA,  MLX5_OPCODE_NOP };
+				  MLX5_OPCODE_ATOMIC_FA,  WQE_OPCODE_ATOMIC_WRITE,
+				  MLX5_OPCODE_NOP };
 
 static bool takes_receive(uint8_t op)
 {
@@ -121,6 +122,10 @@ static void make_wr(struct rand *r, struct rig_wr *w, unsigned int i)
 		return;
 	}
 	w->inl = rand_chance(r, 0.2);
+	if (w->op == WQE_OPCODE_ATOMIC_WRITE) {
+		split(r, w, rand_below(r, RECEIVES - SLOT), 8);
+		return;
+	}
 	split(r, w, rand_below(r, RECEIVES - SLOT), w->inl ? len % 50 : len);
 }
 

@@ -29,7 +29,8 @@ enum { /* of enum ibv_qp_attr_mask; bit 0 is the state itself */
        DEST_RD = IBV_QP_MAX_DEST_RD_ATOMIC,
        MIG = IBV_QP_PATH_MIG_STATE,
        DEST_QPN = IBV_QP_DEST_QPN,
-       BITS = 26, /* IBV_QP_RATE_LIMIT is the last */
+       RATE = IBV_QP_RATE_LIMIT,
+       BITS = 26, /* RATE is the last */
 };
 
 static const struct {
@@ -50,9 +51,9 @@ struct row {
 };
 
 #define PATH   (AV | MTU | DEST_QPN | RQ_PSN)
-#define RC_RTS (CUR | ALT | ACCESS | RNR_TIMER | MIG)
-#define UC_RTS (CUR | ALT | ACCESS | MIG)
-#define UD_RTS (CUR | QKEY)
+#define RC_RTS (RATE | CUR | ALT | ACCESS | RNR_TIMER | MIG)
+#define UC_RTS (RATE | CUR | ALT | ACCESS | MIG)
+#define UD_RTS (RATE | CUR | QKEY)
 #define RC_DRAIN                                                                                   \
 	(PORT | AV | TIMEOUT | RETRY | RNR | RD | DEST_RD | ALT | ACCESS | PKEY | RNR_TIMER | MIG)
 #define M(s, a, b, need, may)                                                                      \
@@ -85,7 +86,7 @@ static const struct row rows[] = {
 	M(UC, RTS, SQD, 0, NOTIFY),
 	M(UC, SQD, SQD, 0, AV | ALT | ACCESS | PKEY | MIG),
 	M(UC, SQD, RTS, 0, UC_RTS),
-	M(UC, SQE, RTS, 0, CUR | ACCESS),
+	M(UC, SQE, RTS, 0, RATE | CUR | ACCESS),
 	ALWAYS(UC, INIT), ALWAYS(UC, RTR), ALWAYS(UC, RTS), ALWAYS(UC, SQD), ALWAYS(UC, SQE),
 
 	M(UD, RESET, INIT, PKEY | PORT | QKEY, 0),

@@ -80,6 +80,31 @@ void peer_close(struct peer_dev *d)
 	ok(ibv_close_device(d->ctx), "ibv_close_device");
 }
 
+/* ibv_qp_init_attr is the front of its extended form. */
+static struct ibv_qp *extended_qp(struct peer_dev *d, const struct ibv_qp_init_attr *front,
+				  uint64_t ops)
+{
+	struct ibv_qp_init_attr_ex attr = {
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.pd = d->pd,
+		.send_ops_flags = ops,
+	};
+
+	memcpy(&attr, front, sizeof(*front));
+	attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	return ibv_create_qp_ex(d->ctx, &attr);
+}
+
+static struct ibv_cq *extended_cq(struct peer_dev *d, const struct peer_opts *o, uint32_t cqe)
+{
+	struct ibv_cq_init_attr_ex attr = { .cqe = cqe,
+					    .wc_flags = o->wc_flags,
+					    .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
+					    .flags = o->cq_flags };
+
+	return (struct ibv_cq *)ibv_create_cq_ex(d->ctx, &attr);
+}
+
 void peer_ep_create(struct peer_dev *d, const struct peer_opts *o, struct peer_ep *ep)
 {
 	int cqe = o->cqe ? o->cqe : (int)(o->cap.max_send_wr + o->cap.max_recv_wr) * 2 + 64;
@@ -90,11 +115,12 @@ void peer_ep_create(struct peer_dev *d, const struct peer_opts *o, struct peer_e
 		.sq_sig_all = o->sig_all,
 	};
 
-	ep->scq = ep->rcq = ibv_create_cq(d->ctx, cqe, NULL, NULL, 0);
+	ep->scq = ep->rcq = o->wc_flags ? extended_cq(d, o, (uint32_t)cqe)
+					: ibv_create_cq(d->ctx, cqe, NULL, NULL, 0);
 	if (!ep->scq)
 		die("ibv_create_cq");
 	attr.send_cq = attr.recv_cq = ep->scq;
-	ep->qp = ibv_create_qp(d->pd, &attr);
+	ep->qp = o->send_ops ? extended_qp(d, &attr, o->send_ops) : ibv_create_qp(d->pd, &attr);
 	if (!ep->qp)
 		die("ibv_create_qp");
 	ep->mine = (struct peer_addr){ .qpn = ep->qp->qp_num,

@@ -44,6 +44,9 @@ struct peer_opts {
 	int access; /* QP access flags; 0: all remote ones */
 	uint32_t qkey; /* UD; 0: 0x11111111 */
 	int cqe; /* 0: enough for both queues */
+	uint64_t wc_flags; /* IBV_WC_EX_*: the CQ is an extended one; 0: it is not */
+	uint32_t cq_flags; /* then: IBV_CREATE_CQ_ATTR_* */
+	uint64_t send_ops; /* IBV_QP_EX_WITH_*: the QP has the ibv_wr_* API; 0: it has not */
 };
 
 void die(const char *call); /* prints errno, exits 1 */

@@ -7,6 +7,8 @@ FULL = os.environ.get("SOFTHCA_LENGTH") == "full"
 
 PINGPONGS = {"ibv_rc_pingpong": [], "ibv_uc_pingpong": [], "ibv_srq_pingpong": [],
              "ibv_ud_pingpong": ["-s", "1024"]}
+# What only some of them take: timestamps, the ibv_wr_* API.
+PINGPONG_MORE = {"ibv_rc_pingpong": ["-t", "-N", "-c -t -N", "-e -t -N"]}
 TYPES = {"send": ["RC", "UC", "UD"], "write": ["RC", "UC"], "read": ["RC"], "atomic": ["RC"]}
 
 # What each option is given, and who does not take it (tool names by regular expression).
@@ -18,6 +20,7 @@ OPTIONS = {
     "-b": (["-b"], "_lat"),
     "-I": (["-s", "32", "-I", "32"], "read|atomic"),
     "-l": (["-l", "64"], "_lat"),
+    "old post": (["--use_old_post_send"], None),
 }
 
 FIGURES = re.compile(r"^[ \t]*\d+[ \t]+\d+([ \t]+(\d[\d.]*|-?nan|inf))+[ \t]*$", re.MULTILINE)
@@ -32,7 +35,7 @@ def pingpongs():
     """(name, argv, check) of each program, plain, with events and with verified data."""
     iterations = "20000" if FULL else "1000"
     for program, more in PINGPONGS.items():
-        for option in ("", "-e", "-c"):
+        for option in ("", "-e", "-c", *PINGPONG_MORE.get(program, [])):
             argv = [program, "-g", "3", "-n", iterations, *more, *option.split()]
             yield f"{program} {option or 'plain'}", argv, pingpong_done
 

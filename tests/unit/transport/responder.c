@@ -46,6 +46,54 @@ TEST(a_duplicate_atomic_is_executed_once)
 	pair_close(p);
 }
 
+/* Its answer is an empty READ response; the second time there is nothing but that. */
+TEST(a_duplicate_atomic_write_is_executed_once)
+{
+	struct pair *p = pair_open(&pair_lossy, &rig_rc);
+	struct seg s = request(p, OP_ATOMIC_WRITE, 0);
+	uint64_t value = 0x0102030405060708, other = 99;
+
+	s.data = (const uint8_t *)&value;
+	s.len = s.dma_len = 8;
+	input(p, &s);
+	check_eq(word(p), value);
+	memcpy(p->b->mem, &other, 8); /* somebody has written since */
+	input(p, &s);
+	check_eq(word(p), other);
+	check_eq(p->n, 2);
+	for (int i = 0; i < 2; i++) {
+		check_eq(p->log[i].op, OP_READ_RESP_ONLY);
+		check_eq(p->log[i].len, 0);
+		check_eq(p->log[i].psn, 0);
+	}
+	pair_close(p);
+}
+
+/* Its bytes must come with it, eight of them. */
+TEST(an_atomic_write_of_another_form_is_refused)
+{
+	static const struct {
+		uint32_t len, dma_len;
+		uint8_t flags;
+	} forms[] = { { 4, 4, 0 }, { 8, 16, 0 }, { 16, 16, 0 }, { 0, 8, 0 }, { 8, 8, SEG_BYREF } };
+
+	for (unsigned int i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+		struct pair *p = pair_open(&pair_lossy, &rig_rc);
+		struct seg s = request(p, OP_ATOMIC_WRITE, 0);
+		uint64_t value[2] = { 1, 2 }, before = word(p);
+
+		s.data = (const uint8_t *)value;
+		s.len = forms[i].len;
+		s.dma_len = forms[i].dma_len;
+		s.flags |= forms[i].flags;
+		input(p, &s);
+		check_eq(word(p), before);
+		check_eq(p->b->q.qp.state, IBV_QPS_ERR);
+		check_eq(p->log[0].syndrome, aeth_nak(NAK_INVALID_REQUEST));
+		pair_close(p);
+	}
+}
+
 /* The oldest of max_dest_rd_atomic atomics still has its answer. */
 TEST(all_outstanding_atomics_can_be_answered_again)
 {
@@ -447,6 +495,8 @@ TEST(misshapen_messages_are_refused)
 }
 
 RUN_TESTS(unit_test(a_duplicate_atomic_is_executed_once),
+	  unit_test(a_duplicate_atomic_write_is_executed_once),
+	  unit_test(an_atomic_write_of_another_form_is_refused),
 	  unit_test(all_outstanding_atomics_can_be_answered_again),
 	  unit_test(compare_and_swap_swaps_only_equals), unit_test(a_duplicate_read_is_read_again),
 	  unit_test(a_read_that_was_never_granted_is_not_repeated),
