@@ -174,7 +174,7 @@ static void memory_functions(int answer)
 	want_eq(ibv_dealloc_pd(pd), EBUSY);
 	traffic(&dev, pd, mr, mem, cq, srq);
 	/* other rings, from the same functions */
-	want_eq(ibv_resize_cq(cq, 500), 0);
+	want_eq(ibv_resize_cq(cq, 2000), 0);
 	want_eq(ibv_modify_srq(srq, &more, IBV_SRQ_MAX_WR), 0);
 	want_eq(a.made[cqs], 2 * (answer == OWN));
 	want_eq(a.made[srqs], 2 * (answer == OWN));

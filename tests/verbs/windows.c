@@ -428,6 +428,7 @@ enum wrong {
 	NO_LOCAL_WRITE,
 	RANGE,
 	RANGE_BEFORE,
+	TOO_LONG,
 	OTHER_PD,
 	TWICE,
 	EMPTY,
@@ -440,6 +441,7 @@ static const char *const sentences[] = {
 	[NO_LOCAL_WRITE] = "rights to write need a region with IBV_ACCESS_LOCAL_WRITE",
 	[RANGE] = "the window's range reaches out of the region",
 	[RANGE_BEFORE] = "the window's range reaches out of the region",
+	[TOO_LONG] = "the window's range reaches out of the region",
 	[OTHER_PD] = "the region belongs to another PD than the queue pair",
 	[TWICE] = "a type 2 window must be invalidated before it is bound again",
 	[EMPTY] = "a type 2 window cannot be bound to 0 bytes; invalidate it instead",
@@ -471,6 +473,8 @@ static void bind_wrongly(int how)
 	want(mr != NULL);
 	i.mr = mr;
 	if (how == RANGE)
+		i.addr += 4096 - 63;
+	if (how == TOO_LONG)
 		i.length = 4097;
 	if (how == RANGE_BEFORE)
 		i.addr--;
@@ -713,6 +717,7 @@ static const struct test_case cases[] = {
 	CASE_ARG(bind_wrongly, NO_LOCAL_WRITE),
 	CASE_ARG(bind_wrongly, RANGE),
 	CASE_ARG(bind_wrongly, RANGE_BEFORE),
+	CASE_ARG(bind_wrongly, TOO_LONG),
 	CASE_ARG(bind_wrongly, OTHER_PD),
 	CASE_ARG(bind_wrongly, TWICE),
 	CASE_ARG(bind_wrongly, EMPTY),
