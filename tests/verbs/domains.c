@@ -311,9 +311,9 @@ static void imported_objects_work(int arg)
 	dm = ibv_alloc_dm(dev.ctx, &dm_attr);
 	dm2 = ibv_import_dm(in.ctx, dm->handle);
 	want(dm2 && dm2 != dm && dm2->context == in.ctx);
-	want_eq(ibv_memcpy_to_dm(dm, 0, "shared", 8), 0);
+	want_eq(ibv_memcpy_to_dm(dm, 0, "shared!", 8), 0);
 	want_eq(ibv_memcpy_from_dm(mem, dm2, 0, 8), 0);
-	want(!strcmp((char *)mem, "shared"));
+	want(!strcmp((char *)mem, "shared!"));
 	ibv_unimport_dm(dm2);
 	ibv_unimport_mr(mr2);
 	ibv_unimport_pd(in.pd);

@@ -143,6 +143,37 @@ TEST(an_address_vector_reads_back)
 	check_eq(got.len, 0);
 }
 
+TEST(a_bind_reads_back_at_every_place_of_the_ring)
+{
+	const struct wqe_bind_seg b = { .rkey = htobe32(0x1234),
+					.lkey = htobe32(0x5678),
+					.addr = htobe64(0x1122334455667788),
+					.len = htobe64(0x100000001),
+					.access = htobe32(7) };
+
+	for (uint16_t pi = 0; pi < 2 * BLOCKS; pi++)
+		for (unsigned int ds = 1; ds <= 3; ds++) {
+			struct writer w = { .pi = pi };
+			struct wqe out;
+
+			put_ctrl(&w, WQE_OPCODE_BIND_MW, 0, htobe32(0x1200));
+			memcpy(seg(&w), &b, 16);
+			memcpy(seg(&w), (const uint8_t *)&b + 16, 16);
+			put_ds(&w, ds);
+			check_eq(wqe_parse(&ring, pi, 1, WQE_CONNECTED, &out),
+				 ds < 3 ? EBADMSG : 0);
+			if (ds < 3)
+				continue;
+			check_eq(be32toh(out.imm), 0x1200);
+			check_eq(out.bind.rkey, 0x1234);
+			check_eq(out.bind.lkey, 0x5678);
+			check_eq(out.bind.addr, 0x1122334455667788);
+			check_eq(out.bind.len, 0x100000001);
+			check_eq(out.bind.access, 7);
+			check_eq(out.len, 0);
+		}
+}
+
 TEST(a_byte_count_of_zero_is_two_gib)
 {
 	struct writer w = { 0 };
@@ -250,8 +281,9 @@ TEST(a_shared_receive_wqe_names_the_next)
 
 RUN_TESTS(unit_test(a_gather_list_reads_back_at_every_place_of_the_ring),
 	  unit_test(inline_data_wraps_at_the_end_of_the_ring),
-	  unit_test(an_address_vector_reads_back), unit_test(a_byte_count_of_zero_is_two_gib),
-	  unit_test(what_is_malformed_is_refused),
+	  unit_test(an_address_vector_reads_back),
+	  unit_test(a_bind_reads_back_at_every_place_of_the_ring),
+	  unit_test(a_byte_count_of_zero_is_two_gib), unit_test(what_is_malformed_is_refused),
 	  unit_test(random_bytes_never_lead_outside_the_ring),
 	  unit_test(a_receive_list_ends_at_its_terminator),
 	  unit_test(a_shared_receive_wqe_names_the_next))
