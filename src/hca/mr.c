@@ -117,7 +117,8 @@ static struct key_entry entry_of(const struct pd *pd, const struct mr *like)
 	return (struct key_entry){
 		.pdn = pd->pdn,
 		.access = like->access,
-		.flags = like->kind == MR_PLAIN ? KEY_FLAT : 0,
+		/* what follows the address space by contract is reached through the owner */
+		.flags = like->access & IBV_ACCESS_ON_DEMAND ? 0 : KEY_FLAT,
 		.iova = like->iova,
 		.len = like->ib.length,
 		.addr = like->base,

@@ -66,8 +66,8 @@ void retry_back(struct tqp *q, uint32_t psn)
 	for (; i != r->tail; i++) {
 		const struct sent *e = requester_entry(r, i);
 
-		if (psn_within(psn, e->psn, e->npsn))
-			break; /* a NOP before it needs no sending */
+		if (psn_within(psn, e->psn, e->npsn) || (!e->npsn && !(e->flags & SENT_DONE)))
+			break; /* local work before it is done, or waits for its turn */
 		if ((e->flags & (SENT_READ | SENT_DONE)) == SENT_READ)
 			r->reads++;
 	}
