@@ -2,11 +2,11 @@
 /* Memory windows: remote rights to a part of a memory region, given and taken by work requests.
  * Type 1 is open to every QP of its PD and changes by ibv_bind_mw(); type 2B belongs to the QP that
  * bound it and ends by invalidation, of that QP or by its peer. A window has no lkey.
- * Locking: @lock, a leaf, guards what bind and invalidate change; they run inside turns, so they
- * find the window in a quiesce section and wait for nobody. What a peer may do by a window always
- * runs in the owner's turns (never directly, READs by value), so when an invalidation has returned
- * a type 2 window's memory is touched no more; a type 1 window's accesses that were checked before
- * end with their copy, and ibv_dereg_mr() waits for them. */
+ * Locking: @lock guards what bind and invalidate change. They run inside turns, so they find the
+ * window in a quiesce section and wait for no other process: what a peer may do by a window always
+ * runs in the owner's turns (never directly, READs by value), which hold the lock from the check to
+ * the end of the copy (mw_enter()). So nobody touches a window's memory by an old key when its bind
+ * or invalidation has completed. Of the leaf locks it is the outermost. */
 #pragma once
 #include "hca/key_table.h"
 #include "hca/mr.h"
@@ -43,3 +43,7 @@ struct mw_bind {
 /* Both: NULL, or what is wrong, for a reason's text. Inside a quiesce section. */
 const char *mw_bind(struct key_table *keys, const struct mw_bind *b);
 const char *mw_invalidate(struct key_table *keys, uint32_t rkey, uint32_t pdn, uint32_t qpn);
+/* Before a key that a peer names is checked and used, until mw_leave(). NULL: it is no window's.
+ * Inside a quiesce section. */
+struct mw *mw_enter(struct key_table *keys, uint32_t rkey);
+void mw_leave(struct mw *mw); /* NULL is fine */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <errno.h>
 #include <stdlib.h>
-#include "hca/key_table.h"
+#include "hca/mw.h"
 #include "transport/answer.h"
 #include "transport/blame.h"
 #include "transport/place.h"
@@ -181,6 +181,7 @@ static int put_read(struct tqp *q, struct answer *a)
 	s.op = read_op(!a->started, s.len == a->len);
 	s.msn = a->msn;
 	ask.len = s.len;
+	struct mw *mw = mw_enter(q->qp.ctx->hca->keys, a->rkey); /* by value: until it is copied */
 	enum key_verdict why = key_check(q->qp.ctx->hca->keys, &ask, &addr);
 
 	s.more = q->dest->net && q->dest->ops->flush && s.len < a->len;
@@ -188,6 +189,7 @@ static int put_read(struct tqp *q, struct answer *a)
 	s.pieces = &piece;
 	s.npieces = s.len ? 1 : 0;
 	err = why == KEY_OK ? put(q, &s) : EFAULT;
+	mw_leave(mw);
 	if (err == EFAULT)
 		read_failed(q, a, why, &ask);
 	if (err)

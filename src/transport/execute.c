@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "hca/key_table.h"
+#include "hca/mw.h"
 #include "transport/answer.h"
 #include "transport/blame.h"
 #include "transport/execute.h"
@@ -87,25 +87,31 @@ bool execute(struct tqp *q, const struct seg *s, struct answer *out, struct refu
 			       right,	q->qp.qpn };
 	enum key_verdict why;
 	const char *what;
-	uint64_t addr = 0;
+	uint64_t addr = 0, orig = 0;
+	struct mw *mw;
+	bool failed;
 
 	if (answer_reads(q))
 		return refused(no, V_REMOTE_OP, blame_request(q, s, "there is no memory for it"));
 	what = unfit(q, s, right);
 	if (what)
 		return refused(no, V_REMOTE_INVALID, blame_request(q, s, what));
+	mw = mw_enter(q->qp.ctx->hca->keys, s->rkey);
 	why = key_check(q->qp.ctx->hca->keys, &ask, &addr);
+	failed = why == KEY_OK && !read && operate(s, addr, &orig);
+	mw_leave(mw);
 	if (why != KEY_OK)
 		return refused(no, V_REMOTE_ACCESS, blame_rkey(q, s, why, &ask));
+	if (failed)
+		return refused(no, V_REMOTE_OP, blame_rkey(q, s, KEY_OK, &ask));
 	*out = (struct answer){ .psn = s->psn,
 				.npsn = s->npsn,
 				.kind = kind,
 				.rkey = s->rkey,
 				.va = s->va,
 				.len = ask.len,
+				.orig = orig,
 				.no_ref = s->flags & SEG_NO_REF };
-	if (!read && operate(s, addr, &out->orig))
-		return refused(no, V_REMOTE_OP, blame_rkey(q, s, KEY_OK, &ask));
 	save(q, s, out);
 	if (key_is_window(q->qp.ctx->hca->keys, s->rkey))
 		out->no_ref = true;

@@ -163,7 +163,7 @@ static enum place target(struct tqp *q, const struct seg *s, struct gather *g, s
 	return PLACE_DONE;
 }
 
-static enum place write(struct tqp *q, const struct seg *s, struct refusal *no)
+static enum place write_part(struct tqp *q, const struct seg *s, struct refusal *no)
 {
 	struct responder *r = &q->rsp;
 	bool last = opcode_has(s->op, WIRE_LAST);
@@ -199,6 +199,17 @@ static enum place write(struct tqp *q, const struct seg *s, struct refusal *no)
 		counters_inc(q->qp.ctx->hca->counters, COUNTER_RX_WRITE_REQUESTS);
 	}
 	return PLACE_DONE;
+}
+
+/* A window that it goes by stays bound as it is meanwhile. */
+static enum place write(struct tqp *q, const struct seg *s, struct refusal *no)
+{
+	uint32_t rkey = opcode_has(s->op, WIRE_FIRST) ? s->rkey : q->rsp.rkey;
+	struct mw *mw = mw_enter(q->qp.ctx->hca->keys, rkey);
+	enum place p = write_part(q, s, no);
+
+	mw_leave(mw);
+	return p;
 }
 
 enum place place_segment(struct tqp *q, const struct seg *s, struct refusal *no)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* On-demand regions, explicit and implicit, advice, flags that only hint, zero based regions. */
+/* On-demand regions, explicit and implicit, advice, flags that only hint; zero based regions; null
+ * regions. */
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,7 +21,7 @@ static struct duo duo;
 static void begin(int where)
 {
 	struct duo_opts o = { .qp = { .type = IBV_QPT_RC },
-			      .bytes = PAGES * PAGE,
+			      .bytes = 4 << 20,
 			      .together = where == TOGETHER };
 
 	duo_open(&duo, &o);
@@ -320,6 +321,77 @@ static void advice_errnos(int arg)
 	peer_close(&dev);
 }
 
+/* --- null regions --- */
+
+static enum ibv_wc_status post(struct ibv_send_wr *wr)
+{
+	want_eq(duo_post(&duo, wr), 0);
+	return duo_wc(&duo).status;
+}
+
+static void null_region(int where)
+{
+	struct ibv_sge sg[3];
+	struct ibv_send_wr wr;
+	struct side *s = &duo.near;
+	static const uint8_t zero[8192];
+	struct ibv_mr *null;
+
+	begin(where);
+	null = ibv_alloc_null_mr(s->dev.pd);
+	want(null != NULL && null->lkey);
+	want_eq(null->rkey, 0);
+	pattern_fill(s->mem, s->bytes, 9, 0);
+	duo_tell(&duo, (struct duo_order){ DUO_FILL, .id = 5 });
+	/* data, nothing from any address, data */
+	wr = duo_wr(&duo, IBV_WR_RDMA_WRITE, sg, 100);
+	sg[1] = (struct ibv_sge){ 0xdead000, 8192, null->lkey };
+	sg[2] = (struct ibv_sge){ (uintptr_t)s->mem + 100 + 8192, 100, s->mr->lkey };
+	wr.num_sge = 3;
+	want_eq(post(&wr), IBV_WC_SUCCESS);
+	want(duo_tell(&duo, (struct duo_order){ DUO_CHECK, .len = 100, .id = 9 }).found);
+	want(duo_tell(&duo, (struct duo_order){ DUO_CHECK, .off = 8292, .len = 100, .id = 9 })
+		     .found);
+	/* back, without its middle, of which zeros are here */
+	wr.opcode = IBV_WR_RDMA_READ;
+	sg[1].addr = UINT64_MAX - 100;
+	want_eq(post(&wr), IBV_WC_SUCCESS);
+	wr.num_sge = 1;
+	sg[0] = (struct ibv_sge){ (uintptr_t)s->mem, 8192, s->mr->lkey };
+	wr.wr.rdma.remote_addr += 100;
+	want_eq(post(&wr), IBV_WC_SUCCESS);
+	want(!memcmp(s->mem, zero, 8192));
+	want_eq(ibv_rereg_mr(null, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+			     IBV_ACCESS_LOCAL_WRITE),
+		IBV_REREG_MR_ERR_INPUT);
+	want_eq(errno, EINVAL);
+	want_eq(ibv_dereg_mr(null), 0);
+	duo_close(&duo);
+}
+
+/* More than any segment carries. */
+static void null_source_of_megabytes(int where)
+{
+	static const uint8_t zero[4 << 20];
+	struct ibv_sge sg;
+	struct ibv_send_wr wr;
+	struct ibv_mr *null;
+
+	begin(where);
+	null = ibv_alloc_null_mr(duo.near.dev.pd);
+	want(null != NULL);
+	duo_tell(&duo, (struct duo_order){ DUO_FILL, .id = 5 });
+	pattern_fill(duo.near.mem, sizeof(zero), 6, 0);
+	wr = duo_wr(&duo, IBV_WR_RDMA_WRITE, &sg, sizeof(zero));
+	sg.lkey = null->lkey;
+	want_eq(post(&wr), IBV_WC_SUCCESS);
+	wr = duo_wr(&duo, IBV_WR_RDMA_READ, &sg, sizeof(zero));
+	want_eq(post(&wr), IBV_WC_SUCCESS);
+	want(!memcmp(duo.near.mem, zero, sizeof(zero)));
+	want_eq(ibv_dereg_mr(null), 0);
+	duo_close(&duo);
+}
+
 #define BOTH(f)                                                                                    \
 	{ #f " in one process", f, TOGETHER },                                                     \
 	{                                                                                          \
@@ -327,8 +399,9 @@ static void advice_errnos(int arg)
 	}
 
 static const struct test_case cases[] = {
-	BOTH(explicit_region),	   BOTH(implicit_region), BOTH(implicit_lkey), BOTH(zero_based),
-	CASE(registration_errnos), CASE(advice),	  CASE(advice_errnos),
+	BOTH(explicit_region), BOTH(implicit_region),	  BOTH(implicit_lkey),
+	BOTH(zero_based),      CASE(registration_errnos), CASE(advice),
+	CASE(advice_errnos),   BOTH(null_region),	  BOTH(null_source_of_megabytes),
 };
 
 int main(void)

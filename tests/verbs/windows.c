@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Memory windows of type 1 and 2B, and null regions: what they allow, how they end, and each way
- * to use them wrongly. The windows are the far side's, the near side tries their keys. */
+/* Memory windows of type 1 and 2B: what they allow, how they end, and each way to use them wrongly.
+ * The windows are the far side's, the near side tries their keys. */
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 #include "verbs/cases.h"
 #include "verbs/duo.h"
@@ -632,68 +633,94 @@ static void on_uc(int arg)
 	duo_close(&duo);
 }
 
-/* --- null regions --- */
+/* --- a bind against writers --- */
 
-static void null_region(int where)
+enum { BIG = 4 << 20 };
+
+struct writer {
+	struct peer_ep *ep;
+	struct ibv_mr *from;
+	uint64_t va;
+	uint32_t rkey;
+	enum ibv_wc_status status;
+};
+
+static void *write_once(void *arg)
 {
-	struct ibv_sge sg[3];
-	struct ibv_send_wr wr;
-	struct side *s = &duo.near;
-	static const uint8_t zero[8192];
-	struct ibv_mr *null;
+	struct writer *w = arg;
+	struct ibv_sge sg = { (uintptr_t)w->from->addr, BIG, w->from->lkey };
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE,
+				  .sg_list = &sg,
+				  .num_sge = 1,
+				  .send_flags = IBV_SEND_SIGNALED,
+				  .wr.rdma = { w->va, w->rkey } };
+	struct side s = { .ep = *w->ep };
 
-	begin(where);
-	null = ibv_alloc_null_mr(s->dev.pd);
-	want(null != NULL && null->lkey);
-	want_eq(null->rkey, 0);
-	pattern_fill(s->mem, s->bytes, 9, 0);
-	duo_tell(&duo, (struct duo_order){ DUO_FILL, .id = 5 });
-	/* data, nothing from any address, data */
-	wr = duo_wr(&duo, IBV_WR_RDMA_WRITE, sg, 100);
-	sg[1] = (struct ibv_sge){ 0xdead000, 8192, null->lkey };
-	sg[2] = (struct ibv_sge){ (uintptr_t)s->mem + 100 + 8192, 100, s->mr->lkey };
-	wr.num_sge = 3;
-	want_eq(post(s, &wr).status, IBV_WC_SUCCESS);
-	want(duo_tell(&duo, (struct duo_order){ DUO_CHECK, .len = 100, .id = 9 }).found);
-	want(duo_tell(&duo, (struct duo_order){ DUO_CHECK, .off = 8292, .len = 100, .id = 9 })
-		     .found);
-	/* back, without its middle, of which zeros are here */
-	wr.opcode = IBV_WR_RDMA_READ;
-	sg[1].addr = UINT64_MAX - 100;
-	want_eq(post(s, &wr).status, IBV_WC_SUCCESS);
-	wr.num_sge = 1;
-	sg[0] = (struct ibv_sge){ (uintptr_t)s->mem, 8192, s->mr->lkey };
-	wr.wr.rdma.remote_addr += 100;
-	want_eq(post(s, &wr).status, IBV_WC_SUCCESS);
-	want(!memcmp(s->mem, zero, 8192));
-	want_eq(ibv_rereg_mr(null, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, ALL),
-		IBV_REREG_MR_ERR_INPUT);
-	want_eq(errno, EINVAL);
-	want_eq(ibv_dereg_mr(null), 0);
-	duo_close(&duo);
+	w->status = post(&s, &wr).status;
+	return NULL;
 }
 
-/* More than any segment carries. */
-static void null_source_of_megabytes(int where)
+static void reconnect(struct peer_ep *ep, const struct peer_opts *o)
 {
-	static const uint8_t zero[4 << 20];
-	struct ibv_sge sg;
-	struct ibv_send_wr wr;
-	struct ibv_mr *null;
+	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
 
-	begin(where);
-	null = ibv_alloc_null_mr(duo.near.dev.pd);
-	want(null != NULL);
-	duo_tell(&duo, (struct duo_order){ DUO_FILL, .id = 5 });
-	pattern_fill(duo.near.mem, sizeof(zero), 6, 0);
-	wr = duo_wr(&duo, IBV_WR_RDMA_WRITE, &sg, sizeof(zero));
-	sg.lkey = null->lkey;
-	want_eq(post(&duo.near, &wr).status, IBV_WC_SUCCESS);
-	want_eq(access_by(IBV_WR_RDMA_READ, duo.near.ep.theirs.rkey, far_va(0), sizeof(zero)),
-		IBV_WC_SUCCESS);
-	want(!memcmp(duo.near.mem, zero, sizeof(zero)));
-	want_eq(ibv_dereg_mr(null), 0);
-	duo_close(&duo);
+	want_eq(ibv_modify_qp(ep->qp, &reset, IBV_QP_STATE), 0);
+	peer_connect(ep, o);
+}
+
+/* When a type 1 window's unbinding has completed, by whatever QP, its memory is touched no more. */
+static void unbinding_waits_for_copies(int arg)
+{
+	struct peer_opts o = { .type = IBV_QPT_RC, .cap = { 4, 4, 1, 1, 0 } };
+	static uint8_t from[BIG], to[BIG] __attribute__((aligned(4096)));
+	struct peer_ep a, b, c, d;
+	struct peer_dev dev;
+	struct writer w;
+	struct side s;
+
+	(void)arg;
+	peer_open(&dev);
+	peer_pair(&dev, &o, &a, &b);
+	peer_pair(&dev, &o, &c, &d);
+	memset(from, 0xaa, BIG);
+	s = (struct side){ .dev = dev, .mem = to, .ep = d };
+	s.mr = ibv_reg_mr(dev.pd, to, BIG, ALL);
+	w = (struct writer){ .ep = &a,
+			     .from = ibv_reg_mr(dev.pd, from, BIG, 0),
+			     .va = (uintptr_t)to };
+	want(s.mr && w.from);
+	struct ibv_mw *mw = alloc(&s, IBV_MW_TYPE_1);
+
+	for (int i = 0; i < (cases_full() ? 1000 : 60); i++) {
+		pthread_t t;
+
+		peer_note("round %d", i);
+		memset(to, 0x55, BIG);
+		want_eq(bind1(&s, mw, info(&s, 0, BIG, RIGHTS)), IBV_WC_SUCCESS);
+		w.rkey = mw->rkey;
+		want_eq(pthread_create(&t, NULL, write_once, &w), 0);
+		while (*(volatile uint8_t *)&to[(size_t)i * 65536 % BIG] != 0xaa)
+			; /* the copy has come so far */
+		want_eq(bind1(&s, mw, (struct ibv_mw_bind_info){ 0 }), IBV_WC_SUCCESS);
+		memset(to, 0x55, BIG);
+		pthread_join(t, NULL);
+		for (size_t at = 0; at < BIG; at += 64)
+			if (to[at] != 0x55)
+				fail("byte %zu was written after the window was unbound", at);
+		if (w.status == IBV_WC_SUCCESS)
+			continue;
+		want_eq(w.status, IBV_WC_REM_ACCESS_ERR);
+		reconnect(&b, &o);
+		reconnect(&a, &o);
+	}
+	want_eq(ibv_dealloc_mw(mw), 0);
+	want_eq(ibv_dereg_mr(s.mr), 0);
+	want_eq(ibv_dereg_mr(w.from), 0);
+	peer_ep_destroy(&a);
+	peer_ep_destroy(&b);
+	peer_ep_destroy(&c);
+	peer_ep_destroy(&d);
+	peer_close(&dev);
 }
 
 #define BOTH(f)                                                                                    \
@@ -727,8 +754,7 @@ static const struct test_case cases[] = {
 	BOTH(a_bind_is_executed_once),
 	CASE(errnos),
 	CASE(on_uc),
-	BOTH(null_region),
-	BOTH(null_source_of_megabytes),
+	CASE(unbinding_waits_for_copies),
 };
 
 int main(void)
