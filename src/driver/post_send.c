@@ -259,7 +259,7 @@ int dqp_post_recv(struct ibv_qp *ib, struct ibv_recv_wr *wr, struct ibv_recv_wr 
 		}
 	}
 	/* (C) with rq_take(): WQEs before the count */
-	store_release(&qp->dbrec[MLX5_RCV_DBR], htobe32(qp->rq.head & 0xffff));
+	store_fenced(&qp->dbrec[MLX5_RCV_DBR], htobe32(qp->rq.head & 0xffff));
 	spin_unlock(&qp->rq.lock);
 	doorbell_rq(qp->dev);
 	return err;

@@ -27,8 +27,8 @@ void doorbell_rq(struct tqp *q)
 {
 	struct eqp *e = to_eqp(q);
 
-	/* pairs with rq_waiters_look(): it stores the flag, fences, and looks at the record */
-	full_fence();
+	/* the record is stored and fenced: pairs with rq_waiters_look(), which stores the flag,
+	 * fences, and looks at the record */
 	if (likely(!load_relaxed(&q->rnr_waiting) && load_relaxed(&q->qp.state) != IBV_QPS_ERR))
 		return;
 	quiesce_enter();

@@ -6,6 +6,7 @@
 #include "transport/tqp.h"
 
 void doorbell_sq(struct tqp *q); /* WQEs were written and the doorbell record updated */
-void doorbell_rq(struct tqp *q); /* the same for the receive queue */
+/* The same for the receive queue, whose record was stored by store_fenced(). */
+void doorbell_rq(struct tqp *q);
 void doorbell_srq(struct srq *srq); /* the same for a shared one */
 void progress(void); /* never blocks */

@@ -105,18 +105,18 @@ static int moved(struct contact *c)
 	return 0;
 }
 
-static int take_record(struct contact *c, uint64_t word, const uint8_t *rec, uint32_t bytes)
+static int take_record(struct contact *c, uint64_t word, const uint8_t *rec, uint32_t bytes,
+		       struct ring_got *got)
 {
-	struct ring_got got;
 	int err;
 
 	if ((word & 15) != RING_SEG)
 		return EPROTO;
-	err = ring_seg_decode(word, rec, bytes, &got);
+	err = ring_seg_decode(word, rec, bytes, got);
 	if (err)
 		return err;
-	got.seg.from = &c->home->d;
-	c->host->cfg.deliver(c->host->cfg.arg, &got.seg);
+	got->seg.from = &c->home->d;
+	c->host->cfg.deliver(c->host->cfg.arg, &got->seg);
 	return 0;
 }
 
@@ -135,11 +135,14 @@ static void unwatch(struct contact *c)
 /* Up to @budget records; *notify: the producer waits for the space. Under in_lock. */
 static int drain(struct contact *c, unsigned int budget, unsigned int *done, bool *notify)
 {
+	struct ring_got got;
 	const uint8_t *rec;
 	uint32_t bytes;
 	uint64_t word;
 	int err = 0;
 
+	got.seg = (struct seg){ 0 };
+	got.ext = 0;
 	while (*done < budget) {
 		err = ring_peek(&c->in.ring, &word, &rec, &bytes);
 		if (err)
@@ -147,7 +150,7 @@ static int drain(struct contact *c, unsigned int budget, unsigned int *done, boo
 		if ((word & 15) == RING_MOVED) {
 			err = moved(c);
 		} else {
-			err = take_record(c, word, rec, bytes);
+			err = take_record(c, word, rec, bytes, &got);
 			*notify |= ring_advance(&c->in.ring, bytes);
 			(*done)++;
 		}

@@ -2,6 +2,7 @@
 #include "link/copy.h"
 #include <errno.h>
 #include <stdbool.h>
+#include "util/barrier.h"
 #include "util/guard.h"
 
 enum { LINE = 64 };
@@ -45,10 +46,24 @@ static char *cursor_address(const struct cursor *c)
 	return (char *)(uintptr_t)(c->piece->addr + c->used);
 }
 
+/* Most messages lie in one piece. */
+static bool in_first(const struct piece *pieces, unsigned int n, uint64_t skip, size_t len)
+{
+	return likely(n && len && skip < pieces->len && len <= pieces->len - skip);
+}
+
+static char *at(const struct piece *p, uint64_t skip)
+{
+	return (char *)(uintptr_t)(p->addr + skip);
+}
+
 int copy_gather(void *dst, const struct piece *pieces, unsigned int n, uint64_t skip, size_t len)
 {
-	struct cursor c = cursor_at(pieces, n, skip);
+	struct cursor c;
 
+	if (in_first(pieces, n, skip, len))
+		return guard_copy(dst, at(pieces, skip), len);
+	c = cursor_at(pieces, n, skip);
 	for (size_t done = 0, run; done < len; done += run, cursor_skip(&c, run)) {
 		char *to = (char *)dst + done;
 		int err = EFAULT;
@@ -66,8 +81,11 @@ int copy_gather(void *dst, const struct piece *pieces, unsigned int n, uint64_t 
 int copy_scatter(const struct piece *pieces, unsigned int n, uint64_t skip, const void *src,
 		 size_t len)
 {
-	struct cursor c = cursor_at(pieces, n, skip);
+	struct cursor c;
 
+	if (in_first(pieces, n, skip, len))
+		return guard_copy(at(pieces, skip), src, len);
+	c = cursor_at(pieces, n, skip);
 	for (size_t done = 0, run; done < len; done += run, cursor_skip(&c, run)) {
 		const char *from = (const char *)src + done;
 		int err = EFAULT;

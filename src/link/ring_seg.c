@@ -201,6 +201,36 @@ static int get_pieces(struct ring_got *o, uint32_t n, const uint8_t *p, uint32_t
 	return sum == o->seg.len ? 0 : EPROTO;
 }
 
+/* What only extensions set */
+static void clear_ext(struct ring_got *o)
+{
+	struct seg *s = &o->seg;
+
+	s->msn = s->ack_psn = s->ack_msn = 0;
+	s->imm = s->qkey = s->rkey = s->dma_len = 0;
+	s->va = s->swap_add = s->compare = 0;
+	s->av = NULL;
+	s->grh = NULL;
+	s->l3 = s->sl = 0;
+	o->ext = 0;
+}
+
+static void put_fixed(struct seg *s, uint64_t info, const struct fixed *f)
+{
+	s->op = (uint8_t)info;
+	s->flags = (uint8_t)(info >> 8);
+	s->pkey = (uint16_t)(info >> 16);
+	s->dqpn = f->dqpn_syndrome & BITS24;
+	s->syndrome = (uint8_t)(f->dqpn_syndrome >> 24);
+	s->sqpn = f->sqpn_npieces & BITS24;
+	s->psn = f->psn;
+	s->npsn = f->npsn;
+	s->len = f->len;
+	s->npieces = 0;
+	s->pieces = NULL;
+	s->data = NULL;
+}
+
 int ring_seg_decode(uint64_t word, const uint8_t *rec, uint32_t bytes, struct ring_got *o)
 {
 	uint64_t info = ring_word_info(word);
@@ -210,19 +240,13 @@ int ring_seg_decode(uint64_t word, const uint8_t *rec, uint32_t bytes, struct ri
 	if ((ext & ~EXT_ALL) || head > bytes)
 		return EPROTO;
 	memcpy(&f, rec + sizeof(word), sizeof(f));
-	o->seg = (struct seg){
-		.op = (uint8_t)info,
-		.flags = (uint8_t)(info >> 8),
-		.pkey = (uint16_t)(info >> 16),
-		.dqpn = f.dqpn_syndrome & BITS24,
-		.syndrome = (uint8_t)(f.dqpn_syndrome >> 24),
-		.sqpn = f.sqpn_npieces & BITS24,
-		.psn = f.psn,
-		.npsn = f.npsn,
-		.len = f.len,
-	};
-	if (ext)
+	put_fixed(&o->seg, info, &f);
+	if (unlikely(o->ext))
+		clear_ext(o);
+	if (ext) {
 		get_ext(o, ext, rec + FIXED);
+		o->ext = ext;
+	}
 	if (o->seg.flags & SEG_BYREF)
 		return get_pieces(o, f.sqpn_npieces >> 24, rec + head, bytes - head);
 	if (f.sqpn_npieces >> 24 || f.len > bytes - head)

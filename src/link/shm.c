@@ -48,12 +48,16 @@ static int fill(struct contact *c, const struct seg *s, const struct ring_plan *
 static int fill_short(struct contact *c, const struct seg *s, const struct ring_plan *plan,
 		      bool by_ref, uint8_t *rec)
 {
-	uint64_t copy[SHORT / sizeof(uint64_t)] = { 0 }, *to = (uint64_t *)(void *)rec;
-	uint64_t word = ring_seg_encode(s, plan, by_ref, (uint8_t *)copy);
+	uint64_t copy[SHORT / sizeof(uint64_t)], *to = (uint64_t *)(void *)rec, word;
 	uint32_t body = by_ref ? s->npieces * (uint32_t)sizeof(struct piece) : s->len;
 	unsigned int words = (plan->head + body + 7) / sizeof(*copy);
-	int err = by_ref ? 0 : put_payload(s, (uint8_t *)copy + plan->head);
+	int err = 0;
 
+	copy[words - 1] = 0; /* what fills up the head and the body */
+	copy[plan->head / sizeof(*copy) - 1] = 0;
+	word = ring_seg_encode(s, plan, by_ref, (uint8_t *)copy);
+	if (!by_ref)
+		err = put_payload(s, (uint8_t *)copy + plan->head);
 	if (err)
 		return err;
 	for (unsigned int i = 1; i < words; i++)

@@ -449,6 +449,16 @@ static uint8_t op_at(const struct form *f, bool first, bool last)
 	return last ? f->last : f->middle;
 }
 
+/* A SEND has none, and leaves room for 16 more bytes in the line of its header. */
+static void target(const struct wqe *w, struct seg *s)
+{
+	bool has = w->opcode == MLX5_OPCODE_RDMA_WRITE || w->opcode == MLX5_OPCODE_RDMA_WRITE_IMM;
+
+	s->va = has ? w->raddr : 0;
+	s->rkey = has ? w->rkey : 0;
+	s->dma_len = has ? w->len : 0;
+}
+
 /* One segment of a SEND or WRITE, from r->psn on. */
 static bool send_segment(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t now)
 {
@@ -485,9 +495,7 @@ static bool send_segment(struct tqp *q, struct sent *e, const struct wqe *w, uin
 	if (r->by_value)
 		for (unsigned int i = 0; i < g.n; i++)
 			g.piece[i].key = 0;
-	s.va = w->raddr;
-	s.rkey = w->rkey;
-	s.dma_len = w->len;
+	target(w, &s);
 	s.pieces = g.piece;
 	s.npieces = g.n;
 	err = emit(q, &s, now);

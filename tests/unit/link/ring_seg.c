@@ -111,13 +111,13 @@ static void decoded(const struct seg *s, bool by_ref, uint8_t *rec, struct ring_
 TEST(every_field_of_every_opcode_comes_over_by_value)
 {
 	static uint8_t rec[2048] __attribute__((aligned(64)));
+	struct ring_got got = { 0 };
 	struct rand r;
 
 	rand_init(&r, 11);
 	fill(&r);
 	for (int i = 0; i < 256 * ROUNDS; i++) {
 		struct seg s = any_seg(&r, (uint8_t)i);
-		struct ring_got got;
 
 		s.data = payload;
 		s.len = (uint32_t)rand_below(&r, PAYLOAD + 1);
@@ -131,13 +131,13 @@ TEST(every_field_of_every_opcode_comes_over_by_value)
 TEST(every_field_of_every_opcode_comes_over_by_reference)
 {
 	static uint8_t rec[2048] __attribute__((aligned(64)));
+	struct ring_got got = { 0 };
 	struct rand r;
 
 	rand_init(&r, 12);
 	fill(&r);
 	for (int i = 0; i < 256 * ROUNDS; i++) {
 		struct seg s = any_seg(&r, (uint8_t)i);
-		struct ring_got got;
 
 		s.pieces = pieces;
 		s.npieces = (uint16_t)(1 + rand_below(&r, RING_SEG_PIECES));
@@ -187,7 +187,7 @@ TEST(too_long_a_payload_is_never_planned_to_fit)
 TEST(random_records_decode_within_bounds_or_not_at_all)
 {
 	static uint8_t rec[2048] __attribute__((aligned(64)));
-	struct ring_got got;
+	struct ring_got got = { 0 };
 	unsigned int accepted = 0;
 	struct rand r;
 
