@@ -27,7 +27,8 @@ uint64_t *hazard_set(uint64_t *page, uint64_t word)
 			if (!load_relaxed(place) &&
 			    __atomic_compare_exchange_n(place, &none, word, false, __ATOMIC_SEQ_CST,
 							__ATOMIC_RELAXED)) {
-				full_fence(); /* before the second look: pairs with the owner's */
+				/* before the second look: pairs with the owner's */
+				full_fence_after_rmw();
 				return place;
 			}
 		}

@@ -45,13 +45,21 @@ static inline void full_fence(void)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
+/* The same right behind a sequentially consistent read-modify-write: on x86 that is one already. */
+static inline void full_fence_after_rmw(void)
+{
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+#else
+	full_fence();
+#endif
+}
+
 /* Stores @v as store_release() and full_fence() do, by one instruction where there is one. */
 static inline void store_fenced(uint32_t *p, uint32_t v)
 {
 	__atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);
-#ifndef __x86_64__
-	full_fence(); /* there an exchange is none for what follows */
-#endif
+	full_fence_after_rmw();
 }
 
 /* Earlier loads before all later accesses: after the last read of a slot's header. */
