@@ -14,7 +14,7 @@ from client.pair import listening  # noqa: E402
 RUN = [str(Path(os.environ["SOFTHCA_PREFIX"]) / "bin/softhca"), "run", "--"]
 PROGRAMS = Path(os.environ["SOFTHCA_BUILD"]) / "tests/bench"
 UCX = {"UCX_TLS": "posix,cma,self", "UCX_WARN_UNUSED_ENV_VARS": "n"}
-LIMIT = 60
+LIMIT = 120
 
 _next_port = 21000
 

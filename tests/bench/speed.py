@@ -59,7 +59,7 @@ def bandwidths():
 
 
 def others():
-    yield Figure("ib_send_bw", m.rate("ib_send_bw -F -s 64 -l 64 -n 6400000"), "M/s", 8,
+    yield Figure("ib_send_bw", m.rate("ib_send_bw -F -s 64 -l 64 -n 1920000"), "M/s", 8,
                  more=True)
     yield Figure("ibv_rc_pingpong", m.pingpong("ibv_rc_pingpong -g 3 -e -s 64 -n 30000"), "us",
                  1.5, m.bare("futex"), "futex round trip")
