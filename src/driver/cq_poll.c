@@ -4,6 +4,7 @@
 #include <string.h>
 #include "driver/dqp.h"
 #include "driver/dsrq_tags.h"
+#include "driver/dwq.h"
 #include "engine/doorbell.h"
 #include "obs/explain.h"
 #include "util/barrier.h"
@@ -21,6 +22,7 @@ struct done {
 	uint32_t qpn;
 	uint32_t wc_flags;
 	enum ibv_wc_status status; /* where the syndrome does not say it */
+	bool raw; /* a frame: the CQE has a flow tag where others have the QPN */
 };
 
 static bool is_send(uint8_t opcode)
@@ -51,7 +53,8 @@ static void complete_recv(struct dqp *qp, const struct cqe *c, struct done *d)
 	};
 
 	d->op = map[c->opcode & 15].op;
-	d->wc_flags = map[c->opcode & 15].flags | (c->grh ? IBV_WC_GRH : 0);
+	d->wc_flags = map[c->opcode & 15].flags | (c->grh ? IBV_WC_GRH : 0) |
+		      (c->csum_ok ? IBV_WC_IP_CSUM_OK : 0);
 	if (qp->ib.qp_base.srq) {
 		d->wr_id = dsrq_complete(to_dsrq(qp->ib.qp_base.srq), c->wqe_counter);
 		return;
@@ -75,6 +78,17 @@ static bool complete_tags(struct dsrq *srq, const struct cqe *c, struct done *d)
 	return true;
 }
 
+static bool complete_wq(struct dwq *wq, const struct cqe *c, struct done *d)
+{
+	d->wr_id = dwq_complete(wq, c->wqe_counter);
+	d->op = IBV_WC_RECV;
+	d->wc_flags = c->csum_ok ? IBV_WC_IP_CSUM_OK : 0;
+	d->qpn = wq->ib.wq_num;
+	d->raw = true;
+	d->status = IBV_WC_SUCCESS;
+	return true;
+}
+
 /* Credits the queue. false: the object is gone, the CQE is skipped. */
 static bool resolve(const struct cqe *c, struct done *d)
 {
@@ -83,9 +97,12 @@ static bool resolve(const struct cqe *c, struct done *d)
 
 	if (unlikely(c->app_op) && qp && kind == OBJECT_SRQ)
 		return complete_tags((void *)qp, c, d);
+	if (unlikely(qp && kind == OBJECT_WQ))
+		return complete_wq((struct dwq *)(void *)qp, c, d);
 	if (!qp || kind != OBJECT_QP)
 		return false;
 	d->wc_flags = 0;
+	d->raw = qp->type == IBV_QPT_RAW_PACKET && !is_send(c->opcode);
 	d->status = IBV_WC_SUCCESS;
 	d->qpn = qp->ib.qp_base.qp_num;
 	if (is_send(c->opcode))
@@ -224,6 +241,7 @@ static int ex_advance(struct dcq *cq)
 	cq->cur_op = d.op;
 	cq->cur_flags = d.wc_flags;
 	cq->cur_qpn = d.qpn;
+	cq->cur_raw = d.raw;
 	return 0;
 }
 
@@ -329,6 +347,18 @@ static uint8_t ex_sl(struct ibv_cq_ex *ib)
 	return ex(ib)->cur.sl;
 }
 
+static uint16_t ex_cvlan(struct ibv_cq_ex *ib)
+{
+	return ex(ib)->cur.vlan;
+}
+
+static uint32_t ex_flow_tag(struct ibv_cq_ex *ib)
+{
+	const struct dcq *cq = ex(ib);
+
+	return cq->cur_raw ? cq->cur.qpn : 0; /* elsewhere a QPN stands there */
+}
+
 static uint8_t ex_dlid_path_bits(struct ibv_cq_ex *ib __attribute__((unused)))
 {
 	return 0;
@@ -399,4 +429,6 @@ void cq_poll_attach(struct dcq *cq)
 	ib->read_completion_wallclock_ns = asked & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK
 						   ? ex_wallclock_ns
 						   : unasked_wallclock;
+	ib->read_cvlan = ex_cvlan;
+	ib->read_flow_tag = ex_flow_tag;
 }

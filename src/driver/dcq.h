@@ -21,6 +21,7 @@ struct dcq {
 	struct cqe cur; /* what the ibv_cq_ex readers describe; outlives end_poll */
 	enum ibv_wc_opcode cur_op;
 	uint32_t cur_flags, cur_qpn;
+	bool cur_raw; /* cur.qpn is a flow tag */
 	uint64_t wc_flags; /* IBV_WC_EX_* asked for */
 	const void *poller; /* the thread between start_poll and end_poll, NULL none */
 	bool single; /* the program polls it from one thread only: @lock is not taken for that */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "driver/dcq.h"
+#include "driver/dqp_raw.h"
 #include "driver/dsrq.h"
 #include "driver/events.h"
 #include "driver/ring_memory.h"
@@ -12,10 +13,13 @@
 #include "obs/explain.h"
 #include "util/fork.h"
 
-#define SEG	     16
-#define CREATE_FLAGS IBV_QP_CREATE_BLOCK_SELF_MCAST_LB
+#define SEG 16
+#define CREATE_FLAGS                                                                               \
+	(IBV_QP_CREATE_BLOCK_SELF_MCAST_LB | IBV_QP_CREATE_SCATTER_FCS |                           \
+	 IBV_QP_CREATE_CVLAN_STRIPPING)
 #define COMP_MASK                                                                                  \
-	(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
+	(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS |   \
+	 DQP_RAW_MASK)
 
 static int over(const char *what, uint32_t asked, uint32_t limit)
 {
@@ -50,9 +54,11 @@ static int check_attr(const struct ibv_qp_init_attr_ex *a)
 	if (a->qp_type == IBV_QPT_DRIVER)
 		return refuse(EOPNOTSUPP, "ibv_create_qp: qp_type IBV_QPT_DRIVER is "
 					  "mlx5dv_create_qp()'s; call that one");
-	if (a->qp_type != IBV_QPT_RC && a->qp_type != IBV_QPT_UC && a->qp_type != IBV_QPT_UD)
+	if (a->qp_type != IBV_QPT_RC && a->qp_type != IBV_QPT_UC && a->qp_type != IBV_QPT_UD &&
+	    a->qp_type != IBV_QPT_RAW_PACKET)
 		return refuse(EOPNOTSUPP,
-			      "ibv_create_qp: qp_type %d is not built; RC, UC and UD are",
+			      "ibv_create_qp: qp_type %d is not built; RC, UC, UD and RAW_PACKET "
+			      "are",
 			      a->qp_type);
 	if ((a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) &&
 	    (a->create_flags & ~(uint32_t)CREATE_FLAGS))
@@ -60,6 +66,8 @@ static int check_attr(const struct ibv_qp_init_attr_ex *a)
 			      "ibv_create_qp_ex: create_flags 0x%x, of which 0x%x do not work on "
 			      "this device; leave them out",
 			      a->create_flags, a->create_flags & ~(uint32_t)CREATE_FLAGS);
+	if (dqp_is_rss(a))
+		return 0;
 	if (!a->send_cq || !a->recv_cq)
 		return refuse(EINVAL, "ibv_create_qp: %s is NULL; a %s QP needs both CQs",
 			      a->send_cq ? "recv_cq" : "send_cq", qp_type_name(a->qp_type));
@@ -84,11 +92,13 @@ static uint32_t pow2_at_least(uint32_t n)
 }
 
 /* Bytes before the data of the largest WQE; before inline data, which atomics do not have. */
-static uint32_t fixed_part(enum ibv_qp_type t, bool inl)
+static uint32_t fixed_part(const struct dqp *qp, bool inl)
 {
-	if (t == IBV_QPT_UD)
+	if (qp->type == IBV_QPT_UD)
 		return SEG + sizeof(struct mlx5_wqe_av);
-	return SEG + SEG + (t == IBV_QPT_RC && !inl ? SEG : 0);
+	if (qp->type == IBV_QPT_RAW_PACKET)
+		return SEG + SEG + (inl ? 0 : dqp_tso_segs(qp->max_tso_header) * SEG);
+	return SEG + SEG + (qp->type == IBV_QPT_RC && !inl ? SEG : 0);
 }
 
 static uint32_t min(uint32_t a, uint32_t b)
@@ -99,9 +109,8 @@ static uint32_t min(uint32_t a, uint32_t b)
 /* Sizes the SQ and writes the granted values back. */
 static int sq_memory(struct dqp *qp, struct pd *pd, struct ibv_qp_cap *cap)
 {
-	uint32_t gather = fixed_part(qp->type, false) + cap->max_send_sge * SEG;
-	uint32_t inl =
-		cap->max_inline_data ? fixed_part(qp->type, true) + 4 + cap->max_inline_data : 0;
+	uint32_t gather = fixed_part(qp, false) + cap->max_send_sge * SEG;
+	uint32_t inl = cap->max_inline_data ? fixed_part(qp, true) + 4 + cap->max_inline_data : 0;
 	uint32_t blocks = ((gather > inl ? gather : inl) + WQE_BB - 1) / WQE_BB;
 	uint64_t need = (uint64_t)cap->max_send_wr * blocks;
 
@@ -113,8 +122,8 @@ static int sq_memory(struct dqp *qp, struct pd *pd, struct ibv_qp_cap *cap)
 			      LIMIT_QP_WR);
 	qp->sq.cnt = pow2_at_least(need);
 	qp->sq.max_wr = qp->sq.cnt / blocks;
-	qp->max_send_sge = min((blocks * WQE_BB - fixed_part(qp->type, false)) / SEG, LIMIT_SGE);
-	qp->max_inline = min(blocks * WQE_BB - fixed_part(qp->type, true) - 4, LIMIT_INLINE);
+	qp->max_send_sge = min((blocks * WQE_BB - fixed_part(qp, false)) / SEG, LIMIT_SGE);
+	qp->max_inline = min(blocks * WQE_BB - fixed_part(qp, true) - 4, LIMIT_INLINE);
 	if (qp->sq.cnt) {
 		size_t bytes = (size_t)qp->sq.cnt * WQE_BB;
 
@@ -170,8 +179,10 @@ static void fill_public(struct dqp *qp, struct pd *pd, const struct ibv_qp_init_
 	ib->context = pd->ib.context;
 	ib->qp_context = a->qp_context;
 	ib->pd = &pd->ib;
-	ib->send_cq = a->send_cq;
-	ib->recv_cq = a->recv_cq;
+	if (!dqp_is_rss(a)) { /* it has none, whatever was given */
+		ib->send_cq = a->send_cq;
+		ib->recv_cq = a->recv_cq;
+	}
 	ib->srq = a->srq;
 	ib->qp_type = a->qp_type;
 	ib->state = IBV_QPS_RESET;
@@ -182,10 +193,11 @@ static void fill_public(struct dqp *qp, struct pd *pd, const struct ibv_qp_init_
 
 static int device_half(struct dqp *qp, struct pd *pd, const struct ibv_qp_init_attr_ex *a)
 {
+	bool rss = dqp_is_rss(a);
 	struct qp_attr dev = {
 		.type = a->qp_type,
-		.scq = to_dcq(a->send_cq)->dev,
-		.rcq = to_dcq(a->recv_cq)->dev,
+		.scq = rss ? NULL : to_dcq(a->send_cq)->dev,
+		.rcq = rss ? NULL : to_dcq(a->recv_cq)->dev,
 		.srq = a->srq ? to_dsrq(a->srq)->dev : NULL,
 		.sq = { qp->sq.buf, qp->sq.cnt, &qp->dbrec[MLX5_SND_DBR] },
 		.rq = { qp->rq.buf, qp->rq.cnt, qp->rq.stride, &qp->dbrec[MLX5_RCV_DBR] },
@@ -196,6 +208,8 @@ static int device_half(struct dqp *qp, struct pd *pd, const struct ibv_qp_init_a
 		.user = &qp->ib,
 	};
 
+	if (rss)
+		dqp_hash(a, &dev.hash);
 	return qp_life_create(pd, &dev, &qp->dev);
 }
 
@@ -218,9 +232,12 @@ int dqp_create(struct pd *pd, struct ibv_qp_init_attr_ex *a, struct dqp **out)
 	spin_init(&qp->rq.lock);
 	if (a->srq)
 		a->cap.max_recv_wr = a->cap.max_recv_sge = 0;
-	err = sq_memory(qp, pd, &a->cap);
-	if (!err && !a->srq)
-		err = rq_memory(qp, pd, &a->cap);
+	err = dqp_raw_check(qp, a);
+	if (!err && !dqp_is_rss(a)) {
+		err = sq_memory(qp, pd, &a->cap);
+		if (!err && !a->srq)
+			err = rq_memory(qp, pd, &a->cap);
+	}
 	if (!err && (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
 		err = wr_builder_attach(qp, a->send_ops_flags);
 	if (!err)
@@ -242,6 +259,8 @@ static void purge(struct dqp *qp)
 {
 	struct ibv_qp *ib = &qp->ib.qp_base;
 
+	if (!ib->send_cq)
+		return; /* RSS */
 	dcq_purge(to_dcq(ib->send_cq), qp->uidx);
 	if (ib->recv_cq != ib->send_cq)
 		dcq_purge(to_dcq(ib->recv_cq), qp->uidx);

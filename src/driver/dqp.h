@@ -53,7 +53,7 @@ struct dqp {
 	uint32_t uidx;
 	enum ibv_qp_type type;
 	bool sq_sig_all;
-	uint32_t max_inline, max_send_sge;
+	uint32_t max_inline, max_send_sge, max_tso_header;
 	struct dqp_sq sq;
 	struct dqp_rq rq;
 	struct wr_build build;

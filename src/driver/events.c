@@ -32,6 +32,12 @@ static struct account srq_async(struct dsrq *srq)
 				 &srq->async_delivered };
 }
 
+static struct account wq_async(struct dwq *wq)
+{
+	return (struct account){ &wq->ib.mutex, &wq->ib.cond, &wq->ib.events_completed,
+				 &wq->async_delivered };
+}
+
 /* The account of an event's element; false: a port or device event, which names none. */
 static bool account_of(const struct ibv_async_event *ev, struct account *out)
 {
@@ -52,6 +58,9 @@ static bool account_of(const struct ibv_async_event *ev, struct account *out)
 	case IBV_EVENT_SRQ_ERR:
 	case IBV_EVENT_SRQ_LIMIT_REACHED:
 		*out = srq_async(to_dsrq(ev->element.srq));
+		return true;
+	case IBV_EVENT_WQ_FATAL:
+		*out = wq_async(to_dwq(ev->element.wq));
 		return true;
 	default:
 		return false;
@@ -127,6 +136,14 @@ void events_settle_qp(struct dqp *qp)
 	struct account a = qp_async(qp);
 
 	async_drop(to_context(qp->ib.qp_base.context), &qp->ib.qp_base);
+	settle(&a);
+}
+
+void events_settle_wq(struct dwq *wq)
+{
+	struct account a = wq_async(wq);
+
+	async_drop(to_context(wq->ib.context), &wq->ib);
 	settle(&a);
 }
 

@@ -7,6 +7,7 @@
 #include "driver/dcq.h"
 #include "driver/dqp.h"
 #include "driver/dsrq.h"
+#include "driver/dwq.h"
 
 /* As ibv_get_cq_event(): blocks (engine/wait.h); 0 or a positive errno. */
 int events_get_cq(struct comp_channel *ch, struct ibv_cq **cq);
@@ -19,3 +20,4 @@ void events_ack_async(struct ibv_async_event *ev);
 void events_settle_cq(struct dcq *cq);
 void events_settle_qp(struct dqp *qp);
 void events_settle_srq(struct dsrq *srq);
+void events_settle_wq(struct dwq *wq);

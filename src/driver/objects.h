@@ -5,7 +5,7 @@
 #pragma once
 #include <stdint.h>
 
-enum object_kind { OBJECT_NONE, OBJECT_QP, OBJECT_SRQ };
+enum object_kind { OBJECT_NONE, OBJECT_QP, OBJECT_SRQ, OBJECT_WQ };
 
 int objects_add(enum object_kind kind, void *obj, uint32_t *uidx); /* ENOMEM */
 void objects_del(uint32_t uidx);

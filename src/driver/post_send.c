@@ -7,15 +7,15 @@
 #include "obs/explain.h"
 #include "util/fork.h"
 
-enum { RC = 1, UC = 2, UD = 4 };
+enum { RC = 1, UC = 2, UD = 4, RAW = 8 };
 
 /* What each verb becomes, and which services have it. */
 // clang-format off
 static const struct {
 	uint8_t opcode, wc_opcode, services;
-	bool remote, atomic, imm, inv, local;
+	bool remote, atomic, imm, inv, local, tso;
 } verbs[] = {
-	[IBV_WR_SEND]                 = { MLX5_OPCODE_SEND, IBV_WC_SEND, RC | UC | UD },
+	[IBV_WR_SEND]                 = { MLX5_OPCODE_SEND, IBV_WC_SEND, RC | UC | UD | RAW },
 	[IBV_WR_SEND_WITH_IMM]        = { MLX5_OPCODE_SEND_IMM, IBV_WC_SEND, RC | UC | UD,
 	                                  .imm = true },
 	[IBV_WR_SEND_WITH_INV]        = { MLX5_OPCODE_SEND_INVAL, IBV_WC_SEND, RC, .inv = true },
@@ -35,12 +35,13 @@ static const struct {
 	                                  .inv = true, .local = true },
 	[IBV_WR_BIND_MW]              = { WQE_OPCODE_BIND_MW, IBV_WC_BIND_MW, RC | UC,
 	                                  .local = true },
+	[IBV_WR_TSO]                  = { MLX5_OPCODE_TSO, IBV_WC_TSO, RAW, .tso = true },
 };
 // clang-format on
 
 static int service(enum ibv_qp_type t)
 {
-	return t == IBV_QPT_RC ? RC : t == IBV_QPT_UC ? UC : UD;
+	return t == IBV_QPT_RC ? RC : t == IBV_QPT_UC ? UC : t == IBV_QPT_UD ? UD : RAW;
 }
 
 static const char *name(unsigned int op)
@@ -140,6 +141,11 @@ static void build(struct dqp *qp, const struct ibv_send_wr *wr)
 	if (unlikely(verbs[wr->opcode].local)) {
 		build_local(qp, wr, &h);
 		return;
+	}
+	if (unlikely(verbs[wr->opcode].tso)) {
+		h.hdr = wr->tso.hdr;
+		h.hdr_sz = wr->tso.hdr_sz;
+		h.mss = wr->tso.mss;
 	}
 	wqe_begin(qp, &h);
 	if (qp->type == IBV_QPT_UD)

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "driver/wqe_build.h"
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
+#include "driver/dqp_raw.h"
 #include "engine/doorbell.h"
 #include "hca/ah.h"
 #include "obs/explain.h"
@@ -134,6 +136,28 @@ static bool sq_full(const struct dqp *qp)
 	return qp->sq.head - load_acquire(&qp->sq.tail) >= qp->sq.max_wr;
 }
 
+/* RAW_PACKET: what the device does with the frame, and a TSO send's headers. */
+static void ethernet(struct dqp *qp, const struct wqe_head *h)
+{
+	struct wr_build *b = &qp->build;
+	struct mlx5_wqe_eth_seg eth = { .mss = htobe16(h->mss),
+					.inline_hdr_sz = htobe16(h->hdr_sz) };
+
+	if (unlikely(h->hdr_sz > qp->max_tso_header)) {
+		b->err = refuse(EINVAL,
+				"ibv_post_send: TSO headers of %u B, QP 0x%x was created with "
+				"max_tso_header %u; create it with more",
+				h->hdr_sz, qp->ib.qp_base.qp_num, qp->max_tso_header);
+		return;
+	}
+	if (h->send_flags & IBV_SEND_IP_CSUM)
+		eth.cs_flags = MLX5_ETH_WQE_L3_CSUM | MLX5_ETH_WQE_L4_CSUM;
+	memcpy(b->seg, &eth, offsetof(struct mlx5_wqe_eth_seg, inline_hdr_start));
+	append(qp, b->seg + offsetof(struct mlx5_wqe_eth_seg, inline_hdr_start), h->hdr, h->hdr_sz);
+	for (uint32_t n = 1 + dqp_tso_segs(h->hdr_sz); n; n--)
+		next_seg(qp);
+}
+
 void wqe_begin(struct dqp *qp, const struct wqe_head *h)
 {
 	struct wr_build *b = &qp->build;
@@ -164,6 +188,8 @@ void wqe_begin(struct dqp *qp, const struct wqe_head *h)
 	memcpy(b->ctrl + 12, &h->imm, sizeof(h->imm));
 	next_seg(qp);
 	b->need_av = qp->type == IBV_QPT_UD;
+	if (qp->type == IBV_QPT_RAW_PACKET)
+		ethernet(qp, h);
 	if (!b->need_av)
 		return;
 	b->av = b->seg; /* its place: the setters may come in any order */

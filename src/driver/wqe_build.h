@@ -18,6 +18,8 @@ struct wqe_head {
 	uint8_t opcode; /* MLX5_OPCODE_* */
 	uint8_t wc_opcode; /* enum ibv_wc_opcode */
 	uint32_t imm; /* as it goes to the WQE: big-endian */
+	const void *hdr; /* TSO: the headers of every segment */
+	uint16_t hdr_sz, mss;
 };
 
 /* Takes sq.lock; errno: it is not held. @call is what the program called, and is kept. */

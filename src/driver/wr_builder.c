@@ -27,7 +27,11 @@ static bool inside(struct dqp *qp, const char *call)
 /* Begins an operation. False: nothing more of it is to be written. */
 static bool op(struct ibv_qp_ex *ib, uint8_t opcode, uint8_t wc_opcode, uint32_t imm)
 {
-	struct wqe_head h = { ib->wr_id, ib->wr_flags, opcode, wc_opcode, imm };
+	struct wqe_head h = { .wr_id = ib->wr_id,
+			      .send_flags = ib->wr_flags,
+			      .opcode = opcode,
+			      .wc_opcode = wc_opcode,
+			      .imm = imm };
 	struct dqp *qp = qpx(ib);
 
 	if (!inside(qp, "ibv_wr_*"))
@@ -108,6 +112,24 @@ static void wr_send_imm(struct ibv_qp_ex *ib, __be32 imm)
 static void wr_send_inv(struct ibv_qp_ex *ib, uint32_t rkey)
 {
 	op(ib, MLX5_OPCODE_SEND_INVAL, IBV_WC_SEND, htobe32(rkey));
+}
+
+static void wr_send_tso(struct ibv_qp_ex *ib, void *hdr, uint16_t hdr_sz, uint16_t mss)
+{
+	struct wqe_head h = { .wr_id = ib->wr_id,
+			      .send_flags = ib->wr_flags,
+			      .opcode = MLX5_OPCODE_TSO,
+			      .wc_opcode = IBV_WC_TSO,
+			      .hdr = hdr,
+			      .hdr_sz = hdr_sz,
+			      .mss = mss };
+	struct dqp *qp = qpx(ib);
+
+	if (!inside(qp, "ibv_wr_send_tso"))
+		return;
+	wqe_finish(qp);
+	wqe_begin(qp, &h);
+	qp->build.takes = WR_TAKES_DATA;
 }
 
 static void wr_rdma_write(struct ibv_qp_ex *ib, uint32_t rkey, uint64_t addr)
@@ -213,6 +235,7 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ib, size_t n, const struct
 #define OPS_UC                                                                                     \
 	(OPS_UD | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |                 \
 	 IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV)
+#define OPS_RAW (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_TSO)
 #define OPS_RC                                                                                     \
 	(OPS_UC | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |                   \
 	 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV |                      \
@@ -220,6 +243,8 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ib, size_t n, const struct
 
 static uint64_t legal(enum ibv_qp_type t)
 {
+	if (t == IBV_QPT_RAW_PACKET)
+		return OPS_RAW;
 	return t == IBV_QPT_RC ? OPS_RC : t == IBV_QPT_UC ? OPS_UC : OPS_UD;
 }
 
@@ -287,11 +312,15 @@ int wr_builder_attach(struct dqp *qp, uint64_t ops)
 	ib->wr_complete = wr_complete;
 	ib->wr_abort = wr_abort;
 	ib->wr_send = wr_send;
-	ib->wr_send_imm = wr_send_imm;
 	ib->wr_set_sge = wr_set_sge;
 	ib->wr_set_sge_list = wr_set_sge_list;
 	ib->wr_set_inline_data = wr_set_inline_data;
 	ib->wr_set_inline_data_list = wr_set_inline_data_list;
+	if (qp->type == IBV_QPT_RAW_PACKET) {
+		ib->wr_send_tso = wr_send_tso;
+		return 0;
+	}
+	ib->wr_send_imm = wr_send_imm;
 	if (qp->type == IBV_QPT_UD)
 		ib->wr_set_ud_addr = wr_set_ud_addr;
 	else

@@ -2,6 +2,7 @@
 #include "engine/inbound.h"
 #include <errno.h>
 #include <sched.h>
+#include "engine/frames.h"
 #include "engine/qp_life.h"
 #include "engine/timers.h"
 #include "engine/turn.h"
@@ -115,6 +116,11 @@ static void to_qp(struct node *n, uint32_t qpn, const struct seg *s)
 	turn_after(e);
 }
 
+void inbound_to_qp(struct node *n, uint32_t qpn, const struct seg *s)
+{
+	to_qp(n, qpn, s);
+}
+
 struct fan_out {
 	struct node *node;
 	const struct seg *seg;
@@ -131,6 +137,10 @@ void inbound_deliver(void *arg, const struct seg *s)
 {
 	struct node *n = arg;
 
+	if (unlikely(s->op == FRAME_OP)) {
+		frames_deliver(n, s);
+		return;
+	}
 	if (unlikely((s->flags & SEG_MCAST) && s->av)) {
 		struct fan_out f = { n, s };
 

@@ -8,6 +8,7 @@ void inbound_deliver(void *arg, const struct seg *s); /* host_config.deliver */
 /* udp_config.deliver: a packet from the network, for us or for another process of this host. */
 void inbound_packet(void *arg, const struct seg *s);
 void inbound_peer_dead(void *arg, unsigned int slot); /* host_config.peer_dead */
+void inbound_to_qp(struct node *n, uint32_t qpn, const struct seg *s); /* in a drain */
 void inbound_release(void);
 void inbound_drained(void *arg); /* host_config.drained */
 /* Drains once: delivers, runs timers, ready QPs, and when nothing came in, due ACKs. Inside a

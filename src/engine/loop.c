@@ -10,6 +10,7 @@
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
+#include "engine/frames.h"
 #include "engine/inbound.h"
 #include "engine/port_events.h"
 #include "engine/timers.h"
@@ -115,7 +116,7 @@ static bool serve(struct node *n, const struct epoll_event *ev)
 	}
 	if (ev->data.fd == n->kick_fd)
 		count = read(n->kick_fd, &count, sizeof(count));
-	else if (ev->data.fd != host_control_fd(n->host))
+	else if (ev->data.fd != host_control_fd(n->host) && !frames_read(n, ev->data.fd))
 		port_events_read(n, ev->data.fd);
 	return false;
 }

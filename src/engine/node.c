@@ -6,6 +6,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+#include "engine/frames.h"
 #include "engine/inbound.h"
 #include "engine/loop.h"
 #include "engine/path.h"
@@ -249,7 +250,8 @@ static int device_make(struct node *n, const char *name, const char *netdev, uin
 	d->hca.node_guid = guid;
 	d->hca.renew = renew;
 	d->hca.cq_timers = &timers_of_cqs;
-	if (!d->hca.counters) {
+	d->node = n;
+	if (frames_start(d) || !d->hca.counters) {
 		gid_table_destroy(d->gids);
 		free(d);
 		return refuse_memory("ibv_open_device", sizeof(*d->hca.counters));

@@ -56,6 +56,12 @@ struct device {
 	struct hca hca;
 	struct gid_table *gids;
 	int watch_fd; /* -1 none */
+	struct node *node;
+	/* frames.c */
+	pthread_mutex_t frames_lock; /* guards wanted and the opening of the two descriptors */
+	pthread_mutex_t frames_reading; /* of frames_in; taken by its readers, and to close it */
+	int frames_wanted;
+	int frames_out, frames_in; /* AF_PACKET; -1 none */
 };
 
 struct block {

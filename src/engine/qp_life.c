@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "engine/frames.h"
 #include "engine/inbound.h"
 #include "engine/path.h"
 #include "engine/rq_waiters.h"
@@ -110,6 +111,7 @@ static const struct tqp_env env = {
 	.moved = moved,
 	.usable = path_usable,
 	.no_responder_later = inbound_no_responder_later,
+	.frame = frames_send,
 };
 
 static void resume(struct waiter *w)
@@ -171,6 +173,8 @@ int qp_life_create(struct pd *pd, const struct qp_attr *attr, struct tqp **out)
 	}
 	tqp_init(&e->q, &env);
 	e->q.waiter.resume = resume;
+	if (attr->type == IBV_QPT_RAW_PACKET)
+		frames_begin(container_of(e->q.qp.ctx->hca, struct device, hca));
 	publish(e);
 	table_set(n, qpn, e);
 	*out = &e->q;
@@ -363,6 +367,11 @@ int qp_life_destroy(struct tqp *q)
 			      "ibv_destroy_qp: QP 0x%x is attached to a multicast group; "
 			      "ibv_detach_mcast first",
 			      qpn);
+	if (load_acquire(&q->qp.flows))
+		return refuse(EBUSY,
+			      "ibv_destroy_qp: %u flow rules steer frames to QP 0x%x; "
+			      "ibv_destroy_flow them first",
+			      load_relaxed(&q->qp.flows), qpn);
 	table_set(n, qpn, NULL);
 	host_publish_qp(n->host, qpn, NULL);
 	host_revoke_qp(n->host, qpn);

@@ -22,7 +22,15 @@
 #define DEVICE_CAPS                                                                                \
 	(IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID | \
 	 IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW |               \
-	 IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_AUTO_PATH_MIG)
+	 IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_AUTO_PATH_MIG | IBV_DEVICE_RAW_IP_CSUM |       \
+	 IBV_DEVICE_MANAGED_FLOW_STEERING)
+#define SCATTER_FCS IBV_DEVICE_RAW_SCATTER_FCS
+
+#define HASH_FIELDS                                                                                \
+	(IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_DST_IPV4 | IBV_RX_HASH_SRC_IPV6 |                      \
+	 IBV_RX_HASH_DST_IPV6 | IBV_RX_HASH_SRC_PORT_TCP | IBV_RX_HASH_DST_PORT_TCP |              \
+	 IBV_RX_HASH_SRC_PORT_UDP | IBV_RX_HASH_DST_PORT_UDP | IBV_RX_HASH_IPSEC_SPI |             \
+	 IBV_RX_HASH_INNER)
 
 /* Any memory of the process is reached as it is mapped at that moment, whatever the operation. */
 #define ODP_UD (IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV)
@@ -77,7 +85,18 @@ int device_query_ex(const struct hca *hca, const struct ibv_query_device_ex_inpu
 		    struct ibv_device_attr_ex *out, size_t size)
 {
 	struct ibv_device_attr_ex a = {
-		.device_cap_flags_ex = DEVICE_CAPS | ATOMIC_WRITE,
+		.device_cap_flags_ex = DEVICE_CAPS | ATOMIC_WRITE | SCATTER_FCS,
+		.tso_caps = { LIMIT_TSO, 1 << IBV_QPT_RAW_PACKET },
+		.rss_caps = {
+			.supported_qpts = 1 << IBV_QPT_RAW_PACKET,
+			.max_rwq_indirection_tables = LIMIT_RWQ_TABLES,
+			.max_rwq_indirection_table_size = 1 << LIMIT_RWQ_TABLE_LOG,
+			.rx_hash_fields_mask = HASH_FIELDS,
+			.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ,
+		},
+		.max_wq_type_rq = LIMIT_WQ,
+		.raw_packet_caps = IBV_RAW_PACKET_CAP_CVLAN_STRIPPING |
+				   IBV_RAW_PACKET_CAP_SCATTER_FCS | IBV_RAW_PACKET_CAP_IP_CSUM,
 		.phys_port_cnt_ex = 1,
 		.tm_caps = { .max_rndv_hdr_size = LIMIT_TM_RNDV,
 			     .max_num_tags = LIMIT_TM_TAGS,

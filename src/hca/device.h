@@ -15,6 +15,7 @@
 
 struct key_table;
 struct mcast_table;
+struct flow_table;
 struct async_queue;
 struct cq_timers;
 
@@ -34,6 +35,7 @@ struct hca {
 	void *ports_arg;
 	struct key_table *keys; /* of the process */
 	struct mcast_table *mcast; /* of the process */
+	struct flow_table *flows; /* of the device */
 	struct counters *counters;
 	const struct cq_timers *cq_timers; /* NULL: moderated events come by their count alone */
 	uint64_t node_guid; /* big-endian */
@@ -45,6 +47,7 @@ struct hca {
 	struct {
 		uint32_t pd, mr, cq, srq, qp, ah;
 		uint32_t mw, dm, dm_pages;
+		uint32_t wq, rwq_table;
 	} count; /* atomics, against the limits */
 };
 

@@ -32,6 +32,12 @@ enum {
 	LIMIT_RATE = 100000000, /* kbit/s: the port's 100 Gbit/s */
 	LIMIT_RATE_MIN = 1,
 	LIMIT_MODERATE = 65535, /* completions, or us, that an event may stand for */
+	LIMIT_FLOWS = 4096, /* rules of one process on a device */
+	LIMIT_WQ = 4096,
+	LIMIT_RWQ_TABLES = 1024,
+	LIMIT_RWQ_TABLE_LOG = 10,
+	LIMIT_TSO = 256 << 10, /* payload bytes of one TSO send */
+	LIMIT_TSO_HEADER = 512,
 };
 #define LIMIT_MR_SIZE	 (1ULL << 38)
 #define LIMIT_CLOCK_MASK ((1ULL << 63) - 1) /* bits of a timestamp */

@@ -35,13 +35,21 @@ const char *qp_type_name(enum ibv_qp_type t)
 	}
 }
 
+#define RAW_FLAGS                                                                                  \
+	(IBV_QP_CREATE_BLOCK_SELF_MCAST_LB | IBV_QP_CREATE_SCATTER_FCS |                           \
+	 IBV_QP_CREATE_CVLAN_STRIPPING)
+
 static int type_check(const struct qp_attr *a)
 {
-	uint32_t flags = a->type == IBV_QPT_UD ? IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0;
+	uint32_t flags = a->type == IBV_QPT_UD		 ? IBV_QP_CREATE_BLOCK_SELF_MCAST_LB
+			 : a->type == IBV_QPT_RAW_PACKET ? RAW_FLAGS
+							 : 0;
 
-	if (a->type != IBV_QPT_RC && a->type != IBV_QPT_UC && a->type != IBV_QPT_UD)
+	if (a->type != IBV_QPT_RC && a->type != IBV_QPT_UC && a->type != IBV_QPT_UD &&
+	    a->type != IBV_QPT_RAW_PACKET)
 		return refuse(EOPNOTSUPP,
-			      "ibv_create_qp: QP type %d (%s) is not built; RC, UC and UD are",
+			      "ibv_create_qp: QP type %d (%s) is not built; RC, UC, UD and "
+			      "RAW_PACKET are",
 			      a->type, qp_type_name(a->type));
 	if (a->create_flags & ~flags)
 		return refuse(EOPNOTSUPP,
@@ -53,6 +61,13 @@ static int type_check(const struct qp_attr *a)
 
 static int objects_check(const struct pd *pd, const struct qp_attr *a)
 {
+	if (a->hash.table)
+		return a->hash.table->ctx == pd->ctx && fork_is_ours(a->hash.table->epoch)
+			       ? 0
+			       : refuse(EINVAL,
+					"ibv_create_qp_ex: PD 0x%x and the rwq_ind_tbl are of "
+					"different contexts or processes; use those of one",
+					pd->pdn);
 	if (!a->scq || !a->rcq)
 		return refuse(EINVAL, "ibv_create_qp: no %s; a QP needs both",
 			      a->scq ? "recv_cq" : "send_cq");
@@ -98,12 +113,17 @@ int qp_init(struct qp *qp, struct pd *pd, const struct qp_attr *attr, uint32_t q
 		.sq_sig_all = attr->sq_sig_all,
 		.create_flags = attr->create_flags,
 		.cap = attr->cap,
+		.hash = attr->hash,
 		.user = attr->user,
 		.state = IBV_QPS_RESET,
 	};
 	pd_get(pd);
-	cq_get(qp->scq);
-	cq_get(qp->rcq);
+	if (qp->hash.table)
+		fetch_add_relaxed(&qp->hash.table->refs, 1);
+	if (qp->scq)
+		cq_get(qp->scq);
+	if (qp->rcq)
+		cq_get(qp->rcq);
 	if (qp->srq)
 		srq_get(qp->srq);
 	return 0;
@@ -119,8 +139,12 @@ void qp_fini(struct qp *qp)
 	}
 	if (qp->srq)
 		srq_put(qp->srq);
-	cq_put(qp->rcq);
-	cq_put(qp->scq);
+	if (qp->rcq)
+		cq_put(qp->rcq);
+	if (qp->scq)
+		cq_put(qp->scq);
+	if (qp->hash.table)
+		fetch_sub_acq_rel(&qp->hash.table->refs, 1);
 	pd_put(qp->pd);
 	qp->pd = NULL;
 }
@@ -177,6 +201,11 @@ int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 	enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : qp->state;
 	int err = use(qp);
 
+	if (!err && qp->hash.table)
+		err = refuse(EOPNOTSUPP,
+			     "ibv_modify_qp: QP 0x%x spreads frames over work queues and has no "
+			     "states; move the work queues (ibv_modify_wq)",
+			     qp->qpn);
 	if (!err)
 		err = cur_state_check(qp, attr, mask);
 	if (!err)
@@ -203,8 +232,8 @@ void qp_query(const struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_
 	attr->cap = qp->cap;
 	*init = (struct ibv_qp_init_attr){
 		.qp_context = user ? user->qp_context : NULL,
-		.send_cq = qp->scq->user,
-		.recv_cq = qp->rcq->user,
+		.send_cq = qp->scq ? qp->scq->user : NULL,
+		.recv_cq = qp->rcq ? qp->rcq->user : NULL,
 		.srq = qp->srq ? qp->srq->user : NULL,
 		.cap = qp->cap,
 		.qp_type = qp->type,

@@ -4,7 +4,14 @@
  * Locking: everything below "guarded" is read and written under the QP's turn; state alone may be
  * read without (it is a hint then). The rest is frozen by qp_init(). */
 #pragma once
-#include "hca/srq.h"
+#include "hca/wq.h"
+#include "wire/frame.h"
+
+struct qp_hash { /* of a QP that spreads frames over work queues (RSS) */
+	struct rwq_table *table; /* NULL: not one */
+	uint64_t fields; /* enum ibv_rx_hash_fields */
+	uint8_t key[FRAME_HASH_KEY];
+};
 
 struct qp {
 	struct context *ctx;
@@ -13,8 +20,10 @@ struct qp {
 	enum ibv_qp_type type;
 	uint32_t qpn; /* 24 bits */
 	uint32_t uidx; /* the driver's object index, in CQEs */
-	struct cq *scq, *rcq;
+	struct cq *scq, *rcq; /* NULL on an RSS QP */
 	struct srq *srq; /* or NULL */
+	struct qp_hash hash;
+	uint32_t flows; /* atomic: rules that steer here */
 	struct sq_ring sq;
 	struct rq rq;
 	bool sq_sig_all;
@@ -36,6 +45,7 @@ struct qp_attr {
 	bool sq_sig_all;
 	uint32_t create_flags;
 	struct ibv_qp_cap cap;
+	struct qp_hash hash;
 	uint32_t uidx;
 	void *user;
 };

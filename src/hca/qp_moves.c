@@ -7,7 +7,7 @@
 #include "hca/qp.h"
 #include "obs/explain.h"
 
-enum { RC, UC, UD, TYPES };
+enum { RC, UC, UD, RAW, TYPES };
 
 enum {
 	CUR = IBV_QP_CUR_STATE,
@@ -31,7 +31,10 @@ enum {
 	DQPN = IBV_QP_DEST_QPN,
 };
 
-enum { ALL = 1 << RC | 1 << UC | 1 << UD, NO_ACKS = 1 << UC | 1 << UD };
+enum {
+	ALL = 1 << RC | 1 << UC | 1 << UD | 1 << RAW,
+	NO_ACKS = 1 << UC | 1 << UD | 1 << RAW,
+};
 
 struct move {
 	unsigned int types; /* that may make it; 0: illegal */
@@ -56,14 +59,16 @@ static const struct move moves[ERR + 1][ERR + 1] = {
 		[INIT] = { ALL,
 			.need = { [RC] = PKEY | PORT | ACCESS,
 				  [UC] = PKEY | PORT | ACCESS,
-				  [UD] = PKEY | PORT | QKEY } },
+				  [UD] = PKEY | PORT | QKEY,
+				  [RAW] = PORT } },
 	},
 	[INIT] = {
 		[RESET] = { ALL },
 		[INIT] = { ALL,
 			.may = { [RC] = PKEY | PORT | ACCESS,
 				 [UC] = PKEY | PORT | ACCESS,
-				 [UD] = PKEY | PORT | QKEY } },
+				 [UD] = PKEY | PORT | QKEY,
+				 [RAW] = PORT } },
 		[RTR] = { ALL,
 			.need = { [RC] = AV | MTU | DQPN | RQ_PSN | DST_RD | RNR_TIMER,
 				  [UC] = AV | MTU | DQPN | RQ_PSN },
@@ -90,7 +95,7 @@ static const struct move moves[ERR + 1][ERR + 1] = {
 				 [UC] = CUR | ALT | ACCESS | MIG,
 				 [UD] = CUR | QKEY } },
 		[SQD] = { ALL,
-			.may = { [RC] = NOTIFY, [UC] = NOTIFY, [UD] = NOTIFY } },
+			.may = { [RC] = NOTIFY, [UC] = NOTIFY, [UD] = NOTIFY, [RAW] = NOTIFY } },
 		[ERR] = { ALL },
 	},
 	[SQD] = {
@@ -129,6 +134,8 @@ static int type_of(enum ibv_qp_type type)
 		return UC;
 	case IBV_QPT_UD:
 		return UD;
+	case IBV_QPT_RAW_PACKET:
+		return RAW;
 	default:
 		return TYPES;
 	}

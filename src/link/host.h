@@ -90,6 +90,13 @@ int host_dest(struct host *h, uint32_t qpn, struct dest **out);
  * room in its ring gets none. One reference. */
 int host_dest_all(struct host *h, struct dest **out);
 
+/* Ethernet frames (FRAME_OP) go to every process of this host that wants any. @delta: +1 or -1 for
+ * each reason of ours to want them. */
+void host_frames_want(struct host *h, int delta);
+/* 0: everybody has it who was there. EAGAIN: somebody has no room, @w waits at way->at, and the
+ * next call goes on there. Without @w who has no room goes without. */
+int host_frame_send(struct host *h, const struct seg *s, struct frame_way *way, struct waiter *w);
+
 /* Delivers up to @budget inbound segments, resumes waiters whose link has space; returns how many
  * segments. One load a peer when there is nothing (up to 8 peers; beyond, a bitmap). */
 unsigned int host_drain(struct host *h, unsigned int budget);

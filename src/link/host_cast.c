@@ -42,8 +42,7 @@ void host_cast_resume(struct host *h)
 		host_wait_resume(&h->cast_waiters, nobody_pending, h);
 }
 
-/* False: everybody answers or is given up. */
-static bool wait_for_contacts(struct host *h, struct waiter *w)
+bool host_cast_wait(struct host *h, struct waiter *w)
 {
 	if (!any_pending(h))
 		return false;
@@ -61,7 +60,7 @@ static int cast_send(struct dest *d, const struct seg *s, struct waiter *w)
 	uint8_t grh[40] = { 0 };
 	uint32_t top;
 
-	if (wait_for_contacts(h, w))
+	if (host_cast_wait(h, w))
 		return EAGAIN;
 	with.flags |= SEG_MCAST | SEG_NO_REF;
 	if (s->av && !s->grh) {
@@ -157,12 +156,19 @@ static void want(void *arg, unsigned int slot)
 		host_target_put(t);
 }
 
-int host_dest_all(struct host *h, struct dest **out)
+bool host_cast_look(struct host *h)
 {
 	uint64_t now = clock_now(), last = load_relaxed(&h->names_seen);
 
-	if (!h->alone && now - last > NAMES_NS && cas_acq_rel(&h->names_seen, &last, now))
-		host_names_each(h->uid, want, h);
+	if (h->alone || now - last <= NAMES_NS || !cas_acq_rel(&h->names_seen, &last, now))
+		return false;
+	host_names_each(h->uid, want, h);
+	return true;
+}
+
+int host_dest_all(struct host *h, struct dest **out)
+{
+	host_cast_look(h);
 	fetch_add_relaxed(&h->all.refs, 1);
 	*out = &h->all;
 	return 0;

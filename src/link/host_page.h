@@ -26,6 +26,7 @@ struct host_page {
 	uint32_t gen; /* 20 bits, not 0 */
 	uint32_t slots[HOST_PAGE_SLOTS]; /* slot + 1; 0 none */
 	uint32_t alive; /* util/death.h: of the engine's thread */
+	uint32_t frames; /* not 0: Ethernet frames are wanted */
 	uint32_t mode __attribute__((aligned(64)));
 	uint64_t hazard[HAZARDS] __attribute__((aligned(64)));
 };

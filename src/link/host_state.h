@@ -81,6 +81,7 @@ struct host {
 	struct dest all; /* host_dest_all() */
 	struct host_wait cast_waiters; /* for contacts to come up */
 	uint64_t names_seen; /* when the names were read last */
+	uint32_t frames_look; /* contacts may be coming up since then */
 };
 
 static inline struct target *to_target(struct dest *d)
@@ -112,5 +113,8 @@ void host_pid_ready(struct watch *w, uint64_t now); /* a process' pidfd says it 
 void host_end_contacts(struct host *h); /* all, without a word to anybody: host_destroy() */
 int host_listen(struct host *h, struct listener *l); /* its fd is bound: contacts are accepted */
 void host_cast_init(struct host *h);
+/* False: everybody answers or is given up. True: @w (may be NULL) waits for contacts to come up. */
+bool host_cast_wait(struct host *h, struct waiter *w);
+bool host_cast_look(struct host *h); /* for processes that are new; false: not yet again */
 void host_cast_resume(struct host *h); /* multicast that waited for contacts */
 bool host_target_can_go_on(struct host *h, unsigned int slot); /* its waiters, if any */

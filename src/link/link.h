@@ -66,6 +66,13 @@ struct dest {
 	bool dead; /* the peer has ended; hint, set once */
 };
 
+/* Where a frame that goes to everybody on this host has got to: a frame that had to wait goes on
+ * there. All zero: from the start. */
+struct frame_way {
+	uint32_t next; /* who comes next; 0: nobody has it yet */
+	struct dest *at; /* who has no room; a reference, NULL none */
+};
+
 static inline int dest_send(struct dest *d, const struct seg *s, struct waiter *w)
 {
 	return d->ops->send(d, s, w);

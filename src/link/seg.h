@@ -47,6 +47,11 @@ enum {
 	SYN_NO_REF = 0x7f, /* I cannot fetch from you: send that PSN again, by value */
 };
 
+/* A segment with this opcode, on same-host links only, is no RoCE packet: its payload is a whole
+ * Ethernet frame without its FCS, by value; sqpn sent it (0: it came from the netdev), qkey is the
+ * interface index of the port; delivered to a QP, imm is the flow tag. */
+enum { FRAME_OP = 0xff };
+
 struct seg {
 	uint8_t op; /* BTH opcode */
 	uint8_t flags;

@@ -6,6 +6,9 @@
 
 #define OWNER	  1
 #define SOLICITED 2
+#define L3_SHIFT  2 /* in l4_hdr_type_etc */
+#define HAS_VLAN  1
+#define CSUM_OK	  (MLX5_CQE_L3_OK | MLX5_CQE_L4_OK)
 #define GRH	  (1U << 28)
 #define INVALID	  (MLX5_CQE_INVALID << 4)
 
@@ -65,6 +68,12 @@ void cqe_write(struct mlx5_cqe64 *slot, const struct cqe *c, uint8_t owner)
 		e.vlan_info = htobe16(c->vlan);
 		e.flags_rqpn = htobe32((c->grh ? GRH : 0) | (uint32_t)c->l3 << 24 |
 				       (c->src_qp & 0xffffff));
+		if (c->csum_ok) {
+			e.hds_ip_ext = CSUM_OK;
+			e.l4_hdr_type_etc = MLX5_CQE_L3_HDR_TYPE_IPV4 << L3_SHIFT;
+		}
+		if (c->vlan)
+			e.l4_hdr_type_etc |= HAS_VLAN;
 	}
 	if (unlikely(c->app_op))
 		write_tag(&e, c);
@@ -126,6 +135,7 @@ void cqe_read(const struct mlx5_cqe64 *e, struct cqe *out)
 		out->grh = false;
 		out->l3 = out->sl = 0;
 		out->timestamp = get_be64(err->rsvd0 + 8);
+		out->csum_ok = false;
 		out->vlan = 0;
 		return;
 	}
@@ -138,6 +148,8 @@ void cqe_read(const struct mlx5_cqe64 *e, struct cqe *out)
 	out->src_qp = rqpn & 0xffffff;
 	out->grh = (rqpn & GRH) != 0;
 	out->l3 = out->sl = (rqpn >> 24) & 0xf;
+	out->csum_ok = (e->hds_ip_ext & CSUM_OK) == CSUM_OK &&
+		       (e->l4_hdr_type_etc >> L3_SHIFT & 3) == MLX5_CQE_L3_HDR_TYPE_IPV4;
 }
 
 void cqe_init(void *buf, uint32_t cnt, uint32_t cqe_size)

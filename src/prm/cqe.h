@@ -33,6 +33,8 @@ struct cqe {
 	bool grh; /* UD receive */
 	uint8_t l3; /* UD receive: 0 GRH, 1 IPv6, 2 IPv4 (bits of sl that UCX reads) */
 	uint8_t sl;
+	bool csum_ok; /* RAW_PACKET receive: IPv4, and both checksums are right */
+	uint16_t vlan; /* receives of raw frames: the TCI that was stripped, 0 none */
 	uint16_t wqe_counter; /* first block of the send WQE, or index of the receive WQE */
 	uint16_t pkey;
 	uint32_t uidx; /* srqn_uidx: the driver's object index; CQEs resolve by it (M32) */
@@ -41,7 +43,6 @@ struct cqe {
 	uint32_t byte_cnt; /* receives: bytes incl. 40 of GRH on UD; READ, atomics: bytes placed */
 	uint32_t imm; /* as in memory; IETH for RESP_SEND_INV */
 	uint64_t timestamp; /* clock_raw() */
-	uint16_t vlan; /* receives of raw frames: the TCI that was stripped, 0 none */
 	uint64_t reason; /* errors: explain record id, 0 none */
 	uint8_t app_op; /* tag matching: hca/tag_list.h's enum tag_cqe; 0: an ordinary entry */
 	bool tm_success; /* list operations */

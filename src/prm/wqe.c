@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "prm/wqe.h"
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 #include "util/be.h"
 
@@ -65,6 +66,38 @@ static int datagram(struct cursor *c, struct wqe *out)
 	return 0;
 }
 
+/* Bytes [off, off + len) of the ring, which wrap at its end, as one or two runs. */
+static uint8_t runs(const struct sq_ring *ring, uint32_t off, uint32_t len, struct sge out[2])
+{
+	uint32_t size = ring->cnt * WQE_BB, start = off & (size - 1), room = size - start;
+
+	out[0] = (struct sge){ (uintptr_t)(ring->buf + start), len < room ? len : room, 0 };
+	out[1] = (struct sge){ (uintptr_t)ring->buf, len - out[0].len, 0 };
+	return out[1].len ? 2 : 1;
+}
+
+/* The Ethernet segment: 16 bytes whose last two begin the inline headers, which go on in as many
+ * segments as they need. */
+static int ethernet(struct cursor *c, struct wqe *out)
+{
+	uint32_t start = c->off + offsetof(struct mlx5_wqe_eth_seg, inline_hdr_start), more;
+	const uint8_t *p = take(c);
+
+	if (!p)
+		return EBADMSG;
+	out->cs_flags = p[offsetof(struct mlx5_wqe_eth_seg, cs_flags)];
+	out->mss = get_be16(p + offsetof(struct mlx5_wqe_eth_seg, mss));
+	out->head_len = get_be16(p + offsetof(struct mlx5_wqe_eth_seg, inline_hdr_sz));
+	more = out->head_len > 2 ? (out->head_len - 2U + SEG - 1) / SEG : 0;
+	if (more > c->left)
+		return EBADMSG;
+	c->left -= more;
+	c->off += more * SEG;
+	if (out->head_len)
+		out->nhead = runs(c->ring, start, out->head_len, out->head);
+	return 0;
+}
+
 static int remote(struct cursor *c, struct wqe *out)
 {
 	const uint8_t *p = take(c);
@@ -109,17 +142,14 @@ static int bind(struct cursor *c, struct wqe *out)
 /* Inline data: a 4-byte header, then the bytes, which wrap at the ring's end. */
 static int inline_data(struct cursor *c, const uint8_t *p, struct wqe *out)
 {
-	uint32_t size = c->ring->cnt * WQE_BB, len = get_be32(p) & 0x3ff;
-	uint32_t start = (c->off - SEG + 4) & (size - 1), room = size - start;
+	uint32_t len = get_be32(p) & 0x3ff, start = c->off - SEG + 4;
 	unsigned int segs = (len + 4 + SEG - 1) / SEG;
 
 	if (segs > c->left + 1)
 		return EBADMSG;
 	c->left -= segs - 1;
 	c->off += (segs - 1) * SEG;
-	out->inl[0] = (struct sge){ (uintptr_t)(c->ring->buf + start), len < room ? len : room, 0 };
-	out->inl[1] = (struct sge){ (uintptr_t)c->ring->buf, len - out->inl[0].len, 0 };
-	out->ninline = out->inl[1].len ? 2 : 1;
+	out->ninline = runs(c->ring, start, len, out->inl);
 	out->len = len;
 	return 0;
 }
@@ -166,13 +196,16 @@ int wqe_parse(const struct sq_ring *ring, uint16_t pi, uint16_t avail, enum wqe_
 	unsigned int ds = control(at(ring, pi * WQE_BB), out);
 	int err = 0;
 
-	out->ninline = out->nsge = 0;
+	out->ninline = out->nsge = out->nhead = 0;
+	out->head_len = 0;
 	out->len = 0;
 	if (!ds || out->nbb > avail)
 		return EBADMSG;
 	c.left = ds - 1;
 	if (svc == WQE_DATAGRAM && out->opcode != MLX5_OPCODE_NOP)
 		err = datagram(&c, out);
+	else if (svc == WQE_ETHERNET && out->opcode != MLX5_OPCODE_NOP)
+		err = ethernet(&c, out);
 	switch (out->opcode) {
 	case MLX5_OPCODE_RDMA_WRITE:
 	case MLX5_OPCODE_RDMA_WRITE_IMM:

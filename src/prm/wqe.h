@@ -63,11 +63,16 @@ struct wqe {
 	uint32_t len; /* payload bytes of all SGEs or the inline data; <= 2^31 */
 	uint8_t ninline; /* 0..2 runs of inline data (two when it wraps) */
 	uint8_t nsge;
+	uint8_t cs_flags; /* Ethernet: MLX5_ETH_WQE_*_CSUM */
+	uint8_t nhead; /* Ethernet: runs of inline headers, 0..2 */
+	uint16_t mss; /* TSO: payload bytes of a segment */
+	uint16_t head_len; /* bytes of inline headers */
+	struct sge head[2]; /* as inl */
 	struct sge inl[2]; /* addr: in the ring, key 0 */
 	struct sge sge[WQE_MAX_SGE];
 };
 
-enum wqe_service { WQE_CONNECTED, WQE_DATAGRAM };
+enum wqe_service { WQE_CONNECTED, WQE_DATAGRAM, WQE_ETHERNET };
 
 /* Parses the WQE that starts at block number @pi of @ring. @avail: blocks posted from there on.
  * 0; EBADMSG: malformed (too short, past @avail, unknown segment), EMSGSIZE: length over 2^31;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "hca/limits.h"
 #include "obs/explain.h"
 #include "transport/blame.h"
 #include "util/be.h"
@@ -25,6 +26,8 @@ static const char *wqe_name(uint8_t opcode)
 		return "fetch and add";
 	case WQE_OPCODE_ATOMIC_WRITE:
 		return "atomic write";
+	case MLX5_OPCODE_TSO:
+		return "TSO";
 	default:
 		return "work request";
 	}
@@ -88,6 +91,12 @@ uint64_t blame_wqe(const struct tqp *q, const struct wqe *w, enum verdict v, con
 		return reason("ibv_post_send: %s of %u B on UD QP 0x%x exceeds the MTU of %u B; "
 			      "send less",
 			      wqe_name(w->opcode), w->len, q->qp.qpn, q->req.mtu);
+	if (v == V_LOCAL_LENGTH && q->qp.type == IBV_QPT_RAW_PACKET)
+		return reason("ibv_post_send: %s on RAW_PACKET QP 0x%x: headers of %u B and %u B "
+			      "of data (mss %u); a frame has 14..%d B, a TSO send at most %d B of "
+			      "data and headers up to TCP; stay within",
+			      wqe_name(w->opcode), q->qp.qpn, w->head_len, w->len, w->mss,
+			      FRAME_MAX, LIMIT_TSO);
 	if (v == V_LOCAL_LENGTH && !is_atomic(w->opcode))
 		return reason("ibv_post_send: the SGEs of a %s on QP 0x%x add up to more than "
 			      "2^31 B, a message's most; split it",

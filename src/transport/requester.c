@@ -10,6 +10,7 @@
 #include "transport/gather.h"
 #include "transport/inner.h"
 #include "transport/pace.h"
+#include "transport/raw.h"
 #include "transport/retry.h"
 #include "transport/ud.h"
 #include "util/be.h"
@@ -76,16 +77,26 @@ uint16_t requester_posted(const struct tqp *q)
 	return posted > ours ? posted - ours : 0;
 }
 
+static enum wqe_service service(const struct tqp *q)
+{
+	switch (q->qp.type) {
+	case IBV_QPT_UD:
+		return WQE_DATAGRAM;
+	case IBV_QPT_RAW_PACKET:
+		return WQE_ETHERNET;
+	default:
+		return WQE_CONNECTED;
+	}
+}
+
 bool requester_reread(struct tqp *q, const struct sent *e, struct wqe *w)
 {
-	enum wqe_service svc = q->qp.type == IBV_QPT_UD ? WQE_DATAGRAM : WQE_CONNECTED;
-
 	if (unlikely(e->flags & SENT_INNER)) {
 		inner_wqe(q, e->block, w);
 		return true;
 	}
-	return !wqe_parse(&q->qp.sq, e->block, q->qp.sq.cnt, svc, w) && w->opcode == e->opcode &&
-	       w->len == e->len;
+	return !wqe_parse(&q->qp.sq, e->block, q->qp.sq.cnt, service(q), w) &&
+	       w->opcode == e->opcode && w->len == e->len;
 }
 
 uint32_t requester_pdn(const struct tqp *q, const struct sent *e)
@@ -106,6 +117,8 @@ static enum verdict allowed(const struct tqp *q, const struct wqe *w)
 
 	if (w->opcode == MLX5_OPCODE_NOP)
 		return V_OK;
+	if (q->qp.type == IBV_QPT_RAW_PACKET)
+		return raw_allowed(w);
 	if (!forms[w->opcode].known)
 		return V_LOCAL_QP_OP;
 	if (q->qp.type == IBV_QPT_UC && (reads || w->opcode == MLX5_OPCODE_SEND_INVAL))
@@ -178,7 +191,6 @@ static int start_inner(struct tqp *q, struct wqe *w, uint64_t now)
 static int start(struct tqp *q, struct wqe *w, uint64_t now)
 {
 	struct requester *r = &q->req;
-	enum wqe_service svc = q->qp.type == IBV_QPT_UD ? WQE_DATAGRAM : WQE_CONNECTED;
 	struct sent *e;
 	uint16_t avail;
 	int err;
@@ -188,7 +200,7 @@ static int start(struct tqp *q, struct wqe *w, uint64_t now)
 	avail = requester_posted(q);
 	if (!avail || !may_start(q, now))
 		return ENOENT;
-	err = wqe_parse(&q->qp.sq, r->next_block, avail, svc, w);
+	err = wqe_parse(&q->qp.sq, r->next_block, avail, service(q), w);
 	e = requester_entry(r, r->tail);
 	*e = (struct sent){
 		.block = r->next_block, .opcode = w->opcode, .psn = r->next_psn, .len = w->len
@@ -611,6 +623,8 @@ void requester_run(struct tqp *q, uint64_t now)
 			more = fail(q, &w, v, NULL, now);
 		else if (q->qp.type == IBV_QPT_UD)
 			more = ud_send(q, requester_entry(r, r->cur), &w, now);
+		else if (q->qp.type == IBV_QPT_RAW_PACKET)
+			more = raw_send(q, requester_entry(r, r->cur), &w, now);
 		else
 			more = send_entry(q, requester_entry(r, r->cur), &w, now);
 		if (!more)

@@ -7,9 +7,9 @@
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
+#include "link/link.h"
 
 struct tqp;
-struct dest;
 struct wqe;
 
 enum { /* struct sent's flags */
@@ -65,6 +65,9 @@ struct requester {
 	bool draining; /* SQD: the event is still to come */
 	uint64_t timer_at; /* ns; TQP_NEVER: none */
 	struct inner_queue *inner; /* NULL until the device has work of its own */
+	uint8_t *frame; /* RAW_PACKET: FRAME_MAX bytes to build in; NULL until the first WQE */
+	struct frame_way way; /* RAW_PACKET: who has the frame already */
+	uint32_t cut, ncut; /* TSO: payload bytes and segments that are sent */
 	struct dest *ud_dest; /* UD: where the WQE that got EAGAIN goes; a reference */
 	struct pace pace;
 };

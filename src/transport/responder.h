@@ -11,6 +11,7 @@
 #include "hca/srq.h"
 #include "transport/fate.h"
 
+struct parcel;
 struct tqp;
 struct seg;
 
@@ -65,6 +66,9 @@ struct responder {
 	uint64_t va; /* where the next go */
 	uint64_t got; /* bytes of the message so far */
 	uint64_t now; /* of the input that is being worked on */
+	/* RAW_PACKET: frames that wait for a receive, oldest first; parcel.at: until when */
+	struct parcel *held, *held_last;
+	uint32_t held_bytes;
 	struct responder_reads *reads;
 	struct responder_tag tag;
 	struct rwqe rwqe;

@@ -8,6 +8,7 @@
 #include "transport/flush.h"
 #include "transport/inner.h"
 #include "transport/pace.h"
+#include "transport/raw.h"
 #include "transport/retry.h"
 #include "transport/uc.h"
 #include "transport/ud.h"
@@ -25,18 +26,26 @@ static void forget(struct tqp *q)
 	struct sent *sent = q->req.sent;
 	struct responder_reads *reads = q->rsp.reads;
 	struct inner_queue *inner = q->req.inner;
+	uint8_t *frame = q->req.frame;
 	uint32_t mask = q->req.mask;
 
 	if (q->req.blocked && q->dest)
 		q->dest->ops->cancel(q->dest, &q->waiter);
 	ud_forget(q);
+	raw_forget(q);
+	raw_held_forget(q);
 	answer_forget(q);
 	q->deadline = TQP_NEVER;
 	q->ack_due = false;
 	store_relaxed(&q->rnr_waiting, false);
 	q->cause = 0;
 	q->req = (struct requester){
-		.sent = sent, .mask = mask, .timer_at = TQP_NEVER, .mtu = 4096, .inner = inner
+		.sent = sent,
+		.mask = mask,
+		.timer_at = TQP_NEVER,
+		.mtu = 4096,
+		.inner = inner,
+		.frame = frame,
 	};
 	if (inner)
 		inner->done = inner->next = inner->tail = 0;
@@ -62,6 +71,8 @@ void tqp_fini(struct tqp *q)
 	free(q->rsp.reads);
 	free(q->req.inner);
 	q->req.inner = NULL;
+	free(q->req.frame);
+	q->req.frame = NULL;
 	q->req.sent = NULL;
 	q->rsp.reads = NULL;
 }
@@ -136,6 +147,10 @@ void tqp_rq_doorbell(struct tqp *q, uint64_t now)
 {
 	if (q->qp.state == IBV_QPS_ERR)
 		flush_rq(q, now);
+	if (q->qp.type == IBV_QPT_RAW_PACKET) {
+		raw_rq_doorbell(q, now);
+		return;
+	}
 	if (likely(!q->rnr_waiting) || !(q->qp.srq ? srq_posted(q->qp.srq) : rq_posted(&q->qp.rq)))
 		return;
 	store_relaxed(&q->rnr_waiting, false);
@@ -168,7 +183,10 @@ static bool from_whom_it_should(const struct tqp *q, const struct seg *s)
 static bool mine(const struct tqp *q, const struct seg *s)
 {
 	static const uint8_t services[] = {
-		[IBV_QPT_RC] = SVC_RC, [IBV_QPT_UC] = SVC_UC, [IBV_QPT_UD] = SVC_UD
+		[IBV_QPT_RC] = SVC_RC,
+		[IBV_QPT_UC] = SVC_UC,
+		[IBV_QPT_UD] = SVC_UD,
+		[IBV_QPT_RAW_PACKET] = FRAME_OP, /* none: they get frames only */
 	};
 
 	if (!opcodes[s->op].name || opcode_service(s->op) != services[q->qp.type])
@@ -217,6 +235,11 @@ void tqp_input(struct tqp *q, const struct seg *s, uint64_t now)
 {
 	struct counters *c = q->qp.ctx->hca->counters;
 
+	if (unlikely(s->op == FRAME_OP)) {
+		if (receiving(q) || q->qp.hash.table)
+			raw_receive(q, s, now);
+		return;
+	}
 	if (unlikely(!receiving(q) || !mine(q, s))) {
 		counters_inc(c, COUNTER_PORT_RCV_ERRORS);
 		if (tqp_no_responder(s) != EAGAIN)
@@ -249,6 +272,10 @@ void tqp_timer(struct tqp *q, uint64_t now)
 {
 	if (now < q->deadline)
 		return;
+	if (q->qp.type == IBV_QPT_RAW_PACKET) {
+		raw_timer(q, now);
+		return;
+	}
 	retry_timer(q, now);
 	requester_run(q, now);
 	flush_drained(q);

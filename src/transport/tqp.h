@@ -48,6 +48,9 @@ struct tqp_env {
 	/* tqp_no_responder(s) got EAGAIN: call it again later. NULL: the QP's own answer is used
 	 * if it has a destination. */
 	void (*no_responder_later)(struct tqp *q, const struct seg *s);
+	/* A frame (FRAME_OP) of a RAW_PACKET QP goes out. 0: it has. EAGAIN: q->waiter waits at
+	 * q->req.way.at; the same again later. */
+	int (*frame)(struct tqp *q, const struct seg *s);
 	/* The multicast groups' and this process' names, counters: through q->qp.ctx->hca. */
 };
 

@@ -10,20 +10,9 @@
 /* X(type, table, entry, call, convention): entries that are not built yet. */
 // clang-format off
 #define UNBUILT_OPS(X)                                                                             \
-	X(int, *v, read_counters, "ibv_read_counters", positive_errno)                             \
-	X(int, *v, attach_counters_point_flow, "ibv_attach_counters_point_flow", positive_errno)   \
-	X(void *, *v, create_counters, "ibv_create_counters", null_errno)                          \
-	X(int, *v, destroy_counters, "ibv_destroy_counters", positive_errno)                       \
 	X(int, *v, modify_flow_action_esp, "ibv_modify_flow_action_esp", positive_errno)           \
 	X(int, *v, destroy_flow_action, "ibv_destroy_flow_action", positive_errno)                 \
 	X(void *, *v, create_flow_action_esp, "ibv_create_flow_action_esp", null_errno)            \
-	X(int, *v, destroy_rwq_ind_table, "ibv_destroy_rwq_ind_table", positive_errno)             \
-	X(void *, *v, create_rwq_ind_table, "ibv_create_rwq_ind_table", null_errno)                \
-	X(int, *v, destroy_wq, "ibv_destroy_wq", positive_errno)                                   \
-	X(int, *v, modify_wq, "ibv_modify_wq", positive_errno)                                     \
-	X(void *, *v, create_wq, "ibv_create_wq", null_errno)                                      \
-	X(int, *v, ibv_destroy_flow, "ibv_destroy_flow", positive_errno)                           \
-	X(void *, *v, ibv_create_flow, "ibv_create_flow", null_errno)                              \
 	X(void *, *v, open_qp, "ibv_open_qp", null_errno)                                          \
 	X(void *, *v, open_xrcd, "ibv_open_xrcd", null_errno)                                      \
 	X(int, *v, close_xrcd, "ibv_close_xrcd", positive_errno)
@@ -67,6 +56,17 @@ void ops_fill(struct verbs_context *v)
 	v->create_srq_ex = ops_create_srq_ex;
 	v->get_srq_num = ops_get_srq_num;
 	v->post_srq_ops = dsrq_post_ops;
+	v->ibv_create_flow = ops_create_flow;
+	v->ibv_destroy_flow = ops_destroy_flow;
+	v->create_counters = ops_create_counters;
+	v->destroy_counters = ops_destroy_counters;
+	v->attach_counters_point_flow = ops_attach_counters;
+	v->read_counters = ops_read_counters;
+	v->create_wq = ops_create_wq;
+	v->destroy_wq = ops_destroy_wq;
+	v->modify_wq = ops_modify_wq;
+	v->create_rwq_ind_table = ops_create_rwq_ind_table;
+	v->destroy_rwq_ind_table = ops_destroy_rwq_ind_table;
 	ops->_compat_query_device = ibv_query_device;
 	ops->_compat_query_port = ibv_query_port;
 	ops->poll_cq = dcq_poll;

@@ -18,3 +18,17 @@ struct ibv_cq_ex *ops_create_cq_ex(struct ibv_context *ib, struct ibv_cq_init_at
 struct ibv_qp *ops_create_qp_ex(struct ibv_context *ib, struct ibv_qp_init_attr_ex *attr);
 struct ibv_srq *ops_create_srq_ex(struct ibv_context *ib, struct ibv_srq_init_attr_ex *attr);
 int ops_get_srq_num(struct ibv_srq *srq, uint32_t *num);
+struct ibv_flow *ops_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *attr);
+int ops_destroy_flow(struct ibv_flow *flow);
+struct ibv_counters *ops_create_counters(struct ibv_context *ib,
+					 struct ibv_counters_init_attr *attr);
+int ops_destroy_counters(struct ibv_counters *ib);
+int ops_attach_counters(struct ibv_counters *ib, struct ibv_counter_attach_attr *attr,
+			struct ibv_flow *flow);
+int ops_read_counters(struct ibv_counters *ib, uint64_t *values, uint32_t n, uint32_t flags);
+struct ibv_wq *ops_create_wq(struct ibv_context *ib, struct ibv_wq_init_attr *attr);
+int ops_destroy_wq(struct ibv_wq *wq);
+int ops_modify_wq(struct ibv_wq *wq, struct ibv_wq_attr *attr);
+struct ibv_rwq_ind_table *ops_create_rwq_ind_table(struct ibv_context *ib,
+						   struct ibv_rwq_ind_table_init_attr *attr);
+int ops_destroy_rwq_ind_table(struct ibv_rwq_ind_table *ib);

@@ -148,9 +148,6 @@ TEST(entries_that_are_not_built_refuse_by_their_convention)
 	errno = 0;
 	check(!ibv_open_xrcd(ctx, &xrcd) && errno == EOPNOTSUPP);
 	check_eq(v->close_xrcd(NULL), EOPNOTSUPP);
-	check_eq(v->ibv_destroy_flow(NULL), EOPNOTSUPP);
-	errno = 0;
-	check(!v->ibv_create_flow(NULL, NULL) && errno == EOPNOTSUPP);
 }
 
 int main(void)

@@ -24,7 +24,9 @@ def listed(name):
 
 
 def must_pass(huge):
-    return listed("must-pass.txt") + (listed("must-pass-huge.txt") if huge else [])
+    return [*listed("must-pass.txt"),
+            *(listed("must-pass-huge.txt") if huge else []),
+            *(listed("must-pass-root.txt") if os.geteuid() == 0 else [])]
 
 
 def environment():

@@ -7,7 +7,7 @@
 #include <string.h>
 #include "verbs/cases.h"
 
-enum { RC, UC, UD, SERVICES };
+enum { RC, UC, UD, RAW, SERVICES };
 
 enum { /* of enum ibv_qp_attr_mask; bit 0 is the state itself */
        CUR = IBV_QP_CUR_STATE,
@@ -37,7 +37,10 @@ static const struct {
 	enum ibv_qp_type type;
 	const char *name;
 } services[SERVICES] = {
-	[RC] = { IBV_QPT_RC, "RC" }, [UC] = { IBV_QPT_UC, "UC" }, [UD] = { IBV_QPT_UD, "UD" }
+	[RC] = { IBV_QPT_RC, "RC" },
+	[UC] = { IBV_QPT_UC, "UC" },
+	[UD] = { IBV_QPT_UD, "UD" },
+	[RAW] = { IBV_QPT_RAW_PACKET, "RAW_PACKET" },
 };
 
 static const char *const states[] = { "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR" };
@@ -99,6 +102,18 @@ static const struct row rows[] = {
 	M(UD, SQD, RTS, 0, UD_RTS),
 	M(UD, SQE, RTS, 0, UD_RTS),
 	ALWAYS(UD, INIT), ALWAYS(UD, RTR), ALWAYS(UD, RTS), ALWAYS(UD, SQD), ALWAYS(UD, SQE),
+
+	M(RAW, RESET, RESET, 0, 0), M(RAW, ERR, RESET, 0, 0), M(RAW, ERR, ERR, 0, 0),
+	M(RAW, RESET, INIT, PORT, 0),
+	M(RAW, INIT, INIT, 0, PORT),
+	M(RAW, INIT, RTR, 0, 0),
+	M(RAW, RTR, RTS, 0, RATE),
+	M(RAW, RTS, RTS, 0, RATE),
+	M(RAW, RTS, SQD, 0, NOTIFY),
+	M(RAW, SQD, SQD, 0, 0),
+	M(RAW, SQD, RTS, 0, RATE),
+	M(RAW, SQE, RTS, 0, RATE),
+	ALWAYS(RAW, INIT), ALWAYS(RAW, RTR), ALWAYS(RAW, RTS), ALWAYS(RAW, SQD), ALWAYS(RAW, SQE),
 };
 /* clang-format on */
 
@@ -181,10 +196,10 @@ static int move(struct ibv_qp *qp, enum ibv_qp_state to, int mask)
 	return ibv_modify_qp(qp, &a, mask);
 }
 
-/* UC and UD come to SQE by a send that fails here. */
+/* All but RC come to SQE by a send that fails here. */
 static void to_sqe(struct ibv_qp *qp)
 {
-	struct ibv_sge sg = { (uintptr_t)&dev, 8, 0x1234 };
+	struct ibv_sge sg = { (uintptr_t)&dev, 64, 0x1234 };
 	struct ibv_send_wr wr = { .sg_list = &sg, .num_sge = 1, .opcode = IBV_WR_SEND }, *bad;
 	struct peer_addr self = { .gid = dev.gid };
 	struct ibv_ah *ah = NULL;
@@ -489,9 +504,11 @@ static const struct test_case cases[] = {
 	{ "every move of RC QPs", every_move, RC },
 	{ "every move of UC QPs", every_move, UC },
 	{ "every move of UD QPs", every_move, UD },
+	{ "every move of RAW_PACKET QPs", every_move, RAW },
 	{ "attributes of RC QPs without a state", attributes_without_a_state, RC },
 	{ "attributes of UC QPs without a state", attributes_without_a_state, UC },
 	{ "attributes of UD QPs without a state", attributes_without_a_state, UD },
+	{ "attributes of RAW_PACKET QPs without a state", attributes_without_a_state, RAW },
 	CASE(values_at_their_edges),
 };
 

@@ -272,7 +272,7 @@ TEST(what_does_not_fit_together_is_refused)
 
 	bench_open(&b, IBV_QPT_UC);
 	qp_fini(&b.qp);
-	check_eq(init(&b, (struct qp_attr){ .type = IBV_QPT_RAW_PACKET }), EOPNOTSUPP);
+	check_eq(init(&b, (struct qp_attr){ .type = IBV_QPT_DRIVER }), EOPNOTSUPP);
 	check_eq(init(&b, (struct qp_attr){ .type = IBV_QPT_RC, .create_flags = 2 }), EOPNOTSUPP);
 	check_eq(init(&b, (struct qp_attr){ .type = IBV_QPT_UD, .create_flags = 3 }), EOPNOTSUPP);
 	check_eq(init(&b, (struct qp_attr){ .type = IBV_QPT_UD, .create_flags = 2 }), 0);

@@ -150,7 +150,7 @@ TEST(states_and_types_outside_the_table_are_refused)
 		 EINVAL);
 	check_eq(qp_moves_check(1, IBV_QPS_RESET, (enum ibv_qp_state)99, IBV_QPT_RC, IBV_QP_STATE),
 		 EINVAL);
-	check_eq(qp_moves_check(1, IBV_QPS_RESET, IBV_QPS_RESET, IBV_QPT_RAW_PACKET, IBV_QP_STATE),
+	check_eq(qp_moves_check(1, IBV_QPS_RESET, IBV_QPS_RESET, IBV_QPT_DRIVER, IBV_QP_STATE),
 		 EINVAL);
 }
 

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+/* Receive work queue, the driver's half: ring memory, cursor, wr_ids. rq.lock as in dqp.h. */
+#pragma once
+#include "driver/dqp.h"
+
+struct dwq {
+	struct ibv_wq ib; /* first; its mutex and cond are made by the inline ibv_create_wq() */
+	struct wq *dev;
+	uint32_t epoch;
+	uint32_t uidx;
+	struct dqp_rq rq;
+	uint32_t async_delivered; /* driver/events.c */
+	uint32_t dbrec[2] __attribute__((aligned(64)));
+};
+
+static inline struct dwq *to_dwq(struct ibv_wq *ib)
+{
+	return (struct dwq *)ib;
+}
+
+int dwq_create(struct context *ctx, struct ibv_wq_init_attr *attr, struct dwq **out);
+int dwq_destroy(struct dwq *wq); /* EBUSY while an indirection table names it */
+int dwq_modify(struct dwq *wq, struct ibv_wq_attr *attr);
+/* The wr_id of slot @idx, which is free again. */
+uint64_t dwq_complete(struct dwq *wq, uint16_t idx);

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT
+#include "engine/frames.h"
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+#include "engine/inbound.h"
+#include "hca/flow.h"
+#include "link/packet.h"
+#include "obs/explain.h"
+#include "wire/frame.h"
+
+enum { READ_BUDGET = 64 }; /* frames of the network at a time */
+
+static struct device *device_of(struct tqp *q)
+{
+	return container_of(q->qp.ctx->hca, struct device, hca);
+}
+
+static uint64_t why_not(const struct device *d, const struct netdev *dev, int err)
+{
+	if (dev->loopback)
+		return reason("%s is on %s, which is no Ethernet: frames of RAW_PACKET QPs stay on "
+			      "this host; SOFTHCA_DEVICES chooses another interface",
+			      d->hca.name, dev->name);
+	if (err == EPERM || err == EACCES)
+		return reason("%s: no CAP_NET_RAW, so frames of RAW_PACKET QPs stay on this host "
+			      "and do not reach %s; run with CAP_NET_RAW for that",
+			      d->hca.name, dev->name);
+	return reason("%s: %s does not open for frames (error %d): those of RAW_PACKET QPs stay on "
+		      "this host",
+		      d->hca.name, dev->name, err);
+}
+
+static int open_fd(struct device *d, bool receive)
+{
+	struct netdev dev;
+	int fd = -1, err = 0;
+
+	gid_table_netdev(d->gids, &dev);
+	if (!dev.loopback)
+		err = packet_open(dev.index, receive, &fd);
+	if (fd < 0)
+		why_not(d, &dev, err);
+	return fd;
+}
+
+void frames_begin(struct device *d)
+{
+	pthread_mutex_lock(&d->frames_lock);
+	if (d->frames_out < 0)
+		store_release(&d->frames_out, open_fd(d, false)); /* frames_send() */
+	pthread_mutex_unlock(&d->frames_lock);
+}
+
+static void listen_begin(struct device *d)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+
+	ev.data.fd = open_fd(d, true);
+	store_release(&d->frames_in, ev.data.fd); /* frames_read() */
+	if (ev.data.fd >= 0)
+		epoll_ctl(d->node->epoll_fd, EPOLL_CTL_ADD, ev.data.fd, &ev);
+}
+
+static void listen_end(struct device *d)
+{
+	int fd = d->frames_in;
+
+	store_release(&d->frames_in, -1);
+	if (fd < 0)
+		return;
+	epoll_ctl(d->node->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+	/* Who reads it just now must not find another file under its number. */
+	pthread_mutex_lock(&d->frames_reading);
+	close(fd);
+	pthread_mutex_unlock(&d->frames_reading);
+}
+
+/* The table got its first rule, or lost its last; two threads may tell it in either order. */
+static void rules_changed(void *arg, bool any)
+{
+	struct device *d = arg;
+	int before;
+
+	pthread_mutex_lock(&d->frames_lock);
+	before = d->frames_wanted;
+	d->frames_wanted += any ? 1 : -1;
+	host_frames_want(d->node->host, any ? 1 : -1);
+	if (before == 0 && any)
+		listen_begin(d);
+	else if (before == 1 && !any)
+		listen_end(d);
+	pthread_mutex_unlock(&d->frames_lock);
+}
+
+int frames_start(struct device *d)
+{
+	d->frames_out = d->frames_in = -1;
+	pthread_mutex_init(&d->frames_lock, NULL);
+	pthread_mutex_init(&d->frames_reading, NULL);
+	return flow_table_create(rules_changed, d, &d->hca.flows);
+}
+
+/* To the network; what it does not take is lost there, as on a port that is down. */
+static void to_network(struct device *d, const struct seg *s, const struct netdev *dev)
+{
+	int fd = load_acquire(&d->frames_out), err;
+
+	if (fd < 0 || !memcmp(s->data, dev->mac, sizeof(dev->mac)))
+		return;
+	err = packet_send(fd, s->data, s->len);
+	if (!err) {
+		counters_inc(d->hca.counters, COUNTER_PORT_XMIT_PACKETS);
+		counters_add(d->hca.counters, COUNTER_PORT_XMIT_DATA, s->len);
+		return;
+	}
+	counters_inc(d->hca.counters, COUNTER_PORT_XMIT_DISCARDS);
+	if (err == EMSGSIZE)
+		reason("frame of %u B: %s has an MTU of %u B, so it is not sent there; send "
+		       "shorter ones",
+		       s->len, dev->name, dev->mtu);
+}
+
+int frames_send(struct tqp *q, const struct seg *s)
+{
+	struct device *d = device_of(q);
+	struct seg with = *s;
+	struct netdev dev;
+	int err;
+
+	gid_table_netdev(d->gids, &dev);
+	with.qkey = dev.index;
+	err = host_frame_send(d->node->host, &with, &q->req.way, &q->waiter);
+	if (!err)
+		to_network(d, s, &dev);
+	return err;
+}
+
+/* --- what comes in --- */
+
+struct inbound_frame {
+	struct node *node;
+	struct seg seg;
+};
+
+static void to_rule(void *arg, const struct flow_hit *hit)
+{
+	struct inbound_frame *in = arg;
+
+	in->seg.imm = hit->tag;
+	inbound_to_qp(in->node, hit->qpn, &in->seg);
+}
+
+static void steer(struct node *n, struct device *d, const struct seg *s)
+{
+	struct inbound_frame in = { n, *s };
+	struct frame f;
+
+	counters_inc(d->hca.counters, COUNTER_PORT_RCV_PACKETS);
+	counters_add(d->hca.counters, COUNTER_PORT_RCV_DATA, s->len);
+	frame_parse(s->data, s->len, &f);
+	flow_steer(d->hca.flows, &f, to_rule, &in);
+}
+
+/* The sender may still write what it has sent: from here on it is ours. */
+void frames_deliver(struct node *n, const struct seg *s)
+{
+	uint8_t copy[FRAME_MAX];
+	struct seg mine = *s;
+	struct netdev dev;
+
+	if ((s->flags & SEG_BYREF) || s->len < FRAME_ETH_LEN || s->len > sizeof(copy) || !s->data)
+		return;
+	memcpy(copy, s->data, s->len);
+	mine.data = copy;
+	mine.pieces = NULL;
+	mine.npieces = 0;
+	mine.from = NULL;
+	mine.av = NULL;
+	mine.grh = NULL;
+	for (unsigned int i = 0; i < load_acquire(&n->n_devices); i++) {
+		gid_table_netdev(n->devices[i]->gids, &dev);
+		if (dev.index == s->qkey)
+			steer(n, n->devices[i], &mine);
+	}
+}
+
+static bool read_one(struct node *n, struct device *d, int fd)
+{
+	uint8_t buf[FRAME_MAX];
+	struct seg s = { .op = FRAME_OP, .npsn = 1, .data = buf };
+	bool summed;
+	size_t len;
+	int err = packet_recv(fd, buf, sizeof(buf), &len, &summed);
+
+	if (err == EMSGSIZE) {
+		counters_inc(d->hca.counters, COUNTER_PORT_RCV_ERRORS);
+		return true;
+	}
+	if (err || len < FRAME_ETH_LEN)
+		return !err;
+	if (summed)
+		frame_checksums_fill(buf, (uint32_t)len, FRAME_L4_OK);
+	s.len = (uint32_t)len;
+	steer(n, d, &s);
+	return true;
+}
+
+static void read_some(struct node *n, struct device *d)
+{
+	int fd;
+
+	pthread_mutex_lock(&d->frames_reading);
+	fd = load_acquire(&d->frames_in);
+	quiesce_enter();
+	for (unsigned int i = 0; i < READ_BUDGET && fd >= 0; i++)
+		if (!read_one(n, d, fd))
+			break;
+	inbound_release();
+	quiesce_exit();
+	pthread_mutex_unlock(&d->frames_reading);
+}
+
+bool frames_read(struct node *n, int fd)
+{
+	for (unsigned int i = 0; i < load_acquire(&n->n_devices); i++) {
+		if (load_acquire(&n->devices[i]->frames_in) != fd)
+			continue;
+		read_some(n, n->devices[i]);
+		return true;
+	}
+	return false;
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+/* Flow steering: which queue pairs get an Ethernet frame that comes to a device's port. One
+ * table per device and process.
+ *
+ * Order. SNIFFER rules get every frame. Of the NORMAL rules the one with the lowest priority
+ * number takes it, of equal ones the oldest; rules of the same priority with the very same specs
+ * share it (each QP gets a copy). With DONT_TRAP the search goes on behind it. What no NORMAL
+ * rule took goes to the MC_DEFAULT rules if it is a multicast, else or without them to the
+ * ALL_DEFAULT rules. A rule with ACTION_DROP takes the frame and gives it to nobody.
+ *
+ * Locking: lookups run in a quiesce section on an array that is replaced whole; @lock guards the
+ * writers' side. A rule holds its QP: qp.flows counts. */
+#pragma once
+#include "hca/flow_spec.h"
+#include "hca/qp.h"
+
+struct flow_table;
+struct flow;
+
+/* @changed: the table got its first rule, or lost its last. Called without locks. */
+int flow_table_create(void (*changed)(void *arg, bool any), void *arg, struct flow_table **out);
+void flow_table_destroy(struct flow_table *t);
+
+/* As ibv_create_flow(). */
+int flow_create(struct flow_table *t, struct qp *qp, const struct ibv_flow_attr *attr,
+		struct ibv_flow **out);
+int flow_destroy(struct ibv_flow *flow);
+
+struct flow_hit {
+	uint32_t qpn;
+	uint32_t tag;
+};
+/* Calls @fn for each QP that gets the frame; how many. In a quiesce section. */
+unsigned int flow_steer(struct flow_table *t, const struct frame *f,
+			void (*fn)(void *arg, const struct flow_hit *hit), void *arg);

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+/* Flow specifications: what ibv_create_flow() gets behind its struct ibv_flow_attr, checked and
+ * copied once into matches and actions. A match compares the filter of <infiniband/verbs.h> that
+ * the frame's own headers make, under a mask; a header that the frame does not have matches
+ * nothing. Pure, but for the reasons. */
+#pragma once
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "wire/frame.h"
+
+struct flow_counters;
+
+union flow_filter {
+	uint8_t bytes[sizeof(struct ibv_flow_ipv6_filter)]; /* the largest */
+	struct ibv_flow_eth_filter eth;
+	struct ibv_flow_ipv4_ext_filter ip4; /* begins as ibv_flow_ipv4_filter */
+	struct ibv_flow_ipv6_filter ip6;
+	struct ibv_flow_tcp_udp_filter ports;
+	struct ibv_flow_esp_filter esp;
+	struct ibv_flow_gre_filter gre;
+	struct ibv_flow_mpls_filter mpls;
+	struct ibv_flow_tunnel_filter tunnel;
+};
+
+struct flow_match {
+	uint16_t type; /* IBV_FLOW_SPEC_*, without _INNER */
+	uint8_t size; /* bytes of the filter that count */
+	bool inner, tagged; /* tagged: the mask asks for a VLAN tag */
+	union flow_filter val, mask; /* val: already masked */
+};
+
+struct flow_actions {
+	bool drop;
+	bool tagged;
+	uint32_t tag; /* 24 bits */
+	struct flow_counters *counters; /* or NULL */
+};
+
+enum { FLOW_SPECS = 16 };
+
+struct flow_specs {
+	unsigned int n;
+	struct flow_match match[FLOW_SPECS];
+	struct flow_actions actions;
+};
+
+/* Reads the specs behind @attr: EINVAL, EOPNOTSUPP with a reason. */
+int flow_specs_read(const struct ibv_flow_attr *attr, struct flow_specs *out);
+bool flow_specs_match(const struct flow_match *m, unsigned int n, const struct frame *f);

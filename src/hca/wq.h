@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+/* Receive work queues (ibv_create_wq) and the indirection tables by which a receive-side-scaling
+ * QP spreads frames over them. A WQ is a receive queue with a CQ and a state of its own; several
+ * QPs may feed it, each under its own turn. Locking: @lock guards ring and state, and is held
+ * until the CQE of what was taken is written, so that completions have the ring's order: turn,
+ * wq lock, the CQ's producer lock. Tables are frozen. References: a table holds its WQs, a QP
+ * its table. */
+#pragma once
+#include "hca/srq.h"
+
+struct wq {
+	struct pd *pd;
+	struct cq *cq;
+	uint32_t epoch;
+	uint32_t wqn;
+	uint32_t uidx; /* the driver's object index, in CQEs */
+	struct spin lock; /* guards what follows */
+	enum ibv_wq_state state;
+	uint32_t flags; /* IBV_WQ_FLAGS_* */
+	struct rq rq;
+	void *user; /* struct ibv_wq * */
+	uint32_t refs; /* atomic: entries of tables */
+};
+
+struct wq_attr {
+	struct cq *cq;
+	struct rq_ring rq;
+	uint32_t flags, uidx;
+	void *user;
+};
+
+int wq_create(struct pd *pd, const struct wq_attr *attr, struct wq **out);
+int wq_destroy(struct wq *wq); /* EBUSY while a table names it */
+/* As ibv_modify_wq(); *reset: it is in RESET now, the driver's cursors start anew. */
+int wq_modify(struct wq *wq, const struct ibv_wq_attr *attr, bool *reset);
+/* The WQ may have new WQEs: in ERR they are flushed. */
+void wq_doorbell(struct wq *wq);
+
+/* It failed: ERR, its WQEs are flushed. Under its lock; the event is the caller's, after it. */
+void wq_stop(struct wq *wq);
+
+struct rwq_table {
+	struct ibv_rwq_ind_table ib; /* first */
+	struct context *ctx;
+	uint32_t epoch;
+	uint32_t refs; /* atomic: QPs */
+	uint32_t n; /* a power of two */
+	struct wq *wq[];
+};
+
+/* @wqs: 1 << log of them. */
+int rwq_table_create(struct context *ctx, unsigned int log, struct wq *const *wqs,
+		     struct rwq_table **out);
+int rwq_table_destroy(struct rwq_table *t); /* EBUSY while a QP uses it */

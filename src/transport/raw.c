@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT
+#include "transport/raw.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "hca/limits.h"
+#include "link/copy.h"
+#include "obs/explain.h"
+#include "transport/blame.h"
+#include "transport/completer.h"
+#include "transport/flush.h"
+#include "transport/gather.h"
+#include "transport/pace.h"
+#include "wire/aeth.h"
+#include "wire/frame.h"
+
+#define PATIENCE_NS UINT64_C(1000000000)
+
+enum verdict raw_allowed(const struct wqe *w)
+{
+	uint32_t longest = w->len;
+
+	if (w->opcode != MLX5_OPCODE_SEND && w->opcode != MLX5_OPCODE_TSO)
+		return V_LOCAL_QP_OP;
+	if (w->opcode == MLX5_OPCODE_TSO) {
+		if (!w->mss || w->len > LIMIT_TSO)
+			return V_LOCAL_LENGTH;
+		longest = w->len < w->mss ? w->len : w->mss;
+	}
+	if (longest > FRAME_MAX || w->head_len + longest > FRAME_MAX ||
+	    w->head_len + longest < FRAME_ETH_LEN)
+		return V_LOCAL_LENGTH;
+	return V_OK;
+}
+
+void raw_forget(struct tqp *q)
+{
+	struct dest *d = q->req.way.at;
+
+	if (!d)
+		return;
+	if (q->req.blocked)
+		d->ops->cancel(d, &q->waiter);
+	d->ops->put(d);
+	q->req.way.at = NULL;
+}
+
+static bool payload(struct tqp *q, const struct wqe *w, uint32_t n, struct gather *g)
+{
+	struct gather_ask ask = { w->sge, w->nsge, q->req.cut, n, q->qp.pd->pdn, 0 };
+
+	if (!w->ninline)
+		return gather(q->qp.ctx->hca->keys, &ask, g);
+	gather_inline(w, q->req.cut, n, g);
+	return true;
+}
+
+/* The frame with @n bytes of data into the QP's buffer. V_LOCAL_PROT: *g says why. */
+static enum verdict build(struct tqp *q, const struct wqe *w, uint32_t n, struct gather *g)
+{
+	uint8_t *at = q->req.frame;
+	struct frame_cut cut = { w->head_len, q->req.cut, n, w->len, q->req.ncut };
+
+	for (unsigned int i = 0; i < w->nhead; i++) {
+		memcpy(at, (const void *)(uintptr_t)w->head[i].addr, w->head[i].len);
+		at += w->head[i].len;
+	}
+	if (!payload(q, w, n, g))
+		return V_LOCAL_PROT;
+	if (n && copy_gather(at, g->piece, g->n, 0, n)) {
+		g->why = KEY_OK;
+		return V_LOCAL_PROT;
+	}
+	return w->opcode == MLX5_OPCODE_TSO && !frame_segment(q->req.frame, &cut) ? V_LOCAL_LENGTH
+										  : V_OK;
+}
+
+static unsigned int sums(const struct wqe *w)
+{
+	if (w->opcode == MLX5_OPCODE_TSO)
+		return FRAME_L3_OK | FRAME_L4_OK; /* every segment's differ */
+	return (w->cs_flags & MLX5_ETH_WQE_L3_CSUM ? FRAME_L3_OK : 0) |
+	       (w->cs_flags & MLX5_ETH_WQE_L4_CSUM ? FRAME_L4_OK : 0);
+}
+
+/* Checksums, padding, and out. */
+static int emit(struct tqp *q, const struct wqe *w, uint32_t len)
+{
+	struct seg s = { .op = FRAME_OP, .flags = SEG_NO_REF, .sqpn = q->qp.qpn, .npsn = 1 };
+	unsigned int which = sums(w);
+
+	if (which)
+		frame_checksums_fill(q->req.frame, len, which);
+	if (len < FRAME_MIN) {
+		memset(q->req.frame + len, 0, FRAME_MIN - len);
+		len = FRAME_MIN;
+	}
+	s.data = q->req.frame;
+	s.len = len;
+	return q->env->frame(q, &s);
+}
+
+static bool allot(struct tqp *q, uint64_t now)
+{
+	if (likely(q->req.frame))
+		return true;
+	q->req.frame = malloc(FRAME_MAX);
+	if (!q->req.frame)
+		flush_to_err(q, reason("QP 0x%x: no memory for a frame", q->qp.qpn), now);
+	return q->req.frame;
+}
+
+static void finish(struct tqp *q, struct sent *e, uint64_t now)
+{
+	struct requester *r = &q->req;
+
+	r->cut = r->ncut = 0;
+	r->una = r->psn = r->max_psn = psn_add(e->psn, e->npsn);
+	r->cur++;
+	completer_done(q, now);
+}
+
+/* True: the next frame of the entry is out. */
+static bool send_one(struct tqp *q, const struct wqe *w, uint32_t n, uint64_t now)
+{
+	struct gather g;
+	enum verdict v = build(q, w, n, &g);
+
+	raw_forget(q);
+	if (v != V_OK) {
+		q->req.cut = q->req.ncut = 0;
+		completer_fail(q, v, blame_wqe(q, w, v, v == V_LOCAL_PROT ? &g : NULL), now);
+		return false;
+	}
+	if (emit(q, w, w->head_len + n) != EAGAIN) {
+		if (unlikely(q->req.pace.kbps))
+			pace_sent(q, w->head_len + n, 1, now);
+		return true;
+	}
+	q->req.blocked = true;
+	q->req.timer_at = q->req.way.next ? now + PATIENCE_NS : TQP_NEVER;
+	if (q->req.timer_at < q->deadline)
+		q->deadline = q->req.timer_at;
+	return false;
+}
+
+bool raw_send(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t now)
+{
+	struct requester *r = &q->req;
+	uint32_t step = w->opcode == MLX5_OPCODE_TSO ? w->mss : w->len, left;
+
+	if (!e->npsn) { /* NOP */
+		finish(q, e, now);
+		return true;
+	}
+	if (!allot(q, now))
+		return false;
+	do {
+		if (unlikely(r->pace.kbps) && !pace_open(q, now))
+			return false;
+		left = w->len - r->cut;
+		left = left < step ? left : step;
+		if (!send_one(q, w, left, now))
+			return false;
+		r->cut += left;
+		r->ncut++;
+	} while (r->cut < w->len);
+	finish(q, e, now);
+	return true;
+}
+
+void raw_timer(struct tqp *q, uint64_t now)
+{
+	struct requester *r = &q->req;
+
+	q->deadline = TQP_NEVER;
+	raw_held_expire(q, now);
+	if (!r->blocked) {
+		requester_run(q, now); /* a rate limit, if anything */
+		return;
+	}
+	if (now < r->timer_at) {
+		q->deadline = r->timer_at < q->deadline ? r->timer_at : q->deadline;
+		return;
+	}
+	raw_forget(q);
+	r->blocked = false;
+	r->way.next++;
+	counters_inc(q->qp.ctx->hca->counters, COUNTER_PORT_XMIT_DISCARDS);
+	requester_run(q, now);
+}

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: MIT
+#include <errno.h>
+#include "link/copy.h"
+#include "link/parcel.h"
+#include "obs/explain.h"
+#include "transport/blame.h"
+#include "transport/flush.h"
+#include "transport/gather.h"
+#include "transport/place.h"
+#include "transport/raw.h"
+#include "util/be.h"
+#include "wire/frame.h"
+#include "wire/grh.h"
+#include "wire/icrc.h"
+
+#define HELD_NS UINT64_C(1000000000)
+
+enum { HELD_MAX = 4 << 20 }; /* bytes: what is in the largest ring, and more */
+enum { MACS = 12, TYPE_VLAN = 0x8100 };
+
+/* What is stored of a frame: runs of bytes, one behind the other. */
+struct image {
+	struct {
+		const uint8_t *p;
+		uint32_t len;
+	} part[4];
+	unsigned int n;
+	uint32_t len;
+	uint8_t fcs[FRAME_FCS_LEN];
+};
+
+static void add(struct image *m, const uint8_t *p, uint32_t len)
+{
+	m->part[m->n].p = p;
+	m->part[m->n++].len = len;
+	m->len += len;
+}
+
+/* What the queue asks for beyond the bytes themselves. */
+struct wish {
+	bool grh; /* a GRH area before them */
+	bool strip; /* the outermost customer tag goes into the completion */
+	bool fcs; /* and the check sequence behind them */
+};
+
+static void image_of(const struct frame *f, const struct wish *w, struct image *m, struct cqe *c)
+{
+	static const uint8_t none[GRH_LEN];
+
+	m->n = 0;
+	m->len = 0;
+	if (w->grh)
+		add(m, none, GRH_LEN);
+	if (w->strip && f->outer.vlan && get_be16(f->buf + MACS) == TYPE_VLAN) {
+		c->vlan = get_be16(f->buf + MACS + 2);
+		add(m, f->buf, MACS);
+		add(m, f->buf + MACS + FRAME_VLAN_LEN, f->len - MACS - FRAME_VLAN_LEN);
+	} else {
+		add(m, f->buf, f->len);
+	}
+	if (w->fcs) {
+		icrc_put(m->fcs, frame_fcs(f->buf, f->len));
+		add(m, m->fcs, FRAME_FCS_LEN);
+	}
+}
+
+static bool both_right(const struct frame *f)
+{
+	return f->outer.l3 == FRAME_IP4 && frame_checksums(f) == (FRAME_L3_OK | FRAME_L4_OK);
+}
+
+/* Where an image goes. */
+struct slot {
+	const struct key_table *keys;
+	const struct rwqe *w;
+	uint32_t pdn;
+};
+
+/* 0; EACCES, EFAULT: *g says what refused. The receive WQE is long enough. */
+static int store(const struct slot *at, const struct image *m, struct gather *g)
+{
+	struct gather_ask ask = { at->w->sge, at->w->nsge, 0, 0, at->pdn, IBV_ACCESS_LOCAL_WRITE };
+
+	for (unsigned int i = 0; i < m->n; i++) {
+		ask.len = m->part[i].len;
+		if (!gather(at->keys, &ask, g))
+			return EACCES;
+		if (ask.len && copy_scatter(g->piece, g->n, 0, m->part[i].p, ask.len)) {
+			g->why = KEY_OK;
+			return EFAULT;
+		}
+		ask.skip += ask.len;
+	}
+	return 0;
+}
+
+/* Into the receive that was taken. */
+static void to_queue(struct tqp *q, const struct seg *s, const struct frame *f, uint64_t now)
+{
+	const struct wish wish = { q->qp.type == IBV_QPT_UD,
+				   q->qp.create_flags & IBV_QP_CREATE_CVLAN_STRIPPING,
+				   q->qp.create_flags & IBV_QP_CREATE_SCATTER_FCS };
+	const struct pd *pd = q->qp.srq ? q->qp.srq->pd : q->qp.pd;
+	struct slot at = { q->qp.ctx->hca->keys, &q->rsp.rwqe, pd->pdn };
+	struct cqe c = { .opcode = MLX5_CQE_RESP_SEND,
+			 .grh = wish.grh,
+			 .csum_ok = both_right(f),
+			 .uidx = q->qp.uidx,
+			 .qpn = s->imm,
+			 .timestamp = now };
+	struct refusal no = { V_LOCAL_PROT, 0 };
+	struct image m;
+	struct gather g;
+
+	image_of(f, &wish, &m, &c);
+	if (m.len > q->rsp.rwqe.len) {
+		no.v = V_LOCAL_LENGTH;
+		no.id = blame_short(q, s, m.len, q->rsp.rwqe.len);
+		place_fail(q, &no, now);
+		return;
+	}
+	if (store(&at, &m, &g)) {
+		no.id = blame_receive(q, &g);
+		place_fail(q, &no, now);
+		return;
+	}
+	c.wqe_counter = q->rsp.rwqe.idx;
+	c.byte_cnt = m.len;
+	q->rsp.have_rwqe = false;
+	if (cq_push(q->qp.rcq, &c) == EOVERFLOW)
+		flush_overrun(q, q->qp.rcq, now);
+}
+
+/* --- frames that wait for a receive --- */
+
+static void hold(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	struct responder *r = &q->rsp;
+	struct parcel *p;
+	uint32_t size = (uint32_t)sizeof(*p) + s->len;
+
+	if (r->held_bytes + size > HELD_MAX || q->qp.type != IBV_QPT_RAW_PACKET ||
+	    parcel_make(s, false, &p)) {
+		counters_inc(q->qp.ctx->hca->counters, COUNTER_OUT_OF_BUFFER);
+		return;
+	}
+	p->next = NULL;
+	p->at = now + HELD_NS;
+	if (r->held)
+		r->held_last->next = p;
+	else
+		r->held = p;
+	r->held_last = p;
+	r->held_bytes += size;
+	store_relaxed(&q->rnr_waiting, true); /* doorbell_rq() notes it */
+	if (p->at < q->deadline)
+		q->deadline = p->at;
+}
+
+static void drop_first(struct tqp *q)
+{
+	struct responder *r = &q->rsp;
+	struct parcel *p = r->held;
+
+	r->held = p->next;
+	r->held_bytes -= (uint32_t)sizeof(*p) + p->seg.len;
+	parcel_free(p);
+	if (!r->held)
+		store_relaxed(&q->rnr_waiting, false);
+}
+
+void raw_held_forget(struct tqp *q)
+{
+	while (q->rsp.held)
+		drop_first(q);
+}
+
+void raw_held_expire(struct tqp *q, uint64_t now)
+{
+	while (q->rsp.held && q->rsp.held->at <= now) {
+		counters_inc(q->qp.ctx->hca->counters, COUNTER_OUT_OF_BUFFER);
+		drop_first(q);
+	}
+	if (q->rsp.held && q->rsp.held->at < q->deadline)
+		q->deadline = q->rsp.held->at;
+}
+
+void raw_rq_doorbell(struct tqp *q, uint64_t now)
+{
+	struct frame f;
+
+	while (q->rsp.held && q->qp.state != IBV_QPS_ERR && !place_take(q)) {
+		const struct seg *s = &q->rsp.held->seg;
+
+		frame_parse(s->data, s->len, &f);
+		to_queue(q, s, &f, now);
+		if (q->rsp.held)
+			drop_first(q);
+	}
+}
+
+/* --- work queues --- */
+
+/* The WQE taken cannot have the frame: it says so, and the WQ stops. Under its lock. */
+static void wq_refuse(struct wq *wq, struct cqe *c, enum verdict v, uint64_t id)
+{
+	const struct fate *f = fate_of(v, IBV_QPT_RAW_PACKET, true);
+
+	c->opcode = MLX5_CQE_RESP_ERR;
+	c->syndrome = f->syndrome;
+	c->vendor_err = f->vendor;
+	c->reason = id;
+	cq_push(wq->cq, c);
+	wq_stop(wq);
+}
+
+/* Under the WQ's lock. */
+static void to_wqe(struct tqp *q, struct wq *wq, const struct rwqe *w, const struct frame *f,
+		   struct cqe *c)
+{
+	const struct wish wish = { .strip = wq->flags & IBV_WQ_FLAGS_CVLAN_STRIPPING,
+				   .fcs = wq->flags & IBV_WQ_FLAGS_SCATTER_FCS };
+	struct slot at = { q->qp.ctx->hca->keys, w, wq->pd->pdn };
+	struct image m;
+	struct gather g;
+
+	image_of(f, &wish, &m, c);
+	if (m.len > w->len) {
+		wq_refuse(wq, c, V_LOCAL_LENGTH,
+			  reason("frame of %u B: the receive of WQ 0x%x has %lu B; post larger "
+				 "ones",
+				 m.len, wq->wqn, (unsigned long)w->len));
+		return;
+	}
+	if (store(&at, &m, &g)) {
+		wq_refuse(wq, c, V_LOCAL_PROT, blame_receive(q, &g));
+		return;
+	}
+	c->byte_cnt = m.len;
+	if (cq_push(wq->cq, c) == EOVERFLOW)
+		wq_stop(wq);
+}
+
+static void to_work_queue(struct tqp *q, const struct seg *s, const struct frame *f, uint64_t now)
+{
+	const struct qp_hash *h = &q->qp.hash;
+	struct wq *wq = h->table->wq[frame_hash(f, h->fields, h->key) & (h->table->n - 1)];
+	struct cqe c = { .opcode = MLX5_CQE_RESP_SEND,
+			 .csum_ok = both_right(f),
+			 .uidx = wq->uidx,
+			 .qpn = s->imm,
+			 .timestamp = now };
+	bool failed = false;
+	struct rwqe w;
+
+	spin_lock(&wq->lock);
+	if (wq->state == IBV_WQS_RDY && !rq_take(&wq->rq, &w)) {
+		c.wqe_counter = w.idx;
+		to_wqe(q, wq, &w, f, &c);
+		failed = wq->state == IBV_WQS_ERR;
+	} else {
+		counters_inc(q->qp.ctx->hca->counters, COUNTER_OUT_OF_BUFFER);
+	}
+	spin_unlock(&wq->lock);
+	if (failed)
+		async_push(wq->pd->ctx, IBV_EVENT_WQ_FATAL, wq->user);
+}
+
+void raw_receive(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	struct frame f;
+
+	frame_parse(s->data, s->len, &f);
+	if (s->sqpn == q->qp.qpn && frame_is_multicast(&f) &&
+	    (q->qp.create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB))
+		return;
+	if (q->qp.hash.table)
+		to_work_queue(q, s, &f, now);
+	else if (q->rsp.held || place_take(q))
+		hold(q, s, now);
+	else
+		to_queue(q, s, &f, now);
+}

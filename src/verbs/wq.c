@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+/* Work queues and indirection tables. All of these calls are inline and come by the table. */
+#include <stdlib.h>
+#include "driver/dwq.h"
+#include "hca/limits.h"
+#include "obs/explain.h"
+#include "verbs/export.h"
+#include "verbs/ops.h"
+
+struct ibv_wq *ops_create_wq(struct ibv_context *ib, struct ibv_wq_init_attr *attr)
+{
+	struct dwq *wq;
+	int err = dwq_create(to_context(ib), attr, &wq);
+
+	return err ? null_errno(err) : &wq->ib;
+}
+
+int ops_destroy_wq(struct ibv_wq *wq)
+{
+	return dwq_destroy(to_dwq(wq));
+}
+
+int ops_modify_wq(struct ibv_wq *wq, struct ibv_wq_attr *attr)
+{
+	return dwq_modify(to_dwq(wq), attr);
+}
+
+struct ibv_rwq_ind_table *ops_create_rwq_ind_table(struct ibv_context *ib,
+						   struct ibv_rwq_ind_table_init_attr *attr)
+{
+	unsigned int log = attr->log_ind_tbl_size;
+	struct wq *wqs[1 << LIMIT_RWQ_TABLE_LOG];
+	struct rwq_table *t;
+	int err;
+
+	if (attr->comp_mask)
+		return null_errno(refuse(EOPNOTSUPP,
+					 "ibv_create_rwq_ind_table: comp_mask 0x%x, nothing is "
+					 "defined; pass 0",
+					 attr->comp_mask));
+	for (unsigned int i = 0; log <= LIMIT_RWQ_TABLE_LOG && i < 1U << log; i++)
+		wqs[i] = to_dwq(attr->ind_tbl[i])->dev;
+	err = rwq_table_create(to_context(ib), log, wqs, &t);
+	return err ? null_errno(err) : &t->ib;
+}
+
+int ops_destroy_rwq_ind_table(struct ibv_rwq_ind_table *ib)
+{
+	return rwq_table_destroy((struct rwq_table *)ib);
+}
