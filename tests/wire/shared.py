@@ -1,0 +1,131 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+# traits: root timeout=300
+"""Many processes on one address: each gets its packets, any may be killed, and another user who
+holds the port costs the network alone."""
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from net import hosts
+
+from client import cases, pair, programs
+
+PAIRS = 4
+PATIENCE = 90 * pair.PATIENCE
+FULL_ROUNDS = 10
+
+
+class Process:
+    """One side of a ping-pong whose output is read while it runs."""
+
+    def __init__(self, host, folder, name, *argv):
+        self.name, self.path = name, Path(folder) / name
+        env = {**os.environ, **pair.preload(), "SOFTHCA_EXPLAIN": "1"}
+        env.pop("LD_LIBRARY_PATH", None)
+        with open(self.path, "wb") as out:
+            self.popen = subprocess.Popen(
+                [*host.enter, "stdbuf", "-oL", *pair.ALONE, *argv], env=env,
+                stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT)
+
+    def output(self):
+        return self.path.read_text(errors="replace")
+
+    def wait_for(self, words):
+        deadline = time.monotonic() + PATIENCE
+        while words not in self.output():
+            if self.popen.poll() is not None or time.monotonic() > deadline:
+                return False
+            time.sleep(0.005)
+        return True
+
+    def end(self):
+        """Its exit code; None when it had to be killed."""
+        try:
+            return self.popen.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.popen.kill()
+            self.popen.wait()
+            return None
+
+
+def start(one, other, folder, count, iterations):
+    argv = ["ibv_rc_pingpong", "-g", hosts.GID["v4"], "-c", "-n", str(iterations)]
+    servers, clients = [], []
+    for number in range(count):
+        port = 18000 + number
+        servers.append(Process(one, folder, f"server{number}", *argv, "-p", str(port)))
+        deadline = time.monotonic() + PATIENCE
+        while not pair.listening(port, one.pid) and time.monotonic() < deadline:
+            time.sleep(0.005)
+        clients.append(Process(other, folder, f"client{number}", *argv, "-p", str(port),
+                               "10.9.0.1"))
+    return servers, clients
+
+
+def result(why, processes):
+    text = "\n".join(f"{p.name}: {line}" for p in processes
+                     for line in p.output().splitlines()[-3:])
+    return pair.Result(why, "", text)
+
+
+def killed():
+    """The server of one pair and the client of another die in the middle of all traffic."""
+    with hosts.Pair() as (one, other), tempfile.TemporaryDirectory() as folder:
+        servers, clients = start(one, other, folder, PAIRS, 200)
+        everybody = servers + clients
+        for process in everybody:
+            if not process.wait_for("remote address"):
+                return result(f"{process.name} has not connected", everybody)
+        victims = [servers[0], clients[1]]
+        for victim in victims:
+            victim.popen.send_signal(signal.SIGKILL)
+        codes = {process.name: process.end() for process in everybody}
+        for process in everybody:
+            code = codes[process.name]
+            lonely = process in (clients[0], servers[1])
+            if process in victims or (lonely and code == 0):
+                continue
+            if lonely and (code != 1 or "retry counter exceeded" not in process.output()):
+                return result(f"{process.name}, left alone, ended with {code}", everybody)
+            if not lonely and code != 0:
+                return result(f"{process.name} ended with {code}", everybody)
+    return result("", [])
+
+
+def held():
+    """Who holds the port is named; the programs of this host do not need it."""
+    with hosts.Pair() as (one, other), tempfile.TemporaryDirectory() as folder:
+        holder = subprocess.Popen(
+            [*one.enter, sys.executable, "-c", "import socket, sys\n"
+             "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+             "s.bind(('10.9.0.1', 4791))\nprint('held', flush=True)\nsys.stdin.read()"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        holder.stdout.readline()
+        servers, clients = start(one, other, folder, 1, 10)
+        codes = [process.end() for process in servers + clients]
+        said = servers[0].output()
+        same = pair.run(["ibv_rc_pingpong", "-g", hosts.GID["v4"], "-n", "100"],
+                        programs.pingpong_done, server=pair.Side(one.enter, pair.ALONE),
+                        client=pair.Side(one.enter, pair.ALONE))
+        holder.stdin.close()
+        holder.wait()
+        if 0 in codes or not re.search(r"UDP 4791 on 10\.9\.0\.1 is held by uid \d+", said):
+            return result(f"codes {codes}; nobody is named", servers + clients)
+    return same
+
+
+def main():
+    rounds = FULL_ROUNDS if programs.FULL else 1
+    return cases.run([("the port is held by another", held)] +
+                     [(f"two of eight are killed, round {number}", killed)
+                      for number in range(rounds)])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
