@@ -196,8 +196,8 @@ static void switch_ring(struct dcq *cq, uint8_t *buf, uint32_t cnt)
 
 int dcq_resize(struct dcq *cq, int cqe)
 {
-	uint32_t cnt, old_cnt = cq->cnt, unread;
-	uint8_t *buf, *old = cq->buf;
+	uint32_t cnt, old_cnt, unread;
+	uint8_t *buf, *old;
 	int err;
 
 	if (!fork_is_ours(cq->epoch))
@@ -217,6 +217,8 @@ int dcq_resize(struct dcq *cq, int cqe)
 	progress(); /* what is already in flight counts */
 	dcq_lock(cq);
 	spin_lock(&cq->dev->lock);
+	old = cq->buf; /* under the locks: another thread may resize it too */
+	old_cnt = cq->cnt;
 	unread = cq->dev->pi - cq->ci;
 	if (unread < cnt)
 		switch_ring(cq, buf, cnt);
