@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "engine/turn.h"
+#include <errno.h>
 #include <sched.h>
 #include "engine/rq_waiters.h"
 #include "engine/timers.h"
@@ -95,7 +96,11 @@ static void hand_over(struct eqp *e)
 			;
 	}
 	fetch_and_acq_rel(&e->turn, ~(uint32_t)TURN_HELD);
-	host_ring_self(n->host);
+	/* Who took it off the list before the turn was free went away again, since it was held. */
+	if (load_acquire(&e->ready_listed))
+		host_ring_self(n->host);
+	else
+		turn_note(e, 0);
 }
 
 void turn_leave(struct eqp *e)
@@ -175,6 +180,9 @@ void turn_close(struct eqp *e)
 	fetch_or_acq_rel(&e->turn, TURN_CLOSED);
 	for (struct parcel *p = inbox_take_all(e); p; p = next) {
 		next = p->next;
+		/* its sender may have no timer of its own */
+		if (tqp_no_responder(&p->seg) == EAGAIN && e->q.env->no_responder_later)
+			e->q.env->no_responder_later(&e->q, &p->seg);
 		parcel_free(p);
 	}
 }

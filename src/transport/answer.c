@@ -34,7 +34,7 @@ static struct seg bare(uint32_t dqpn, uint32_t sqpn, uint32_t psn, uint8_t syndr
 
 static struct seg reply(const struct tqp *q, uint32_t psn, uint8_t syndrome)
 {
-	struct seg s = bare(q->qp.attr.dest_qp_num, q->qp.qpn, psn, syndrome);
+	struct seg s = bare(q->rsp.peer, q->qp.qpn, psn, syndrome);
 
 	s.flags |= q->req.arming;
 	s.msn = q->rsp.msn;
@@ -71,6 +71,34 @@ void answer_forget(struct tqp *q)
 		rd->first = rd->last = rd->fresh = 0;
 		rd->nsaved = 0;
 	}
+}
+
+/* The first PSN that the peer still waits for. */
+static uint32_t first_unanswered(const struct tqp *q)
+{
+	const struct responder_reads *rd = q->rsp.reads;
+
+	if (rd && rd->first != rd->last)
+		return rd->out[rd->first % RESPONDER_ANSWERS].psn;
+	return q->rsp.nak_due ? q->rsp.nak_psn : psn_add(q->rsp.epsn, PSN_MASK);
+}
+
+void answer_leave(struct tqp *q)
+{
+	struct seg s = { .op = OP_SEND_ONLY | SVC_RC,
+			 .flags = SEG_SQPN,
+			 .sqpn = q->rsp.peer,
+			 .dqpn = q->qp.qpn,
+			 .from = q->dest };
+
+	if (q->qp.type == IBV_QPT_RC && q->dest && q->dest->same_host) {
+		answer_ack_now(q);
+		s.psn = first_unanswered(q);
+		if ((q->ack_due || !answer_idle(q)) && tqp_no_responder(&s) == EAGAIN &&
+		    q->env->no_responder_later)
+			q->env->no_responder_later(q, &s);
+	}
+	answer_forget(q);
 }
 
 void answer_ack_now(struct tqp *q)

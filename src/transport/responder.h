@@ -53,6 +53,7 @@ struct responder_tag { /* of the message in hand, on a tag-matching SRQ (tag.h) 
 
 struct responder {
 	uint32_t epsn; /* the PSN that comes next */
+	uint32_t peer; /* whom it answers; the QP's attributes are gone in RESET */
 	uint32_t msn;
 	uint8_t msg; /* enum responder_message: in the middle of */
 	bool have_rwqe; /* rwqe is taken and not completed */

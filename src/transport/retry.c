@@ -44,16 +44,31 @@ void retry_arm(struct tqp *q, uint64_t now)
 		set_timer(q, later(now, timeout_ns(q)));
 }
 
+void retry_lost(struct tqp *q, uint64_t now)
+{
+	struct requester *r = &q->req;
+
+	if (r->wait == WAIT_LOST)
+		return;
+	r->wait = WAIT_LOST;
+	set_timer(q, later(now, aeth_timeout_ns(q->qp.attr.timeout)));
+}
+
 void retry_progress(struct tqp *q, uint64_t now)
 {
 	struct requester *r = &q->req;
+	/* An ACK that was held back comes after the word that what follows it is lost. */
+	bool lost = r->wait == WAIT_LOST && r->una != r->max_psn;
 
 	r->retries = q->qp.attr.retry_cnt;
 	r->rnr_retries = q->qp.attr.rnr_retry;
 	r->timer_at = TQP_NEVER;
 	r->wait = WAIT_NOTHING;
 	r->gap = false;
-	retry_arm(q, now);
+	if (lost)
+		retry_lost(q, now);
+	else
+		retry_arm(q, now);
 }
 
 void retry_back(struct tqp *q, uint32_t psn)
@@ -107,16 +122,6 @@ void retry_gap(struct tqp *q, uint64_t now)
 	q->req.gap = true;
 	counters_inc(q->qp.ctx->hca->counters, COUNTER_IMPLIED_NAK_SEQ_ERR);
 	retry_sequence(q, now);
-}
-
-void retry_lost(struct tqp *q, uint64_t now)
-{
-	struct requester *r = &q->req;
-
-	if (r->wait == WAIT_LOST)
-		return;
-	r->wait = WAIT_LOST;
-	set_timer(q, later(now, aeth_timeout_ns(q->qp.attr.timeout)));
 }
 
 void retry_rnr(struct tqp *q, uint8_t syndrome, uint64_t now)

@@ -80,6 +80,7 @@ void tqp_fini(struct tqp *q)
 static void to_rtr(struct tqp *q)
 {
 	q->rsp.epsn = q->qp.attr.rq_psn & PSN_MASK;
+	q->rsp.peer = q->qp.attr.dest_qp_num;
 	q->req.mtu = qp_mtu(&q->qp);
 }
 
@@ -102,7 +103,7 @@ static void to_err(struct tqp *q, enum ibv_qp_state old, uint64_t now)
 {
 	if (old == IBV_QPS_ERR)
 		return;
-	answer_forget(q);
+	answer_leave(q);
 	flush_all(q, 0, now);
 }
 
@@ -111,6 +112,7 @@ void tqp_moved(struct tqp *q, enum ibv_qp_state old, uint64_t now)
 	switch (q->qp.state) {
 	case IBV_QPS_RESET:
 		flush_shared(q, now);
+		answer_leave(q);
 		forget(q);
 		break;
 	case IBV_QPS_RTR:

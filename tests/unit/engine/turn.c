@@ -126,7 +126,7 @@ TEST(a_held_turn_is_not_taken_by_trying)
 	close_stand();
 }
 
-TEST(a_closed_turn_drops_what_waits_and_what_comes)
+TEST(a_closed_turn_tells_who_waits_and_drops_what_comes)
 {
 	open_stand();
 	turn_take(&stand->e);
@@ -136,11 +136,11 @@ TEST(a_closed_turn_drops_what_waits_and_what_comes)
 	check_eq(stand->peer.refs, 1);
 	turn_note(&stand->e, TURN_SQ | TURN_TIMER | TURN_ACK);
 	check(!turn_try(&stand->e));
-	check_order(0);
+	check_order(1);
 	close_stand();
 }
 
 RUN_TESTS(unit_test(what_comes_under_anothers_turn_waits_and_keeps_its_order),
 	  unit_test(an_ack_that_is_due_leaves_with_the_turn),
 	  unit_test(a_held_turn_is_not_taken_by_trying),
-	  unit_test(a_closed_turn_drops_what_waits_and_what_comes))
+	  unit_test(a_closed_turn_tells_who_waits_and_drops_what_comes))
