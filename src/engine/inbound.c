@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <sched.h>
 #include "engine/frames.h"
+#include "engine/loop.h"
 #include "engine/qp_life.h"
 #include "engine/timers.h"
 #include "engine/turn.h"
@@ -210,7 +211,8 @@ void inbound_ack_later(struct tqp *q)
 		return;
 	store_relaxed(&e->ack_listed, 1); /* only its turn lists it */
 	e->ack_next = load_relaxed(&n->acks);
-	while (!cas_acq_rel(&n->acks, &e->ack_next, e))
+	/* seq_cst: before acks_must_go() looks at who sleeps */
+	while (!cas_seq_cst(&n->acks, &e->ack_next, e))
 		;
 }
 
@@ -249,6 +251,14 @@ static unsigned int poll_network(struct node *n, unsigned int got)
 	return udp_drain(u, BUDGET, false);
 }
 
+/* ACKs are held back for what the program sends next, until a drain finds nothing. But this thread
+ * may not drain again: if the engine sleeps, nobody would. One that is awake looks before it sleeps
+ * (loop.c), and a leader that goes wakes it. */
+static bool acks_must_go(struct node *n)
+{
+	return load_relaxed(&n->acks) && load_seq_cst(&n->asleep) != LOOP_AWAKE && !loop_leading();
+}
+
 unsigned int inbound_progress(struct node *n)
 {
 	unsigned int got = host_drain(n->host, BUDGET);
@@ -256,7 +266,7 @@ unsigned int inbound_progress(struct node *n)
 	if (unlikely(load_relaxed(&n->udp) != NULL))
 		got += poll_network(n, got);
 	inbound_release();
-	if (!got)
+	if (!got || acks_must_go(n))
 		flush_acks(n);
 	answer_unanswered(n);
 	turn_run_ready(n);

@@ -23,7 +23,15 @@
 #define NAP_MAX	    1000000ULL
 #define NAP_LONG_MS 4 /* a leader that leaves ends naps from here on */
 #define LED_MAX_MS  64 /* longest nap under a leader; then without a limit */
+#define RETRY_NS    1000000ULL /* who is to be told something waits for room */
 #define SLICE	    100000 /* ns: sched_setattr, so that a wake onto a busy core is short (M4) */
+
+static __thread bool leading __attribute__((tls_model("initial-exec")));
+
+bool loop_leading(void)
+{
+	return leading;
+}
 
 void loop_work(struct node *n)
 {
@@ -98,6 +106,8 @@ static int timeout_ms(struct node *n)
 
 	if (control < next)
 		next = control;
+	if (load_relaxed(&n->unanswered) && next > now + RETRY_NS)
+		next = now + RETRY_NS;
 	if (next == UINT64_MAX)
 		return -1;
 	if (next <= now)
@@ -154,6 +164,13 @@ static void doze(struct node *n, uint64_t ns)
 		loop_work(n);
 }
 
+/* Left by others for whoever comes next. They look at n->asleep after they have left it
+ * (inbound_progress()), the engine looks here after it has set it. */
+static bool work_waits(struct node *n)
+{
+	return load_relaxed(&n->acks) || load_relaxed(&n->ready);
+}
+
 /* Nobody polls: sleep until there is a reason. */
 static void armed(struct node *n)
 {
@@ -164,7 +181,7 @@ static void armed(struct node *n)
 	/* Before the last look: senders store their segment, fence, and read the mode; a leader
 	 * sets n->led, fences, and reads n->asleep. */
 	full_fence();
-	if (!load_relaxed(&n->led) && !host_has_inbound(n->host))
+	if (!load_relaxed(&n->led) && !work_waits(n) && !host_has_inbound(n->host))
 		epoll_round(n, timeout_ms(n));
 	store_relaxed(&n->asleep, LOOP_AWAKE);
 	network_watch(n, false);
@@ -191,14 +208,14 @@ static void under_leader(struct node *n)
 		if (nap <= LED_MAX_MS && (limit < 0 || limit > nap))
 			limit = nap;
 		network_watch(n, true);
-		if (load_relaxed(&n->led))
+		if (load_relaxed(&n->led) && !work_waits(n))
 			epoll_round(n, limit);
 		store_relaxed(&n->asleep, LOOP_AWAKE);
 		network_work(n);
 		/* a contact that came up just now may have brought what the leader was woken for
 		 * before */
-		if (timers_next(n) <= clock_now() || load_relaxed(&n->ready) ||
-		    host_has_inbound(n->host))
+		if (timers_next(n) <= clock_now() || work_waits(n) ||
+		    load_relaxed(&n->unanswered) || host_has_inbound(n->host))
 			loop_work(n);
 		nap = load_relaxed(&n->led_seq) == seq ? nap * 2 : 1;
 		if (nap > 2 * LED_MAX_MS)
@@ -253,6 +270,7 @@ void loop_network(struct node *n)
 
 void loop_nearer_deadline(struct node *n)
 {
+	full_fence(); /* pairs with armed(), under_leader(): they see the deadline, or we them */
 	if (load_acquire(&n->asleep) != LOOP_AWAKE)
 		kick(n);
 }
@@ -263,6 +281,7 @@ bool loop_lead_begin(struct node *n)
 
 	if (!cas_acq_rel(&n->led, &none, 1))
 		return false;
+	leading = true;
 	full_fence(); /* pairs with armed() */
 	if (load_relaxed(&n->asleep) == LOOP_ARMED)
 		kick(n);
@@ -273,6 +292,7 @@ void loop_lead_end(struct node *n)
 {
 	uint32_t asleep;
 
+	leading = false;
 	host_set_mode(n->host, HOST_POLLED);
 	store_relaxed(&n->led_seq, load_relaxed(&n->led_seq) + 1);
 	store_release(&n->led, 0);

@@ -16,3 +16,4 @@ void loop_network(struct node *n); /* n->udp has come into being: the engine wai
 /* A leader comes or goes (wait.c). lead_begin: false when another thread leads. */
 bool loop_lead_begin(struct node *n);
 void loop_lead_end(struct node *n);
+bool loop_leading(void); /* does this thread lead? */

@@ -93,11 +93,13 @@ static bool can_go_on(void *arg)
 static void resume_slot(struct host *h, unsigned int slot)
 {
 	uint64_t *word = &h->waiting[slot / 64], bit = UINT64_C(1) << slot % 64;
-	struct target *t = host_target_now(h, slot);
+	struct target *t;
 
+	/* First: who waits from now on sets it again, perhaps on a new target of the slot. */
+	fetch_and_acq_rel(word, ~bit);
+	t = host_target_now(h, slot);
 	if (!t)
 		return;
-	fetch_and_acq_rel(word, ~bit); /* first: who waits from now on sets it again */
 	if (!host_wait_resume(&t->waiters, can_go_on, t))
 		fetch_or_acq_rel(word, bit);
 	host_target_put(t);

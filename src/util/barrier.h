@@ -18,6 +18,7 @@
 
 #define load_relaxed(p)	    __atomic_load_n((p), __ATOMIC_RELAXED)
 #define load_acquire(p)	    __atomic_load_n((p), __ATOMIC_ACQUIRE)
+#define load_seq_cst(p)	    __atomic_load_n((p), __ATOMIC_SEQ_CST)
 #define store_relaxed(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
 #define store_release(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
 
@@ -33,6 +34,10 @@
 /* True when *@p was *@expected and is @v now; else *@expected holds what was found. */
 #define cas_acq_rel(p, expected, v)                                                                \
 	__atomic_compare_exchange_n((p), (expected), (v), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
+/* Before a load_seq_cst() that follows: who stores what that loads and then fences sees one or the
+ * other. */
+#define cas_seq_cst(p, expected, v)                                                                \
+	__atomic_compare_exchange_n((p), (expected), (v), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
 
 #ifdef __SANITIZE_THREAD__
 /* The sanitizer does not see fences: code that relies on one keeps its words atomic as well. */
