@@ -264,6 +264,7 @@ static void kick(struct node *n)
 
 void loop_network(struct node *n)
 {
+	full_fence(); /* pairs with armed(), under_leader() */
 	if (load_acquire(&n->asleep) != LOOP_AWAKE)
 		kick(n);
 }

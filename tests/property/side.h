@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT
+/* One side of a link, in a thread of its own, and the process it lives in. What a completion queue
+ * brings is accounted under that queue's lock, by whoever has polled it. */
+#pragma once
+#include <pthread.h>
+#include <stdatomic.h>
+#include "property/board.h"
+#include "property/model.h"
+
+#define SITS_IN 8 /* sides a process has at most */
+
+struct side;
+
+struct box { /* a CQ */
+	struct ibv_cq *cq;
+	pthread_mutex_t lock; /* guards polling with its accounting, arms, events */
+	unsigned int arms, events;
+};
+
+enum { POOL = 64 };
+
+struct pool { /* an SRQ and the memory of its receives */
+	struct ibv_srq *srq;
+	struct ibv_mr *mr;
+	uint8_t *mem;
+	pthread_mutex_t lock; /* guards busy, and posting */
+	bool busy[POOL];
+};
+
+struct process {
+	unsigned int number;
+	const struct program *p;
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	union ibv_gid gid;
+	struct box shared;
+	struct pool pool;
+	struct side *side[SITS_IN];
+	unsigned int sides;
+	pthread_mutex_t events_lock; /* guards reading asynchronous events */
+	_Atomic bool over;
+};
+
+struct side {
+	struct process *pr;
+	unsigned int link, s;
+	struct view v;
+	uint32_t ep, seen;
+	_Atomic uint32_t life; /* in every wr_id; changes when nothing of before may show up */
+	uint8_t *mem;
+	size_t bytes;
+	struct ibv_mr *mr, *read_only, *fickle;
+	uint32_t fickle_lkey, fickle_rkey;
+	struct ibv_comp_channel *channel;
+	struct box own[2], *sbox, *rbox;
+	struct ibv_qp *qp;
+	_Atomic uint32_t qpn;
+	struct ibv_ah *ah;
+	struct ibv_qp_cap cap; /* as granted */
+	struct address peer;
+	uint32_t psn;
+	bool over, sqd; /* over: the QP is in RESET or gone until the next episode */
+	_Atomic bool moved; /* to ERR, by this side */
+	_Atomic bool ending; /* all was compared: the other side may take its QP away */
+	unsigned int want_ops, want_recvs; /* as the steps so far say */
+	/* operations; guarded by sbox->lock where another thread may account */
+	bool signaled[OPS];
+	uint64_t original[OPS];
+	uint64_t word; /* the peer's, when everything so far has been executed */
+	_Atomic unsigned int posted, retired;
+	_Atomic bool failed;
+	unsigned int failed_at;
+	enum ibv_wc_status first;
+	/* receives; the same under rbox->lock */
+	_Atomic unsigned int rposted, rdone, delivered;
+	_Atomic bool rfailed;
+	unsigned int next_message; /* UC, UD: not before this operation of the peer's */
+	_Atomic unsigned int async[32]; /* events of this episode, by type */
+};
+
+/* Another one in each episode: what is on its way still is not taken for what comes. */
+static inline uint32_t side_qkey(const struct side *s)
+{
+	return 0x11111111 + s->ep;
+}
+
+/* memory.c */
+size_t memory_bytes(const struct program *p);
+enum area { AREA_OPS, AREA_TARGET, AREA_RECVS };
+enum { WORD_AT = 0, SOURCE_AT = 4096, GUARD = 64 };
+size_t slot_bytes(const struct program *p);
+size_t slot_at(const struct program *p, enum area a, unsigned int k); /* offset */
+unsigned int pieces(struct ibv_sge sg[SGES], uint8_t *base, uint32_t len, unsigned int n,
+		    uint32_t lkey);
+void pieces_fill(uint8_t *base, uint32_t len, unsigned int n, uint64_t content);
+bool pieces_are(const uint8_t *base, uint32_t skip, uint32_t len, uint32_t of, unsigned int n,
+		uint64_t content);
+uint64_t base_pattern(const struct program *p);
+void memory_refill(struct side *s); /* targets as before the episode */
+void memory_verify(struct side *s);
+
+/* account.c */
+uint64_t wr_id(const struct side *s, bool receive, unsigned int index);
+unsigned int box_poll(struct process *pr, struct box *b, int n); /* completions */
+
+/* work.c */
+void work_serve(struct side *s); /* posts what may be posted */
+void work_step(struct side *s, const struct step *st);
+void work_publish(struct side *s); /* what became of the operations */
+
+/* refused.c */
+void refused_call(struct side *s, unsigned int n);
+void refused_chain(struct side *s, struct ibv_send_wr *first);
+
+/* pool.c */
+void pool_open(struct process *pr);
+void pool_close(struct process *pr);
+void pool_fill(struct process *pr);
+void pool_free(struct process *pr, unsigned int slot);
+
+/* events.c */
+void events_read(struct process *pr);
+
+/* side.c */
+void *side_run(void *arg);
+void side_to(struct side *s, enum ibv_qp_state to);
+void side_reset(struct side *s); /* it is over until the next episode */
+void side_destroy(struct side *s);
+
+/* connect.c */
+void connect_open(struct side *s); /* memory, CQs */
+void connect_close(struct side *s);
+void connect_create(struct side *s); /* the QP */
+void connect_init(struct side *s);
+void connect_publish(struct side *s);
+void connect_up(struct side *s); /* to RTS */
+
+/* process.c */
+int process_run(unsigned int number);
+
+/* meddle.c: a thread that uses the same objects */
+void *meddle(void *arg);
+
+#define must(s, cond)                                                                              \
+	do {                                                                                       \
+		if (!(cond))                                                                       \
+			board_fail("%s:%d: link %u side %c episode %u: not so: %s", __FILE__,      \
+				   __LINE__, (s)->link, "ab"[(s)->s], (s) -> ep, #cond);           \
+	} while (0)
+#define must_eq(s, a, b)                                                                           \
+	do {                                                                                       \
+		long long a_ = (long long)(a), b_ = (long long)(b);                                \
+		if (a_ != b_)                                                                      \
+			board_fail("%s:%d: link %u side %c episode %u: %s is %lld, not %lld",      \
+				   __FILE__, __LINE__, (s)->link, "ab"[(s)->s], (s) -> ep, #a, a_, \
+				   b_);                                                            \
+	} while (0)
