@@ -12,7 +12,7 @@ static void fire(struct timer *t, uint64_t now __attribute__((unused)))
 {
 	struct eqp *e = container_of(t, struct eqp, timer);
 
-	e->timer_at = TQP_NEVER;
+	store_relaxed(&e->timer_at, TQP_NEVER);
 	if (load_acquire(&e->timer_queued))
 		return; /* some thread has it on its list, and has not come to it */
 	e->timer_queued = true;
@@ -94,7 +94,7 @@ void timers_drop(struct eqp *e)
 
 	spin_lock(&n->wheel_lock);
 	wheel_del(&n->wheel, &e->timer);
-	e->timer_at = TQP_NEVER;
+	store_relaxed(&e->timer_at, TQP_NEVER);
 	publish_next(n);
 	spin_unlock(&n->wheel_lock);
 }

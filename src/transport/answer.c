@@ -166,10 +166,10 @@ static uint32_t response_len(const struct tqp *q, const struct answer *a, uint32
 {
 	const struct dest *d = q->dest;
 	uint32_t mtu = q->req.mtu, max;
-	bool by_value = a->no_ref || !d->max_ref || a->len <= d->inline_max;
+	bool by_value = a->no_ref || !load_relaxed(&d->max_ref) || a->len <= d->inline_max;
 
 	*key = by_value ? 0 : a->rkey;
-	max = by_value ? d->max_seg : d->max_ref;
+	max = by_value ? d->max_seg : load_relaxed(&d->max_ref);
 	max &= ~(mtu - 1); /* a power of two */
 	if (!max)
 		max = mtu;

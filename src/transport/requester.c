@@ -234,10 +234,11 @@ static uint32_t segment_max(const struct tqp *q, const struct wqe *w, bool *by_v
 	const struct dest *d = q->dest;
 	uint32_t max;
 
-	*by_value = w->ninline || q->req.by_value || !d || !d->max_ref || w->len <= d->inline_max;
+	*by_value = w->ninline || q->req.by_value || !d || !load_relaxed(&d->max_ref) ||
+		    w->len <= d->inline_max;
 	if (!d)
 		return q->req.mtu;
-	max = *by_value ? d->max_seg : d->max_ref;
+	max = *by_value ? d->max_seg : load_relaxed(&d->max_ref);
 	max &= ~(q->req.mtu - 1); /* a power of two */
 	if (unlikely(q->req.pace.kbps))
 		max = pace_segment(q, max);
