@@ -121,7 +121,7 @@ void contact_share_told(struct contact *c, const struct share_message *m, int fd
 	struct host_key k;
 	struct share *s;
 
-	if (!c->shares.asked || m->key != c->shares.wanted)
+	if (!c->shares.asked || m->key != load_relaxed(&c->shares.wanted))
 		return;
 	c->shares.asked = false;
 	store_relaxed(&c->shares.wanted, 0);
