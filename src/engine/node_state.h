@@ -35,6 +35,7 @@ struct eqp {
 	uint32_t acks_held; /* segments since the last ACK left; under the turn */
 	/* the peer's segments come in: its process is in what we publish; under the turn */
 	bool met;
+	bool unpublished; /* it ends: peers see it no more; under the turn */
 	uint32_t ack_listed; /* on node->acks */
 	struct eqp *ack_next;
 	struct eqp *ready_next; /* node->ready: the engine goes on with it */

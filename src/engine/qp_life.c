@@ -89,7 +89,8 @@ static void publish(struct eqp *e)
 		.flags = qp->type == IBV_QPT_RC ? HOST_QP_DIRECT : 0,
 	};
 
-	host_publish_qp(e->node->host, qp->qpn, &entry);
+	if (!e->unpublished)
+		host_publish_qp(e->node->host, qp->qpn, &entry);
 }
 
 void qp_life_met(struct eqp *e)
@@ -350,6 +351,17 @@ int qp_life_attach(struct tqp *q, const union ibv_gid *gid, bool attach)
 	return attach ? mcast_attach(t, &q->qp, gid) : mcast_detach(t, &q->qp, gid);
 }
 
+/* Under the turn: the protocol may be about to publish a move of its own. */
+static void unpublish(struct eqp *e)
+{
+	quiesce_enter();
+	turn_take(e);
+	e->unpublished = true;
+	host_publish_qp(e->node->host, e->q.qp.qpn, NULL);
+	turn_leave(e);
+	quiesce_exit();
+}
+
 int qp_life_destroy(struct tqp *q)
 {
 	struct eqp *e = to_eqp(q);
@@ -373,7 +385,7 @@ int qp_life_destroy(struct tqp *q)
 			      "ibv_destroy_flow them first",
 			      load_relaxed(&q->qp.flows), qpn);
 	table_set(n, qpn, NULL);
-	host_publish_qp(n->host, qpn, NULL);
+	unpublish(e);
 	host_revoke_qp(n->host, qpn);
 	quiesce_wait(); /* nobody finds it any more … */
 	rq_waiters_del(e);
