@@ -50,7 +50,7 @@ def main():
         return cases.run([
             (f"{name} {address} {' '.join(argv[argv.index('-m'):][:2]) if '-m' in argv else ''}",
              lambda argv=argv, check=check: pair.run(argv, check, server=server, client=client,
-                                                     limit=60, address="10.9.0.1"))
+                                                     address="10.9.0.1"))
             for name, argv, check, address in wanted()])
 
 

@@ -67,13 +67,14 @@ class _Process:
     def __init__(self, side, argv, path):
         env = {**os.environ, **preload(), **side.env}
         env.pop("LD_LIBRARY_PATH", None)
-        self.path = path
-        with open(path, "wb") as out:
+        self.paths = [path, Path(f"{path}.errors")]
+        with open(self.paths[0], "wb") as out, open(self.paths[1], "wb") as errors:
             self.popen = subprocess.Popen(side.argv(argv), env=env, stdin=subprocess.DEVNULL,
-                                          stdout=out, stderr=subprocess.STDOUT, process_group=0)
+                                          stdout=out, stderr=errors, process_group=0)
 
     def output(self):
-        return self.path.read_bytes().decode(errors="replace")
+        """Errors behind the rest: among it they would cut a line that is half written in two."""
+        return "".join(path.read_bytes().decode(errors="replace") for path in self.paths)
 
     def end(self):
         """Its group is killed only as long as it is ours to name: before the leader is reaped."""

@@ -8,7 +8,8 @@ FULL = os.environ.get("SOFTHCA_LENGTH") == "full"
 PINGPONGS = {"ibv_rc_pingpong": [], "ibv_uc_pingpong": [], "ibv_srq_pingpong": [],
              "ibv_ud_pingpong": ["-s", "1024"]}
 # What only some of them take: timestamps, the ibv_wr_* API.
-PINGPONG_MORE = {"ibv_rc_pingpong": ["-t", "-N", "-c -t -N", "-e -t -N"]}
+# Not -e with -t: with both it takes an event whose completion it has polled already for an error.
+PINGPONG_MORE = {"ibv_rc_pingpong": ["-t", "-N", "-c -t -N", "-e -N"]}
 TYPES = {"send": ["RC", "UC", "UD"], "write": ["RC", "UC"], "read": ["RC"], "atomic": ["RC"]}
 
 # What each option is given, and who does not take it (tool names by regular expression).
