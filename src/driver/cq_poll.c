@@ -39,7 +39,8 @@ static void complete_send(struct dqp *qp, const struct cqe *c, struct done *d)
 	store_release(&qp->sq.tail, s->head + 1); /* (A) with sq_full() */
 }
 
-static void complete_recv(struct dqp *qp, const struct cqe *c, struct done *d)
+/* What a receive's CQE says for itself. */
+static void received(const struct cqe *c, struct done *d)
 {
 	static const struct {
 		uint16_t op;
@@ -55,6 +56,20 @@ static void complete_recv(struct dqp *qp, const struct cqe *c, struct done *d)
 	d->op = map[c->opcode & 15].op;
 	d->wc_flags = map[c->opcode & 15].flags | (c->grh ? IBV_WC_GRH : 0) |
 		      (c->csum_ok ? IBV_WC_IP_CSUM_OK : 0);
+}
+
+/* XRC: the CQE names the SRQ; the target QP may be nobody's of this process. */
+static void complete_xrc(struct dsrq *srq, const struct cqe *c, struct done *d)
+{
+	received(c, d);
+	d->qpn = c->qpn;
+	d->status = IBV_WC_SUCCESS;
+	d->wr_id = dsrq_complete(srq, c->wqe_counter);
+}
+
+static void complete_recv(struct dqp *qp, const struct cqe *c, struct done *d)
+{
+	received(c, d);
 	if (qp->ib.qp_base.srq) {
 		d->wr_id = dsrq_complete(to_dsrq(qp->ib.qp_base.srq), c->wqe_counter);
 		return;
@@ -99,8 +114,12 @@ static bool resolve(const struct cqe *c, struct done *d)
 		return complete_tags((void *)qp, c, d);
 	if (unlikely(qp && kind == OBJECT_WQ))
 		return complete_wq((struct dwq *)(void *)qp, c, d);
-	if (!qp || kind != OBJECT_QP)
+	if (!qp)
 		return false;
+	if (unlikely(kind != OBJECT_QP)) {
+		complete_xrc((struct dsrq *)qp, c, d);
+		return true;
+	}
 	d->wc_flags = 0;
 	d->raw = qp->type == IBV_QPT_RAW_PACKET && !is_send(c->opcode);
 	d->status = IBV_WC_SUCCESS;

@@ -42,6 +42,11 @@ static int check_cap(const struct ibv_qp_cap *c)
 	return 0;
 }
 
+static bool receives(enum ibv_qp_type t)
+{
+	return t != IBV_QPT_XRC_SEND;
+}
+
 static int check_attr(const struct ibv_qp_init_attr_ex *a)
 {
 	struct ibv_qp_cap cap = a->cap;
@@ -55,10 +60,10 @@ static int check_attr(const struct ibv_qp_init_attr_ex *a)
 		return refuse(EOPNOTSUPP, "ibv_create_qp: qp_type IBV_QPT_DRIVER is "
 					  "mlx5dv_create_qp()'s; call that one");
 	if (a->qp_type != IBV_QPT_RC && a->qp_type != IBV_QPT_UC && a->qp_type != IBV_QPT_UD &&
-	    a->qp_type != IBV_QPT_RAW_PACKET)
+	    a->qp_type != IBV_QPT_RAW_PACKET && a->qp_type != IBV_QPT_XRC_SEND)
 		return refuse(EOPNOTSUPP,
-			      "ibv_create_qp: qp_type %d is not built; RC, UC, UD and RAW_PACKET "
-			      "are",
+			      "ibv_create_qp: qp_type %d is not built; RC, UC, UD, XRC and "
+			      "RAW_PACKET are",
 			      a->qp_type);
 	if ((a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) &&
 	    (a->create_flags & ~(uint32_t)CREATE_FLAGS))
@@ -68,9 +73,10 @@ static int check_attr(const struct ibv_qp_init_attr_ex *a)
 			      a->create_flags, a->create_flags & ~(uint32_t)CREATE_FLAGS);
 	if (dqp_is_rss(a))
 		return 0;
-	if (!a->send_cq || !a->recv_cq)
-		return refuse(EINVAL, "ibv_create_qp: %s is NULL; a %s QP needs both CQs",
-			      a->send_cq ? "recv_cq" : "send_cq", qp_type_name(a->qp_type));
+	if (!a->send_cq || (!a->recv_cq && receives(a->qp_type)))
+		return refuse(EINVAL, "ibv_create_qp: %s is NULL; a %s QP needs %s",
+			      a->send_cq ? "recv_cq" : "send_cq", qp_type_name(a->qp_type),
+			      receives(a->qp_type) ? "both CQs" : "it");
 	if (a->srq && a->qp_type != IBV_QPT_RC && a->qp_type != IBV_QPT_UD)
 		return refuse(EINVAL,
 			      "ibv_create_qp: srq is set on a %s QP; only RC and UD take one",
@@ -81,7 +87,11 @@ static int check_attr(const struct ibv_qp_init_attr_ex *a)
 			"ibv_create_qp: srq 0x%x matches tags, which %s QPs do not (tm_caps); "
 			"use a basic one",
 			a->srq->handle, qp_type_name(a->qp_type));
-	if (a->srq) /* ignored then (ibv_create_qp(3)) */
+	if (a->srq && to_dsrq(a->srq)->dev->xrcd)
+		return refuse(EINVAL,
+			      "ibv_create_qp: SRQ 0x%x is an XRC SRQ; a %s QP takes a basic one",
+			      a->srq->handle, qp_type_name(a->qp_type));
+	if (a->srq || !receives(a->qp_type)) /* ignored then (ibv_create_qp(3)) */
 		cap.max_recv_wr = cap.max_recv_sge = 0;
 	return check_cap(&cap);
 }
@@ -96,6 +106,8 @@ static uint32_t fixed_part(const struct dqp *qp, bool inl)
 {
 	if (qp->type == IBV_QPT_UD)
 		return SEG + sizeof(struct mlx5_wqe_av);
+	if (qp->type == IBV_QPT_XRC_SEND)
+		return SEG + SEG + SEG + (inl ? 0 : SEG);
 	if (qp->type == IBV_QPT_RAW_PACKET)
 		return SEG + SEG + (inl ? 0 : dqp_tso_segs(qp->max_tso_header) * SEG);
 	return SEG + SEG + (qp->type == IBV_QPT_RC && !inl ? SEG : 0);
@@ -197,7 +209,7 @@ static int device_half(struct dqp *qp, struct pd *pd, const struct ibv_qp_init_a
 	struct qp_attr dev = {
 		.type = a->qp_type,
 		.scq = rss ? NULL : to_dcq(a->send_cq)->dev,
-		.rcq = rss ? NULL : to_dcq(a->recv_cq)->dev,
+		.rcq = rss || !receives(a->qp_type) ? NULL : to_dcq(a->recv_cq)->dev,
 		.srq = a->srq ? to_dsrq(a->srq)->dev : NULL,
 		.sq = { qp->sq.buf, qp->sq.cnt, &qp->dbrec[MLX5_SND_DBR] },
 		.rq = { qp->rq.buf, qp->rq.cnt, qp->rq.stride, &qp->dbrec[MLX5_RCV_DBR] },
@@ -230,12 +242,12 @@ int dqp_create(struct pd *pd, struct ibv_qp_init_attr_ex *a, struct dqp **out)
 	qp->sq_sig_all = a->sq_sig_all;
 	spin_init(&qp->sq.lock);
 	spin_init(&qp->rq.lock);
-	if (a->srq)
+	if (a->srq || !receives(a->qp_type))
 		a->cap.max_recv_wr = a->cap.max_recv_sge = 0;
 	err = dqp_raw_check(qp, a);
 	if (!err && !dqp_is_rss(a)) {
 		err = sq_memory(qp, pd, &a->cap);
-		if (!err && !a->srq)
+		if (!err && !a->srq && receives(a->qp_type))
 			err = rq_memory(qp, pd, &a->cap);
 	}
 	if (!err && (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
@@ -260,16 +272,17 @@ static void purge(struct dqp *qp)
 	struct ibv_qp *ib = &qp->ib.qp_base;
 
 	if (!ib->send_cq)
-		return; /* RSS */
+		return; /* RSS; a target QP's completions are its SRQs' */
 	dcq_purge(to_dcq(ib->send_cq), qp->uidx);
-	if (ib->recv_cq != ib->send_cq)
+	if (ib->recv_cq && ib->recv_cq != ib->send_cq)
 		dcq_purge(to_dcq(ib->recv_cq), qp->uidx);
 }
 
 int dqp_destroy(struct dqp *qp)
 {
 	bool ours = fork_is_ours(qp->epoch);
-	int err = qp_life_destroy(qp->dev);
+	int err = qp->type == IBV_QPT_XRC_RECV ? xrc_target_close(qp->dev, &qp->handle)
+					       : qp_life_destroy(qp->dev);
 
 	if (err)
 		return err;

@@ -6,6 +6,7 @@
 #pragma once
 #include "driver/objects.h"
 #include "engine/qp_life.h"
+#include "engine/xrc_target.h"
 
 struct sq_slot {
 	uint64_t wr_id;
@@ -58,6 +59,7 @@ struct dqp {
 	struct dqp_rq rq;
 	struct wr_build build;
 	uint32_t async_delivered; /* events handed to the program; driver/events.c */
+	struct xrc_handle handle; /* XRC_RECV (driver/dtarget.h) */
 	uint32_t dbrec[2] __attribute__((aligned(64)));
 };
 

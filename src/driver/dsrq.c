@@ -9,6 +9,7 @@
 #include "driver/events.h"
 #include "driver/ring_memory.h"
 #include "engine/doorbell.h"
+#include "engine/xrc_srq.h"
 #include "hca/limits.h"
 #include "obs/explain.h"
 #include "util/be.h"
@@ -83,6 +84,7 @@ static int dsrq_memory(struct dsrq *srq, struct pd *pd, const struct ibv_srq_att
 int dsrq_create(struct pd *pd, struct ibv_srq_init_attr_ex *attr, struct dsrq **out)
 {
 	bool tm = attr->comp_mask & IBV_SRQ_INIT_ATTR_TM;
+	struct xrcd *x = attr->comp_mask & IBV_SRQ_INIT_ATTR_XRCD ? to_xrcd(attr->xrcd) : NULL;
 	int err = check_attr(&attr->attr);
 	struct dsrq *srq;
 
@@ -110,11 +112,13 @@ int dsrq_create(struct pd *pd, struct ibv_srq_init_attr_ex *attr, struct dsrq **
 		.user = &srq->ib,
 		.tm_cq = tm ? to_dcq(attr->cq)->dev : NULL,
 		.max_num_tags = tm ? attr->tm_cap.max_num_tags : 0,
+		.xrcd = x,
+		.cq = x ? to_dcq(attr->cq)->dev : NULL,
 	};
-	err = srq_create(pd, &dev, &srq->dev);
+	err = x ? xrc_srq_create(pd, &dev, &srq->dev) : srq_create(pd, &dev, &srq->dev);
 	if (err)
 		goto fail;
-	srq->cq = tm ? attr->cq : NULL;
+	srq->cq = tm || x ? attr->cq : NULL;
 	attr->attr.max_wr = srq->max_wr;
 	attr->attr.max_sge = srq->max_sge;
 	srq->ib.context = pd->ib.context;
@@ -132,15 +136,15 @@ fail:
 
 int dsrq_destroy(struct dsrq *srq)
 {
-	int err = srq_destroy(srq->dev);
+	bool ours = fork_is_ours(srq->epoch);
+	int err = srq->dev->xrcd ? xrc_srq_destroy(srq->dev) : srq_destroy(srq->dev);
 
 	if (err)
 		return err;
-	if (fork_is_ours(srq->epoch)) {
-		if (srq->cq)
-			dcq_purge(to_dcq(srq->cq), srq->uidx);
+	if (ours && srq->cq)
+		dcq_purge(to_dcq(srq->cq), srq->uidx);
+	if (ours)
 		events_settle_srq(srq);
-	}
 	dsrq_free(srq);
 	return 0;
 }

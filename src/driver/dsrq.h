@@ -33,7 +33,8 @@ static inline struct dsrq *to_dsrq(struct ibv_srq *ib)
 	return (struct dsrq *)ib;
 }
 
-/* Of the basic type, or with IBV_SRQ_INIT_ATTR_TM of the tag-matching one; updates attr. */
+/* Of the basic type, with IBV_SRQ_INIT_ATTR_TM of the tag-matching one, with
+ * IBV_SRQ_INIT_ATTR_XRCD of an XRC domain; updates attr. */
 int dsrq_create(struct pd *pd, struct ibv_srq_init_attr_ex *attr, struct dsrq **out);
 int dsrq_destroy(struct dsrq *srq);
 int dsrq_modify(struct dsrq *srq, const struct ibv_srq_attr *attr, int mask);

@@ -7,7 +7,7 @@
 #include "obs/explain.h"
 #include "util/fork.h"
 
-enum { RC = 1, UC = 2, UD = 4, RAW = 8 };
+enum { RC = 1, UC = 2, UD = 4, RAW = 8, NO_XRC = 16 }; /* RC: XRC too; NO_XRC: RC alone */
 
 /* What each verb becomes, and which services have it. */
 // clang-format off
@@ -29,7 +29,7 @@ static const struct {
 	                                  .remote = true, .atomic = true },
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = { MLX5_OPCODE_ATOMIC_FA, IBV_WC_FETCH_ADD, RC,
 	                                  .remote = true, .atomic = true },
-	[IBV_WR_ATOMIC_WRITE]         = { WQE_OPCODE_ATOMIC_WRITE, IBV_WC_ATOMIC_WRITE, RC,
+	[IBV_WR_ATOMIC_WRITE]         = { WQE_OPCODE_ATOMIC_WRITE, IBV_WC_ATOMIC_WRITE, NO_XRC,
 	                                  .remote = true },
 	[IBV_WR_LOCAL_INV]            = { MLX5_OPCODE_LOCAL_INVAL, IBV_WC_LOCAL_INV, RC | UC,
 	                                  .inv = true, .local = true },
@@ -41,7 +41,20 @@ static const struct {
 
 static int service(enum ibv_qp_type t)
 {
-	return t == IBV_QPT_RC ? RC : t == IBV_QPT_UC ? UC : t == IBV_QPT_UD ? UD : RAW;
+	switch (t) {
+	case IBV_QPT_RC:
+		return RC | NO_XRC;
+	case IBV_QPT_XRC_SEND:
+		return RC;
+	case IBV_QPT_UC:
+		return UC;
+	case IBV_QPT_UD:
+		return UD;
+	case IBV_QPT_RAW_PACKET:
+		return RAW;
+	default:
+		return 0; /* XRC_RECV sends nothing */
+	}
 }
 
 static const char *name(unsigned int op)
@@ -150,6 +163,8 @@ static void build(struct dqp *qp, const struct ibv_send_wr *wr)
 	wqe_begin(qp, &h);
 	if (qp->type == IBV_QPT_UD)
 		wqe_datagram(qp, wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
+	else if (qp->type == IBV_QPT_XRC_SEND)
+		wqe_xrc(qp, wr->qp_type.xrc.remote_srqn);
 	if (verbs[wr->opcode].remote)
 		remote(qp, wr);
 	if ((wr->send_flags & IBV_SEND_INLINE) && wr->opcode != IBV_WR_RDMA_READ &&

@@ -158,6 +158,23 @@ static void ethernet(struct dqp *qp, const struct wqe_head *h)
 		next_seg(qp);
 }
 
+/* What names the receiver: an address vector, or the number of an SRQ. */
+static unsigned int address_segs(const struct dqp *qp)
+{
+	return qp->type == IBV_QPT_UD ? sizeof(struct mlx5_wqe_av) / SEG : 1;
+}
+
+void wqe_xrc(struct dqp *qp, uint32_t srqn)
+{
+	uint8_t *p = qp->build.av;
+
+	if (unlikely(qp->build.err))
+		return;
+	memset(p, 0, SEG);
+	put_be32(p, srqn & 0xffffff);
+	qp->build.need_av = false;
+}
+
 void wqe_begin(struct dqp *qp, const struct wqe_head *h)
 {
 	struct wr_build *b = &qp->build;
@@ -187,14 +204,17 @@ void wqe_begin(struct dqp *qp, const struct wqe_head *h)
 	put_be32(b->ctrl + 8, flags);
 	memcpy(b->ctrl + 12, &h->imm, sizeof(h->imm));
 	next_seg(qp);
-	b->need_av = qp->type == IBV_QPT_UD;
+	b->need_av = qp->type == IBV_QPT_UD || qp->type == IBV_QPT_XRC_SEND;
 	if (qp->type == IBV_QPT_RAW_PACKET)
 		ethernet(qp, h);
 	if (!b->need_av)
 		return;
 	b->av = b->seg; /* its place: the setters may come in any order */
-	for (unsigned int i = 0; i < sizeof(struct mlx5_wqe_av) / SEG; i++)
+	for (unsigned int i = address_segs(qp); i; i--)
 		next_seg(qp);
+	if (qp->type == IBV_QPT_XRC_SEND &&
+	    (h->opcode == WQE_OPCODE_BIND_MW || h->opcode == MLX5_OPCODE_LOCAL_INVAL))
+		wqe_xrc(qp, 0); /* it goes nowhere */
 }
 
 void wqe_remote(struct dqp *qp, uint64_t addr, uint32_t rkey)
@@ -376,9 +396,10 @@ void wqe_finish(struct dqp *qp)
 		return;
 	if (unlikely(b->need_av)) {
 		b->err = refuse(EINVAL,
-				"ibv_wr_complete: a UD send on QP 0x%x has no address; call "
-				"ibv_wr_set_ud_addr",
-				qp->ib.qp_base.qp_num);
+				"ibv_wr_complete: a%s send on QP 0x%x has no address; call "
+				"ibv_wr_set_%s",
+				qp->type == IBV_QPT_UD ? " UD" : "n XRC", qp->ib.qp_base.qp_num,
+				qp->type == IBV_QPT_UD ? "ud_addr" : "xrc_srqn");
 		return;
 	}
 	put_be32(b->ctrl + 4, qp->ib.qp_base.qp_num << 8 | b->segs);

@@ -203,6 +203,11 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ib, struct ibv_ah *ah, uint32_t qpn
 		wqe_datagram(qpx(ib), ah, qpn, qkey);
 }
 
+static void wr_set_xrc_srqn(struct ibv_qp_ex *ib, uint32_t srqn)
+{
+	wqe_xrc(qpx(ib), srqn);
+}
+
 static void wr_set_sge(struct ibv_qp_ex *ib, uint32_t lkey, uint64_t addr, uint32_t length)
 {
 	struct ibv_sge sg = { addr, length, lkey };
@@ -245,7 +250,11 @@ static uint64_t legal(enum ibv_qp_type t)
 {
 	if (t == IBV_QPT_RAW_PACKET)
 		return OPS_RAW;
-	return t == IBV_QPT_RC ? OPS_RC : t == IBV_QPT_UC ? OPS_UC : OPS_UD;
+	if (t == IBV_QPT_RC)
+		return OPS_RC;
+	if (t == IBV_QPT_XRC_SEND)
+		return OPS_RC & ~(uint64_t)IBV_QP_EX_WITH_ATOMIC_WRITE;
+	return t == IBV_QPT_UC ? OPS_UC : OPS_UD;
 }
 
 static void attach_connected(struct ibv_qp_ex *ib, enum ibv_qp_type type)
@@ -254,13 +263,14 @@ static void attach_connected(struct ibv_qp_ex *ib, enum ibv_qp_type type)
 	ib->wr_rdma_write_imm = wr_rdma_write_imm;
 	ib->wr_local_inv = wr_local_inv;
 	ib->wr_bind_mw = wr_bind_mw;
-	if (type != IBV_QPT_RC)
+	if (type == IBV_QPT_UC)
 		return;
 	ib->wr_send_inv = wr_send_inv;
 	ib->wr_rdma_read = wr_rdma_read;
 	ib->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
 	ib->wr_atomic_fetch_add = wr_atomic_fetch_add;
-	ib->wr_atomic_write = wr_atomic_write;
+	if (type == IBV_QPT_RC)
+		ib->wr_atomic_write = wr_atomic_write;
 }
 
 /* X(entry): what some type of QP lacks. Hardware's library leaves NULL there, and the program
@@ -325,5 +335,7 @@ int wr_builder_attach(struct dqp *qp, uint64_t ops)
 		ib->wr_set_ud_addr = wr_set_ud_addr;
 	else
 		attach_connected(ib, qp->type);
+	if (qp->type == IBV_QPT_XRC_SEND)
+		ib->wr_set_xrc_srqn = wr_set_xrc_srqn;
 	return 0;
 }

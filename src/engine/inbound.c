@@ -7,10 +7,12 @@
 #include "engine/qp_life.h"
 #include "engine/timers.h"
 #include "engine/turn.h"
+#include "engine/xrc_target.h"
 #include "hca/mcast.h"
 #include "link/udp.h"
 #include "obs/counters.h"
 #include "util/clock.h"
+#include "wire/opcode.h"
 
 #define BUDGET	 64 /* segments of one poll */
 #define UDP_SKIP 64 /* busy polls from one look at the sockets to the next (M17) */
@@ -98,9 +100,16 @@ static bool hold(struct eqp *e, const struct seg *s)
 	return true;
 }
 
+/* A request for a target QP belongs to its domain, an answer to an XRC_SEND QP of ours. */
+static struct eqp *xrc_find(struct node *n, const struct seg *s)
+{
+	return opcode_has(s->op, WIRE_REQUEST) ? xrc_target_find(n, s) : node_qp(n, s->dqpn);
+}
+
 static void to_qp(struct node *n, uint32_t qpn, const struct seg *s)
 {
-	struct eqp *e = node_qp(n, qpn);
+	struct eqp *e =
+		unlikely(opcode_service(s->op) == SVC_XRC) ? xrc_find(n, s) : node_qp(n, qpn);
 
 	if (unlikely(!e)) {
 		if (tqp_no_responder(s) == EAGAIN)
@@ -113,7 +122,7 @@ static void to_qp(struct node *n, uint32_t qpn, const struct seg *s)
 	} else if (unlikely(load_relaxed(&e->turn) & TURN_INBOX)) {
 		turn_catch_up(e); /* never past a parcel that another drain left before */
 	}
-	tqp_input(&e->q, s, held.now);
+	turn_input(e, s, held.now);
 	turn_after(e);
 }
 

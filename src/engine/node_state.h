@@ -29,6 +29,9 @@ enum {
 	TURN_DEATH = 256, /* a process of this host has ended */
 };
 
+struct xrc_target;
+struct xrc_domain;
+
 struct eqp {
 	struct tqp q; /* first */
 	uint32_t turn; /* TURN_* */
@@ -51,6 +54,8 @@ struct eqp {
 	bool timer_queued; /* it is in some run's list */
 	struct node *node;
 	struct path_kept *kept; /* path.c; under the turn */
+	struct xrc_target *xrc; /* a target QP of an XRC domain: its other part; else NULL */
+	uint32_t route; /* XRC_SEND: q.dest leads to this slot, + 1; 0: nowhere */
 };
 
 struct device {
@@ -101,6 +106,8 @@ struct node {
 	int epoll_fd; /* control, netlink, kick, and the doorbell while nobody leads */
 	struct eqp *rq_waiters; /* QPs whose sender got RNR; under rq_waiters_lock */
 	struct spin rq_waiters_lock;
+	struct srq **xrc_srqs; /* by index; NULL until the first */
+	struct xrc_domain *xrc_domains; /* of the process; readers inside a quiesce section */
 	bool started;
 };
 

@@ -50,6 +50,36 @@ static int with_faults(struct dest *d, struct dest **out)
 	return err;
 }
 
+int path_to_number(struct eqp *e, uint32_t qpn, struct dest **out)
+{
+	struct dest *d;
+	int err = host_dest(e->node->host, qpn, &d);
+
+	return err ? err : with_faults(d, out);
+}
+
+/* The number of an SRQ tells its process, as a QPN does. */
+bool path_route(struct tqp *q, uint32_t srqn, bool idle)
+{
+	struct eqp *e = to_eqp(q);
+	uint32_t slot = (srqn >> BLOCK_BITS) + 1;
+	struct dest *d, *old = q->dest;
+
+	if (likely(e->route == slot))
+		return true;
+	if (!idle)
+		return false;
+	if (path_to_number(e, srqn, &d))
+		return true; /* as it is: what nobody takes is lost */
+	e->route = slot;
+	q->dest = d;
+	if (old) {
+		old->ops->cancel(old, &q->waiter);
+		old->ops->put(old);
+	}
+	return true;
+}
+
 /* --- the network --- */
 
 static int network_make(struct node *n)
@@ -161,13 +191,18 @@ void path_listen(struct eqp *e)
 
 int path_find(struct eqp *e, const struct path_ask *ask, struct dest **out)
 {
+	enum ibv_qp_type type = e->q.qp.type;
 	struct dest *d;
 	int err;
 
 	if (gid_is_local(device_of(e)->gids, &ask->av->dgid))
-		err = host_dest(e->node->host, ask->dqpn, &d);
-	else
-		err = network_find(e, ask, &d);
+		return path_to_number(e, ask->dqpn, out);
+	if (type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV)
+		return refuse(EHOSTUNREACH,
+			      "QP 0x%x: XRC goes between processes of one host, not through the "
+			      "network; connect to an address of this host",
+			      e->q.qp.qpn);
+	err = network_find(e, ask, &d);
 	return err ? err : with_faults(d, out);
 }
 

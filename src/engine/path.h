@@ -17,6 +17,10 @@ int path_find(struct eqp *e, const struct path_ask *ask, struct dest **out);
 /* A UD QP is about to receive: the network's ports of its device are opened. What cannot be had is
  * said in the log, traffic on this host goes on. */
 void path_listen(struct eqp *e);
+/* The destination of this host's process that number @qpn tells; no address is looked at. */
+int path_to_number(struct eqp *e, uint32_t qpn, struct dest **out);
+/* tqp_env.route */
+bool path_route(struct tqp *q, uint32_t srqn, bool idle);
 /* host_config.make_grh: the header that the receiver of a UD segment sees. */
 void path_make_grh(void *arg, const struct seg *s, uint8_t grh[40], uint8_t *l3);
 /* Is there an alternate path, and are both its ends still addresses of this host? (tqp_env) */

@@ -9,6 +9,7 @@
 #include "engine/rq_waiters.h"
 #include "engine/timers.h"
 #include "engine/turn.h"
+#include "engine/xrc_target.h"
 #include "hca/limits.h"
 #include "hca/mcast.h"
 #include "obs/explain.h"
@@ -46,7 +47,7 @@ static bool take_from(struct node *n, unsigned int slot, uint32_t *qpn)
 	return true;
 }
 
-static int number_take(struct node *n, uint32_t *qpn)
+int qp_number_take(struct node *n, uint32_t *qpn)
 {
 	int err = 0;
 
@@ -64,7 +65,7 @@ out:
 	return err;
 }
 
-static void number_give(struct node *n, uint32_t qpn)
+void qp_number_give(struct node *n, uint32_t qpn)
 {
 	pthread_mutex_lock(&n->lock);
 	bitmap_free(&n->blocks[qpn >> BLOCK_BITS]->used, qpn & (BLOCK_SIZE - 1));
@@ -113,6 +114,7 @@ static const struct tqp_env env = {
 	.usable = path_usable,
 	.no_responder_later = inbound_no_responder_later,
 	.frame = frames_send,
+	.route = path_route,
 };
 
 static void resume(struct waiter *w)
@@ -138,13 +140,15 @@ static void eqp_free(struct eqp *e)
 	free(e);
 }
 
-static void eqp_init(struct eqp *e, struct node *n)
+void qp_life_init(struct eqp *e, struct node *n, const struct tqp_env *with)
 {
 	e->node = n;
 	e->timer_at = TQP_NEVER;
 	list_init(&e->timer.node);
 	e->inbox_end = &e->inbox;
 	spin_init(&e->inbox_lock);
+	tqp_init(&e->q, with);
+	e->q.waiter.resume = resume;
 }
 
 int qp_life_create(struct pd *pd, const struct qp_attr *attr, struct tqp **out)
@@ -160,20 +164,18 @@ int qp_life_create(struct pd *pd, const struct qp_attr *attr, struct tqp **out)
 	if (!e)
 		return refuse_memory("ibv_create_qp", sizeof(*e));
 	memset(e, 0, sizeof(*e));
-	eqp_init(e, n);
-	err = number_take(n, &qpn);
+	err = qp_number_take(n, &qpn);
 	if (err) {
 		free(e);
 		return err;
 	}
 	err = qp_init(&e->q.qp, pd, attr, qpn);
 	if (err) {
-		number_give(n, qpn);
+		qp_number_give(n, qpn);
 		free(e);
 		return err;
 	}
-	tqp_init(&e->q, &env);
-	e->q.waiter.resume = resume;
+	qp_life_init(e, n, &env);
 	if (attr->type == IBV_QPT_RAW_PACKET)
 		frames_begin(container_of(e->q.qp.ctx->hca, struct device, hca));
 	publish(e);
@@ -183,8 +185,8 @@ int qp_life_create(struct pd *pd, const struct qp_attr *attr, struct tqp **out)
 }
 
 /* A path is resolved before the turn is taken: it may ask the kernel. */
-static int new_dest(struct eqp *e, const struct ibv_qp_attr *attr, int mask, bool alternate,
-		    struct dest **out)
+int qp_life_new_dest(struct eqp *e, const struct ibv_qp_attr *attr, int mask, bool alternate,
+		     struct dest **out)
 {
 	const struct ibv_qp_attr *old = &e->q.qp.attr;
 	struct av av;
@@ -211,7 +213,7 @@ static void swap_alternate(struct eqp *e, struct dest *d)
 	dest_put(old);
 }
 
-static void swap_dest(struct eqp *e, struct dest *d)
+void qp_life_swap_dest(struct eqp *e, struct dest *d)
 {
 	struct dest *old = e->q.dest;
 
@@ -236,8 +238,10 @@ static int modify_in_turn(struct eqp *e, const struct ibv_qp_attr *attr, int mas
 	mig = q->qp.attr.path_mig_state;
 	err = qp_modify(&q->qp, attr, mask);
 	if (!err) {
-		if (d)
-			swap_dest(e, d);
+		if (d) {
+			qp_life_swap_dest(e, d);
+			e->route = 0;
+		}
 		if (alternate)
 			swap_alternate(e, alternate);
 		if (q->qp.state != IBV_QPS_RESET)
@@ -246,8 +250,9 @@ static int modify_in_turn(struct eqp *e, const struct ibv_qp_attr *attr, int mas
 		e->met = false;
 		tqp_moved(q, old, clock_now());
 		if (q->qp.state == IBV_QPS_RESET) {
-			swap_dest(e, NULL);
+			qp_life_swap_dest(e, NULL);
 			swap_alternate(e, NULL);
+			e->route = 0;
 		}
 		turn_after(e);
 	}
@@ -262,10 +267,13 @@ int qp_life_modify(struct tqp *q, const struct ibv_qp_attr *attr, int mask)
 {
 	struct eqp *e = to_eqp(q);
 	struct dest *d, *alternate = NULL;
-	int err = new_dest(e, attr, mask, false, &d);
+	int err;
 
+	if (e->xrc)
+		return xrc_target_modify(e, attr, mask);
+	err = qp_life_new_dest(e, attr, mask, false, &d);
 	if (!err)
-		err = new_dest(e, attr, mask, true, &alternate);
+		err = qp_life_new_dest(e, attr, mask, true, &alternate);
 	if (!err)
 		err = modify_in_turn(e, attr, mask, d, alternate);
 	if (err) {
@@ -336,6 +344,8 @@ int qp_life_query(struct tqp *q, struct ibv_qp_attr *attr, struct ibv_qp_init_at
 		qp_query(&q->qp, attr, init);
 		return 0;
 	}
+	if (e->xrc)
+		return xrc_target_query(e, attr, init);
 	quiesce_enter();
 	turn_take(e);
 	qp_query(&q->qp, attr, init);
@@ -360,6 +370,28 @@ static void unpublish(struct eqp *e)
 	host_publish_qp(e->node->host, e->q.qp.qpn, NULL);
 	turn_leave(e);
 	quiesce_exit();
+}
+
+void qp_life_retire(struct eqp *e)
+{
+	struct tqp *q = &e->q;
+	enum ibv_qp_state old;
+
+	rq_waiters_del(e);
+	inbound_forget(e); /* … nor has it on a list … */
+	timers_drop(e);
+	quiesce_enter();
+	turn_close(e); /* … nor works on it */
+	old = q->qp.state;
+	q->qp.state = IBV_QPS_RESET;
+	tqp_moved(q, old, clock_now());
+	qp_life_swap_dest(e, NULL);
+	path_forget(e);
+	swap_alternate(e, NULL);
+	tqp_fini(q);
+	quiesce_exit();
+	timers_drop(e);
+	quiesce_wait();
 }
 
 int qp_life_destroy(struct tqp *q)
@@ -388,22 +420,8 @@ int qp_life_destroy(struct tqp *q)
 	unpublish(e);
 	host_revoke_qp(n->host, qpn);
 	quiesce_wait(); /* nobody finds it any more … */
-	rq_waiters_del(e);
-	inbound_forget(e); /* … nor has it on a list … */
-	timers_drop(e);
-	quiesce_enter();
-	turn_close(e); /* … nor works on it */
-	enum ibv_qp_state old = q->qp.state;
-	q->qp.state = IBV_QPS_RESET;
-	tqp_moved(q, old, clock_now());
-	swap_dest(e, NULL);
-	path_forget(e);
-	swap_alternate(e, NULL);
-	tqp_fini(q);
-	quiesce_exit();
-	timers_drop(e);
-	quiesce_wait();
-	number_give(n, qpn);
+	qp_life_retire(e);
+	qp_number_give(n, qpn);
 	eqp_free(e);
 	return 0;
 }

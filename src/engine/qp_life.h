@@ -6,6 +6,19 @@
 #pragma once
 #include "engine/node_state.h"
 
+/* A number of this process, for a QP of any kind. */
+int qp_number_take(struct node *n, uint32_t *qpn);
+void qp_number_give(struct node *n, uint32_t qpn);
+/* What every QP of the engine has; @resume is its waiter's. */
+void qp_life_init(struct eqp *e, struct node *n, const struct tqp_env *env);
+/* The destination that a modify call asks for, or NULL: it asks for none. Before the turn is taken:
+ * it may ask the kernel. */
+int qp_life_new_dest(struct eqp *e, const struct ibv_qp_attr *attr, int mask, bool alternate,
+		     struct dest **out);
+/* The waiter, the acknowledgement and the timer let go of it, and nobody works on it again. Its
+ * number leads nowhere by now. */
+void qp_life_retire(struct eqp *e);
+void qp_life_swap_dest(struct eqp *e, struct dest *d); /* under the turn; takes the reference */
 int qp_life_create(struct pd *pd, const struct qp_attr *attr, struct tqp **out);
 /* EBUSY: attached to a multicast group. EIO-free: an inherited QP (fork) frees only its private
  * memory. */

@@ -5,13 +5,16 @@
 static void add(struct eqp *e)
 {
 	struct node *n = e->node;
+	struct eqp **end = &n->rq_waiters;
 
 	if (e->rq_listed || !e->q.qp.srq)
 		return;
 	spin_lock(&n->rq_waiters_lock);
+	while (*end)
+		end = &(*end)->rq_next;
 	e->rq_listed = true;
-	e->rq_next = n->rq_waiters;
-	store_release(&n->rq_waiters, e);
+	e->rq_next = NULL;
+	store_release(end, e);
 	spin_unlock(&n->rq_waiters_lock);
 }
 
@@ -56,10 +59,23 @@ static struct eqp *pop_on(struct node *n, const struct srq *srq)
 	return e;
 }
 
+static unsigned int count_on(struct node *n, const struct srq *srq)
+{
+	unsigned int count = 0;
+
+	spin_lock(&n->rq_waiters_lock);
+	for (struct eqp *e = n->rq_waiters; e; e = e->rq_next)
+		count += e->q.qp.srq == srq;
+	spin_unlock(&n->rq_waiters_lock);
+	return count;
+}
+
+/* Each once: another thread may have taken the receive meanwhile, and then it waits again, behind
+ * the others. */
 void rq_waiters_note_srq(struct node *n, const struct srq *srq)
 {
 	struct eqp *e;
 
-	while (load_acquire(&n->rq_waiters) && (e = pop_on(n, srq)))
+	for (unsigned int left = count_on(n, srq); left && (e = pop_on(n, srq)); left--)
 		turn_note(e, TURN_RQ);
 }

@@ -4,6 +4,7 @@
 #include <sched.h>
 #include "engine/rq_waiters.h"
 #include "engine/timers.h"
+#include "engine/xrc_target.h"
 #include "obs/counters.h"
 #include "util/clock.h"
 
@@ -49,13 +50,21 @@ void turn_after(struct eqp *e)
 		timers_arm(e, e->q.deadline);
 }
 
+void turn_input(struct eqp *e, const struct seg *s, uint64_t now)
+{
+	if (unlikely(e->xrc != NULL))
+		xrc_target_input(e, s, now);
+	else
+		tqp_input(&e->q, s, now);
+}
+
 static void work_inbox(struct eqp *e, uint64_t now)
 {
 	struct parcel *next;
 
 	for (struct parcel *p = inbox_take_all(e); p; p = next) {
 		next = p->next;
-		tqp_input(&e->q, &p->seg, now);
+		turn_input(e, &p->seg, now);
 		turn_after(e);
 		parcel_free(p);
 	}

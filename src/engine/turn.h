@@ -19,6 +19,8 @@ void turn_leave(struct eqp *e);
 /* Takes the turn for good: later notes are dropped, and so is the inbox. */
 void turn_close(struct eqp *e);
 
+/* Under the turn: a segment for the QP. */
+void turn_input(struct eqp *e, const struct seg *s, uint64_t now);
 /* Under the turn, after any transport call: arms the timer, counts held-back ACKs. */
 void turn_after(struct eqp *e);
 

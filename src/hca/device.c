@@ -21,9 +21,9 @@
 #define PHYS_LINK_UP  5
 #define DEVICE_CAPS                                                                                \
 	(IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID | \
-	 IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW |               \
-	 IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_AUTO_PATH_MIG | IBV_DEVICE_RAW_IP_CSUM |       \
-	 IBV_DEVICE_MANAGED_FLOW_STEERING)
+	 IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC |                      \
+	 IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_AUTO_PATH_MIG |        \
+	 IBV_DEVICE_RAW_IP_CSUM | IBV_DEVICE_MANAGED_FLOW_STEERING)
 #define SCATTER_FCS IBV_DEVICE_RAW_SCATTER_FCS
 
 #define HASH_FIELDS                                                                                \
@@ -33,9 +33,10 @@
 	 IBV_RX_HASH_INNER)
 
 /* Any memory of the process is reached as it is mapped at that moment, whatever the operation. */
-#define ODP_UD (IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV)
-#define ODP_UC (IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE)
-#define ODP_RC (ODP_UC | ODP_UD | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC)
+#define ODP_UD	(IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV)
+#define ODP_UC	(IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE)
+#define ODP_RC	(ODP_UC | ODP_UD | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC)
+#define ODP_XRC (ODP_RC & ~IBV_ODP_SUPPORT_RECV)
 
 void device_query(const struct hca *hca, struct ibv_device_attr *out)
 {
@@ -107,6 +108,7 @@ int device_query_ex(const struct hca *hca, const struct ibv_query_device_ex_inpu
 			      .per_transport_caps = { .rc_odp_caps = ODP_RC,
 						      .uc_odp_caps = ODP_UC,
 						      .ud_odp_caps = ODP_UD } },
+		.xrc_odp_caps = ODP_XRC,
 		.max_dm_size = LIMIT_DM,
 		.completion_timestamp_mask = LIMIT_CLOCK_MASK,
 		.hca_core_clock = LIMIT_CLOCK_KHZ,

@@ -46,10 +46,10 @@ static int type_check(const struct qp_attr *a)
 							 : 0;
 
 	if (a->type != IBV_QPT_RC && a->type != IBV_QPT_UC && a->type != IBV_QPT_UD &&
-	    a->type != IBV_QPT_RAW_PACKET)
+	    a->type != IBV_QPT_RAW_PACKET && a->type != IBV_QPT_XRC_SEND)
 		return refuse(EOPNOTSUPP,
-			      "ibv_create_qp: QP type %d (%s) is not built; RC, UC, UD and "
-			      "RAW_PACKET are",
+			      "ibv_create_qp: QP type %d (%s) is not built; RC, UC, UD, "
+			      "XRC and RAW_PACKET are",
 			      a->type, qp_type_name(a->type));
 	if (a->create_flags & ~flags)
 		return refuse(EOPNOTSUPP,
@@ -59,8 +59,26 @@ static int type_check(const struct qp_attr *a)
 	return 0;
 }
 
+/* An XRC_SEND QP receives nothing. */
+static int initiator_check(const struct pd *pd, const struct qp_attr *a)
+{
+	if (!a->scq)
+		return refuse(EINVAL, "ibv_create_qp: no send_cq; an XRC_SEND QP needs one");
+	if (a->scq->ctx != pd->ctx)
+		return refuse(EINVAL,
+			      "ibv_create_qp: PD 0x%x and the send_cq are of different contexts; "
+			      "use those of one",
+			      pd->pdn);
+	if (!fork_is_ours(a->scq->epoch))
+		return refuse(EIO,
+			      "ibv_create_qp: the CQ was made before fork(); make it in the child");
+	return 0;
+}
+
 static int objects_check(const struct pd *pd, const struct qp_attr *a)
 {
+	if (a->type == IBV_QPT_XRC_SEND)
+		return initiator_check(pd, a);
 	if (a->hash.table)
 		return a->hash.table->ctx == pd->ctx && fork_is_ours(a->hash.table->epoch)
 			       ? 0
@@ -196,11 +214,17 @@ static int migration_check(const struct qp *qp, const struct ibv_qp_attr *attr, 
 	return 0;
 }
 
+static bool is_xrc(enum ibv_qp_type t)
+{
+	return t == IBV_QPT_XRC_SEND || t == IBV_QPT_XRC_RECV;
+}
+
 int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : qp->state;
 	int err = use(qp);
 
+	mask = qp_moves_used(qp->type, mask);
 	if (!err && qp->hash.table)
 		err = refuse(EOPNOTSUPP,
 			     "ibv_modify_qp: QP 0x%x spreads frames over work queues and has no "
@@ -210,6 +234,11 @@ int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 		err = cur_state_check(qp, attr, mask);
 	if (!err)
 		err = qp_moves_check(qp->qpn, qp->state, to, qp->type, mask);
+	if (!err && (mask & IBV_QP_ALT_PATH) && is_xrc(qp->type))
+		err = refuse(EOPNOTSUPP,
+			     "ibv_modify_qp: QP 0x%x: %s QPs have no alternate path; leave "
+			     "IBV_QP_ALT_PATH out",
+			     qp->qpn, qp_type_name(qp->type));
 	if (!err)
 		err = qp_attrs_check(qp->ctx->hca, qp->qpn, attr, mask);
 	if (!err)

@@ -60,6 +60,13 @@ void qp_fini(struct qp *qp); /* gives the references back; half-initialised is f
 int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask);
 /* Everything, whatever @mask says (as drivers do); cur_qp_state as it is now. */
 void qp_query(const struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init);
+/* RC and both halves of XRC: acknowledged, in order, each message once. */
+static inline bool qp_reliable(const struct qp *qp)
+{
+	return qp->type == IBV_QPT_RC || qp->type == IBV_QPT_XRC_SEND ||
+	       qp->type == IBV_QPT_XRC_RECV;
+}
+
 const char *qp_state_name(enum ibv_qp_state s); /* "RTS" */
 const char *qp_type_name(enum ibv_qp_type t); /* "RC" */
 uint32_t qp_mtu(const struct qp *qp); /* bytes, from path_mtu; UD: the port's */

@@ -7,7 +7,7 @@
 #include "hca/qp.h"
 #include "obs/explain.h"
 
-enum { RC, UC, UD, RAW, TYPES };
+enum { RC, UC, UD, RAW, XS, XR, TYPES }; /* XS: XRC_SEND, XR: XRC_RECV */
 
 enum {
 	CUR = IBV_QP_CUR_STATE,
@@ -32,7 +32,7 @@ enum {
 };
 
 enum {
-	ALL = 1 << RC | 1 << UC | 1 << UD | 1 << RAW,
+	ALL = 1 << RC | 1 << UC | 1 << UD | 1 << RAW | 1 << XS | 1 << XR,
 	NO_ACKS = 1 << UC | 1 << UD | 1 << RAW,
 };
 
@@ -60,7 +60,9 @@ static const struct move moves[ERR + 1][ERR + 1] = {
 			.need = { [RC] = PKEY | PORT | ACCESS,
 				  [UC] = PKEY | PORT | ACCESS,
 				  [UD] = PKEY | PORT | QKEY,
-				  [RAW] = PORT } },
+				 [RAW] = PORT,
+				  [XS] = PKEY | PORT | ACCESS,
+				  [XR] = PKEY | PORT | ACCESS } },
 	},
 	[INIT] = {
 		[RESET] = { ALL },
@@ -68,13 +70,19 @@ static const struct move moves[ERR + 1][ERR + 1] = {
 			.may = { [RC] = PKEY | PORT | ACCESS,
 				 [UC] = PKEY | PORT | ACCESS,
 				 [UD] = PKEY | PORT | QKEY,
-				 [RAW] = PORT } },
+				 [RAW] = PORT,
+				 [XS] = PKEY | PORT | ACCESS,
+				 [XR] = PKEY | PORT | ACCESS } },
 		[RTR] = { ALL,
 			.need = { [RC] = AV | MTU | DQPN | RQ_PSN | DST_RD | RNR_TIMER,
-				  [UC] = AV | MTU | DQPN | RQ_PSN },
+				  [UC] = AV | MTU | DQPN | RQ_PSN,
+				  [XS] = AV | MTU | DQPN | RQ_PSN,
+				  [XR] = AV | MTU | DQPN | RQ_PSN | DST_RD | RNR_TIMER },
 			.may = { [RC] = ALT | ACCESS | PKEY,
 				 [UC] = ALT | ACCESS | PKEY,
-				 [UD] = PKEY | QKEY } },
+				 [UD] = PKEY | QKEY,
+				 [XS] = ALT | ACCESS | PKEY,
+				 [XR] = ALT | ACCESS | PKEY } },
 		[ERR] = { ALL },
 	},
 	[RTR] = {
@@ -82,10 +90,14 @@ static const struct move moves[ERR + 1][ERR + 1] = {
 		[RTS] = { ALL,
 			.need = { [RC] = TIMEOUT | RETRY | RNR | SQ_PSN | SRC_RD,
 				  [UC] = SQ_PSN,
-				  [UD] = SQ_PSN },
+				  [UD] = SQ_PSN,
+				  [XS] = TIMEOUT | RETRY | RNR | SQ_PSN | SRC_RD,
+				  [XR] = TIMEOUT | SQ_PSN },
 			.may = { [RC] = CUR | ALT | ACCESS | RNR_TIMER | MIG,
 				 [UC] = CUR | ALT | ACCESS | MIG,
-				 [UD] = CUR | QKEY } },
+				 [UD] = CUR | QKEY,
+				 [XS] = CUR | ALT | ACCESS | MIG,
+				 [XR] = CUR | ALT | ACCESS | RNR_TIMER | MIG } },
 		[ERR] = { ALL },
 	},
 	[RTS] = {
@@ -93,9 +105,12 @@ static const struct move moves[ERR + 1][ERR + 1] = {
 		[RTS] = { ALL,
 			.may = { [RC] = CUR | ALT | ACCESS | RNR_TIMER | MIG,
 				 [UC] = CUR | ALT | ACCESS | MIG,
-				 [UD] = CUR | QKEY } },
+				 [UD] = CUR | QKEY,
+				 [XS] = CUR | ALT | ACCESS | MIG,
+				 [XR] = CUR | ALT | ACCESS | RNR_TIMER | MIG } },
 		[SQD] = { ALL,
-			.may = { [RC] = NOTIFY, [UC] = NOTIFY, [UD] = NOTIFY, [RAW] = NOTIFY } },
+			.may = { [RC] = NOTIFY, [UC] = NOTIFY, [UD] = NOTIFY, [RAW] = NOTIFY,
+				 [XS] = NOTIFY, [XR] = NOTIFY } },
 		[ERR] = { ALL },
 	},
 	[SQD] = {
@@ -103,12 +118,18 @@ static const struct move moves[ERR + 1][ERR + 1] = {
 		[RTS] = { ALL,
 			.may = { [RC] = CUR | ALT | ACCESS | RNR_TIMER | MIG,
 				 [UC] = CUR | ALT | ACCESS | MIG,
-				 [UD] = CUR | QKEY } },
+				 [UD] = CUR | QKEY,
+				 [XS] = CUR | ALT | ACCESS | MIG,
+				 [XR] = CUR | ALT | ACCESS | RNR_TIMER | MIG } },
 		[SQD] = { ALL,
 			.may = { [RC] = PORT | AV | TIMEOUT | RETRY | RNR | SRC_RD | DST_RD | ALT |
 					ACCESS | PKEY | RNR_TIMER | MIG,
 				 [UC] = AV | ALT | ACCESS | PKEY | MIG,
-				 [UD] = PKEY | QKEY } },
+				 [UD] = PKEY | QKEY,
+				 [XS] = PORT | AV | TIMEOUT | RETRY | RNR | SRC_RD | ALT | ACCESS |
+					PKEY | MIG,
+				 [XR] = PORT | AV | TIMEOUT | DST_RD | ALT | ACCESS | PKEY |
+					RNR_TIMER | MIG } },
 		[ERR] = { ALL },
 	},
 	[SQE] = {
@@ -136,6 +157,10 @@ static int type_of(enum ibv_qp_type type)
 		return UD;
 	case IBV_QPT_RAW_PACKET:
 		return RAW;
+	case IBV_QPT_XRC_SEND:
+		return XS;
+	case IBV_QPT_XRC_RECV:
+		return XR;
 	default:
 		return TYPES;
 	}
@@ -162,6 +187,15 @@ static const char *ways_text(enum ibv_qp_state from, int t, char *buf, size_t n)
 			at += (size_t)snprintf(buf + at, n - at, "%s%s", at ? ", " : "",
 					       qp_state_name(to));
 	return buf;
+}
+
+int qp_moves_used(enum ibv_qp_type type, int mask)
+{
+	if (type == IBV_QPT_XRC_SEND)
+		return mask & ~(DST_RD | RNR_TIMER);
+	if (type == IBV_QPT_XRC_RECV)
+		return mask & ~(SRC_RD | RETRY | RNR);
+	return mask;
 }
 
 int qp_moves_check(uint32_t qpn, enum ibv_qp_state from, enum ibv_qp_state to,

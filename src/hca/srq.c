@@ -52,8 +52,10 @@ int srq_create(struct pd *pd, const struct srq_attr *attr, struct srq **out)
 	if (err)
 		return err;
 	srq = calloc(1, sizeof(*srq));
+	if (srq)
+		srq->srqn = attr->srqn;
 	if (!srq || (attr->tm_cq && tag_list_create(attr->tm_cq, attr->max_num_tags, &srq->tags)) ||
-	    numbers_take(&srqns, &srq->srqn)) {
+	    (!attr->xrcd && numbers_take(&srqns, &srq->srqn))) {
 		if (srq)
 			tag_list_destroy(srq->tags);
 		free(srq);
@@ -69,6 +71,12 @@ int srq_create(struct pd *pd, const struct srq_attr *attr, struct srq **out)
 	srq->max_sge = attr->max_sge;
 	srq->limit = attr->limit;
 	srq->user = attr->user;
+	srq->xrcd = attr->xrcd;
+	srq->cq = attr->cq;
+	if (srq->xrcd) {
+		xrcd_get(srq->xrcd);
+		cq_get(srq->cq);
+	}
 	pd_get(pd);
 	*out = srq;
 	return 0;
@@ -84,8 +92,13 @@ int srq_destroy(struct srq *srq)
 			      srq->srqn, refs, refs == 1 ? "" : "s", refs == 1 ? "it" : "them");
 	if (fork_is_ours(srq->epoch)) {
 		async_drop(srq->pd->ctx, srq->user);
-		numbers_give(&srqns, srq->srqn);
+		if (!srq->xrcd)
+			numbers_give(&srqns, srq->srqn);
 		device_give(&srq->pd->ctx->hca->count.srq);
+	}
+	if (srq->xrcd) {
+		cq_put(srq->cq);
+		xrcd_put(srq->xrcd);
 	}
 	pd_put(srq->pd);
 	tag_list_destroy(srq->tags);

@@ -6,6 +6,7 @@
 #pragma once
 #include "hca/cq.h"
 #include "hca/pd.h"
+#include "hca/xrcd.h"
 #include "prm/wqe.h"
 
 struct rq {
@@ -32,6 +33,8 @@ struct srq {
 	uint32_t max_wr, max_sge;
 	uint32_t limit; /* 0: not armed */
 	void *user; /* struct ibv_srq * */
+	struct xrcd *xrcd; /* XRC: its domain and the CQ of its receives; else NULL */
+	struct cq *cq;
 	uint32_t refs; /* atomic: QPs on it */
 	struct tag_list *tags; /* of a tag-matching one (tag_list.h); NULL */
 };
@@ -44,6 +47,9 @@ struct srq_attr {
 	struct cq
 		*tm_cq; /* a tag-matching SRQ's, with room for max_num_tags buffers; NULL: basic */
 	uint32_t max_num_tags;
+	struct xrcd *xrcd; /* XRC: all three; else 0 */
+	struct cq *cq;
+	uint32_t srqn; /* unique on the host */
 };
 
 int srq_create(struct pd *pd, const struct srq_attr *attr, struct srq **out);

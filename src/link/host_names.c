@@ -56,26 +56,26 @@ int host_names_uid(uint32_t *out)
 	return 0;
 }
 
-static int name_socket(uint32_t uid, unsigned int slot, struct sockaddr_un *sa, socklen_t *len)
+static int name_socket(uint32_t uid, const char *name, struct sockaddr_un *sa, socklen_t *len)
 {
 	int n;
 
 	*sa = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	n = snprintf(sa->sun_path + 1, sizeof(sa->sun_path) - 1, "softhca.%d.%u.slot.%u",
-		     HOST_LAYOUT, uid, slot);
+	n = snprintf(sa->sun_path + 1, sizeof(sa->sun_path) - 1, "softhca.%d.%u.%s", HOST_LAYOUT,
+		     uid, name);
 	*len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 	return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
-int host_name_bind(uint32_t uid, unsigned int slot, int *fd)
+int host_name_bind_any(uint32_t uid, const char *name, int *fd)
 {
 	struct sockaddr_un sa;
 	socklen_t len;
-	int err, s = name_socket(uid, slot, &sa, &len);
+	int err, s = name_socket(uid, name, &sa, &len);
 
 	if (s < 0)
 		return errno;
-	if (bind(s, (struct sockaddr *)&sa, len) || listen(s, BACKLOG)) {
+	if (bind(s, (struct sockaddr *)&sa, len)) {
 		err = errno;
 		close(s);
 		return err;
@@ -84,11 +84,34 @@ int host_name_bind(uint32_t uid, unsigned int slot, int *fd)
 	return 0;
 }
 
-int host_name_connect(uint32_t uid, unsigned int slot, int *fd)
+static const char *slot_name(unsigned int slot, char *buf, size_t n)
+{
+	snprintf(buf, n, "slot.%u", slot);
+	return buf;
+}
+
+int host_name_bind(uint32_t uid, unsigned int slot, int *fd)
+{
+	char name[32];
+	int err, s;
+
+	err = host_name_bind_any(uid, slot_name(slot, name, sizeof(name)), &s);
+	if (err)
+		return err;
+	if (listen(s, BACKLOG)) {
+		err = errno;
+		close(s);
+		return err;
+	}
+	*fd = s;
+	return 0;
+}
+
+int host_name_connect_any(uint32_t uid, const char *name, int *fd)
 {
 	struct sockaddr_un sa;
 	socklen_t len;
-	int err, s = name_socket(uid, slot, &sa, &len);
+	int err, s = name_socket(uid, name, &sa, &len);
 
 	if (s < 0)
 		return errno;
@@ -99,6 +122,13 @@ int host_name_connect(uint32_t uid, unsigned int slot, int *fd)
 	}
 	*fd = s;
 	return 0;
+}
+
+int host_name_connect(uint32_t uid, unsigned int slot, int *fd)
+{
+	char name[32];
+
+	return host_name_connect_any(uid, slot_name(slot, name, sizeof(name)), fd);
 }
 
 void host_names_each(uint32_t uid, void (*f)(void *arg, unsigned int slot), void *arg)

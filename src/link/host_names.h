@@ -11,5 +11,8 @@ int host_names_uid(uint32_t *out);
 int host_name_bind(uint32_t uid, unsigned int slot, int *fd); /* EADDRINUSE: taken. Listens. */
 /* ECONNREFUSED: nobody has it; EAGAIN: later. */
 int host_name_connect(uint32_t uid, unsigned int slot, int *fd);
+/* The same for the names of other things: "softhca.<layout>.<uid>.<name>". Does not listen. */
+int host_name_bind_any(uint32_t uid, const char *name, int *fd);
+int host_name_connect_any(uint32_t uid, const char *name, int *fd);
 /* Calls @f for each slot that somebody has, as /proc/net/unix tells. */
 void host_names_each(uint32_t uid, void (*f)(void *arg, unsigned int slot), void *arg);

@@ -14,7 +14,8 @@ enum {
 	EXT_UD = 64, /* qkey, l3, sl */
 	EXT_GRH = 128,
 	EXT_AV = 256, /* struct av */
-	EXT_ALL = 511,
+	EXT_XRC = 512, /* srqn */
+	EXT_ALL = 1023,
 };
 
 enum { FIXED = 28, BITS24 = 0xffffff };
@@ -28,7 +29,7 @@ _Static_assert(sizeof(uint64_t) + sizeof(struct fixed) == FIXED, "the fixed part
 
 static uint32_t ext_bytes(uint32_t ext)
 {
-	static const uint8_t size[] = { 8, 4, 4, 16, 8, 8, 8, RING_SEG_GRH, sizeof(struct av) };
+	static const uint8_t size[] = { 8, 4, 4, 16, 8, 8, 8, RING_SEG_GRH, sizeof(struct av), 4 };
 	uint32_t n = 0;
 
 	for (; ext; ext &= ext - 1)
@@ -58,6 +59,8 @@ static uint32_t ext_of(const struct seg *s)
 		ext |= EXT_GRH;
 	if (s->av && (s->flags & SEG_MCAST))
 		ext |= EXT_AV;
+	if (s->srqn)
+		ext |= EXT_XRC;
 	return ext;
 }
 
@@ -117,7 +120,9 @@ static void put_ext(const struct seg *s, uint32_t ext, uint8_t *p)
 	if (ext & EXT_GRH)
 		p = put(p, s->grh, RING_SEG_GRH);
 	if (ext & EXT_AV)
-		put(p, s->av, sizeof(*s->av));
+		p = put(p, s->av, sizeof(*s->av));
+	if (ext & EXT_XRC)
+		put(p, &s->srqn, sizeof(s->srqn));
 }
 
 uint64_t ring_seg_encode(const struct seg *s, const struct ring_plan *p, bool by_ref, uint8_t *rec)
@@ -182,9 +187,11 @@ static void get_ext(struct ring_got *o, uint32_t ext, const uint8_t *p)
 		s->grh = o->grh;
 	}
 	if (ext & EXT_AV) {
-		get(p, &o->av, sizeof(o->av));
+		p = get(p, &o->av, sizeof(o->av));
 		s->av = &o->av;
 	}
+	if (ext & EXT_XRC)
+		get(p, &s->srqn, sizeof(s->srqn));
 }
 
 static int get_pieces(struct ring_got *o, uint32_t n, const uint8_t *p, uint32_t room)
@@ -207,7 +214,7 @@ static void clear_ext(struct ring_got *o)
 	struct seg *s = &o->seg;
 
 	s->msn = s->ack_psn = s->ack_msn = 0;
-	s->imm = s->qkey = s->rkey = s->dma_len = 0;
+	s->imm = s->qkey = s->srqn = s->rkey = s->dma_len = 0;
 	s->va = s->swap_add = s->compare = 0;
 	s->av = NULL;
 	s->grh = NULL;

@@ -64,6 +64,7 @@ struct seg {
 	uint32_t ack_psn, ack_msn;
 	uint32_t imm; /* ImmDt or IETH, as in memory */
 	uint32_t qkey;
+	uint32_t srqn; /* XRCETH: the SRQ that a request names */
 	uint64_t va; /* RETH, AtomicETH */
 	uint32_t rkey;
 	uint32_t dma_len; /* bytes */

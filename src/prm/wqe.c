@@ -66,6 +66,16 @@ static int datagram(struct cursor *c, struct wqe *out)
 	return 0;
 }
 
+static int xrc(struct cursor *c, struct wqe *out)
+{
+	const uint8_t *p = take(c);
+
+	if (!p)
+		return EBADMSG;
+	out->srqn = get_be32(p) & 0xffffff;
+	return 0;
+}
+
 /* Bytes [off, off + len) of the ring, which wrap at its end, as one or two runs. */
 static uint8_t runs(const struct sq_ring *ring, uint32_t off, uint32_t len, struct sge out[2])
 {
@@ -189,6 +199,21 @@ void wqe_peek(const struct sq_ring *ring, uint16_t pi, struct wqe *out)
 	control(at(ring, pi * WQE_BB), out);
 }
 
+/* What stands behind the control segment on this service. */
+static int service(struct cursor *c, enum wqe_service svc, struct wqe *out)
+{
+	switch (svc) {
+	case WQE_DATAGRAM:
+		return datagram(c, out);
+	case WQE_ETHERNET:
+		return ethernet(c, out);
+	case WQE_XRC:
+		return xrc(c, out);
+	default:
+		return 0;
+	}
+}
+
 int wqe_parse(const struct sq_ring *ring, uint16_t pi, uint16_t avail, enum wqe_service svc,
 	      struct wqe *out)
 {
@@ -198,14 +223,12 @@ int wqe_parse(const struct sq_ring *ring, uint16_t pi, uint16_t avail, enum wqe_
 
 	out->ninline = out->nsge = out->nhead = 0;
 	out->head_len = 0;
-	out->len = 0;
+	out->len = out->srqn = 0;
 	if (!ds || out->nbb > avail)
 		return EBADMSG;
 	c.left = ds - 1;
-	if (svc == WQE_DATAGRAM && out->opcode != MLX5_OPCODE_NOP)
-		err = datagram(&c, out);
-	else if (svc == WQE_ETHERNET && out->opcode != MLX5_OPCODE_NOP)
-		err = ethernet(&c, out);
+	if (out->opcode != MLX5_OPCODE_NOP)
+		err = service(&c, svc, out);
 	switch (out->opcode) {
 	case MLX5_OPCODE_RDMA_WRITE:
 	case MLX5_OPCODE_RDMA_WRITE_IMM:

@@ -60,6 +60,7 @@ struct wqe {
 	} bind;
 	struct av av; /* UD: destination */
 	uint32_t dqpn, qkey; /* UD */
+	uint32_t srqn; /* XRC: the SRQ it names; 0 on other services */
 	uint32_t len; /* payload bytes of all SGEs or the inline data; <= 2^31 */
 	uint8_t ninline; /* 0..2 runs of inline data (two when it wraps) */
 	uint8_t nsge;
@@ -72,7 +73,9 @@ struct wqe {
 	struct sge sge[WQE_MAX_SGE];
 };
 
-enum wqe_service { WQE_CONNECTED, WQE_DATAGRAM, WQE_ETHERNET };
+/* WQE_XRC: behind the control segment stands one of 16 bytes, whose first 4 are the number of the
+ * SRQ that the message goes to (big-endian, 24 bits), as on ConnectX; the rest is reserved. */
+enum wqe_service { WQE_CONNECTED, WQE_DATAGRAM, WQE_ETHERNET, WQE_XRC };
 
 /* Parses the WQE that starts at block number @pi of @ring. @avail: blocks posted from there on.
  * 0; EBADMSG: malformed (too short, past @avail, unknown segment), EMSGSIZE: length over 2^31;

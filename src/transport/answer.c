@@ -9,10 +9,11 @@
 #include "wire/opcode.h"
 
 /* 0, or EAGAIN: the QP is called again when there is space. What nobody takes is lost. */
-static int put(struct tqp *q, const struct seg *s)
+static int put(struct tqp *q, struct seg *s)
 {
 	int err;
 
+	s->op |= q->qp.type == IBV_QPT_XRC_RECV ? SVC_XRC : SVC_RC;
 	if (q->req.blocked)
 		return EAGAIN;
 	err = q->dest ? dest_send(q->dest, s, &q->waiter) : 0;
@@ -41,10 +42,11 @@ static struct seg reply(const struct tqp *q, uint32_t psn, uint8_t syndrome)
 	return s;
 }
 
-int answer_bare(struct dest *to, uint32_t dqpn, uint32_t sqpn, uint32_t psn, uint8_t syndrome)
+int answer_bare(struct dest *to, const struct seg *request, uint8_t syndrome)
 {
-	struct seg s = bare(dqpn, sqpn, psn, syndrome);
+	struct seg s = bare(request->sqpn, request->dqpn, request->psn, syndrome);
 
+	s.op |= opcode_service(request->op);
 	return dest_send(to, &s, NULL);
 }
 
@@ -112,9 +114,13 @@ void answer_ack_now(struct tqp *q)
 void answer_ack(struct tqp *q, const struct seg *s)
 {
 	if (q->dest && q->dest->same_host) {
-		if (!q->ack_due && q->env->ack_later)
-			q->env->ack_later(q);
+		bool listed = q->ack_due;
+
 		q->ack_due = true;
+		if (q->qp.type == IBV_QPT_XRC_RECV) /* it sends nothing that an ACK could ride on */
+			answer_ack_now(q);
+		if (q->ack_due && !listed && q->env->ack_later)
+			q->env->ack_later(q);
 		return;
 	}
 	if (!(s->flags & SEG_ACKREQ))
@@ -193,9 +199,7 @@ static void read_failed(struct tqp *q, const struct answer *a, enum key_verdict 
 /* One segment of a READ's response. 0: sent; EAGAIN; EFAULT: the QP has failed. */
 static int put_read(struct tqp *q, struct answer *a)
 {
-	struct key_ask ask = {
-		a->rkey, q->qp.pd->pdn, a->va, 0, IBV_ACCESS_REMOTE_READ, q->qp.qpn
-	};
+	struct key_ask ask = { a->rkey, a->pdn, a->va, 0, IBV_ACCESS_REMOTE_READ, q->qp.qpn };
 	struct seg s = reply(q, a->psn, AETH_ACK | AETH_UNLIMITED);
 	uint32_t key, mtu = q->req.mtu;
 	uint64_t addr = 0;

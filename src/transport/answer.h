@@ -17,5 +17,5 @@ void answer_forget(struct tqp *q);
 /* The same for a responder that ends. The peer on a same-host link has no timer: what was executed
  * is acknowledged first, and of what was not answered it hears that nobody is there any more. */
 void answer_leave(struct tqp *q);
-/* A bare answer to whoever sent @s: SYN_NO_RESPONDER, SYN_RNR_CLEAR, … 0 or what the link says. */
-int answer_bare(struct dest *to, uint32_t dqpn, uint32_t sqpn, uint32_t psn, uint8_t syndrome);
+/* A bare answer to whoever sent @request: SYN_NO_RESPONDER, … 0 or what the link says. */
+int answer_bare(struct dest *to, const struct seg *request, uint8_t syndrome);

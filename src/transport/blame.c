@@ -107,8 +107,8 @@ uint64_t blame_wqe(const struct tqp *q, const struct wqe *w, enum verdict v, con
 			      wqe_name(w->opcode), q->qp.qpn,
 			      w->opcode == WQE_OPCODE_ATOMIC_WRITE ? "payload" : "result buffer",
 			      w->len);
-	if ((w->opcode == MLX5_OPCODE_RDMA_READ || is_atomic(w->opcode)) &&
-	    q->qp.type == IBV_QPT_RC && !q->qp.attr.max_rd_atomic)
+	if ((w->opcode == MLX5_OPCODE_RDMA_READ || is_atomic(w->opcode)) && qp_reliable(&q->qp) &&
+	    !q->qp.attr.max_rd_atomic)
 		return reason("ibv_post_send: %s on QP 0x%x with max_rd_atomic 0; set "
 			      "IBV_QP_MAX_QP_RD_ATOMIC in ibv_modify_qp to RTS",
 			      wqe_name(w->opcode), q->qp.qpn);

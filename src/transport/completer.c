@@ -73,7 +73,7 @@ void completer_fail(struct tqp *q, enum verdict v, uint64_t id, uint64_t now)
 		inner_retire(q, &c, now);
 	else
 		push(q, &c, now);
-	if (q->qp.type == IBV_QPT_RC)
+	if (qp_reliable(&q->qp))
 		flush_to_err(q, id, now);
 	else
 		flush_to_sqe(q, id, now);

@@ -57,5 +57,7 @@ const struct fate *fate_of(enum verdict v, enum ibv_qp_type type, bool responder
 {
 	if (!responder)
 		return &requester[v];
-	return type == IBV_QPT_RC ? &responder_rc[v] : &responder_silent[v];
+	return type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV
+		       ? &responder_rc[v]
+		       : &responder_silent[v];
 }

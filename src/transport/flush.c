@@ -8,7 +8,10 @@
 
 void flush_event(struct tqp *q, enum ibv_event_type type)
 {
-	async_push(q->qp.ctx, type, q->qp.user);
+	if (unlikely(q->env->event != NULL))
+		q->env->event(q, type);
+	else
+		async_push(q->qp.ctx, type, q->qp.user);
 }
 
 static struct cqe flushed_send(const struct tqp *q, uint16_t block, uint8_t opcode, uint64_t now)
@@ -103,7 +106,7 @@ void flush_all(struct tqp *q, uint64_t id, uint64_t now)
 	store_relaxed(&q->rnr_waiting, false);
 	flush_sq(q, now);
 	flush_rq(q, now);
-	if (q->qp.srq)
+	if (q->qp.srq && q->qp.type != IBV_QPT_XRC_RECV)
 		flush_event(q, IBV_EVENT_QP_LAST_WQE_REACHED);
 }
 

@@ -84,6 +84,8 @@ static enum wqe_service service(const struct tqp *q)
 		return WQE_DATAGRAM;
 	case IBV_QPT_RAW_PACKET:
 		return WQE_ETHERNET;
+	case IBV_QPT_XRC_SEND:
+		return WQE_XRC;
 	default:
 		return WQE_CONNECTED;
 	}
@@ -122,6 +124,8 @@ static enum verdict allowed(const struct tqp *q, const struct wqe *w)
 	if (!forms[w->opcode].known)
 		return V_LOCAL_QP_OP;
 	if (q->qp.type == IBV_QPT_UC && (reads || w->opcode == MLX5_OPCODE_SEND_INVAL))
+		return V_LOCAL_QP_OP;
+	if (q->qp.type == IBV_QPT_XRC_SEND && w->opcode == WQE_OPCODE_ATOMIC_WRITE)
 		return V_LOCAL_QP_OP;
 	if (q->qp.type == IBV_QPT_UD && w->opcode != MLX5_OPCODE_SEND &&
 	    w->opcode != MLX5_OPCODE_SEND_IMM)
@@ -269,7 +273,7 @@ static int emit(struct tqp *q, struct seg *s, uint64_t now)
 	}
 	if (err == EAGAIN)
 		r->blocked = true;
-	else if (err != EFAULT && q->qp.type == IBV_QPT_RC)
+	else if (err != EFAULT && qp_reliable(&q->qp))
 		retry_lost(q, now);
 	return err;
 }
@@ -280,7 +284,7 @@ static void blank(struct seg *s)
 	s->syndrome = 0;
 	s->msn = 0;
 	s->ack_psn = s->ack_msn = 0;
-	s->qkey = 0;
+	s->qkey = s->srqn = 0;
 	s->swap_add = s->compare = 0;
 	s->av = NULL;
 	s->data = NULL;
@@ -289,9 +293,16 @@ static void blank(struct seg *s)
 	s->l3 = s->sl = 0;
 }
 
+static uint8_t bth_service(const struct tqp *q)
+{
+	if (likely(q->qp.type == IBV_QPT_RC))
+		return SVC_RC;
+	return q->qp.type == IBV_QPT_UC ? SVC_UC : SVC_XRC;
+}
+
 static void fill(const struct tqp *q, struct seg *s, uint8_t op)
 {
-	s->op = op | (q->qp.type == IBV_QPT_UC ? SVC_UC : SVC_RC);
+	s->op = op | bth_service(q);
 	s->flags = SEG_SQPN | q->req.arming;
 	s->pkey = 0xffff;
 	s->dqpn = q->qp.attr.dest_qp_num;
@@ -321,7 +332,7 @@ static bool window_open(const struct tqp *q)
 {
 	uint32_t out = (q->req.psn - q->req.una) & PSN_MASK;
 
-	return q->qp.type != IBV_QPT_RC || out < window(q);
+	return !qp_reliable(&q->qp) || out < window(q);
 }
 
 /* In the middle of a long message, before the window is full and well before it is half empty. */
@@ -435,6 +446,7 @@ static bool send_read(struct tqp *q, struct sent *e, const struct wqe *w, uint64
 	}
 	fill(q, &s, forms[w->opcode].only);
 	s.flags |= SEG_ACKREQ | (r->no_ref ? SEG_NO_REF : 0);
+	s.srqn = w->srqn;
 	s.va = w->raddr + (uint64_t)skip * r->mtu;
 	s.dma_len = part == left ? w->len - skip * r->mtu : part * r->mtu;
 	s.swap_add = w->swap_add;
@@ -508,6 +520,7 @@ static bool send_segment(struct tqp *q, struct sent *e, const struct wqe *w, uin
 	if (r->by_value)
 		for (unsigned int i = 0; i < g.n; i++)
 			g.piece[i].key = 0;
+	s.srqn = w->srqn;
 	target(w, &s);
 	s.pieces = g.piece;
 	s.npieces = g.n;
@@ -517,7 +530,7 @@ static bool send_segment(struct tqp *q, struct sent *e, const struct wqe *w, uin
 		return fail(q, w, V_LOCAL_PROT, &g, now);
 	}
 	/* UC: what nobody takes is lost, and the sender never knows */
-	if (err && (err == EAGAIN || q->qp.type == IBV_QPT_RC))
+	if (err && (err == EAGAIN || qp_reliable(&q->qp)))
 		return false;
 	sent_up_to(q, psn_add(r->psn, n));
 	if (len == left)
@@ -564,6 +577,14 @@ static bool do_local(struct tqp *q, struct sent *e, const struct wqe *w, uint64_
 	return true;
 }
 
+/* XRC: the SRQ that @w names may be another process' than the last one's. Two processes keep no
+ * order between them, so what the first has is to be acknowledged before the second gets more. */
+static bool routed(struct tqp *q, const struct wqe *w)
+{
+	return q->qp.type != IBV_QPT_XRC_SEND || !q->env->route ||
+	       q->env->route(q, w->srqn, q->req.una == q->req.psn);
+}
+
 /* Sends what remains of @e, whose WQE is @w. False: not now. */
 static bool send_entry(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t now)
 {
@@ -574,12 +595,14 @@ static bool send_entry(struct tqp *q, struct sent *e, const struct wqe *w, uint6
 		return false;
 	if (!e->npsn)
 		return do_local(q, e, w, now);
+	if (unlikely(!routed(q, w)))
+		return false;
 	if (e->flags & SENT_READ)
 		return send_read(q, e, w, now);
 	while (r->cur == i)
 		if (!may_send(q, now) || !send_segment(q, e, w, now))
 			return false;
-	if (q->qp.type != IBV_QPT_RC) {
+	if (!qp_reliable(&q->qp)) {
 		r->una = r->psn;
 		completer_done(q, now);
 	}

@@ -50,9 +50,9 @@ static void message(struct tqp *q, const struct seg *s, uint64_t now)
 	switch (place_segment(q, s, &no)) {
 	case PLACE_DONE:
 		executed(q, s);
+		answer_ack(q, s); /* first: who sees the completion may answer by another QP */
 		if (opcode_has(s->op, WIRE_LAST))
 			place_complete(q, s, now);
-		answer_ack(q, s);
 		break;
 	case PLACE_RNR:
 		no_receive(q);

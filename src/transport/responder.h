@@ -29,7 +29,7 @@ struct answer { /* a READ or atomic whose answer has not left (completely) */
 	uint32_t psn, npsn; /* what is left */
 	uint8_t kind; /* enum answer_kind */
 	bool no_ref, again, started;
-	uint32_t rkey, len, msn;
+	uint32_t rkey, pdn, len, msn;
 	uint64_t va;
 	uint64_t orig;
 };

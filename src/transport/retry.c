@@ -36,7 +36,7 @@ void retry_arm(struct tqp *q, uint64_t now)
 {
 	struct requester *r = &q->req;
 
-	if (r->wait || q->qp.type != IBV_QPT_RC)
+	if (r->wait || !qp_reliable(&q->qp))
 		return;
 	if (r->una == r->max_psn || !q->dest || q->dest->same_host)
 		r->timer_at = TQP_NEVER;

@@ -12,6 +12,7 @@
 #include "transport/retry.h"
 #include "transport/uc.h"
 #include "transport/ud.h"
+#include "transport/xrc.h"
 #include "wire/aeth.h"
 #include "wire/grh.h"
 #include "wire/opcode.h"
@@ -189,6 +190,8 @@ static bool mine(const struct tqp *q, const struct seg *s)
 		[IBV_QPT_UC] = SVC_UC,
 		[IBV_QPT_UD] = SVC_UD,
 		[IBV_QPT_RAW_PACKET] = FRAME_OP, /* none: they get frames only */
+		[IBV_QPT_XRC_SEND] = SVC_XRC,
+		[IBV_QPT_XRC_RECV] = SVC_XRC,
 	};
 
 	if (!opcodes[s->op].name || opcode_service(s->op) != services[q->qp.type])
@@ -215,7 +218,7 @@ static void network_read(struct tqp *q, const struct seg *s, uint64_t now)
 	responder_input(q, &whole, now);
 }
 
-static void rc_input(struct tqp *q, const struct seg *s, uint64_t now)
+void tqp_rc_input(struct tqp *q, const struct seg *s, uint64_t now)
 {
 	bool response = opcode_has(s->op, WIRE_RESPONSE);
 
@@ -255,19 +258,23 @@ void tqp_input(struct tqp *q, const struct seg *s, uint64_t now)
 	if (unlikely(q->req.arming))
 		apm_input(q, s, now);
 	if (q->qp.type == IBV_QPT_RC)
-		rc_input(q, s, now);
+		tqp_rc_input(q, s, now);
 	else if (q->qp.type == IBV_QPT_UC)
 		uc_input(q, s, now);
+	else if (q->qp.type != IBV_QPT_UD)
+		xrc_input(q, s, now);
 	else
 		ud_input(q, s, now);
 }
 
 int tqp_no_responder(const struct seg *s)
 {
-	if (opcode_service(s->op) != SVC_RC || !opcode_has(s->op, WIRE_REQUEST) || !s->from ||
+	uint8_t svc = opcode_service(s->op);
+
+	if ((svc != SVC_RC && svc != SVC_XRC) || !opcode_has(s->op, WIRE_REQUEST) || !s->from ||
 	    !s->from->same_host || !(s->flags & SEG_SQPN))
 		return 0;
-	return answer_bare(s->from, s->sqpn, s->dqpn, s->psn, SYN_NO_RESPONDER);
+	return answer_bare(s->from, s, SYN_NO_RESPONDER);
 }
 
 void tqp_timer(struct tqp *q, uint64_t now)
@@ -302,7 +309,7 @@ void tqp_peer_dead(struct tqp *q, uint64_t now)
 {
 	enum ibv_qp_state s = q->qp.state;
 
-	if (q->qp.type == IBV_QPT_RC && (s == IBV_QPS_RTS || s == IBV_QPS_SQD) && q->dest &&
+	if (qp_reliable(&q->qp) && (s == IBV_QPS_RTS || s == IBV_QPS_SQD) && q->dest &&
 	    load_relaxed(&q->dest->dead) && q->req.una != q->req.max_psn)
 		retry_lost(q, now);
 }

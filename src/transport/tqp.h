@@ -51,6 +51,11 @@ struct tqp_env {
 	/* A frame (FRAME_OP) of a RAW_PACKET QP goes out. 0: it has. EAGAIN: q->waiter waits at
 	 * q->req.way.at; the same again later. */
 	int (*frame)(struct tqp *q, const struct seg *s);
+	/* XRC: makes q->dest the way to the process of SRQ @srqn. False: it is another process than
+	 * now, and not @idle: something is outstanding there. NULL: one destination serves all. */
+	bool (*route)(struct tqp *q, uint32_t srqn, bool idle);
+	/* An event of a QP that several handles name (XRC). NULL: qp.user is the only one. */
+	void (*event)(struct tqp *q, enum ibv_event_type type);
 	/* The multicast groups' and this process' names, counters: through q->qp.ctx->hca. */
 };
 
@@ -67,6 +72,8 @@ void tqp_doorbell(struct tqp *q, uint64_t now); /* the SQ may have new WQEs */
 void tqp_rq_doorbell(struct tqp *q,
 		     uint64_t now); /* in ERR: flush; else RNR clear on same-host links */
 void tqp_input(struct tqp *q, const struct seg *s, uint64_t now);
+/* Both halves of a reliable service, whose segments have RC's opcodes. */
+void tqp_rc_input(struct tqp *q, const struct seg *s, uint64_t now);
 void tqp_timer(struct tqp *q, uint64_t now); /* now >= q->deadline, or not: it looks */
 /* ibv_modify_qp_rate_limit(); attr.rate_limit says it already. */
 void tqp_rate(struct tqp *q, uint32_t burst, uint64_t now);

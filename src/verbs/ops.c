@@ -12,10 +12,7 @@
 #define UNBUILT_OPS(X)                                                                             \
 	X(int, *v, modify_flow_action_esp, "ibv_modify_flow_action_esp", positive_errno)           \
 	X(int, *v, destroy_flow_action, "ibv_destroy_flow_action", positive_errno)                 \
-	X(void *, *v, create_flow_action_esp, "ibv_create_flow_action_esp", null_errno)            \
-	X(void *, *v, open_qp, "ibv_open_qp", null_errno)                                          \
-	X(void *, *v, open_xrcd, "ibv_open_xrcd", null_errno)                                      \
-	X(int, *v, close_xrcd, "ibv_close_xrcd", positive_errno)
+	X(void *, *v, create_flow_action_esp, "ibv_create_flow_action_esp", null_errno)
 // clang-format on
 
 static int positive_errno(int err)
@@ -67,6 +64,9 @@ void ops_fill(struct verbs_context *v)
 	v->modify_wq = ops_modify_wq;
 	v->create_rwq_ind_table = ops_create_rwq_ind_table;
 	v->destroy_rwq_ind_table = ops_destroy_rwq_ind_table;
+	v->open_qp = ops_open_qp;
+	v->open_xrcd = ops_open_xrcd;
+	v->close_xrcd = ops_close_xrcd;
 	ops->_compat_query_device = ibv_query_device;
 	ops->_compat_query_port = ibv_query_port;
 	ops->poll_cq = dcq_poll;

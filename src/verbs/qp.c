@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Queue pairs and multicast membership. */
 #include <string.h>
-#include "driver/dqp.h"
+#include "driver/dtarget.h"
 #include "obs/explain.h"
 #include "verbs/export.h"
 #include "verbs/ops.h"
@@ -12,11 +12,16 @@ struct ibv_qp *ops_create_qp_ex(struct ibv_context *ib, struct ibv_qp_init_attr_
 	int err;
 
 	(void)ib;
+	if (attr->qp_type == IBV_QPT_XRC_RECV) {
+		err = dtarget_create(attr, &qp);
+		return err ? null_errno(err) : &qp->ib.qp_base;
+	}
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD))
-		return null_errno(refuse(EOPNOTSUPP,
-					 "ibv_create_qp_ex: comp_mask 0x%x without a PD: XRC "
-					 "receive QPs are not built; set IBV_QP_INIT_ATTR_PD",
-					 attr->comp_mask));
+		return null_errno(
+			refuse(EINVAL,
+			       "ibv_create_qp_ex: comp_mask 0x%x of a %s QP without a PD; "
+			       "set IBV_QP_INIT_ATTR_PD",
+			       attr->comp_mask, qp_type_name(attr->qp_type)));
 	err = dqp_create(to_pd(attr->pd), attr, &qp);
 	return err ? null_errno(err) : &qp->ib.qp_base;
 }
@@ -37,6 +42,16 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 	if (qp)
 		attr->cap = ex.cap;
 	return qp;
+}
+
+struct ibv_qp *ops_open_qp(struct ibv_context *ib, struct ibv_qp_open_attr *attr)
+{
+	struct dqp *qp;
+	int err;
+
+	(void)ib;
+	err = dtarget_open(attr, &qp);
+	return err ? null_errno(err) : &qp->ib.qp_base;
 }
 
 EXPORT int ibv_destroy_qp(struct ibv_qp *qp)

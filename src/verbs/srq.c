@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Shared receive queues: basic and tag-matching. */
+/* Shared receive queues: basic, tag-matching and of XRC domains. */
 #include <errno.h>
 #include <string.h>
 #include "driver/dsrq.h"
@@ -39,6 +39,19 @@ static int check_tm(const struct ibv_srq_init_attr_ex *a)
 		a->comp_mask, a->cq ? "" : " without a cq", need);
 }
 
+static int check_xrc(const struct ibv_srq_init_attr_ex *a)
+{
+	const uint32_t need = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
+			      IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+
+	if (a->comp_mask == need && a->pd && a->xrcd && a->cq)
+		return 0;
+	return refuse(EINVAL,
+		      "ibv_create_srq_ex: comp_mask 0x%x of an XRC SRQ; it needs pd, xrcd and cq, "
+		      "and nothing else (0x%x)",
+		      a->comp_mask, need);
+}
+
 /* The inline function comes here only for what ibv_create_srq() cannot express. */
 struct ibv_srq *ops_create_srq_ex(struct ibv_context *ib, struct ibv_srq_init_attr_ex *attr)
 {
@@ -46,12 +59,15 @@ struct ibv_srq *ops_create_srq_ex(struct ibv_context *ib, struct ibv_srq_init_at
 	int err;
 
 	(void)ib;
-	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) || attr->srq_type != IBV_SRQT_TM)
-		return null_errno(refuse(EOPNOTSUPP,
-					 "ibv_create_srq_ex: comp_mask 0x%x, type %d: basic SRQs "
-					 "with a PD and tag-matching ones are built; leave XRC out",
-					 attr->comp_mask, attr->srq_type));
-	err = check_tm(attr);
+	if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && attr->srq_type == IBV_SRQT_XRC)
+		err = check_xrc(attr);
+	else if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && attr->srq_type == IBV_SRQT_TM)
+		err = check_tm(attr);
+	else
+		err = refuse(EOPNOTSUPP,
+			     "ibv_create_srq_ex: comp_mask 0x%x, type %d: basic SRQs with a PD, "
+			     "tag-matching ones and those of XRC domains are built",
+			     attr->comp_mask, attr->srq_type);
 	if (!err)
 		err = dsrq_create(to_pd(attr->pd), attr, &srq);
 	return err ? null_errno(err) : &srq->ib;

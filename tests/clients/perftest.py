@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-# traits: both alone timeout=600
+# traits: both alone timeout=900
 """perftest between two processes: each tool with each connection type and option that it takes."""
 import sys
 

@@ -10,7 +10,8 @@ PINGPONGS = {"ibv_rc_pingpong": [], "ibv_uc_pingpong": [], "ibv_srq_pingpong": [
 # What only some of them take: timestamps, the ibv_wr_* API.
 # Not -e with -t: with both it takes an event whose completion it has polled already for an error.
 PINGPONG_MORE = {"ibv_rc_pingpong": ["-t", "-N", "-c -t -N", "-e -N"]}
-TYPES = {"send": ["RC", "UC", "UD"], "write": ["RC", "UC"], "read": ["RC"], "atomic": ["RC"]}
+TYPES = {"send": ["RC", "UC", "UD", "XRC"], "write": ["RC", "UC", "XRC"], "read": ["RC", "XRC"],
+         "atomic": ["RC", "XRC"]}
 
 # What each option is given, and who does not take it (tool names by regular expression).
 OPTIONS = {
@@ -32,6 +33,10 @@ def pingpong_done(_side, output):
     return "" if re.search(r"\d+ iters in [\d.]+ seconds", output) else "prints no 'iters in'"
 
 
+def success(_side, output):
+    return "" if "success" in output else "does not print 'success'"
+
+
 def pingpongs():
     """(name, argv, check) of each program, plain, with events and with verified data."""
     iterations = "20000" if FULL else "1000"
@@ -39,6 +44,9 @@ def pingpongs():
         for option in ("", "-e", "-c", *PINGPONG_MORE.get(program, [])):
             argv = [program, "-g", "3", "-n", iterations, *more, *option.split()]
             yield f"{program} {option or 'plain'}", argv, pingpong_done
+    for option in ("", "-e"):
+        argv = ["ibv_xsrq_pingpong", "-g", "3", "-n", iterations, *option.split()]
+        yield f"ibv_xsrq_pingpong {option or 'plain'}", argv, success
 
 
 def perftest():

@@ -19,7 +19,13 @@
 #define DST_RD IBV_QP_MAX_DEST_RD_ATOMIC
 #define SQ_PSN IBV_QP_SQ_PSN
 
-enum { RC = IBV_QPT_RC, UC = IBV_QPT_UC, UD = IBV_QPT_UD };
+enum {
+	RC = IBV_QPT_RC,
+	UC = IBV_QPT_UC,
+	UD = IBV_QPT_UD,
+	XS = IBV_QPT_XRC_SEND,
+	XR = IBV_QPT_XRC_RECV
+};
 enum { RESET, INIT, RTR, RTS, SQD, SQE, ERR, STATES };
 
 static const struct row {
@@ -50,17 +56,34 @@ static const struct row {
 	  PORT | IBV_QP_AV | RETRY | SRC_RD | DST_RD | ALT | ACC | PKEY | TIMER | MIG },
 	{ SQD, SQD, UC, 0, IBV_QP_AV | ALT | ACC | PKEY | MIG },
 	{ SQD, SQD, UD, 0, PKEY | QKEY },
+	{ RESET, INIT, XS, PKEY | PORT | ACC, 0 },
+	{ RESET, INIT, XR, PKEY | PORT | ACC, 0 },
+	{ INIT, INIT, XS, 0, PKEY | PORT | ACC },
+	{ INIT, INIT, XR, 0, PKEY | PORT | ACC },
+	{ INIT, RTR, XS, PATH, ALT | ACC | PKEY },
+	{ INIT, RTR, XR, PATH | DST_RD | TIMER, ALT | ACC | PKEY },
+	{ RTR, RTS, XS, RETRY | SQ_PSN | SRC_RD, CUR | ALT | ACC | MIG },
+	{ RTR, RTS, XR, IBV_QP_TIMEOUT | SQ_PSN, CUR | ALT | ACC | TIMER | MIG },
+	{ RTS, RTS, XS, 0, CUR | ALT | ACC | MIG },
+	{ RTS, RTS, XR, 0, CUR | ALT | ACC | TIMER | MIG },
+	{ RTS, SQD, XS, 0, NOTIFY },
+	{ RTS, SQD, XR, 0, NOTIFY },
+	{ SQD, RTS, XS, 0, CUR | ALT | ACC | MIG },
+	{ SQD, RTS, XR, 0, CUR | ALT | ACC | TIMER | MIG },
+	{ SQD, SQD, XS, 0, PORT | IBV_QP_AV | RETRY | SRC_RD | ALT | ACC | PKEY | MIG },
+	{ SQD, SQD, XR, 0,
+	  PORT | IBV_QP_AV | IBV_QP_TIMEOUT | DST_RD | ALT | ACC | PKEY | TIMER | MIG },
 	{ SQE, RTS, UC, 0, CUR | ACC },
 	{ SQE, RTS, UD, 0, CUR | QKEY },
 };
 
-static const int types[] = { RC, UC, UD };
+static const int types[] = { RC, UC, UD, XS, XR };
 
 /* False: illegal. To RESET from anywhere, to ERR from anywhere but RESET; RC knows no SQE. */
 static bool expected(int from, int to, int type, struct row *out)
 {
 	*out = (struct row){ from, to, type, 0, 0 };
-	if (from == SQE && type == RC)
+	if (from == SQE && type != UC && type != UD)
 		return false;
 	if (to == RESET || (to == ERR && from != RESET))
 		return true;
@@ -82,7 +105,7 @@ static void walk(void (*fn)(const struct row *r, bool legal))
 {
 	for (int from = RESET; from < STATES; from++)
 		for (int to = RESET; to < STATES; to++)
-			for (int t = 0; t < 3; t++) {
+			for (size_t t = 0; t < sizeof(types) / sizeof(types[0]); t++) {
 				struct row r;
 				bool legal = expected(from, to, types[t], &r);
 

@@ -174,6 +174,27 @@ TEST(a_bind_reads_back_at_every_place_of_the_ring)
 		}
 }
 
+TEST(the_number_of_an_srq_reads_back)
+{
+	struct writer w = { .pi = BLOCKS - 1 };
+	struct wqe got;
+
+	put_ctrl(&w, MLX5_OPCODE_RDMA_WRITE, 0, 0);
+	put_be32(seg(&w), 0xff123456); /* 24 bits of it */
+	put_remote(&w, 0x1122334455667788, 0x99);
+	put_ds(&w, w.segs);
+	check_eq(wqe_parse(&ring, w.pi, 1, WQE_XRC, &got), 0);
+	check_eq(got.srqn, 0x123456);
+	check_eq(got.raddr, 0x1122334455667788);
+	check_eq(got.rkey, 0x99);
+	put_ds(&w, 1);
+	check_eq(wqe_parse(&ring, w.pi, 1, WQE_XRC, &got), EBADMSG);
+	put_ctrl(&(struct writer){ .pi = w.pi }, MLX5_OPCODE_SEND, 0, 0);
+	put_ds(&w, 1);
+	check_eq(wqe_parse(&ring, w.pi, 1, WQE_CONNECTED, &got), 0);
+	check_eq(got.srqn, 0);
+}
+
 TEST(a_byte_count_of_zero_is_two_gib)
 {
 	struct writer w = { 0 };
@@ -201,6 +222,8 @@ TEST(what_is_malformed_is_refused)
 		{ MLX5_OPCODE_RDMA_WRITE, 1, 1, WQE_CONNECTED },
 		{ MLX5_OPCODE_ATOMIC_CS, 2, 1, WQE_CONNECTED },
 		{ MLX5_OPCODE_SEND, 3, 1, WQE_DATAGRAM },
+		{ MLX5_OPCODE_SEND, 1, 1, WQE_XRC },
+		{ MLX5_OPCODE_ATOMIC_FA, 3, 1, WQE_XRC },
 		{ MLX5_OPCODE_SEND, 33, BLOCKS, WQE_CONNECTED }, /* 32 data segments */
 	};
 
@@ -224,7 +247,7 @@ TEST(random_bytes_never_lead_outside_the_ring)
 
 	rand_init(&r, 2);
 	for (unsigned int i = 0; i < 50000; i++) {
-		enum wqe_service svc = rand_below(&r, 2) ? WQE_CONNECTED : WQE_DATAGRAM;
+		enum wqe_service svc = (enum wqe_service)rand_below(&r, WQE_XRC + 1);
 		struct wqe got;
 
 		for (unsigned int k = 0; k < sizeof(buf); k += 8)
@@ -281,7 +304,7 @@ TEST(a_shared_receive_wqe_names_the_next)
 
 RUN_TESTS(unit_test(a_gather_list_reads_back_at_every_place_of_the_ring),
 	  unit_test(inline_data_wraps_at_the_end_of_the_ring),
-	  unit_test(an_address_vector_reads_back),
+	  unit_test(an_address_vector_reads_back), unit_test(the_number_of_an_srq_reads_back),
 	  unit_test(a_bind_reads_back_at_every_place_of_the_ring),
 	  unit_test(a_byte_count_of_zero_is_two_gib), unit_test(what_is_malformed_is_refused),
 	  unit_test(random_bytes_never_lead_outside_the_ring),

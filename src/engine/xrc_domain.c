@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: MIT
+#include "engine/xrc_domain.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "engine/xrc_target.h"
+#include "link/host_memory.h"
+#include "link/meeting.h"
+#include "obs/explain.h"
+#include "util/fork.h"
+
+#define EXISTS                                                                                     \
+	"ibv_open_xrcd: the file has an XRC domain, and O_EXCL says that it must not; leave it "   \
+	"out"
+
+static pthread_mutex_t xrc_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list and refs */
+
+static size_t page_bytes(void)
+{
+	return (sizeof(struct xrc_page) + 4095) & ~(size_t)4095;
+}
+
+/* --- members --- */
+
+static int record(int fd, int command, short type, off_t byte, struct flock *out)
+{
+	int err;
+
+	*out = (struct flock){ .l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1 };
+	do
+		err = fcntl(fd, command, out) ? errno : 0;
+	while (err == EINTR);
+	return err;
+}
+
+int xrc_domain_lock(struct xrc_domain *d)
+{
+	struct flock l;
+	int err;
+
+	pthread_mutex_lock(&d->lock);
+	err = d->anonymous ? 0 : record(d->fd, F_SETLKW, F_WRLCK, XRC_LOCK_BYTE, &l);
+	if (err) {
+		pthread_mutex_unlock(&d->lock);
+		return refuse(err,
+			      "the XRC domain's record lock cannot be had; is there a limit on "
+			      "locks (RLIMIT_LOCKS)?");
+	}
+	return 0;
+}
+
+void xrc_domain_unlock(struct xrc_domain *d)
+{
+	struct flock l;
+
+	if (!d->anonymous)
+		record(d->fd, F_SETLK, F_UNLCK, XRC_LOCK_BYTE, &l);
+	pthread_mutex_unlock(&d->lock);
+}
+
+bool xrc_member_lives(const struct xrc_domain *d, uint32_t word)
+{
+	uint32_t index = (word & ((1U << XRC_MEMBER_BITS) - 1)) - 1;
+	struct flock l;
+
+	if (word == d->word || !word)
+		return true;
+	if (d->anonymous || index >= XRC_MEMBERS || index == d->me)
+		return false;
+	if (load_relaxed(&d->page->member_gen[index]) != word >> XRC_MEMBER_BITS)
+		return false;
+	return record(d->fd, F_GETLK, F_WRLCK, index, &l) || l.l_type != F_UNLCK;
+}
+
+/* What a member that died on our byte has left behind. */
+static void inherit(struct xrc_domain *d, uint32_t before)
+{
+	for (uint32_t i = 0; i < XRC_TARGETS; i++) {
+		struct xrc_shared *t = &d->page->target[i];
+		uint32_t turn = before;
+
+		fetch_and_acq_rel(&t->holders[d->me / 64], ~(UINT64_C(1) << d->me % 64));
+		if (before && load_relaxed(&t->turn) == before) {
+			t->state.state = IBV_QPS_ERR;
+			t->died = before;
+			t->moves++;
+			cas_acq_rel(&t->turn, &turn, 0);
+		}
+	}
+}
+
+/* Takes a byte of its own. */
+static int enlist(struct xrc_domain *d)
+{
+	struct flock l;
+	uint32_t gen, before;
+	int err = EAGAIN;
+
+	if (d->anonymous) {
+		d->word = 1;
+		return 0;
+	}
+	for (d->me = 0; d->me < XRC_MEMBERS; d->me++) {
+		err = record(d->fd, F_SETLK, F_WRLCK, d->me, &l);
+		if (!err || (err != EAGAIN && err != EACCES))
+			break;
+	}
+	if (err)
+		return refuse(ENOMEM,
+			      "ibv_open_xrcd: %d processes have this XRC domain open, as "
+			      "many as may; close it in some",
+			      XRC_MEMBERS);
+	gen = load_relaxed(&d->page->member_gen[d->me]) & 0xffff;
+	before = gen ? gen << XRC_MEMBER_BITS | (d->me + 1) : 0;
+	gen = gen % 0xffff + 1;
+	store_release(&d->page->member_gen[d->me], gen);
+	d->word = gen << XRC_MEMBER_BITS | (d->me + 1);
+	inherit(d, before);
+	return 0;
+}
+
+/* --- targets by number --- */
+
+struct xrc_shared *xrc_shared_find(struct xrc_domain *d, uint32_t qpn, uint32_t *index)
+{
+	uint32_t reach = load_relaxed(&d->page->reach);
+
+	for (uint32_t k = 0; k <= reach && k < XRC_TARGETS; k++) {
+		uint32_t i = (qpn + k) % XRC_TARGETS;
+
+		/* pairs with the store at creation */
+		if (load_acquire(&d->page->target[i].qpn) == qpn) {
+			*index = i;
+			return &d->page->target[i];
+		}
+	}
+	return NULL;
+}
+
+/* --- life --- */
+
+static void domain_free(struct xrc_domain *d)
+{
+	if (!d)
+		return;
+	meeting_leave(d->meeting);
+	if (d->page)
+		munmap(d->page, page_bytes());
+	if (d->file >= 0)
+		close(d->file);
+	if (d->fd >= 0)
+		close(d->fd);
+	if (d->ctx)
+		context_put(d->ctx);
+	pthread_mutex_destroy(&d->lock);
+	free(d);
+}
+
+static struct xrc_domain *domain_new(struct context *ctx)
+{
+	struct xrc_domain *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return NULL;
+	d->node = node_self();
+	d->ctx = ctx;
+	d->file = d->fd = -1;
+	pthread_mutex_init(&d->lock, NULL);
+	context_get(ctx);
+	return d;
+}
+
+static int private_page(struct xrc_domain *d)
+{
+	void *p = mmap(NULL, page_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		       0);
+
+	if (p == MAP_FAILED)
+		return refuse(ENOMEM, "ibv_open_xrcd: no memory for %zu B of an XRC domain",
+			      page_bytes());
+	d->page = p;
+	return 0;
+}
+
+static int open_anonymous(struct context *ctx, struct xrc_domain **out)
+{
+	struct xrc_domain *d = domain_new(ctx);
+	int err = d ? 0 : ENOMEM;
+
+	if (!err) {
+		d->anonymous = true;
+		err = private_page(d);
+	}
+	if (!err)
+		err = enlist(d);
+	if (err) {
+		domain_free(d);
+		return err;
+	}
+	*out = d;
+	return 0;
+}
+
+/* How the domain of a file is called on this host. */
+static void domain_name(const struct xrc_domain *d, char *buf, size_t n)
+{
+	snprintf(buf, n, "xrcd.%.24s.%jx.%jx", d->ctx->hca->name, (uintmax_t)d->dev,
+		 (uintmax_t)d->ino);
+}
+
+static int enter(struct xrc_domain *d, int oflags)
+{
+	char name[72];
+	int err;
+
+	domain_name(d, name, sizeof(name));
+	err = meeting_enter(d->node->host, name, &d->meeting, &d->fd);
+	if (err)
+		return refuse(
+			err, "ibv_open_xrcd: the processes that have the file's XRC domain open do "
+			     "not answer; let them go on (are they stopped?)");
+	if (d->fd >= 0 && (oflags & O_EXCL))
+		return refuse(EINVAL, EXISTS);
+	if (d->fd < 0 && !(oflags & O_CREAT))
+		return refuse(EAGAIN, "ibv_open_xrcd: the file has no XRC domain, and O_CREAT is "
+				      "not set; set it, or let another process make it first");
+	return 0;
+}
+
+static int share(struct xrc_domain *d)
+{
+	void *page = NULL;
+	int err = d->fd >= 0 ? host_memory_map(d->fd, page_bytes(), true, &page)
+			     : host_memory_make("softhca-xrc", page_bytes(), HOST_MEMORY_SPARSE,
+						&d->fd, &page);
+
+	if (err)
+		return refuse(err,
+			      "ibv_open_xrcd: no memory for %zu B of an XRC domain, or another "
+			      "process gave what is none",
+			      page_bytes());
+	d->page = page;
+	err = xrc_domain_lock(d);
+	if (err)
+		return err;
+	err = enlist(d);
+	xrc_domain_unlock(d);
+	if (!err && meeting_begin(d->meeting, d->fd))
+		err = refuse(ENOMEM,
+			     "ibv_open_xrcd: the XRC domain's socket cannot be made; are there "
+			     "too many open files?");
+	return err;
+}
+
+/* The domain of the file @fd. */
+static int open_shared(struct context *ctx, int fd, const struct stat *st, int oflags,
+		       struct xrc_domain **out)
+{
+	struct xrc_domain *d = domain_new(ctx);
+	int err;
+
+	if (!d)
+		return ENOMEM;
+	d->dev = st->st_dev;
+	d->ino = st->st_ino;
+	d->file = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	err = enter(d, oflags);
+	if (!err)
+		err = share(d);
+	if (err) {
+		domain_free(d);
+		return err;
+	}
+	*out = d;
+	return 0;
+}
+
+static struct xrc_domain *find(struct node *n, const struct context *ctx, const struct stat *st)
+{
+	for (struct xrc_domain *d = n->xrc_domains; d; d = d->next)
+		if (!d->anonymous && d->ctx->hca == ctx->hca && d->dev == st->st_dev &&
+		    d->ino == st->st_ino)
+			return d;
+	return NULL;
+}
+
+static void list(struct xrc_domain *d)
+{
+	d->next = d->node->xrc_domains;
+	store_release(&d->node->xrc_domains, d); /* xrc_target_find() */
+}
+
+static int open_locked(struct context *ctx, int fd, int oflags, struct xrc_domain **out)
+{
+	struct node *n = node_self();
+	struct stat st;
+	int err;
+
+	if (fd >= 0 && fstat(fd, &st))
+		fd = -2;
+	if (fd < -1)
+		return refuse(EBADF, "ibv_open_xrcd: fd is not open; give an open file's, or -1");
+	*out = fd < 0 ? NULL : find(n, ctx, &st);
+	if (*out && (oflags & O_EXCL))
+		return refuse(EINVAL, EXISTS);
+	if (*out)
+		return 0;
+	err = fd < 0 ? open_anonymous(ctx, out) : open_shared(ctx, fd, &st, oflags, out);
+	if (!err)
+		list(*out);
+	return err;
+}
+
+int xrc_domain_open(struct context *ctx, int fd, int oflags, struct xrcd **out)
+{
+	struct xrc_domain *d = NULL;
+	int err = context_use(ctx, "ibv_open_xrcd");
+
+	if (err)
+		return err;
+	if (!node_self())
+		return refuse(EIO, "ibv_open_xrcd: the device was opened before fork(); open it in "
+				   "the child");
+	pthread_mutex_lock(&xrc_lock);
+	err = open_locked(ctx, fd, oflags, &d);
+	if (!err)
+		err = xrcd_create(ctx, d, out);
+	if (!err)
+		d->refs++;
+	pthread_mutex_unlock(&xrc_lock);
+	return err;
+}
+
+/* Nobody finds it any more. */
+static void domain_end(struct xrc_domain *d)
+{
+	quiesce_wait();
+	for (uint32_t i = 0; i < XRC_TARGETS; i++)
+		xrc_target_free(d->target[i]);
+	domain_free(d);
+}
+
+static void unlist(struct xrc_domain *d)
+{
+	struct xrc_domain **p = &d->node->xrc_domains;
+
+	while (*p != d)
+		p = &(*p)->next;
+	store_release(p, d->next);
+}
+
+int xrc_domain_close(struct xrcd *x)
+{
+	struct xrc_domain *d = x->domain;
+	int err = xrcd_idle(x);
+
+	if (err)
+		return err;
+	if (!fork_is_ours(x->epoch)) {
+		xrcd_free(x);
+		return 0;
+	}
+	pthread_mutex_lock(&xrc_lock);
+	if (--d->refs)
+		d = NULL;
+	else
+		unlist(d);
+	pthread_mutex_unlock(&xrc_lock);
+	if (d)
+		domain_end(d);
+	xrcd_free(x);
+	return 0;
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+/* XRC domains as a program holds them: a handle on a domain, which the engine keeps
+ * (engine/xrc_domain.h) and other processes may share. SRQs and target QPs that were made or opened
+ * through it hold a reference; xrcd_destroy() answers EBUSY until they are gone. */
+#pragma once
+#include "hca/device.h"
+
+struct xrc_domain;
+
+struct xrcd {
+	struct ibv_xrcd ib; /* first */
+	struct context *ctx;
+	uint32_t epoch;
+	uint32_t refs; /* atomic: objects made through it */
+	struct xrc_domain *domain;
+};
+
+static inline struct xrcd *to_xrcd(struct ibv_xrcd *ib)
+{
+	return (struct xrcd *)ib;
+}
+
+int xrcd_create(struct context *ctx, struct xrc_domain *domain, struct xrcd **out);
+int xrcd_idle(const struct xrcd *x); /* EBUSY while objects refer to it */
+void xrcd_free(struct xrcd *x);
+/* Before an object is made on it: EIO with a reason when it is inherited (fork) or its context is
+ * closed. */
+int xrcd_use(struct xrcd *x, const char *call);
+void xrcd_get(struct xrcd *x);
+void xrcd_put(struct xrcd *x);

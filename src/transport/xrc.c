@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+#include "transport/xrc.h"
+#include <errno.h>
+#include <string.h>
+#include "transport/answer.h"
+#include "transport/blame.h"
+#include "transport/flush.h"
+#include "transport/place.h"
+#include "wire/aeth.h"
+#include "wire/opcode.h"
+
+/* The SRQ that the request names is not one of this domain, or not any more. A request that is not
+ * the next one is not judged: its sender hears what it would hear from nobody. */
+static void no_srq(struct tqp *q, const struct seg *s, const struct seg *rc, uint64_t now)
+{
+	struct refusal no;
+
+	if (s->psn != q->rsp.epsn) {
+		if (tqp_no_responder(s) == EAGAIN && q->env->no_responder_later)
+			q->env->no_responder_later(q, s);
+		return;
+	}
+	no = (struct refusal){ V_REMOTE_INVALID,
+			       blame_request(q, rc,
+					     "the SRQ it names is not in the XRC domain; send to "
+					     "one that is (ibv_get_srq_num)") };
+	q->rsp.now = now;
+	place_fail(q, &no, now);
+	answer_nak(q, fate_of(no.v, q->qp.type, true)->nak, q->rsp.epsn);
+}
+
+void xrc_input(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	bool request = opcode_has(s->op, WIRE_REQUEST);
+	struct seg rc = *s;
+
+	if (request != (q->qp.type == IBV_QPT_XRC_RECV)) {
+		counters_inc(q->qp.ctx->hca->counters, COUNTER_PORT_RCV_ERRORS);
+		return;
+	}
+	rc.op = opcode_operation(s->op);
+	rc.flags &= (uint8_t)~SEG_ACK; /* a target QP has nothing to be acknowledged */
+	if (request && !q->qp.srq)
+		no_srq(q, s, &rc, now);
+	else
+		tqp_rc_input(q, &rc, now);
+}
+
+void xrc_bind(struct tqp *q, struct srq *srq)
+{
+	q->qp.srq = srq;
+	if (!srq)
+		return;
+	q->qp.pd = srq->pd;
+	q->qp.rcq = srq->cq;
+	q->qp.uidx = srq->uidx;
+}
+
+static int load_saved(struct tqp *q, const struct xrc_state *s)
+{
+	if (!s->nsaved && !q->rsp.reads)
+		return 0;
+	if (answer_reads(q))
+		return ENOMEM;
+	q->rsp.reads->nsaved = s->nsaved;
+	memcpy(q->rsp.reads->saved, s->saved, sizeof(s->saved));
+	return 0;
+}
+
+static enum ibv_mtu some_mtu(enum ibv_mtu m)
+{
+	return m >= IBV_MTU_256 && m <= IBV_MTU_4096 ? m : IBV_MTU_1024;
+}
+
+int xrc_load(struct tqp *q, const struct xrc_state *s, bool moved, uint64_t now)
+{
+	uint32_t state = s->state;
+	int err;
+
+	if (moved) {
+		flush_rq(q, now);
+		answer_forget(q);
+		store_relaxed(&q->rnr_waiting, false);
+		q->rsp.msg = MSG_NONE;
+	}
+	err = load_saved(q, s);
+	if (err)
+		return err;
+	store_relaxed(&q->qp.state, state <= IBV_QPS_ERR ? state : IBV_QPS_ERR);
+	q->qp.attr = s->attr;
+	q->qp.attr.path_mtu = some_mtu(s->attr.path_mtu);
+	q->req.mtu = qp_mtu(&q->qp);
+	q->rsp.peer = q->qp.attr.dest_qp_num;
+	q->rsp.epsn = s->epsn & PSN_MASK;
+	q->rsp.msn = s->msn & PSN_MASK;
+	q->rsp.comm_est = s->comm_est != 0;
+	q->rsp.nak_sent = s->nak_sent != 0;
+	return 0;
+}
+
+void xrc_store(const struct tqp *q, struct xrc_state *s)
+{
+	const struct responder_reads *rd = q->rsp.reads;
+	uint32_t nsaved = rd ? rd->nsaved : 0;
+
+	if (unlikely(s->nsaved != nsaved)) {
+		s->nsaved = nsaved;
+		if (rd)
+			memcpy(s->saved, rd->saved, sizeof(s->saved));
+	}
+	s->state = q->qp.state;
+	s->epsn = q->rsp.epsn;
+	s->msn = q->rsp.msn;
+	s->comm_est = q->rsp.comm_est;
+	s->nak_sent = q->rsp.nak_sent;
+}
+
+void xrc_store_attr(const struct tqp *q, struct xrc_state *s)
+{
+	s->attr = q->qp.attr;
+	xrc_store(q, s);
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+/* XRC domains. */
+#include <errno.h>
+#include "engine/xrc_domain.h"
+#include "obs/explain.h"
+#include "verbs/export.h"
+#include "verbs/ops.h"
+
+struct ibv_xrcd *ops_open_xrcd(struct ibv_context *ib, struct ibv_xrcd_init_attr *attr)
+{
+	const uint32_t need = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+	struct xrcd *x;
+	int err;
+
+	if (attr->comp_mask >= IBV_XRCD_INIT_ATTR_RESERVED)
+		return null_errno(refuse(EOPNOTSUPP,
+					 "ibv_open_xrcd: comp_mask 0x%x has unknown bits",
+					 attr->comp_mask));
+	if ((attr->comp_mask & need) != need)
+		return null_errno(refuse(EINVAL,
+					 "ibv_open_xrcd: comp_mask 0x%x; fd and oflags are both "
+					 "needed (0x%x)",
+					 attr->comp_mask, need));
+	err = xrc_domain_open(to_context(ib), attr->fd, attr->oflags, &x);
+	return err ? null_errno(err) : &x->ib;
+}
+
+int ops_close_xrcd(struct ibv_xrcd *xrcd)
+{
+	return xrc_domain_close(to_xrcd(xrcd));
+}
