@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "driver/events.h"
-#include "engine/wait.h"
+#include "util/barrier.h"
 
-/* How a public object counts: its mutex guards both counters. */
+/* How a public object counts: its mutex guards the first counter. */
 struct account {
 	pthread_mutex_t *mutex;
 	pthread_cond_t *cond;
 	uint32_t *completed; /* acknowledged, in the public struct */
-	uint32_t *delivered; /* ours */
+	uint32_t *delivered; /* ours, atomic; stands still once the queue has dropped the rest */
 };
 
 static struct account cq_async(struct dcq *cq)
@@ -67,10 +67,10 @@ static bool account_of(const struct ibv_async_event *ev, struct account *out)
 	}
 }
 
-static void count(const struct account *a, uint32_t *counter, uint32_t n)
+static void acknowledge(const struct account *a, uint32_t n)
 {
 	pthread_mutex_lock(a->mutex);
-	*counter += n;
+	*a->completed += n;
 	pthread_cond_signal(a->cond);
 	pthread_mutex_unlock(a->mutex);
 }
@@ -78,38 +78,31 @@ static void count(const struct account *a, uint32_t *counter, uint32_t n)
 static void settle(const struct account *a)
 {
 	pthread_mutex_lock(a->mutex);
-	while (*a->completed != *a->delivered)
+	while (*a->completed != load_relaxed(a->delivered))
 		pthread_cond_wait(a->cond, a->mutex);
 	pthread_mutex_unlock(a->mutex);
 }
 
-int events_get_cq(struct comp_channel *ch, struct ibv_cq **cq)
+static void comp_taken(struct ibv_cq *cq)
 {
-	int err = wait_cq_event(ch, cq);
-
-	if (err)
-		return err;
-	pthread_mutex_lock(&(*cq)->mutex);
-	to_dcq(*cq)->comp_delivered++;
-	pthread_mutex_unlock(&(*cq)->mutex);
-	return 0;
+	fetch_add_relaxed(&to_dcq(cq)->comp_delivered, 1);
 }
+
+static void async_taken(const struct ibv_async_event *ev)
+{
+	struct account a;
+
+	if (account_of(ev, &a))
+		fetch_add_relaxed(a.delivered, 1);
+}
+
+const struct event_takers events_taken = { comp_taken, async_taken };
 
 void events_ack_cq(struct ibv_cq *cq, unsigned int n)
 {
 	struct account a = { &cq->mutex, &cq->cond, &cq->comp_events_completed, NULL };
 
-	count(&a, a.completed, n);
-}
-
-int events_get_async(struct context *ctx, struct ibv_async_event *ev)
-{
-	int err = wait_async_event(ctx, ev);
-	struct account a;
-
-	if (!err && account_of(ev, &a))
-		count(&a, a.delivered, 1);
-	return err;
+	acknowledge(&a, n);
 }
 
 void events_ack_async(struct ibv_async_event *ev)
@@ -117,7 +110,7 @@ void events_ack_async(struct ibv_async_event *ev)
 	struct account a;
 
 	if (account_of(ev, &a))
-		count(&a, a.completed, 1);
+		acknowledge(&a, 1);
 }
 
 void events_settle_cq(struct dcq *cq)

@@ -9,10 +9,9 @@
 #include "driver/dsrq.h"
 #include "driver/dwq.h"
 
-/* As ibv_get_cq_event(): blocks (engine/wait.h); 0 or a positive errno. */
-int events_get_cq(struct comp_channel *ch, struct ibv_cq **cq);
+extern const struct event_takers events_taken; /* for hca->taken */
+
 void events_ack_cq(struct ibv_cq *cq, unsigned int n);
-int events_get_async(struct context *ctx, struct ibv_async_event *ev);
 void events_ack_async(struct ibv_async_event *ev);
 
 /* Before an object is freed: waits for outstanding acknowledgements; events still queued are

@@ -29,6 +29,8 @@ static uint8_t *append(struct dqp *qp, uint8_t *to, const void *from, size_t len
 	uint8_t *end = qp->sq.buf + (size_t)qp->sq.cnt * WQE_BB;
 	size_t room = end - to, first = len < room ? len : room;
 
+	if (!len) /* @from may be NULL */
+		return to;
 	memcpy(to, from, first);
 	if (first == room) {
 		memcpy(qp->sq.buf, (const uint8_t *)from + first, len - first);

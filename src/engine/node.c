@@ -222,7 +222,11 @@ static int node_make(struct node **out)
 
 static int renew(const struct hca *old, struct hca **out)
 {
-	return node_hca(old->name, out);
+	int err = node_hca(old->name, out);
+
+	if (!err)
+		(*out)->taken = old->taken;
+	return err;
 }
 
 static int device_make(struct node *n, const char *name, const char *netdev, uint64_t guid)

@@ -18,6 +18,7 @@ struct mcast_table;
 struct flow_table;
 struct async_queue;
 struct cq_timers;
+struct event_takers;
 
 /* What the engine knows of the netdev, as functions so that hca (and its tests) need no link. */
 struct hca_ports {
@@ -38,6 +39,7 @@ struct hca {
 	struct flow_table *flows; /* of the device */
 	struct counters *counters;
 	const struct cq_timers *cq_timers; /* NULL: moderated events come by their count alone */
+	const struct event_takers *taken; /* NULL: nobody counts */
 	uint64_t node_guid; /* big-endian */
 	/* The device of the same name in a forked child, where this one is inherited. NULL:
 	 * inherited contexts refuse new objects. */

@@ -160,6 +160,8 @@ int comp_channel_pop(struct comp_channel *ch, struct ibv_cq **cq)
 		list_add_tail(&q->list, &ev->node);
 	count_down(ch->ib.fd);
 	*cq = ev->cq;
+	if (ch->ctx->hca->taken)
+		ch->ctx->hca->taken->comp(*cq);
 	pthread_mutex_unlock(&q->lock);
 	return 0;
 }
@@ -310,11 +312,13 @@ int async_pop(struct context *ctx, struct ibv_async_event *out)
 		ev = list_first_entry(&q->list, struct async_event, node);
 		list_del(&ev->node);
 		count_down(q->fd);
+		describe(ev, out);
+		if (ctx->hca->taken)
+			ctx->hca->taken->async(out);
 	}
 	pthread_mutex_unlock(&q->lock);
 	if (!ev)
 		return EAGAIN; /* an answer, not a refusal */
-	describe(ev, out);
 	free(ev);
 	return 0;
 }

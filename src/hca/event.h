@@ -16,6 +16,13 @@ struct comp_event {
 	struct ibv_cq *cq;
 };
 
+/* Who counts the events that programs take (hca->taken): called at the moment from which an event
+ * cannot be dropped any more, under the queue's lock; takes none itself. */
+struct event_takers {
+	void (*comp)(struct ibv_cq *cq);
+	void (*async)(const struct ibv_async_event *ev);
+};
+
 struct comp_channel {
 	struct ibv_comp_channel ib; /* first; ib.fd is the eventfd, ib.refcnt counts CQs */
 	struct context *ctx;

@@ -2,6 +2,7 @@
 /* Completion queues and completion channels. */
 #include "driver/dcq.h"
 #include "driver/events.h"
+#include "engine/wait.h"
 #include "verbs/export.h"
 #include "verbs/ops.h"
 
@@ -56,7 +57,7 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
 
 EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
 {
-	int err = events_get_cq((struct comp_channel *)channel, cq);
+	int err = wait_cq_event((struct comp_channel *)channel, cq);
 
 	if (!err)
 		*cq_context = (*cq)->cq_context;
@@ -71,7 +72,7 @@ EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 
 EXPORT int ibv_get_async_event(struct ibv_context *ib, struct ibv_async_event *event)
 {
-	return minus1_errno(events_get_async(to_context(ib), event));
+	return minus1_errno(wait_async_event(to_context(ib), event));
 }
 
 EXPORT void ibv_ack_async_event(struct ibv_async_event *event)

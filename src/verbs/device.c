@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "driver/events.h"
 #include "engine/node.h"
 #include "obs/explain.h"
 #include "util/barrier.h"
@@ -12,7 +13,7 @@
 
 #undef ibv_get_device_list
 
-struct device {
+struct listed {
 	struct ibv_device ib; /* first */
 	const void *provider; /* NULL: libefa looks here for its own mark, behind any ibv_device */
 	uint64_t guid; /* big-endian */
@@ -21,11 +22,11 @@ struct device {
 /* Every device that this process ever listed, in the order of first sight. One stays once it is
  * there, since programs keep pointers to it beyond ibv_free_device_list(). Entries go from NULL to
  * their device (A) and never change again. */
-static struct device *devices[NODE_DEVICES];
+static struct listed *devices[NODE_DEVICES];
 
-static struct device *device_new(const char *name, uint64_t guid, unsigned int n)
+static struct listed *device_new(const char *name, uint64_t guid, unsigned int n)
 {
-	struct device *d = calloc(1, sizeof(*d));
+	struct listed *d = calloc(1, sizeof(*d));
 
 	if (!d)
 		return NULL;
@@ -40,9 +41,9 @@ static struct device *device_new(const char *name, uint64_t guid, unsigned int n
 }
 
 /* What stands in entry @n afterwards: the new device, or that of a thread that was faster. */
-static struct device *device_put(struct device *d, unsigned int n)
+static struct listed *device_put(struct listed *d, unsigned int n)
 {
-	struct device *there = NULL;
+	struct listed *there = NULL;
 
 	if (!d || cas_acq_rel(&devices[n], &there, d)) /* (A) */
 		return d;
@@ -54,7 +55,7 @@ static struct device *device_put(struct device *d, unsigned int n)
 static struct ibv_device *device_find(const char *name, uint64_t guid)
 {
 	for (unsigned int i = 0; i < NODE_DEVICES; i++) {
-		struct device *d = load_acquire(&devices[i]); /* (A) */
+		struct listed *d = load_acquire(&devices[i]); /* (A) */
 
 		if (!d)
 			d = device_put(device_new(name, guid, i), i);
@@ -100,7 +101,7 @@ EXPORT const char *ibv_get_device_name(struct ibv_device *device)
 
 EXPORT __be64 ibv_get_device_guid(struct ibv_device *device)
 {
-	return ((struct device *)device)->guid;
+	return ((struct listed *)device)->guid;
 }
 
 EXPORT int ibv_get_device_index(struct ibv_device *device)
@@ -119,6 +120,7 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 		err = context_create(hca, device, &ctx);
 	if (err)
 		return null_errno(err);
+	hca->taken = &events_taken;
 	ops_fill(&ctx->ib);
 	return &ctx->ib.context;
 }
