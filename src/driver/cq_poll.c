@@ -63,6 +63,7 @@ static void complete_xrc(struct dsrq *srq, const struct cqe *c, struct done *d)
 {
 	received(c, d);
 	d->qpn = c->qpn;
+	d->raw = false;
 	d->status = IBV_WC_SUCCESS;
 	d->wr_id = dsrq_complete(srq, c->wqe_counter);
 }

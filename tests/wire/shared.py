@@ -85,16 +85,17 @@ def killed():
         victims = [servers[0], clients[1]]
         for victim in victims:
             victim.popen.send_signal(signal.SIGKILL)
-        codes = {process.name: process.end() for process in everybody}
+        lonely = [clients[0], servers[1]]
         for process in everybody:
-            code = codes[process.name]
-            lonely = process in (clients[0], servers[1])
-            if process in victims or (lonely and code == 0):
-                continue
-            if lonely and (code != 1 or "retry counter exceeded" not in process.output()):
-                return result(f"{process.name}, left alone, ended with {code}", everybody)
-            if not lonely and code != 0:
+            code = 0 if process in victims + lonely else process.end()
+            if code != 0:
                 return result(f"{process.name} ended with {code}", everybody)
+        for process in lonely:  # one whose last send was acknowledged waits for ever
+            code = process.popen.poll()
+            if code and (code != 1 or "retry counter exceeded" not in process.output()):
+                return result(f"{process.name}, left alone, ended with {code}", everybody)
+            process.popen.kill()
+            process.popen.wait()
     return result("", [])
 
 
