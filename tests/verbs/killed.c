@@ -245,10 +245,10 @@ static void stopped_peer_hangs_no_dereg(int arg)
 		peer_ep_destroy(&e.ep);
 		want_eq(ibv_dereg_mr(e.mr), 0);
 		alarm(0);
-		pattern_fill(e.area + GUARD, REGION, FOREIGN, GUARD);
 		kill(pid, SIGCONT);
 		want_eq(peer_wait(pid), 0); /* its work fails: nobody answers */
-		want_eq(pattern_check(e.area, REGION + 2 * GUARD, FOREIGN, 0), REGION + 2 * GUARD);
+		/* A copy in which it was stopped comes now, as the line said that was printed. */
+		guards_untouched(&e);
 		close(fd);
 		peer_close(&e.dev);
 	}
