@@ -21,22 +21,12 @@ static bool by_reference(const struct dest *d, const struct seg *s)
 	return true;
 }
 
-static int put_payload(const struct seg *s, uint8_t *to)
-{
-	if (!s->len)
-		return 0;
-	if (s->npieces)
-		return copy_gather(to, s->pieces, s->npieces, 0, s->len);
-	memcpy(to, s->data, s->len);
-	return 0;
-}
-
 /* The record at @rec but for its word. */
 static int fill(struct contact *c, const struct seg *s, const struct ring_plan *plan, bool by_ref,
 		uint8_t *rec)
 {
 	uint64_t word = ring_seg_encode(s, plan, by_ref, rec);
-	int err = by_ref ? 0 : put_payload(s, rec + plan->head);
+	int err = by_ref ? 0 : copy_payload(rec + plan->head, s);
 
 	if (!err)
 		ring_publish(&c->out.ring, word);
@@ -57,7 +47,7 @@ static int fill_short(struct contact *c, const struct seg *s, const struct ring_
 	copy[plan->head / sizeof(*copy) - 1] = 0;
 	word = ring_seg_encode(s, plan, by_ref, (uint8_t *)copy);
 	if (!by_ref)
-		err = put_payload(s, (uint8_t *)copy + plan->head);
+		err = copy_payload((uint8_t *)copy + plan->head, s);
 	if (err)
 		return err;
 	for (unsigned int i = 1; i < words; i++)

@@ -118,16 +118,6 @@ static void put_lengths(struct udp_dest *t, uint8_t *udp, size_t len)
 	put_be16(udp + 4, (uint16_t)(UDP_HEADER_LEN + len));
 }
 
-static int payload(const struct seg *s, uint8_t *to)
-{
-	if (!s->len)
-		return 0;
-	if (s->npieces)
-		return copy_gather(to, s->pieces, s->npieces, 0, s->len);
-	memcpy(to, s->data, s->len);
-	return 0;
-}
-
 static int build(struct udp_dest *t, const struct seg *s, uint8_t *buf, size_t *len)
 {
 	uint8_t udp[UDP_HEADER_LEN] = { 0 };
@@ -138,7 +128,7 @@ static int build(struct udp_dest *t, const struct seg *s, uint8_t *buf, size_t *
 	seg_to_pkt(s, &p);
 	err = wire_build_headers(&p, buf, UDP_PACKET_MAX, &head);
 	err = err ? err : wire_build(&p, buf, UDP_PACKET_MAX, len);
-	err = err ? err : payload(s, buf + head);
+	err = err ? err : copy_payload(buf + head, s);
 	if (err)
 		return err;
 	put_lengths(t, udp, *len);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "link/copy.h"
+#include "link/seg_pkt.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
 
@@ -40,67 +41,25 @@ static struct flight *flight(struct net *n, uint32_t to, size_t len)
 	return f;
 }
 
-/* Segment to packet and back: what a udp link would do, without addresses. */
-static struct pkt to_packet(const struct seg *s)
-{
-	return (struct pkt){
-		.opcode = s->op,
-		.solicited = s->flags & SEG_SOLICITED,
-		.ackreq = s->flags & SEG_ACKREQ,
-		.pkey = s->pkey,
-		.dqpn = s->dqpn,
-		.psn = s->psn,
-		.va = s->va,
-		.rkey = s->rkey,
-		.dma_len = s->dma_len,
-		.swap_add = s->swap_add,
-		.compare = s->compare,
-		.syndrome = s->syndrome,
-		.msn = s->msn,
-		.orig = s->swap_add,
-		.qkey = s->qkey,
-		.sqpn = s->sqpn,
-		.imm = s->imm,
-		.inv_rkey = s->imm,
-		.payload_len = s->len,
-	};
-}
-
 static struct seg to_seg(const struct pkt *p, uint32_t mtu)
 {
-	struct seg s = { .op = p->opcode,
-			 .pkey = p->pkey,
-			 .dqpn = p->dqpn,
-			 .psn = p->psn,
-			 .npsn = 1,
-			 .va = p->va,
-			 .rkey = p->rkey,
-			 .dma_len = p->dma_len,
-			 .compare = p->compare,
-			 .syndrome = p->syndrome,
-			 .msn = p->msn,
-			 .qkey = p->qkey,
-			 .sqpn = p->sqpn,
-			 .imm = p->imm,
-			 .len = p->payload_len,
-			 .data = p->payload };
+	struct seg s;
 
-	s.swap_add = p->op->flags & WIRE_ATOMICACKETH ? p->orig : p->swap_add;
-	if (p->op->flags & WIRE_IETH)
-		s.imm = p->inv_rkey;
+	seg_from_pkt(p, &s);
 	if (p->opcode == OP_READ_REQUEST && p->dma_len > mtu)
 		s.npsn = (p->dma_len + mtu - 1) / mtu;
-	s.flags = (p->solicited ? SEG_SOLICITED : 0) | (p->ackreq ? SEG_ACKREQ : 0) |
-		  (p->op->flags & WIRE_DETH ? SEG_SQPN : 0);
+	if (p->op->flags & WIRE_DETH)
+		s.flags |= SEG_SQPN;
 	return s;
 }
 
 static struct flight *packet(struct net *n, const struct seg *s)
 {
-	struct pkt p = to_packet(s);
+	struct pkt p;
 	struct flight *f = flight(n, s->dqpn, WIRE_HEADERS_MAX + s->len + 8);
 	uint8_t *data = malloc(s->len + 1);
 
+	seg_to_pkt(s, &p);
 	p.payload = data;
 	if (!data || copy_gather(data, s->pieces, s->npieces, 0, s->len) ||
 	    wire_build(&p, f->bytes, f->len, &f->len))

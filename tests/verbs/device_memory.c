@@ -62,12 +62,6 @@ static struct duo_answer far_free(struct side *s, const struct duo_order *o)
 	return (struct duo_answer){ .found = true };
 }
 
-static struct duo_answer far(duo_fn fn, uint32_t off, uint32_t len, uint64_t id)
-{
-	return duo_tell(&duo, (struct duo_order){
-				      .op = DUO_DO, .fn = fn, .off = off, .len = len, .id = id });
-}
-
 static enum ibv_wc_status access_by(enum ibv_wr_opcode op, uint32_t rkey, uint64_t va, uint32_t len)
 {
 	struct ibv_sge sg;
@@ -95,7 +89,7 @@ static void remote_access(int where)
 	uint32_t rkey;
 
 	duo_open(&duo, &o);
-	rkey = (uint32_t)far(far_alloc, 0, 0, 0).value;
+	rkey = (uint32_t)duo_do(&duo, far_alloc, 0, 0, 0).value;
 	/* twice: what follows an exchange may go another way */
 	for (int i = 0; i < 2; i++) {
 		memset(duo.near.mem, 0, len);
@@ -104,9 +98,9 @@ static void remote_access(int where)
 	}
 	pattern_fill(duo.near.mem, 8000, 4, OFF + 100);
 	want_eq(access_by(IBV_WR_RDMA_WRITE, rkey, 100, 8000), IBV_WC_SUCCESS);
-	want(far(far_look, OFF + 100, 8000, 4).found);
-	want(far(far_look, 0, OFF + 100, 3).found);
-	want(far(far_look, OFF + 8100, 4096, 3).found);
+	want(duo_do(&duo, far_look, OFF + 100, 8000, 4).found);
+	want(duo_do(&duo, far_look, 0, OFF + 100, 3).found);
+	want(duo_do(&duo, far_look, OFF + 8100, 4096, 3).found);
 	want_eq(access_by(IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, 8, 8), IBV_WC_SUCCESS);
 	memcpy(&before, duo.near.mem, 8);
 	want_eq(access_by(IBV_WR_RDMA_READ, rkey, 8, 8), IBV_WC_SUCCESS);
@@ -115,7 +109,7 @@ static void remote_access(int where)
 	/* its end is the region's end */
 	want_eq(access_by(IBV_WR_RDMA_WRITE, rkey, len - 8, 8), IBV_WC_SUCCESS);
 	want_eq(access_by(IBV_WR_RDMA_WRITE, rkey, len - 7, 8), IBV_WC_REM_ACCESS_ERR);
-	far(far_free, 0, 0, 0);
+	duo_do(&duo, far_free, 0, 0, 0);
 	duo_reconnect(&duo);
 	want_eq(access_by(IBV_WR_RDMA_READ, rkey, 0, 8), IBV_WC_REM_ACCESS_ERR);
 	duo_close(&duo);

@@ -353,6 +353,12 @@ struct duo_answer duo_tell(struct duo *d, struct duo_order order)
 	return a;
 }
 
+struct duo_answer duo_do(struct duo *d, duo_fn fn, uint32_t off, uint32_t len, uint64_t id)
+{
+	return duo_tell(
+		d, (struct duo_order){ .op = DUO_DO, .fn = fn, .off = off, .len = len, .id = id });
+}
+
 void duo_reconnect(struct duo *d)
 {
 	duo_tell(d, (struct duo_order){ DUO_CONNECT });

@@ -78,6 +78,8 @@ struct duo {
 void duo_open(struct duo *d, const struct duo_opts *o); /* opens, connects; opens nothing twice */
 void duo_close(struct duo *d); /* a far side that has died is no failure */
 struct duo_answer duo_tell(struct duo *d, struct duo_order order);
+/* DUO_DO: the far side runs @fn, which finds the rest in its order. */
+struct duo_answer duo_do(struct duo *d, duo_fn fn, uint32_t off, uint32_t len, uint64_t id);
 void duo_reconnect(struct duo *d); /* both sides anew, after a failure */
 void duo_kill(struct duo *d); /* SIGKILL to the far process, and waits for its end */
 

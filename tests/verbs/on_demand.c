@@ -73,12 +73,6 @@ static struct duo_answer far_dereg(struct side *s, const struct duo_order *o)
 	return (struct duo_answer){ .found = true };
 }
 
-static struct duo_answer far(duo_fn fn, uint32_t off, uint32_t len, uint64_t id)
-{
-	return duo_tell(&duo, (struct duo_order){
-				      .op = DUO_DO, .fn = fn, .off = off, .len = len, .id = id });
-}
-
 static enum ibv_wc_status access_by(enum ibv_wr_opcode op, uint32_t rkey, uint64_t va, uint32_t len)
 {
 	struct ibv_sge sg;
@@ -97,8 +91,8 @@ static void remote_access(int where, bool implicit)
 	uint64_t va;
 
 	begin(where);
-	rkey = (uint32_t)far(far_late, 0, implicit ? 0 : len, ODP).value;
-	va = far(far_where, 0, 0, 0).value;
+	rkey = (uint32_t)duo_do(&duo, far_late, 0, implicit ? 0 : len, ODP).value;
+	va = duo_do(&duo, far_where, 0, 0, 0).value;
 	for (int i = 0; i < 2; i++) {
 		memset(duo.near.mem, 0, len);
 		want_eq(access_by(IBV_WR_RDMA_READ, rkey, va, len), IBV_WC_SUCCESS);
@@ -106,12 +100,12 @@ static void remote_access(int where, bool implicit)
 	}
 	pattern_fill(duo.near.mem, len, 4, 0);
 	want_eq(access_by(IBV_WR_RDMA_WRITE, rkey, va, len), IBV_WC_SUCCESS);
-	want(far(far_look, 0, len, 4).found);
+	want(duo_do(&duo, far_look, 0, len, 4).found);
 	if (!implicit) {
 		want_eq(access_by(IBV_WR_RDMA_WRITE, rkey, va + len - 7, 8), IBV_WC_REM_ACCESS_ERR);
 		duo_reconnect(&duo);
 	}
-	far(far_unmap, 0, 0, 0);
+	duo_do(&duo, far_unmap, 0, 0, 0);
 	want_eq(access_by(IBV_WR_RDMA_WRITE, rkey, va, 8), IBV_WC_REM_OP_ERR);
 	duo_reconnect(&duo);
 	if (implicit) { /* an address that no process has */
@@ -119,7 +113,7 @@ static void remote_access(int where, bool implicit)
 			IBV_WC_REM_OP_ERR);
 		duo_reconnect(&duo);
 	}
-	far(far_dereg, 0, 0, 0);
+	duo_do(&duo, far_dereg, 0, 0, 0);
 	want_eq(access_by(IBV_WR_RDMA_READ, rkey, va, 8), IBV_WC_REM_ACCESS_ERR);
 	duo_close(&duo);
 }
@@ -179,7 +173,7 @@ static void zero_based(int where)
 	uint32_t rkey;
 
 	begin(where);
-	rkey = (uint32_t)far(far_zero_based, 100, 0, 0).value;
+	rkey = (uint32_t)duo_do(&duo, far_zero_based, 100, 0, 0).value;
 	pattern_fill(duo.near.mem, 8192, 6, 100);
 	for (int i = 0; i < 2; i++)
 		want_eq(access_by(IBV_WR_RDMA_WRITE, rkey, 0, 8192), IBV_WC_SUCCESS);
@@ -187,7 +181,7 @@ static void zero_based(int where)
 		     .found);
 	want_eq(access_by(IBV_WR_RDMA_WRITE, rkey, 1, 8192), IBV_WC_REM_ACCESS_ERR);
 	duo_reconnect(&duo);
-	far(far_dereg, 0, 0, 0);
+	duo_do(&duo, far_dereg, 0, 0, 0);
 	duo_close(&duo);
 }
 
