@@ -262,16 +262,9 @@ static void kick(struct node *n)
 		return; /* its count is full: it is awake */
 }
 
-void loop_network(struct node *n)
+void loop_wake(struct node *n)
 {
-	full_fence(); /* pairs with armed(), under_leader() */
-	if (load_acquire(&n->asleep) != LOOP_AWAKE)
-		kick(n);
-}
-
-void loop_nearer_deadline(struct node *n)
-{
-	full_fence(); /* pairs with armed(), under_leader(): they see the deadline, or we them */
+	full_fence(); /* pairs with armed(), under_leader(): they see what is new, or we them */
 	if (load_acquire(&n->asleep) != LOOP_AWAKE)
 		kick(n);
 }

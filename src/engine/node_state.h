@@ -43,6 +43,7 @@ struct eqp {
 	struct eqp *ack_next;
 	struct eqp *ready_next; /* node->ready: the engine goes on with it */
 	uint32_t ready_listed;
+	bool go_on; /* listed for the rest of long work */
 	struct eqp *rq_next; /* node->rq_waiters */
 	bool rq_listed;
 	struct spin inbox_lock;

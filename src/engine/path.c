@@ -96,7 +96,7 @@ static int network_make(struct node *n)
 	}
 	pthread_mutex_unlock(&n->lock);
 	if (u)
-		loop_network(n);
+		loop_wake(n);
 	return err;
 }
 

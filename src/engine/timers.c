@@ -51,7 +51,7 @@ void timers_arm(struct eqp *e, uint64_t at)
 	publish_next(n);
 	spin_unlock(&n->wheel_lock);
 	if (earlier)
-		loop_nearer_deadline(n);
+		loop_wake(n);
 }
 
 static void cq_later(struct cq *cq, uint64_t ns)
@@ -69,7 +69,7 @@ static void cq_later(struct cq *cq, uint64_t ns)
 	publish_next(n);
 	spin_unlock(&n->wheel_lock);
 	if (earlier)
-		loop_nearer_deadline(n);
+		loop_wake(n);
 }
 
 /* No queue uses the CQ any more, so nobody arms it anew. */

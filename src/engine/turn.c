@@ -2,6 +2,7 @@
 #include "engine/turn.h"
 #include <errno.h>
 #include <sched.h>
+#include "engine/loop.h"
 #include "engine/rq_waiters.h"
 #include "engine/timers.h"
 #include "engine/xrc_target.h"
@@ -34,8 +35,25 @@ static struct parcel *inbox_take_all(struct eqp *e)
 	return list;
 }
 
+static void list_ready(struct eqp *e)
+{
+	struct node *n = e->node;
+
+	if (xchg_acq_rel(&e->ready_listed, 1))
+		return;
+	e->ready_next = load_relaxed(&n->ready);
+	while (!cas_acq_rel(&n->ready, &e->ready_next, e))
+		;
+}
+
 void turn_after(struct eqp *e)
 {
+	if (unlikely(e->q.again)) {
+		e->q.again = false;
+		store_relaxed(&e->go_on, true); /* read behind the exchange of ready_listed */
+		list_ready(e);
+		loop_wake(e->node);
+	}
 	if (e->q.ack_due) {
 		if (++e->acks_held >= ACK_HOLD) {
 			e->acks_held = 0;
@@ -97,17 +115,11 @@ static void work(struct eqp *e, uint32_t notes)
 /* Too many notes for one holder: the turn is free again, the engine goes on with the notes. */
 static void hand_over(struct eqp *e)
 {
-	struct node *n = e->node;
-
-	if (!xchg_acq_rel(&e->ready_listed, 1)) {
-		e->ready_next = load_relaxed(&n->ready);
-		while (!cas_acq_rel(&n->ready, &e->ready_next, e))
-			;
-	}
+	list_ready(e);
 	fetch_and_acq_rel(&e->turn, ~(uint32_t)TURN_HELD);
 	/* Who took it off the list before the turn was free went away again, since it was held. */
 	if (load_acquire(&e->ready_listed))
-		host_ring_self(n->host);
+		host_ring_self(e->node->host);
 	else
 		turn_note(e, 0);
 }
@@ -204,7 +216,7 @@ void turn_run_ready(struct node *n)
 		return;
 	for (struct eqp *e = xchg_acq_rel(&n->ready, NULL); e; e = next) {
 		next = e->ready_next;
-		store_release(&e->ready_listed, 0);
-		turn_note(e, 0);
+		xchg_acq_rel(&e->ready_listed, 0);
+		turn_note(e, xchg_acq_rel(&e->go_on, false) ? TURN_RESUME : 0);
 	}
 }

@@ -27,5 +27,5 @@ void turn_after(struct eqp *e);
 void inbox_put(struct eqp *e, struct parcel *p);
 #define INBOX_MAX 4096 /* parcels; above it a drain waits for the turn */
 
-/* QPs whose notes the holder could not finish: the engine or the next poll goes on. */
+/* QPs whose notes or long work the holder has not finished: the engine or the next poll goes on. */
 void turn_run_ready(struct node *n);

@@ -35,17 +35,17 @@ static bool taken(const struct contact *c, const struct share *s, uint32_t key)
 }
 
 /* Counts what is only guessed at: two threads may lose a use. */
-static void want(struct contact *c, struct share_slot *slot, uint32_t key)
+static void want(struct contact *c, struct share_slot *slot, const struct share_ask *ask)
 {
-	uint32_t uses = load_relaxed(&slot->key) == key ? load_relaxed(&slot->uses) + 1 : 1;
+	uint32_t uses = load_relaxed(&slot->key) == ask->key ? load_relaxed(&slot->uses) + 1 : 1;
 
-	store_relaxed(&slot->key, key);
+	store_relaxed(&slot->key, ask->key);
 	store_relaxed(&slot->uses, uses);
-	if (uses < SHARE_USES || load_relaxed(&c->shares.wanted) ||
-	    taken(c, load_acquire(&slot->share), key))
+	if ((uses < SHARE_USES && !ask->often) || load_relaxed(&c->shares.wanted) ||
+	    taken(c, load_acquire(&slot->share), ask->key))
 		return;
 	store_relaxed(&slot->uses, 0);
-	store_release(&c->shares.wanted, key); /* pairs with contact_share_ask() */
+	store_release(&c->shares.wanted, ask->key); /* pairs with contact_share_ask() */
 	host_chore(c->host);
 }
 
@@ -62,7 +62,7 @@ uint8_t *contact_share_at(struct contact *c, const struct share_ask *ask, const 
 	const struct share *s = load_acquire(&slot->share); /* (S) */
 
 	if (unlikely(!s || s->key != ask->key || s->gen != k->gen)) {
-		want(c, slot, ask->key);
+		want(c, slot, ask);
 		return NULL;
 	}
 	if (!s->m.map || (ask->write && !s->m.writable) || !covers(s, ask) ||

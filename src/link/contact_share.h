@@ -27,6 +27,7 @@ enum { SHARES = 256, SHARE_USES = 4 /* of a key before it is asked for */ };
 struct share_ask {
 	uint32_t key;
 	bool write;
+	bool often; /* it will be used often: to be asked for at once */
 	uint64_t addr, len;
 };
 

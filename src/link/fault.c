@@ -196,7 +196,7 @@ static int fault_fetch(struct dest *from, const struct seg *s, uint32_t skip,
 	return inner->ops->fetch(inner, s, skip, dst, ndst);
 }
 
-static int fault_direct(struct dest *d, const struct direct_ask *ask)
+static int fault_direct(struct dest *d, struct direct_ask *ask)
 {
 	(void)d;
 	(void)ask;

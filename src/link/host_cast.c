@@ -92,7 +92,7 @@ static int cast_fetch(struct dest *d, const struct seg *s, uint32_t skip, const 
 	return EPERM;
 }
 
-static int cast_direct(struct dest *d, const struct direct_ask *ask)
+static int cast_direct(struct dest *d, struct direct_ask *ask)
 {
 	(void)d;
 	(void)ask;

@@ -19,10 +19,12 @@ struct waiter {
 
 struct direct_ask {
 	bool write;
+	bool mapped; /* by loads and stores (M23) or not at all: others keep the peer busy */
 	uint32_t sqpn, dqpn;
 	uint32_t rkey;
 	uint64_t va;
 	uint32_t len; /* bytes */
+	uint32_t done; /* of them are in place */
 	const struct piece *pieces;
 	unsigned int npieces;
 };
@@ -39,10 +41,10 @@ struct link_ops {
 	 * then). */
 	int (*fetch)(struct dest *from, const struct seg *s, uint32_t skip, const struct piece *dst,
 		     unsigned int ndst);
-	/* Direct access (M5): executes a WRITE (@write) or READ of the pieces at the peer's
-	 * @ask->va by itself. 0: done, all bytes are in place. Anything else: nothing is
-	 * promised, go through send(). */
-	int (*direct)(struct dest *d, const struct direct_ask *ask);
+	/* Direct access (M5): executes the next part of a WRITE (@write) or READ of the pieces at
+	 * the peer's @ask->va by itself, as much as is good to do at once. 0: @ask->done says how
+	 * far the bytes are in place. Anything else: nothing is promised, go through send(). */
+	int (*direct)(struct dest *d, struct direct_ask *ask);
 	/* Wakes the peer for what was sent with seg.more. NULL: nobody may set that. */
 	void (*flush)(struct dest *d);
 	void (*cancel)(struct dest *d, struct waiter *w); /* off the waiting list */

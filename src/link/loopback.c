@@ -123,7 +123,7 @@ static int loopback_fetch(struct dest *d, const struct seg *s, uint32_t skip,
 }
 
 /* Both ends are this process: the queue is as near as it gets. */
-static int loopback_direct(struct dest *d, const struct direct_ask *ask)
+static int loopback_direct(struct dest *d, struct direct_ask *ask)
 {
 	(void)d;
 	(void)ask;

@@ -202,7 +202,7 @@ static int shm_fetch(struct dest *from, const struct seg *s, uint32_t skip, cons
 	return err;
 }
 
-static int shm_direct(struct dest *d, const struct direct_ask *ask)
+static int shm_direct(struct dest *d, struct direct_ask *ask)
 {
 	struct target *t = to_target(d);
 	int err = EAGAIN;

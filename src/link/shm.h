@@ -16,4 +16,4 @@ int shm_send_to(struct contact *c, const struct dest *d, const struct seg *s);
 /* shm_access.c: other processes' memory, in a quiesce section; see link_ops. */
 int shm_fetch_from(struct contact *c, const struct seg *s, uint32_t skip, const struct piece *dst,
 		   unsigned int ndst);
-int shm_direct_to(struct contact *c, const struct direct_ask *ask);
+int shm_direct_to(struct contact *c, struct direct_ask *ask);

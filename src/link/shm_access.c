@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Access to another process' memory (M5): each under a hazard in our page, set before a second
- * look at what the owner publishes, on at most 256 KiB. */
+ * look at what the owner publishes, on at most 256 KiB at a time. */
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include "link/copy.h"
@@ -81,14 +81,16 @@ static int copy_mapped(uint8_t *theirs, const struct iovec *iov, unsigned int ni
 		     : copy_pieces(ours, niov, &there, 1, 0);
 }
 
-/* @iov from or to what @ask names; its hazard is set, and @k is its key. */
+/* @iov from or to what @ask names; its hazard is set, and @k is its key. @mapped: not otherwise. */
 static int move(struct contact *c, const struct share_ask *ask, const struct host_key *k,
-		const struct iovec *iov, unsigned int niov)
+		const struct iovec *iov, unsigned int niov, bool mapped)
 {
 	uint8_t *theirs = contact_share_at(c, ask, k);
 
 	if (theirs && !copy_mapped(theirs, iov, niov, (uint32_t)ask->len, ask->write))
 		return 0;
+	if (mapped)
+		return EAGAIN;
 	return ask->write ? remote_write(c->remote, iov, niov, ask->addr)
 			  : remote_read(c->remote, iov, niov, ask->addr);
 }
@@ -102,7 +104,7 @@ static int fetch_part(struct contact *c, const struct share_ask *ask, const stru
 	int err = EREMOTEIO;
 
 	if (ask->key && key_read(c, ask->key, &k) && within(ask->addr, ask->len, k.addr, k.len))
-		err = fetch_error(move(c, ask, &k, iov, niov));
+		err = fetch_error(move(c, ask, &k, iov, niov, false));
 	hazard_clear(place);
 	return err;
 }
@@ -217,24 +219,33 @@ static bool look(const struct contact *c, const struct direct_ask *ask, struct g
 	       (g->key.access & need) && within(ask->va, ask->len, g->key.iova, g->key.len);
 }
 
-int shm_direct_to(struct contact *c, const struct direct_ask *ask)
+/* A long WRITE into memory that is not mapped here is better fetched by its target: the memory
+ * descriptor has a bounce page. */
+int shm_direct_to(struct contact *c, struct direct_ask *ask)
 {
 	struct iovec iov[IOV_MAX_PIECES];
-	struct share_ask what = { ask->rkey, ask->write, .len = ask->len };
+	struct share_ask what = { ask->rkey, ask->write, ask->mapped, 0, 0 };
 	struct grant first, again;
 	uint64_t *qp, *key;
 	unsigned int niov;
 	int err = EAGAIN;
 
-	if (!c->remote || !ask->len || ask->len > ACCESS_MAX || !look(c, ask, &first) ||
-	    cut(ask->pieces, ask->npieces, 0, ask->len, iov, &niov) != ask->len)
+	if (!c->remote || ask->done >= ask->len || !look(c, ask, &first))
 		return EAGAIN;
-	what.addr = first.key.addr + (ask->va - first.key.iova);
+	what.addr = first.key.addr + (ask->va - first.key.iova) + ask->done;
+	what.len = ask->len - ask->done < ACCESS_MAX ? ask->len - ask->done : ACCESS_MAX;
+	what.len = cut(ask->pieces, ask->npieces, ask->done, (uint32_t)what.len, iov, &niov);
+	if (!what.len)
+		return EAGAIN;
 	qp = hazard(c, HAZARD_QP, ask->dqpn);
 	key = hazard(c, HAZARD_KEY, ask->rkey);
 	if (look(c, ask, &again) && again.qp.seq == first.qp.seq && again.key.gen == first.key.gen)
-		err = move(c, &what, &again.key, iov, niov);
+		err = move(c, &what, &again.key, iov, niov,
+			   ask->mapped || (ask->write && ask->len > ACCESS_MAX));
 	hazard_clear(key);
 	hazard_clear(qp);
-	return err ? EAGAIN : 0;
+	if (err)
+		return EAGAIN;
+	ask->done += (uint32_t)what.len;
+	return 0;
 }

@@ -187,7 +187,7 @@ static int udp_fetch(struct dest *from, const struct seg *s, uint32_t skip, cons
 	return EPERM;
 }
 
-static int udp_direct(struct dest *d, const struct direct_ask *ask)
+static int udp_direct(struct dest *d, struct direct_ask *ask)
 {
 	(void)d;
 	(void)ask;

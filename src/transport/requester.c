@@ -21,6 +21,9 @@ enum {
 	SENT_MAX = 512, /* WQEs started and not completed */
 	WINDOW_LOSSY = 128, /* PSNs outstanding where packets are lost */
 	WINDOW_HOST = 1 << 22, /* half of what PSNs can tell apart */
+	WAIT_MIN = 16 << 10, /* bytes of a READ or WRITE that is worth a wait for direct access */
+	WAIT_AGAIN_MIN = 32, /* READs or WRITEs between two waits in vain */
+	WAIT_AGAIN_MAX = 4096,
 };
 
 /* How an opcode goes out. */
@@ -347,30 +350,39 @@ static bool may_send(struct tqp *q, uint64_t now)
 	return window_open(q) && (likely(!q->req.pace.kbps) || pace_open(q, now));
 }
 
-static bool direct(struct tqp *q, const struct wqe *w, const struct gather *g)
-{
-	struct direct_ask ask = { .write = w->opcode == MLX5_OPCODE_RDMA_WRITE,
-				  .sqpn = q->qp.qpn,
-				  .dqpn = q->qp.attr.dest_qp_num,
-				  .rkey = w->rkey,
-				  .va = w->raddr,
-				  .len = w->len,
-				  .pieces = g->piece,
-				  .npieces = g->n };
-
-	return !q->dest->ops->direct(q->dest, &ask);
-}
-
 /* Is there one exchange behind us, nothing else outstanding or started, and a peer that has
  * memory to reach? (M5) */
 static bool may_be_direct(const struct tqp *q, const struct sent *e)
 {
 	const struct requester *r = &q->req;
 
-	return q->qp.type == IBV_QPT_RC && !r->pace.kbps && r->cur == r->head &&
-	       r->tail == r->cur + 1 && e->psn == r->una && e->psn == r->max_psn && r->exchanged &&
-	       !r->arming && e->len && q->dest && q->dest->ops->direct &&
-	       (e->opcode == MLX5_OPCODE_RDMA_WRITE || e->opcode == MLX5_OPCODE_RDMA_READ);
+	return r->cur == r->head && r->tail == r->cur + 1 && e->psn == r->una &&
+	       e->psn == r->max_psn && r->exchanged && !r->pace.kbps && !r->arming && e->len &&
+	       q->dest && q->dest->ops->direct;
+}
+
+static bool one_sided(const struct sent *e)
+{
+	return e->opcode == MLX5_OPCODE_RDMA_WRITE || e->opcode == MLX5_OPCODE_RDMA_READ;
+}
+
+/* A stream of READs or WRITEs that began by the ring would stay there. One of them waits until
+ * the queue is empty, and when direct access then works the others follow it. */
+static bool must_wait(struct tqp *q, const struct sent *e)
+{
+	struct requester *r = &q->req;
+	bool write = e->opcode == MLX5_OPCODE_RDMA_WRITE;
+
+	if (r->waited)
+		return r->cur != r->head;
+	if (!r->exchanged || e->len < WAIT_MIN || r->cur == r->head || r->tail != r->cur + 1 ||
+	    !q->dest || !q->dest->same_host || !one_sided(requester_entry(r, r->cur - 1)))
+		return false;
+	if (r->wait_again[write].in) {
+		r->wait_again[write].in--;
+		return false;
+	}
+	return true;
 }
 
 /* Takes the entry's PSNs back: it was done without them. It is the only one. */
@@ -381,6 +393,54 @@ static void done_directly(struct tqp *q, struct sent *e, uint64_t now)
 	e->flags |= SENT_DONE;
 	q->req.cur++;
 	completer_done(q, now);
+}
+
+/* In vain: the next may try it later. */
+static void wait_longer(struct requester *r, bool write)
+{
+	uint16_t gap = r->wait_again[write].gap * 2;
+
+	gap = gap < WAIT_AGAIN_MIN ? WAIT_AGAIN_MIN : gap > WAIT_AGAIN_MAX ? WAIT_AGAIN_MAX : gap;
+	r->wait_again[write].in = r->wait_again[write].gap = gap;
+}
+
+enum way { BY_RING, DIRECTLY, LATER };
+
+/* A WRITE or READ by direct access: the whole of it, or a part, and the rest in later turns. */
+static enum way go_directly(struct tqp *q, struct sent *e, const struct wqe *w,
+			    const struct gather *g, uint64_t now)
+{
+	struct requester *r = &q->req;
+	struct direct_ask ask = { .write = w->opcode == MLX5_OPCODE_RDMA_WRITE,
+				  .sqpn = q->qp.qpn,
+				  .dqpn = q->qp.attr.dest_qp_num,
+				  .rkey = w->rkey,
+				  .va = w->raddr,
+				  .len = w->len,
+				  .mapped = r->waited && w->opcode == MLX5_OPCODE_RDMA_WRITE,
+				  .done = r->direct_done,
+				  .pieces = g->piece,
+				  .npieces = g->n };
+
+	r->direct_done = 0;
+	if (!may_be_direct(q, e)) {
+		r->waited = must_wait(q, e);
+		return r->waited ? LATER : BY_RING;
+	}
+	if (q->dest->ops->direct(q->dest, &ask)) {
+		if (r->waited)
+			wait_longer(r, ask.write);
+		r->waited = false;
+		return BY_RING;
+	}
+	if (ask.done == ask.len) {
+		r->waited = false;
+		done_directly(q, e, now);
+		return DIRECTLY;
+	}
+	r->direct_done = ask.done;
+	q->again = true;
+	return LATER;
 }
 
 static bool read_allowed(const struct tqp *q)
@@ -434,15 +494,17 @@ static bool send_read(struct tqp *q, struct sent *e, const struct wqe *w, uint64
 	struct gather g;
 	uint32_t left = e->npsn - skip, part = read_part(q, skip, left);
 	struct seg s = { .npsn = part, .rkey = w->rkey };
+	enum way way;
 	int err;
 
 	if (!read_allowed(q) || !part)
 		return false;
 	if (!gather_read(q, e, w, &s, &g))
 		return fail(q, w, V_LOCAL_PROT, &g, now);
-	if (!skip && may_be_direct(q, e) && direct(q, w, &g)) {
-		done_directly(q, e, now);
-		return true;
+	if (!skip && q->qp.type == IBV_QPT_RC && e->opcode == MLX5_OPCODE_RDMA_READ) {
+		way = go_directly(q, e, w, &g, now);
+		if (way != BY_RING)
+			return way == DIRECTLY;
 	}
 	fill(q, &s, forms[w->opcode].only);
 	s.flags |= SEG_ACKREQ | (r->no_ref ? SEG_NO_REF : 0);
@@ -494,6 +556,7 @@ static bool send_segment(struct tqp *q, struct sent *e, const struct wqe *w, uin
 	uint32_t len = left < max ? left : max, n = psns_of(q, len);
 	struct gather g;
 	struct seg s;
+	enum way way;
 	int err;
 
 	if (w->ninline) {
@@ -504,9 +567,10 @@ static bool send_segment(struct tqp *q, struct sent *e, const struct wqe *w, uin
 		if (!gather(q->qp.ctx->hca->keys, &ask, &g))
 			return fail(q, w, V_LOCAL_PROT, &g, now);
 	}
-	if (len == w->len && may_be_direct(q, e) && direct(q, w, &g)) {
-		done_directly(q, e, now);
-		return true;
+	if (len == w->len && e->opcode == MLX5_OPCODE_RDMA_WRITE && q->qp.type == IBV_QPT_RC) {
+		way = go_directly(q, e, w, &g, now);
+		if (way != BY_RING)
+			return way == DIRECTLY;
 	}
 	blank(&s);
 	fill(q, &s, op_at(&forms[w->opcode], !k, len == left));

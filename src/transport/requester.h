@@ -58,6 +58,11 @@ struct requester {
 	bool blocked; /* the waiter is on the destination's list */
 	bool unflushed; /* segments were sent for which the peer is to be woken yet */
 	bool exchanged; /* the peer has answered through the ring: direct access may follow */
+	bool waited; /* the WQE at cur, for those before it, to go by direct access */
+	struct {
+		uint16_t in, gap; /* so many WQEs do not wait; the next time */
+	} wait_again[2]; /* READ, WRITE */
+	uint32_t direct_done; /* bytes of the WQE at cur that direct access has moved */
 	bool by_value; /* the peer could not fetch from us */
 	bool no_ref; /* we could not fetch from the peer */
 	bool gap; /* sending went back once because an answer is missing at una */

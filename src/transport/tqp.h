@@ -28,6 +28,7 @@ struct tqp {
 	struct waiter waiter; /* on dest's waiting list */
 	uint64_t deadline; /* ns; TQP_NEVER: none */
 	bool ack_due; /* an ACK waits for piggyback or tqp_flush_ack(); same-host links */
+	bool again; /* long work goes on in a later turn, by tqp_resume(); the engine clears it */
 	bool rnr_waiting; /* RNR NAKed the peer; tqp_rq_doorbell() when the RQ or SRQ is filled */
 	uint64_t cause; /* the record of why it is in ERR or SQE, 0: by modify */
 	struct requester req;

@@ -344,9 +344,12 @@ TEST(direct_access_is_done_only_as_the_published_entries_allow)
 	ask.write = false;
 	check_eq(d->ops->direct(d, &ask), 0);
 	check_eq(back, mine);
+	check_ne(d->ops->direct(d, &ask), 0); /* nothing is left of it */
+	ask.done = 0;
 	check_refusals(d, &ask);
 	child_tell(c.talk, 1);
 	check_eq(child_hear(c.talk), mine);
+	ask.done = 0;
 	check_ne(d->ops->direct(d, &ask), 0);
 	child_tell(c.talk, 1);
 	check_eq(child_wait(&c), 0);

@@ -70,6 +70,7 @@ static void *go(void *arg)
 {
 	struct access *x = arg;
 
+	x->ask.done = 0;
 	x->err = x->d->ops->direct(x->d, &x->ask);
 	return NULL;
 }
@@ -82,6 +83,7 @@ static void interrupt(struct access *x, void (*gone)(struct access *x))
 	pthread_t thread;
 
 	x->word = 0;
+	x->ask.done = 0;
 	check_eq(x->d->ops->direct(x->d, &x->ask), 0); /* undisturbed it works */
 	check_eq(x->word, x->mine);
 	x->word = 0;

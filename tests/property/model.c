@@ -189,6 +189,15 @@ bool model_send_may(const struct view *v, unsigned int k, enum ibv_wc_status s, 
 	}
 }
 
+/* Without acknowledgements message @n is the earliest that it can be: others may have been lost. */
+static bool long_from(const struct view *v, unsigned int n)
+{
+	for (unsigned int k = 0; k < v->their_ops; k++)
+		if (v->theirs->op[k].sin == SIN_LONG && message_number(v->theirs, k) >= n)
+			return true;
+	return false;
+}
+
 bool model_recv_may(const struct view *v, unsigned int r, unsigned int n, enum ibv_wc_status s,
 		    bool failed, bool moved)
 {
@@ -204,7 +213,7 @@ bool model_recv_may(const struct view *v, unsigned int r, unsigned int n, enum i
 	case IBV_WC_WR_FLUSH_ERR:
 		return moved || v->they_break || v->i_break;
 	case IBV_WC_LOC_LEN_ERR:
-		return o && o->sin == SIN_LONG;
+		return rc ? o && o->sin == SIN_LONG : long_from(v, n);
 	case IBV_WC_LOC_PROT_ERR:
 		return bad && (!rc || (o && writes_receive(o)));
 	default:

@@ -281,24 +281,37 @@ TEST(sending_goes_on_when_the_link_has_space)
 }
 
 static int direct_calls, direct_answer;
+static uint32_t direct_at_once;
 
-static int fake_direct(struct dest *d, const struct direct_ask *ask)
+static int fake_direct(struct dest *d, struct direct_ask *ask)
 {
+	uint32_t left = ask->len - ask->done;
+
 	(void)d;
 	direct_calls++;
-	check_eq(ask->len, 8);
+	check(ask->done < ask->len);
+	ask->done += left < direct_at_once ? left : direct_at_once;
 	return direct_answer;
+}
+
+/* @p's requester has a peer whose memory it can reach. */
+static struct link_ops directly(struct pair *p, uint32_t at_once)
+{
+	struct link_ops ops = *p->a->end.d.ops;
+
+	direct_calls = direct_answer = 0;
+	direct_at_once = at_once;
+	ops.direct = fake_direct;
+	return ops;
 }
 
 TEST(direct_access_needs_one_exchange_and_takes_no_psn)
 {
 	struct pair *p = pair_open(&pair_host, &rig_rc);
 	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
-	struct link_ops ops = *p->a->end.d.ops;
+	struct link_ops ops = directly(p, 8);
 	uint32_t psn;
 
-	direct_calls = direct_answer = 0;
-	ops.direct = fake_direct;
 	p->a->end.d.ops = &ops;
 	rig_post(p->a, &w);
 	check_eq(direct_calls, 0);
@@ -320,6 +333,99 @@ TEST(direct_access_needs_one_exchange_and_takes_no_psn)
 	pair_close(p);
 }
 
+/* One exchange by the ring, so that direct access may follow. */
+static void exchange(struct pair *p)
+{
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
+
+	rig_post(p->a, &w);
+	rig_run(&p->rig);
+	pair_good(p->a, false);
+}
+
+TEST(a_long_direct_access_goes_on_in_later_turns)
+{
+	struct pair *p = pair_open(&pair_host, &rig_rc);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_READ, 0, 20000);
+	struct link_ops ops = directly(p, 8000);
+	unsigned int sent;
+
+	exchange(p);
+	sent = p->n;
+	p->a->end.d.ops = &ops;
+	rig_post(p->a, &w);
+	check_eq(direct_calls, 1);
+	check(p->a->q.again);
+	rig_post(p->a, &w); /* waits behind it, and a doorbell brings it on as well */
+	check_eq(direct_calls, 2);
+	check_eq(p->a->q.req.direct_done, 16000);
+	tqp_resume(&p->a->q, p->rig.net.now);
+	check_eq(direct_calls, 4);
+	pair_good(p->a, false);
+	tqp_resume(&p->a->q, p->rig.net.now);
+	tqp_resume(&p->a->q, p->rig.net.now);
+	pair_good(p->a, false);
+	check_eq(direct_calls, 6);
+	check_eq(p->n, sent); /* nothing by the ring */
+	pair_close(p);
+}
+
+TEST(a_direct_access_that_fails_half_way_goes_by_the_ring_whole)
+{
+	struct pair *p = pair_open(&pair_host, &rig_rc);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_READ, 0, 20000);
+	struct link_ops ops = directly(p, 8000);
+	unsigned int sent;
+
+	exchange(p);
+	sent = p->n;
+	p->a->end.d.ops = &ops;
+	rig_post(p->a, &w);
+	direct_answer = EAGAIN;
+	tqp_resume(&p->a->q, p->rig.net.now);
+	check_eq(p->n, sent + 1);
+	check_eq(p->log[sent].dma_len, 20000);
+	check_eq(p->a->q.req.direct_done, 0);
+	rig_run(&p->rig);
+	pair_good(p->a, false);
+	pair_close(p);
+}
+
+TEST(a_read_waits_for_those_that_keep_it_from_direct_access)
+{
+	struct pair *p = pair_open(&pair_host, &rig_rc);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_READ, 0, 20000);
+	struct link_ops ops = directly(p, 20000);
+	unsigned int sent;
+
+	exchange(p);
+	sent = p->n;
+	rig_post(p->a, &w); /* by the ring */
+	p->a->end.d.ops = &ops;
+	rig_post(p->a, &w);
+	check_eq(p->n, sent + 1);
+	check_eq(direct_calls, 0);
+	rig_run(&p->rig);
+	check_eq(direct_calls, 1);
+	pair_good(p->a, false);
+	pair_good(p->a, false);
+	sent = p->n;
+	direct_answer = EAGAIN;
+	rig_post(p->a, &w);
+	rig_post(p->a, &w);
+	check_eq(p->n, sent + 1);
+	rig_run(&p->rig);
+	check_eq(direct_calls, 3);
+	sent = p->n;
+	rig_post(p->a, &w);
+	rig_post(p->a, &w); /* no more waiting in vain */
+	check_eq(p->n, sent + 2);
+	rig_run(&p->rig);
+	for (int i = 0; i < 4; i++)
+		pair_good(p->a, false);
+	pair_close(p);
+}
+
 RUN_TESTS(unit_test(send_delivers_bytes_and_immediate), unit_test(psns_wrap_at_24_bits),
 	  unit_test(read_crosses_the_wrap), unit_test(unsignalled_sends_make_no_completion),
 	  unit_test(fence_waits_for_reads), unit_test(no_more_reads_than_max_rd_atomic),
@@ -331,4 +437,7 @@ RUN_TESTS(unit_test(send_delivers_bytes_and_immediate), unit_test(psns_wrap_at_2
 	  unit_test(acks_of_one_host_wait_until_the_input_runs_dry),
 	  unit_test(a_request_carries_the_ack_that_is_due),
 	  unit_test(sending_goes_on_when_the_link_has_space),
-	  unit_test(direct_access_needs_one_exchange_and_takes_no_psn))
+	  unit_test(direct_access_needs_one_exchange_and_takes_no_psn),
+	  unit_test(a_long_direct_access_goes_on_in_later_turns),
+	  unit_test(a_direct_access_that_fails_half_way_goes_by_the_ring_whole),
+	  unit_test(a_read_waits_for_those_that_keep_it_from_direct_access))
