@@ -56,8 +56,8 @@ def run(number, fault, argv, check):
     relayed = hosts.Relayed(RELAY, [*fault, f"seed={SEED + number}"], 4300)
     with relayed as (one, other):
         result = pair.run(argv, check, server=pair.Side(around=one.enter, inside=pair.ALONE),
-                          client=pair.Side(around=other.enter, inside=pair.ALONE), limit=90,
-                          address="10.9.0.1")
+                          client=pair.Side(around=other.enter, inside=pair.ALONE),
+                          limit=300 if programs.FULL else 90, address="10.9.0.1")
     print(f"# {relayed.report}", flush=True)
     return result
 

@@ -21,7 +21,14 @@ PERFTEST = ["ib_send_bw RC -a", "ib_write_bw RC -a", "ib_read_bw RC -a", "ib_ato
 
 
 def iterations(name):
+    """Nobody waits for the receiver of UC and UD: all of it must have room in a socket."""
+    if re.search("UC|UD", name):
+        return "40"
     return "64" if re.search("-[ql]", name) else "10" if "-a" in name else ITERATIONS
+
+
+def size(name):
+    return ["-s", "1024"] if re.search("bw UC|bw UD", name) else []
 
 
 def wanted():
@@ -36,8 +43,8 @@ def wanted():
                 number += 1
                 mtu = MTUS[-1] if "-a" in name else MTUS[number % len(MTUS)]
                 mtu = [] if "UD" in name else ["-m", mtu]
-                yield (name, [*argv, *mtu, "-x", hosts.GID[address], "-n", iterations(name)],
-                       check, address)
+                yield (name, [*argv, *size(name), *mtu, "-x", hosts.GID[address], "-n",
+                              iterations(name)], check, address)
     for name in ("ibv_rc_pingpong", "ibv_ud_pingpong"):
         argv = [name, "-g", hosts.GID["link-local"], "-n", ITERATIONS, "-s", "1024"]
         yield name, argv, programs.pingpong_done, "link-local"
