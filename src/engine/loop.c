@@ -22,8 +22,11 @@
 #define NAP_MIN	    200000ULL /* ns: while the program polls */
 #define NAP_MAX	    1000000ULL
 #define NAP_LONG_MS 4 /* a leader that leaves ends naps from here on */
+#define LINGER_MAX  2000000ULL /* then descriptors have their turn */
+#define LOOKS	    32 /* between two yields */
 #define LED_MAX_MS  64 /* longest nap under a leader; then without a limit */
 #define RETRY_NS    1000000ULL /* who is to be told something waits for room */
+#define LINGER	    50000ULL /* ns: what a wake costs, so at most twice as much is spent */
 #define SLICE	    100000 /* ns: sched_setattr, so that a wake onto a busy core is short (M4) */
 
 static __thread bool leading __attribute__((tls_model("initial-exec")));
@@ -141,12 +144,39 @@ static bool serve_all(struct node *n, const struct epoll_event *ev, int got)
 	return rung;
 }
 
-/* Waits on descriptors for at most @ms and serves what came. */
-static void epoll_round(struct node *n, int ms)
+/* Waits on descriptors for at most @ms and serves what came. True: the doorbell was rung. */
+static bool epoll_round(struct node *n, int ms)
 {
 	struct epoll_event ev[8];
 
-	serve_all(n, ev, epoll_wait(n->epoll_fd, ev, 8, ms));
+	return serve_all(n, ev, epoll_wait(n->epoll_fd, ev, 8, ms));
+}
+
+/* Where somebody has rung more is to be expected. To look for it a little costs less than to
+ * sleep and be woken, and nobody has to ring. A program that polls or leads takes over. */
+static void linger(struct node *n)
+{
+	uint32_t seq = load_relaxed(&n->poll_seq);
+	uint64_t now = clock_now(), end = now + LINGER_MAX, until = now + LINGER;
+
+	if (!host_change_mode(n->host, HOST_POLLED, HOST_WATCHED))
+		return;
+	for (unsigned int looks = 1; now < until && now < end; looks++) {
+		if (load_relaxed(&n->led) || load_relaxed(&n->poll_seq) != seq)
+			break;
+		if (host_has_inbound(n->host)) {
+			loop_work(n);
+			until = now + LINGER;
+		} else if (looks % LOOKS) {
+			cpu_relax();
+		} else {
+			sched_yield(); /* who is to send it may need this very CPU */
+		}
+		now = clock_now();
+	}
+	host_change_mode(n->host, HOST_WATCHED, HOST_POLLED);
+	full_fence(); /* pairs with contact_wake(): it sees the mode, or we its record */
+	loop_work(n);
 }
 
 /* The program polls. But a sender whose request needs no program at the other end rings all the
@@ -160,8 +190,10 @@ static void doze(struct node *n, uint64_t ns)
 	if (got < 0 && errno == ENOSYS) /* before Linux 5.11 */
 		got = epoll_wait(n->epoll_fd, ev, 8, 1);
 	network_watch(n, network_work(n));
-	if (serve_all(n, ev, got))
-		loop_work(n);
+	if (!serve_all(n, ev, got))
+		return;
+	loop_work(n);
+	linger(n);
 }
 
 /* Left by others for whoever comes next. They look at n->asleep after they have left it
@@ -174,6 +206,8 @@ static bool work_waits(struct node *n)
 /* Nobody polls: sleep until there is a reason. */
 static void armed(struct node *n)
 {
+	bool rung = false;
+
 	loop_work(n);
 	network_watch(n, true);
 	store_relaxed(&n->asleep, LOOP_ARMED);
@@ -181,8 +215,9 @@ static void armed(struct node *n)
 	/* Before the last look: senders store their segment, fence, and read the mode; a leader
 	 * sets n->led, fences, and reads n->asleep. */
 	full_fence();
-	if (!load_relaxed(&n->led) && !work_waits(n) && !host_has_inbound(n->host))
-		epoll_round(n, timeout_ms(n));
+	if (!load_relaxed(&n->led))
+		rung = epoll_round(n,
+				   work_waits(n) || host_has_inbound(n->host) ? 0 : timeout_ms(n));
 	store_relaxed(&n->asleep, LOOP_AWAKE);
 	network_watch(n, false);
 	network_work(n);
@@ -190,6 +225,8 @@ static void armed(struct node *n)
 		return; /* the mode is a leader's now */
 	guard_recheck();
 	loop_work(n);
+	if (rung)
+		linger(n);
 }
 
 /* A leader sits in the doorbell: stay out of its way, but be back when it has gone. Descriptors

@@ -3,8 +3,9 @@
  *
  * Modes, as senders see them: POLLED - the program polls; the engine naps and looks now and then
  * whether it still does. ARMED - nobody polls; the engine sleeps in epoll until rung, on a
- * descriptor, or until the next deadline. LED - a thread blocked in a call reads the doorbell
- * itself (wait.c); the engine naps longer and longer and sleeps for good when the leader stays. */
+ * descriptor, or until the next deadline. WATCHED - it was rung, and lingers a moment for more.
+ * LED - a thread blocked in a call reads the doorbell itself (wait.c); the engine naps longer and
+ * longer and sleeps for good when the leader stays. */
 #pragma once
 #include "engine/node_state.h"
 

@@ -84,10 +84,15 @@ void contact_wake(struct contact *c, bool even_polled)
 	mode = load_relaxed(&c->page->mode);
 	if (mode & HOST_MODE_MAIL)
 		mail(c);
-	if ((mode & HOST_MODE_MASK) == HOST_POLLED) {
+	switch (mode & HOST_MODE_MASK) {
+	case HOST_POLLED:
 		if (even_polled)
 			ring_bell(c);
 		return;
+	case HOST_WATCHED:
+		return;
+	default:
+		break;
 	}
 	if (load_relaxed(&c->rung) != mode && xchg_acq_rel(&c->rung, mode) != mode)
 		ring_bell(c);

@@ -285,7 +285,9 @@ void host_mark_alive(struct host *h)
 /* Each arming has a number, so that a sender rings once for it. */
 static uint32_t mode_word(uint32_t old, enum host_mode mode)
 {
-	return ((old & ~HOST_MODE_MASK) + (mode == HOST_POLLED ? 0 : HOST_MODE_STEP)) | mode;
+	bool sleeps = mode == HOST_ARMED || mode == HOST_LED;
+
+	return ((old & ~HOST_MODE_MASK) + (sleeps ? HOST_MODE_STEP : 0)) | mode;
 }
 
 void host_set_mode(struct host *h, enum host_mode mode)

@@ -23,6 +23,7 @@ enum host_mode { /* the word that tells senders whether to ring (M4) */
 		 HOST_POLLED, /* somebody polls, or the engine naps: no ring needed now */
 		 HOST_ARMED, /* the engine sleeps until rung */
 		 HOST_LED, /* a thread blocked in a call is the engine */
+		 HOST_WATCHED, /* the engine looks all the time: no ring for anything */
 };
 
 /* What a key of a published table covers, as plain numbers (link knows no key table). */

@@ -78,6 +78,7 @@ static int loopback_send(struct dest *d, const struct seg *s, struct waiter *w)
 {
 	struct loopback *l = container_of(d, struct loopback, d);
 	struct parcel *p;
+	uint32_t mode;
 	int err = make(l, s, &p);
 
 	if (err == EAGAIN && w)
@@ -94,7 +95,8 @@ static int loopback_send(struct dest *d, const struct seg *s, struct waiter *w)
 		}
 	}
 	full_fence(); /* pairs with the last look before sleeping */
-	if ((load_relaxed(&l->host->page->mode) & HOST_MODE_MASK) != HOST_POLLED)
+	mode = load_relaxed(&l->host->page->mode) & HOST_MODE_MASK;
+	if (mode == HOST_ARMED || mode == HOST_LED)
 		host_ring_self(l->host);
 	return 0;
 }
