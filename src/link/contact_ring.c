@@ -98,12 +98,20 @@ void contact_wake(struct contact *c, bool even_polled)
 		ring_bell(c);
 }
 
+/* Under in_lock; unmap_old() looks at the map without it. */
+static void set_old(struct contact *c, const struct ring_end *e)
+{
+	c->in_old.ring = e->ring;
+	c->in_old.len = e->len;
+	store_relaxed(&c->in_old.map, e->map);
+}
+
 /* The producer has said that it goes on in the ring we announced. */
 static int moved(struct contact *c)
 {
 	if (!c->in_next.map || c->in_old.map)
 		return EPROTO;
-	c->in_old = c->in;
+	set_old(c, &c->in);
 	c->in = c->in_next;
 	c->in_next = (struct ring_end){ 0 };
 	host_chore(c->host); /* unmaps the old one */
@@ -180,8 +188,11 @@ unsigned int contact_drain(struct contact *c, unsigned int budget)
 		unwatch(c);
 	else
 		contact_watch_ring(c);
-	if (notify && ++c->wanted >= WANTED_MANY && c->in.ring.size < RING_MAX)
-		host_chore(c->host);
+	if (notify) {
+		store_relaxed(&c->wanted, c->wanted + 1); /* wish() looks at it without the lock */
+		if (c->wanted >= WANTED_MANY && c->in.ring.size < RING_MAX)
+			host_chore(c->host);
+	}
 	spin_unlock(&c->in_lock);
 	if (err == EPROTO)
 		contact_break(c, "what it wrote into the ring is not valid");
@@ -241,13 +252,13 @@ int contact_take_ring(struct contact *c, uint32_t size, int fd)
 
 static void unmap_old(struct contact *c)
 {
-	struct ring_end old;
+	struct ring_end old, none = { 0 };
 
 	if (!load_relaxed(&c->in_old.map))
 		return; /* nor is the lock taken from who drains; moved() sends us again */
 	spin_lock(&c->in_lock);
 	old = c->in_old;
-	c->in_old = (struct ring_end){ 0 };
+	set_old(c, &none);
 	spin_unlock(&c->in_lock);
 	if (old.map)
 		quiesce_wait(); /* somebody may be looking at its next word */
@@ -282,7 +293,7 @@ void contact_grow(struct contact *c)
 		return; /* no memory now: the small one goes on */
 	spin_lock(&c->in_lock); /* before the peer can say MOVED */
 	c->in_next = next;
-	c->wanted = 0;
+	store_relaxed(&c->wanted, 0);
 	spin_unlock(&c->in_lock);
 	if (contact_offer_ring(c, size, fd)) {
 		spin_lock(&c->in_lock);
