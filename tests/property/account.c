@@ -40,7 +40,8 @@ static const uint8_t wc_opcodes[] = { [IBV_WR_RDMA_WRITE] = IBV_WC_RDMA_WRITE,
 				      [IBV_WR_SEND_WITH_IMM] = IBV_WC_SEND,
 				      [IBV_WR_RDMA_READ] = IBV_WC_RDMA_READ,
 				      [IBV_WR_ATOMIC_CMP_AND_SWP] = IBV_WC_COMP_SWAP,
-				      [IBV_WR_ATOMIC_FETCH_AND_ADD] = IBV_WC_FETCH_ADD };
+				      [IBV_WR_ATOMIC_FETCH_AND_ADD] = IBV_WC_FETCH_ADD,
+				      [IBV_WR_ATOMIC_WRITE] = IBV_WC_ATOMIC_WRITE };
 
 /* Operation @k has succeeded, with a completion or silently. */
 static void succeeded(struct side *s, const struct ibv_wc *wc, unsigned int k)
@@ -119,7 +120,7 @@ static void check_before(struct side *s, const struct ibv_wc *wc, unsigned int k
 	while (k--) {
 		const struct op *o = &s->v.theirs->op[k];
 
-		if (o->opcode != IBV_WR_RDMA_WRITE)
+		if (!is_write(o) || takes_receive(o))
 			continue;
 		if (pattern_check(s->mem + slot_at(s->pr->p, AREA_TARGET, k), o->len, o->content,
 				  0) != o->len)

@@ -86,17 +86,25 @@ void connect_create(struct side *s)
 {
 	const struct plan *p = s->v.mine;
 	bool srq = s->v.l->srq[s->s];
-	struct ibv_qp_init_attr a = { .qp_context = s,
-				      .send_cq = s->sbox->cq,
-				      .recv_cq = s->rbox->cq,
-				      .srq = srq ? s->pr->pool.srq : NULL,
-				      .cap = p->cap,
-				      .qp_type = s->v.l->type,
-				      .sq_sig_all = p->sig_all };
+	struct ibv_qp_init_attr_ex a = { .qp_context = s,
+					 .send_cq = s->sbox->cq,
+					 .recv_cq = s->rbox->cq,
+					 .srq = srq ? s->pr->pool.srq : NULL,
+					 .cap = p->cap,
+					 .qp_type = s->v.l->type,
+					 .sq_sig_all = p->sig_all,
+					 .comp_mask = IBV_QP_INIT_ATTR_PD,
+					 .pd = s->pr->pd };
 
-	s->qp = ibv_create_qp(s->pr->pd, &a);
+	if (p->builder) {
+		a.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+		a.send_ops_flags = builder_ops(a.qp_type);
+	}
+	s->qp = ibv_create_qp_ex(s->pr->ctx, &a);
 	if (!s->qp)
-		board_fail("ibv_create_qp: errno %d", errno);
+		board_fail("ibv_create_qp_ex: errno %d", errno);
+	s->qpx = p->builder ? ibv_qp_to_qp_ex(s->qp) : NULL;
+	must(s, !p->builder || s->qpx);
 	must(s, a.cap.max_send_wr >= p->cap.max_send_wr &&
 			a.cap.max_send_sge >= p->cap.max_send_sge &&
 			a.cap.max_inline_data >= p->cap.max_inline_data);

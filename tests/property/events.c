@@ -24,7 +24,6 @@ static bool may_be(const struct side *s, enum ibv_event_type t)
 static bool of_a_qp(enum ibv_event_type t)
 {
 	switch (t) {
-	case IBV_EVENT_SRQ_LIMIT_REACHED:
 	case IBV_EVENT_PORT_ACTIVE:
 	case IBV_EVENT_PORT_ERR:
 	case IBV_EVENT_GID_CHANGE:
@@ -46,6 +45,14 @@ void events_read(struct process *pr)
 	while (!ibv_get_async_event(pr->ctx, &ev)) {
 		struct side *s;
 
+		if (ev.event_type == IBV_EVENT_SRQ_LIMIT_REACHED) {
+			if (++pr->pool.reached > pr->pool.limits)
+				board_fail(
+					"process %u: %u limits of the SRQ were reached, %u armed",
+					pr->number, pr->pool.reached, pr->pool.limits);
+			ibv_ack_async_event(&ev);
+			continue;
+		}
 		if (!of_a_qp(ev.event_type)) {
 			ibv_ack_async_event(&ev);
 			continue;

@@ -21,14 +21,6 @@ static void object(struct process *pr, uint64_t draw)
 		board_fail("process %u: an object stays in use", pr->number);
 }
 
-static void limit(struct process *pr, uint64_t draw)
-{
-	struct ibv_srq_attr a = { .srq_limit = (uint32_t)(draw % POOL) };
-
-	if (ibv_modify_srq(pr->pool.srq, &a, IBV_SRQ_LIMIT) || ibv_query_srq(pr->pool.srq, &a))
-		board_fail("process %u: the SRQ's limit is refused", pr->number);
-}
-
 static void act(struct process *pr, uint64_t draw)
 {
 	switch (draw % 7) {
@@ -40,7 +32,7 @@ static void act(struct process *pr, uint64_t draw)
 			board_fail("process %u: ibv_resize_cq is refused", pr->number);
 		break;
 	case 2:
-		limit(pr, draw >> 8);
+		pool_change(pr, draw >> 8);
 		break;
 	case 3:
 		if (ibv_req_notify_cq(pr->shared.cq, (int)(draw >> 8 & 1)))

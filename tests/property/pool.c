@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <errno.h>
 #include <stdlib.h>
 #include "property/side.h"
 #include "verbs/peer.h"
@@ -58,6 +59,57 @@ void pool_fill(struct process *pr)
 		if (!pool->busy[i])
 			post(pr, i);
 	pthread_mutex_unlock(&pool->lock);
+}
+
+static void set_limit(struct pool *pool, uint32_t n)
+{
+	struct ibv_srq_attr a = { .srq_limit = n };
+
+	if (n)
+		atomic_fetch_add(&pool->limits, 1);
+	if (ibv_modify_srq(pool->srq, &a, IBV_SRQ_LIMIT) || ibv_query_srq(pool->srq, &a))
+		board_fail("the SRQ's limit %u is refused", n);
+	if (a.srq_limit && a.srq_limit != n)
+		board_fail("the SRQ's limit is %u, not %u or none", a.srq_limit, n);
+}
+
+static void resize(struct pool *pool, uint32_t n)
+{
+	struct ibv_srq_attr a = { .max_wr = n };
+
+	if (ibv_modify_srq(pool->srq, &a, IBV_SRQ_MAX_WR) || ibv_query_srq(pool->srq, &a))
+		board_fail("resizing the SRQ to %u is refused", n);
+	if (a.max_wr < n || a.max_sge < 1)
+		board_fail("the SRQ has room for %u, not %u", a.max_wr, n);
+}
+
+static void refused(struct pool *pool)
+{
+	struct ibv_srq_attr many = { .max_wr = 1 << 30 }, high = { .srq_limit = 1 << 30 };
+	struct ibv_sge sg[64] = { { 0, 0, 0 } };
+	struct ibv_recv_wr wr = { .sg_list = sg, .num_sge = 64 }, *bad = NULL;
+
+	if (ibv_modify_srq(pool->srq, &many, IBV_SRQ_MAX_WR) != EINVAL ||
+	    ibv_modify_srq(pool->srq, &high, IBV_SRQ_LIMIT) != EINVAL)
+		board_fail("an SRQ beyond the limits of the device");
+	if (ibv_post_srq_recv(pool->srq, &wr, &bad) != EINVAL || bad != &wr)
+		board_fail("a receive with 64 pieces");
+}
+
+void pool_change(struct process *pr, uint64_t draw)
+{
+	uint32_t n = (uint32_t)(draw >> 4);
+
+	switch (draw % 3) {
+	case 0:
+		set_limit(&pr->pool, n % POOL);
+		break;
+	case 1:
+		resize(&pr->pool, POOL + n % (4 * POOL));
+		break;
+	default:
+		refused(&pr->pool);
+	}
 }
 
 void pool_free(struct process *pr, unsigned int slot)

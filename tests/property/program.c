@@ -47,6 +47,7 @@ static const uint8_t opcodes[] = {
 	IBV_WR_RDMA_READ,
 	IBV_WR_ATOMIC_FETCH_AND_ADD,
 	IBV_WR_ATOMIC_CMP_AND_SWP,
+	IBV_WR_ATOMIC_WRITE,
 };
 
 static uint32_t a_length(uint32_t max)
@@ -84,7 +85,7 @@ static void relate(struct plan *p, uint32_t k, uint64_t source)
 		o->content = source;
 		if (!chance(40) || !any(p, k, IBV_WR_RDMA_WRITE, &o->of))
 			return;
-	} else if (is_atomic(o) || !chance(25) || !any(p, k, IBV_WR_RDMA_READ, &o->of)) {
+	} else if (must_align(o) || !chance(25) || !any(p, k, IBV_WR_RDMA_READ, &o->of)) {
 		return;
 	} else {
 		o->flags |= IBV_SEND_FENCE;
@@ -106,8 +107,8 @@ static void make_op(const struct program *pr, const struct link *l, struct plan 
 	uint32_t max = l->type == IBV_QPT_UD ? 256 : pr->max_len;
 
 	*o = (struct op){ .opcode = opcodes[draw(kinds)], .of = NONE, .content = mix(state, k) };
-	o->len = is_atomic(o) ? 8 : a_length(max);
-	o->nsge = is_atomic(o) ? 1 : (uint8_t)(1 + draw(p->cap.max_send_sge));
+	o->len = must_align(o) ? 8 : a_length(max);
+	o->nsge = must_align(o) ? 1 : (uint8_t)(1 + draw(p->cap.max_send_sge));
 	if (chance(60))
 		o->flags |= IBV_SEND_SIGNALED;
 	if (chance(20))
@@ -116,6 +117,8 @@ static void make_op(const struct program *pr, const struct link *l, struct plan 
 		o->flags |= IBV_SEND_FENCE;
 	if (!brings(o) && o->len <= p->cap.max_inline_data && chance(50))
 		o->flags |= IBV_SEND_INLINE;
+	if (p->builder && o->opcode == IBV_WR_ATOMIC_WRITE)
+		o->flags |= IBV_SEND_INLINE; /* by value */
 	if (l->type == IBV_QPT_RC)
 		relate(p, k, source);
 }
@@ -139,7 +142,7 @@ static bool can_sin(const struct link *l, const struct op *o, enum sin s)
 	case SIN_RIGHT:
 		return remote && is_write(o);
 	case SIN_UNALIGNED:
-		return is_atomic(o);
+		return must_align(o);
 	case SIN_LONG:
 		return local && (o->opcode == IBV_WR_SEND || o->opcode == IBV_WR_SEND_WITH_IMM) &&
 		       l->type == IBV_QPT_RC;
@@ -219,11 +222,12 @@ static void make_caps(struct link *l, unsigned int s)
 				  .max_send_sge = 1 + draw(SGES),
 				  .max_recv_sge = 1 + draw(SGES),
 				  .max_inline_data = draw(2) * draw(400) };
-	bool sig_all = chance(20);
+	bool sig_all = chance(20), builder = chance(40);
 
 	for (unsigned int e = 0; e < EPISODES; e++) {
 		l->ep[e].side[s].cap = cap;
 		l->ep[e].side[s].sig_all = sig_all;
+		l->ep[e].side[s].builder = builder;
 	}
 }
 

@@ -85,6 +85,7 @@ struct plan { /* of one side in one episode */
 	uint8_t end;
 	bool by_events; /* sleeps for completions at the end */
 	bool sig_all, fresh; /* fresh: a new QP */
+	bool builder; /* posts most of its work by ibv_wr_* */
 	uint8_t rd_atomic, rnr_retry;
 	struct ibv_qp_cap cap;
 };
@@ -130,7 +131,12 @@ static inline bool is_atomic(const struct op *o)
 }
 static inline bool is_write(const struct op *o)
 {
-	return o->opcode == IBV_WR_RDMA_WRITE || o->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+	return o->opcode == IBV_WR_RDMA_WRITE || o->opcode == IBV_WR_RDMA_WRITE_WITH_IMM ||
+	       o->opcode == IBV_WR_ATOMIC_WRITE;
+}
+static inline bool must_align(const struct op *o) /* of 8 bytes, at a multiple of 8 */
+{
+	return is_atomic(o) || o->opcode == IBV_WR_ATOMIC_WRITE;
 }
 static inline bool brings(const struct op *o) /* something into this side's memory */
 {

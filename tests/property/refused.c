@@ -109,9 +109,16 @@ static void no_address(struct side *s)
 	must(s, err == EINVAL || err == ENOMEM);
 }
 
+static void no_batch(struct side *s)
+{
+	if (s->qpx)
+		builder_refused(s, NULL);
+}
+
 static void (*const calls[])(struct side *s) = { too_many_sges,	 too_much_inline, unknown_opcode,
 						 foreign_opcode, illegal_move,	  busy_objects,
-						 bad_memory,	 bad_size,	  no_address };
+						 bad_memory,	 bad_size,	  no_address,
+						 no_batch };
 
 void refused_call(struct side *s, unsigned int n)
 {

@@ -25,6 +25,7 @@ struct pool { /* an SRQ and the memory of its receives */
 	uint8_t *mem;
 	pthread_mutex_t lock; /* guards busy, and posting */
 	bool busy[POOL];
+	_Atomic unsigned int limits, reached; /* armed; events */
 };
 
 struct process {
@@ -54,6 +55,7 @@ struct side {
 	struct ibv_comp_channel *channel;
 	struct box own[2], *sbox, *rbox;
 	struct ibv_qp *qp;
+	struct ibv_qp_ex *qpx; /* with the ibv_wr_* API; or NULL */
 	_Atomic uint32_t qpn;
 	struct ibv_ah *ah;
 	struct ibv_qp_cap cap; /* as granted */
@@ -112,11 +114,17 @@ void work_publish(struct side *s); /* what became of the operations */
 void refused_call(struct side *s, unsigned int n);
 void refused_chain(struct side *s, struct ibv_send_wr *first);
 
+/* builder.c */
+uint64_t builder_ops(enum ibv_qp_type type); /* IBV_QP_EX_WITH_* */
+int builder_post(struct side *s, struct ibv_send_wr *list); /* by ibv_wr_*, all or none */
+void builder_refused(struct side *s, struct ibv_send_wr *wr); /* and posts nothing of it */
+
 /* pool.c */
 void pool_open(struct process *pr);
 void pool_close(struct process *pr);
 void pool_fill(struct process *pr);
 void pool_free(struct process *pr, unsigned int slot);
+void pool_change(struct process *pr, uint64_t draw); /* its limit and size */
 
 /* events.c */
 void events_read(struct process *pr);

@@ -18,11 +18,11 @@ static uint64_t remote_at(const struct side *s, unsigned int k)
 	const struct op *o = &s->v.mine->op[k];
 
 	if (o->sin == SIN_BOUNDS)
-		return s->peer.va + memory_bytes(p) - (is_atomic(o) ? 0 : o->len - 1);
+		return s->peer.va + memory_bytes(p) - (must_align(o) ? 0 : o->len - 1);
 	if (is_atomic(o))
 		return s->peer.va + WORD_AT + (o->sin == SIN_UNALIGNED);
 	if (is_write(o))
-		return s->peer.va + slot_at(p, AREA_TARGET, k);
+		return s->peer.va + slot_at(p, AREA_TARGET, k) + (o->sin == SIN_UNALIGNED);
 	if (o->of != NONE)
 		return s->peer.va + slot_at(p, AREA_TARGET, o->of);
 	return s->peer.va + SOURCE_AT;
@@ -134,29 +134,49 @@ static bool full(struct side *s)
 	return yes;
 }
 
-static bool post_one(struct side *s, bool chain)
+enum { LIST = 4 }; /* work requests of one call */
+
+/* Posts the next ones, as many as there is room for, in one call. False: there is none. */
+static bool post_list(struct side *s, unsigned int n, bool chain)
 {
-	unsigned int k = s->posted;
-	struct ibv_send_wr wr, *bad;
-	struct ibv_sge sg[SGES];
+	unsigned int k = s->posted, room;
+	struct ibv_send_wr wr[LIST], *bad;
+	struct ibv_sge sg[LIST][SGES];
 
 	if (full(s))
 		return false;
 	pthread_mutex_lock(&s->sbox->lock);
-	build(s, k, &wr, sg);
-	atomic_store(&s->posted, k + 1);
+	room = s->cap.max_send_wr - (s->posted - s->retired);
+	n = n < room ? n : room;
+	for (unsigned int i = 0; i < n; i++) {
+		build(s, k + i, &wr[i], sg[i]);
+		if (i)
+			wr[i - 1].next = &wr[i];
+	}
+	atomic_store(&s->posted, k + n);
 	pthread_mutex_unlock(&s->sbox->lock);
-	if (chain)
-		refused_chain(s, &wr);
-	else
-		must_eq(s, ibv_post_send(s->qp, &wr, &bad), 0);
+	if (s->qpx && s->v.mine->op[k].content % 4) {
+		if (chain)
+			builder_refused(s, &wr[0]);
+		must_eq(s, builder_post(s, wr), 0);
+	} else if (chain) {
+		refused_chain(s, wr);
+	} else {
+		must_eq(s, ibv_post_send(s->qp, wr, &bad), 0);
+	}
 	return true;
 }
 
 static void post_ops(struct side *s)
 {
-	while (s->posted < s->want_ops && post_one(s, false))
-		;
+	unsigned int left;
+
+	while ((left = s->want_ops - s->posted)) {
+		unsigned int n = 1 + (unsigned int)(s->v.mine->op[s->posted].content >> 8) % LIST;
+
+		if (!post_list(s, n < left ? n : left, false))
+			return;
+	}
 }
 
 static void post_recvs(struct side *s)
@@ -375,6 +395,6 @@ void work_step(struct side *s, const struct step *st)
 	if (s->over)
 		return;
 	if (st->kind == S_CHAIN && s->posted + 1 == s->want_ops)
-		post_one(s, true);
+		post_list(s, 1, true);
 	work_serve(s);
 }
