@@ -80,7 +80,7 @@ int mr_advise(struct pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
 {
 	bool write = advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
 	int err = pd_use(pd, call);
-	uint64_t addr;
+	uint64_t addr = 0;
 
 	if (!err)
 		err = ask_check(advice, flags, n);
