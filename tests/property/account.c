@@ -5,7 +5,7 @@
 #include "property/side.h"
 #include "verbs/peer.h"
 
-enum { RECEIVE = 1, POOLED = 2 };
+enum { RECEIVE = 1, POOLED = 2, PROLOGUE = 4 };
 
 static uint64_t make_id(unsigned int kind, unsigned int link, unsigned int side, uint32_t life,
 			unsigned int index)
@@ -17,6 +17,11 @@ static uint64_t make_id(unsigned int kind, unsigned int link, unsigned int side,
 uint64_t wr_id(const struct side *s, bool receive, unsigned int index)
 {
 	return make_id(receive ? RECEIVE : 0, s->link, s->s, atomic_load(&s->life), index);
+}
+
+uint64_t prologue_id(const struct side *s)
+{
+	return make_id(PROLOGUE, s->link, s->s, atomic_load(&s->life), 0);
 }
 
 static void no(const struct side *s, const struct ibv_wc *wc, const char *what)
@@ -41,6 +46,9 @@ static const uint8_t wc_opcodes[] = { [IBV_WR_RDMA_WRITE] = IBV_WC_RDMA_WRITE,
 				      [IBV_WR_RDMA_READ] = IBV_WC_RDMA_READ,
 				      [IBV_WR_ATOMIC_CMP_AND_SWP] = IBV_WC_COMP_SWAP,
 				      [IBV_WR_ATOMIC_FETCH_AND_ADD] = IBV_WC_FETCH_ADD,
+				      [IBV_WR_SEND_WITH_INV] = IBV_WC_SEND,
+				      [IBV_WR_BIND_MW] = IBV_WC_BIND_MW,
+				      [IBV_WR_LOCAL_INV] = IBV_WC_LOCAL_INV,
 				      [IBV_WR_ATOMIC_WRITE] = IBV_WC_ATOMIC_WRITE };
 
 /* Operation @k has succeeded, with a completion or silently. */
@@ -101,10 +109,13 @@ static bool is_message(const struct side *s, const struct ibv_wc *wc, const stru
 		       unsigned int k)
 {
 	const struct op *o = &s->v.theirs->op[k];
-	bool imm = o->opcode != IBV_WR_SEND;
+	bool inv = o->opcode == IBV_WR_SEND_WITH_INV, imm = o->opcode != IBV_WR_SEND && !inv;
+	unsigned int flags = wc->wc_flags & (IBV_WC_WITH_IMM | IBV_WC_WITH_INV);
 
-	if (wc->byte_len != o->len + a->head || !(wc->wc_flags & IBV_WC_WITH_IMM) != !imm ||
-	    (imm && wc->imm_data != htonl(k)))
+	if (wc->byte_len != o->len + a->head ||
+	    flags != (imm ? IBV_WC_WITH_IMM : 0U) + (inv ? IBV_WC_WITH_INV : 0U) ||
+	    (imm && wc->imm_data != htonl(k)) ||
+	    (inv && wc->invalidated_rkey != board->seat[s->link][s->s].addr.window[1]))
 		return false;
 	if (wc->opcode != (is_write(o) ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV))
 		return false;
@@ -224,7 +235,11 @@ static void account(struct process *pr, const struct ibv_wc *wc)
 		no(s, wc, "a completion of an earlier life of the QP");
 	if (wc->qp_num != atomic_load(&s->qpn))
 		no(s, wc, "the number of another QP");
-	if (wc->wr_id >> 56 == RECEIVE)
+	if (wc->wr_id >> 56 == PROLOGUE) {
+		if (wc->status != IBV_WC_SUCCESS || wc->opcode != IBV_WC_BIND_MW)
+			no(s, wc, "a window is not bound");
+		atomic_fetch_add(&s->bound, 1);
+	} else if (wc->wr_id >> 56 == RECEIVE)
 		from_queue(s, wc);
 	else
 		account_send(s, wc);

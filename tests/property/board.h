@@ -17,6 +17,7 @@ struct address {
 	uint8_t gid[16];
 	uint64_t va;
 	uint32_t rkey, read_only_rkey, fickle_rkey;
+	uint32_t window[2]; /* keys of type 1, 2 */
 };
 
 struct seat { /* a side as the others see it */

@@ -4,8 +4,10 @@
 #include <string.h>
 #include "property/side.h"
 
-#define DATAGRAMS  (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
-#define UNRELIABLE (DATAGRAMS | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM)
+#define DATAGRAMS (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
+#define UNRELIABLE                                                                                 \
+	(DATAGRAMS | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV |                           \
+	 IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM)
 #define RELIABLE                                                                                   \
 	(UNRELIABLE | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |               \
 	 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
@@ -13,7 +15,7 @@
 uint64_t builder_ops(enum ibv_qp_type type)
 {
 	if (type == IBV_QPT_RC)
-		return RELIABLE | IBV_QP_EX_WITH_ATOMIC_WRITE;
+		return RELIABLE | IBV_QP_EX_WITH_ATOMIC_WRITE | IBV_QP_EX_WITH_SEND_WITH_INV;
 	return type == IBV_QPT_UC ? UNRELIABLE : DATAGRAMS;
 }
 
@@ -43,6 +45,15 @@ static void begin(struct ibv_qp_ex *x, const struct ibv_send_wr *wr)
 	case IBV_WR_SEND_WITH_IMM:
 		ibv_wr_send_imm(x, wr->imm_data);
 		break;
+	case IBV_WR_SEND_WITH_INV:
+		ibv_wr_send_inv(x, wr->invalidate_rkey);
+		break;
+	case IBV_WR_LOCAL_INV:
+		ibv_wr_local_inv(x, wr->invalidate_rkey);
+		break;
+	case IBV_WR_BIND_MW:
+		ibv_wr_bind_mw(x, wr->bind_mw.mw, wr->bind_mw.rkey, &wr->bind_mw.bind_info);
+		break;
 	case IBV_WR_RDMA_WRITE:
 		ibv_wr_rdma_write(x, rkey, at);
 		break;
@@ -65,7 +76,7 @@ static void data(struct ibv_qp_ex *x, const struct ibv_send_wr *wr)
 	size_t n = (size_t)wr->num_sge;
 	struct ibv_data_buf buf[SGES];
 
-	if (wr->opcode == IBV_WR_ATOMIC_WRITE)
+	if (wr->opcode == IBV_WR_ATOMIC_WRITE || !n)
 		return;
 	for (size_t i = 0; i < n; i++) {
 		buf[i].addr = (void *)(uintptr_t)wr->sg_list[i].addr;

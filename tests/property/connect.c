@@ -8,7 +8,8 @@
 
 enum {
 	RIGHTS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-		 IBV_ACCESS_REMOTE_ATOMIC
+		 IBV_ACCESS_REMOTE_ATOMIC,
+	REGION = RIGHTS | IBV_ACCESS_MW_BIND
 };
 
 static struct ibv_mr *reg(struct side *s, int access)
@@ -40,7 +41,7 @@ void connect_open(struct side *s)
 		die("a side");
 	memset(s->mem, 0, s->bytes);
 	pattern_fill(s->mem + SOURCE_AT, p->max_len, source_pattern(p, s->link, s->s), 0);
-	s->mr = reg(s, RIGHTS);
+	s->mr = reg(s, REGION);
 	s->read_only = reg(s, IBV_ACCESS_REMOTE_READ);
 	open_box(s, &s->own[0]);
 	open_box(s, &s->own[1]);
@@ -64,6 +65,7 @@ void connect_close(struct side *s)
 	close_box(s, &s->own[0]);
 	close_box(s, &s->own[1]);
 	must_eq(s, ibv_destroy_comp_channel(s->channel), 0);
+	window_close(s);
 	if (s->fickle)
 		must_eq(s, ibv_dereg_mr(s->fickle), 0);
 	must_eq(s, ibv_dereg_mr(s->read_only), 0);
@@ -144,6 +146,7 @@ void connect_publish(struct side *s)
 			       .read_only_rkey = s->read_only->rkey,
 			       .fickle_rkey = s->fickle->rkey };
 	memcpy(a->gid, &s->pr->gid, sizeof(a->gid));
+	window_alloc(s);
 }
 
 static struct ibv_ah_attr path(const struct side *s)
@@ -197,6 +200,7 @@ void connect_up(struct side *s)
 	s->peer = board->seat[s->link][!s->s].addr;
 	to_rtr(s);
 	to_rts(s);
+	window_bind(s);
 	if (s->v.l->type != IBV_QPT_UD)
 		return;
 	if (s->ah)

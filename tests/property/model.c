@@ -139,7 +139,10 @@ static enum ibv_wc_status wage(const struct view *v, const struct op *o)
 	case SIN_RKEY:
 	case SIN_RIGHT:
 	case SIN_BOUNDS:
+	case SIN_STALE:
 		return IBV_WC_REM_ACCESS_ERR;
+	case SIN_WINDOW:
+		return is_local(o) ? IBV_WC_MW_BIND_ERR : IBV_WC_REM_ACCESS_ERR;
 	case SIN_UNALIGNED:
 	case SIN_LONG:
 		return IBV_WC_REM_INV_REQ_ERR;
@@ -225,5 +228,5 @@ bool model_flushed_unsent(const struct op *first, enum ibv_wc_status s)
 {
 	if (s == IBV_WC_LOC_PROT_ERR) /* of what comes in: found out after the others had left */
 		return !brings(first);
-	return s == IBV_WC_REM_ACCESS_ERR || s == IBV_WC_REM_INV_REQ_ERR;
+	return s == IBV_WC_REM_ACCESS_ERR || s == IBV_WC_REM_INV_REQ_ERR || s == IBV_WC_MW_BIND_ERR;
 }

@@ -99,6 +99,25 @@ static void relate(struct plan *p, uint32_t k, uint64_t source)
 	o->content = p->op[o->of].content;
 }
 
+/* Windows: of the peer's for access, of its own to bind and to invalidate in turn. */
+static void by_window(const struct link *l, struct plan *p, uint32_t k)
+{
+	struct op *o = &p->op[k];
+	uint32_t bound = 0;
+
+	if (l->type == IBV_QPT_RC && o->opcode == IBV_WR_SEND && p->inv == NONE && chance(10)) {
+		o->opcode = IBV_WR_SEND_WITH_INV;
+		o->flags = IBV_SEND_FENCE; /* a READ may be executed once more */
+		p->inv = (uint16_t)k;
+	} else if (l->type == IBV_QPT_RC && (is_write(o) || brings(o)) && chance(35)) {
+		o->via = p->inv == NONE && chance(50) ? VIA_TYPE_2 : VIA_TYPE_1;
+	} else if (l->type != IBV_QPT_UD && chance(6)) {
+		for (uint32_t i = 0; i < k; i++)
+			bound += is_local(&p->op[i]);
+		o->opcode = bound % 2 ? IBV_WR_LOCAL_INV : IBV_WR_BIND_MW;
+	}
+}
+
 static void make_op(const struct program *pr, const struct link *l, struct plan *p, uint32_t k,
 		    uint64_t source)
 {
@@ -107,7 +126,8 @@ static void make_op(const struct program *pr, const struct link *l, struct plan 
 	uint32_t max = l->type == IBV_QPT_UD ? 256 : pr->max_len;
 
 	*o = (struct op){ .opcode = opcodes[draw(kinds)], .of = NONE, .content = mix(state, k) };
-	o->len = must_align(o) ? 8 : a_length(max);
+	by_window(l, p, k);
+	o->len = must_align(o) ? 8 : is_local(o) ? 0 : a_length(max);
 	o->nsge = must_align(o) ? 1 : (uint8_t)(1 + draw(p->cap.max_send_sge));
 	if (chance(60))
 		o->flags |= IBV_SEND_SIGNALED;
@@ -115,6 +135,10 @@ static void make_op(const struct program *pr, const struct link *l, struct plan 
 		o->flags |= IBV_SEND_SOLICITED;
 	if (chance(15))
 		o->flags |= IBV_SEND_FENCE;
+	if (is_local(o)) {
+		o->nsge = 0;
+		return;
+	}
 	if (!brings(o) && o->len <= p->cap.max_inline_data && chance(50))
 		o->flags |= IBV_SEND_INLINE;
 	if (p->builder && o->opcode == IBV_WR_ATOMIC_WRITE)
@@ -125,8 +149,9 @@ static void make_op(const struct program *pr, const struct link *l, struct plan 
 
 /* --- sins --- */
 
-static bool can_sin(const struct link *l, const struct op *o, enum sin s)
+static bool can_sin(const struct link *l, const struct plan *p, uint32_t k, enum sin s)
 {
+	const struct op *o = &p->op[k];
 	bool local = !(o->flags & IBV_SEND_INLINE) && o->len;
 	bool remote = l->type == IBV_QPT_RC && (is_write(o) || brings(o)) && o->len;
 
@@ -143,6 +168,10 @@ static bool can_sin(const struct link *l, const struct op *o, enum sin s)
 		return remote && is_write(o);
 	case SIN_UNALIGNED:
 		return must_align(o);
+	case SIN_STALE:
+		return remote && p->inv < k;
+	case SIN_WINDOW:
+		return is_local(o) || o->opcode == IBV_WR_SEND_WITH_INV;
 	case SIN_LONG:
 		return local && (o->opcode == IBV_WR_SEND || o->opcode == IBV_WR_SEND_WITH_IMM) &&
 		       l->type == IBV_QPT_RC;
@@ -164,9 +193,13 @@ static void sin_once(const struct link *l, struct plan *p)
 	uint32_t k = draw(p->ops);
 	enum sin s = 1 + draw(SIN_FICKLE - 1);
 
-	if (!can_sin(l, &p->op[k], s) || leaned_on(p, k))
+	if (!can_sin(l, p, k, s) || leaned_on(p, k))
 		return;
 	p->op[k].sin = (uint8_t)s;
+	if (s == SIN_RKEY || s == SIN_RIGHT)
+		p->op[k].via = VIA_REGION;
+	if (s == SIN_STALE)
+		p->op[k].via = VIA_TYPE_2;
 }
 
 /* --- steps --- */
@@ -247,6 +280,8 @@ static void make_plan(const struct program *pr, const struct link *l, struct pla
 	p->fresh = chance(30);
 	p->by_events = chance(50);
 	p->end = (uint8_t)draw(ENDS);
+	p->inv = NONE;
+	p->zero_based = chance(50);
 	make_recvs(pr, l, p);
 	p->ops = (uint16_t)(1 + draw(OPS));
 	for (uint32_t k = 0; k < p->ops; k++)
@@ -255,13 +290,19 @@ static void make_plan(const struct program *pr, const struct link *l, struct pla
 }
 
 /* Keys that vanish: of this side's memory, or of the peer's. */
-static void make_fickle(const struct link *l, struct plan *p, bool own)
+static void make_fickle(const struct link *l, struct plan *p, enum via what, bool own)
 {
 	for (uint32_t k = 0; k < p->ops; k++) {
 		struct op *o = &p->op[k];
+		bool inv = what == VIA_TYPE_2 && o->opcode == IBV_WR_SEND_WITH_INV;
 
-		if (chance(30) && can_sin(l, o, own ? SIN_FICKLE : SIN_RKEY))
+		if (what != VIA_REGION && !own && (o->via == what || inv))
 			o->sin = SIN_FICKLE;
+		if (what != VIA_REGION || !chance(30) ||
+		    !can_sin(l, p, k, own ? SIN_FICKLE : SIN_RKEY))
+			continue;
+		o->sin = SIN_FICKLE;
+		o->via = VIA_REGION;
 	}
 }
 
@@ -282,8 +323,10 @@ static void make_episode(struct program *pr, struct link *l, struct episode *e, 
 		make_plan(pr, l, &e->side[s], b, source[!s]);
 		fickle = b == S_DEREG ? (int)s : fickle;
 	}
+	if (l->type == IBV_QPT_RC)
+		e->fickle = (uint8_t)draw(VIA_TYPE_2 + 1);
 	for (unsigned int s = 0; fickle >= 0 && s < SIDES; s++)
-		make_fickle(l, &e->side[s], (int)s == fickle);
+		make_fickle(l, &e->side[s], e->fickle, (int)s == fickle);
 	if (what == 2 && chance(75))
 		sin_once(l, &e->side[who]);
 	else if (what == 2 && e->side[who].recvs)
@@ -333,9 +376,12 @@ const char *step_name(enum step_kind k)
 static void print_ops(const struct plan *plan)
 {
 	for (unsigned int k = 0; k < plan->ops; k++)
-		printf("#     operation %u: opcode %u, %u bytes in %u, flags 0x%x, sin %u, of %d\n",
+		printf("#     operation %u: opcode %u, %u bytes in %u, flags 0x%x, via %u, sin %u, "
+		       "of "
+		       "%d\n",
 		       k, plan->op[k].opcode, plan->op[k].len, plan->op[k].nsge, plan->op[k].flags,
-		       plan->op[k].sin, plan->op[k].of == NONE ? -1 : plan->op[k].of);
+		       plan->op[k].via, plan->op[k].sin,
+		       plan->op[k].of == NONE ? -1 : plan->op[k].of);
 	for (unsigned int r = 0; r < plan->recvs; r++)
 		if (plan->recv[r].sin)
 			printf("#     receive %u has a bad key\n", r);

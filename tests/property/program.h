@@ -32,14 +32,19 @@ enum sin { /* what is wrong with an operation, or with a receive */
 	   SIN_BOUNDS,
 	   SIN_UNALIGNED,
 	   SIN_LONG, /* longer than any receive */
+	   SIN_STALE, /* by a window that an earlier operation has invalidated */
+	   SIN_WINDOW, /* invalidates or binds what it may not */
 	   SIN_FICKLE, /* its key may be deregistered meanwhile */
 };
+
+enum via { VIA_REGION, VIA_TYPE_1, VIA_TYPE_2 }; /* windows of the side whose memory it is */
 
 struct op {
 	uint8_t opcode; /* enum ibv_wr_opcode */
 	uint8_t sin;
 	uint8_t nsge;
 	uint8_t flags; /* IBV_SEND_* */
+	uint8_t via;
 	uint16_t of; /* READ: the WRITE to be read back; fenced: the READ that it sends on; NONE */
 	uint32_t len;
 	uint64_t content; /* the pattern it carries or must bring */
@@ -63,7 +68,7 @@ enum step_kind {
 	S_FORK,
 	S_SQD,
 	S_RTS,
-	S_DEREG, /* the fickle region */
+	S_DEREG, /* the fickle region, or a window */
 	S_ERR,
 	S_RESET,
 	S_DESTROY,
@@ -82,6 +87,8 @@ struct plan { /* of one side in one episode */
 	struct recv recv[RECVS];
 	struct step step[STEPS];
 	uint16_t ops, recvs, steps;
+	uint16_t inv; /* the operation that invalidates the peer's window of type 2; or NONE */
+	bool zero_based; /* the window of type 2 */
 	uint8_t end;
 	bool by_events; /* sleeps for completions at the end */
 	bool sig_all, fresh; /* fresh: a new QP */
@@ -94,6 +101,7 @@ struct episode {
 	struct plan side[SIDES];
 	uint8_t mtu; /* enum ibv_mtu */
 	bool quick; /* short timeouts: something in here breaks the connection */
+	uint8_t fickle; /* enum via: what S_DEREG ends */
 };
 
 struct link {
@@ -123,11 +131,15 @@ uint64_t source_pattern(const struct program *p, unsigned int link, unsigned int
 static inline bool takes_receive(const struct op *o)
 {
 	return o->opcode == IBV_WR_SEND || o->opcode == IBV_WR_SEND_WITH_IMM ||
-	       o->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+	       o->opcode == IBV_WR_SEND_WITH_INV || o->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 static inline bool is_atomic(const struct op *o)
 {
 	return o->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || o->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+}
+static inline bool is_local(const struct op *o) /* of the side's own window, to nobody */
+{
+	return o->opcode == IBV_WR_BIND_MW || o->opcode == IBV_WR_LOCAL_INV;
 }
 static inline bool is_write(const struct op *o)
 {

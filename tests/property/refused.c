@@ -78,6 +78,12 @@ static void busy_objects(struct side *s)
 		must_eq(s, ibv_destroy_srq(s->pr->pool.srq), EBUSY);
 }
 
+static void windows(struct side *s)
+{
+	if (s->v.l->type == IBV_QPT_RC)
+		window_refused(s);
+}
+
 static void bad_memory(struct side *s)
 {
 	errno = 0;
@@ -118,7 +124,7 @@ static void no_batch(struct side *s)
 static void (*const calls[])(struct side *s) = { too_many_sges,	 too_much_inline, unknown_opcode,
 						 foreign_opcode, illegal_move,	  busy_objects,
 						 bad_memory,	 bad_size,	  no_address,
-						 no_batch };
+						 no_batch,	 windows };
 
 void refused_call(struct side *s, unsigned int n)
 {

@@ -18,6 +18,7 @@ struct box { /* a CQ */
 };
 
 enum { POOL = 64 };
+enum { WINDOWS = 3 };
 
 struct pool { /* an SRQ and the memory of its receives */
 	struct ibv_srq *srq;
@@ -52,6 +53,9 @@ struct side {
 	size_t bytes;
 	struct ibv_mr *mr, *read_only, *fickle;
 	uint32_t fickle_lkey, fickle_rkey;
+	struct ibv_mw *mw[WINDOWS]; /* types 1 and 2, which the peer uses, and its own */
+	uint32_t own_rkey; /* of the last, before its first bind */
+	_Atomic unsigned int bound;
 	struct ibv_comp_channel *channel;
 	struct box own[2], *sbox, *rbox;
 	struct ibv_qp *qp;
@@ -103,6 +107,7 @@ void memory_verify(struct side *s);
 
 /* account.c */
 uint64_t wr_id(const struct side *s, bool receive, unsigned int index);
+uint64_t prologue_id(const struct side *s);
 unsigned int box_poll(struct process *pr, struct box *b, int n); /* completions */
 
 /* work.c */
@@ -113,6 +118,13 @@ void work_publish(struct side *s); /* what became of the operations */
 /* refused.c */
 void refused_call(struct side *s, unsigned int n);
 void refused_chain(struct side *s, struct ibv_send_wr *first);
+
+/* window.c */
+void window_alloc(struct side *s); /* for the next episode; publishes their keys */
+void window_bind(struct side *s); /* those that the peer uses */
+void window_build(const struct side *s, unsigned int k, struct ibv_send_wr *wr);
+void window_refused(struct side *s);
+void window_close(struct side *s);
 
 /* builder.c */
 uint64_t builder_ops(enum ibv_qp_type type); /* IBV_QP_EX_WITH_* */

@@ -16,16 +16,17 @@ static uint64_t remote_at(const struct side *s, unsigned int k)
 {
 	const struct program *p = s->pr->p;
 	const struct op *o = &s->v.mine->op[k];
+	uint64_t va = o->via == VIA_TYPE_2 && s->v.theirs->zero_based ? 0 : s->peer.va;
 
 	if (o->sin == SIN_BOUNDS)
-		return s->peer.va + memory_bytes(p) - (must_align(o) ? 0 : o->len - 1);
+		return va + memory_bytes(p) - (must_align(o) ? 0 : o->len - 1);
 	if (is_atomic(o))
-		return s->peer.va + WORD_AT + (o->sin == SIN_UNALIGNED);
+		return va + WORD_AT + (o->sin == SIN_UNALIGNED);
 	if (is_write(o))
-		return s->peer.va + slot_at(p, AREA_TARGET, k) + (o->sin == SIN_UNALIGNED);
+		return va + slot_at(p, AREA_TARGET, k) + (o->sin == SIN_UNALIGNED);
 	if (o->of != NONE)
-		return s->peer.va + slot_at(p, AREA_TARGET, o->of);
-	return s->peer.va + SOURCE_AT;
+		return va + slot_at(p, AREA_TARGET, o->of);
+	return va + SOURCE_AT;
 }
 
 static bool own_dereg(const struct side *s)
@@ -42,6 +43,8 @@ static uint32_t remote_key(const struct side *s, const struct op *o)
 		return s->peer.rkey ^ 0x11;
 	if (o->sin == SIN_RIGHT)
 		return s->peer.read_only_rkey;
+	if (o->via != VIA_REGION)
+		return s->peer.window[o->via - 1];
 	if (o->sin == SIN_FICKLE && !own_dereg(s))
 		return s->peer.fickle_rkey;
 	return s->peer.rkey;
@@ -81,7 +84,9 @@ static void address(struct side *s, struct ibv_send_wr *wr, unsigned int k)
 {
 	const struct op *o = &s->v.mine->op[k];
 
-	if (s->v.l->type == IBV_QPT_UD) {
+	if (is_local(o) || o->opcode == IBV_WR_SEND_WITH_INV) {
+		window_build(s, k, wr);
+	} else if (s->v.l->type == IBV_QPT_UD) {
 		wr->wr.ud.ah = s->ah;
 		wr->wr.ud.remote_qpn = s->peer.qpn;
 		wr->wr.ud.remote_qkey = side_qkey(s);
@@ -303,13 +308,24 @@ static void go_on(struct side *s)
 	s->sqd = false;
 }
 
+static void end_key(struct side *s, enum via what)
+{
+	if (what == VIA_REGION) {
+		if (s->fickle)
+			must_eq(s, ibv_dereg_mr(s->fickle), 0);
+		s->fickle = NULL;
+		return;
+	}
+	if (s->mw[what - 1])
+		must_eq(s, ibv_dealloc_mw(s->mw[what - 1]), 0);
+	s->mw[what - 1] = NULL;
+}
+
 static void break_step(struct side *s, enum step_kind kind)
 {
 	switch (kind) {
 	case S_DEREG:
-		if (s->fickle)
-			must_eq(s, ibv_dereg_mr(s->fickle), 0);
-		s->fickle = NULL;
+		end_key(s, s->v.l->ep[s->ep].fickle);
 		break;
 	case S_ERR:
 		atomic_store(&s->moved, true);
