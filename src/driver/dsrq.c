@@ -223,7 +223,7 @@ static int resize(struct dsrq *srq, uint32_t max_wr)
 	spin_lock(&srq->lock);
 	used = srq->used;
 	if (used <= cnt - 1) {
-		srq->max_wr = cnt - 1;
+		store_relaxed(&srq->max_wr, cnt - 1); /* a query has no lock */
 		srq_set_max_wr(srq->dev, cnt - 1);
 		if (cnt > srq->cnt || (cnt < srq->cnt && !used))
 			switch_ring(srq, &n);
@@ -240,8 +240,8 @@ static int resize(struct dsrq *srq, uint32_t max_wr)
 
 static int check_modify(struct dsrq *srq, const struct ibv_srq_attr *attr, int mask)
 {
-	uint32_t limit = mask & IBV_SRQ_LIMIT ? attr->srq_limit : srq->dev->limit;
-	uint32_t max_wr = srq->max_wr;
+	uint32_t limit = mask & IBV_SRQ_LIMIT ? attr->srq_limit : load_relaxed(&srq->dev->limit);
+	uint32_t max_wr = load_relaxed(&srq->max_wr);
 
 	if (mask & IBV_SRQ_MAX_WR) {
 		int err = check_wr("ibv_modify_srq", attr->max_wr);
@@ -280,9 +280,9 @@ int dsrq_modify(struct dsrq *srq, const struct ibv_srq_attr *attr, int mask)
 
 int dsrq_query(struct dsrq *srq, struct ibv_srq_attr *attr)
 {
-	attr->max_wr = srq->max_wr;
+	attr->max_wr = load_relaxed(&srq->max_wr);
 	attr->max_sge = srq->max_sge;
-	attr->srq_limit = srq->dev->limit;
+	attr->srq_limit = load_relaxed(&srq->dev->limit);
 	return 0;
 }
 

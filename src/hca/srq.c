@@ -128,7 +128,7 @@ int srq_take_locked(struct srq *srq, struct rwqe *out, bool *low)
 	srq->taken++;
 	*low = posted - 1U < srq->limit;
 	if (*low)
-		srq->limit = 0;
+		store_relaxed(&srq->limit, 0);
 	return 0;
 }
 
@@ -178,18 +178,22 @@ void srq_set_max_wr(struct srq *srq, uint32_t max_wr)
 
 int srq_set_limit(struct srq *srq, uint32_t limit)
 {
+	uint32_t max_wr;
+
 	if (!fork_is_ours(srq->epoch))
 		return refuse(EIO,
 			      "ibv_modify_srq: SRQ 0x%x was made before fork(); make one in the "
 			      "child",
 			      srq->srqn);
-	if (limit > srq->max_wr)
+	spin_lock(&srq->lock);
+	max_wr = srq->max_wr;
+	if (limit <= max_wr)
+		store_relaxed(&srq->limit, limit);
+	spin_unlock(&srq->lock);
+	if (limit > max_wr)
 		return refuse(EINVAL,
 			      "ibv_modify_srq: srq_limit %u is above max_wr %u of SRQ 0x%x; ask "
 			      "for less",
-			      limit, srq->max_wr, srq->srqn);
-	spin_lock(&srq->lock);
-	srq->limit = limit;
-	spin_unlock(&srq->lock);
+			      limit, max_wr, srq->srqn);
 	return 0;
 }

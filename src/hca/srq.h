@@ -31,7 +31,7 @@ struct srq {
 	uint16_t next; /* slot the next message takes */
 	uint16_t taken; /* count, against the doorbell record's */
 	uint32_t max_wr, max_sge;
-	uint32_t limit; /* 0: not armed */
+	uint32_t limit; /* 0: not armed; read without the lock by a query */
 	void *user; /* struct ibv_srq * */
 	struct xrcd *xrcd; /* XRC: its domain and the CQ of its receives; else NULL */
 	struct cq *cq;
