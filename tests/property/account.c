@@ -5,7 +5,7 @@
 #include "property/side.h"
 #include "verbs/peer.h"
 
-enum { RECEIVE = 1, POOLED = 2, PROLOGUE = 4 };
+enum { RECEIVE = 1, POOLED = 2, XPOOLED = 3, PROLOGUE = 4 };
 
 static uint64_t make_id(unsigned int kind, unsigned int link, unsigned int side, uint32_t life,
 			unsigned int index)
@@ -17,6 +17,11 @@ static uint64_t make_id(unsigned int kind, unsigned int link, unsigned int side,
 uint64_t wr_id(const struct side *s, bool receive, unsigned int index)
 {
 	return make_id(receive ? RECEIVE : 0, s->link, s->s, atomic_load(&s->life), index);
+}
+
+uint64_t pool_id(const struct side *s)
+{
+	return s ? make_id(XPOOLED, s->link, s->s, 0, 0) : (uint64_t)POOLED << 56;
 }
 
 uint64_t prologue_id(const struct side *s)
@@ -144,7 +149,7 @@ static void arrived(struct side *s, const struct ibv_wc *wc, const struct arriva
 {
 	unsigned int k = NONE;
 
-	if (s->v.l->type == IBV_QPT_RC) {
+	if (reliable(s->v.l)) {
 		k = message_op(s->v.theirs, s->v.their_ops, s->delivered);
 		if (k == NONE || !is_message(s, wc, a, k))
 			no(s, wc, "another message than was sent");
@@ -195,15 +200,15 @@ static void from_queue(struct side *s, const struct ibv_wc *wc)
 
 static void from_pool(struct side *s, const struct ibv_wc *wc)
 {
-	struct pool *pool = &s->pr->pool;
+	struct pool *pool = s->pool;
 	unsigned int slot = wc->wr_id & 0xffff;
 	struct arrival a = { pool->mem + slot * slot_bytes(s->pr->p), s->pr->p->max_len, 1,
 			     s->v.l->type == IBV_QPT_UD ? 40 : 0 };
 
-	if (!s->v.l->srq[s->s] || slot >= POOL || !pool->busy[slot])
+	if (!pool || pool->id >> 56 != wc->wr_id >> 56 || slot >= POOL || !pool->busy[slot])
 		no(s, wc, "a receive of the pool that was not posted");
 	account_recv(s, wc, NONE, &a);
-	pool_free(s->pr, slot);
+	pool_free(pool, slot);
 }
 
 /* --- polling --- */
@@ -227,7 +232,9 @@ static void account(struct process *pr, const struct ibv_wc *wc)
 {
 	struct side *s = owner(pr, wc);
 
-	if (wc->wr_id >> 56 == POOLED) {
+	if (wc->wr_id >> 56 == XPOOLED && wc->qp_num != board->seat[s->link][s->s].addr.target)
+		no(s, wc, "the number of another target QP");
+	if (wc->wr_id >> 56 == POOLED || wc->wr_id >> 56 == XPOOLED) {
 		from_pool(s, wc);
 		return;
 	}

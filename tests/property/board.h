@@ -18,6 +18,7 @@ struct address {
 	uint64_t va;
 	uint32_t rkey, read_only_rkey, fickle_rkey;
 	uint32_t window[2]; /* keys of type 1, 2 */
+	uint32_t target, srqn; /* XRC */
 };
 
 struct seat { /* a side as the others see it */
@@ -36,6 +37,7 @@ struct board {
 	struct program program;
 	pthread_mutex_t lock; /* robust: guards at, next */
 	struct seat seat[LINKS][SIDES];
+	int domain; /* the file of the XRC domain */
 	uint32_t next[LINKS]; /* the first episode that may begin */
 	_Atomic uint32_t gone[PROCS]; /* deaths on purpose */
 	_Atomic uint32_t ticks; /* something has gone on */

@@ -16,6 +16,8 @@ uint64_t builder_ops(enum ibv_qp_type type)
 {
 	if (type == IBV_QPT_RC)
 		return RELIABLE | IBV_QP_EX_WITH_ATOMIC_WRITE | IBV_QP_EX_WITH_SEND_WITH_INV;
+	if (type == IBV_QPT_XRC_SEND)
+		return RELIABLE;
 	return type == IBV_QPT_UC ? UNRELIABLE : DATAGRAMS;
 }
 
@@ -98,6 +100,8 @@ static void add(struct side *s, const struct ibv_send_wr *wr)
 	if (s->v.l->type == IBV_QPT_UD)
 		ibv_wr_set_ud_addr(s->qpx, wr->wr.ud.ah, wr->wr.ud.remote_qpn,
 				   wr->wr.ud.remote_qkey);
+	if (s->v.l->type == IBV_QPT_XRC_SEND)
+		ibv_wr_set_xrc_srqn(s->qpx, wr->qp_type.xrc.remote_srqn);
 	data(s->qpx, wr);
 }
 
@@ -123,7 +127,7 @@ void builder_refused(struct side *s, struct ibv_send_wr *wr)
 	ibv_wr_set_sge(s->qpx, s->mr->lkey, (uintptr_t)s->mem, 8); /* of nothing, or once more */
 	err = ibv_wr_complete(s->qpx);
 	must_eq(s, err, EINVAL);
-	if (s->v.l->type == IBV_QPT_RC)
+	if (reliable(s->v.l))
 		return;
 	ibv_wr_start(s->qpx);
 	ibv_wr_atomic_fetch_add(s->qpx, 0, 0, 0); /* not of this type of QP */

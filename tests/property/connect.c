@@ -47,6 +47,13 @@ void connect_open(struct side *s)
 	open_box(s, &s->own[1]);
 	s->sbox = &s->own[0];
 	s->rbox = shared ? &s->pr->shared : &s->own[p->seed & 1];
+	if (p->link[s->link].type == IBV_QPT_XRC_SEND) {
+		s->pool = &s->own_pool;
+		s->pool->id = pool_id(s);
+		pool_open(s->pr, s->pool, s->rbox->cq);
+	} else if (p->link[s->link].srq[s->s]) {
+		s->pool = &s->pr->pool;
+	}
 }
 
 static void close_box(struct side *s, struct box *b)
@@ -62,6 +69,8 @@ void connect_close(struct side *s)
 		side_destroy(s);
 	if (s->ah)
 		must_eq(s, ibv_destroy_ah(s->ah), 0);
+	if (s->pool == &s->own_pool)
+		pool_close(s->pool);
 	close_box(s, &s->own[0]);
 	close_box(s, &s->own[1]);
 	must_eq(s, ibv_destroy_comp_channel(s->channel), 0);
@@ -87,11 +96,11 @@ static void refused_early(struct side *s, bool reset)
 void connect_create(struct side *s)
 {
 	const struct plan *p = s->v.mine;
-	bool srq = s->v.l->srq[s->s];
+	bool srq = s->v.l->srq[s->s], xrc = s->v.l->type == IBV_QPT_XRC_SEND;
 	struct ibv_qp_init_attr_ex a = { .qp_context = s,
 					 .send_cq = s->sbox->cq,
-					 .recv_cq = s->rbox->cq,
-					 .srq = srq ? s->pr->pool.srq : NULL,
+					 .recv_cq = xrc ? NULL : s->rbox->cq,
+					 .srq = srq && !xrc ? s->pool->srq : NULL,
 					 .cap = p->cap,
 					 .qp_type = s->v.l->type,
 					 .sq_sig_all = p->sig_all,
@@ -114,6 +123,7 @@ void connect_create(struct side *s)
 			a.cap.max_recv_sge >= p->cap.max_recv_sge));
 	s->cap = a.cap;
 	atomic_store(&s->qpn, s->qp->qp_num);
+	domain_create(s);
 }
 
 void connect_init(struct side *s)
@@ -121,7 +131,7 @@ void connect_init(struct side *s)
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = side_qkey(s) };
 	int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 
-	if (s->v.l->type == IBV_QPT_RC)
+	if (reliable(s->v.l))
 		a.qp_access_flags = RIGHTS;
 	else if (s->v.l->type == IBV_QPT_UC)
 		a.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
@@ -129,6 +139,7 @@ void connect_init(struct side *s)
 	refused_early(s, true);
 	must_eq(s, ibv_modify_qp(s->qp, &a, mask), 0);
 	refused_early(s, false);
+	domain_init(s);
 }
 
 void connect_publish(struct side *s)
@@ -147,6 +158,7 @@ void connect_publish(struct side *s)
 			       .fickle_rkey = s->fickle->rkey };
 	memcpy(a->gid, &s->pr->gid, sizeof(a->gid));
 	window_alloc(s);
+	domain_publish(s);
 }
 
 static struct ibv_ah_attr path(const struct side *s)
@@ -159,15 +171,21 @@ static struct ibv_ah_attr path(const struct side *s)
 	return ah;
 }
 
+struct ibv_qp_attr connect_rtr(const struct side *s, uint32_t qpn)
+{
+	return (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR,
+				     .path_mtu = s->v.l->ep[s->ep].mtu,
+				     .dest_qp_num = qpn,
+				     .rq_psn = s->peer.psn,
+				     .max_dest_rd_atomic = s->v.theirs->rd_atomic,
+				     .min_rnr_timer = 1,
+				     .ah_attr = path(s) };
+}
+
 static void to_rtr(struct side *s)
 {
-	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTR,
-				 .path_mtu = s->v.l->ep[s->ep].mtu,
-				 .dest_qp_num = s->peer.qpn,
-				 .rq_psn = s->peer.psn,
-				 .max_dest_rd_atomic = s->v.theirs->rd_atomic,
-				 .min_rnr_timer = 1,
-				 .ah_attr = path(s) };
+	bool xrc = s->v.l->type == IBV_QPT_XRC_SEND;
+	struct ibv_qp_attr a = connect_rtr(s, xrc ? s->peer.target : s->peer.qpn);
 	int mask = IBV_QP_STATE;
 
 	if (s->v.l->type != IBV_QPT_UD)
@@ -187,7 +205,7 @@ static void to_rts(struct side *s)
 				 .max_rd_atomic = s->v.mine->rd_atomic };
 	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 
-	if (s->v.l->type == IBV_QPT_RC)
+	if (reliable(s->v.l))
 		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 			IBV_QP_MAX_QP_RD_ATOMIC;
 	must_eq(s, ibv_modify_qp(s->qp, &a, mask), 0);
@@ -198,6 +216,7 @@ void connect_up(struct side *s)
 	struct ibv_ah_attr ah;
 
 	s->peer = board->seat[s->link][!s->s].addr;
+	domain_up(s);
 	to_rtr(s);
 	to_rts(s);
 	window_bind(s);

@@ -11,7 +11,7 @@ static bool may_be(const struct side *s, enum ibv_event_type t)
 	case IBV_EVENT_SQ_DRAINED:
 		return true;
 	case IBV_EVENT_QP_LAST_WQE_REACHED:
-		return s->v.l->srq[s->s];
+		return s->v.l->srq[s->s] && s->v.l->type != IBV_QPT_XRC_SEND;
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR:
 		return s->v.they_break;
@@ -40,16 +40,18 @@ static bool of_a_qp(enum ibv_event_type t)
 void events_read(struct process *pr)
 {
 	struct ibv_async_event ev;
+	struct pool *pool;
 
 	pthread_mutex_lock(&pr->events_lock);
 	while (!ibv_get_async_event(pr->ctx, &ev)) {
 		struct side *s;
 
 		if (ev.event_type == IBV_EVENT_SRQ_LIMIT_REACHED) {
-			if (++pr->pool.reached > pr->pool.limits)
+			pool = ev.element.srq->srq_context;
+			if (++pool->reached > pool->limits)
 				board_fail(
 					"process %u: %u limits of the SRQ were reached, %u armed",
-					pr->number, pr->pool.reached, pr->pool.limits);
+					pr->number, pool->reached, pool->limits);
 			ibv_ack_async_event(&ev);
 			continue;
 		}
@@ -58,6 +60,10 @@ void events_read(struct process *pr)
 			continue;
 		}
 		s = ev.element.qp->qp_context;
+		if (!s && ev.element.qp->qp_type == IBV_QPT_XRC_RECV) {
+			ibv_ack_async_event(&ev);
+			continue;
+		}
 		if (!s || !may_be(s, ev.event_type))
 			board_fail("process %u: the event %s, which may not be", pr->number,
 				   ibv_event_type_str(ev.event_type));

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -126,10 +127,14 @@ static bool run(const struct program *p)
 	bool fine;
 
 	board_clear(p);
+	board->domain = memfd_create("domain", 0);
+	if (board->domain < 0)
+		die("memfd_create");
 	for (unsigned int i = 0; i < PROCS; i++)
 		start(i);
 	fine = watch();
 	stop();
+	close(board->domain);
 	return fine;
 }
 

@@ -32,7 +32,7 @@ static void act(struct process *pr, uint64_t draw)
 			board_fail("process %u: ibv_resize_cq is refused", pr->number);
 		break;
 	case 2:
-		pool_change(pr, draw >> 8);
+		pool_change(&pr->pool, draw >> 8);
 		break;
 	case 3:
 		if (ibv_req_notify_cq(pr->shared.cq, (int)(draw >> 8 & 1)))

@@ -141,7 +141,7 @@ void memory_verify(struct side *s)
 	for (unsigned int k = 0; k < n; k++)
 		if (is_write(&s->v.theirs->op[k]))
 			verify_target(s, k, peer->out[k]);
-	if (s->v.l->type == IBV_QPT_RC)
+	if (reliable(s->v.l))
 		verify_word(s);
 	bad = pattern_check(s->mem + SOURCE_AT, s->pr->p->max_len,
 			    source_pattern(s->pr->p, s->link, s->s), 0);

@@ -83,7 +83,7 @@ static bool breaks(const struct view *v, unsigned int side, unsigned int ops, un
 /* The first operation that waits for a receive which is never posted. */
 static unsigned int starved(const struct view *v)
 {
-	if (v->l->type != IBV_QPT_RC || v->l->srq[!v->side])
+	if (!reliable(v->l) || v->l->srq[!v->side])
 		return v->ops;
 	for (unsigned int k = 0, n = 0; k < v->ops; k++)
 		if (takes_receive(&v->mine->op[k]) && n++ == v->their_recvs)
@@ -143,6 +143,7 @@ static enum ibv_wc_status wage(const struct view *v, const struct op *o)
 		return IBV_WC_REM_ACCESS_ERR;
 	case SIN_WINDOW:
 		return is_local(o) ? IBV_WC_MW_BIND_ERR : IBV_WC_REM_ACCESS_ERR;
+	case SIN_SRQ:
 	case SIN_UNALIGNED:
 	case SIN_LONG:
 		return IBV_WC_REM_INV_REQ_ERR;
@@ -170,7 +171,7 @@ bool model_send_may(const struct view *v, unsigned int k, enum ibv_wc_status s, 
 		    bool moved)
 {
 	const struct op *o = &v->mine->op[k];
-	bool rc = v->l->type == IBV_QPT_RC;
+	bool rc = reliable(v->l);
 
 	if (failed)
 		return s == IBV_WC_WR_FLUSH_ERR;
@@ -206,7 +207,7 @@ bool model_recv_may(const struct view *v, unsigned int r, unsigned int n, enum i
 {
 	const struct op *o = n == NONE ? NULL : &v->theirs->op[n];
 	bool bad = r != NONE && v->mine->recv[r].sin;
-	bool rc = v->l->type == IBV_QPT_RC;
+	bool rc = reliable(v->l);
 
 	if (failed)
 		return s == IBV_WC_WR_FLUSH_ERR;

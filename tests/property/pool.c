@@ -4,60 +4,58 @@
 #include "property/side.h"
 #include "verbs/peer.h"
 
-enum { POOLED = 2 };
-
-void pool_open(struct process *pr)
+void pool_open(struct process *pr, struct pool *pool, struct ibv_cq *cq)
 {
-	struct ibv_srq_init_attr a = { .attr = { .max_wr = POOL, .max_sge = 1 } };
-	struct pool *pool = &pr->pool;
+	struct ibv_srq_init_attr_ex a = { .srq_context = pool,
+					  .attr = { .max_wr = POOL, .max_sge = 1 },
+					  .comp_mask =
+						  IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD,
+					  .srq_type = cq ? IBV_SRQT_XRC : IBV_SRQT_BASIC,
+					  .pd = pr->pd,
+					  .xrcd = pr->xrcd,
+					  .cq = cq };
 	size_t n = POOL * slot_bytes(pr->p);
 
+	if (cq)
+		a.comp_mask |= IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+	pool->p = pr->p;
 	pthread_mutex_init(&pool->lock, NULL);
 	pool->mem = aligned_alloc(4096, (n + 4095) & ~(size_t)4095);
-	pool->srq = ibv_create_srq(pr->pd, &a);
+	pool->srq = ibv_create_srq_ex(pr->ctx, &a);
 	pool->mr = ibv_reg_mr(pr->pd, pool->mem, n, IBV_ACCESS_LOCAL_WRITE);
 	if (!pool->mem || !pool->srq || !pool->mr)
 		die("an SRQ");
-	pool_fill(pr);
+	pool_fill(pool);
 }
 
-void pool_close(struct process *pr)
+void pool_close(struct pool *pool)
 {
-	struct pool *pool = &pr->pool;
-
 	if (ibv_destroy_srq(pool->srq) || ibv_dereg_mr(pool->mr))
-		board_fail("process %u: the SRQ or its memory stays in use", pr->number);
+		board_fail("an SRQ or its memory stays in use");
 	free(pool->mem);
 }
 
 /* Under the lock. */
-static void post(struct process *pr, unsigned int slot)
+static void post(struct pool *pool, unsigned int slot)
 {
-	struct pool *pool = &pr->pool;
-	struct ibv_sge sg = { (uintptr_t)pool->mem + slot * slot_bytes(pr->p), 0, pool->mr->lkey };
-	struct ibv_recv_wr wr = { .wr_id = (uint64_t)POOLED << 56 | slot,
-				  .sg_list = &sg,
-				  .num_sge = 1 },
-			   *bad;
+	struct ibv_sge sg = { (uintptr_t)pool->mem + slot * slot_bytes(pool->p), pool->p->max_len,
+			      pool->mr->lkey };
+	struct ibv_recv_wr wr = { .wr_id = pool->id | slot, .sg_list = &sg, .num_sge = 1 }, *bad;
 	int err;
 
-	sg.length = pr->p->max_len;
 	pool->busy[slot] = true;
 	err = ibv_post_srq_recv(pool->srq, &wr, &bad);
 	if (err)
-		board_fail("process %u: ibv_post_srq_recv says %d while its work request %u is "
-			   "free",
-			   pr->number, err, slot);
+		board_fail("ibv_post_srq_recv says %d while its work request %u is free", err,
+			   slot);
 }
 
-void pool_fill(struct process *pr)
+void pool_fill(struct pool *pool)
 {
-	struct pool *pool = &pr->pool;
-
 	pthread_mutex_lock(&pool->lock);
 	for (unsigned int i = 0; i < POOL; i++)
 		if (!pool->busy[i])
-			post(pr, i);
+			post(pool, i);
 	pthread_mutex_unlock(&pool->lock);
 }
 
@@ -96,25 +94,25 @@ static void refused(struct pool *pool)
 		board_fail("a receive with 64 pieces");
 }
 
-void pool_change(struct process *pr, uint64_t draw)
+void pool_change(struct pool *pool, uint64_t draw)
 {
 	uint32_t n = (uint32_t)(draw >> 4);
 
 	switch (draw % 3) {
 	case 0:
-		set_limit(&pr->pool, n % POOL);
+		set_limit(pool, n % POOL);
 		break;
 	case 1:
-		resize(&pr->pool, POOL + n % (4 * POOL));
+		resize(pool, POOL + n % (4 * POOL));
 		break;
 	default:
-		refused(&pr->pool);
+		refused(pool);
 	}
 }
 
-void pool_free(struct process *pr, unsigned int slot)
+void pool_free(struct pool *pool, unsigned int slot)
 {
-	pthread_mutex_lock(&pr->pool.lock);
-	pr->pool.busy[slot] = false;
-	pthread_mutex_unlock(&pr->pool.lock);
+	pthread_mutex_lock(&pool->lock);
+	pool->busy[slot] = false;
+	pthread_mutex_unlock(&pool->lock);
 }

@@ -21,7 +21,9 @@ static void open_process(struct process *pr)
 	pr->shared.cq = ibv_create_cq(pr->ctx, SITS_IN * (OPS + RECVS), NULL, NULL, 0);
 	if (!pr->shared.cq)
 		die("ibv_create_cq");
-	pool_open(pr);
+	domain_open(pr);
+	pr->pool.id = pool_id(NULL);
+	pool_open(pr, &pr->pool, NULL);
 	for (unsigned int i = 0; i < pr->sides; i++)
 		connect_open(pr->side[i]);
 }
@@ -30,7 +32,8 @@ static void close_process(struct process *pr)
 {
 	for (unsigned int i = 0; i < pr->sides; i++)
 		connect_close(pr->side[i]);
-	pool_close(pr);
+	pool_close(&pr->pool);
+	domain_close(pr);
 	if (ibv_destroy_cq(pr->shared.cq) || ibv_dealloc_pd(pr->pd) || ibv_close_device(pr->ctx))
 		board_fail("process %u: an object stays in use: errno %d", pr->number, errno);
 }

@@ -111,10 +111,22 @@ static void by_window(const struct link *l, struct plan *p, uint32_t k)
 		p->inv = (uint16_t)k;
 	} else if (l->type == IBV_QPT_RC && (is_write(o) || brings(o)) && chance(35)) {
 		o->via = p->inv == NONE && chance(50) ? VIA_TYPE_2 : VIA_TYPE_1;
-	} else if (l->type != IBV_QPT_UD && chance(6)) {
+	} else if ((l->type == IBV_QPT_RC || l->type == IBV_QPT_UC) && chance(6)) {
 		for (uint32_t i = 0; i < k; i++)
 			bound += is_local(&p->op[i]);
 		o->opcode = bound % 2 ? IBV_WR_LOCAL_INV : IBV_WR_BIND_MW;
+	}
+}
+
+static uint32_t kinds_of(uint8_t type)
+{
+	switch (type) {
+	case IBV_QPT_RC:
+		return sizeof(opcodes);
+	case IBV_QPT_XRC_SEND:
+		return sizeof(opcodes) - 1;
+	default:
+		return type == IBV_QPT_UC ? 4 : 2;
 	}
 }
 
@@ -122,7 +134,7 @@ static void make_op(const struct program *pr, const struct link *l, struct plan 
 		    uint64_t source)
 {
 	struct op *o = &p->op[k];
-	uint32_t kinds = l->type == IBV_QPT_RC ? sizeof(opcodes) : l->type == IBV_QPT_UC ? 4 : 2;
+	uint32_t kinds = kinds_of(l->type);
 	uint32_t max = l->type == IBV_QPT_UD ? 256 : pr->max_len;
 
 	*o = (struct op){ .opcode = opcodes[draw(kinds)], .of = NONE, .content = mix(state, k) };
@@ -143,7 +155,7 @@ static void make_op(const struct program *pr, const struct link *l, struct plan 
 		o->flags |= IBV_SEND_INLINE;
 	if (p->builder && o->opcode == IBV_WR_ATOMIC_WRITE)
 		o->flags |= IBV_SEND_INLINE; /* by value */
-	if (l->type == IBV_QPT_RC)
+	if (reliable(l))
 		relate(p, k, source);
 }
 
@@ -153,7 +165,7 @@ static bool can_sin(const struct link *l, const struct plan *p, uint32_t k, enum
 {
 	const struct op *o = &p->op[k];
 	bool local = !(o->flags & IBV_SEND_INLINE) && o->len;
-	bool remote = l->type == IBV_QPT_RC && (is_write(o) || brings(o)) && o->len;
+	bool remote = reliable(l) && (is_write(o) || brings(o)) && o->len;
 
 	if (o->of != NONE)
 		return false;
@@ -169,12 +181,14 @@ static bool can_sin(const struct link *l, const struct plan *p, uint32_t k, enum
 	case SIN_UNALIGNED:
 		return must_align(o);
 	case SIN_STALE:
-		return remote && p->inv < k;
+		return remote && l->type == IBV_QPT_RC && p->inv < k;
+	case SIN_SRQ:
+		return l->type == IBV_QPT_XRC_SEND;
 	case SIN_WINDOW:
 		return is_local(o) || o->opcode == IBV_WR_SEND_WITH_INV;
 	case SIN_LONG:
 		return local && (o->opcode == IBV_WR_SEND || o->opcode == IBV_WR_SEND_WITH_IMM) &&
-		       l->type == IBV_QPT_RC;
+		       reliable(l);
 	default:
 		return false;
 	}
@@ -213,9 +227,10 @@ static void add(struct plan *p, enum step_kind kind, uint32_t n)
 static const struct {
 	uint8_t kind, upto;
 } often[] = {
-	{ S_SEND, 4 },	    { S_SEND, 4 },  { S_SEND, 4 }, { S_SEND, 12 },    { S_RECV, 12 },
-	{ S_RECV, 12 },	    { S_POLL, 20 }, { S_POLL, 3 }, { S_PAUSE, 20 },   { S_CHAIN, 1 },
-	{ S_ILLEGAL, 250 }, { S_QUERY, 1 }, { S_ARM, 2 },  { S_RESIZE, 250 }, { S_SQD, 2 },
+	{ S_SEND, 4 },	 { S_SEND, 4 },	    { S_SEND, 4 },	{ S_SEND, 12 },
+	{ S_RECV, 12 },	 { S_RECV, 12 },    { S_POLL, 20 },	{ S_POLL, 3 },
+	{ S_PAUSE, 20 }, { S_CHAIN, 1 },    { S_ILLEGAL, 250 }, { S_QUERY, 1 },
+	{ S_ARM, 2 },	 { S_RESIZE, 250 }, { S_SQD, 2 },	{ S_OPEN, 4 },
 };
 
 static void one_step(struct plan *p)
@@ -336,13 +351,13 @@ static void make_episode(struct program *pr, struct link *l, struct episode *e, 
 
 static void make_link(struct program *pr, struct link *l, unsigned int i)
 {
-	static const uint8_t types[] = { IBV_QPT_RC, IBV_QPT_RC, IBV_QPT_RC, IBV_QPT_UC,
-					 IBV_QPT_UD };
+	static const uint8_t types[] = { IBV_QPT_RC, IBV_QPT_RC,       IBV_QPT_RC,	IBV_QPT_UC,
+					 IBV_QPT_UD, IBV_QPT_XRC_SEND, IBV_QPT_XRC_SEND };
 
 	l->type = types[draw(sizeof(types))];
 	for (unsigned int s = 0; s < SIDES; s++) {
 		l->proc[s] = i ? (uint8_t)draw(PROCS) : (uint8_t)s; /* one between processes */
-		l->srq[s] = l->type != IBV_QPT_UC && chance(25);
+		l->srq[s] = l->type == IBV_QPT_XRC_SEND || (l->type != IBV_QPT_UC && chance(25));
 		l->shared_cq[s] = chance(35);
 		make_caps(l, s);
 	}
@@ -363,10 +378,10 @@ void program_make(struct program *p, uint64_t seed)
 		make_link(p, &p->link[i], i);
 }
 
-static const char *const names[STEP_KINDS] = { "send",	  "receive", "poll",  "pause",	"illegal",
-					       "chain",	  "query",   "arm",   "resize", "fork",
-					       "sqd",	  "rts",     "dereg", "err",	"reset",
-					       "destroy", "kill" };
+static const char *const names[STEP_KINDS] = { "send",	"receive", "poll", "pause", "illegal",
+					       "chain", "query",   "open", "arm",   "resize",
+					       "fork",	"sqd",	   "rts",  "dereg", "err",
+					       "reset", "destroy", "kill" };
 
 const char *step_name(enum step_kind k)
 {

@@ -34,6 +34,7 @@ enum sin { /* what is wrong with an operation, or with a receive */
 	   SIN_LONG, /* longer than any receive */
 	   SIN_STALE, /* by a window that an earlier operation has invalidated */
 	   SIN_WINDOW, /* invalidates or binds what it may not */
+	   SIN_SRQ, /* to an SRQ that the domain does not have */
 	   SIN_FICKLE, /* its key may be deregistered meanwhile */
 };
 
@@ -63,6 +64,7 @@ enum step_kind {
 	S_ILLEGAL, /* the call number n, which is refused */
 	S_CHAIN, /* one operation, and behind it in the same list one that is refused */
 	S_QUERY,
+	S_OPEN, /* ibv_open_qp on XRC target QPs: its own, the peer's */
 	S_ARM, /* n: solicited only */
 	S_RESIZE,
 	S_FORK,
@@ -105,7 +107,7 @@ struct episode {
 };
 
 struct link {
-	uint8_t type; /* enum ibv_qp_type */
+	uint8_t type; /* enum ibv_qp_type; XRC_SEND: each side has one of XRC_RECV too */
 	uint8_t proc[SIDES];
 	bool srq[SIDES], shared_cq[SIDES];
 	struct episode ep[EPISODES];
@@ -128,6 +130,10 @@ void program_print(const struct program *p); /* the steps that are on */
 uint64_t mix(uint64_t a, uint64_t b); /* numbers from numbers */
 /* The pattern in the memory that side @side of link @link gives others to read. */
 uint64_t source_pattern(const struct program *p, unsigned int link, unsigned int side);
+static inline bool reliable(const struct link *l)
+{
+	return l->type == IBV_QPT_RC || l->type == IBV_QPT_XRC_SEND;
+}
 static inline bool takes_receive(const struct op *o)
 {
 	return o->opcode == IBV_WR_SEND || o->opcode == IBV_WR_SEND_WITH_IMM ||

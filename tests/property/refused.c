@@ -54,7 +54,7 @@ static void foreign_opcode(struct side *s)
 {
 	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_READ };
 
-	if (s->v.l->type != IBV_QPT_RC)
+	if (!reliable(s->v.l))
 		must_eq(s, post(s, &wr), EINVAL);
 }
 
@@ -74,7 +74,7 @@ static void busy_objects(struct side *s)
 {
 	must_eq(s, ibv_destroy_cq(s->sbox->cq), EBUSY);
 	must_eq(s, ibv_dealloc_pd(s->pr->pd), EBUSY);
-	if (s->v.l->srq[s->s])
+	if (s->pool == &s->pr->pool)
 		must_eq(s, ibv_destroy_srq(s->pr->pool.srq), EBUSY);
 }
 
@@ -124,7 +124,7 @@ static void no_batch(struct side *s)
 static void (*const calls[])(struct side *s) = { too_many_sges,	 too_much_inline, unknown_opcode,
 						 foreign_opcode, illegal_move,	  busy_objects,
 						 bad_memory,	 bad_size,	  no_address,
-						 no_batch,	 windows };
+						 no_batch,	 domain_refused,  windows };
 
 void refused_call(struct side *s, unsigned int n)
 {

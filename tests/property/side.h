@@ -21,6 +21,8 @@ enum { POOL = 64 };
 enum { WINDOWS = 3 };
 
 struct pool { /* an SRQ and the memory of its receives */
+	const struct program *p;
+	uint64_t id; /* of its work requests, without the slot */
 	struct ibv_srq *srq;
 	struct ibv_mr *mr;
 	uint8_t *mem;
@@ -36,6 +38,7 @@ struct process {
 	struct ibv_pd *pd;
 	union ibv_gid gid;
 	struct box shared;
+	struct ibv_xrcd *xrcd;
 	struct pool pool;
 	struct side *side[SITS_IN];
 	unsigned int sides;
@@ -53,6 +56,8 @@ struct side {
 	size_t bytes;
 	struct ibv_mr *mr, *read_only, *fickle;
 	uint32_t fickle_lkey, fickle_rkey;
+	struct pool *pool, own_pool; /* the process' or, of XRC, its own; NULL */
+	struct ibv_qp *target, *borrowed; /* XRC: its own, the peer's by ibv_open_qp */
 	struct ibv_mw *mw[WINDOWS]; /* types 1 and 2, which the peer uses, and its own */
 	uint32_t own_rkey; /* of the last, before its first bind */
 	_Atomic unsigned int bound;
@@ -107,6 +112,7 @@ void memory_verify(struct side *s);
 
 /* account.c */
 uint64_t wr_id(const struct side *s, bool receive, unsigned int index);
+uint64_t pool_id(const struct side *s); /* NULL: the process' */
 uint64_t prologue_id(const struct side *s);
 unsigned int box_poll(struct process *pr, struct box *b, int n); /* completions */
 
@@ -118,6 +124,19 @@ void work_publish(struct side *s); /* what became of the operations */
 /* refused.c */
 void refused_call(struct side *s, unsigned int n);
 void refused_chain(struct side *s, struct ibv_send_wr *first);
+
+/* domain.c: XRC; nothing for other sides */
+void domain_open(struct process *pr);
+void domain_close(struct process *pr);
+void domain_create(struct side *s); /* the target QP */
+void domain_publish(struct side *s);
+void domain_to(struct side *s, enum ibv_qp_state to);
+void domain_init(struct side *s);
+void domain_up(struct side *s); /* to RTS; and opens the peer's */
+void domain_step(struct side *s, unsigned int n);
+void domain_refused(struct side *s);
+void domain_return(struct side *s); /* closes the peer's */
+void domain_destroy(struct side *s); /* both */
 
 /* window.c */
 void window_alloc(struct side *s); /* for the next episode; publishes their keys */
@@ -132,11 +151,12 @@ int builder_post(struct side *s, struct ibv_send_wr *list); /* by ibv_wr_*, all 
 void builder_refused(struct side *s, struct ibv_send_wr *wr); /* and posts nothing of it */
 
 /* pool.c */
-void pool_open(struct process *pr);
-void pool_close(struct process *pr);
-void pool_fill(struct process *pr);
-void pool_free(struct process *pr, unsigned int slot);
-void pool_change(struct process *pr, uint64_t draw); /* its limit and size */
+/* The process' one; or that of an XRC side, with receives completing in @cq. */
+void pool_open(struct process *pr, struct pool *pool, struct ibv_cq *cq);
+void pool_close(struct pool *pool);
+void pool_fill(struct pool *pool);
+void pool_free(struct pool *pool, unsigned int slot);
+void pool_change(struct pool *pool, uint64_t draw); /* its limit and size */
 
 /* events.c */
 void events_read(struct process *pr);
@@ -154,6 +174,7 @@ void connect_create(struct side *s); /* the QP */
 void connect_init(struct side *s);
 void connect_publish(struct side *s);
 void connect_up(struct side *s); /* to RTS */
+struct ibv_qp_attr connect_rtr(const struct side *s, uint32_t qpn); /* towards @qpn */
 
 /* process.c */
 int process_run(unsigned int number);

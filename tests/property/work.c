@@ -90,7 +90,11 @@ static void address(struct side *s, struct ibv_send_wr *wr, unsigned int k)
 		wr->wr.ud.ah = s->ah;
 		wr->wr.ud.remote_qpn = s->peer.qpn;
 		wr->wr.ud.remote_qkey = side_qkey(s);
-	} else if (is_atomic(o)) {
+		return;
+	}
+	if (s->v.l->type == IBV_QPT_XRC_SEND)
+		wr->qp_type.xrc.remote_srqn = s->peer.srqn ^ (o->sin == SIN_SRQ ? 0x3f00 : 0);
+	if (is_atomic(o)) {
 		atomic_args(s, wr, k);
 	} else {
 		wr->wr.rdma.remote_addr = remote_at(s, k);
@@ -206,7 +210,7 @@ void work_serve(struct side *s)
 	if (s->over)
 		return;
 	if (s->v.l->srq[s->s])
-		pool_fill(s->pr);
+		pool_fill(s->pool);
 	else
 		post_recvs(s);
 	post_ops(s);
@@ -221,8 +225,8 @@ static enum outcome outcome(const struct side *s, unsigned int k)
 	if (k >= s->posted)
 		return OUT_NONE;
 	if (s->failed ? k < s->failed_at : k < s->retired)
-		return s->v.l->type == IBV_QPT_RC ? OUT_SUCCESS : OUT_UNKNOWN;
-	if (s->failed && s->v.l->type == IBV_QPT_RC &&
+		return reliable(s->v.l) ? OUT_SUCCESS : OUT_UNKNOWN;
+	if (s->failed && reliable(s->v.l) &&
 	    model_flushed_unsent(&s->v.mine->op[s->failed_at], s->first) && !s->moved)
 		return k == s->failed_at && o->sin == SIN_FICKLE ? OUT_UNKNOWN : OUT_NONE;
 	return OUT_UNKNOWN;
@@ -348,6 +352,8 @@ static void resize(struct side *s, unsigned int n)
 	struct box *b = n & 1 ? s->sbox : s->rbox;
 	int room = b == &s->pr->shared ? SITS_IN * (OPS + RECVS) : OPS + RECVS;
 
+	if (s->pool)
+		pool_change(s->pool, n);
 	must_eq(s, ibv_resize_cq(b->cq, room + (int)n), 0);
 }
 
@@ -367,6 +373,9 @@ static void quiet_step(struct side *s, const struct step *st)
 		break;
 	case S_QUERY:
 		query(s);
+		break;
+	case S_OPEN:
+		domain_step(s, st->n);
 		break;
 	case S_ARM:
 		arm(st->n & 1 ? s->sbox : s->rbox, st->n);
