@@ -37,7 +37,8 @@ usage()
 	  asan [KIND[/NAME]...]  the tests under AddressSanitizer and UBSan
 	  tsan [KIND[/NAME]...]  the tests under ThreadSanitizer
 	  mutants [NAME...]      plant known bugs one by one: some test must notice each
-	  soak [MINUTES]         every test at full length, round after round (default: one round)
+	  soak [MINUTES]         every test at full length, round after round (default: one round);
+	                         then an hour of random programs under sanitizers
 
 	Missing Debian packages are installed by apt (as root, or through sudo).
 	EOF

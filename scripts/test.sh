@@ -24,7 +24,8 @@ sanitize_command()
 	shift
 	[ "$which" = asan ] || sanitizers=thread
 	suite_fetch
-	compile "build-$which" -Dtests=true -Dwerror=true -Db_sanitize="$sanitizers" \
+	# what gcc warns of in instrumented code is often wrong, so it is no error here
+	compile "build-$which" -Dtests=true -Dwerror=false -Db_sanitize="$sanitizers" \
 		-Db_lundef=false --optimization=1 --debug
 	[ $# -gt 0 ] || set -- --without check
 	tests_run "build-$which" --sanitizer "$which" "$@"
@@ -41,9 +42,12 @@ soak_command()
 	while :; do
 		say "soak: round $round"
 		tests_run build-test --length full || return
-		[ "$SECONDS" -lt "$deadline" ] || return 0
+		[ "$SECONDS" -lt "$deadline" ] || break
 		round=$((round + 1))
 	done
+	say "soak: random programs for half an hour under each sanitizer"
+	sanitize_command asan --length full property
+	sanitize_command tsan --length full property
 }
 
 # rdma-core's own suite comes with python3-pyverbs, as documentation: slim images drop it at

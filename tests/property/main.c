@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* property: random programs of verbs calls against a model. Without arguments it runs as many
- * seeds as are known to fit into a minute, always the same ones; at full length many more. */
+ * seeds as are known to fit into a minute, always the same ones; at full length, for half an hour,
+ * from the same one on. */
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -197,8 +199,8 @@ static void shrink(struct program *p, unsigned int tries)
 
 static int usage(void)
 {
-	fputs("usage: property [--seed N] [--count N] [--shrink] [--tries N] [--stacks] "
-	      "[--print]\n",
+	fputs("usage: property [--seed N] [--count N] [--minutes N] [--shrink] [--tries N] "
+	      "[--stacks] [--print]\n",
 	      stderr);
 	return 2;
 }
@@ -206,18 +208,18 @@ static int usage(void)
 struct options {
 	uint64_t seed;
 	unsigned int count, tries;
+	unsigned int minutes; /* 0: count alone says how many */
 	bool shrink, print;
 };
 
 static bool parse(int argc, char **argv, struct options *o)
 {
-	static const struct option list[] = { { "seed", 1, NULL, 's' },
-					      { "count", 1, NULL, 'c' },
-					      { "shrink", 0, NULL, 'x' },
-					      { "tries", 1, NULL, 't' },
-					      { "stacks", 0, NULL, 'g' },
-					      { "print", 0, NULL, 'p' },
-					      { 0 } };
+	static const struct option list[] = {
+		{ "seed", 1, NULL, 's' },    { "count", 1, NULL, 'c' },
+		{ "minutes", 1, NULL, 'm' }, { "shrink", 0, NULL, 'x' },
+		{ "tries", 1, NULL, 't' },   { "stacks", 0, NULL, 'g' },
+		{ "print", 0, NULL, 'p' },   { 0 }
+	};
 	int c;
 
 	while ((c = getopt_long(argc, argv, "", list, NULL)) != -1)
@@ -225,9 +227,15 @@ static bool parse(int argc, char **argv, struct options *o)
 		case 's':
 			o->seed = strtoull(optarg, NULL, 0);
 			o->count = 1;
+			o->minutes = 0;
 			break;
 		case 'c':
 			o->count = (unsigned int)strtoul(optarg, NULL, 0);
+			o->minutes = 0;
+			break;
+		case 'm':
+			o->count = UINT_MAX;
+			o->minutes = (unsigned int)strtoul(optarg, NULL, 0);
 			break;
 		case 'x':
 			o->shrink = true;
@@ -247,16 +255,33 @@ static bool parse(int argc, char **argv, struct options *o)
 	return optind == argc;
 }
 
+static uint64_t seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec;
+}
+
 int main(int argc, char **argv)
 {
-	struct options o = { .seed = 1, .count = cases_full() ? 12000 : 350, .tries = 5 };
+	struct options o = { .seed = 1, .count = 600, .tries = 5 };
 	static struct program p;
 	unsigned int failed = 0;
+	uint64_t seed, end;
+
+	if (cases_full()) {
+		o.count = UINT_MAX;
+		o.minutes = 30;
+	}
 
 	if (!parse(argc, argv, &o))
 		return usage();
 	board_make();
-	for (uint64_t seed = o.seed; seed < o.seed + o.count && !failed; seed++) {
+	end = seconds() + o.minutes * 60ULL;
+	for (seed = o.seed; seed < o.seed + o.count && !failed; seed++) {
+		if (o.minutes && seconds() >= end)
+			break;
 		program_make(&p, seed);
 		if (o.print)
 			program_print(&p);
@@ -268,6 +293,6 @@ int main(int argc, char **argv)
 		}
 	}
 	printf("1..1\n%sok 1 - seeds %llu to %llu\n", failed ? "not " : "",
-	       (unsigned long long)o.seed, (unsigned long long)(o.seed + o.count - 1));
+	       (unsigned long long)o.seed, (unsigned long long)seed - 1);
 	return (int)failed;
 }
