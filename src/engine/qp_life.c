@@ -190,11 +190,7 @@ int qp_life_new_dest(struct eqp *e, const struct ibv_qp_attr *attr, int mask, bo
 {
 	const struct ibv_qp_attr *old = &e->q.qp.attr;
 	struct av av;
-	struct path_ask ask = {
-		.av = &av,
-		.dqpn = mask & IBV_QP_DEST_QPN ? attr->dest_qp_num : old->dest_qp_num,
-		.mtu = 128U << (mask & IBV_QP_PATH_MTU ? attr->path_mtu : old->path_mtu),
-	};
+	struct path_ask ask = { .av = &av };
 	const struct ibv_ah_attr *ah = alternate ? &attr->alt_ah_attr : &attr->ah_attr;
 
 	*out = NULL;
@@ -202,6 +198,9 @@ int qp_life_new_dest(struct eqp *e, const struct ibv_qp_attr *attr, int mask, bo
 	    e->q.qp.type == IBV_QPT_UD)
 		return 0;
 	av_from_attr(ah, &av);
+	/* not before: others may change a target QP's, which takes a path only with both */
+	ask.dqpn = mask & IBV_QP_DEST_QPN ? attr->dest_qp_num : old->dest_qp_num;
+	ask.mtu = 128U << (mask & IBV_QP_PATH_MTU ? attr->path_mtu : old->path_mtu);
 	return path_find(e, &ask, out);
 }
 
