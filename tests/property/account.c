@@ -107,7 +107,7 @@ static void account_send(struct side *s, const struct ibv_wc *wc)
 
 struct arrival { /* where a message is */
 	const uint8_t *at;
-	uint32_t room, nsge, head; /* head: the GRH of UD */
+	uint32_t room, nsge, head;
 };
 
 static bool is_message(const struct side *s, const struct ibv_wc *wc, const struct arrival *a,
@@ -191,7 +191,7 @@ static void from_queue(struct side *s, const struct ibv_wc *wc)
 {
 	unsigned int r = wc->wr_id & 0xffff;
 	struct arrival a = { s->mem + slot_at(s->pr->p, AREA_RECVS, r), s->v.mine->recv[r].len,
-			     s->v.mine->recv[r].nsge, s->v.l->type == IBV_QPT_UD ? 40 : 0 };
+			     s->v.mine->recv[r].nsge, head_of(s->v.l) };
 
 	if (r != s->rdone || r >= s->rposted)
 		no(s, wc, "receives complete in another order");
@@ -203,7 +203,7 @@ static void from_pool(struct side *s, const struct ibv_wc *wc)
 	struct pool *pool = s->pool;
 	unsigned int slot = wc->wr_id & 0xffff;
 	struct arrival a = { pool->mem + slot * slot_bytes(s->pr->p), s->pr->p->max_len, 1,
-			     s->v.l->type == IBV_QPT_UD ? 40 : 0 };
+			     head_of(s->v.l) };
 
 	if (!pool || pool->id >> 56 != wc->wr_id >> 56 || slot >= POOL || !pool->busy[slot])
 		no(s, wc, "a receive of the pool that was not posted");

@@ -10,6 +10,7 @@
 
 enum { LOG_LINES = 4096, LOG_WIDTH = 120 };
 
+enum lossy { LOSSY_UC, LOSSY_UD, LOSSY_FRAMES, LOSSY };
 enum outcome { OUT_NONE, OUT_SUCCESS, OUT_UNKNOWN }; /* of an operation, at the other end */
 
 struct address {
@@ -41,6 +42,7 @@ struct board {
 	uint32_t next[LINKS]; /* the first episode that may begin */
 	_Atomic uint32_t gone[PROCS]; /* deaths on purpose */
 	_Atomic uint32_t ticks; /* something has gone on */
+	_Atomic uint32_t due[LOSSY], came[LOSSY]; /* messages that may be lost */
 	_Atomic uint32_t failed;
 	char why[1024];
 	_Atomic uint32_t lines;

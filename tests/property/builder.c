@@ -18,6 +18,8 @@ uint64_t builder_ops(enum ibv_qp_type type)
 		return RELIABLE | IBV_QP_EX_WITH_ATOMIC_WRITE | IBV_QP_EX_WITH_SEND_WITH_INV;
 	if (type == IBV_QPT_XRC_SEND)
 		return RELIABLE;
+	if (type == IBV_QPT_RAW_PACKET)
+		return IBV_QP_EX_WITH_SEND;
 	return type == IBV_QPT_UC ? UNRELIABLE : DATAGRAMS;
 }
 

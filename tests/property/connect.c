@@ -136,6 +136,8 @@ void connect_init(struct side *s)
 	else if (s->v.l->type == IBV_QPT_UC)
 		a.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
 	mask |= s->v.l->type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS;
+	if (s->v.l->type == IBV_QPT_RAW_PACKET)
+		mask = IBV_QP_STATE | IBV_QP_PORT;
 	refused_early(s, true);
 	must_eq(s, ibv_modify_qp(s->qp, &a, mask), 0);
 	refused_early(s, false);
@@ -188,7 +190,7 @@ static void to_rtr(struct side *s)
 	struct ibv_qp_attr a = connect_rtr(s, xrc ? s->peer.target : s->peer.qpn);
 	int mask = IBV_QP_STATE;
 
-	if (s->v.l->type != IBV_QPT_UD)
+	if (reliable(s->v.l) || s->v.l->type == IBV_QPT_UC)
 		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 	if (s->v.l->type == IBV_QPT_RC)
 		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
@@ -203,8 +205,10 @@ static void to_rts(struct side *s)
 				 .retry_cnt = s->v.l->ep[s->ep].quick ? 2 : 7,
 				 .rnr_retry = s->v.mine->rnr_retry,
 				 .max_rd_atomic = s->v.mine->rd_atomic };
-	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+	int mask = IBV_QP_STATE;
 
+	if (s->v.l->type != IBV_QPT_RAW_PACKET)
+		mask |= IBV_QP_SQ_PSN;
 	if (reliable(s->v.l))
 		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 			IBV_QP_MAX_QP_RD_ATOMIC;
@@ -220,6 +224,7 @@ void connect_up(struct side *s)
 	to_rtr(s);
 	to_rts(s);
 	window_bind(s);
+	frame_up(s);
 	if (s->v.l->type != IBV_QPT_UD)
 		return;
 	if (s->ah)

@@ -118,6 +118,11 @@ static void by_window(const struct link *l, struct plan *p, uint32_t k)
 	}
 }
 
+static uint32_t frame_most(const struct program *p)
+{
+	return FRAME_LEAST + (p->max_len < FRAME_MOST ? p->max_len : FRAME_MOST);
+}
+
 static uint32_t kinds_of(uint8_t type)
 {
 	switch (type) {
@@ -125,6 +130,8 @@ static uint32_t kinds_of(uint8_t type)
 		return sizeof(opcodes);
 	case IBV_QPT_XRC_SEND:
 		return sizeof(opcodes) - 1;
+	case IBV_QPT_RAW_PACKET:
+		return 1;
 	default:
 		return type == IBV_QPT_UC ? 4 : 2;
 	}
@@ -149,6 +156,11 @@ static void make_op(const struct program *pr, const struct link *l, struct plan 
 		o->flags |= IBV_SEND_FENCE;
 	if (is_local(o)) {
 		o->nsge = 0;
+		return;
+	}
+	if (l->type == IBV_QPT_RAW_PACKET) {
+		o->len = FRAME_LEAST + a_length(frame_most(pr) - FRAME_LEAST);
+		o->nsge = (uint8_t)(1 + draw(p->cap.max_send_sge - 1U)); /* and the header */
 		return;
 	}
 	if (!brings(o) && o->len <= p->cap.max_inline_data && chance(50))
@@ -270,8 +282,13 @@ static void make_caps(struct link *l, unsigned int s)
 				  .max_send_sge = 1 + draw(SGES),
 				  .max_recv_sge = 1 + draw(SGES),
 				  .max_inline_data = draw(2) * draw(400) };
+	bool raw = l->type == IBV_QPT_RAW_PACKET;
 	bool sig_all = chance(20), builder = chance(40);
 
+	if (raw && cap.max_send_sge < 2)
+		cap.max_send_sge = 2;
+	if (raw)
+		cap.max_inline_data = 0;
 	for (unsigned int e = 0; e < EPISODES; e++) {
 		l->ep[e].side[s].cap = cap;
 		l->ep[e].side[s].sig_all = sig_all;
@@ -281,10 +298,14 @@ static void make_caps(struct link *l, unsigned int s)
 
 static void make_recvs(const struct program *pr, const struct link *l, struct plan *p)
 {
+	uint32_t len = l->type == IBV_QPT_UD ? 40 + 256 : pr->max_len;
+
+	if (l->type == IBV_QPT_RAW_PACKET)
+		len = FRAME_HEAD + frame_most(pr);
 	p->recvs = chance(75) ? RECVS : (uint16_t)draw(RECVS);
 	for (uint32_t i = 0; i < p->recvs; i++)
 		p->recv[i] = (struct recv){ .nsge = (uint8_t)(1 + draw(p->cap.max_recv_sge)),
-					    .len = l->type == IBV_QPT_UD ? 40 + 256 : pr->max_len };
+					    .len = len };
 }
 
 static void make_plan(const struct program *pr, const struct link *l, struct plan *p,
@@ -351,13 +372,15 @@ static void make_episode(struct program *pr, struct link *l, struct episode *e, 
 
 static void make_link(struct program *pr, struct link *l, unsigned int i)
 {
-	static const uint8_t types[] = { IBV_QPT_RC, IBV_QPT_RC,       IBV_QPT_RC,	IBV_QPT_UC,
-					 IBV_QPT_UD, IBV_QPT_XRC_SEND, IBV_QPT_XRC_SEND };
+	static const uint8_t types[] = { IBV_QPT_RC,	   IBV_QPT_RC,	      IBV_QPT_RC,
+					 IBV_QPT_UC,	   IBV_QPT_UD,	      IBV_QPT_XRC_SEND,
+					 IBV_QPT_XRC_SEND, IBV_QPT_RAW_PACKET };
 
 	l->type = types[draw(sizeof(types))];
 	for (unsigned int s = 0; s < SIDES; s++) {
 		l->proc[s] = i ? (uint8_t)draw(PROCS) : (uint8_t)s; /* one between processes */
-		l->srq[s] = l->type == IBV_QPT_XRC_SEND || (l->type != IBV_QPT_UC && chance(25));
+		l->srq[s] = l->type == IBV_QPT_XRC_SEND ||
+			    (l->type != IBV_QPT_UC && l->type != IBV_QPT_RAW_PACKET && chance(25));
 		l->shared_cq[s] = chance(35);
 		make_caps(l, s);
 	}

@@ -22,6 +22,7 @@ enum {
 	SGES = 4,
 	ALL_STEPS = LINKS * EPISODES * SIDES * STEPS,
 };
+enum { FRAME_HEAD = 14, FRAME_LEAST = 46, FRAME_MOST = 1400 }; /* Ethernet: header, payloads */
 #define NONE 0xffff
 
 enum sin { /* what is wrong with an operation, or with a receive */
@@ -133,6 +134,10 @@ uint64_t source_pattern(const struct program *p, unsigned int link, unsigned int
 static inline bool reliable(const struct link *l)
 {
 	return l->type == IBV_QPT_RC || l->type == IBV_QPT_XRC_SEND;
+}
+static inline uint32_t head_of(const struct link *l) /* bytes before the message in a receive */
+{
+	return l->type == IBV_QPT_UD ? 40 : l->type == IBV_QPT_RAW_PACKET ? FRAME_HEAD : 0;
 }
 static inline bool takes_receive(const struct op *o)
 {

@@ -51,6 +51,7 @@ void side_reset(struct side *s)
 void side_destroy(struct side *s)
 {
 	domain_destroy(s);
+	frame_end(s);
 	must_eq(s, ibv_destroy_qp(s->qp), 0);
 	end_life(s);
 	s->qp = NULL;
@@ -226,6 +227,18 @@ static void poll_dry(struct side *s)
 		;
 }
 
+static void count_lost(struct side *s)
+{
+	enum lossy kind = s->v.l->type == IBV_QPT_UC   ? LOSSY_UC
+			  : s->v.l->type == IBV_QPT_UD ? LOSSY_UD
+						       : LOSSY_FRAMES;
+
+	if (reliable(s->v.l) || s->v.i_break || s->v.they_break)
+		return;
+	atomic_fetch_add(&board->due[kind], s->v.due);
+	atomic_fetch_add(&board->came[kind], s->delivered);
+}
+
 /* What the sender knows to have arrived has a completion here. */
 static void compare(struct side *s)
 {
@@ -236,6 +249,7 @@ static void compare(struct side *s)
 	poll_dry(s);
 	if (s->over)
 		return;
+	count_lost(s);
 	memory_verify(s);
 	if (reliable(s->v.l) && s->delivered < peer->delivered)
 		board_fail("link %u side %c episode %u: %u messages are here, %u were acknowledged",
@@ -263,6 +277,7 @@ static void flush(struct side *s)
 static void end(struct side *s)
 {
 	domain_return(s);
+	frame_end(s);
 	if (!s->over && (s->v.mine->end == END_ERR || s->v.l->srq[s->s]))
 		flush(s);
 	if (!s->over && s->v.mine->end == END_DESTROY)

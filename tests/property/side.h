@@ -67,6 +67,7 @@ struct side {
 	struct ibv_qp_ex *qpx; /* with the ibv_wr_* API; or NULL */
 	_Atomic uint32_t qpn;
 	struct ibv_ah *ah;
+	struct ibv_flow *flow;
 	struct ibv_qp_cap cap; /* as granted */
 	struct address peer;
 	uint32_t psn;
@@ -98,7 +99,7 @@ static inline uint32_t side_qkey(const struct side *s)
 /* memory.c */
 size_t memory_bytes(const struct program *p);
 enum area { AREA_OPS, AREA_TARGET, AREA_RECVS };
-enum { WORD_AT = 0, SOURCE_AT = 4096, GUARD = 64 };
+enum { WORD_AT = 0, FRAME_AT = 2048, SOURCE_AT = 4096, GUARD = 64 };
 size_t slot_bytes(const struct program *p);
 size_t slot_at(const struct program *p, enum area a, unsigned int k); /* offset */
 unsigned int pieces(struct ibv_sge sg[SGES], uint8_t *base, uint32_t len, unsigned int n,
@@ -137,6 +138,11 @@ void domain_step(struct side *s, unsigned int n);
 void domain_refused(struct side *s);
 void domain_return(struct side *s); /* closes the peer's */
 void domain_destroy(struct side *s); /* both */
+
+/* frame.c: RAW_PACKET; nothing for other sides */
+void frame_up(struct side *s); /* steers what is for this side and this episode to its QP */
+void frame_end(struct side *s);
+struct ibv_sge frame_head(const struct side *s); /* of what it sends */
 
 /* window.c */
 void window_alloc(struct side *s); /* for the next episode; publishes their keys */

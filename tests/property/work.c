@@ -116,7 +116,10 @@ static void build(struct side *s, unsigned int k, struct ibv_send_wr *wr, struct
 				    .imm_data = htonl(k) };
 	if (!brings(o) && from == k)
 		pieces_fill(at, len, o->nsge, o->content);
-	wr->num_sge = (int)pieces(sg, at, len, o->nsge, local_key(s, o));
+	if (s->v.l->type == IBV_QPT_RAW_PACKET)
+		*sg++ = frame_head(s);
+	wr->num_sge = (int)(pieces(sg, at, len, o->nsge, local_key(s, o)) +
+			    (unsigned int)(sg - wr->sg_list));
 	while (run < k && !s->signaled[k - 1 - run])
 		run++;
 	if (run + 1 >= (s->cap.max_send_wr + 1) / 2 || k + 1 == s->v.ops)
@@ -135,7 +138,7 @@ static bool full(struct side *s)
 		return false;
 	pthread_mutex_lock(&s->sbox->lock);
 	yes = s->posted - s->retired >= s->cap.max_send_wr;
-	if (yes && s->v.l->type != IBV_QPT_UD) {
+	if (yes && !head_of(s->v.l)) {
 		must_eq(s, ibv_post_send(s->qp, &wr, &bad), ENOMEM);
 		must(s, bad == &wr);
 	}
