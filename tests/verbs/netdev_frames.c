@@ -35,7 +35,11 @@ static void make_wire(void)
 	run("ip link add softhca0 type veth peer name softhca1");
 	run("sysctl -qw net.ipv6.conf.softhca0.disable_ipv6=1 net.ipv6.conf.softhca1.disable_ipv6=1"
 	    " 2>/dev/null || true"); /* no frames but ours, where that can be said */
+	run("ip link set softhca1 up");
 	run("ip link set softhca0 up");
+	/* Until the kernel has noticed that the other end is up it loses what the first sends; it
+	 * is done with that once somebody else may change links. */
+	run("until ip -o link show softhca1 | grep -q 'state UP'; do :; done");
 	run("ip link set softhca1 up");
 	setenv("SOFTHCA_DEVICES", "mlx5_0=softhca0", 1);
 	wire = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
