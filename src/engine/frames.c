@@ -86,7 +86,7 @@ static void rules_changed(void *arg, bool any)
 	pthread_mutex_lock(&d->frames_lock);
 	before = d->frames_wanted;
 	d->frames_wanted += any ? 1 : -1;
-	host_frames_want(d->node->host, any ? 1 : -1);
+	host_cast_want(d->node->host, HOST_FRAMES, any ? 1 : -1);
 	if (before == 0 && any)
 		listen_begin(d);
 	else if (before == 1 && !any)
@@ -129,9 +129,11 @@ int frames_send(struct tqp *q, const struct seg *s)
 	struct netdev dev;
 	int err;
 
+	if (s->op != FRAME_OP) /* a multicast datagram */
+		return host_cast_send(d->node->host, s, &q->req.way, &q->waiter);
 	gid_table_netdev(d->gids, &dev);
 	with.qkey = dev.index;
-	err = host_frame_send(d->node->host, &with, &q->req.way, &q->waiter);
+	err = host_cast_send(d->node->host, &with, &q->req.way, &q->waiter);
 	if (!err)
 		to_network(d, s, &dev);
 	return err;

@@ -16,7 +16,6 @@
 #include "util/log.h"
 #include "wire/grh.h"
 
-#define MCAST_QPN	  0xffffff
 #define UDP_BTH_DETH_ICRC (8 + 12 + 8 + 4)
 #define KEEP_NS		  UINT64_C(100000000)
 
@@ -261,8 +260,6 @@ int path_resolve(struct tqp *q, const struct av *av, uint32_t dqpn, struct dest 
 	struct path_ask ask = { av, dqpn, q->req.mtu };
 	int err;
 
-	if (dqpn == MCAST_QPN)
-		return host_dest_all(e->node->host, out);
 	if (unlikely(e->kept != NULL) && is_kept(e->kept, av, dqpn, clock_now())) {
 		*out = e->kept->dest;
 		fetch_add_relaxed(&(*out)->refs, 1);

@@ -113,7 +113,7 @@ static const struct tqp_env env = {
 	.moved = moved,
 	.usable = path_usable,
 	.no_responder_later = inbound_no_responder_later,
-	.frame = frames_send,
+	.cast = frames_send,
 	.route = path_route,
 };
 
@@ -357,7 +357,19 @@ int qp_life_attach(struct tqp *q, const union ibv_gid *gid, bool attach)
 {
 	struct mcast_table *t = q->qp.ctx->hca->mcast;
 
-	return attach ? mcast_attach(t, &q->qp, gid) : mcast_detach(t, &q->qp, gid);
+	struct host *h = to_eqp(q)->node->host;
+	bool joined = false;
+	int err;
+
+	if (attach) {
+		host_cast_want(h, HOST_GROUPS, 1);
+		err = mcast_attach(t, &q->qp, gid, &joined);
+	} else {
+		err = mcast_detach(t, &q->qp, gid);
+	}
+	if (attach ? !joined : !err)
+		host_cast_want(h, HOST_GROUPS, -1);
+	return err;
 }
 
 /* Under the turn: the protocol may be about to publish a move of its own. */

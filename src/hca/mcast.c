@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "hca/mcast.h"
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,20 +61,32 @@ static struct group **place(struct mcast_table *t, const union ibv_gid *gid)
 	return unused;
 }
 
+/* ff00::/8, or an IPv4 group as a RoCE GID: ::ffff:224.0.0.0/100 */
+static bool is_multicast(const union ibv_gid *gid)
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, 0xff };
+
+	return gid->raw[0] == 0xff ||
+	       (!memcmp(gid->raw, mapped, sizeof(mapped)) && gid->raw[12] >> 4 == 0xe);
+}
+
 static int check(const struct qp *qp, const union ibv_gid *gid, const char *call)
 {
+	char text[INET6_ADDRSTRLEN];
+
 	if (!fork_is_ours(qp->epoch))
 		return refuse(EIO, "%s: QP 0x%x was made before fork(); make one in the child",
 			      call, qp->qpn);
 	if (qp->type != IBV_QPT_UD)
 		return refuse(EINVAL, "%s: QP 0x%x is %s; only UD QPs receive multicast", call,
 			      qp->qpn, qp_type_name(qp->type));
-	if (gid->raw[0] != 0xff)
-		return refuse(EINVAL,
-			      "%s: QP 0x%x: the GID begins with 0x%02x; multicast GIDs begin "
-			      "with 0xff",
-			      call, qp->qpn, gid->raw[0]);
-	return 0;
+	if (is_multicast(gid))
+		return 0;
+	inet_ntop(AF_INET6, gid->raw, text, sizeof(text));
+	return refuse(EINVAL,
+		      "%s: QP 0x%x: %s is no group; give a GID of ff00::/8, or an IPv4 one, "
+		      "::ffff:224.0.0.0 to ::ffff:239.255.255.255",
+		      call, qp->qpn, text);
 }
 
 /* @fresh becomes the group at @at with @qpn. False: no place, or the group is full. Under the
@@ -111,11 +124,11 @@ static struct group *group_alloc(void)
 	return malloc(sizeof(struct group) + LIMIT_MCAST_QP_ATTACH * sizeof(uint32_t));
 }
 
-int mcast_attach(struct mcast_table *t, struct qp *qp, const union ibv_gid *gid)
+int mcast_attach(struct mcast_table *t, struct qp *qp, const union ibv_gid *gid, bool *joined)
 {
 	struct group *fresh, *old = NULL, **at;
 	int err = check(qp, gid, "ibv_attach_mcast");
-	bool member, joined = false;
+	bool member;
 
 	if (err)
 		return err;
@@ -126,10 +139,9 @@ int mcast_attach(struct mcast_table *t, struct qp *qp, const union ibv_gid *gid)
 	at = place(t, gid);
 	old = at ? *at : NULL;
 	member = old && is_member(old, qp->qpn);
-	if (!member)
-		joined = join(at, fresh, gid, qp->qpn);
+	*joined = !member && join(at, fresh, gid, qp->qpn);
 	spin_unlock(&t->lock);
-	if (!joined) {
+	if (!*joined) {
 		free(fresh);
 		return member ? 0 : refuse_full(at);
 	}

@@ -10,8 +10,8 @@ struct mcast_table;
 int mcast_table_create(struct mcast_table **out);
 void mcast_table_destroy(struct mcast_table *t);
 /* EINVAL: not a UD QP or not a multicast GID; ENOMEM: limits. Attaching twice is fine (counted
- * once). */
-int mcast_attach(struct mcast_table *t, struct qp *qp, const union ibv_gid *gid);
+ * once): *joined, false when it is called, then stays so. */
+int mcast_attach(struct mcast_table *t, struct qp *qp, const union ibv_gid *gid, bool *joined);
 int mcast_detach(struct mcast_table *t, struct qp *qp,
 		 const union ibv_gid *gid); /* EINVAL: was not */
 bool mcast_attached(struct mcast_table *t, const struct qp *qp); /* destroy is EBUSY then */

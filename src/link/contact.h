@@ -54,6 +54,7 @@ struct contact {
 	uint32_t mail_bit; /* ours in there */
 	int bell;
 	bool one_sided; /* the peer is to be rung for what was sent, even while it polls */
+	bool late; /* it had no room for too long: nobody waits until it takes something */
 	uint32_t rung; /* the mode word it was rung for last */
 	struct remote *remote; /* NULL: its memory is not reached from here */
 	bool trusted; /* it got our memory descriptor */

@@ -15,6 +15,7 @@
  * thread has in hand. No function is called with a QP's turn held but host_dest(), the link_ops of
  * the destinations, and host_revoke_waiters. */
 #pragma once
+#include "link/host_page.h"
 #include "link/link.h"
 
 struct host;
@@ -86,17 +87,14 @@ void host_revoke_qp(struct host *h, uint32_t qpn);
  * reference. */
 int host_dest(struct host *h, uint32_t qpn, struct dest **out);
 
-/* A destination that is every process of this host, this one too: multicast. Finds the others by
- * their names. EAGAIN only while contacts to them come up (each within its deadline): who has no
- * room in its ring gets none. One reference. */
-int host_dest_all(struct host *h, struct dest **out);
-
-/* Ethernet frames (FRAME_OP) go to every process of this host that wants any. @delta: +1 or -1 for
- * each reason of ours to want them. */
-void host_frames_want(struct host *h, int delta);
-/* 0: everybody has it who was there. EAGAIN: somebody has no room, @w waits at way->at, and the
- * next call goes on there. Without @w who has no room goes without. */
-int host_frame_send(struct host *h, const struct seg *s, struct frame_way *way, struct waiter *w);
+/* Ethernet frames (FRAME_OP) and multicast go to every process of this host that wants any, this
+ * one too; the others are found by their names. @delta: +1 or -1 for each reason of ours to want
+ * them. */
+void host_cast_want(struct host *h, enum host_cast what, int delta);
+/* 0: everybody has it who was there. EAGAIN: somebody has no room or contacts come up (each within
+ * its deadline), @w waits at way->at, and the next call goes on there. Without @w who has no room
+ * goes without. */
+int host_cast_send(struct host *h, const struct seg *s, struct cast_way *way, struct waiter *w);
 
 /* Delivers up to @budget inbound segments, resumes waiters whose link has space; returns how many
  * segments. One load a peer when there is nothing (up to 8 peers; beyond, a bitmap). */

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Multicast inside the host: a destination that is everybody. Who is there is read from the
- * names; a segment waits until the contacts that are being made are up, so that the first one
- * arrives too. */
+/* Who everybody is, inside the host, is read from the names; a segment for all waits until the
+ * contacts that are being made are up, so that the first one arrives too. */
 #include <errno.h>
 #include "link/host_names.h"
 #include "link/host_state.h"
@@ -53,52 +52,6 @@ bool host_cast_wait(struct host *h, struct waiter *w)
 	return any_pending(h) || !host_wait_remove(&h->cast_waiters, w);
 }
 
-static int cast_send(struct dest *d, const struct seg *s, struct waiter *w)
-{
-	struct host *h = container_of(d, struct host, all);
-	struct seg with = *s;
-	uint8_t grh[40] = { 0 };
-	uint32_t top;
-
-	if (host_cast_wait(h, w))
-		return EAGAIN;
-	with.flags |= SEG_MCAST | SEG_NO_REF;
-	if (s->av && !s->grh) {
-		if (h->cfg.make_grh)
-			h->cfg.make_grh(h->cfg.arg, s, grh, &with.l3);
-		with.grh = grh;
-	}
-	h->own.d.ops->send(&h->own.d, &with, NULL);
-	quiesce_enter();
-	top = load_acquire(&h->top);
-	for (uint32_t i = 0; i < top; i++) {
-		struct contact *c = load_acquire(&h->contact[i]);
-
-		if (c && load_acquire(&c->state) == CONTACT_UP)
-			shm_send_to(c, d, &with);
-	}
-	quiesce_exit();
-	return 0;
-}
-
-static int cast_fetch(struct dest *d, const struct seg *s, uint32_t skip, const struct piece *dst,
-		      unsigned int ndst)
-{
-	(void)d;
-	(void)s;
-	(void)skip;
-	(void)dst;
-	(void)ndst;
-	return EPERM;
-}
-
-static int cast_direct(struct dest *d, struct direct_ask *ask)
-{
-	(void)d;
-	(void)ask;
-	return EAGAIN;
-}
-
 static void cast_cancel(struct dest *d, struct waiter *w)
 {
 	host_wait_cancel(&container_of(d, struct host, all)->cast_waiters, w);
@@ -111,9 +64,6 @@ static void cast_put(struct dest *d)
 
 static const struct link_ops cast_ops = {
 	.name = "multicast",
-	.send = cast_send,
-	.fetch = cast_fetch,
-	.direct = cast_direct,
 	.cancel = cast_cancel,
 	.put = cast_put,
 };
@@ -164,12 +114,4 @@ bool host_cast_look(struct host *h)
 		return false;
 	host_names_each(h->uid, want, h);
 	return true;
-}
-
-int host_dest_all(struct host *h, struct dest **out)
-{
-	host_cast_look(h);
-	fetch_add_relaxed(&h->all.refs, 1);
-	*out = &h->all;
-	return 0;
 }

@@ -10,13 +10,16 @@
 #include "link/hazard.h"
 
 enum {
-	HOST_LAYOUT = 2, /* the version in the names */
+	HOST_LAYOUT = 3, /* the version in the names */
 	HOST_PAGE_SLOTS = 16,
 	HOST_PAGE_QPS = 1 << 14,
 	HOST_PAGE_BYTES = 4096,
 	HOST_MAIL_WORDS = 16, /* bits: a contact each */
 	HOST_MAIL_BYTES = 4096,
 };
+
+/* What goes to everybody who wants it: Ethernet frames, datagrams to multicast groups. */
+enum host_cast { HOST_FRAMES, HOST_GROUPS, HOST_CASTS };
 
 /* host_page.mode: an enum host_mode, whether to mail, and the number of the arming. */
 enum { HOST_MODE_MASK = 3, HOST_MODE_MAIL = 4, HOST_MODE_STEP = 8 };
@@ -26,7 +29,7 @@ struct host_page {
 	uint32_t gen; /* 20 bits, not 0 */
 	uint32_t slots[HOST_PAGE_SLOTS]; /* slot + 1; 0 none */
 	uint32_t alive; /* util/death.h: of the engine's thread */
-	uint32_t frames; /* not 0: Ethernet frames are wanted */
+	uint32_t wants[HOST_CASTS]; /* not 0: such segments are wanted */
 	uint32_t mode __attribute__((aligned(64)));
 	uint64_t hazard[HAZARDS] __attribute__((aligned(64)));
 };

@@ -78,10 +78,10 @@ struct host {
 	uint32_t chores; /* host_control() has something to do now */
 	uint64_t deadline; /* of host_control() */
 	struct loopback own;
-	struct dest all; /* host_dest_all() */
+	struct dest all; /* where who waits for contacts stands */
 	struct host_wait cast_waiters; /* for contacts to come up */
 	uint64_t names_seen; /* when the names were read last */
-	uint32_t frames_look; /* contacts may be coming up since then */
+	uint32_t cast_look; /* contacts may be coming up since then */
 };
 
 static inline struct target *to_target(struct dest *d)

@@ -68,10 +68,11 @@ struct dest {
 	bool dead; /* the peer has ended; hint, set once */
 };
 
-/* Where a frame that goes to everybody on this host has got to: a frame that had to wait goes on
+/* Where a segment that goes to everybody on this host has got to: one that had to wait goes on
  * there. All zero: from the start. */
-struct frame_way {
+struct cast_way {
 	uint32_t next; /* who comes next; 0: nobody has it yet */
+	bool late; /* set by the sender: who comes next has had its time */
 	struct dest *at; /* who has no room; a reference, NULL none */
 };
 

@@ -7,14 +7,13 @@
 #include "link/copy.h"
 #include "obs/explain.h"
 #include "transport/blame.h"
+#include "transport/cast.h"
 #include "transport/completer.h"
 #include "transport/flush.h"
 #include "transport/gather.h"
 #include "transport/pace.h"
 #include "wire/aeth.h"
 #include "wire/frame.h"
-
-#define PATIENCE_NS UINT64_C(1000000000)
 
 enum verdict raw_allowed(const struct wqe *w)
 {
@@ -31,18 +30,6 @@ enum verdict raw_allowed(const struct wqe *w)
 	    w->head_len + longest < FRAME_ETH_LEN)
 		return V_LOCAL_LENGTH;
 	return V_OK;
-}
-
-void raw_forget(struct tqp *q)
-{
-	struct dest *d = q->req.way.at;
-
-	if (!d)
-		return;
-	if (q->req.blocked)
-		d->ops->cancel(d, &q->waiter);
-	d->ops->put(d);
-	q->req.way.at = NULL;
 }
 
 static bool payload(struct tqp *q, const struct wqe *w, uint32_t n, struct gather *g)
@@ -84,7 +71,7 @@ static unsigned int sums(const struct wqe *w)
 }
 
 /* Checksums, padding, and out. */
-static int emit(struct tqp *q, const struct wqe *w, uint32_t len)
+static int emit(struct tqp *q, const struct wqe *w, uint32_t len, uint64_t now)
 {
 	struct seg s = { .op = FRAME_OP, .flags = SEG_NO_REF, .sqpn = q->qp.qpn, .npsn = 1 };
 	unsigned int which = sums(w);
@@ -97,7 +84,7 @@ static int emit(struct tqp *q, const struct wqe *w, uint32_t len)
 	}
 	s.data = q->req.frame;
 	s.len = len;
-	return q->env->frame(q, &s);
+	return cast_send(q, &s, now);
 }
 
 static bool allot(struct tqp *q, uint64_t now)
@@ -126,22 +113,17 @@ static bool send_one(struct tqp *q, const struct wqe *w, uint32_t n, uint64_t no
 	struct gather g;
 	enum verdict v = build(q, w, n, &g);
 
-	raw_forget(q);
 	if (v != V_OK) {
+		cast_stop(q);
 		q->req.cut = q->req.ncut = 0;
 		completer_fail(q, v, blame_wqe(q, w, v, v == V_LOCAL_PROT ? &g : NULL), now);
 		return false;
 	}
-	if (emit(q, w, w->head_len + n) != EAGAIN) {
-		if (unlikely(q->req.pace.kbps))
-			pace_sent(q, w->head_len + n, 1, now);
-		return true;
-	}
-	q->req.blocked = true;
-	q->req.timer_at = q->req.way.next ? now + PATIENCE_NS : TQP_NEVER;
-	if (q->req.timer_at < q->deadline)
-		q->deadline = q->req.timer_at;
-	return false;
+	if (emit(q, w, w->head_len + n, now) == EAGAIN)
+		return false;
+	if (unlikely(q->req.pace.kbps))
+		pace_sent(q, w->head_len + n, 1, now);
+	return true;
 }
 
 bool raw_send(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t now)
@@ -171,21 +153,7 @@ bool raw_send(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t now)
 
 void raw_timer(struct tqp *q, uint64_t now)
 {
-	struct requester *r = &q->req;
-
 	q->deadline = TQP_NEVER;
 	raw_held_expire(q, now);
-	if (!r->blocked) {
-		requester_run(q, now); /* a rate limit, if anything */
-		return;
-	}
-	if (now < r->timer_at) {
-		q->deadline = r->timer_at < q->deadline ? r->timer_at : q->deadline;
-		return;
-	}
-	raw_forget(q);
-	r->blocked = false;
-	r->way.next++;
-	counters_inc(q->qp.ctx->hca->counters, COUNTER_PORT_XMIT_DISCARDS);
-	requester_run(q, now);
+	cast_timer(q, now);
 }

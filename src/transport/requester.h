@@ -71,7 +71,7 @@ struct requester {
 	uint64_t timer_at; /* ns; TQP_NEVER: none */
 	struct inner_queue *inner; /* NULL until the device has work of its own */
 	uint8_t *frame; /* RAW_PACKET: FRAME_MAX bytes to build in; NULL until the first WQE */
-	struct frame_way way; /* RAW_PACKET: who has the frame already */
+	struct cast_way way; /* who has the frame, or the multicast datagram, already */
 	uint32_t cut, ncut; /* TSO: payload bytes and segments that are sent */
 	struct dest *ud_dest; /* UD: where the WQE that got EAGAIN goes; a reference */
 	struct pace pace;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "transport/answer.h"
+#include "transport/cast.h"
 #include "transport/apm.h"
 #include "transport/completer.h"
 #include "transport/flush.h"
@@ -33,7 +34,7 @@ static void forget(struct tqp *q)
 	if (q->req.blocked && q->dest)
 		q->dest->ops->cancel(q->dest, &q->waiter);
 	ud_forget(q);
-	raw_forget(q);
+	cast_stop(q);
 	raw_held_forget(q);
 	answer_forget(q);
 	q->deadline = TQP_NEVER;
@@ -285,8 +286,13 @@ void tqp_timer(struct tqp *q, uint64_t now)
 		raw_timer(q, now);
 		return;
 	}
-	retry_timer(q, now);
-	requester_run(q, now);
+	if (q->qp.type == IBV_QPT_UD) {
+		q->deadline = TQP_NEVER;
+		cast_timer(q, now);
+	} else {
+		retry_timer(q, now);
+		requester_run(q, now);
+	}
 	flush_drained(q);
 }
 

@@ -49,9 +49,9 @@ struct tqp_env {
 	/* tqp_no_responder(s) got EAGAIN: call it again later. NULL: the QP's own answer is used
 	 * if it has a destination. */
 	void (*no_responder_later)(struct tqp *q, const struct seg *s);
-	/* A frame (FRAME_OP) of a RAW_PACKET QP goes out. 0: it has. EAGAIN: q->waiter waits at
-	 * q->req.way.at; the same again later. */
-	int (*frame)(struct tqp *q, const struct seg *s);
+	/* A frame (FRAME_OP) or a multicast datagram goes out. 0: it has. EAGAIN: q->waiter waits
+	 * at q->req.way.at; the same again later. */
+	int (*cast)(struct tqp *q, const struct seg *s);
 	/* XRC: makes q->dest the way to the process of SRQ @srqn. False: it is another process than
 	 * now, and not @idle: something is outstanding there. NULL: one destination serves all. */
 	bool (*route)(struct tqp *q, uint32_t srqn, bool idle);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include "link/copy.h"
 #include "transport/blame.h"
+#include "transport/cast.h"
 #include "transport/completer.h"
 #include "transport/flush.h"
 #include "transport/gather.h"
@@ -46,6 +47,7 @@ static bool payload(struct tqp *q, const struct wqe *w, struct gather *g)
 
 static bool fail(struct tqp *q, const struct wqe *w, const struct gather *g, uint64_t now)
 {
+	cast_stop(q);
 	completer_fail(q, V_LOCAL_PROT, blame_wqe(q, w, V_LOCAL_PROT, g), now);
 	return false;
 }
@@ -85,9 +87,12 @@ bool ud_send(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t now)
 	s.qkey = w->qkey & PRIVILEGED_QKEY ? q->qp.attr.qkey : w->qkey;
 	s.pieces = g.piece;
 	s.npieces = g.n;
-	if (w->dqpn == MULTICAST_QPN)
-		s.flags |= SEG_MCAST;
-	err = resolve(q, w) ? ENETUNREACH : dest_send(q->req.ud_dest, &s, &q->waiter);
+	if (w->dqpn == MULTICAST_QPN) {
+		s.flags |= SEG_MCAST | SEG_NO_REF;
+		err = cast_send(q, &s, now);
+	} else {
+		err = resolve(q, w) ? ENETUNREACH : dest_send(q->req.ud_dest, &s, &q->waiter);
+	}
 	if (err == EAGAIN) {
 		q->req.blocked = true;
 		return false;

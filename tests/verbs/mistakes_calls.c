@@ -694,7 +694,8 @@ static void multicast_to_a_unicast_gid(int arg)
 	(void)arg;
 	begin_type(IBV_QPT_UD);
 	want_eq(ibv_attach_mcast(qp, &gid, 0), EINVAL);
-	SAYS("ibv_attach_mcast: QP 0x%x: the GID begins with 0xfe; multicast GIDs begin with 0xff",
+	SAYS("ibv_attach_mcast: QP 0x%x: fe80:: is no group; give a GID of ff00::/8, or an IPv4 "
+	     "one, ::ffff:224.0.0.0 to ::ffff:239.255.255.255",
 	     qp->qp_num);
 }
 

@@ -85,6 +85,7 @@ static void use_inherited(struct objects *o)
 {
 	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
 	union ibv_gid gid = { .raw = { 0xff } };
+	bool joined = false;
 	struct ibv_cq *cq;
 	struct mr *mr;
 	struct ah *ah;
@@ -98,7 +99,7 @@ static void use_inherited(struct objects *o)
 	child_check(comp_channel_pop(o->ch, &cq) == EIO);
 	child_check(srq_set_limit(o->srq, 1) == EIO);
 	child_check(qp_modify(&o->qp, &reset, IBV_QP_STATE) == EIO);
-	child_check(mcast_attach(o->f->hca.mcast, &o->qp, &gid) == EIO);
+	child_check(mcast_attach(o->f->hca.mcast, &o->qp, &gid, &joined) == EIO);
 }
 
 TEST(using_an_inherited_object_is_refused)

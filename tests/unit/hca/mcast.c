@@ -27,6 +27,8 @@ static void add(void *arg, uint32_t qpn)
 	s->total += qpn;
 }
 
+static bool joined;
+
 static struct sum members(struct mcast_table *t, union ibv_gid gid)
 {
 	struct sum s = { 0 };
@@ -44,9 +46,11 @@ TEST(each_member_is_called_once)
 	struct qp a = ud(0x100), b = ud(0x200);
 	union ibv_gid g = group(1), other = group(2);
 
-	check_eq(mcast_attach(t, &a, &g), 0);
-	check_eq(mcast_attach(t, &a, &g), 0);
-	check_eq(mcast_attach(t, &b, &g), 0);
+	check_eq(mcast_attach(t, &a, &g, &joined), 0);
+	check(joined);
+	check_eq(mcast_attach(t, &a, &g, &joined), 0);
+	check(!joined);
+	check_eq(mcast_attach(t, &b, &g, &joined), 0);
 	check_eq(members(t, g).n, 2);
 	check_eq(members(t, g).total, 0x300);
 	check_eq(members(t, other).n, 0);
@@ -67,11 +71,23 @@ TEST(only_ud_queues_and_multicast_gids)
 	struct fixture *f = fixture_open(8);
 	struct qp a = ud(1);
 	union ibv_gid g = group(1), unicast = { .raw = { 0xfe, 0x80 } };
+	union ibv_gid ipv4 = { .raw = { [10] = 0xff, 0xff, 239, 1, 2, 3 } };
 
-	check_eq(mcast_attach(f->hca.mcast, &a, &unicast), EINVAL);
-	check_reason("begins with 0xfe");
+	check_eq(mcast_attach(f->hca.mcast, &a, &unicast, &joined), EINVAL);
+	check_reason("fe80:: is no group");
+	check_eq(mcast_attach(f->hca.mcast, &a, &ipv4, &joined), 0);
+	check_eq(members(f->hca.mcast, ipv4).n, 1);
+	check_eq(mcast_detach(f->hca.mcast, &a, &ipv4), 0);
+	ipv4.raw[12] = 223;
+	check_eq(mcast_attach(f->hca.mcast, &a, &ipv4, &joined), EINVAL);
+	check_reason("::ffff:223.1.2.3 is no group");
+	ipv4.raw[12] = 240;
+	check_eq(mcast_attach(f->hca.mcast, &a, &ipv4, &joined), EINVAL);
+	ipv4.raw[12] = 239;
+	ipv4.raw[9] = 1; /* not a mapped address */
+	check_eq(mcast_attach(f->hca.mcast, &a, &ipv4, &joined), EINVAL);
 	a.type = IBV_QPT_RC;
-	check_eq(mcast_attach(f->hca.mcast, &a, &g), EINVAL);
+	check_eq(mcast_attach(f->hca.mcast, &a, &g, &joined), EINVAL);
 	check_reason("is RC");
 	fixture_close(f);
 }
@@ -85,20 +101,20 @@ TEST(groups_and_members_end_at_their_limits)
 	for (uint32_t i = 0; i < LIMIT_MCAST_QP_ATTACH; i++) {
 		struct qp qp = ud(i);
 
-		check_eq(mcast_attach(t, &qp, &g), 0);
+		check_eq(mcast_attach(t, &qp, &g, &joined), 0);
 	}
 	struct qp more = ud(1000);
 
-	check_eq(mcast_attach(t, &more, &g), ENOMEM);
+	check_eq(mcast_attach(t, &more, &g, &joined), ENOMEM);
 	check_reason("has 240 QPs");
 	for (unsigned int i = 1; i < LIMIT_MCAST_GRP; i++) {
 		g = group(i);
-		check_eq(mcast_attach(t, &more, &g), 0);
+		check_eq(mcast_attach(t, &more, &g, &joined), 0);
 	}
-	check_eq(mcast_attach(t, &more, &last), ENOMEM);
+	check_eq(mcast_attach(t, &more, &last, &joined), ENOMEM);
 	check_reason("all 256 groups");
 	check_eq(mcast_detach(t, &more, &g), 0);
-	check_eq(mcast_attach(t, &more, &last), 0);
+	check_eq(mcast_attach(t, &more, &last, &joined), 0);
 	fixture_close(f);
 }
 
