@@ -7,13 +7,17 @@ FULL = os.environ.get("SOFTHCA_LENGTH") == "full"
 
 PINGPONGS = {"ibv_rc_pingpong": [], "ibv_uc_pingpong": [], "ibv_srq_pingpong": [],
              "ibv_ud_pingpong": ["-s", "1024"]}
-# What only some of them take: timestamps, the ibv_wr_* API.
+# What only some of them take: timestamps, the ibv_wr_* API, device memory, on-demand paging (-o: of
+# its buffer, -O: of all memory, -P: fetched ahead).
 # Not -e with -t: with both it takes an event whose completion it has polled already for an error.
-PINGPONG_MORE = {"ibv_rc_pingpong": ["-t", "-N", "-c -t -N", "-e -N"]}
+PINGPONG_MORE = {"ibv_rc_pingpong": ["-t", "-N", "-c -t -N", "-e -N", "-t -N -j", "-t -N -o",
+                                    "-c -o -P", "-o -P", "-O", "-c -O -P"],
+                 "ibv_srq_pingpong": ["-o"], "ibv_ud_pingpong": []}
 TYPES = {"send": ["RC", "UC", "UD", "XRC"], "write": ["RC", "UC", "XRC"], "read": ["RC", "XRC"],
          "atomic": ["RC", "XRC"]}
 
-# What each option is given, and who does not take it (tool names by regular expression).
+# What each option is given, and who does not take it (a regular expression of
+# tool and connection type).
 OPTIONS = {
     "plain": ([], None),
     "-a": (["-a"], "atomic"),
@@ -23,6 +27,17 @@ OPTIONS = {
     "-I": (["-s", "32", "-I", "32"], "read|atomic"),
     "-l": (["-l", "64"], "_lat"),
     "old post": (["--use_old_post_send"], None),
+    "SRQ": (["--use-srq"], "write|read|atomic|UC|XRC"),
+}
+# To a multicast group: perftest's own, or 239.1.2.3 in its notation of GIDs. It wants that GID
+# and its own to be of one kind; ib_send_bw left to itself takes an IPv4 one and an IPv6 group.
+MULTICAST = {
+    "ib_send_bw UD -g": ["ib_send_bw", "-g", "-x", "1"],
+    "ib_send_bw UD -g IPv4": ["ib_send_bw", "-g", "-x", "3", "-M",
+                              "0:0:0:0:0:0:0:0:0:0:255:255:239:1:2:3"],
+    "ib_send_lat UD -g": ["ib_send_lat", "-g"],
+    "ib_send_lat UD -g IPv4": ["ib_send_lat", "-g", "-x", "3", "-M",
+                               "0:0:0:0:0:0:0:0:0:0:255:255:239:1:2:3"],
 }
 
 FIGURES = re.compile(r"^[ \t]*\d+[ \t]+\d+([ \t]+(\d[\d.]*|-?nan|inf))+[ \t]*$", re.MULTILINE)
@@ -44,7 +59,7 @@ def pingpongs():
         for option in ("", "-e", "-c", *PINGPONG_MORE.get(program, [])):
             argv = [program, "-g", "3", "-n", iterations, *more, *option.split()]
             yield f"{program} {option or 'plain'}", argv, pingpong_done
-    for option in ("", "-e"):
+    for option in ("", "-e", "-o"):
         argv = ["ibv_xsrq_pingpong", "-g", "3", "-n", iterations, *option.split()]
         yield f"ibv_xsrq_pingpong {option or 'plain'}", argv, success
 
@@ -55,11 +70,13 @@ def perftest():
         for tool in (f"ib_{verb}_bw", f"ib_{verb}_lat"):
             for service in types:
                 for option, (argv, refuses) in OPTIONS.items():
-                    if refuses and re.search(refuses, tool):
+                    if refuses and re.search(refuses, f"{tool} {service}"):
                         continue
                     yield (f"{tool} {service} {option}",
                            [tool, "-F", "-c", service, "-n", _iterations(tool, option), *argv],
                            _figures(service, option))
+    for name, argv in MULTICAST.items():
+        yield name, [*argv, "-F", "-c", "UD", "-n", _iterations(argv[0], "")], _figures("UD", "")
 
 
 def _iterations(tool, option):
