@@ -9,6 +9,7 @@
 #include "driver/events.h"
 #include "driver/ring_memory.h"
 #include "driver/wqe_build.h"
+#include "engine/doorbell.h"
 #include "hca/limits.h"
 #include "obs/explain.h"
 #include "util/fork.h"
@@ -258,6 +259,9 @@ int dqp_create(struct pd *pd, struct ibv_qp_init_attr_ex *a, struct dqp **out)
 		err = device_half(qp, pd, a);
 	if (err)
 		goto fail;
+	if ((a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) &&
+	    (a->send_ops_flags & IBV_QP_EX_WITH_ATOMIC_WRITE))
+		doorbell_atomic_writes(qp->dev);
 	fill_public(qp, pd, a);
 	*out = qp;
 	return 0;

@@ -167,6 +167,8 @@ static void build(struct dqp *qp, const struct ibv_send_wr *wr)
 		wqe_xrc(qp, wr->qp_type.xrc.remote_srqn);
 	if (verbs[wr->opcode].remote)
 		remote(qp, wr);
+	if (unlikely(wr->opcode == IBV_WR_ATOMIC_WRITE))
+		doorbell_atomic_writes(qp->dev);
 	if ((wr->send_flags & IBV_SEND_INLINE) && wr->opcode != IBV_WR_RDMA_READ &&
 	    !verbs[wr->opcode].atomic)
 		wqe_inline_sges(qp, wr->sg_list, wr->num_sge);

@@ -6,6 +6,7 @@
  * comes outside of wr_start and wr_complete touches nothing, and is told of by wr_complete. */
 #include <errno.h>
 #include "driver/wqe_build.h"
+#include "engine/doorbell.h"
 #include "obs/explain.h"
 #include "util/fork.h"
 
@@ -158,6 +159,7 @@ static void wr_atomic_write(struct ibv_qp_ex *ib, uint32_t rkey, uint64_t addr, 
 
 	if (!op(ib, WQE_OPCODE_ATOMIC_WRITE, IBV_WC_ATOMIC_WRITE, 0))
 		return;
+	doorbell_atomic_writes(qpx(ib)->dev);
 	qpx(ib)->build.takes = 0;
 	wqe_remote(qpx(ib), addr, rkey);
 	wqe_inline_always(qpx(ib), &buf);
@@ -275,7 +277,13 @@ static void attach_connected(struct ibv_qp_ex *ib, enum ibv_qp_type type)
 
 /* X(entry): what some type of QP lacks. Hardware's library leaves NULL there, and the program
  * crashes; here the batch fails and tells why. */
+#ifdef HAVE_WR_FLUSH
+#define LACKING_FLUSH(X) X(wr_flush)
+#else
+#define LACKING_FLUSH(X) /* nor has the header a place for it */
+#endif
 #define LACKING(X)                                                                                 \
+	LACKING_FLUSH(X)                                                                           \
 	X(wr_atomic_cmp_swp)                                                                       \
 	X(wr_atomic_fetch_add)                                                                     \
 	X(wr_atomic_write)                                                                         \

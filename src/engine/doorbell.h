@@ -5,6 +5,12 @@
 #pragma once
 #include "transport/tqp.h"
 
+/* The WQEs that follow may have WQE_OPCODE_ATOMIC_WRITE: a verb, or the QP's creation, says so. */
+static inline void doorbell_atomic_writes(struct tqp *q)
+{
+	store_relaxed(&q->qp.atomic_writes, true);
+}
+
 void doorbell_sq(struct tqp *q); /* WQEs were written and the doorbell record updated */
 /* The same for the receive queue, whose record was stored by store_fenced(). */
 void doorbell_rq(struct tqp *q);

@@ -23,6 +23,7 @@ struct qp {
 	struct cq *scq, *rcq; /* NULL on an RSS QP */
 	struct srq *srq; /* or NULL */
 	struct qp_hash hash;
+	bool atomic_writes; /* atomic: the program has asked for them, as a verb or at creation */
 	uint32_t flows; /* atomic: rules that steer here */
 	struct sq_ring sq;
 	struct rq rq;

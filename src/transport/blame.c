@@ -112,6 +112,11 @@ uint64_t blame_wqe(const struct tqp *q, const struct wqe *w, enum verdict v, con
 		return reason("ibv_post_send: %s on QP 0x%x with max_rd_atomic 0; set "
 			      "IBV_QP_MAX_QP_RD_ATOMIC in ibv_modify_qp to RTS",
 			      wqe_name(w->opcode), q->qp.qpn);
+	if (w->opcode == WQE_OPCODE_ATOMIC_WRITE && q->qp.type == IBV_QPT_RC)
+		return reason(
+			"WQE 0x%x on QP 0x%x: opcode 0x%x is softhca's own for atomic writes; "
+			"create the QP with IBV_QP_EX_WITH_ATOMIC_WRITE, or post by the verbs",
+			w->idx, q->qp.qpn, w->opcode);
 	return reason("ibv_post_send: WQE 0x%x with opcode 0x%x on %s QP 0x%x is malformed, was "
 		      "changed while outstanding, or is not an operation of this service; post "
 		      "what the service offers and leave posted WQEs alone",

@@ -128,8 +128,8 @@ static enum verdict allowed(const struct tqp *q, const struct wqe *w)
 		return V_LOCAL_QP_OP;
 	if (q->qp.type == IBV_QPT_UC && (reads || w->opcode == MLX5_OPCODE_SEND_INVAL))
 		return V_LOCAL_QP_OP;
-	if (q->qp.type == IBV_QPT_XRC_SEND && w->opcode == WQE_OPCODE_ATOMIC_WRITE)
-		return V_LOCAL_QP_OP;
+	if (w->opcode == WQE_OPCODE_ATOMIC_WRITE && !load_relaxed(&q->qp.atomic_writes))
+		return V_LOCAL_QP_OP; /* XRC has none, and nobody writes our own opcode by chance */
 	if (q->qp.type == IBV_QPT_UD && w->opcode != MLX5_OPCODE_SEND &&
 	    w->opcode != MLX5_OPCODE_SEND_IMM)
 		return V_LOCAL_QP_OP;

@@ -602,6 +602,36 @@ static void created(int arg)
 		  EOPNOTSUPP);
 }
 
+/* FLUSH (newer headers) is not there: nothing advertises it, everything that asks for it is
+ * refused. */
+static void flush_is_refused(int arg)
+{
+	const uint64_t with_flush = 1 << 11, caps = 1ULL << 38 | 1ULL << 39;
+	const int wr_flush = 14, flush_global = 1 << 8, flush_persistent = 1 << 9;
+	struct ibv_device_attr_ex a;
+	struct ibv_sge sg;
+	struct ibv_send_wr wr;
+
+	(void)arg;
+	begin(THIS_PROCESS, IBV_QPT_RC);
+	want_eq(ibv_query_device_ex(duo.near.dev.ctx, NULL, &a), 0);
+	want(!(a.device_cap_flags_ex & caps));
+	want_null(create(IBV_QPT_RC, IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+			 RC_OPS | with_flush, 0),
+		  EOPNOTSUPP);
+	for (int access = flush_global; access <= flush_persistent; access *= 2) {
+		struct ibv_qp_attr move = { .qp_access_flags = (unsigned int)access };
+
+		want_null(ibv_reg_mr(duo.near.dev.pd, duo.near.mem, 64, access), EINVAL);
+		want_eq(ibv_modify_qp(qp, &move, IBV_QP_ACCESS_FLAGS), EINVAL);
+	}
+	wr = duo_wr(&duo, (enum ibv_wr_opcode)wr_flush, &sg, 0);
+	want_eq(duo_post(&duo, &wr), EINVAL);
+	SAYS("ibv_post_send: opcode 14 (FLUSH) is not one of a RC QP (0x%x); use one that is, or "
+	     "another type of QP",
+	     qp->qp_num);
+}
+
 static void ece(int arg)
 {
 	struct ibv_ece e = { .vendor_id = 0xdead };
@@ -652,6 +682,7 @@ int main(void)
 		CASE(in_reset),
 		CASE(forked),
 		CASE(created),
+		CASE(flush_is_refused),
 		CASE(ece),
 	};
 

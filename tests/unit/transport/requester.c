@@ -134,6 +134,22 @@ TEST(unknown_opcode_is_refused)
 	pair_close(p);
 }
 
+/* Our own opcodes are for WQEs that our own driver has written. */
+TEST(opcodes_of_our_own_are_refused_unless_they_were_asked_for)
+{
+	for (uint8_t op = 0x3e; op <= WQE_OPCODE_ATOMIC_WRITE; op++) {
+		struct pair *p = pair_open(&pair_lossy, &rig_rc);
+		struct rig_wr w = pair_remote(p, WQE_OPCODE_ATOMIC_WRITE, 0, 8);
+
+		w.op = op;
+		p->a->q.qp.atomic_writes = false;
+		rig_post(p->a, &w);
+		pair_bad(p->a, false, MLX5_CQE_SYNDROME_LOCAL_QP_OP_ERR, VENDOR_LOC_QP_OP);
+		check_eq(p->n, 0);
+		pair_close(p);
+	}
+}
+
 /* A bad key, a range one byte too long, a READ into memory that may not be written. */
 TEST(sge_keys_are_checked)
 {
@@ -430,6 +446,7 @@ RUN_TESTS(unit_test(send_delivers_bytes_and_immediate), unit_test(psns_wrap_at_2
 	  unit_test(read_crosses_the_wrap), unit_test(unsignalled_sends_make_no_completion),
 	  unit_test(fence_waits_for_reads), unit_test(no_more_reads_than_max_rd_atomic),
 	  unit_test(read_with_max_rd_atomic_0_is_refused), unit_test(unknown_opcode_is_refused),
+	  unit_test(opcodes_of_our_own_are_refused_unless_they_were_asked_for),
 	  unit_test(sge_keys_are_checked), unit_test(errors_come_after_the_completions_before_them),
 	  unit_test(inline_data_needs_no_key),
 	  unit_test(large_messages_go_whole_and_by_reference_on_one_host),
