@@ -312,6 +312,11 @@ int qp_life_rate(struct tqp *q, const struct ibv_qp_rate_limit_attr *attr)
 	int err = rate_check(q->qp.qpn, attr);
 	enum ibv_qp_state s;
 
+	if (!err && q->qp.type == IBV_QPT_XRC_RECV)
+		err = refuse(EINVAL,
+			     "ibv_modify_qp_rate_limit: QP 0x%x is XRC_RECV, which sends nothing; "
+			     "set it on the XRC_SEND QP",
+			     q->qp.qpn);
 	if (err)
 		return err;
 	quiesce_enter();

@@ -49,9 +49,9 @@ struct move {
 #define SQE   IBV_QPS_SQE
 #define ERR   IBV_QPS_ERR
 
-/* IBV_QP_STATE goes with every move, IBV_QP_RATE_LIMIT with every one to RTS. SQE is where UC and
- * UD queues come by themselves after a failed send; nothing but RESET leads out of ERR, and a queue
- * that was never initialised has no errors. */
+/* IBV_QP_STATE goes with every move, IBV_QP_RATE_LIMIT with every one to RTS of who sends. SQE is
+ * where UC and UD queues come by themselves after a failed send; nothing but RESET leads out of
+ * ERR, and a queue that was never initialised has no errors. */
 // clang-format off
 static const struct move moves[ERR + 1][ERR + 1] = {
 	[RESET] = {
@@ -218,8 +218,8 @@ int qp_moves_check(uint32_t qpn, enum ibv_qp_state from, enum ibv_qp_state to,
 			      "attr_mask",
 			      qpn, qp_state_name(from), qp_state_name(to), qp_type_name(type),
 			      qp_attrs_text(missing, text, sizeof(text)));
-	foreign = mask &
-		  ~(m->need[t] | m->may[t] | IBV_QP_STATE | (to == RTS ? IBV_QP_RATE_LIMIT : 0));
+	foreign = mask & ~(m->need[t] | m->may[t] | IBV_QP_STATE |
+			   (to == RTS && t != XR ? IBV_QP_RATE_LIMIT : 0));
 	if (foreign)
 		return refuse(EINVAL,
 			      "ibv_modify_qp: QP 0x%x: %s to %s of %s QPs does not take %s; "

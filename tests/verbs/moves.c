@@ -4,10 +4,11 @@
  * library's. A refused call changes nothing. A new service: a row in `services`, a column in the
  * table, a way to each state in reach(). */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include "verbs/cases.h"
 
-enum { RC, UC, UD, RAW, SERVICES };
+enum { RC, UC, UD, RAW, XS, XR, SERVICES }; /* XS: XRC_SEND, XR: XRC_RECV */
 
 enum { /* of enum ibv_qp_attr_mask; bit 0 is the state itself */
        CUR = IBV_QP_CUR_STATE,
@@ -33,14 +34,19 @@ enum { /* of enum ibv_qp_attr_mask; bit 0 is the state itself */
        BITS = 26, /* RATE is the last */
 };
 
+/* @ignored: attributes that the other half has, which clients give to both. */
 static const struct {
 	enum ibv_qp_type type;
 	const char *name;
+	bool no_sqe, no_alternate;
+	int ignored;
 } services[SERVICES] = {
-	[RC] = { IBV_QPT_RC, "RC" },
+	[RC] = { IBV_QPT_RC, "RC", .no_sqe = true },
 	[UC] = { IBV_QPT_UC, "UC" },
 	[UD] = { IBV_QPT_UD, "UD" },
 	[RAW] = { IBV_QPT_RAW_PACKET, "RAW_PACKET" },
+	[XS] = { IBV_QPT_XRC_SEND, "XRC_SEND", true, true, DEST_RD | RNR_TIMER },
+	[XR] = { IBV_QPT_XRC_RECV, "XRC_RECV", true, true, RD | RETRY | RNR },
 };
 
 static const char *const states[] = { "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR" };
@@ -57,6 +63,8 @@ struct row {
 #define RC_RTS (RATE | CUR | ALT | ACCESS | RNR_TIMER | MIG)
 #define UC_RTS (RATE | CUR | ALT | ACCESS | MIG)
 #define UD_RTS (RATE | CUR | QKEY)
+#define XS_RTS (RATE | CUR | ALT | ACCESS | MIG)
+#define XR_RTS (CUR | ALT | ACCESS | RNR_TIMER | MIG)
 #define RC_DRAIN                                                                                   \
 	(PORT | AV | TIMEOUT | RETRY | RNR | RD | DEST_RD | ALT | ACCESS | PKEY | RNR_TIMER | MIG)
 #define M(s, a, b, need, may)                                                                      \
@@ -114,6 +122,28 @@ static const struct row rows[] = {
 	M(RAW, SQD, RTS, 0, RATE),
 	M(RAW, SQE, RTS, 0, RATE),
 	ALWAYS(RAW, INIT), ALWAYS(RAW, RTR), ALWAYS(RAW, RTS), ALWAYS(RAW, SQD), ALWAYS(RAW, SQE),
+
+	M(XS, RESET, RESET, 0, 0), M(XS, ERR, RESET, 0, 0), M(XS, ERR, ERR, 0, 0),
+	M(XS, RESET, INIT, PKEY | PORT | ACCESS, 0),
+	M(XS, INIT, INIT, 0, PKEY | PORT | ACCESS),
+	M(XS, INIT, RTR, PATH, ALT | ACCESS | PKEY),
+	M(XS, RTR, RTS, TIMEOUT | RETRY | RNR | SQ_PSN | RD, XS_RTS),
+	M(XS, RTS, RTS, 0, XS_RTS),
+	M(XS, RTS, SQD, 0, NOTIFY),
+	M(XS, SQD, SQD, 0, PORT | AV | TIMEOUT | RETRY | RNR | RD | ALT | ACCESS | PKEY | MIG),
+	M(XS, SQD, RTS, 0, XS_RTS),
+	ALWAYS(XS, INIT), ALWAYS(XS, RTR), ALWAYS(XS, RTS), ALWAYS(XS, SQD),
+
+	M(XR, RESET, RESET, 0, 0), M(XR, ERR, RESET, 0, 0), M(XR, ERR, ERR, 0, 0),
+	M(XR, RESET, INIT, PKEY | PORT | ACCESS, 0),
+	M(XR, INIT, INIT, 0, PKEY | PORT | ACCESS),
+	M(XR, INIT, RTR, PATH | DEST_RD | RNR_TIMER, ALT | ACCESS | PKEY),
+	M(XR, RTR, RTS, TIMEOUT | SQ_PSN, XR_RTS),
+	M(XR, RTS, RTS, 0, XR_RTS),
+	M(XR, RTS, SQD, 0, NOTIFY),
+	M(XR, SQD, SQD, 0, PORT | AV | TIMEOUT | DEST_RD | ALT | ACCESS | PKEY | RNR_TIMER | MIG),
+	M(XR, SQD, RTS, 0, XR_RTS),
+	ALWAYS(XR, INIT), ALWAYS(XR, RTR), ALWAYS(XR, RTS), ALWAYS(XR, SQD),
 };
 /* clang-format on */
 
@@ -132,17 +162,27 @@ static const struct row *find(int s, enum ibv_qp_state from, enum ibv_qp_state t
 
 static struct peer_dev dev;
 static struct ibv_cq *cq;
+static struct ibv_xrcd *domain;
 static bool apm; /* the device migrates paths */
 
 static void open_all(void)
 {
+	struct ibv_xrcd_init_attr x = { IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, -1,
+					O_CREAT };
 	struct ibv_device_attr a;
 
 	peer_open(&dev);
 	want_eq(ibv_query_device(dev.ctx, &a), 0);
 	apm = a.device_cap_flags & IBV_DEVICE_AUTO_PATH_MIG;
 	cq = ibv_create_cq(dev.ctx, 64, NULL, NULL, 0);
-	want(cq);
+	domain = ibv_open_xrcd(dev.ctx, &x);
+	want(cq && domain);
+}
+
+/* Does a QP of the service migrate? */
+static bool migrates(int s)
+{
+	return apm && !services[s].no_alternate;
 }
 
 static struct ibv_qp *new_qp(int s)
@@ -150,7 +190,11 @@ static struct ibv_qp *new_qp(int s)
 	struct ibv_qp_init_attr init = {
 		.qp_type = services[s].type, .send_cq = cq, .recv_cq = cq, .cap = { 2, 2, 1, 1, 0 }
 	};
-	struct ibv_qp *qp = ibv_create_qp(dev.pd, &init);
+	struct ibv_qp_init_attr_ex target = { .qp_type = IBV_QPT_XRC_RECV,
+					      .comp_mask = IBV_QP_INIT_ATTR_XRCD,
+					      .xrcd = domain };
+	struct ibv_qp *qp =
+		s == XR ? ibv_create_qp_ex(dev.ctx, &target) : ibv_create_qp(dev.pd, &init);
 
 	want(qp);
 	return qp;
@@ -196,7 +240,7 @@ static int move(struct ibv_qp *qp, enum ibv_qp_state to, int mask)
 	return ibv_modify_qp(qp, &a, mask);
 }
 
-/* All but RC come to SQE by a send that fails here. */
+/* UC, UD and RAW_PACKET come to SQE by a send that fails here. */
 static void to_sqe(struct ibv_qp *qp)
 {
 	struct ibv_sge sg = { (uintptr_t)&dev, 64, 0x1234 };
@@ -226,7 +270,7 @@ static struct ibv_qp *reach(int s, enum ibv_qp_state state)
 	static const enum ibv_qp_state way[] = { IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS };
 	struct ibv_qp *qp;
 
-	if (state == IBV_QPS_SQE && s == RC)
+	if (state == IBV_QPS_SQE && services[s].no_sqe)
 		return NULL;
 	qp = new_qp(s);
 	for (int i = 0; i < 3 && qp->state != state && state != IBV_QPS_RESET; i++) {
@@ -309,7 +353,7 @@ static void accepted(const struct row *r, int mask)
 	want_eq(qp->state, r->to);
 	if (r->to == IBV_QPS_RESET)
 		memset(&was, 0, sizeof(was));
-	check_set(&was, &is, &v, mask);
+	check_set(&was, &is, &v, mask & ~services[r->service].ignored);
 	want_eq(ibv_destroy_qp(qp), 0);
 }
 
@@ -321,17 +365,18 @@ static void legal(const struct row *r)
 	for (int i = 1; i < BITS; i++) {
 		int bit = 1 << i;
 
-		if (r->need & bit)
+		if (services[r->service].ignored & bit)
+			accepted(r, base | bit);
+		else if (r->need & bit)
 			refused(r->service, r->from, r->to, base & ~bit, EINVAL);
 		else if (!(r->may & bit))
 			refused(r->service, r->from, r->to, base | bit, EINVAL);
-		else if (bit == ALT && !apm)
+		else if (bit == ALT && !migrates(r->service))
 			refused(r->service, r->from, r->to, base | bit, EOPNOTSUPP);
 		else
 			accepted(r, base | bit);
 	}
-	if (apm || !(r->may & ALT))
-		accepted(r, base | r->may);
+	accepted(r, base | (migrates(r->service) ? r->may : r->may & ~ALT));
 }
 
 static void illegal(int s, enum ibv_qp_state from, enum ibv_qp_state to)
@@ -367,6 +412,7 @@ static void every_move(int s)
 		refused(s, (enum ibv_qp_state)from, (enum ibv_qp_state) - 1, IBV_QP_STATE, EINVAL);
 	}
 	want_eq(ibv_destroy_cq(cq), 0);
+	want_eq(ibv_close_xrcd(domain), 0);
 	peer_close(&dev);
 }
 
@@ -380,9 +426,10 @@ static void attributes_without_a_state(int s)
 		for (int i = 1; i < BITS; i++) {
 			int bit = 1 << i;
 
-			if ((state == IBV_QPS_SQE && s == RC) || (bit == ALT && !apm))
+			if ((state == IBV_QPS_SQE && services[s].no_sqe) ||
+			    (bit == ALT && !migrates(s)))
 				continue;
-			if (r && (r->may & bit))
+			if (r && ((r->may | services[s].ignored) & bit))
 				accepted(r, bit);
 			else
 				refused(s, (enum ibv_qp_state)state, (enum ibv_qp_state)state, bit,
@@ -500,15 +547,37 @@ static void values_at_their_edges(int arg)
 		one_value(&bad_values[i]);
 }
 
+/* Who sends nothing is not slowed down. */
+static void rate_of_a_target(int arg)
+{
+	struct ibv_qp_rate_limit_attr rate = { .rate_limit = 1000 };
+	struct ibv_qp *qp;
+
+	(void)arg;
+	open_all();
+	qp = reach(XR, IBV_QPS_RTS);
+	want_eq(ibv_modify_qp_rate_limit(qp, &rate), EINVAL);
+	want_eq(ibv_destroy_qp(qp), 0);
+	qp = reach(XS, IBV_QPS_RTS);
+	want_eq(ibv_modify_qp_rate_limit(qp, &rate), 0);
+	want_eq(query(qp).rate_limit, 1000);
+	want_eq(ibv_destroy_qp(qp), 0);
+}
+
 static const struct test_case cases[] = {
 	{ "every move of RC QPs", every_move, RC },
 	{ "every move of UC QPs", every_move, UC },
 	{ "every move of UD QPs", every_move, UD },
 	{ "every move of RAW_PACKET QPs", every_move, RAW },
+	{ "every move of XRC_SEND QPs", every_move, XS },
+	{ "every move of XRC_RECV QPs", every_move, XR },
 	{ "attributes of RC QPs without a state", attributes_without_a_state, RC },
 	{ "attributes of UC QPs without a state", attributes_without_a_state, UC },
 	{ "attributes of UD QPs without a state", attributes_without_a_state, UD },
 	{ "attributes of RAW_PACKET QPs without a state", attributes_without_a_state, RAW },
+	{ "attributes of XRC_SEND QPs without a state", attributes_without_a_state, XS },
+	{ "attributes of XRC_RECV QPs without a state", attributes_without_a_state, XR },
+	CASE(rate_of_a_target),
 	CASE(values_at_their_edges),
 };
 
