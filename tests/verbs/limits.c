@@ -3,6 +3,7 @@
  * exactly, and one more is refused with the right errno. A new limit of a kind of object: a row in
  * `objects`; of anything else: a case. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,12 +14,17 @@
 
 static struct peer_dev dev;
 static struct ibv_device_attr limit;
+static struct ibv_device_attr_ex more;
+static int max_wq, max_table; /* of `more` */
 static struct ibv_cq *cq;
 
 static void begin(void)
 {
 	peer_open(&dev);
 	want_eq(ibv_query_device(dev.ctx, &limit), 0);
+	want_eq(ibv_query_device_ex(dev.ctx, NULL, &more), 0);
+	max_wq = (int)more.max_wq_type_rq;
+	max_table = (int)more.rss_caps.max_rwq_indirection_tables;
 	cq = ibv_create_cq(dev.ctx, 64, NULL, NULL, 0);
 	want(cq);
 }
@@ -72,6 +78,52 @@ static void *make_qp(void)
 	return make_qp_of(IBV_QPT_RC);
 }
 
+static void *make_mw(void)
+{
+	static int made;
+
+	return ibv_alloc_mw(dev.pd, made++ & 1 ? IBV_MW_TYPE_1 : IBV_MW_TYPE_2);
+}
+
+static void *make_wq(void)
+{
+	struct ibv_wq_init_attr a = {
+		.wq_type = IBV_WQT_RQ, .max_wr = 1, .max_sge = 1, .pd = dev.pd, .cq = cq
+	};
+
+	return ibv_create_wq(dev.ctx, &a);
+}
+
+static struct ibv_rwq_ind_table *table_of(struct ibv_wq **wqs, uint32_t log)
+{
+	struct ibv_rwq_ind_table_init_attr a = { .log_ind_tbl_size = log, .ind_tbl = wqs };
+
+	return ibv_create_rwq_ind_table(dev.ctx, &a);
+}
+
+static void *make_table(void)
+{
+	static struct ibv_wq *wq;
+
+	wq = wq ? wq : make_wq();
+	return table_of(&wq, 0);
+}
+
+static int free_mw(void *p)
+{
+	return ibv_dealloc_mw(p);
+}
+
+static int free_wq(void *p)
+{
+	return ibv_destroy_wq(p);
+}
+
+static int free_table(void *p)
+{
+	return ibv_destroy_rwq_ind_table(p);
+}
+
 static int free_pd(void *p)
 {
 	return ibv_dealloc_pd(p);
@@ -116,6 +168,9 @@ static const struct {
 	{ "ibv_create_ah", &limit.max_ah, 0, make_ah, free_ah },
 	{ "ibv_create_srq", &limit.max_srq, 0, make_srq, free_srq },
 	{ "ibv_create_qp", &limit.max_qp, 0, make_qp, free_qp },
+	{ "ibv_alloc_mw", &limit.max_mw, 0, make_mw, free_mw },
+	{ "ibv_create_wq", &max_wq, 0, make_wq, free_wq },
+	{ "ibv_create_rwq_ind_table", &max_table, 0, make_table, free_table },
 };
 
 /* All of them at once; the one after is refused, and one that goes makes room for one. */
@@ -507,6 +562,61 @@ static void multicast(int arg)
 	free(qp);
 }
 
+/* --- XRC --- */
+
+static struct ibv_xrcd *domain_open(void)
+{
+	struct ibv_xrcd_init_attr a = { IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, -1,
+					O_CREAT };
+	struct ibv_xrcd *x = ibv_open_xrcd(dev.ctx, &a);
+
+	want(x);
+	return x;
+}
+
+static struct ibv_qp *target(struct ibv_xrcd *x)
+{
+	struct ibv_qp_init_attr_ex a = { .qp_type = IBV_QPT_XRC_RECV,
+					 .comp_mask = IBV_QP_INIT_ATTR_XRCD,
+					 .xrcd = x };
+
+	return ibv_create_qp_ex(dev.ctx, &a);
+}
+
+/* No attribute tells how many; another domain has as many again. */
+static void targets_of_a_domain(int arg)
+{
+	enum { TARGETS = 4096 };
+	static struct ibv_qp *qp[TARGETS];
+	struct ibv_xrcd *x, *y;
+	struct ibv_qp *other;
+
+	(void)arg;
+	said_begin();
+	begin();
+	x = domain_open();
+	y = domain_open();
+	for (int i = 0; i < TARGETS; i++)
+		if (!(qp[i] = target(x)))
+			fail("target %d of %d: %s", i + 1, TARGETS, strerror(errno));
+	want_null(target(x), ENOMEM);
+	said_want(SAID_NEAR,
+		  "ibv_create_qp_ex: all %d target QPs of this XRC domain exist; "
+		  "destroy some or use another domain",
+		  TARGETS);
+	other = target(y);
+	want(other);
+	want_eq(ibv_destroy_qp(other), 0);
+	want_eq(ibv_destroy_qp(qp[TARGETS / 2]), 0);
+	qp[TARGETS / 2] = target(x);
+	want(qp[TARGETS / 2]);
+	want_null(target(x), ENOMEM);
+	for (int i = 0; i < TARGETS; i++)
+		want_eq(ibv_destroy_qp(qp[i]), 0);
+	want_eq(ibv_close_xrcd(x), 0);
+	want_eq(ibv_close_xrcd(y), 0);
+}
+
 /* What is advertised as 0 or absent is refused. */
 static void what_is_not_there(int arg)
 {
@@ -529,6 +639,10 @@ static const struct test_case cases[] = {
 	{ "as many AHs", objects_of_a_kind, 3 },
 	{ "as many SRQs", objects_of_a_kind, 4 },
 	{ "as many QPs", objects_of_a_kind, 5 },
+	{ "as many MWs", objects_of_a_kind, 6 },
+	{ "as many WQs", objects_of_a_kind, 7 },
+	{ "as many indirection tables", objects_of_a_kind, 8 },
+	CASE(targets_of_a_domain),
 	CASE(completion_queue_entries),
 	CASE(completion_vectors),
 	CASE(queue_capacities),
