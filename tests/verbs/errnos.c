@@ -165,7 +165,53 @@ static void driver_queue_pairs(int arg)
 			     "that one");
 }
 
+static int attach(struct ibv_counters *c, unsigned int what, uint32_t index, uint32_t mask)
+{
+	struct ibv_counter_attach_attr a = { (enum ibv_counter_description)what, index, mask };
+
+	return ibv_attach_counters_point_flow(c, &a, NULL);
+}
+
+/* Counters without a rule; with one: frames.c. */
+static void counters(int arg)
+{
+	enum { POINTS = 32 };
+	struct ibv_counters_init_attr a = { .comp_mask = 1 };
+	struct ibv_counters *c;
+	uint64_t values[POINTS];
+
+	(void)arg;
+	begin();
+	want_null(ibv_create_counters(ctx, &a), EOPNOTSUPP);
+	a.comp_mask = 0;
+	c = ibv_create_counters(ctx, &a);
+	want(c);
+	want_eq(attach(c, IBV_COUNTER_BYTES + 1, 0, 0), ENOTSUP);
+	want_eq(attach(c, IBV_COUNTER_BYTES, 0, 1), EINVAL);
+	want_eq(attach(c, IBV_COUNTER_BYTES, POINTS, 0), EINVAL);
+	for (uint32_t i = 0; i < POINTS; i++)
+		want_eq(attach(c, IBV_COUNTER_PACKETS, i, 0), 0);
+	want_eq(attach(c, IBV_COUNTER_PACKETS, 0, 0), ENOMEM);
+	want_eq(ibv_read_counters(c, values, POINTS - 1, 0), EINVAL);
+	want_eq(ibv_read_counters(c, values, POINTS, 2), EINVAL);
+	want_eq(ibv_read_counters(c, values, POINTS, 0), 0);
+	want_eq(values[POINTS - 1], 0);
+	want_eq(ibv_destroy_counters(c), 0);
+}
+
+/* There is nothing to switch on, so it is never too late for it: not after a registration either,
+ * which elsewhere makes it EINVAL. */
+static void forking(int arg)
+{
+	(void)arg;
+	begin();
+	want_eq(ibv_fork_init(), 0);
+	want_eq(ibv_is_fork_initialized(), IBV_FORK_UNNEEDED);
+}
+
 static const struct test_case cases[] = {
+	CASE(counters),
+	CASE(forking),
 	CASE(gid_table),
 	CASE(ports_and_keys),
 	CASE(posts_in_reset_and_init),
