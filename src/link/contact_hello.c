@@ -177,13 +177,21 @@ static void reach(struct contact *c, int fd)
 		remote_watch(c->remote, &c->page->alive);
 }
 
+/* Its table of keys has room for as many as it says there are: entries are as large as ours. */
+static bool keys_fit(const struct host_config *ours, const struct message *m)
+{
+	uint64_t entry = ours->n_keys ? ours->key_bytes / ours->n_keys : 0;
+
+	return m->key_bytes <= (UINT64_C(1) << 32) && m->n_keys * entry <= m->key_bytes;
+}
+
 /* Maps what HELLO or WELCOME brought. Takes over *bell and the memory descriptor. */
 static int learn(struct contact *c, const struct message *m, int *fds, unsigned int n)
 {
 	int err;
 
 	if (n < FD_FULL || m->slot >= HOST_SLOTS || m->mail_bit >= HOST_MAIL_WORDS * 64 ||
-	    m->key_bytes > (UINT64_C(1) << 32) || !contact_is_bell(fds[FD_BELL]))
+	    !keys_fit(&c->host->cfg, m) || !contact_is_bell(fds[FD_BELL]))
 		return EPROTO;
 	c->cookie = m->cookie;
 	c->cookie_addr = m->cookie_addr;
@@ -391,6 +399,8 @@ static void conn_ready(struct watch *w, uint64_t now)
 	int fds[FDS_MAX], err;
 
 	(void)now;
+	if (load_relaxed(&c->broken))
+		return; /* it is half built, and about to be ended */
 	do {
 		n = 0;
 		err = receive_message(w->fd, &m, fds, &n);

@@ -173,13 +173,11 @@ static int data(struct cursor *c, struct wqe *out)
 		uint32_t n = get_be32(p);
 
 		if (n & INLINE_FLAG) {
-			int err = out->nsge ? EBADMSG : 0;
-
-			if (!err && n != INLINE_FLAG)
-				err = inline_data(c, p, out);
-			if (err)
-				return err;
-			len += out->len;
+			if (out->nsge || out->ninline)
+				return EBADMSG; /* one run of inline data, and nothing beside it */
+			if (n != INLINE_FLAG && inline_data(c, p, out))
+				return EBADMSG;
+			len = out->len;
 			continue;
 		}
 		if (out->nsge == WQE_MAX_SGE || out->ninline)

@@ -19,7 +19,7 @@
 
 struct sge {
 	uint64_t addr;
-	uint32_t len; /* bytes, 0..2^31; never "0 means 2^31": wqe_parse() resolves it */
+	uint32_t len; /* bytes, in a send queue 0..2^31; never "0 means 2^31": that is resolved */
 	uint32_t key;
 };
 

@@ -3,6 +3,7 @@
  * that contact, says so, and goes on with others. */
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -12,7 +13,7 @@
 #include "station.h"
 #include "util/rand.h"
 
-enum { RINGS = 30, GREETINGS = 300, MESSAGE = 120 };
+enum { RINGS = 30, GREETINGS = 300, MESSAGE = 112 };
 
 static struct seg empty(const struct station *st, uint32_t to)
 {
@@ -154,6 +155,77 @@ TEST(nonsense_in_the_handshake_is_refused_without_leaks)
 	station_close(&st);
 }
 
+/* The messages of a handshake (contact_hello.c), by their numbers. */
+enum { HELLO = 1, READY = 3, KIND = 2, SLOT = 3, N_KEYS = 9, KEY_BYTES = 10, RING_BYTES = 12 };
+
+static void say(int conn, const uint32_t *m, const int *fds, unsigned int n)
+{
+	char control[CMSG_SPACE(sizeof(int) * 4)] = { 0 };
+	struct iovec iov = { (void *)(uintptr_t)m, MESSAGE };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	struct cmsghdr *cm;
+
+	if (n) {
+		msg.msg_control = control;
+		msg.msg_controllen = CMSG_SPACE(sizeof(int) * n);
+		cm = CMSG_FIRSTHDR(&msg);
+		cm->cmsg_level = SOL_SOCKET;
+		cm->cmsg_type = SCM_RIGHTS;
+		cm->cmsg_len = CMSG_LEN(sizeof(int) * n);
+		memcpy(CMSG_DATA(cm), fds, sizeof(int) * n);
+	}
+	check_eq(sendmsg(conn, &msg, MSG_DONTWAIT | MSG_NOSIGNAL), MESSAGE);
+}
+
+/* Does the station answer this HELLO with a WELCOME? Its page has @bytes of keys, and says that
+ * they are @n_keys. What is said behind a HELLO that was refused is not listened to. */
+static bool welcome(struct station *st, uint32_t n_keys, uint32_t bytes)
+{
+	uint32_t m[MESSAGE / 4] = { 0x73687063, HOST_LAYOUT, HELLO, 900 },
+			     answer[MESSAGE / 4] = { 0 };
+	struct host_layout l;
+	int fds[4], conn;
+	uint32_t uid;
+	void *map;
+
+	host_layout(n_keys, bytes, &l);
+	check_eq(host_memory_make("page", l.bytes, HOST_MEMORY_SPARSE, &fds[0], &map), 0);
+	check_eq(host_memory_make("mail", HOST_MAIL_BYTES, HOST_MEMORY_SPARSE, &fds[1], &map), 0);
+	check_eq(host_memory_make("ring", RING_CTL + RING_MIN, HOST_MEMORY_SPARSE, &fds[2], &map),
+		 0);
+	fds[3] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	m[N_KEYS] = n_keys;
+	m[KEY_BYTES] = bytes;
+	m[RING_BYTES] = RING_MIN;
+	check_eq(host_names_uid(&uid), 0);
+	check_eq(host_name_connect(uid, st->slot, &conn), 0);
+	say(conn, m, fds, 4);
+	m[KIND] = READY;
+	say(conn, m, NULL, 0);
+	for (int n = 0; n < 70; n++)
+		station_turn(st);
+	for (int i = 0; i < 4; i++)
+		close(fds[i]);
+	check(recv(conn, answer, sizeof(answer), MSG_DONTWAIT) == MESSAGE || !answer[KIND]);
+	close(conn);
+	for (int n = 0; n < 70; n++)
+		station_turn(st);
+	return answer[KIND];
+}
+
+TEST(a_table_of_keys_larger_than_its_memory_is_refused)
+{
+	uint32_t entry = sizeof(struct station_key);
+	struct station st = { 0 };
+
+	station_open(&st);
+	check(welcome(&st, STATION_KEYS, STATION_KEYS * entry));
+	check(!welcome(&st, STATION_KEYS + 1, STATION_KEYS * entry));
+	check(!welcome(&st, UINT32_MAX, STATION_KEYS * entry));
+	check(welcome(&st, 2 * STATION_KEYS, 2 * STATION_KEYS * entry));
+	station_close(&st);
+}
+
 /* What a peer sends is mapped only if nobody can cut it off under us. */
 TEST(unsealed_memory_is_not_mapped)
 {
@@ -183,5 +255,6 @@ TEST(published_memory_cannot_be_mapped_writable_by_others)
 
 RUN_TESTS(unit_test(random_bytes_in_a_ring_end_that_contact_and_nothing_else),
 	  unit_test(nonsense_in_the_handshake_is_refused_without_leaks),
+	  unit_test(a_table_of_keys_larger_than_its_memory_is_refused),
 	  unit_test(unsealed_memory_is_not_mapped),
 	  unit_test(published_memory_cannot_be_mapped_writable_by_others))

@@ -241,6 +241,30 @@ TEST(what_is_malformed_is_refused)
 	}
 }
 
+/* A second run of inline data would hide the first, whose bytes count. */
+TEST(inline_data_comes_once_and_alone)
+{
+	static const struct {
+		uint32_t len[3]; /* byte counts; the top bit: inline */
+		int err;
+	} lists[] = { { { 1U << 31 | 8 }, 0 },
+		      { { 1U << 31 | 8, 1U << 31 | 4 }, EBADMSG },
+		      { { 1U << 31 | 8, 1U << 31 }, EBADMSG },
+		      { { 1U << 31 | 8, 16 }, EBADMSG },
+		      { { 16, 1U << 31 | 8 }, EBADMSG } };
+
+	for (unsigned int i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+		struct writer w = { 0 };
+		struct wqe got;
+
+		put_ctrl(&w, MLX5_OPCODE_SEND, 0, 0);
+		for (unsigned int k = 0; lists[i].len[k]; k++)
+			put_data(&w, &(struct sge){ 4096, lists[i].len[k], 9 });
+		put_ds(&w, w.segs);
+		check_eq(wqe_parse(&ring, 0, BLOCKS, WQE_CONNECTED, &got), lists[i].err);
+	}
+}
+
 TEST(random_bytes_never_lead_outside_the_ring)
 {
 	struct rand r;
@@ -304,7 +328,8 @@ TEST(a_shared_receive_wqe_names_the_next)
 
 RUN_TESTS(unit_test(a_gather_list_reads_back_at_every_place_of_the_ring),
 	  unit_test(inline_data_wraps_at_the_end_of_the_ring),
-	  unit_test(an_address_vector_reads_back), unit_test(the_number_of_an_srq_reads_back),
+	  unit_test(inline_data_comes_once_and_alone), unit_test(an_address_vector_reads_back),
+	  unit_test(the_number_of_an_srq_reads_back),
 	  unit_test(a_bind_reads_back_at_every_place_of_the_ring),
 	  unit_test(a_byte_count_of_zero_is_two_gib), unit_test(what_is_malformed_is_refused),
 	  unit_test(random_bytes_never_lead_outside_the_ring),
