@@ -8,8 +8,8 @@ declare -A package_set=(
 		libmnl-dev libisal-dev"
 	[demo]="ibverbs-utils perftest"
 	[test]="libcmocka-dev python3 python3-pyverbs python3-scapy infiniband-diags iproute2
-		procps patch binutils tcpdump clang libclang-rt-dev clang-format clang-tidy cppcheck
-		shellcheck"
+		procps patch binutils tcpdump tshark clang libclang-rt-dev clang-format clang-tidy
+		cppcheck shellcheck"
 	[bench]="python3 qperf ucx-utils"
 	[fresh]="debootstrap"
 )

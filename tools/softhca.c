@@ -10,6 +10,8 @@ static const struct {
 	const char *usage, *what;
 } commands[] = {
 	{ "run", cmd_run, "run [--] PROGRAM [ARGUMENT…]", "runs PROGRAM on the software HCA" },
+	{ "trace", cmd_trace, "trace [-o FILE] [--] PROGRAM [ARGUMENT…]",
+	  "the same, and writes its packets to FILE (softhca.pcapng)" },
 	{ "env", cmd_env, "env", "prints the line that sets up a shell: eval \"$(softhca env)\"" },
 };
 #define COMMANDS (sizeof(commands) / sizeof(*commands))

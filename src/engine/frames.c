@@ -5,6 +5,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 #include "engine/inbound.h"
+#include "engine/tracing.h"
 #include "hca/flow.h"
 #include "link/packet.h"
 #include "obs/explain.h"
@@ -122,20 +123,29 @@ static void to_network(struct device *d, const struct seg *s, const struct netde
 		       s->len, dev->name, dev->mtu);
 }
 
-int frames_send(struct tqp *q, const struct seg *s)
+static int send_frame(struct tqp *q, const struct seg *s)
 {
 	struct device *d = device_of(q);
 	struct seg with = *s;
 	struct netdev dev;
 	int err;
 
-	if (s->op != FRAME_OP) /* a multicast datagram */
-		return host_cast_send(d->node->host, s, &q->req.way, &q->waiter);
 	gid_table_netdev(d->gids, &dev);
 	with.qkey = dev.index;
 	err = host_cast_send(d->node->host, &with, &q->req.way, &q->waiter);
 	if (!err)
 		to_network(d, s, &dev);
+	return err;
+}
+
+int frames_send(struct tqp *q, const struct seg *s)
+{
+	struct eqp *e = to_eqp(q);
+	int err = s->op == FRAME_OP ? send_frame(q, s)
+				    : host_cast_send(e->node->host, s, &q->req.way, &q->waiter);
+
+	if (!err && unlikely(tracing()))
+		tracing_cast(e, s);
 	return err;
 }
 

@@ -6,11 +6,13 @@
 #include "engine/loop.h"
 #include "engine/qp_life.h"
 #include "engine/timers.h"
+#include "engine/tracing.h"
 #include "engine/turn.h"
 #include "engine/xrc_target.h"
 #include "hca/mcast.h"
 #include "link/udp.h"
 #include "obs/counters.h"
+#include "obs/verdict.h"
 #include "util/clock.h"
 #include "wire/opcode.h"
 
@@ -88,7 +90,7 @@ static bool hold(struct eqp *e, const struct seg *s)
 {
 	inbound_release();
 	if (!turn_try(e)) {
-		if (leave_parcel(e, s))
+		if (!tracing() && leave_parcel(e, s))
 			return false;
 		turn_take(e); /* its holder waits for nobody who is in a drain */
 		turn_catch_up(e);
@@ -112,6 +114,7 @@ static void to_qp(struct node *n, uint32_t qpn, const struct seg *s)
 		unlikely(opcode_service(s->op) == SVC_XRC) ? xrc_find(n, s) : node_qp(n, qpn);
 
 	if (unlikely(!e)) {
+		verdict_say("dropped, there is no such QP");
 		if (tqp_no_responder(s) == EAGAIN)
 			unanswered_put(n, s);
 		return;

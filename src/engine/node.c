@@ -11,6 +11,7 @@
 #include "engine/loop.h"
 #include "engine/path.h"
 #include "engine/timers.h"
+#include "engine/tracing.h"
 #include "hca/key_table.h"
 #include "hca/limits.h"
 #include "hca/mcast.h"
@@ -136,12 +137,14 @@ static bool key_read(const void *table, uint32_t n, uint32_t key, struct host_ke
 
 static int node_parts(struct node *n)
 {
+	tracing_start();
+
 	struct host_config cfg = {
 		.n_keys = LIMIT_KEYS,
 		.key_bytes = key_table_size(LIMIT_KEYS),
 		.key_read = key_read,
 		.make_grh = path_make_grh,
-		.deliver = inbound_deliver,
+		.deliver = tracing() ? tracing_deliver : inbound_deliver,
 		.drained = inbound_drained,
 		.peer_dead = inbound_peer_dead,
 		.arg = n,

@@ -7,6 +7,7 @@
 #include <string.h>
 #include "engine/inbound.h"
 #include "engine/loop.h"
+#include "engine/tracing.h"
 #include "hca/ah.h"
 #include "link/fault.h"
 #include "link/rtnl.h"
@@ -49,12 +50,26 @@ static int with_faults(struct dest *d, struct dest **out)
 	return err;
 }
 
-int path_to_number(struct eqp *e, uint32_t qpn, struct dest **out)
+/* As the program sends: before faults, with which a trace looks like one taken at the sender. */
+static int wrapped(struct eqp *e, const struct av *to, struct dest *d, struct dest **out)
+{
+	struct dest *with;
+	int err = with_faults(d, &with);
+
+	return err ? err : tracing_wrap(e, to, with, out);
+}
+
+static int to_number(struct eqp *e, const struct av *to, uint32_t qpn, struct dest **out)
 {
 	struct dest *d;
 	int err = host_dest(e->node->host, qpn, &d);
 
-	return err ? err : with_faults(d, out);
+	return err ? err : wrapped(e, to, d, out);
+}
+
+int path_to_number(struct eqp *e, uint32_t qpn, struct dest **out)
+{
+	return to_number(e, NULL, qpn, out);
 }
 
 /* The number of an SRQ tells its process, as a QPN does. */
@@ -83,7 +98,7 @@ bool path_route(struct tqp *q, uint32_t srqn, bool idle)
 
 static int network_make(struct node *n)
 {
-	struct udp_config cfg = { inbound_packet, n };
+	struct udp_config cfg = { tracing() ? tracing_packet : inbound_packet, n };
 	struct udp *u = NULL;
 	int err = 0;
 
@@ -195,14 +210,14 @@ int path_find(struct eqp *e, const struct path_ask *ask, struct dest **out)
 	int err;
 
 	if (gid_is_local(device_of(e)->gids, &ask->av->dgid))
-		return path_to_number(e, ask->dqpn, out);
+		return to_number(e, ask->av, ask->dqpn, out);
 	if (type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV)
 		return refuse(EHOSTUNREACH,
 			      "QP 0x%x: XRC goes between processes of one host, not through the "
 			      "network; connect to an address of this host",
 			      e->q.qp.qpn);
 	err = network_find(e, ask, &d);
-	return err ? err : with_faults(d, out);
+	return err ? err : wrapped(e, ask->av, d, out);
 }
 
 void path_forget(struct eqp *e)

@@ -8,6 +8,7 @@
 #include "engine/path.h"
 #include "engine/rq_waiters.h"
 #include "engine/timers.h"
+#include "engine/tracing.h"
 #include "engine/turn.h"
 #include "engine/xrc_target.h"
 #include "hca/limits.h"
@@ -87,7 +88,7 @@ static void publish(struct eqp *e)
 		.access = qp->attr.qp_access_flags,
 		.pdn = qp->pd->pdn,
 		.peer_qpn = qp->attr.dest_qp_num,
-		.flags = qp->type == IBV_QPT_RC ? HOST_QP_DIRECT : 0,
+		.flags = qp->type == IBV_QPT_RC && !tracing() ? HOST_QP_DIRECT : 0,
 	};
 
 	if (!e->unpublished)

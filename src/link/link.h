@@ -66,6 +66,7 @@ struct dest {
 	uint32_t window; /* PSNs that may be outstanding where packets are lost; 0: the default */
 	bool same_host; /* lossless, ordered, knows sqpn, piggybacks ACKs; no ack timer */
 	bool dead; /* the peer has ended; hint, set once */
+	struct dest *inner; /* of one that wraps another; else NULL */
 };
 
 /* Where a segment that goes to everybody on this host has got to: one that had to wait goes on
@@ -75,6 +76,13 @@ struct cast_way {
 	bool late; /* set by the sender: who comes next has had its time */
 	struct dest *at; /* who has no room; a reference, NULL none */
 };
+
+static inline bool dest_dead(const struct dest *d)
+{
+	while (d->inner)
+		d = d->inner;
+	return __atomic_load_n(&d->dead, __ATOMIC_RELAXED);
+}
 
 static inline int dest_send(struct dest *d, const struct seg *s, struct waiter *w)
 {

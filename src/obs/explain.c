@@ -25,6 +25,7 @@ static uint64_t last_id; /* ids are handed out from here */
 static __thread struct {
 	uint64_t id; /* the last record of this thread */
 	uint64_t again; /* how often its sentence came again */
+	uint64_t count; /* of all it said */
 } mine;
 
 /* Output: read from the environment once; set by tests and tools. */
@@ -149,6 +150,7 @@ static __attribute__((format(printf, 1, 0))) uint64_t record(const char *fmt, va
 	int err = errno;
 
 	vsnprintf(text, sizeof(text), fmt, ap);
+	mine.count++;
 	if (said_again(text)) {
 		mine.again++;
 	} else {
@@ -190,6 +192,11 @@ uint64_t reason(const char *fmt, ...)
 int explain_last(char *buf, size_t n)
 {
 	return explain_text(mine.id, buf, n);
+}
+
+uint64_t explain_count(void)
+{
+	return mine.count;
 }
 
 uint64_t explain_last_id(void)

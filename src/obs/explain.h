@@ -40,6 +40,9 @@ int explain_text(uint64_t id, char *buf, size_t n);
 /* The last reason of this thread; ENOENT when it has none any more. */
 int explain_last(char *buf, size_t n);
 
+/* How many this thread has recorded, with those that it said again. */
+uint64_t explain_count(void);
+
 uint64_t explain_last_id(void); /* 0 when this thread has recorded nothing */
 
 /* Where sentences go from now on: what SOFTHCA_EXPLAIN would say; NULL or "0" silences. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <errno.h>
 #include "transport/answer.h"
+#include "obs/verdict.h"
 #include "transport/blame.h"
 #include "transport/completer.h"
 #include "transport/flush.h"
@@ -178,6 +179,7 @@ static void nak(struct tqp *q, const struct seg *s, uint64_t now)
 
 	if (code == NAK_PSN_SEQUENCE) {
 		counters_inc(q->qp.ctx->hca->counters, COUNTER_PACKET_SEQ_ERR);
+		verdict_say("NAK, sent again from here");
 		completer_acked(q, s->psn, now);
 		if (q->qp.state != IBV_QPS_ERR)
 			retry_sequence(q, now);

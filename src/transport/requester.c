@@ -376,7 +376,8 @@ static bool must_wait(struct tqp *q, const struct sent *e)
 	if (r->waited)
 		return r->cur != r->head;
 	if (!r->exchanged || e->len < WAIT_MIN || r->cur == r->head || r->tail != r->cur + 1 ||
-	    !q->dest || !q->dest->same_host || !one_sided(requester_entry(r, r->cur - 1)))
+	    !q->dest || !q->dest->same_host || !q->dest->ops->direct ||
+	    !one_sided(requester_entry(r, r->cur - 1)))
 		return false;
 	if (r->wait_again[write].in) {
 		r->wait_again[write].in--;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "obs/explain.h"
 #include "transport/answer.h"
+#include "obs/verdict.h"
 #include "transport/blame.h"
 #include "transport/execute.h"
 #include "transport/flush.h"
@@ -39,6 +40,7 @@ static void executed(struct tqp *q, const struct seg *s)
 static void no_receive(struct tqp *q)
 {
 	counters_inc(counters(q), COUNTER_OUT_OF_BUFFER);
+	verdict_say("RNR NAK, no receive is posted");
 	store_relaxed(&q->rnr_waiting, q->dest && q->dest->same_host);
 	silence(q, aeth_rnr(q->qp.attr.min_rnr_timer));
 }
@@ -95,6 +97,7 @@ static void duplicate(struct tqp *q, const struct seg *s)
 	struct answer a;
 
 	counters_inc(counters(q), COUNTER_DUPLICATE_REQUEST);
+	verdict_say("duplicate");
 	if (psn_after(psn_add(s->psn, s->npsn), q->rsp.epsn)) {
 		silence(q, aeth_nak(NAK_PSN_SEQUENCE)); /* only its tail is new: cut it there */
 		return;
@@ -111,6 +114,7 @@ static void duplicate(struct tqp *q, const struct seg *s)
 
 static void ahead(struct tqp *q)
 {
+	verdict_say("out of sequence, dropped");
 	if (q->rsp.nak_sent)
 		return;
 	counters_inc(counters(q), COUNTER_OUT_OF_SEQUENCE);

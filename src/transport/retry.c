@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "transport/apm.h"
 #include "transport/blame.h"
+#include "obs/verdict.h"
 #include "transport/completer.h"
 #include "transport/retry.h"
 #include "wire/aeth.h"
@@ -131,6 +132,7 @@ void retry_rnr(struct tqp *q, uint8_t syndrome, uint64_t now)
 	if (r->wait)
 		return;
 	counters_inc(q->qp.ctx->hca->counters, COUNTER_RNR_NAK_RETRY_ERR);
+	verdict_say("RNR NAK, sent again later");
 	if (!r->rnr_retries) {
 		completer_fail(q, V_RNR_EXCEEDED,
 			       blame_peer(q, requester_entry(r, r->head), V_RNR_EXCEEDED), now);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "transport/answer.h"
 #include "transport/cast.h"
+#include "obs/verdict.h"
 #include "transport/apm.h"
 #include "transport/completer.h"
 #include "transport/flush.h"
@@ -248,6 +249,7 @@ void tqp_input(struct tqp *q, const struct seg *s, uint64_t now)
 	}
 	if (unlikely(!receiving(q) || !mine(q, s))) {
 		counters_inc(c, COUNTER_PORT_RCV_ERRORS);
+		verdict_say("dropped, not what the QP receives in its state and from its peer");
 		if (tqp_no_responder(s) != EAGAIN)
 			return;
 		if (q->env->no_responder_later)
@@ -316,7 +318,7 @@ void tqp_peer_dead(struct tqp *q, uint64_t now)
 	enum ibv_qp_state s = q->qp.state;
 
 	if (qp_reliable(&q->qp) && (s == IBV_QPS_RTS || s == IBV_QPS_SQD) && q->dest &&
-	    load_relaxed(&q->dest->dead) && q->req.una != q->req.max_psn)
+	    dest_dead(q->dest) && q->req.una != q->req.max_psn)
 		retry_lost(q, now);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "transport/flush.h"
 #include "transport/place.h"
+#include "obs/verdict.h"
 #include "transport/uc.h"
 #include "wire/aeth.h"
 #include "wire/opcode.h"
@@ -19,6 +20,7 @@ static bool in_order(struct tqp *q, const struct seg *s)
 
 	if (gap) {
 		counters_inc(q->qp.ctx->hca->counters, COUNTER_OUT_OF_SEQUENCE);
+		verdict_say("out of sequence");
 		r->msg = MSG_NONE;
 	}
 	r->epsn = psn_add(s->psn, s->npsn);
@@ -46,6 +48,7 @@ void uc_input(struct tqp *q, const struct seg *s, uint64_t now)
 		break;
 	case PLACE_RNR:
 		counters_inc(q->qp.ctx->hca->counters, COUNTER_OUT_OF_BUFFER);
+		verdict_say("dropped, no receive is posted");
 		skip(q, s);
 		break;
 	case PLACE_NO_REF:

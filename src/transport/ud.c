@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <errno.h>
 #include "link/copy.h"
+#include "obs/verdict.h"
 #include "transport/blame.h"
 #include "transport/cast.h"
 #include "transport/completer.h"
@@ -163,10 +164,12 @@ void ud_input(struct tqp *q, const struct seg *s, uint64_t now)
 
 	if (!wanted(q, s)) {
 		counters_inc(q->qp.ctx->hca->counters, COUNTER_PORT_RCV_ERRORS);
+		verdict_say("dropped, Q_Key or source is not the QP's");
 		return;
 	}
 	if (place_take(q)) {
 		counters_inc(q->qp.ctx->hca->counters, COUNTER_OUT_OF_BUFFER);
+		verdict_say("dropped, no receive is posted");
 		return;
 	}
 	if (s->len + GRH_LEN > q->rsp.rwqe.len) {

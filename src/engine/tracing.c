@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+#include "engine/tracing.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "engine/inbound.h"
+#include "link/trace.h"
+#include "obs/explain.h"
+#include "obs/pcapng.h"
+#include "obs/verdict.h"
+#include "wire/grh.h"
+
+static bool on; /* set while the node is made */
+
+bool tracing(void)
+{
+	return load_relaxed(&on);
+}
+
+void tracing_start(void)
+{
+	store_relaxed(&on, trace_begin(secure_getenv("SOFTHCA_TRACE")));
+}
+
+static void own_gid(struct eqp *e, unsigned int index, union ibv_gid *out)
+{
+	struct device *d = container_of(e->q.qp.ctx->hca, struct device, hca);
+	struct gid_entry entry;
+
+	memset(out, 0, sizeof(*out));
+	if (!gid_table_get(d->gids, index, &entry))
+		*out = entry.gid;
+}
+
+/* A connected QP's own idea of its path. */
+static void ends_of(struct eqp *e, const struct av *to, struct trace_ends *out)
+{
+	const struct ibv_global_route *r = &e->q.qp.attr.ah_attr.grh;
+
+	out->qpn = e->q.qp.qpn;
+	out->remote = to ? to->dgid : r->dgid;
+	own_gid(e, to ? to->sgid_index : r->sgid_index, &out->local);
+}
+
+int tracing_wrap(struct eqp *e, const struct av *to, struct dest *d, struct dest **out)
+{
+	struct trace_ends ends;
+	int err;
+
+	*out = d;
+	if (!tracing())
+		return 0;
+	ends_of(e, to, &ends);
+	err = trace_wrap(d, &ends, out);
+	if (err)
+		d->ops->put(d);
+	return err;
+}
+
+void tracing_cast(struct eqp *e, const struct seg *s)
+{
+	struct trace_ends ends;
+
+	ends_of(e, s->av, &ends);
+	trace_sent(&ends, "multicast", s, "sent", trace_now());
+}
+
+/* By the header that came, if one did. */
+static void ends_of_arrival(struct node *n, const struct seg *s, struct trace_ends *out)
+{
+	struct eqp *e = s->op == FRAME_OP ? NULL : node_qp(n, s->dqpn);
+	struct grh g;
+
+	*out = (struct trace_ends){ .qpn = s->dqpn };
+	if (s->grh && !grh_parse(s->grh, &g)) {
+		memcpy(out->remote.raw, g.sgid, 16);
+		memcpy(out->local.raw, g.dgid, 16);
+	} else if (e) {
+		ends_of(e, NULL, out);
+	}
+}
+
+static void describe(const struct trace_ends *ends, const struct trace_frame *f, const char *fate,
+		     char *out, size_t n)
+{
+	snprintf(out, n, "QP 0x%x receives%s; verdict: %s%s", ends->qpn,
+		 f->carried ? " (with the next packet)" : "", fate,
+		 f->payload_lost ? "; the payload could not be read" : "");
+}
+
+/* What was said while the packet was worked on. */
+static void fate_of_packet(uint64_t sentences, char *out, size_t n)
+{
+	char why[EXPLAIN_TEXT];
+
+	if (explain_count() != sentences && !explain_last(why, sizeof(why)))
+		snprintf(out, n, "%s; reason: %s", verdict_said ? verdict_said : "refused", why);
+	else
+		snprintf(out, n, "%s", verdict_said ? verdict_said : "ok");
+}
+
+/* All packets of the segment are built before it is delivered, since its sender may use its memory
+ * again then; the last waits for the verdict. */
+static void traced(struct node *n, const struct seg *s, void (*deliver)(void *, const struct seg *))
+{
+	uint64_t now = trace_now(), sentences = explain_count();
+	char fate[PCAPNG_COMMENT - 96], comment[PCAPNG_COMMENT];
+	uint32_t count = trace_count(s);
+	struct trace_ends ends;
+	struct trace_frame f;
+
+	ends_of_arrival(n, s, &ends);
+	for (uint32_t k = 0; k < count; k++) {
+		trace_build(s, k, TRACE_IN, &ends, &f);
+		if (k == count - 1)
+			break;
+		describe(&ends, &f, f.carried ? "ok" : "a part, see its last packet", comment,
+			 sizeof(comment));
+		if (f.len)
+			trace_put(&f, now, TRACE_IN, comment);
+	}
+	verdict_say(NULL);
+	deliver(n, s);
+	fate_of_packet(sentences, fate, sizeof(fate));
+	describe(&ends, &f, fate, comment, sizeof(comment));
+	if (f.len)
+		trace_put(&f, now, TRACE_IN, comment);
+}
+
+void tracing_deliver(void *arg, const struct seg *s)
+{
+	traced(arg, s, inbound_deliver);
+}
+
+void tracing_packet(void *arg, const struct seg *s)
+{
+	traced(arg, s, inbound_packet);
+}
