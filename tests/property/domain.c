@@ -67,12 +67,14 @@ void domain_init(struct side *s)
 						    IBV_ACCESS_REMOTE_READ |
 						    IBV_ACCESS_REMOTE_ATOMIC };
 
-	if (is_xrc(s))
-		must_eq(s,
-			ibv_modify_qp(s->target, &a,
-				      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-					      IBV_QP_ACCESS_FLAGS),
-			0);
+	if (!is_xrc(s))
+		return;
+	if (!s->target) /* it was let go, and the other side has destroyed it */
+		domain_create(s);
+	must_eq(s,
+		ibv_modify_qp(s->target, &a,
+			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+		0);
 }
 
 /* @own: it is this side's, so are its events; those of the peer's count for nobody. */
