@@ -169,12 +169,15 @@ static int present(struct contact *c, enum contact_message kind)
 
 static void reach(struct contact *c, int fd)
 {
-	int err = remote_open(fd, c->pid, c->cookie_addr, c->cookie, &c->remote);
+	struct remote *r;
+	int err = remote_open(fd, c->pid, c->cookie_addr, c->cookie, &r);
 
-	if (err)
+	if (err) {
 		log_debug("memory of slot %u is not reached: %s", c->slot, strerror(err));
-	else
-		remote_watch(c->remote, &c->page->alive);
+		return;
+	}
+	remote_watch(r, &c->page->alive);
+	store_release(&c->remote, r); /* revocations look at it already: pairs with held_by() */
 }
 
 /* Its table of keys has room for as many as it says there are: entries are as large as ours. */

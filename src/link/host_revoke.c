@@ -22,11 +22,15 @@ enum { YIELDS = 100 };
 static bool held_by(struct host *h, uint32_t i, uint64_t word, pid_t *pid)
 {
 	const struct contact *c;
+	struct remote *r;
 	bool held;
 
 	quiesce_enter();
 	c = load_acquire(&h->contact[i]);
-	held = c && hazard_held(c->page->hazard, word) && !(c->remote && !remote_alive(c->remote));
+	held = c && hazard_held(c->page->hazard, word);
+	r = held ? load_acquire(&c->remote) : NULL; /* pairs with reach() */
+	if (r && !remote_alive(r))
+		held = false;
 	if (held)
 		*pid = c->pid;
 	quiesce_exit();
