@@ -14,7 +14,7 @@
 enum {
 	LINKS = 4,
 	SIDES = 2,
-	PROCS = 2,
+	PROCS = 3,
 	EPISODES = 4,
 	OPS = 32,
 	RECVS = 40,

@@ -29,6 +29,12 @@ static uint64_t remote_at(const struct side *s, unsigned int k)
 	return va + SOURCE_AT;
 }
 
+/* Nobody's key; 0x100 would end a list of receive SGEs. */
+static uint32_t bad_key(uint32_t key)
+{
+	return key == 0x111 ? key ^ 0x22 : key ^ 0x11;
+}
+
 static bool own_dereg(const struct side *s)
 {
 	for (unsigned int i = 0; i < s->v.mine->steps; i++)
@@ -40,7 +46,7 @@ static bool own_dereg(const struct side *s)
 static uint32_t remote_key(const struct side *s, const struct op *o)
 {
 	if (o->sin == SIN_RKEY)
-		return s->peer.rkey ^ 0x11;
+		return bad_key(s->peer.rkey);
 	if (o->sin == SIN_RIGHT)
 		return s->peer.read_only_rkey;
 	if (o->via != VIA_REGION)
@@ -53,7 +59,7 @@ static uint32_t remote_key(const struct side *s, const struct op *o)
 static uint32_t local_key(const struct side *s, const struct op *o)
 {
 	if (o->sin == SIN_LKEY)
-		return s->mr->lkey ^ 0x11;
+		return bad_key(s->mr->lkey);
 	if (o->sin == SIN_FICKLE && own_dereg(s))
 		return s->fickle_lkey;
 	return s->mr->lkey;
@@ -202,7 +208,7 @@ static void post_recvs(struct side *s)
 
 		wr.wr_id = wr_id(s, true, r);
 		wr.num_sge = (int)pieces(sg, s->mem + slot_at(s->pr->p, AREA_RECVS, r), v->len,
-					 v->nsge, v->sin ? s->mr->lkey ^ 0x11 : s->mr->lkey);
+					 v->nsge, v->sin ? bad_key(s->mr->lkey) : s->mr->lkey);
 		atomic_store(&s->rposted, r + 1);
 		must_eq(s, ibv_post_recv(s->qp, &wr, &bad), 0);
 	}
