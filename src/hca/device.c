@@ -9,12 +9,14 @@
 #include "obs/explain.h"
 #include "util/barrier.h"
 
-#define VENDOR_ID     0x02c9
-#define PART_ID	      4129
-#define PAGE_SIZES    0xfffffffffffff000ULL /* 4 KiB and every larger power of two */
-#define CA_ACK_DELAY  16 /* 4.096 us << 16 */
-#define ATOMIC_WRITE  (1ULL << 40) /* newer headers: IBV_DEVICE_ATOMIC_WRITE */
-#define PACED_TYPES   (1 << IBV_QPT_RC | 1 << IBV_QPT_UC | 1 << IBV_QPT_UD)
+#define VENDOR_ID    0x02c9
+#define PART_ID	     4129
+#define PAGE_SIZES   0xfffffffffffff000ULL /* 4 KiB and every larger power of two */
+#define CA_ACK_DELAY 16 /* 4.096 us << 16 */
+#define ATOMIC_WRITE (1ULL << 40) /* newer headers: IBV_DEVICE_ATOMIC_WRITE */
+#define PACED_TYPES                                                                                \
+	(1 << IBV_QPT_RC | 1 << IBV_QPT_UC | 1 << IBV_QPT_UD | 1 << IBV_QPT_RAW_PACKET |           \
+	 1 << IBV_QPT_XRC_SEND)
 #define WIDTH_4X      2
 #define SPEED_25G     32
 #define PHYS_DISABLED 3

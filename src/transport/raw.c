@@ -122,7 +122,7 @@ static bool send_one(struct tqp *q, const struct wqe *w, uint32_t n, uint64_t no
 	if (emit(q, w, w->head_len + n, now) == EAGAIN)
 		return false;
 	if (unlikely(q->req.pace.kbps))
-		pace_sent(q, w->head_len + n, 1, now);
+		pace_sent(q, w->head_len + n, 0, now); /* its headers are in it */
 	return true;
 }
 

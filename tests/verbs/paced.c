@@ -4,12 +4,14 @@
  * are as exact as the device's clock after its first milliseconds, the upper ones only rule out
  * that a deadline is lost. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 #include "verbs/cases.h"
 #include "verbs/duo.h"
+#include "verbs/ether.h"
 #include "verbs/said.h"
 
 #define SAYS(...) said_want(SAID_NEAR, __VA_ARGS__)
@@ -127,6 +129,110 @@ static void datagrams(int where)
 		fail("%g s for what needs %g s", t, need);
 }
 
+/* Ethernet frames, of which every byte is the program's. */
+static void frames(int arg)
+{
+	const uint32_t kbps = 1000, burst = 1;
+	struct ether_frame f = { .dst = 1, .src = 2, .ip = 4, .len = 900 };
+	uint8_t frame[ETHER_ROOM];
+	struct peer_dev dev;
+	struct ether e;
+	size_t len;
+	double t, need;
+
+	(void)arg;
+	peer_open(&dev);
+	ether_open(&dev, 0, &e);
+	qp = e.qp;
+	want_eq(rate(kbps, burst), 0);
+	len = ether_build(&f, frame);
+	need = 9.0 * (double)len * 8 / (kbps * 1000.0);
+	t = seconds();
+	for (int i = 0; i < 10; i++)
+		ether_send_bytes(&e, frame, len, 0); /* polls its completion */
+	t = seconds() - t;
+	if (t < need * EXACT || t > need + 5)
+		fail("%g s for what needs %g s", t, need);
+	ether_close(&e);
+}
+
+struct xrc {
+	struct peer_dev dev;
+	struct ibv_cq *cq;
+	struct ibv_srq *srq;
+	struct peer_ep from, to;
+};
+
+static void xrc_connect(struct xrc *x, struct ibv_xrcd *domain)
+{
+	struct ibv_qp_init_attr_ex target = { .qp_type = IBV_QPT_XRC_RECV,
+					      .comp_mask = IBV_QP_INIT_ATTR_XRCD,
+					      .xrcd = domain };
+	struct ibv_qp_init_attr sender = { .qp_type = IBV_QPT_XRC_SEND,
+					   .send_cq = x->cq,
+					   .cap = { 16, 0, 1, 0, 0 } };
+	struct peer_opts o = { .type = IBV_QPT_RC };
+
+	x->from.qp = ibv_create_qp(x->dev.pd, &sender);
+	x->to.qp = ibv_create_qp_ex(x->dev.ctx, &target);
+	want(x->from.qp && x->to.qp);
+	x->from.mine = x->to.theirs =
+		(struct peer_addr){ .qpn = x->from.qp->qp_num, .gid = x->dev.gid };
+	x->to.mine = x->from.theirs =
+		(struct peer_addr){ .qpn = x->to.qp->qp_num, .gid = x->dev.gid };
+	peer_connect(&x->from, &o);
+	peer_connect(&x->to, &o);
+}
+
+static void xrc_writes(int arg)
+{
+	const uint32_t kbps = 80000, len = 1 << 18, mtu = 4096, burst = 8192;
+	struct ibv_xrcd_init_attr anonymous = { IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+						-1, O_CREAT };
+	struct ibv_srq_init_attr_ex a = { .attr = { 4, 1, 0 },
+					  .comp_mask =
+						  IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
+						  IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+					  .srq_type = IBV_SRQT_XRC };
+	double t, need = by_rate(4.0 * len - burst, 4.0 * len / mtu - 2, kbps);
+	struct ibv_send_wr wr = { .num_sge = 1,
+				  .opcode = IBV_WR_RDMA_WRITE,
+				  .send_flags = IBV_SEND_SIGNALED },
+			   *bad;
+	uint8_t *mem = calloc(2, len);
+	struct ibv_mr *mr;
+	struct ibv_sge sg;
+	struct ibv_wc wc;
+	struct xrc x;
+
+	(void)arg;
+	peer_open(&x.dev);
+	x.cq = a.cq = ibv_create_cq(x.dev.ctx, 16, NULL, NULL, 0);
+	a.pd = x.dev.pd;
+	a.xrcd = ibv_open_xrcd(x.dev.ctx, &anonymous);
+	want(x.cq && a.xrcd && mem);
+	x.srq = ibv_create_srq_ex(x.dev.ctx, &a);
+	mr = ibv_reg_mr(x.dev.pd, mem, 2UL * len, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	want(x.srq && mr && !ibv_get_srq_num(x.srq, &wr.qp_type.xrc.remote_srqn));
+	xrc_connect(&x, a.xrcd);
+	qp = x.from.qp;
+	want_eq(rate(kbps, burst), 0);
+	sg = (struct ibv_sge){ (uintptr_t)mem, len, mr->lkey };
+	wr.sg_list = &sg;
+	wr.wr.rdma.remote_addr = (uintptr_t)(mem + len);
+	wr.wr.rdma.rkey = mr->rkey;
+	pattern_fill(mem, len, 4, 0);
+	t = seconds();
+	for (int i = 0; i < 4; i++)
+		want_eq(ibv_post_send(qp, &wr, &bad), 0);
+	for (int i = 0; i < 4; i++)
+		peer_poll_ok(x.cq, &wc);
+	t = seconds() - t;
+	if (t < need * EXACT || t > need * 4 + 5)
+		fail("%g s for what needs %g s", t, need);
+	want_eq(pattern_check(mem + len, len, 4, 0), len);
+}
+
 /* One at a time, on a QP that has exchanged something: nothing goes past the limit. */
 static void small_writes(int where)
 {
@@ -215,8 +321,9 @@ static void limits(int arg)
 	begin(THIS_PROCESS, IBV_QPT_RC);
 	want_eq(ibv_query_device_ex(duo.near.dev.ctx, NULL, &dev), 0);
 	max = dev.packet_pacing_caps.qp_rate_limit_max;
-	for (int t = IBV_QPT_RC; t <= IBV_QPT_UD; t++)
-		want(dev.packet_pacing_caps.supported_qpts & 1U << t);
+	want_eq(dev.packet_pacing_caps.supported_qpts,
+		1U << IBV_QPT_RC | 1U << IBV_QPT_UC | 1U << IBV_QPT_UD | 1U << IBV_QPT_RAW_PACKET |
+			1U << IBV_QPT_XRC_SEND);
 	want_eq(rate(max, 0), 0);
 	want_eq(queried(), max);
 	want_eq(rate(max + 1, 0), EINVAL);
@@ -250,6 +357,7 @@ int main(void)
 		BOTH_LINKS(rc_writes), BOTH_LINKS(uc_writes),
 		BOTH_LINKS(datagrams), BOTH_LINKS(small_writes),
 		BOTH_LINKS(by_itself), BOTH_LINKS(lifted),
+		CASE(frames),	       CASE(xrc_writes),
 		CASE(limits),
 	};
 
