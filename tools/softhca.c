@@ -12,6 +12,7 @@ static const struct {
 	{ "run", cmd_run, "run [--] PROGRAM [ARGUMENT…]", "runs PROGRAM on the software HCA" },
 	{ "trace", cmd_trace, "trace [-o FILE] [--] PROGRAM [ARGUMENT…]",
 	  "the same, and writes its packets to FILE (softhca.pcapng)" },
+	{ "fault", cmd_fault, "fault PID SPEC", "changes the faults of a running program" },
 	{ "env", cmd_env, "env", "prints the line that sets up a shell: eval \"$(softhca env)\"" },
 };
 #define COMMANDS (sizeof(commands) / sizeof(*commands))

@@ -11,6 +11,7 @@ enum { /* as env(1) and the shell have them */
 
 int cmd_run(int argc, char **argv); /* returns only when the program could not be started */
 int cmd_trace(int argc, char **argv); /* the same */
+int cmd_fault(int argc, char **argv);
 int cmd_env(int argc, char **argv);
 
 /* One line on stderr, "softhca: …". */

@@ -9,7 +9,7 @@
 #include "engine/loop.h"
 #include "engine/tracing.h"
 #include "hca/ah.h"
-#include "link/fault.h"
+#include "link/fault_live.h"
 #include "link/rtnl.h"
 #include "link/udp.h"
 #include "obs/explain.h"
@@ -42,6 +42,7 @@ static int with_faults(struct dest *d, struct dest **out)
 	*out = d;
 	if (!text)
 		return 0;
+	fault_live_start();
 	err = fault_parse(text, &cfg);
 	if (!err)
 		err = fault_wrap(d, &cfg, out);

@@ -3,12 +3,14 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "link/fault_live.h"
 #include "link/parcel.h"
 #include "link/seg_pkt.h"
 #include "util/be.h"
 #include "util/clock.h"
 #include "util/rand.h"
 #include "util/spin.h"
+#include "wire/aeth.h"
 #include "wire/icrc.h"
 
 enum { MAX_SEG = 4096, IP_LEN = 20, UDP_LEN = 8, PORT = 4791, ROUTED_BYTE = 4, FLIPS = 3 };
@@ -18,8 +20,11 @@ struct fault {
 	struct dest d;
 	struct dest *inner;
 	struct fault_config cfg;
-	struct spin lock; /* guards rand and the queue */
+	struct spin lock; /* guards cfg, rand, seen, hits and the queue */
 	struct rand rand;
+	uint64_t index; /* goes into the seed */
+	uint32_t seen; /* of fault_live_changed() */
+	uint64_t hits; /* segments that the faults were for */
 	struct parcel *first; /* by time */
 	struct list all; /* under all_lock */
 };
@@ -152,18 +157,63 @@ static int send_later(struct fault *f, const struct seg *s, uint64_t at, bool he
 	return 0;
 }
 
-static int send_one(struct fault *f, const struct seg *s, struct waiter *w)
+static int send_one(struct fault *f, const struct fault_config *c, const struct seg *s,
+		    struct waiter *w)
 {
-	bool held = happens(f, f->cfg.reorder);
-	uint64_t wait = f->cfg.delay + (held ? HELD_NS : 0);
+	bool held = happens(f, c->reorder);
+	uint64_t wait = c->delay + (held ? HELD_NS : 0);
 
 	return wait ? send_later(f, s, clock_now() + wait, held) : dest_send(f->inner, s, w);
+}
+
+static bool is_for(const struct fault_config *c, const struct seg *s)
+{
+	uint32_t psns = 1 + ((uint32_t)(c->psn_last - c->psn) & PSN_MASK);
+
+	return (!c->qp || s->dqpn == c->qp || s->sqpn == c->qp) &&
+	       (!c->only_psn || psn_within(s->psn, (uint32_t)c->psn, psns));
+}
+
+/* The settings as they are now. False: not for this segment; else it counts as one of theirs. */
+static bool settings(struct fault *f, const struct seg *s, struct fault_config *out)
+{
+	bool yes;
+
+	spin_lock(&f->lock);
+	if (unlikely(fault_live_changed(&f->seen, &f->cfg))) {
+		f->hits = 0;
+		rand_init(&f->rand, f->cfg.seed + f->index);
+	}
+	*out = f->cfg;
+	yes = is_for(out, s) && (!out->count || f->hits < out->count);
+	f->hits += yes;
+	spin_unlock(&f->lock);
+	return yes;
+}
+
+/* The link did not take it: it comes again. */
+static int not_taken(struct fault *f, int err)
+{
+	spin_lock(&f->lock);
+	f->hits -= f->hits > 0;
+	spin_unlock(&f->lock);
+	return err;
+}
+
+static int send_plainly(struct fault *f, const struct seg *s, struct waiter *w)
+{
+	int err = dest_send(f->inner, s, w);
+
+	if (!err)
+		count(&counts.sent);
+	return err;
 }
 
 static int fault_send(struct dest *d, const struct seg *s, struct waiter *w)
 {
 	struct fault *f = to_fault(d);
 	struct seg by_value = *s;
+	struct fault_config cfg;
 	int err;
 
 	if (load_relaxed(&f->inner->dead)) {
@@ -173,17 +223,19 @@ static int fault_send(struct dest *d, const struct seg *s, struct waiter *w)
 	if (s->len > MAX_SEG)
 		return EINVAL;
 	by_value.flags |= SEG_NO_REF;
-	if (happens(f, f->cfg.loss)) {
+	if (!settings(f, s, &cfg))
+		return send_plainly(f, &by_value, w);
+	if (happens(f, cfg.loss)) {
 		count(&counts.lost);
 		return 0;
 	}
-	if (happens(f, f->cfg.corrupt))
+	if (happens(f, cfg.corrupt))
 		return send_damaged(f, &by_value);
-	err = send_one(f, &by_value, w);
+	err = send_one(f, &cfg, &by_value, w);
 	if (err)
-		return err;
+		return not_taken(f, err);
 	count(&counts.sent);
-	if (happens(f, f->cfg.dup) && !send_one(f, &by_value, NULL))
+	if (happens(f, cfg.dup) && !send_one(f, &cfg, &by_value, NULL))
 		count(&counts.doubled);
 	return 0;
 }
@@ -267,7 +319,8 @@ int fault_wrap(struct dest *inner, const struct fault_config *cfg, struct dest *
 			      .window = inner->window };
 	f->inner = inner;
 	f->cfg = *cfg;
-	rand_init(&f->rand, cfg->seed + fetch_add_relaxed(&wrapped, 1));
+	f->index = fetch_add_relaxed(&wrapped, 1);
+	rand_init(&f->rand, cfg->seed + f->index);
 	spin_lock(&all_lock);
 	list_add_tail(&everyone, &f->all);
 	spin_unlock(&all_lock);

@@ -4,6 +4,7 @@
  * the transport uses its timers, payload goes by value, direct access is refused. A damaged
  * segment is built as a packet, its bits are flipped, and the ICRC has to notice; it is dropped
  * then.
+ * fault_live.h: how the settings change while a program runs.
  * Delayed segments leave by fault_progress(), which host_drain() and host_control() call. Any
  * thread. */
 #pragma once
@@ -13,6 +14,11 @@ struct fault_config {
 	double loss, dup, reorder, corrupt; /* probabilities, 0 to 1 */
 	uint64_t delay; /* ns, of every segment */
 	uint64_t seed;
+	/* which segments */
+	uint64_t qp; /* that come from or go to it; 0: any */
+	uint64_t psn, psn_last; /* whose first number is one of these, if only_psn */
+	bool only_psn;
+	uint64_t count; /* so many, of each destination; 0: all */
 };
 
 /* Over all wrapped destinations of this process. */
@@ -23,7 +29,8 @@ struct fault_counts {
 };
 
 /* "loss=1%,dup=0.1%,delay=50us,reorder=0.1%,corrupt=0.01,seed=7": probabilities as percentages or
- * fractions, times with ns, us, ms or s. EINVAL: anything else. */
+ * fractions, times with ns, us, ms or s. "qp=0x412,psn=17,count=1" or "psn=17-20": only these.
+ * EINVAL: anything else. */
 int fault_parse(const char *text, struct fault_config *out);
 /* Takes over the caller's reference on @inner, on success only. */
 int fault_wrap(struct dest *inner, const struct fault_config *cfg, struct dest **out);

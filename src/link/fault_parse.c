@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "link/fault.h"
+#include "wire/aeth.h"
 
 /* Both read up to the next comma or the end; false: something else stands there. */
 static bool chance(const char *text, const char **end, double *out)
@@ -56,6 +57,26 @@ static bool number(const char *text, const char **end, uint64_t *out)
 	return !errno;
 }
 
+/* One number, or the first and the last. */
+static bool psns(const char *text, const char **end, struct fault_config *c)
+{
+	c->only_psn = true;
+	if (!number(text, end, &c->psn))
+		return false;
+	c->psn_last = c->psn;
+	return (**end != '-' || number(*end + 1, end, &c->psn_last)) && c->psn <= PSN_MASK &&
+	       c->psn_last <= PSN_MASK;
+}
+
+static bool which(const char **text, struct fault_config *c)
+{
+	if (!strncmp(*text, "qp=", 3))
+		return number(*text + 3, text, &c->qp) && c->qp <= PSN_MASK;
+	if (!strncmp(*text, "psn=", 4))
+		return psns(*text + 4, text, c);
+	return !strncmp(*text, "count=", 6) && number(*text + 6, text, &c->count);
+}
+
 static bool setting(const char **text, struct fault_config *c)
 {
 	const struct {
@@ -76,7 +97,7 @@ static bool setting(const char **text, struct fault_config *c)
 		return duration(*text + 6, text, &c->delay);
 	if (!strncmp(*text, "seed=", 5))
 		return number(*text + 5, text, &c->seed);
-	return false;
+	return which(text, c);
 }
 
 int fault_parse(const char *text, struct fault_config *out)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <errno.h>
-#include "link/fault.h"
+#include <unistd.h>
+#include "link/fault_live.h"
 #include "test.h"
 #include "util/clock.h"
 #include "util/fork.h"
@@ -77,10 +78,13 @@ static struct fault_counts through(const char *text, uint32_t n)
 
 TEST(settings_are_parsed_and_nonsense_is_refused)
 {
-	static const char *const bad[] = { "loss",	 "loss=",      "loss=2",	 "loss=-1",
-					   "loss=101%",	 "x=1",	       "loss=1%;dup=1%", "delay=5",
-					   "delay=-1us", "seed=x",     "loss=1%,",	 ",",
-					   "loss=nan",	 "delay=nanus" };
+	static const char *const bad[] = { "loss",	     "loss=",	    "loss=2",
+					   "loss=-1",	     "loss=101%",   "x=1",
+					   "loss=1%;dup=1%", "delay=5",	    "delay=-1us",
+					   "seed=x",	     "loss=1%,",    ",",
+					   "loss=nan",	     "delay=nanus", "qp=",
+					   "qp=0x1000000",   "psn=5-",	    "psn=16777216",
+					   "count=x" };
 	struct fault_config c;
 
 	check_eq(fault_parse("loss=1%,dup=0.1%,delay=50us,reorder=0.002,corrupt=100%,seed=9", &c),
@@ -90,9 +94,72 @@ TEST(settings_are_parsed_and_nonsense_is_refused)
 	check(c.corrupt >= 1 && c.corrupt <= 1);
 	check_eq(c.delay, 50000);
 	check_eq(c.seed, 9);
+	check_eq(fault_parse("qp=0x412,psn=16777215-3,count=2", &c), 0);
+	check(c.qp == 0x412 && c.only_psn && c.psn == 0xffffff && c.psn_last == 3 && c.count == 2);
+	check_eq(fault_parse("psn=7", &c), 0);
+	check(!c.qp && c.only_psn && c.psn == 7 && c.psn_last == 7);
 	check_eq(fault_parse("", &c), 0);
+	check(!c.only_psn);
 	for (unsigned int i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		check_eq(fault_parse(bad[i], &c), EINVAL);
+}
+
+static bool came(uint32_t psn)
+{
+	for (unsigned int i = 0; i < sink.n; i++)
+		if (sink.psn[i] == psn)
+			return true;
+	return false;
+}
+
+/* send_n() sends to QP 7. */
+TEST(faults_may_be_for_some_segments_only)
+{
+	static const struct {
+		const char *text;
+		uint64_t lost;
+		uint32_t first, last; /* of those */
+	} rules[] = { { "loss=100%,qp=7", 100, 0, 99 },
+		      { "loss=100%,qp=8", 0, 1, 0 },
+		      { "loss=100%,psn=17", 1, 17, 17 },
+		      { "loss=100%,psn=17-20", 4, 17, 20 },
+		      { "loss=100%,psn=0xfffffe-1", 2, 0, 1 },
+		      { "loss=100%,qp=7,psn=30-90,count=3", 3, 30, 32 },
+		      { "corrupt=100%,qp=7,psn=5", 0, 5, 5 } };
+
+	for (unsigned int i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+		struct fault_counts c = through(rules[i].text, 100);
+
+		check_eq(c.lost, rules[i].lost);
+		for (uint32_t psn = 0; psn < 100; psn++)
+			check_eq(came(psn), psn < rules[i].first || psn > rules[i].last);
+	}
+}
+
+TEST(faults_change_while_segments_go)
+{
+	static const struct {
+		const char *text;
+		unsigned int come;
+	} steps[] = { { "loss=100%", 0 },	  { "seed=2", 10 },   { "loss=100%,count=4", 6 },
+		      { "loss=100%,count=4", 6 }, { "nonsense", 10 }, { "loss=100%,qp=8", 10 } };
+	struct fault_config cfg = { 0 };
+	struct dest *d;
+
+	check_eq(fault_live_write(getpid(), "loss=100%"), ENOENT);
+	fault_live_start();
+	memset(&sink, 0, sizeof(sink));
+	check_eq(fault_wrap(&inner, &cfg, &d), 0);
+	send_n(d, 10);
+	check_eq(sink.n, 10);
+	for (unsigned int i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		check_eq(fault_live_write(getpid(), steps[i].text), 0);
+		sink.n = 0;
+		send_n(d, 10);
+		check_eq(sink.n, steps[i].come);
+	}
+	check_eq(fault_live_write(getpid(), ""), 0);
+	d->ops->put(d);
 }
 
 TEST(without_faults_everything_comes_through_by_value)
@@ -192,9 +259,12 @@ TEST(direct_access_is_refused)
 }
 
 RUN_TESTS(unit_test(settings_are_parsed_and_nonsense_is_refused),
+	  unit_test(faults_may_be_for_some_segments_only),
 	  unit_test(without_faults_everything_comes_through_by_value),
 	  unit_test(loss_and_doubling_happen_as_often_as_asked),
 	  unit_test(damage_is_always_noticed_by_the_icrc),
 	  unit_test(reordering_moves_and_loses_nothing),
 	  unit_test(delay_holds_back_until_the_time_and_keeps_the_order),
-	  unit_test(a_seed_makes_the_same_faults_again), unit_test(direct_access_is_refused))
+	  unit_test(a_seed_makes_the_same_faults_again), unit_test(direct_access_is_refused),
+	  /* the last: it leaves its page */
+	  unit_test(faults_change_while_segments_go))

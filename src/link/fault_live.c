@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+#include "link/fault_live.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "link/host_memory.h"
+#include "util/barrier.h"
+#include "util/fork.h"
+
+#define NAME "softhca-fault"
+#define LINK "/memfd:" NAME " (deleted)"
+
+enum { PAGE = 4096 };
+
+struct live { /* written by the tool */
+	uint32_t seq; /* odd while the text is being written */
+	char text[FAULT_TEXT];
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the making */
+static struct live *live; /* of epoch; the parent's is not mapped in a child */
+static uint32_t epoch;
+static int live_fd = -1;
+
+void fault_live_start(void)
+{
+	void *map;
+
+	pthread_mutex_lock(&lock);
+	if (!fork_is_ours(epoch)) {
+		if (live_fd >= 0)
+			close(live_fd); /* a child's copy of its parent's */
+		live_fd = -1;
+		store_release(&live, NULL); /* pairs with fault_live_changed() */
+		if (!host_memory_make(NAME, PAGE, HOST_MEMORY_ALLOCATED, &live_fd, &map))
+			store_release(&live, map); /* the same */
+		epoch = fork_epoch();
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+bool fault_live_changed(uint32_t *seen, struct fault_config *out)
+{
+	const struct live *l = load_acquire(&live); /* pairs with fault_live_start() */
+	uint32_t seq = l ? load_acquire(&l->seq) : 0; /* (S) */
+	char text[FAULT_TEXT];
+
+	if (seq == *seen || seq & 1)
+		return false;
+	for (unsigned int i = 0; i < FAULT_TEXT; i++)
+		text[i] = load_relaxed(&l->text[i]);
+	text[FAULT_TEXT - 1] = '\0';
+	read_barrier(); /* (S): the text before the number again */
+	if (load_relaxed(&l->seq) != seq)
+		return false;
+	*seen = seq;
+	return !fault_parse(text, out);
+}
+
+/* --- the tool --- */
+
+static int open_page(pid_t pid, int *out)
+{
+	char dir[64], what[64], path[512];
+	struct dirent *e;
+	ssize_t n;
+	DIR *d;
+
+	snprintf(dir, sizeof(dir), "/proc/%d/fd", (int)pid);
+	d = opendir(dir);
+	if (!d)
+		return errno == ENOENT ? ESRCH : errno;
+	*out = -1;
+	while (*out < 0 && (e = readdir(d))) {
+		snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
+		n = readlink(path, what, sizeof(what));
+		if (n == sizeof(LINK) - 1 && !memcmp(what, LINK, sizeof(LINK) - 1))
+			*out = open(path, O_RDWR | O_CLOEXEC);
+	}
+	closedir(d);
+	return *out < 0 ? ENOENT : 0;
+}
+
+int fault_live_write(pid_t pid, const char *text)
+{
+	size_t n = strlen(text) + 1;
+	struct live *l;
+	uint32_t seq;
+	int fd, err;
+
+	if (n > FAULT_TEXT)
+		return EMSGSIZE;
+	err = open_page(pid, &fd);
+	if (err)
+		return err;
+	err = host_memory_map(fd, PAGE, true, (void **)&l);
+	close(fd);
+	if (err)
+		return err;
+	seq = (load_relaxed(&l->seq) | 1) + 2; /* odd; and another than before */
+	store_relaxed(&l->seq, seq);
+	write_barrier(); /* (S): odd before the text */
+	for (size_t i = 0; i < n; i++)
+		store_relaxed(&l->text[i], text[i]);
+	store_release(&l->seq, seq + 1); /* (S) */
+	host_memory_unmap(l, PAGE);
+	return 0;
+}
