@@ -285,7 +285,7 @@ static uint64_t seconds(void)
 
 int main(int argc, char **argv)
 {
-	struct options o = { .seed = 1, .count = 500, .tries = 5 };
+	struct options o = { .seed = 1, .count = 400, .tries = 5 };
 	static struct program p;
 	unsigned int failed = 0;
 	uint64_t seed, end;
