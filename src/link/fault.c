@@ -26,6 +26,7 @@ struct fault {
 	uint32_t seen; /* of fault_live_changed() */
 	uint64_t hits; /* segments that the faults were for */
 	struct parcel *first; /* by time */
+	struct spin out; /* held while the link sends: delayed ones leave without the QP's turn */
 	struct list all; /* under all_lock */
 };
 
@@ -157,13 +158,23 @@ static int send_later(struct fault *f, const struct seg *s, uint64_t at, bool he
 	return 0;
 }
 
+static int pass(struct fault *f, const struct seg *s, struct waiter *w)
+{
+	int err;
+
+	spin_lock(&f->out);
+	err = dest_send(f->inner, s, w);
+	spin_unlock(&f->out);
+	return err;
+}
+
 static int send_one(struct fault *f, const struct fault_config *c, const struct seg *s,
 		    struct waiter *w)
 {
 	bool held = happens(f, c->reorder);
 	uint64_t wait = c->delay + (held ? HELD_NS : 0);
 
-	return wait ? send_later(f, s, clock_now() + wait, held) : dest_send(f->inner, s, w);
+	return wait ? send_later(f, s, clock_now() + wait, held) : pass(f, s, w);
 }
 
 static bool is_for(const struct fault_config *c, const struct seg *s)
@@ -202,7 +213,7 @@ static int not_taken(struct fault *f, int err)
 
 static int send_plainly(struct fault *f, const struct seg *s, struct waiter *w)
 {
-	int err = dest_send(f->inner, s, w);
+	int err = pass(f, s, w);
 
 	if (!err)
 		count(&counts.sent);
@@ -359,7 +370,7 @@ void fault_progress_now(void)
 
 	while ((f = next_due(now))) {
 		p = take_due(f, now);
-		if (p && dest_send(f->inner, &p->seg, NULL))
+		if (p && pass(f, &p->seg, NULL))
 			count(&counts.crowded);
 		parcel_free(p);
 		f->d.ops->put(&f->d);
