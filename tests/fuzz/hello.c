@@ -291,15 +291,18 @@ static void turn(struct fuzz_bytes *b)
 	drain();
 }
 
+/* At one point in time: whom the host would ask again and again has not answered. */
 static void leave(void)
 {
+	uint64_t now = clock_now();
+
 	close(peer.conn);
 	if (peer.in)
 		host_memory_unmap(peer.in, RING_CTL + RING_MIN);
 	peer.in = NULL;
 	for (unsigned int i = 0; host->pending || host->top; i++) {
 		must(i < 16);
-		host_control(host, clock_now());
+		host_control(host, now);
 	}
 	memset(peers.page + HOST_PAGE_BYTES, 0, KEYS * sizeof(struct key));
 	memset(peers.ring, 0, RING_CTL + 256);

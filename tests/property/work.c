@@ -409,8 +409,8 @@ void work_step(struct side *s, const struct step *st)
 	case S_CHAIN:
 		s->want_ops++;
 		break;
-	case S_SQD:
-		if (!s->moved)
+	case S_SQD: /* an unreliable QP that fails meanwhile would go on from SQE */
+		if (!s->moved && (reliable(s->v.l) || !s->v.i_break))
 			drain_queue(s, st->n);
 		break;
 	case S_RTS:
