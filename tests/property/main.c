@@ -148,16 +148,16 @@ static bool run(const struct program *p)
 
 static void report(const struct program *p, unsigned int steps)
 {
-	printf("# seed %llu: %s\n# the last steps:\n", (unsigned long long)p->seed, board->why);
+	printf("# the last steps of seed %llu:\n", (unsigned long long)p->seed);
 	board_tail(steps);
 	for (unsigned int l = 0; l < p->links; l++)
 		for (unsigned int i = 0; i < SIDES; i++)
 			printf("# link %u side %c (type %u, process %u%s): %s\n", l, "ab"[i],
 			       p -> link[l].type, p->link[l].proc[i],
 			       p->link[l].srq[i] ? ", SRQ" : "", board->seat[l][i].waits);
-	printf("# again: %s --seed %llu; smaller: --seed %llu --shrink\n",
-	       program_invocation_short_name, (unsigned long long)p->seed,
-	       (unsigned long long)p->seed);
+	printf("# seed %llu: %s\n# again: %s --seed %llu; smaller: --seed %llu --shrink\n",
+	       (unsigned long long)p->seed, board->why, program_invocation_short_name,
+	       (unsigned long long)p->seed, (unsigned long long)p->seed);
 }
 
 static bool fails_within(const struct program *p, unsigned int tries)
