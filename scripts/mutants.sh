@@ -77,7 +77,7 @@ mutants_one()
 	mutants_files "$patch" keep
 	if [ -z "$kinds" ]; then
 		verdict='no "# test:" line'
-	elif ! patch -d "$mutants_dir" -p1 -s -f -i "$patch" >"$log" 2>&1; then
+	elif ! patch -d "$mutants_dir" -p1 -s -f -F0 -i "$patch" >"$log" 2>&1; then
 		verdict='does not apply'
 	elif ! ninja -C "$mutants_dir/build-test" "${targets[@]}" >"$log" 2>&1; then
 		verdict='does not compile'
