@@ -235,7 +235,8 @@ static inline void rig_move(struct rig_qp *p, enum ibv_qp_state to)
 	enum ibv_qp_state old = p->q.qp.state;
 
 	p->q.qp.state = to;
-	if (to == IBV_QPS_RESET) {
+	if (to == IBV_QPS_RESET) { /* as ibv_modify_qp() */
+		p->q.qp.attr = (struct ibv_qp_attr){ 0 };
 		p->sq_pi = p->rq_pi = 0;
 		p->dbrec[0] = p->dbrec[1] = 0;
 	}

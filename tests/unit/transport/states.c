@@ -30,6 +30,34 @@ TEST(err_completes_everything_in_order)
 	pair_close(p);
 }
 
+/* One host: what was executed is acknowledged before the QP forgets that it owes it. */
+static void owes_an_ack(enum ibv_qp_state to)
+{
+	struct pair *p = pair_open(&pair_host, &rig_rc);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
+
+	rig_post(p->a, &w);
+	while (net_next(&p->rig.net) != UINT64_MAX)
+		net_step(&p->rig.net);
+	check_eq(pair_count(p, p->a, OP_ACKNOWLEDGE), 0);
+	rig_move(p->b, to);
+	rig_run(&p->rig);
+	check_eq(pair_count(p, p->a, OP_ACKNOWLEDGE), 1);
+	check_eq(p->log[p->n - 1].dqpn, p->a->q.qp.qpn);
+	pair_good(p->a, false);
+	pair_close(p);
+}
+
+TEST(err_sends_the_ack_that_is_due)
+{
+	owes_an_ack(IBV_QPS_ERR);
+}
+
+TEST(reset_sends_the_ack_that_is_due_to_its_peer)
+{
+	owes_an_ack(IBV_QPS_RESET);
+}
+
 TEST(posts_in_err_are_flushed)
 {
 	struct pair *p = pair_open(&pair_lossy, &rig_rc);
@@ -212,8 +240,9 @@ TEST(a_shared_receive_that_comes_late_ends_the_rnr_wait)
 	pair_close(p);
 }
 
-RUN_TESTS(unit_test(err_completes_everything_in_order), unit_test(posts_in_err_are_flushed),
-	  unit_test(flushes_name_the_first_cause),
+RUN_TESTS(unit_test(err_completes_everything_in_order), unit_test(err_sends_the_ack_that_is_due),
+	  unit_test(reset_sends_the_ack_that_is_due_to_its_peer),
+	  unit_test(posts_in_err_are_flushed), unit_test(flushes_name_the_first_cause),
 	  unit_test(sqd_finishes_what_was_started_and_says_so),
 	  unit_test(sqd_with_nothing_started_is_drained_at_once),
 	  unit_test(a_qp_works_again_after_reset), unit_test(reset_leaves_the_waiting_list),
