@@ -112,12 +112,29 @@ static int secluded(int talk, void *arg)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
+/* A user is told by the number that the parent of the user namespace has for him: of one namespace
+ * inside another only the first is seen through. */
+static bool in_first_user_namespace(void)
+{
+	FILE *f = fopen("/proc/self/uid_map", "re");
+	unsigned int inside, outside, count;
+	bool yes = f && fscanf(f, "%u %u %u", &inside, &outside, &count) == 3 && inside == outside;
+
+	if (f)
+		fclose(f);
+	return yes;
+}
+
 TEST(namespaces_of_ones_own_do_not_part_processes_of_one_network)
 {
-	struct child c = child_start(secluded, NULL);
 	struct station st = { 0 };
-	uint64_t number = child_hear(c.talk);
+	struct child c;
+	uint64_t number;
 
+	if (!in_first_user_namespace())
+		skip();
+	c = child_start(secluded, NULL);
+	number = child_hear(c.talk);
 	if (number == UINT64_MAX - 1) {
 		check_eq(child_wait(&c), 77);
 		skip();
