@@ -22,11 +22,11 @@
 #define NAP_MIN	    200000ULL /* ns: while the program polls */
 #define NAP_MAX	    1000000ULL
 #define NAP_LONG_MS 4 /* a leader that leaves ends naps from here on */
-#define LINGER_MAX  2000000ULL /* then descriptors have their turn */
-#define LOOKS	    32 /* between two yields */
 #define LED_MAX_MS  64 /* longest nap under a leader; then without a limit */
 #define RETRY_NS    1000000ULL /* who is to be told something waits for room */
 #define LINGER	    50000ULL /* ns: what a wake costs, so at most twice as much is spent */
+#define LINGER_MAX  2000000ULL /* then descriptors have their turn */
+#define LOOKS	    32 /* of who lingers, between two yields */
 #define SLICE	    100000 /* ns: sched_setattr, so that a wake onto a busy core is short (M4) */
 
 static __thread bool leading __attribute__((tls_model("initial-exec")));

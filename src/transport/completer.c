@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <errno.h>
-#include "transport/answer.h"
 #include "obs/verdict.h"
+#include "transport/answer.h"
 #include "transport/blame.h"
 #include "transport/completer.h"
 #include "transport/flush.h"

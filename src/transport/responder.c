@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "obs/explain.h"
-#include "transport/answer.h"
 #include "obs/verdict.h"
+#include "transport/answer.h"
 #include "transport/blame.h"
 #include "transport/execute.h"
 #include "transport/flush.h"

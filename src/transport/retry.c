@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include "obs/verdict.h"
 #include "transport/apm.h"
 #include "transport/blame.h"
-#include "obs/verdict.h"
 #include "transport/completer.h"
 #include "transport/retry.h"
 #include "wire/aeth.h"

@@ -2,10 +2,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "transport/answer.h"
-#include "transport/cast.h"
 #include "obs/verdict.h"
+#include "transport/answer.h"
 #include "transport/apm.h"
+#include "transport/cast.h"
 #include "transport/completer.h"
 #include "transport/flush.h"
 #include "transport/inner.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include "obs/verdict.h"
 #include "transport/flush.h"
 #include "transport/place.h"
-#include "obs/verdict.h"
 #include "transport/uc.h"
 #include "wire/aeth.h"
 #include "wire/opcode.h"
