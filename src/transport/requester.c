@@ -350,15 +350,21 @@ static bool may_send(struct tqp *q, uint64_t now)
 	return window_open(q) && (likely(!q->req.pace.kbps) || pace_open(q, now));
 }
 
-/* Is there one exchange behind us, nothing else outstanding or started, and a peer that has
- * memory to reach? (M5) */
-static bool may_be_direct(const struct tqp *q, const struct sent *e)
+/* Is there one exchange behind us, and a peer that has memory to reach? (M5) */
+static bool reaches(const struct tqp *q)
+{
+	const struct requester *r = &q->req;
+
+	return r->exchanged && !r->pace.kbps && !r->arming && q->dest && q->dest->ops->direct;
+}
+
+/* Nothing else is outstanding or started. */
+static bool alone(const struct tqp *q, const struct sent *e)
 {
 	const struct requester *r = &q->req;
 
 	return r->cur == r->head && r->tail == r->cur + 1 && e->psn == r->una &&
-	       e->psn == r->max_psn && r->exchanged && !r->pace.kbps && !r->arming && e->len &&
-	       q->dest && q->dest->ops->direct;
+	       e->psn == r->max_psn;
 }
 
 static bool one_sided(const struct sent *e)
@@ -375,9 +381,8 @@ static bool must_wait(struct tqp *q, const struct sent *e)
 
 	if (r->waited)
 		return r->cur != r->head;
-	if (!r->exchanged || e->len < WAIT_MIN || r->cur == r->head || r->tail != r->cur + 1 ||
-	    !q->dest || !q->dest->same_host || !q->dest->ops->direct ||
-	    !one_sided(requester_entry(r, r->cur - 1)))
+	if (e->len < WAIT_MIN || r->cur == r->head || r->tail != r->cur + 1 ||
+	    !q->dest->same_host || !one_sided(requester_entry(r, r->cur - 1)))
 		return false;
 	if (r->wait_again[write].in) {
 		r->wait_again[write].in--;
@@ -424,7 +429,11 @@ static enum way go_directly(struct tqp *q, struct sent *e, const struct wqe *w,
 				  .npieces = g->n };
 
 	r->direct_done = 0;
-	if (!may_be_direct(q, e)) {
+	if (!reaches(q) || !e->len) {
+		r->waited = false;
+		return BY_RING;
+	}
+	if (!alone(q, e)) {
 		r->waited = must_wait(q, e);
 		return r->waited ? LATER : BY_RING;
 	}
