@@ -76,7 +76,8 @@ static void end(void)
 	peer_close(&dev);
 }
 
-static void post(struct ibv_qp *qp, enum ibv_wr_opcode op, uint64_t id, unsigned int flags)
+static void post_to(uint32_t rkey, struct ibv_qp *qp, enum ibv_wr_opcode op, uint64_t id,
+		    unsigned int flags)
 {
 	struct ibv_sge sg = { (uintptr_t)mem, 8, mr->lkey };
 	struct ibv_send_wr wr = { .wr_id = id,
@@ -87,8 +88,13 @@ static void post(struct ibv_qp *qp, enum ibv_wr_opcode op, uint64_t id, unsigned
 			   *bad;
 
 	wr.wr.rdma.remote_addr = (uintptr_t)mem + 64;
-	wr.wr.rdma.rkey = mr->rkey;
+	wr.wr.rdma.rkey = rkey;
 	want_eq(ibv_post_send(qp, &wr, &bad), 0);
+}
+
+static void post(struct ibv_qp *qp, enum ibv_wr_opcode op, uint64_t id, unsigned int flags)
+{
+	post_to(mr->rkey, qp, op, id, flags);
 }
 
 static void write_one(uint64_t id)
@@ -392,19 +398,26 @@ static void resize_keeps_what_is_in_it(int arg)
 	end();
 }
 
+/* Nobody may look into the CQ before, so the last of what must be in it is an error: the event of
+ * that one comes when all before it are there. */
 static void resize_below_its_content_changes_nothing(int arg)
 {
+	struct ibv_wc wc;
 	int cqe;
 
 	(void)arg;
 	begin_cqe(63);
 	cqe = cq->cqe;
+	want_eq(ibv_req_notify_cq(cq, 1), 0);
 	for (uint64_t i = 0; i < 40; i++)
 		write_one(i);
+	post_to(~mr->rkey, a.qp, IBV_WR_RDMA_WRITE, 40, IBV_SEND_SIGNALED);
+	event();
 	want_eq(ibv_resize_cq(cq, 4), EINVAL);
 	want_eq(cq->cqe, cqe);
 	for (uint64_t i = 0; i < 40; i++)
 		completion(i);
+	want(peer_poll(cq, &wc, 0) && wc.wr_id == 40 && wc.status == IBV_WC_REM_ACCESS_ERR);
 	end();
 }
 

@@ -40,6 +40,15 @@ static void want_sizes(struct ether *e)
 	}
 }
 
+static void send_burst(struct ether *e)
+{
+	for (unsigned int i = 0; i < BURST; i++) {
+		struct ether_frame f = { .dst = 1, .sport = (uint16_t)i, .ip = 4, .len = 100 };
+
+		ether_send(e, &f);
+	}
+}
+
 static int far_sender(int fd, void *arg)
 {
 	struct ether e;
@@ -49,11 +58,7 @@ static int far_sender(int fd, void *arg)
 	ether_open(&dev, 0, &e);
 	peer_sync(fd);
 	send_sizes(&e);
-	for (unsigned int i = 0; i < BURST; i++) {
-		struct ether_frame f = { .dst = 1, .sport = (uint16_t)i, .ip = 4, .len = 100 };
-
-		ether_send(&e, &f);
-	}
+	send_burst(&e);
 	peer_sync(fd);
 	ether_close(&e);
 	return 0;
@@ -119,6 +124,8 @@ static void in_one_process(int arg)
 	f = ether_steer(&p.b, &r);
 	send_sizes(&p.a);
 	want_sizes(&p.b);
+	send_burst(&p.a); /* all of it is there before the first receive of want_burst() */
+	want_burst(&p.b);
 	want_eq(ibv_destroy_flow(f), 0);
 	send_sizes(&p.a); /* to nobody; the sends complete all the same */
 	ether_want_none(&p.b);
