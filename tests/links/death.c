@@ -202,7 +202,7 @@ TEST(a_stopped_peer_blocks_neither_send_nor_revoke)
 	key = station_key(&st, 3, buf, sizeof(buf));
 	station_unkey(&st, 3);
 	host_revoke(st.h, key);
-	check(clock_now() - start < SECOND);
+	check(clock_now() - start < 30 * SECOND); /* not until it goes on */
 	kill(c.pid, SIGCONT);
 	check_eq(station_send(&st, d, &s), 0);
 	child_tell(c.talk, 1);
@@ -293,7 +293,7 @@ TEST(a_revoke_waits_for_the_holder_of_a_hazard_until_it_dies)
 	check_eq(pthread_create(&killer, NULL, kill_later, &c), 0);
 	host_revoke(st.h, key);
 	check(clock_now() - start >= SECOND / 5);
-	check(clock_now() - start < 2 * SECOND);
+	check(clock_now() - start < 30 * SECOND);
 	pthread_join(killer, NULL);
 	check_eq(child_wait(&c), 128 + SIGKILL);
 	station_close(&st);

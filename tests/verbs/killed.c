@@ -241,7 +241,7 @@ static void stopped_peer_hangs_no_dereg(int arg)
 		run_a_while(&e, draw(&e, 500));
 		kill(pid, SIGSTOP);
 		want_eq(waitpid(pid, &status, WUNTRACED), pid);
-		alarm(20);
+		alarm(60);
 		peer_ep_destroy(&e.ep);
 		want_eq(ibv_dereg_mr(e.mr), 0);
 		alarm(0);

@@ -93,10 +93,16 @@ static void writes(int where, enum ibv_qp_type type)
 	need = by_rate(4.0 * len - 3 * burst, 4.0 * len / mtu - 6, kbps);
 	if (t < need * EXACT || t > need * 4 + 5)
 		fail("%g s for what needs %g s", t, need);
+	/* a WRITE of UC is done when it has left; a SEND behind it arrives behind it */
+	duo_tell(&duo, (struct duo_order){ DUO_RECV, .off = len, .len = 64 });
+	duo_send(&duo, IBV_WR_SEND, 64);
+	want_eq(duo_wc(&duo).status, IBV_WC_SUCCESS);
+	want_eq(duo_far_wc(&duo).status, IBV_WC_SUCCESS);
 	want(duo_tell(&duo, (struct duo_order){ DUO_CHECK, .len = len, .id = 3 }).found);
+	want_eq(rate(kbps / 100, burst), 0);
 	want_eq(rate(0, 0), 0);
 	t = take(&wr, 4);
-	if (t > need)
+	if (t > need * 50)
 		fail("%g s without a limit", t);
 }
 
@@ -269,7 +275,7 @@ static void by_itself(int where)
 	t = seconds();
 	cpu = processor();
 	want_eq(duo_post(&duo, &wr), 0);
-	want(seconds() - t < 0.5); /* it does not wait in the post */
+	want(seconds() - t < by_rate(65536 - 2 * 4096, 0, kbps)); /* it does not wait in the post */
 	nanosleep(&second, NULL); /* the pause is the measurement */
 	cpu = processor() - cpu;
 	if (cpu > 0.3 && !cases_sanitized())

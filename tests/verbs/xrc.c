@@ -403,7 +403,7 @@ static void kill_maker(struct cast *k, unsigned int *seed)
 /* The receiver: what is sent to it ends in an error, and the target QP can be used for another. */
 static void kill_receiver(struct cast *k, unsigned int *seed)
 {
-	struct member_order o = { MEMBER_STREAM, k->srq.value, k->stream, 1000000 };
+	struct member_order o = { MEMBER_STREAM, k->srq.value, k->stream, UINT32_MAX };
 	struct member_answer a;
 	uint32_t state;
 
@@ -422,7 +422,7 @@ static void kill_receiver(struct cast *k, unsigned int *seed)
 /* The sender, who is a holder too. */
 static void kill_sender(struct cast *k, unsigned int *seed)
 {
-	struct member_order o = { MEMBER_STREAM, k->srq.value, k->stream++, 1000000 };
+	struct member_order o = { MEMBER_STREAM, k->srq.value, k->stream++, UINT32_MAX };
 
 	member_tell(&k->b, &o);
 	some_time(seed);
