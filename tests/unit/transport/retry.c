@@ -76,6 +76,38 @@ TEST(one_host_a_silent_state_takes_the_same_time)
 	}
 }
 
+/* The ACK of what came before was held back, and comes after the word that nobody took the rest:
+ * the rest is sent again all the same. */
+TEST(one_host_a_late_ack_does_not_undo_a_loss)
+{
+	struct pair *p = pair_open(&pair_host, &rig_rc);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
+	struct seg s = { .op = OP_ACKNOWLEDGE,
+			 .flags = SEG_SQPN,
+			 .pkey = 0xffff,
+			 .dqpn = p->a->q.qp.qpn,
+			 .sqpn = p->b->q.qp.qpn,
+			 .npsn = 1 };
+
+	p->rig.net.cut = true;
+	rig_post(p->a, &w);
+	rig_post(p->a, &w);
+	check_eq(p->n, 2);
+	p->rig.net.cut = false;
+	s.psn = p->log[1].psn;
+	s.syndrome = SYN_NO_RESPONDER;
+	tqp_input(&p->a->q, &s, p->rig.net.now);
+	s.psn = p->log[0].psn;
+	s.syndrome = AETH_ACK | AETH_UNLIMITED;
+	tqp_input(&p->a->q, &s, p->rig.net.now);
+	pair_good(p->a, false);
+	p->b->q.rsp.epsn = p->log[1].psn; /* as if it had had the first */
+	rig_run(&p->rig);
+	pair_good(p->a, false);
+	check_eq(pair_count(p, p->b, OP_WRITE_ONLY), 3);
+	pair_close(p);
+}
+
 TEST(one_host_arms_no_timer_while_segments_are_taken)
 {
 	struct pair *p = pair_open(&pair_host, &rig_rc);
@@ -257,6 +289,7 @@ TEST(an_ack_behind_a_read_says_its_response_was_lost)
 RUN_TESTS(unit_test(timeout_times_retry_count), unit_test(timeout_0_waits_for_ever),
 	  unit_test(one_host_nobody_there_takes_the_same_time),
 	  unit_test(one_host_a_silent_state_takes_the_same_time),
+	  unit_test(one_host_a_late_ack_does_not_undo_a_loss),
 	  unit_test(one_host_arms_no_timer_while_segments_are_taken),
 	  unit_test(a_peer_that_comes_late_is_reached), unit_test(progress_gives_all_retries_back),
 	  unit_test(rnr_retries_are_counted), unit_test(rnr_retry_7_never_gives_up),
