@@ -229,15 +229,13 @@ void work_serve(struct side *s)
 
 static enum outcome outcome(const struct side *s, unsigned int k)
 {
-	const struct op *o = &s->v.mine->op[k];
-
 	if (k >= s->posted)
 		return OUT_NONE;
 	if (s->failed ? k < s->failed_at : k < s->retired)
 		return reliable(s->v.l) ? OUT_SUCCESS : OUT_UNKNOWN;
 	if (s->failed && reliable(s->v.l) &&
 	    model_flushed_unsent(&s->v.mine->op[s->failed_at], s->first) && !s->moved)
-		return k == s->failed_at && o->sin == SIN_FICKLE ? OUT_UNKNOWN : OUT_NONE;
+		return OUT_NONE;
 	return OUT_UNKNOWN;
 }
 

@@ -87,7 +87,8 @@ def _iterations(tool, option, service):
     flow control a server that has lost its core drops what it has no receive for, and waits for
     ever: perftest posts 512 of them."""
     if tool == "ib_send_bw" and service in ("UC", "UD"):
-        return "512" if option != "-a" else "500" if FULL else "100"
+        full = "512" if option == "-l" else "500"  # many QPs want hundreds: its CQ moderation
+        return full if FULL or option not in ("-a", "-q 64") else "100"
     if FULL:
         return "6400" if option != "-a" else "1000"
     if option == "-a":
