@@ -20,6 +20,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include "link/host_names.h"
 #include "view.h"
 
 #define TURN_MS 10000 /* longer nobody waits: the one before may be stopped */
@@ -225,10 +226,23 @@ static int make_new(int *ns)
 	return err;
 }
 
+/* What the library cannot see from in there; the uid stays as it is. */
+static void tell_name(void)
+{
+	char text[32];
+	uint32_t name;
+
+	if (host_names_uid(&name))
+		return;
+	snprintf(text, sizeof(text), "%u:%u", geteuid(), name);
+	setenv(HOST_NAMES_TOLD, text, 1);
+}
+
 int userns_enter(void)
 {
 	int ns, err = 0;
 
+	tell_name();
 	take_turn();
 	ns = find_member();
 	if (ns < 0)

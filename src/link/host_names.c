@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -42,11 +43,26 @@ static int outer(uint32_t uid, uint32_t *out)
 	return err;
 }
 
+/* From inside two namespaces nobody sees the name of who is inside one: `softhca run` tells. */
+static bool told(uint32_t uid, uint32_t *out)
+{
+	const char *text = secure_getenv(HOST_NAMES_TOLD);
+	unsigned int inside, name;
+
+	if (!text || sscanf(text, "%u:%u", &inside, &name) != 2 || inside != uid)
+		return false;
+	*out = name;
+	return true;
+}
+
 int host_names_uid(uint32_t *out)
 {
 	uint32_t uid = geteuid();
-	int err = outer(uid, out);
+	int err;
 
+	if (told(uid, out))
+		return 0;
+	err = outer(uid, out);
 	if (err == ENOENT)
 		return EPERM;
 	if (err && uid == overflow_uid())

@@ -5,8 +5,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The user id as names carry it: one step out of this user namespace. EPERM: our uid is not mapped
- * (everybody's is the same overflow id then). */
+/* In the environment of who was led into a user namespace of its own: "UID:NAME", its user id there
+ * and as names carried it before. It is no proof of anything: contacts check who the peer is. */
+#define HOST_NAMES_TOLD "SOFTHCA_HOST_UID"
+
+/* The user id as names carry it: one step out of this user namespace, if nothing else was told.
+ * EPERM: our uid is not mapped (everybody's is the same overflow id then). */
 int host_names_uid(uint32_t *out);
 int host_name_bind(uint32_t uid, unsigned int slot, int *fd); /* EADDRINUSE: taken. Listens. */
 /* ECONNREFUSED: nobody has it; EAGAIN: later. */
