@@ -59,6 +59,7 @@ def pingpongs():
         for option in ("", "-e", "-c", *PINGPONG_MORE.get(program, [])):
             argv = [program, "-g", "3", "-n", iterations, *more, *option.split()]
             yield f"{program} {option or 'plain'}", argv, pingpong_done
+    iterations = "10000" if FULL else "1000"  # it makes a queue that has room for all of them
     for option in ("", "-e", "-o"):
         argv = ["ibv_xsrq_pingpong", "-g", "3", "-n", iterations, *option.split()]
         yield f"ibv_xsrq_pingpong {option or 'plain'}", argv, success
