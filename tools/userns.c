@@ -226,13 +226,13 @@ static int make_new(int *ns)
 	return err;
 }
 
-/* What the library cannot see from in there; the uid stays as it is. */
+/* The uid stays as it is, so that is what the library sees from in there. */
 static void tell_name(void)
 {
 	char text[32];
 	uint32_t name;
 
-	if (host_names_uid(&name))
+	if (host_names_uid(&name) || name == geteuid())
 		return;
 	snprintf(text, sizeof(text), "%u:%u", geteuid(), name);
 	setenv(HOST_NAMES_TOLD, text, 1);

@@ -41,8 +41,9 @@ equal "folder" "$tmp" "$(cd "$tmp" && "$softhca" run pwd -P)"
 equal "user and group" "$(id -u):$(id -g)" "$("$softhca" run sh -c 'echo $(id -u):$(id -g)')"
 equal "capabilities" "$(grep CapEff /proc/self/status)" \
 	"$("$softhca" run grep CapEff /proc/self/status)"
+# SOFTHCA_HOST_UID is there within somebody else's user namespace only.
 equal "environment" "$(env | grep -v '^_=' | sort)" \
-	"$("$softhca" run env | grep -v -e '^_=' -e '^LD_LIBRARY_PATH=' | sort)"
+	"$("$softhca" run env | grep -v -E '^(_|LD_LIBRARY_PATH|SOFTHCA_HOST_UID)=' | sort)"
 equal "pid" "$(sh -c 'echo $$; exec "$0" run sh -c "echo \$\$"' "$softhca" | uniq | wc -l)" 1
 
 mkfifo "$tmp/ready"
