@@ -290,7 +290,7 @@ static int ex_start_poll(struct ibv_cq_ex *ib, struct ibv_poll_cq_attr *attr)
 		store_relaxed(&cq->poller, (const void *)&self);
 	else if (!cq->single)
 		spin_unlock(&cq->lock);
-	if (cq->wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+	if (!err && cq->wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
 		cq->wall = clock_wall_offset();
 	return err;
 }

@@ -9,14 +9,44 @@
 #include "util/clock.h"
 #include "util/spin.h"
 
-enum { NS_PER_S = 1000000000, SPAN_MIN_NS = 10000000, SPAN_MAX_NS = NS_PER_S, POINTS = 5 };
+enum { NS_PER_S = 1000000000, SPAN_MIN_NS = 10000000, SPAN_MAX_NS = NS_PER_S };
+enum { TRIES = 5, TIGHT_NS = 1000 /* a reading that nothing has interrupted */ };
 
-static uint64_t kernel_now(void)
+static uint64_t kernel_clock(clockid_t which)
 {
 	struct timespec ts;
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
+	clock_gettime(which, &ts);
 	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
+static uint64_t kernel_now(void)
+{
+	return kernel_clock(CLOCK_MONOTONIC);
+}
+
+static uint64_t wall_now(void)
+{
+	return kernel_clock(CLOCK_REALTIME);
+}
+
+/* Two clocks at one moment: the tightest of a few tries, or the first within @enough of @outer;
+ * the middle of the call of @inner. */
+static uint64_t straddle(uint64_t (*outer)(void), uint64_t (*inner)(void), uint64_t enough,
+			 uint64_t *ns)
+{
+	uint64_t width = UINT64_MAX, at = 0;
+
+	for (int i = 0; i < TRIES && width > enough; i++) {
+		uint64_t before = outer(), between = inner(), after = outer();
+
+		if (after - before >= width)
+			continue;
+		width = after - before;
+		at = before + width / 2;
+		*ns = between;
+	}
+	return at;
 }
 
 /* What this thread was told last: the kernel's clock and a line differ by some 10 ns. */
@@ -94,21 +124,12 @@ static bool tsc_usable(void)
 	return known == 1;
 }
 
-/* Both clocks at one moment: the tightest of a few tries, the middle of the kernel's call. */
 static struct point take_point(void)
 {
-	struct point best = { 0, 0 };
-	uint64_t width = UINT64_MAX;
+	struct point p = { 0, 0 };
 
-	for (int i = 0; i < POINTS; i++) {
-		uint64_t before = read_tsc(), ns = kernel_now(), after = read_tsc();
-
-		if (after - before >= width)
-			continue;
-		width = after - before;
-		best = (struct point){ .tsc = before + width / 2, .ns = ns };
-	}
-	return best;
+	p.tsc = straddle(read_tsc, kernel_now, 0, &p.ns);
+	return p;
 }
 
 static uint64_t along(uint64_t ticks, uint64_t rate)
@@ -201,21 +222,9 @@ uint64_t clock_now(void)
 }
 #endif
 
-/* The tightest of a few: a pause in the middle would move the wall by half of it. */
 uint64_t clock_wall_offset(void)
 {
-	uint64_t width = UINT64_MAX, best = 0;
+	uint64_t wall = 0, now = straddle(clock_now, wall_now, TIGHT_NS, &wall);
 
-	for (int i = 0; i < POINTS; i++) {
-		uint64_t before = clock_now(), after;
-		struct timespec ts;
-
-		clock_gettime(CLOCK_REALTIME, &ts);
-		after = clock_now();
-		if (after - before >= width)
-			continue;
-		width = after - before;
-		best = (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec - (before + width / 2);
-	}
-	return best;
+	return wall - now;
 }
