@@ -65,7 +65,7 @@ static void publish(struct ring *r, uint64_t word, uint32_t bytes)
 	r->pos += bytes;
 	/* The lines of the records that follow: theirs is the cost of a message in a stream. */
 	for (unsigned int i = 1; i <= AHEAD; i++)
-		__builtin_prefetch(word_at(r, r->pos + i * RING_LINE), 1);
+		prefetch_to_write(word_at(r, r->pos + i * RING_LINE));
 }
 
 int ring_reserve(struct ring *r, uint32_t bytes, uint8_t **rec)

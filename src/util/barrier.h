@@ -67,6 +67,18 @@ static inline void store_fenced(uint32_t *p, uint32_t v)
 	full_fence_after_rmw();
 }
 
+/* Asks for the line of @p to write to it. What the compiler makes of __builtin_prefetch() for plain
+ * x86-64 gets a line to read, and the store that follows waits for the other core all the same;
+ * PREFETCHW is in every x86-64, if only as something that does nothing. */
+static inline void prefetch_to_write(const void *p)
+{
+#if defined(__x86_64__)
+	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)p));
+#else
+	__builtin_prefetch(p, 1);
+#endif
+}
+
 /* Earlier loads before all later accesses: after the last read of a slot's header. */
 static inline void read_barrier(void)
 {

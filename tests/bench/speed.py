@@ -116,7 +116,9 @@ def shared_cores():
 
 def main():
     figures = [f for part in (latencies, bandwidths, others) for f in part() if chosen(f.name)]
-    print(f"medians of {RUNS} runs, cores {pairs.cores()}, uid {os.getuid()}")
+    lines = sorted(m.bare("line")() for _ in range(RUNS))
+    print(f"medians of {RUNS} runs, cores {pairs.cores()}, uid {os.getuid()}; a cache line goes"
+          f" from one to the other in {lines[0]:.3f} to {lines[-1]:.3f} us")
     print(f"{'figure':<22} {'value':>8} {'unit':<5} {'target':<10} {'ratio':>6}  {'verdict':<32}"
           " target is")
     reached = broken = 0
