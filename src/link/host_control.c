@@ -131,10 +131,11 @@ void host_contact_up(struct contact *c)
 	struct host *h = c->host;
 
 	off_pending(h, c);
-	store_release(&c->state, CONTACT_UP);
 	host_target_settle(c->home, TARGET_UP, c);
 	if (c->asked && c->asked != c->home)
 		host_target_settle(c->asked, TARGET_UP, c);
+	/* last: from here on its records are read, and what they refer to is fetched by @home */
+	store_release(&c->state, CONTACT_UP); /* pairs with drain_one() */
 	host_target_put(c->asked);
 	c->asked = NULL;
 	h->ups++;
