@@ -29,6 +29,9 @@ def arguments():
 
 
 def on_term(_signal, _frame):
+    """Once: a second one would end the clean-up that the first began."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
@@ -45,6 +48,7 @@ def main():
             print(test.id, *sorted(test.traits), f"timeout={test.timeout}")
         return 0
     signal.signal(signal.SIGTERM, on_term)
+    signal.signal(signal.SIGINT, on_term)
     result = report.Report(source / "tests/expected-skips", args.sanitizer)
     settings = pool.Settings(jobs=args.jobs, length=args.length, sanitizer=args.sanitizer,
                              fail_fast=args.fail_fast,
