@@ -5,7 +5,9 @@
 large messages. The seed is printed; SOFTHCA_SEED sets it.
 
 The last ACK may be lost with nobody left to repeat it: ibv_*_pingpong end without telling each
-other that they do, so they run where nothing is lost; perftest shakes hands by TCP."""
+other that they do, so they run where nothing is lost; perftest shakes hands by TCP.
+ibv_srq_pingpong goes on sending on sixteen QPs until enough is complete, and leaves: the other side
+has its enough only where all of them are equally fast, so it runs where nothing is overtaken."""
 import os
 import random
 import sys
@@ -28,7 +30,8 @@ def programs_of(address, fault):
     if not any(f.startswith(("loss", "corrupt")) for f in fault):
         yield (["ibv_rc_pingpong", "-g", gid, "-c", "-n", ITERATIONS, "-s", "20000"],
                programs.pingpong_done)
-        yield (["ibv_srq_pingpong", "-g", gid, "-c", "-n", ITERATIONS], programs.pingpong_done)
+        if not any(f.startswith("reorder") for f in fault):
+            yield (["ibv_srq_pingpong", "-g", gid, "-c", "-n", ITERATIONS], programs.pingpong_done)
     for name, argv, check in programs.perftest():
         if name in ("ib_send_bw RC plain", "ib_write_bw RC plain", "ib_read_bw RC plain",
                     "ib_atomic_bw RC plain"):
