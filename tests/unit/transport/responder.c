@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* The responder's rules: sequence, duplicates, rights, lengths, and what each refusal does to both
  * sides. Requests are made by hand where a requester would not send them. */
+#include "hca/mw.h"
 #include "pair.h"
+#include "util/quiesce.h"
 
 static struct seg request(struct pair *p, uint8_t op, uint32_t psn)
 {
@@ -494,6 +496,64 @@ TEST(misshapen_messages_are_refused)
 	}
 }
 
+/* The window by which the WRITE comes whose payload is fetched; found free meanwhile? */
+static struct mw *window;
+static bool window_was_free;
+
+static int fetch_beside_unbinding(struct dest *from, const struct seg *s, uint32_t skip,
+				  const struct piece *dst, unsigned int ndst)
+{
+	(void)from, (void)s, (void)skip, (void)dst, (void)ndst;
+	window_was_free = spin_trylock(&window->lock);
+	if (window_was_free)
+		spin_unlock(&window->lock);
+	return 0;
+}
+
+static struct mw *bind_window(struct rig_qp *b)
+{
+	struct mw_bind how = { .lkey = b->mr->ib.lkey,
+			       .access = IBV_ACCESS_REMOTE_WRITE,
+			       .addr = RIG_IOVA,
+			       .len = 64,
+			       .pdn = b->pd->pdn,
+			       .qpn = b->q.qp.qpn };
+	struct mw *mw;
+
+	check_eq(mw_create(b->pd, IBV_MW_TYPE_2, &mw), 0);
+	how.window = how.rkey = mw->ib.rkey;
+	quiesce_enter();
+	check(!mw_bind(b->q.qp.ctx->hca->keys, &how));
+	quiesce_exit();
+	return mw;
+}
+
+TEST(a_window_stays_bound_while_a_write_goes_by_it)
+{
+	static const struct link_ops ops = { .name = "test", .fetch = fetch_beside_unbinding };
+	struct rig_attr attr = rig_rc;
+	struct dest from = { .ops = &ops };
+	struct pair *p;
+	struct seg s;
+
+	attr.access |= IBV_ACCESS_MW_BIND;
+	p = pair_open(&pair_lossy, &attr);
+	window = bind_window(p->b);
+	s = request(p, OP_WRITE_ONLY, 0);
+	s.flags |= SEG_BYREF;
+	s.from = &from;
+	s.rkey = window->rkey;
+	s.len = s.dma_len = 64;
+	window_was_free = true;
+	input(p, &s);
+	check_eq(p->log[p->n - 1].syndrome, AETH_ACK | AETH_UNLIMITED);
+	check(!window_was_free);
+	check(spin_trylock(&window->lock));
+	spin_unlock(&window->lock);
+	check_eq(mw_destroy(window), 0);
+	pair_close(p);
+}
+
 RUN_TESTS(unit_test(a_duplicate_atomic_is_executed_once),
 	  unit_test(a_duplicate_atomic_write_is_executed_once),
 	  unit_test(an_atomic_write_of_another_form_is_refused),
@@ -513,4 +573,5 @@ RUN_TESTS(unit_test(a_duplicate_atomic_is_executed_once),
 	  unit_test(a_receive_that_is_too_small_fails_on_both_sides),
 	  unit_test(a_receive_with_a_bad_key_fails_on_both_sides),
 	  unit_test(a_region_cannot_be_invalidated_by_the_peer),
-	  unit_test(misshapen_messages_are_refused))
+	  unit_test(misshapen_messages_are_refused),
+	  unit_test(a_window_stays_bound_while_a_write_goes_by_it))
