@@ -1,10 +1,19 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# Speed, with the options of a plain user's build. The figures are the cases of one test.
+# Speed, with the options of a plain user's build. The figures are the cases of two tests: those
+# that begin with net/ are measured between hosts.
 
 bench_command()
 {
+	local name tests=()
+
 	compile build-bench -Dtests=true
-	[ $# -gt 0 ] || set -- '*'
-	tests_run build-bench "${@/#/bench/speed:}"
+	[ $# -gt 0 ] || tests=('bench/speed:*' 'bench/network:*')
+	for name; do
+		case $name in
+		net*) tests+=("bench/network:$name") ;;
+		*) tests+=("bench/speed:$name") ;;
+		esac
+	done
+	tests_run build-bench "${tests[@]}"
 }

@@ -9,8 +9,8 @@ declare -A package_set=(
 	[demo]="ibverbs-utils perftest"
 	[test]="libcmocka-dev python3 python3-pyverbs python3-scapy infiniband-diags iproute2
 		procps patch binutils tcpdump tshark clang libclang-rt-dev clang-format clang-tidy
-		cppcheck shellcheck"
-	[bench]="python3 qperf ucx-utils"
+		cppcheck shellcheck qemu-system-x86 seabios busybox-static kmod cpio zstd xz-utils"
+	[bench]="python3 qperf iperf3 ucx-utils iproute2"
 	[fresh]="debootstrap"
 )
 
@@ -19,8 +19,8 @@ declare -A tool_set=(
 	[build]="cc meson ninja pkg-config"
 	[demo]="ibv_devinfo ibv_rc_pingpong ib_write_bw ib_send_lat"
 	[test]="python3 unshare setpriv ip patch readelf clang clang-format clang-tidy cppcheck
-		shellcheck"
-	[bench]="python3 qperf ucx_perftest"
+		shellcheck qemu-system-x86_64"
+	[bench]="python3 qperf iperf3 ucx_perftest ip unshare nsenter setpriv"
 	[fresh]="debootstrap"
 )
 declare -A header_set=(

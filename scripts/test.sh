@@ -5,6 +5,7 @@
 test_command()
 {
 	suite_fetch
+	guest_fetch "$@"
 	compile build-test -Dtests=true -Dwerror=true
 	tests_run build-test "$@"
 }
@@ -24,6 +25,7 @@ sanitize_command()
 	shift
 	[ "$which" = asan ] || sanitizers=thread
 	suite_fetch
+	guest_fetch "$@"
 	# what gcc warns of in instrumented code is often wrong, so it is no error here
 	compile "build-$which" -Dtests=true -Dwerror=false -Db_sanitize="$sanitizers" \
 		-Db_lundef=false --optimization=1 --debug
@@ -38,6 +40,7 @@ soak_command()
 	[[ $minutes =~ ^[0-9]+$ ]] || die 2 "usage: ./build.sh soak [MINUTES]"
 	deadline=$((SECONDS + minutes * 60))
 	suite_fetch
+	guest_fetch
 	compile build-test -Dtests=true -Dwerror=true
 	while :; do
 		say "soak: round $round"
@@ -69,4 +72,25 @@ suite_fetch()
 		tail -n 5 -- "$fetched/log" >&2
 	fi
 	rm -rf -- "$fetched"
+}
+
+# guest_fetch [KIND...]: what the machine of the kind interop boots, made once, when all kinds are
+# asked for or that one.
+guest_fetch()
+{
+	local image=tests/interop/image.sh
+
+	if cmp -s -- "$image" build-interop/made-by || [[ $# -gt 0 && " $* " != *" interop"* ]] ||
+		! command -v apt-get >/dev/null; then
+		return 0
+	fi
+	say "fetching Debian's kernel for the kind interop, which it boots in qemu"
+	mkdir -p build-interop
+	rm -f build-interop/*
+	if bash "$image" build-interop >build-interop/log 2>&1; then
+		cp -- "$image" build-interop/made-by
+	else
+		warn "$image failed; interop will be skipped"
+		tail -n 5 -- build-interop/log >&2
+	fi
 }

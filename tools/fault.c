@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* softhca fault: new settings for a program that was started with SOFTHCA_FAULT. */
 #include <errno.h>
-#include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 #include "link/fault_live.h"
 #include "softhca.h"
@@ -22,11 +20,10 @@ static int failed(const char *pid, int err)
 int cmd_fault(int argc, char **argv)
 {
 	struct fault_config cfg;
-	char *end = NULL;
-	long pid = argc == 3 ? strtol(argv[1], &end, 10) : 0;
+	pid_t pid = argc == 3 ? process_of(argv[1]) : 0;
 	int err;
 
-	if (argc != 3 || *end || pid <= 0 || pid > INT_MAX) {
+	if (!pid) {
 		complain("usage: softhca fault PID SPEC");
 		return EXIT_USAGE;
 	}
@@ -36,6 +33,6 @@ int cmd_fault(int argc, char **argv)
 			 argv[2]);
 		return EXIT_USAGE;
 	}
-	err = fault_live_write((pid_t)pid, argv[2]);
+	err = fault_live_write(pid, argv[2]);
 	return err ? failed(argv[1], err) : 0;
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "softhca.h"
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct {
@@ -13,6 +15,8 @@ static const struct {
 	{ "trace", cmd_trace, "trace [-o FILE] [--] PROGRAM [ARGUMENT…]",
 	  "the same, and writes its packets to FILE (softhca.pcapng)" },
 	{ "fault", cmd_fault, "fault PID SPEC", "changes the faults of a running program" },
+	{ "counters", cmd_counters, "counters PID",
+	  "shows what a running program has sent to the network and received" },
 	{ "env", cmd_env, "env", "prints the line that sets up a shell: eval \"$(softhca env)\"" },
 };
 #define COMMANDS (sizeof(commands) / sizeof(*commands))
@@ -28,13 +32,21 @@ void complain(const char *fmt, ...)
 	fprintf(stderr, "softhca: %s\n", line);
 }
 
+pid_t process_of(const char *text)
+{
+	char *end;
+	long pid = strtol(text, &end, 10);
+
+	return !*end && pid > 0 && pid <= INT_MAX ? (pid_t)pid : 0;
+}
+
 static int usage(FILE *to, int status)
 {
 	for (size_t i = 0; i < COMMANDS; i++)
 		fprintf(to, "%s softhca %s\n", i ? "      " : "usage:", commands[i].usage);
 	fputs("       softhca --help | --version\n\n", to);
 	for (size_t i = 0; i < COMMANDS; i++)
-		fprintf(to, "  %-5s %s\n", commands[i].name, commands[i].what);
+		fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].what);
 	return status;
 }
 

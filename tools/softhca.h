@@ -2,6 +2,7 @@
 /* The subcommands of the tool. Each gets its own arguments, its name first, and returns the exit
  * status of the tool. */
 #pragma once
+#include <sys/types.h>
 
 enum { /* as env(1) and the shell have them */
        EXIT_USAGE = 125,
@@ -12,7 +13,10 @@ enum { /* as env(1) and the shell have them */
 int cmd_run(int argc, char **argv); /* returns only when the program could not be started */
 int cmd_trace(int argc, char **argv); /* the same */
 int cmd_fault(int argc, char **argv);
+int cmd_counters(int argc, char **argv);
 int cmd_env(int argc, char **argv);
 
+/* The process that @text names by its number; 0: it is none. */
+pid_t process_of(const char *text);
 /* One line on stderr, "softhca: …". */
 void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

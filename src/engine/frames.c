@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
+#include "engine/groups.h"
 #include "engine/inbound.h"
 #include "engine/tracing.h"
 #include "hca/flow.h"
@@ -12,11 +13,6 @@
 #include "wire/frame.h"
 
 enum { READ_BUDGET = 64 }; /* frames of the network at a time */
-
-static struct device *device_of(struct tqp *q)
-{
-	return container_of(q->qp.ctx->hca, struct device, hca);
-}
 
 static uint64_t why_not(const struct device *d, const struct netdev *dev, int err)
 {
@@ -141,8 +137,7 @@ static int send_frame(struct tqp *q, const struct seg *s)
 int frames_send(struct tqp *q, const struct seg *s)
 {
 	struct eqp *e = to_eqp(q);
-	int err = s->op == FRAME_OP ? send_frame(q, s)
-				    : host_cast_send(e->node->host, s, &q->req.way, &q->waiter);
+	int err = s->op == FRAME_OP ? send_frame(q, s) : groups_send(q, s);
 
 	if (!err && unlikely(tracing()))
 		tracing_cast(e, s);

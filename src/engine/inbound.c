@@ -3,13 +3,13 @@
 #include <errno.h>
 #include <sched.h>
 #include "engine/frames.h"
+#include "engine/groups.h"
 #include "engine/loop.h"
 #include "engine/qp_life.h"
 #include "engine/timers.h"
 #include "engine/tracing.h"
 #include "engine/turn.h"
 #include "engine/xrc_target.h"
-#include "hca/mcast.h"
 #include "link/udp.h"
 #include "obs/counters.h"
 #include "obs/verdict.h"
@@ -17,6 +17,7 @@
 #include "wire/opcode.h"
 
 #define BUDGET	 64 /* segments of one poll */
+#define HOLD	 50000 /* ns: an ACK waits as long for the program's reply; it costs two wakes */
 #define UDP_SKIP 64 /* busy polls from one look at the sockets to the next (M17) */
 
 /* Whose turn this thread keeps between segments, and the time at which it took it: the clock costs
@@ -124,6 +125,8 @@ static void to_qp(struct node *n, uint32_t qpn, const struct seg *s)
 			return;
 	} else if (unlikely(load_relaxed(&e->turn) & TURN_INBOX)) {
 		turn_catch_up(e); /* never past a parcel that another drain left before */
+	} else if (unlikely((s->flags & SEG_NET) && opcode_has(s->op, WIRE_RESPONSE))) {
+		held.now = clock_now(); /* round trips are measured */
 	}
 	turn_input(e, s, held.now);
 	turn_after(e);
@@ -132,18 +135,6 @@ static void to_qp(struct node *n, uint32_t qpn, const struct seg *s)
 void inbound_to_qp(struct node *n, uint32_t qpn, const struct seg *s)
 {
 	to_qp(n, qpn, s);
-}
-
-struct fan_out {
-	struct node *node;
-	const struct seg *seg;
-};
-
-static void to_member(void *arg, uint32_t qpn)
-{
-	const struct fan_out *f = arg;
-
-	to_qp(f->node, qpn, f->seg);
 }
 
 void inbound_deliver(void *arg, const struct seg *s)
@@ -155,21 +146,28 @@ void inbound_deliver(void *arg, const struct seg *s)
 		return;
 	}
 	if (unlikely((s->flags & SEG_MCAST) && s->av)) {
-		struct fan_out f = { n, s };
-
-		mcast_each(n->mcast, &s->av->dgid, to_member, &f);
+		groups_deliver(n, s);
 		return;
 	}
 	to_qp(n, s->dqpn, s);
 }
 
-/* The slot in the number says whose it is; a process that cannot be reached in time has lost the
- * packet, as on the way. */
+/* The number whose slot says which process a packet is for. */
+static uint32_t whose(const struct seg *s)
+{
+	bool srq = opcode_service(s->op) == SVC_XRC && opcode_has(s->op, WIRE_REQUEST);
+
+	return srq ? s->srqn : s->dqpn;
+}
+
+/* A process that cannot be reached in time has lost the packet, as on the way. */
 static void forward(struct node *n, const struct seg *s)
 {
 	struct dest *d;
 
-	if (host_dest(n->host, s->dqpn, &d))
+	verdict_say("passed on, its number is another process's");
+	udp_astray(n->udp);
+	if (host_dest(n->host, whose(s), &d))
 		return;
 	if (d->same_host)
 		dest_send(d, s, NULL);
@@ -180,7 +178,12 @@ void inbound_packet(void *arg, const struct seg *s)
 {
 	struct node *n = arg;
 
-	if (load_acquire(&n->blocks[(s->dqpn >> BLOCK_BITS) & (BLOCKS - 1)])) /* as node_qp() */
+	if (unlikely(s->dqpn == MULTICAST_QPN))
+		groups_deliver(n, s);
+	else if (unlikely(s->dqpn <= GSI_QPN))
+		verdict_say("dropped, no process is at the QPs of management");
+	else if (load_acquire(
+			 &n->blocks[(whose(s) >> BLOCK_BITS) & (BLOCKS - 1)])) /* as node_qp() */
 		to_qp(n, s->dqpn, s);
 	else
 		forward(n, s);
@@ -214,36 +217,77 @@ void inbound_drained(void *arg)
 	inbound_release();
 }
 
-void inbound_ack_later(struct tqp *q)
+/* On node->acks or node->held. @end: is told the time of the first; NULL: nobody is. */
+static void list_ack(struct eqp **list, struct eqp *e, uint64_t *end)
 {
-	struct eqp *e = to_eqp(q);
-	struct node *n = e->node;
-
-	if (load_acquire(&e->ack_listed)) /* pairs with flush_acks() */
+	if (load_acquire(&e->ack_listed)) /* pairs with flush() */
 		return;
 	store_relaxed(&e->ack_listed, 1); /* only its turn lists it */
-	e->ack_next = load_relaxed(&n->acks);
-	/* seq_cst: before acks_must_go() looks at who sleeps */
-	while (!cas_seq_cst(&n->acks, &e->ack_next, e))
+	e->ack_next = load_relaxed(list);
+	if (end && !e->ack_next)
+		store_relaxed(end, load_relaxed(&e->hold_end));
+	/* seq_cst: before acks_must_go() and look_at_held() look at who sleeps */
+	while (!cas_seq_cst(list, &e->ack_next, e))
 		;
 }
 
-static void flush_acks(struct node *n)
+void inbound_ack_later(struct tqp *q)
+{
+	struct eqp *e = to_eqp(q);
+
+	list_ack(&e->node->acks, e, NULL);
+}
+
+void inbound_list_held(struct eqp *e)
+{
+	list_ack(&e->node->held, e, &e->node->hold_end);
+}
+
+bool inbound_ack_hold(struct tqp *q)
+{
+	struct eqp *e = to_eqp(q);
+
+	if (load_relaxed(&e->node->led))
+		return false; /* the program sleeps: there is nobody to save time for */
+	store_relaxed(&e->hold_end, clock_now() + HOLD);
+	inbound_list_held(e);
+	return true;
+}
+
+/* @now: even if they wait for a reply and their time has not come. */
+static void flush(struct eqp **list, bool now)
 {
 	struct eqp *next;
 
-	if (!load_relaxed(&n->acks))
-		return;
-	for (struct eqp *e = xchg_acq_rel(&n->acks, NULL); e; e = next) {
+	for (struct eqp *e = xchg_acq_rel(list, NULL); e; e = next) {
 		next = e->ack_next;
+		if (now)
+			store_relaxed(&e->hold_end, 0);
 		store_release(&e->ack_listed, 0);
 		turn_note(e, TURN_ACK);
 	}
 }
 
+static void flush_acks(struct node *n)
+{
+	if (load_relaxed(&n->acks))
+		flush(&n->acks, false);
+}
+
+/* Those whose time has not come are listed again (turn.c), but for @all. */
+static void flush_held(struct node *n, bool all)
+{
+	flush(&n->held, all);
+}
+
+uint64_t inbound_hold_end(const struct node *n)
+{
+	return likely(!load_relaxed(&n->held)) ? UINT64_MAX : load_relaxed(&n->hold_end);
+}
+
 unsigned int inbound_network(struct node *n)
 {
-	struct udp *u = load_acquire(&n->udp); /* pairs with network_make() */
+	struct udp *u = load_acquire(&n->udp); /* pairs with path_network() */
 	unsigned int got = u ? udp_drain(u, BUDGET, true) : 0;
 
 	inbound_release();
@@ -252,7 +296,7 @@ unsigned int inbound_network(struct node *n)
 
 static unsigned int poll_network(struct node *n, unsigned int got)
 {
-	struct udp *u = load_acquire(&n->udp); /* pairs with network_make() */
+	struct udp *u = load_acquire(&n->udp); /* pairs with path_network() */
 	uint32_t skipped = load_relaxed(&n->udp_skipped);
 
 	if (got && skipped < UDP_SKIP) {
@@ -271,6 +315,15 @@ static bool acks_must_go(struct node *n)
 	return load_relaxed(&n->acks) && load_seq_cst(&n->asleep) != LOOP_AWAKE && !loop_leading();
 }
 
+/* The same for those that wait for a reply, and as long as they wait. */
+static void look_at_held(struct node *n)
+{
+	bool all = load_seq_cst(&n->asleep) != LOOP_AWAKE || load_relaxed(&n->led);
+
+	if (all || inbound_hold_end(n) <= clock_now())
+		flush_held(n, all);
+}
+
 unsigned int inbound_progress(struct node *n)
 {
 	unsigned int got = host_drain(n->host, BUDGET);
@@ -280,10 +333,20 @@ unsigned int inbound_progress(struct node *n)
 	inbound_release();
 	if (!got || acks_must_go(n))
 		flush_acks(n);
+	if (unlikely(load_relaxed(&n->held) != NULL))
+		look_at_held(n);
 	answer_unanswered(n);
 	turn_run_ready(n);
 	timers_run(n);
 	return got;
+}
+
+void inbound_end(struct node *n)
+{
+	quiesce_enter();
+	flush_acks(n);
+	flush_held(n, true);
+	quiesce_exit();
 }
 
 void inbound_forget(struct eqp *e)
@@ -291,6 +354,7 @@ void inbound_forget(struct eqp *e)
 	while (load_acquire(&e->ack_listed) || load_acquire(&e->ready_listed)) {
 		quiesce_enter();
 		flush_acks(e->node);
+		flush_held(e->node, true);
 		turn_run_ready(e->node);
 		quiesce_exit();
 		sched_yield();

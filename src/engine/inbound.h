@@ -17,4 +17,8 @@ unsigned int inbound_progress(struct node *n);
 unsigned int inbound_network(struct node *n); /* what the sockets hold, all of them */
 void inbound_no_responder_later(struct tqp *q, const struct seg *s); /* tqp_env */
 void inbound_ack_later(struct tqp *q); /* tqp_env.ack_later */
+bool inbound_ack_hold(struct tqp *q); /* tqp_env.ack_hold */
+void inbound_list_held(struct eqp *e); /* under its turn: its ACK goes at e->hold_end */
+uint64_t inbound_hold_end(const struct node *n); /* ns: an ACK must go then; UINT64_MAX: none */
+void inbound_end(struct node *n); /* the process ends: ACKs that wait leave */
 void inbound_forget(struct eqp *e); /* takes a QP that ends off every list */

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "engine/loop.h"
 #include <errno.h>
+#include <limits.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -18,15 +20,19 @@
 #include "obs/explain.h"
 #include "util/clock.h"
 #include "util/guard.h"
+#include "util/quiesce.h"
 
 #define NAP_MIN	    200000ULL /* ns: while the program polls */
 #define NAP_MAX	    1000000ULL
+#define EVENTS	    8 /* of descriptors at a time */
 #define NAP_LONG_MS 4 /* a leader that leaves ends naps from here on */
 #define LED_MAX_MS  64 /* longest nap under a leader; then without a limit */
 #define RETRY_NS    1000000ULL /* who is to be told something waits for room */
 #define LINGER	    50000ULL /* ns: what a wake costs, so at most twice as much is spent */
 #define LINGER_MAX  2000000ULL /* then descriptors have their turn */
 #define LOOKS	    32 /* of who lingers, between two yields */
+#define ROUNDS	    1024 /* of work, while more keeps coming */
+#define NET_ROUNDS  64
 #define SLICE	    100000 /* ns: sched_setattr, so that a wake onto a busy core is short (M4) */
 
 static __thread bool leading __attribute__((tls_model("initial-exec")));
@@ -38,15 +44,15 @@ bool loop_leading(void)
 
 void loop_work(struct node *n)
 {
-	unsigned int got;
+	unsigned int got, rounds = 0;
 
 	do {
 		quiesce_enter();
 		got = inbound_progress(n);
 		quiesce_exit();
 		/* A round that finds nothing lets go the ACKs that were held back: it is the
-		 * last. */
-	} while (got || host_has_inbound(n->host));
+		 * last. But descriptors have their turn under any load. */
+	} while ((got || host_has_inbound(n->host)) && ++rounds < ROUNDS);
 }
 
 /* The doorbell's count is worth nothing: who wakes looks at everything. But a leader that came
@@ -75,7 +81,7 @@ static void doorbell_watch(struct node *n, bool on)
  * nap at whose end packets lie there says that it spins on its memory, or computes. */
 static void network_watch(struct node *n, bool on)
 {
-	struct udp *u = load_acquire(&n->udp); /* pairs with network_make() */
+	struct udp *u = load_acquire(&n->udp); /* pairs with path_network() */
 	struct epoll_event ev = { .events = on ? EPOLLIN : 0 };
 
 	if (!u || n->udp_watched == on)
@@ -90,7 +96,7 @@ static void network_watch(struct node *n, bool on)
 static bool network_work(struct node *n)
 {
 	bool any = false;
-	unsigned int got;
+	unsigned int got, rounds = 0;
 
 	if (likely(!load_relaxed(&n->udp)))
 		return false;
@@ -99,23 +105,25 @@ static bool network_work(struct node *n)
 		got = inbound_network(n);
 		quiesce_exit();
 		any |= got != 0;
-	} while (got);
+	} while (got && ++rounds < NET_ROUNDS);
 	return any;
 }
 
-static int timeout_ms(struct node *n)
+/* How long the engine may sleep, ns; UINT64_MAX: until something comes. */
+static uint64_t timeout(struct node *n)
 {
 	uint64_t next = timers_next(n), control = host_deadline(n->host), now = clock_now();
+	uint64_t held = inbound_hold_end(n);
 
 	if (control < next)
 		next = control;
+	if (held < next)
+		next = held;
 	if (load_relaxed(&n->unanswered) && next > now + RETRY_NS)
 		next = now + RETRY_NS;
 	if (next == UINT64_MAX)
-		return -1;
-	if (next <= now)
-		return 0;
-	return next - now > 60000000000ULL ? 60000 : (int)((next - now) / 1000000 + 1);
+		return next;
+	return next <= now ? 0 : next - now;
 }
 
 /* True: the doorbell was rung. */
@@ -144,12 +152,24 @@ static bool serve_all(struct node *n, const struct epoll_event *ev, int got)
 	return rung;
 }
 
-/* Waits on descriptors for at most @ms and serves what came. True: the doorbell was rung. */
-static bool epoll_round(struct node *n, int ms)
+static int wait_events(struct node *n, struct epoll_event *ev, uint64_t ns)
 {
-	struct epoll_event ev[8];
+	const struct timespec limit = { (time_t)(ns / 1000000000), (long)(ns % 1000000000) };
+	int got = epoll_pwait2(n->epoll_fd, ev, EVENTS, ns == UINT64_MAX ? NULL : &limit, NULL);
 
-	return serve_all(n, ev, epoll_wait(n->epoll_fd, ev, 8, ms));
+	if (got < 0 && errno == ENOSYS) { /* before Linux 5.11 */
+		ns = ns / 1000000 + (ns % 1000000 != 0);
+		got = epoll_wait(n->epoll_fd, ev, EVENTS, ns > INT_MAX ? -1 : (int)ns);
+	}
+	return got;
+}
+
+/* Waits on descriptors for at most @ns and serves what came. True: the doorbell was rung. */
+static bool epoll_round(struct node *n, uint64_t ns)
+{
+	struct epoll_event ev[EVENTS];
+
+	return serve_all(n, ev, wait_events(n, ev, ns));
 }
 
 /* Where somebody has rung more is to be expected. To look for it a little costs less than to
@@ -183,15 +203,19 @@ static void linger(struct node *n)
  * same (link/shm.c): it may spin on its memory. */
 static void doze(struct node *n, uint64_t ns)
 {
-	const struct timespec nap = { .tv_nsec = (long)ns };
-	struct epoll_event ev[8];
-	int got = epoll_pwait2(n->epoll_fd, ev, 8, &nap, NULL);
+	uint64_t now = clock_now(), held = inbound_hold_end(n);
+	struct epoll_event ev[EVENTS];
+	int got;
 
-	if (got < 0 && errno == ENOSYS) /* before Linux 5.11 */
-		got = epoll_wait(n->epoll_fd, ev, 8, 1);
+	if (unlikely(held < now + ns))
+		ns = held > now ? held - now : 0;
+	got = wait_events(n, ev, ns);
 	network_watch(n, network_work(n));
-	if (!serve_all(n, ev, got))
+	if (!serve_all(n, ev, got)) {
+		if (unlikely(inbound_hold_end(n) <= clock_now()))
+			loop_work(n);
 		return;
+	}
 	loop_work(n);
 	linger(n);
 }
@@ -216,8 +240,7 @@ static void armed(struct node *n)
 	 * sets n->led, fences, and reads n->asleep. */
 	full_fence();
 	if (!load_relaxed(&n->led))
-		rung = epoll_round(n,
-				   work_waits(n) || host_has_inbound(n->host) ? 0 : timeout_ms(n));
+		rung = epoll_round(n, work_waits(n) || host_has_inbound(n->host) ? 0 : timeout(n));
 	store_relaxed(&n->asleep, LOOP_AWAKE);
 	network_watch(n, false);
 	network_work(n);
@@ -233,7 +256,7 @@ static void armed(struct node *n)
  * other than the doorbell and deadlines are served from here. */
 static void under_leader(struct node *n)
 {
-	int nap = 1, limit;
+	uint64_t nap = 1, limit;
 
 	doorbell_watch(n, false);
 	while (load_acquire(&n->led)) {
@@ -241,9 +264,9 @@ static void under_leader(struct node *n)
 
 		store_relaxed(&n->asleep, nap < NAP_LONG_MS ? LOOP_NAPPING : LOOP_UNDER_LEADER);
 		full_fence(); /* before the last look; pairs with loop_lead_end() */
-		limit = timeout_ms(n);
-		if (nap <= LED_MAX_MS && (limit < 0 || limit > nap))
-			limit = nap;
+		limit = timeout(n);
+		if (nap <= LED_MAX_MS && limit > nap * 1000000)
+			limit = nap * 1000000;
 		network_watch(n, true);
 		if (load_relaxed(&n->led) && !work_waits(n))
 			epoll_round(n, limit);
@@ -353,9 +376,15 @@ struct sched_attr_v0 {
 	uint64_t runtime, deadline, period;
 };
 
+struct start {
+	struct node *n;
+	sem_t up;
+};
+
 static void *thread_main(void *arg)
 {
-	struct node *n = arg;
+	struct start *start = arg;
+	struct node *n = start->n;
 	struct sched_attr_v0 attr = { .size = sizeof(attr),
 				      .policy = SCHED_OTHER,
 				      .nice = getpriority(PRIO_PROCESS, 0), /* as it is */
@@ -364,11 +393,17 @@ static void *thread_main(void *arg)
 	host_mark_alive(n->host);
 	own_affinity();
 	syscall(SYS_sched_setattr, 0, &attr, 0); /* an old kernel ignores it */
+	quiesce_enter(); /* makes this thread's slot */
+	quiesce_exit();
+	sem_post(&start->up); /* and *start is gone */
 	return run(n);
 }
 
+/* Waits until the thread is up: a fork() right behind the call finds it past what a thread that
+ * starts takes of the allocator's and of a sanitizer's locks, which a child would never get. */
 int loop_start(struct node *n)
 {
+	struct start start = { .n = n };
 	sigset_t all, old;
 	pthread_attr_t attr;
 	pthread_t thread;
@@ -383,7 +418,8 @@ int loop_start(struct node *n)
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attr, 256 << 10);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&thread, &attr, thread_main, n);
+	sem_init(&start.up, 0, 0);
+	err = pthread_create(&thread, &attr, thread_main, &start);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
 	if (err)
@@ -391,6 +427,9 @@ int loop_start(struct node *n)
 			      "the engine thread could not be started: error %d; raise the limit "
 			      "of processes (ulimit -u)",
 			      err);
+	while (sem_wait(&start.up)) /* EINTR */
+		;
+	sem_destroy(&start.up);
 	n->started = true;
 	return 0;
 }

@@ -21,6 +21,7 @@
 #include "util/fork.h"
 #include "util/guard.h"
 #include "util/log.h"
+#include "util/quiesce.h"
 
 struct node *node_current;
 static pthread_mutex_t make_lock =
@@ -42,6 +43,19 @@ static void fork_child(void)
 	if (node_current && node_current->udp)
 		udp_leave(node_current->udp);
 	fork_done();
+}
+
+/* exit(), and the program has not destroyed its QPs. What it has taken of theirs the peers shall
+ * hear of, as of hardware. Not from a signal handler that has interrupted the library: what that
+ * holds nobody gives back. */
+__attribute__((destructor)) static void leave(void)
+{
+	struct node *n = node_self();
+
+	if (!n || quiesce_inside())
+		return;
+	quiesce_wait(); /* what the program has seen in its memory may be listed just now */
+	inbound_end(n);
 }
 
 struct node *node_self(void)
@@ -190,23 +204,20 @@ static void node_init(struct node *n)
 	spin_init(&n->wheel_lock);
 	spin_init(&n->rq_waiters_lock);
 	wheel_init(&n->wheel, clock_now());
+	timer_init(&n->ports.timer, NULL);
 }
 
 /* A failed start leaves nothing behind but descriptors of a host that nobody joins; the program
  * is told why and cannot go on anyway. */
 static int node_make(struct node **out)
 {
-	struct node *n;
-	int err = fork_init();
+	struct node *n = calloc(1, sizeof(*n));
+	int err;
 
-	if (err)
-		return refuse(err, "ibv_open_device: no memory for the fork page");
-	n = calloc(1, sizeof(*n));
 	if (!n)
 		return refuse(ENOMEM, "ibv_open_device: no memory for the node");
 	node_init(n);
-	err = guard_init();
-	err = err ? err : node_parts(n);
+	err = node_parts(n);
 	err = err ? err : first_block(n);
 	err = err ? err : loop_start(n);
 	if (err) {
@@ -331,12 +342,17 @@ int node_hca(const char *name, struct hca **out)
 	int err = 0;
 
 	pthread_mutex_lock(&make_lock);
-	if (!registered) {
+	err = fork_init();
+	if (err)
+		refuse(err, "ibv_open_device: no memory for the fork page");
+	err = err ? err : guard_init();
+	/* after those: a fork takes the later one's lock first, as this function does */
+	if (!err && !registered) {
 		pthread_atfork(fork_prepare, fork_done, fork_child);
 		registered = true;
 	}
 	n = node_self();
-	if (!n) {
+	if (!err && !n) {
 		err = node_make(&n);
 		if (!err)
 			store_release(&node_current, n);

@@ -39,13 +39,14 @@ struct eqp {
 	/* the peer's segments come in: its process is in what we publish; under the turn */
 	bool met;
 	bool unpublished; /* it ends: peers see it no more; under the turn */
-	uint32_t ack_listed; /* on node->acks */
+	uint32_t ack_listed; /* on node->acks or node->held */
+	uint64_t hold_end; /* ns: an ACK waits for the program's reply until then; atomic */
 	struct eqp *ack_next;
 	struct eqp *ready_next; /* node->ready: the engine goes on with it */
 	uint32_t ready_listed;
 	bool go_on; /* listed for the rest of long work */
 	struct eqp *rq_next; /* node->rq_waiters */
-	bool rq_listed;
+	bool rq_listed; /* a turn that sees it too long finds the note of whoever took it off */
 	struct spin inbox_lock;
 	struct parcel *inbox, **inbox_end;
 	uint32_t inbox_len;
@@ -55,6 +56,7 @@ struct eqp {
 	bool timer_queued; /* it is in some run's list */
 	struct node *node;
 	struct path_kept *kept; /* path.c; under the turn */
+	uint32_t listens; /* it is one of device->listeners; atomic */
 	struct xrc_target *xrc; /* a target QP of an XRC domain: its other part; else NULL */
 	uint32_t route; /* XRC_SEND: q.dest leads to this slot, + 1; 0: nowhere */
 };
@@ -64,6 +66,7 @@ struct device {
 	struct gid_table *gids;
 	int watch_fd; /* -1 none */
 	struct node *node;
+	uint32_t listeners; /* atomic: UD QPs that receive by any of its addresses */
 	/* frames.c */
 	pthread_mutex_t frames_lock; /* guards wanted and the opening of the two descriptors */
 	pthread_mutex_t frames_reading; /* of frames_in; taken by its readers, and to close it */
@@ -92,11 +95,18 @@ struct node {
 	unsigned int n_devices;
 	struct block *blocks[BLOCKS]; /* by slot */
 	struct eqp *acks; /* lock-free stack: ACKs to flush when inbound has run dry */
+	struct eqp *held; /* lock-free stack: ACKs that wait for a reply */
+	uint64_t hold_end; /* ns: about when the first of them must go; atomic */
 	struct parcel *unanswered; /* lock-free stack: requests whose sender is still to be told */
 	struct eqp *ready; /* lock-free stack: QPs with notes that nobody is working on */
 	struct spin wheel_lock;
 	struct wheel wheel;
 	uint64_t next_timer; /* wheel_next(), read without the lock */
+	struct {
+		struct timer timer; /* under wheel_lock; what follows: atomic */
+		uint64_t step;
+		uint32_t due;
+	} ports; /* that others hold: port_wait.c */
 	/* who makes progress (M4; loop.c, wait.c) */
 	uint32_t poll_seq; /* bumped by every poll */
 	uint32_t led; /* 1: a blocked thread is the engine */
@@ -117,6 +127,11 @@ extern struct node *node_current;
 static inline struct eqp *to_eqp(struct tqp *q)
 {
 	return (struct eqp *)q;
+}
+
+static inline struct device *device_of(const struct tqp *q)
+{
+	return container_of(q->qp.ctx->hca, struct device, hca);
 }
 
 static inline struct eqp *node_qp(struct node *n, uint32_t qpn)

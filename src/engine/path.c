@@ -7,6 +7,7 @@
 #include <string.h>
 #include "engine/inbound.h"
 #include "engine/loop.h"
+#include "engine/port_wait.h"
 #include "engine/tracing.h"
 #include "hca/ah.h"
 #include "link/fault_live.h"
@@ -16,21 +17,18 @@
 #include "util/clock.h"
 #include "util/log.h"
 #include "wire/grh.h"
+#include "wire/opcode.h"
 
 #define UDP_BTH_DETH_ICRC (8 + 12 + 8 + 4)
+#define SCOPE_INTERFACE	  1
 #define KEEP_NS		  UINT64_C(100000000)
 
 struct path_kept { /* where the last datagrams went */
 	struct av av;
 	uint32_t dqpn;
-	struct dest *dest;
+	struct dest *dest; /* NULL: there is none */
 	uint64_t until;
 };
-
-static struct device *device_of(struct eqp *e)
-{
-	return container_of(e->q.qp.ctx->hca, struct device, hca);
-}
 
 /* SOFTHCA_FAULT wraps every path. */
 static int with_faults(struct dest *d, struct dest **out)
@@ -73,7 +71,8 @@ int path_to_number(struct eqp *e, uint32_t qpn, struct dest **out)
 	return to_number(e, NULL, qpn, out);
 }
 
-/* The number of an SRQ tells its process, as a QPN does. */
+/* The number of an SRQ tells its process, as a QPN does. Through the network there is one way to
+ * all of them, but the order between two is kept in the same manner: by one wait. */
 bool path_route(struct tqp *q, uint32_t srqn, bool idle)
 {
 	struct eqp *e = to_eqp(q);
@@ -84,6 +83,10 @@ bool path_route(struct tqp *q, uint32_t srqn, bool idle)
 		return true;
 	if (!idle)
 		return false;
+	if (old && old->net) {
+		e->route = slot;
+		return true;
+	}
 	if (path_to_number(e, srqn, &d))
 		return true; /* as it is: what nobody takes is lost */
 	e->route = slot;
@@ -97,9 +100,10 @@ bool path_route(struct tqp *q, uint32_t srqn, bool idle)
 
 /* --- the network --- */
 
-static int network_make(struct node *n)
+int path_network(struct node *n)
 {
-	struct udp_config cfg = { tracing() ? tracing_packet : inbound_packet, n };
+	struct udp_config cfg = { tracing() ? tracing_packet : inbound_packet, n,
+				  host_cast_circle(n->host), host_first_slot(n->host) };
 	struct udp *u = NULL;
 	int err = 0;
 
@@ -107,7 +111,7 @@ static int network_make(struct node *n)
 	if (!n->udp) {
 		err = udp_create(&cfg, &u);
 		if (!err)
-			store_release(&n->udp, u); /* pairs with loop.c, inbound_progress() */
+			store_release(&n->udp, u); /* pairs with loop.c, inbound.c, groups.c */
 	}
 	pthread_mutex_unlock(&n->lock);
 	if (u)
@@ -128,14 +132,6 @@ static bool has_route(const union ibv_gid *gid, uint32_t ifindex)
 	return !err && (route.type == RTN_UNICAST || route.type == RTN_LOCAL);
 }
 
-static void gid_text(const union ibv_gid *gid, char *buf, socklen_t n)
-{
-	if (gid_is_ipv4(gid))
-		inet_ntop(AF_INET, gid->raw + 12, buf, n);
-	else
-		inet_ntop(AF_INET6, gid->raw, buf, n);
-}
-
 static int check_route(struct eqp *e, const struct path_ask *ask, const struct gid_entry *from)
 {
 	const union ibv_gid *to = &ask->av->dgid;
@@ -144,7 +140,7 @@ static int check_route(struct eqp *e, const struct path_ask *ask, const struct g
 	uint32_t mtu;
 
 	gid_text(to, text, sizeof(text));
-	gid_table_netdev(device_of(e)->gids, &dev);
+	gid_table_netdev(device_of(&e->q)->gids, &dev);
 	if (dev.loopback)
 		return refuse(EHOSTUNREACH,
 			      "QP 0x%x: %s is not an address of this host, and there is no "
@@ -166,7 +162,7 @@ static int check_route(struct eqp *e, const struct path_ask *ask, const struct g
 static int network_find(struct eqp *e, const struct path_ask *ask, struct dest **out)
 {
 	struct gid_entry from;
-	int err = gid_table_get(device_of(e)->gids, ask->av->sgid_index, &from);
+	int err = gid_table_get(device_of(&e->q)->gids, ask->av->sgid_index, &from);
 
 	if (err || !from.used)
 		return refuse(EINVAL, "QP 0x%x: sgid_index %u is an empty entry of the GID table",
@@ -180,43 +176,68 @@ static int network_find(struct eqp *e, const struct path_ask *ask, struct dest *
 			      .tclass = ask->av->traffic_class,
 			      .hop_limit = ask->av->hop_limit };
 
-	err = check_route(e, ask, &from);
-	err = err ? err : network_make(e->node);
+	err = grh_gid_is_group(ask->av->dgid.raw) ? 0 : check_route(e, ask, &from);
+	err = err ? err : path_network(e->node);
 	return err ? err : udp_dest(e->node->udp, &p, out);
+}
+
+/* @loud: says what is held by others. */
+static void listen_all(struct device *d, bool loud)
+{
+	struct gid_entry entry;
+	struct netdev dev;
+	char why[EXPLAIN_TEXT];
+	bool held = false;
+
+	gid_table_netdev(d->gids, &dev);
+	if (dev.loopback || !dev.up || path_network(d->node))
+		return;
+	for (unsigned int i = 1; i < GID_TABLE_LEN; i += 2) {
+		if (gid_table_get(d->gids, i, &entry) || !entry.used ||
+		    udp_listen(d->node->udp, &entry.gid, entry.ifindex) != EADDRINUSE)
+			continue;
+		held = true;
+		if (loud && !explain_last(why, sizeof(why)))
+			log_warn("%s", why);
+	}
+	if (held)
+		port_wait_begin(d->node, clock_now());
 }
 
 void path_listen(struct eqp *e)
 {
-	struct gid_table *gids = device_of(e)->gids;
-	struct gid_entry entry;
-	struct netdev dev;
-	char why[EXPLAIN_TEXT];
+	struct device *d = device_of(&e->q);
 
-	gid_table_netdev(gids, &dev);
-	if (dev.loopback || !dev.up || network_make(e->node))
-		return;
-	for (unsigned int i = 1; i < GID_TABLE_LEN; i += 2)
-		if (!gid_table_get(gids, i, &entry) && entry.used &&
-		    udp_listen(e->node->udp, &entry.gid, entry.ifindex) == EADDRINUSE &&
-		    !explain_last(why, sizeof(why)))
-			log_warn("%s", why);
+	if (!xchg_acq_rel(&e->listens, 1))
+		fetch_add_relaxed(&d->listeners, 1);
+	listen_all(d, true);
+}
+
+void path_unlisten(struct eqp *e)
+{
+	if (xchg_acq_rel(&e->listens, 0))
+		fetch_sub_acq_rel(&device_of(&e->q)->listeners, 1);
+}
+
+void path_follow(struct device *d)
+{
+	struct udp *u = load_acquire(&d->node->udp); /* pairs with path_network() */
+
+	if (u)
+		udp_tidy(u);
+	if (load_relaxed(&d->listeners))
+		listen_all(d, false);
 }
 
 /* --- choosing --- */
 
 int path_find(struct eqp *e, const struct path_ask *ask, struct dest **out)
 {
-	enum ibv_qp_type type = e->q.qp.type;
 	struct dest *d;
 	int err;
 
-	if (gid_is_local(device_of(e)->gids, &ask->av->dgid))
+	if (gid_is_local(device_of(&e->q)->gids, &ask->av->dgid))
 		return to_number(e, ask->av, ask->dqpn, out);
-	if (type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV)
-		return refuse(EHOSTUNREACH,
-			      "QP 0x%x: XRC goes between processes of one host, not through the "
-			      "network; connect to an address of this host",
-			      e->q.qp.qpn);
 	err = network_find(e, ask, &d);
 	return err ? err : wrapped(e, ask->av, d, out);
 }
@@ -228,7 +249,8 @@ void path_forget(struct eqp *e)
 	e->kept = NULL;
 	if (!k)
 		return;
-	k->dest->ops->put(k->dest);
+	if (k->dest)
+		k->dest->ops->put(k->dest);
 	free(k);
 }
 
@@ -244,7 +266,8 @@ static bool is_kept(const struct path_kept *k, const struct av *av, uint32_t dqp
 	return k && k->dqpn == dqpn && k->until > now && same_way(&k->av, av);
 }
 
-/* A way through the network is found by system calls: it is kept for a moment. */
+/* A way through the network is found by system calls: it is kept for a moment, and so is that there
+ * is none (@d NULL). */
 static void keep(struct eqp *e, const struct av *av, uint32_t dqpn, struct dest *d)
 {
 	struct path_kept *k = malloc(sizeof(*k));
@@ -252,7 +275,8 @@ static void keep(struct eqp *e, const struct av *av, uint32_t dqpn, struct dest 
 	path_forget(e);
 	if (!k)
 		return;
-	fetch_add_relaxed(&d->refs, 1);
+	if (d)
+		fetch_add_relaxed(&d->refs, 1);
 	*k = (struct path_kept){ .dqpn = dqpn, .dest = d, .until = clock_now() + KEEP_NS };
 	memcpy(&k->av, av, sizeof(*av));
 	e->kept = k;
@@ -262,7 +286,7 @@ bool path_usable(struct tqp *q)
 {
 	const struct ibv_global_route *to = &q->qp.attr.alt_ah_attr.grh;
 	static const union ibv_gid none;
-	struct device *d = device_of(to_eqp(q));
+	struct device *d = device_of(q);
 	struct gid_entry from;
 
 	return q->alternate && !gid_table_get(d->gids, to->sgid_index, &from) &&
@@ -287,13 +311,52 @@ int path_resolve(struct tqp *q, const struct av *av, uint32_t dqpn, struct dest 
 	return err;
 }
 
+static int find_cast(struct eqp *e, const struct av *av, struct dest **out)
+{
+	struct path_ask ask = { av, MULTICAST_QPN, e->q.req.mtu };
+	struct netdev dev;
+	struct dest *d;
+	int err;
+
+	gid_table_netdev(device_of(&e->q)->gids, &dev);
+	if (dev.loopback)
+		return ENETUNREACH;
+	if (av->dgid.raw[0] == 0xff && (av->dgid.raw[1] & 0xf) <= SCOPE_INTERFACE)
+		return refuse(EHOSTUNREACH,
+			      "QP 0x%x: the kernel lets no datagram to a group of scope 1 "
+			      "(ff01::/16, interface-local) out of this host; send to ff02:: or "
+			      "wider",
+			      e->q.qp.qpn);
+	err = network_find(e, &ask, &d);
+	return err ? err : with_faults(d, out);
+}
+
+int path_cast(struct eqp *e, const struct av *av, struct dest **out)
+{
+	struct dest *d = NULL;
+	int err;
+
+	if (e->kept && is_kept(e->kept, av, MULTICAST_QPN, clock_now())) {
+		*out = e->kept->dest;
+		if (!*out)
+			return ENETUNREACH;
+		fetch_add_relaxed(&(*out)->refs, 1);
+		return 0;
+	}
+	err = find_cast(e, av, &d);
+	keep(e, av, MULTICAST_QPN, err ? NULL : d);
+	if (!err)
+		*out = d;
+	return err;
+}
+
 void path_make_grh(void *arg, const struct seg *s, uint8_t grh[40], uint8_t *l3)
 {
 	struct eqp *e = node_qp(arg, s->sqpn);
 	struct gid_entry from;
 	struct grh g = { .payload_len = s->len + UDP_BTH_DETH_ICRC };
 
-	if (!e || gid_table_get(device_of(e)->gids, s->av->sgid_index, &from))
+	if (!e || gid_table_get(device_of(&e->q)->gids, s->av->sgid_index, &from))
 		return;
 	memcpy(g.sgid, from.gid.raw, sizeof(g.sgid));
 	memcpy(g.dgid, s->av->dgid.raw, sizeof(g.dgid));

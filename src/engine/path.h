@@ -15,8 +15,11 @@ struct path_ask {
  * udp_dest() says. One reference. */
 int path_find(struct eqp *e, const struct path_ask *ask, struct dest **out);
 /* A UD QP is about to receive: the network's ports of its device are opened. What cannot be had is
- * said in the log, traffic on this host goes on. */
+ * said in the log, traffic on this host goes on, and it is tried again (port_wait.h). */
 void path_listen(struct eqp *e);
+void path_unlisten(struct eqp *e); /* it ends */
+/* The device's interface or its addresses have changed: ports come and go with them. */
+void path_follow(struct device *d);
 /* The destination of this host's process that number @qpn tells; no address is looked at. */
 int path_to_number(struct eqp *e, uint32_t qpn, struct dest **out);
 /* tqp_env.route */
@@ -27,4 +30,7 @@ void path_make_grh(void *arg, const struct seg *s, uint8_t grh[40], uint8_t *l3)
 bool path_usable(struct tqp *q);
 int path_resolve(struct tqp *q, const struct av *av, uint32_t dqpn,
 		 struct dest **out); /* tqp_env */
-void path_forget(struct eqp *e); /* gives back what path_resolve() keeps */
+/* Where datagrams to a group go in the network; a reference. An errno: nowhere. Under the turn. */
+int path_cast(struct eqp *e, const struct av *av, struct dest **out);
+void path_forget(struct eqp *e); /* gives back what path_resolve() and path_cast() keep */
+int path_network(struct node *n); /* node->udp is there from now on, or an errno */

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "engine/port_events.h"
+#include "engine/groups.h"
+#include "engine/path.h"
 #include "hca/event.h"
 
 static const struct {
@@ -19,9 +21,19 @@ static void raise_all(struct device *d, unsigned int changed)
 			device_event(&d->hca, events[i].type);
 }
 
+/* What hears of it finds everything as it is now. */
+static void follow(struct device *d)
+{
+	unsigned int changed = gid_table_sync(d->gids);
+
+	path_follow(d);
+	groups_follow(d);
+	raise_all(d, changed);
+}
+
 void port_events_read(struct node *n, int watch_fd)
 {
 	for (unsigned int i = 0; i < load_acquire(&n->n_devices); i++)
 		if (n->devices[i]->watch_fd == watch_fd)
-			raise_all(n->devices[i], gid_table_sync(n->devices[i]->gids));
+			follow(n->devices[i]);
 }

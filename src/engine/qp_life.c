@@ -111,6 +111,7 @@ static void moved(struct tqp *q)
 static const struct tqp_env env = {
 	.resolve = path_resolve,
 	.ack_later = inbound_ack_later,
+	.ack_hold = inbound_ack_hold,
 	.moved = moved,
 	.usable = path_usable,
 	.no_responder_later = inbound_no_responder_later,
@@ -178,7 +179,7 @@ int qp_life_create(struct pd *pd, const struct qp_attr *attr, struct tqp **out)
 	}
 	qp_life_init(e, n, &env);
 	if (attr->type == IBV_QPT_RAW_PACKET)
-		frames_begin(container_of(e->q.qp.ctx->hca, struct device, hca));
+		frames_begin(device_of(&e->q));
 	publish(e);
 	table_set(n, qpn, e);
 	*out = &e->q;
@@ -359,25 +360,6 @@ int qp_life_query(struct tqp *q, struct ibv_qp_attr *attr, struct ibv_qp_init_at
 	return 0;
 }
 
-int qp_life_attach(struct tqp *q, const union ibv_gid *gid, bool attach)
-{
-	struct mcast_table *t = q->qp.ctx->hca->mcast;
-
-	struct host *h = to_eqp(q)->node->host;
-	bool joined = false;
-	int err;
-
-	if (attach) {
-		host_cast_want(h, HOST_GROUPS, 1);
-		err = mcast_attach(t, &q->qp, gid, &joined);
-	} else {
-		err = mcast_detach(t, &q->qp, gid);
-	}
-	if (attach ? !joined : !err)
-		host_cast_want(h, HOST_GROUPS, -1);
-	return err;
-}
-
 /* Under the turn: the protocol may be about to publish a move of its own. */
 static void unpublish(struct eqp *e)
 {
@@ -395,6 +377,7 @@ void qp_life_retire(struct eqp *e)
 	enum ibv_qp_state old;
 
 	rq_waiters_del(e);
+	path_unlisten(e);
 	inbound_forget(e); /* … nor has it on a list … */
 	timers_drop(e);
 	quiesce_enter();

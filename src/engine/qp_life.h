@@ -31,4 +31,3 @@ int qp_life_query(struct tqp *q, struct ibv_qp_attr *attr, struct ibv_qp_init_at
 /* The first segment since the last modify is here, under the turn. What was published until now may
  * name no process: the QP was connected before the contact to the peer was. */
 void qp_life_met(struct eqp *e);
-int qp_life_attach(struct tqp *q, const union ibv_gid *gid, bool attach); /* multicast */

@@ -7,12 +7,12 @@ static void add(struct eqp *e)
 	struct node *n = e->node;
 	struct eqp **end = &n->rq_waiters;
 
-	if (e->rq_listed || !e->q.qp.srq)
+	if (load_relaxed(&e->rq_listed) || !e->q.qp.srq)
 		return;
 	spin_lock(&n->rq_waiters_lock);
 	while (*end)
 		end = &(*end)->rq_next;
-	e->rq_listed = true;
+	store_relaxed(&e->rq_listed, true);
 	e->rq_next = NULL;
 	store_release(end, e);
 	spin_unlock(&n->rq_waiters_lock);
@@ -38,7 +38,7 @@ void rq_waiters_del(struct eqp *e)
 			*p = e->rq_next;
 			break;
 		}
-	e->rq_listed = false;
+	store_relaxed(&e->rq_listed, false);
 	spin_unlock(&n->rq_waiters_lock);
 }
 
@@ -49,10 +49,10 @@ static struct eqp *pop_on(struct node *n, const struct srq *srq)
 
 	spin_lock(&n->rq_waiters_lock);
 	for (struct eqp **p = &n->rq_waiters; *p; p = &(*p)->rq_next)
-		if ((*p)->q.qp.srq == srq) {
+		if (load_relaxed(&(*p)->q.qp.srq) == srq) {
 			e = *p;
 			*p = e->rq_next;
-			e->rq_listed = false;
+			store_relaxed(&e->rq_listed, false);
 			break;
 		}
 	spin_unlock(&n->rq_waiters_lock);
@@ -65,7 +65,7 @@ static unsigned int count_on(struct node *n, const struct srq *srq)
 
 	spin_lock(&n->rq_waiters_lock);
 	for (struct eqp *e = n->rq_waiters; e; e = e->rq_next)
-		count += e->q.qp.srq == srq;
+		count += load_relaxed(&e->q.qp.srq) == srq;
 	spin_unlock(&n->rq_waiters_lock);
 	return count;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "engine/timers.h"
 #include "engine/loop.h"
+#include "engine/port_wait.h"
 #include "engine/turn.h"
 #include "util/clock.h"
 
@@ -36,6 +37,21 @@ static void publish_next(struct node *n)
 	store_release(&n->next_timer, wheel_next(&n->wheel));
 }
 
+void timers_add(struct node *n, struct timer *t, void (*fire_it)(struct timer *, uint64_t),
+		uint64_t at)
+{
+	bool earlier;
+
+	spin_lock(&n->wheel_lock);
+	t->fire = fire_it;
+	wheel_add(&n->wheel, t, at);
+	earlier = at < load_relaxed(&n->next_timer);
+	publish_next(n);
+	spin_unlock(&n->wheel_lock);
+	if (earlier)
+		loop_wake(n);
+}
+
 void timers_arm(struct eqp *e, uint64_t at)
 {
 	struct node *n = e->node;
@@ -57,19 +73,9 @@ void timers_arm(struct eqp *e, uint64_t at)
 static void cq_later(struct cq *cq, uint64_t ns)
 {
 	struct node *n = node_self();
-	uint64_t at = clock_now() + ns;
-	bool earlier;
 
-	if (!n)
-		return;
-	spin_lock(&n->wheel_lock);
-	cq->timer.fire = fire_cq;
-	wheel_add(&n->wheel, &cq->timer, at);
-	earlier = at < load_relaxed(&n->next_timer);
-	publish_next(n);
-	spin_unlock(&n->wheel_lock);
-	if (earlier)
-		loop_wake(n);
+	if (n)
+		timers_add(n, &cq->timer, fire_cq, clock_now() + ns);
 }
 
 /* No queue uses the CQ any more, so nobody arms it anew. */
@@ -127,6 +133,7 @@ void timers_run(struct node *n)
 		store_release(&cq->timer_queued, false);
 		cq_period_over(cq);
 	}
+	port_wait_run(n, now);
 }
 
 uint64_t timers_next(struct node *n)

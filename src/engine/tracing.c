@@ -8,7 +8,9 @@
 #include "obs/explain.h"
 #include "obs/pcapng.h"
 #include "obs/verdict.h"
+#include "wire/cm_msg.h"
 #include "wire/grh.h"
+#include "wire/packet.h"
 
 static bool on; /* set while the node is made */
 
@@ -24,7 +26,7 @@ void tracing_start(void)
 
 static void own_gid(struct eqp *e, unsigned int index, union ibv_gid *out)
 {
-	struct device *d = container_of(e->q.qp.ctx->hca, struct device, hca);
+	struct device *d = device_of(&e->q);
 	struct gid_entry entry;
 
 	memset(out, 0, sizeof(*out));
@@ -80,10 +82,25 @@ static void ends_of_arrival(struct node *n, const struct seg *s, struct trace_en
 	}
 }
 
+/* Of connection management, as a part of a sentence. */
+static const char *message(uint32_t qpn, const struct trace_frame *f, char *out, size_t n)
+{
+	struct cm_msg m;
+
+	*out = '\0';
+	if (qpn == GSI_QPN && f->len > MAD_LEN + ICRC_LEN &&
+	    !cm_parse(f->b + f->len - ICRC_LEN - MAD_LEN, MAD_LEN, &m))
+		snprintf(out, n, " CM %s", cm_name(m.kind));
+	return out;
+}
+
 static void describe(const struct trace_ends *ends, const struct trace_frame *f, const char *fate,
 		     char *out, size_t n)
 {
-	snprintf(out, n, "QP 0x%x receives%s; verdict: %s%s", ends->qpn,
+	char what[32];
+
+	snprintf(out, n, "QP 0x%x receives%s%s; verdict: %s%s", ends->qpn,
+		 message(ends->qpn, f, what, sizeof(what)),
 		 f->carried ? " (with the next packet)" : "", fate,
 		 f->payload_lost ? "; the payload could not be read" : "");
 }

@@ -2,6 +2,7 @@
 #include "engine/turn.h"
 #include <errno.h>
 #include <sched.h>
+#include "engine/inbound.h"
 #include "engine/loop.h"
 #include "engine/rq_waiters.h"
 #include "engine/timers.h"
@@ -88,6 +89,17 @@ static void work_inbox(struct eqp *e, uint64_t now)
 	}
 }
 
+/* Unless the program may still reply. */
+static void let_ack_go(struct eqp *e, uint64_t now)
+{
+	if (e->q.rsp.ack_held && now < load_relaxed(&e->hold_end)) {
+		inbound_list_held(e);
+		return;
+	}
+	e->acks_held = 0;
+	tqp_flush_ack(&e->q);
+}
+
 static void work(struct eqp *e, uint32_t notes)
 {
 	uint64_t now = clock_now();
@@ -105,10 +117,8 @@ static void work(struct eqp *e, uint32_t notes)
 	if (notes & TURN_RQ)
 		tqp_rq_doorbell(&e->q, now);
 	/* Whoever left the parcels may have looked for ACKs to flush already, and may sleep. */
-	if ((notes & (TURN_ACK | TURN_INBOX)) && e->q.ack_due) {
-		e->acks_held = 0;
-		tqp_flush_ack(&e->q);
-	}
+	if ((notes & (TURN_ACK | TURN_INBOX)) && e->q.ack_due)
+		let_ack_go(e, now);
 	turn_after(e);
 }
 

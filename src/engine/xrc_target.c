@@ -12,6 +12,8 @@
 #include "engine/xrc_srq.h"
 #include "hca/limits.h"
 #include "obs/explain.h"
+#include "transport/answer.h"
+#include "transport/hold.h"
 #include "util/clock.h"
 #include "util/fork.h"
 
@@ -124,28 +126,55 @@ static struct srq *srq_of(const struct xrc_target *x, uint32_t srqn)
 	return srq && srq->xrcd->domain == x->domain ? srq : NULL;
 }
 
+/* tqp_env.serve */
+static bool serve(struct tqp *q, uint32_t srqn)
+{
+	xrc_bind(q, srq_of(to_eqp(q)->xrc, srqn));
+	return q->qp.srq;
+}
+
+/* The shared turn, with what others have done since. */
+static bool arrive(struct xrc_target *x, const struct seg *s, uint64_t now)
+{
+	if (!turn_begin(x))
+		return false;
+	if (!catch_up(x, now) && shared(x)->qpn == s->dqpn)
+		return true;
+	turn_end(x);
+	return false;
+}
+
+/* The way back, which each member finds for itself. */
+static void find_way(struct eqp *e)
+{
+	struct ibv_qp_attr a = e->q.qp.attr;
+	struct dest *d = NULL;
+
+	if (!qp_life_new_dest(e, &a, IBV_QP_AV, false, &d) && d)
+		e->q.dest = d;
+}
+
 void xrc_target_input(struct eqp *e, const struct seg *s, uint64_t now)
 {
 	struct xrc_target *x = e->xrc;
-	struct dest *d;
+	bool inside = arrive(x, s, now);
 
-	if (!s->from || !s->from->same_host)
-		return; /* the network has no XRC, whoever sends it */
-	if (!turn_begin(x)) {
+	if (unlikely(inside && !e->q.dest)) {
+		turn_end(x); /* not while others wait: it may ask the kernel */
+		find_way(e);
+		inside = arrive(x, s, now);
+	}
+	if (!inside) {
 		vanish(e, s);
 		return;
 	}
-	if (catch_up(x, now) || shared(x)->qpn != s->dqpn) {
-		turn_end(x);
-		vanish(e, s);
-		return;
-	}
-	xrc_bind(&e->q, srq_of(x, s->srqn));
-	if (!e->q.dest && !path_to_number(e, e->q.qp.attr.dest_qp_num, &d))
-		e->q.dest = d;
+	serve(&e->q, s->srqn);
+	comp_hold(); /* the program's reply goes by another QP: it must not overtake the ACK */
 	tqp_input(&e->q, s, now);
 	xrc_store(&e->q, &shared(x)->state);
 	turn_end(x);
+	answer_release(&e->q);
+	comp_release();
 }
 
 /* tqp_env.moved: the protocol put it in ERR. What waited for the link may find that out later. */
@@ -170,6 +199,7 @@ static const struct tqp_env env = {
 	.ack_later = inbound_ack_later,
 	.moved = moved,
 	.no_responder_later = inbound_no_responder_later,
+	.serve = serve,
 	.event = event,
 };
 
@@ -252,7 +282,7 @@ void xrc_target_forget_srq(struct xrc_domain *d, const struct srq *srq)
 		quiesce_enter();
 		turn_take(&x->e);
 		if (x->e.q.qp.srq == srq) {
-			x->e.q.qp.srq = NULL;
+			store_relaxed(&x->e.q.qp.srq, NULL);
 			x->e.q.rsp.have_rwqe = false;
 		}
 		turn_leave(&x->e);
@@ -450,6 +480,7 @@ static void destroy(struct xrc_target *x)
 		sched_yield();
 	store_relaxed(&t->qpn, 0);
 	t->moves++;
+	hold_forget(&x->e.q);
 	turn_end(x);
 	turn_leave(&x->e);
 	quiesce_exit();

@@ -61,6 +61,15 @@ static int await(int fd)
 
 /* --- completion channels --- */
 
+enum { HELD_MAX = 4 }; /* more are pushed at once */
+
+static __thread struct {
+	bool on;
+	unsigned int n;
+	struct comp_channel *channel[HELD_MAX];
+	struct comp_event *event[HELD_MAX];
+} held __attribute__((tls_model("initial-exec")));
+
 struct comp_queue {
 	pthread_mutex_t lock; /* guards list, every member's pending, and the descriptor's count */
 	struct list list; /* struct comp_event */
@@ -124,7 +133,7 @@ void comp_channel_put(struct comp_channel *ch)
 	fetch_sub_acq_rel(&ch->ib.refcnt, 1);
 }
 
-void comp_channel_push(struct comp_channel *ch, struct comp_event *ev)
+static void push(struct comp_channel *ch, struct comp_event *ev)
 {
 	int lead;
 
@@ -138,6 +147,29 @@ void comp_channel_push(struct comp_channel *ch, struct comp_event *ev)
 	lead = load_relaxed(&ch->lead_fd);
 	if (lead != -1)
 		count_up(lead);
+}
+
+void comp_channel_push(struct comp_channel *ch, struct comp_event *ev)
+{
+	if (likely(!held.on) || held.n == HELD_MAX) {
+		push(ch, ev);
+		return;
+	}
+	held.channel[held.n] = ch;
+	held.event[held.n++] = ev;
+}
+
+void comp_hold(void)
+{
+	held.on = true;
+}
+
+void comp_release(void)
+{
+	held.on = false;
+	for (unsigned int i = 0; i < held.n; i++)
+		push(held.channel[i], held.event[i]);
+	held.n = 0;
 }
 
 int comp_channel_pop(struct comp_channel *ch, struct ibv_cq **cq)

@@ -39,6 +39,10 @@ void comp_channel_get(struct comp_channel *ch); /* for CQs: ib.refcnt */
 void comp_channel_put(struct comp_channel *ch);
 void comp_channel_push(struct comp_channel *ch,
 		       struct comp_event *ev); /* list_init(&ev->node) before */
+/* What this thread pushes waits until comp_release(): nobody is woken by work whose answer has not
+ * left. Not nested; the CQs stay alive in between. */
+void comp_hold(void);
+void comp_release(void);
 /* Takes an event, the CQs in turn. EAGAIN: none. */
 int comp_channel_pop(struct comp_channel *ch, struct ibv_cq **cq);
 /* The same, but waits by read(2) on the channel's descriptor, with its EINTR and O_NONBLOCK. */

@@ -8,6 +8,7 @@
 #include "obs/explain.h"
 #include "util/fork.h"
 #include "util/quiesce.h"
+#include "wire/grh.h"
 
 struct group { /* frozen once it is in the table */
 	union ibv_gid gid;
@@ -61,15 +62,6 @@ static struct group **place(struct mcast_table *t, const union ibv_gid *gid)
 	return unused;
 }
 
-/* ff00::/8, or an IPv4 group as a RoCE GID: ::ffff:224.0.0.0/100 */
-static bool is_multicast(const union ibv_gid *gid)
-{
-	static const uint8_t mapped[12] = { [10] = 0xff, 0xff };
-
-	return gid->raw[0] == 0xff ||
-	       (!memcmp(gid->raw, mapped, sizeof(mapped)) && gid->raw[12] >> 4 == 0xe);
-}
-
 static int check(const struct qp *qp, const union ibv_gid *gid, const char *call)
 {
 	char text[INET6_ADDRSTRLEN];
@@ -80,7 +72,7 @@ static int check(const struct qp *qp, const union ibv_gid *gid, const char *call
 	if (qp->type != IBV_QPT_UD)
 		return refuse(EINVAL, "%s: QP 0x%x is %s; only UD QPs receive multicast", call,
 			      qp->qpn, qp_type_name(qp->type));
-	if (is_multicast(gid))
+	if (grh_gid_is_group(gid->raw))
 		return 0;
 	inet_ntop(AF_INET6, gid->raw, text, sizeof(text));
 	return refuse(EINVAL,

@@ -146,7 +146,7 @@ int tag_list_take(struct srq *srq, uint64_t tag, struct rwqe *out, bool *matched
 	if (!*matched)
 		err = srq_take_locked(srq, out, &low);
 	if (!*matched && !err)
-		t->unexpected++;
+		store_relaxed(&t->unexpected, t->unexpected + 1); /* tell() */
 	spin_unlock(&srq->lock);
 	if (low)
 		srq_low(srq);

@@ -17,8 +17,7 @@ enum { MAX_SEG = 4096, IP_LEN = 20, UDP_LEN = 8, PORT = 4791, ROUTED_BYTE = 4, F
 #define HELD_NS UINT64_C(100000) /* how long one that is to be overtaken is held back */
 
 struct fault {
-	struct dest d;
-	struct dest *inner;
+	struct dest d; /* first; inner: what it wraps */
 	struct fault_config cfg;
 	struct spin lock; /* guards cfg, rand, seen, hits and the queue */
 	struct rand rand;
@@ -163,7 +162,7 @@ static int pass(struct fault *f, const struct seg *s, struct waiter *w)
 	int err;
 
 	spin_lock(&f->out);
-	err = dest_send(f->inner, s, w);
+	err = dest_send(f->d.inner, s, w);
 	spin_unlock(&f->out);
 	return err;
 }
@@ -227,10 +226,8 @@ static int fault_send(struct dest *d, const struct seg *s, struct waiter *w)
 	struct fault_config cfg;
 	int err;
 
-	if (load_relaxed(&f->inner->dead)) {
-		store_relaxed(&d->dead, true);
+	if (dest_dead(d))
 		return ENETUNREACH;
-	}
 	if (s->len > MAX_SEG)
 		return EINVAL;
 	by_value.flags |= SEG_NO_REF;
@@ -254,9 +251,7 @@ static int fault_send(struct dest *d, const struct seg *s, struct waiter *w)
 static int fault_fetch(struct dest *from, const struct seg *s, uint32_t skip,
 		       const struct piece *dst, unsigned int ndst)
 {
-	struct dest *inner = to_fault(from)->inner;
-
-	return inner->ops->fetch(inner, s, skip, dst, ndst);
+	return from->inner->ops->fetch(from->inner, s, skip, dst, ndst);
 }
 
 static int fault_direct(struct dest *d, struct direct_ask *ask)
@@ -268,9 +263,7 @@ static int fault_direct(struct dest *d, struct direct_ask *ask)
 
 static void fault_cancel(struct dest *d, struct waiter *w)
 {
-	struct dest *inner = to_fault(d)->inner;
-
-	inner->ops->cancel(inner, w);
+	d->inner->ops->cancel(d->inner, w);
 }
 
 static struct parcel *take_due(struct fault *f, uint64_t now)
@@ -303,7 +296,7 @@ static void fault_put(struct dest *d)
 	spin_unlock(&all_lock);
 	while ((p = take_due(f, UINT64_MAX)))
 		parcel_free(p);
-	f->inner->ops->put(f->inner);
+	d->inner->ops->put(d->inner);
 	free(f);
 }
 
@@ -327,8 +320,7 @@ int fault_wrap(struct dest *inner, const struct fault_config *cfg, struct dest *
 			      .max_seg = inner->max_seg < MAX_SEG ? inner->max_seg : MAX_SEG,
 			      .inline_max = UINT32_MAX,
 			      .net = inner->net,
-			      .window = inner->window };
-	f->inner = inner;
+			      .inner = inner };
 	f->cfg = *cfg;
 	f->index = fetch_add_relaxed(&wrapped, 1);
 	rand_init(&f->rand, cfg->seed + f->index);

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "link/fault_live.h"
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "link/host_memory.h"
@@ -13,7 +9,6 @@
 #include "util/fork.h"
 
 #define NAME "softhca-fault"
-#define LINK "/memfd:" NAME " (deleted)"
 
 enum { PAGE = 4096 };
 
@@ -64,28 +59,6 @@ bool fault_live_changed(uint32_t *seen, struct fault_config *out)
 
 /* --- the tool --- */
 
-static int open_page(pid_t pid, int *out)
-{
-	char dir[64], what[64], path[512];
-	struct dirent *e;
-	ssize_t n;
-	DIR *d;
-
-	snprintf(dir, sizeof(dir), "/proc/%d/fd", (int)pid);
-	d = opendir(dir);
-	if (!d)
-		return errno == ENOENT ? ESRCH : errno;
-	*out = -1;
-	while (*out < 0 && (e = readdir(d))) {
-		snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
-		n = readlink(path, what, sizeof(what));
-		if (n == sizeof(LINK) - 1 && !memcmp(what, LINK, sizeof(LINK) - 1))
-			*out = open(path, O_RDWR | O_CLOEXEC);
-	}
-	closedir(d);
-	return *out < 0 ? ENOENT : 0;
-}
-
 int fault_live_write(pid_t pid, const char *text)
 {
 	size_t n = strlen(text) + 1;
@@ -95,7 +68,7 @@ int fault_live_write(pid_t pid, const char *text)
 
 	if (n > FAULT_TEXT)
 		return EMSGSIZE;
-	err = open_page(pid, &fd);
+	err = host_memory_find(pid, NAME, true, &fd);
 	if (err)
 		return err;
 	err = host_memory_map(fd, PAGE, true, (void **)&l);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "link/gid.h"
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +74,14 @@ bool gid_is_ipv4(const union ibv_gid *gid)
 bool gid_is_link_local(const union ibv_gid *gid)
 {
 	return gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80;
+}
+
+void gid_text(const union ibv_gid *gid, char *buf, uint32_t n)
+{
+	if (gid_is_ipv4(gid))
+		inet_ntop(AF_INET, gid->raw + 12, buf, n);
+	else
+		inet_ntop(AF_INET6, gid->raw, buf, n);
 }
 
 static bool same_gid(const union ibv_gid *a, const union ibv_gid *b)

@@ -96,6 +96,9 @@ void host_cast_want(struct host *h, enum host_cast what, int delta);
  * goes without. */
 int host_cast_send(struct host *h, const struct seg *s, struct cast_way *way, struct waiter *w);
 
+/* The same in processes that get from each other what host_cast_send() sends. */
+uint32_t host_cast_circle(const struct host *h);
+
 /* Delivers up to @budget inbound segments, resumes waiters whose link has space; returns how many
  * segments. One load a peer when there is nothing (up to 8 peers; beyond, a bitmap). */
 unsigned int host_drain(struct host *h, unsigned int budget);

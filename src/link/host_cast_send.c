@@ -5,12 +5,20 @@
 #include "link/contact.h"
 #include "link/host_state.h"
 #include "util/quiesce.h"
+#include "util/rand.h"
 
 enum { OURSELVES = 1, OTHERS }; /* cast_way.next: then contact 0, 1, … */
 
 void host_cast_want(struct host *h, enum host_cast what, int delta)
 {
 	fetch_add_acq_rel(&h->page->wants[what], (uint32_t)delta);
+}
+
+uint32_t host_cast_circle(const struct host *h)
+{
+	uint64_t own = h->page->cookie, all = (uint64_t)HOST_LAYOUT << 32 | h->uid;
+
+	return (uint32_t)rand_mix(h->alone ? &own : &all);
 }
 
 static bool wanted(const struct host_page *page, const struct seg *s)

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "link/host_memory.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -74,6 +77,30 @@ int host_memory_map(int fd, size_t len, bool writable, void **out)
 	    st.st_size != (off_t)len)
 		return EPROTO;
 	return map(fd, len, PROT_READ | (writable ? PROT_WRITE : 0), out);
+}
+
+int host_memory_find(pid_t pid, const char *name, bool writable, int *fd)
+{
+	char dir[64], what[128], want[128], path[512];
+	struct dirent *e;
+	ssize_t n;
+	DIR *d;
+
+	snprintf(want, sizeof(want), "/memfd:%s (deleted)", name);
+	snprintf(dir, sizeof(dir), "/proc/%d/fd", (int)pid);
+	d = opendir(dir);
+	if (!d)
+		return errno == ENOENT ? ESRCH : errno;
+	*fd = -1;
+	while (*fd < 0 && (e = readdir(d))) {
+		snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
+		n = readlink(path, what, sizeof(what) - 1);
+		what[n < 0 ? 0 : n] = '\0';
+		if (!strcmp(what, want))
+			*fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+	}
+	closedir(d);
+	return *fd < 0 ? ENOENT : 0;
 }
 
 void host_memory_unmap(void *p, size_t len)

@@ -5,6 +5,7 @@
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 enum host_memory_use {
 	HOST_MEMORY_SPARSE, /* pages come with their first use */
@@ -16,4 +17,7 @@ enum host_memory_use {
 int host_memory_make(const char *name, size_t len, enum host_memory_use use, int *fd, void **map);
 /* Maps all of what a peer sent. EPROTO: not sealed, or not of exactly @len bytes. */
 int host_memory_map(int fd, size_t len, bool writable, void **map);
+/* The one of that name that a process has open. ESRCH: there is no such process; ENOENT: it has
+ * none; EACCES: it is another user's. */
+int host_memory_find(pid_t pid, const char *name, bool writable, int *fd);
 void host_memory_unmap(void *map, size_t len); /* NULL is fine */

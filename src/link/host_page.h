@@ -10,7 +10,7 @@
 #include "link/hazard.h"
 
 enum {
-	HOST_LAYOUT = 3, /* the version in the names */
+	HOST_LAYOUT = 4, /* the version in the names */
 	HOST_PAGE_SLOTS = 16,
 	HOST_PAGE_QPS = 1 << 14,
 	HOST_PAGE_BYTES = 4096,

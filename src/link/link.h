@@ -56,6 +56,10 @@ struct dest_net {
 	union ibv_gid local, remote; /* IPv4 as ::ffff:a.b.c.d */
 };
 
+enum { /* what the host behind a network destination is able to (its hello says so) */
+       DEST_REPORTS = 1, /* it sends and understands OP_REPORT, and takes packets out of order */
+};
+
 struct dest {
 	const struct link_ops *ops;
 	uint32_t refs; /* atomic */
@@ -63,7 +67,9 @@ struct dest {
 	uint32_t max_ref; /* the same by reference; 0: the peer cannot fetch from us */
 	uint32_t inline_max; /* above it the link prefers references */
 	const struct dest_net *net; /* through a network; NULL: on this host */
-	uint32_t window; /* PSNs that may be outstanding where packets are lost; 0: the default */
+	uint32_t window; /* atomic: PSNs that may be outstanding where packets are lost; 0: the
+			    default */
+	uint32_t abilities; /* atomic: DEST_*; more may come at any time, none goes */
 	bool same_host; /* lossless, ordered, knows sqpn, piggybacks ACKs; no ack timer */
 	bool dead; /* the peer has ended; hint, set once */
 	struct dest *inner; /* of one that wraps another; else NULL */
@@ -77,11 +83,27 @@ struct cast_way {
 	struct dest *at; /* who has no room; a reference, NULL none */
 };
 
-static inline bool dest_dead(const struct dest *d)
+/* What changes stands in the innermost alone. */
+static inline const struct dest *dest_innermost(const struct dest *d)
 {
 	while (d->inner)
 		d = d->inner;
-	return __atomic_load_n(&d->dead, __ATOMIC_RELAXED);
+	return d;
+}
+
+static inline bool dest_dead(const struct dest *d)
+{
+	return __atomic_load_n(&dest_innermost(d)->dead, __ATOMIC_RELAXED);
+}
+
+static inline uint32_t dest_window(const struct dest *d)
+{
+	return __atomic_load_n(&dest_innermost(d)->window, __ATOMIC_RELAXED);
+}
+
+static inline uint32_t dest_abilities(const struct dest *d)
+{
+	return __atomic_load_n(&dest_innermost(d)->abilities, __ATOMIC_RELAXED);
 }
 
 static inline int dest_send(struct dest *d, const struct seg *s, struct waiter *w)

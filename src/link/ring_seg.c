@@ -15,7 +15,8 @@ enum {
 	EXT_GRH = 128,
 	EXT_AV = 256, /* struct av */
 	EXT_XRC = 512, /* srqn */
-	EXT_ALL = 1023,
+	EXT_MARKED = 1024, /* nothing but the bit */
+	EXT_ALL = 2047,
 };
 
 enum { FIXED = 28, BITS24 = 0xffffff };
@@ -29,7 +30,9 @@ _Static_assert(sizeof(uint64_t) + sizeof(struct fixed) == FIXED, "the fixed part
 
 static uint32_t ext_bytes(uint32_t ext)
 {
-	static const uint8_t size[] = { 8, 4, 4, 16, 8, 8, 8, RING_SEG_GRH, sizeof(struct av), 4 };
+	static const uint8_t size[] = {
+		8, 4, 4, 16, 8, 8, 8, RING_SEG_GRH, sizeof(struct av), 4, 0
+	};
 	uint32_t n = 0;
 
 	for (; ext; ext &= ext - 1)
@@ -61,6 +64,8 @@ static uint32_t ext_of(const struct seg *s)
 		ext |= EXT_AV;
 	if (s->srqn)
 		ext |= EXT_XRC;
+	if (s->marked)
+		ext |= EXT_MARKED;
 	return ext;
 }
 
@@ -192,6 +197,7 @@ static void get_ext(struct ring_got *o, uint32_t ext, const uint8_t *p)
 	}
 	if (ext & EXT_XRC)
 		get(p, &s->srqn, sizeof(s->srqn));
+	s->marked = ext & EXT_MARKED;
 }
 
 static int get_pieces(struct ring_got *o, uint32_t n, const uint8_t *p, uint32_t room)
@@ -219,6 +225,7 @@ static void clear_ext(struct ring_got *o)
 	s->av = NULL;
 	s->grh = NULL;
 	s->l3 = s->sl = 0;
+	s->marked = false;
 	o->ext = 0;
 }
 

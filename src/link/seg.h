@@ -30,7 +30,7 @@ enum {
 	SEG_NO_REF = 16, /* request: answer without references (the asker cannot fetch) */
 	SEG_SQPN = 32, /* sqpn is known and must match (same-host links, and UD) */
 	SEG_ARMING = 64, /* connections: BTH's MigReq is 0, the sender's path is REARM or ARMED */
-	SEG_MCAST = 64, /* datagrams: to every QP attached to the AV's group */
+	SEG_MCAST = 64, /* datagrams: to every QP attached to the AV's group, or grh's */
 	SEG_NET =
 		128, /* received from a network: grh and l3 say from whom to whom, sqpn is not known
 			  but of UD, npsn is 1 */
@@ -66,7 +66,7 @@ struct seg {
 	uint32_t qkey;
 	uint32_t srqn; /* XRCETH: the SRQ that a request names */
 	uint64_t va; /* RETH, AtomicETH */
-	uint32_t rkey;
+	uint32_t rkey; /* SEG_NET and SEG_MCAST: the interface that it came in by */
 	uint32_t dma_len; /* bytes */
 	uint64_t swap_add,
 		compare; /* AtomicETH; ATOMIC ACK: swap_add is the original value. Host order */
@@ -80,4 +80,5 @@ struct seg {
 	const uint8_t
 		*grh; /* UD receive, and all from a network: 40 bytes as they go to the buffer */
 	uint8_t l3, sl; /* with grh: see struct cqe */
+	bool marked; /* SEG_NET: the network is congested (ECN CE) */
 };

@@ -6,7 +6,8 @@
 /* SEG_ARMING means something else for datagrams. */
 static bool connected(uint8_t op)
 {
-	return opcode_service(op) == SVC_RC || opcode_service(op) == SVC_UC;
+	return opcode_service(op) == SVC_RC || opcode_service(op) == SVC_UC ||
+	       opcode_service(op) == SVC_XRC || op == OP_REPORT;
 }
 
 void seg_to_pkt(const struct seg *s, struct pkt *out)
@@ -16,6 +17,7 @@ void seg_to_pkt(const struct seg *s, struct pkt *out)
 		.solicited = s->flags & SEG_SOLICITED,
 		.migreq = !connected(s->op) || !(s->flags & SEG_ARMING),
 		.ackreq = s->flags & SEG_ACKREQ,
+		.becn = s->op == OP_CNP,
 		.pkey = s->pkey,
 		.dqpn = s->dqpn,
 		.psn = s->psn,
@@ -29,6 +31,7 @@ void seg_to_pkt(const struct seg *s, struct pkt *out)
 		.orig = s->swap_add,
 		.qkey = s->qkey,
 		.sqpn = s->sqpn,
+		.xrc_srqn = s->srqn,
 		.imm = s->imm,
 		.inv_rkey = be32toh(s->imm),
 		.payload_len = s->len,
@@ -51,6 +54,7 @@ void seg_from_pkt(const struct pkt *p, struct seg *out)
 		.msn = p->msn,
 		.imm = p->op->flags & WIRE_IETH ? htobe32(p->inv_rkey) : p->imm,
 		.qkey = p->qkey,
+		.srqn = p->xrc_srqn,
 		.va = p->va,
 		.rkey = p->rkey,
 		.dma_len = p->dma_len,

@@ -357,7 +357,6 @@ int trace_wrap(struct dest *inner, const struct trace_ends *ends, struct dest **
 			      .max_seg = inner->max_seg,
 			      .inline_max = UINT32_MAX,
 			      .net = inner->net,
-			      .window = inner->window,
 			      .same_host = inner->same_host,
 			      .inner = inner };
 	t->ends = *ends;

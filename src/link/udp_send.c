@@ -1,35 +1,33 @@
 // SPDX-License-Identifier: MIT
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include "link/copy.h"
 #include "link/seg_pkt.h"
-#include "link/udp_state.h"
+#include "link/udp_batch.h"
 #include "obs/explain.h"
-#include "util/be.h"
-#include "wire/icrc.h"
 
 enum {
 	HOPS = 64, /* where the path names no limit */
-	FULL_WAIT_MS = 2,
+	ECN = 3, /* of the TOS byte */
+	ECT0 = 2,
 	IN_FLIGHT = 96 << 10, /* bytes of one QP: less than a receive buffer holds by default */
+	WINDOW_MIN = 8,
 	WINDOW_MAX = 128,
 };
 
 struct udp_dest {
 	struct dest d;
 	struct dest_net net;
-	struct udp *u;
+	struct udp_way way;
 	struct udp_port *port;
 	unsigned int sender;
-	union udp_addr to;
-	socklen_t to_len;
-	uint8_t header[GRH_LEN]; /* the IP header, as the ICRC sees it */
-	uint8_t *ip;
-	uint64_t control[8]; /* struct cmsghdr */
-	size_t control_len;
+	uint8_t tclass, tclass_data; /* of the path; of what a CNP can slow down */
 	struct udp_batch *batch; /* under the QP's turn */
+	uint32_t dqpn; /* of the path */
+	struct udp_peer *peer; /* NULL: taken for another stack */
+	uint32_t heeded; /* of its changes; under the QP's turn */
+	bool trains_tried;
 };
 
 static struct udp_dest *to_udp(struct dest *d)
@@ -37,60 +35,39 @@ static struct udp_dest *to_udp(struct dest *d)
 	return container_of(d, struct udp_dest, d);
 }
 
-/* --- batches --- */
-
-static struct udp_batch *batch_take(struct udp *u)
+static uint32_t window(uint32_t mtu, uint32_t bytes)
 {
-	struct udp_batch *b;
+	uint32_t n = bytes / mtu;
 
-	spin_lock(&u->batch_lock);
-	b = u->batches;
-	if (b)
-		u->batches = b->next;
-	spin_unlock(&u->batch_lock);
-	if (!b)
-		b = malloc(sizeof(*b));
-	if (b)
-		b->n = 0;
-	return b;
+	return n < WINDOW_MIN ? WINDOW_MIN : n < WINDOW_MAX ? n : WINDOW_MAX;
 }
 
-static void batch_give(struct udp *u, struct udp_batch *b)
+/* What the peer has said since the last time. */
+static void heed(struct udp_dest *t)
 {
-	spin_lock(&u->batch_lock);
-	b->next = u->batches;
-	u->batches = b;
-	spin_unlock(&u->batch_lock);
-}
+	const struct udp_peer *p = t->peer;
+	uint32_t changes = p ? load_acquire(&p->changes) : 0; /* pairs with learn() */
 
-static bool device_full(int err)
-{
-	return err == EAGAIN || err == ENOBUFS;
-}
-
-/* Sends what it may; a packet that the kernel refuses (no route, too long, a filter) is lost. */
-static void batch_send(struct udp *u, int fd, struct udp_batch *b)
-{
-	struct pollfd room = { .fd = fd, .events = POLLOUT };
-	unsigned int done = 0;
-	bool waited = false;
-
-	while (done < b->n) {
-		int n = sendmmsg(fd, b->msg + done, b->n - done, MSG_DONTWAIT);
-
-		if (n > 0) {
-			udp_bump(&u->counts.sent, (uint64_t)n);
-			done += (unsigned int)n;
-		} else if (errno == EINTR) {
-			continue;
-		} else if (device_full(errno) && !waited) {
-			waited = true;
-			poll(&room, 1, FULL_WAIT_MS);
-		} else {
-			udp_bump(&u->counts.unsent, 1);
-			done++;
-		}
+	if (likely(changes == t->heeded))
+		return;
+	t->heeded = changes;
+	store_relaxed(&t->d.window, window(t->d.max_seg, load_relaxed(&p->budget)));
+	if (load_relaxed(&p->abilities) & UDP_REPORTS)
+		store_relaxed(&t->d.abilities, DEST_REPORTS);
+	if ((load_relaxed(&p->abilities) & UDP_TRAINS) && !t->trains_tried) {
+		t->trains_tried = true;
+		t->way.trains = !udp_socket_train(t->way.u, t->port, t->sender, &t->way.fd);
 	}
+}
+
+/* A question leaves before the packets that raise it. */
+static void get_to_know(struct udp_dest *t)
+{
+	if (!t->peer)
+		return;
+	if (unlikely(load_relaxed(&t->peer->ask_at) != UINT64_MAX))
+		udp_hello_ask(t->way.u, t->port, t->peer, t->dqpn);
+	heed(t);
 }
 
 static void udp_flush(struct dest *d)
@@ -101,26 +78,15 @@ static void udp_flush(struct dest *d)
 	if (!b)
 		return;
 	t->batch = NULL;
-	batch_send(t->u, t->port->sender[t->sender], b);
-	batch_give(t->u, b);
+	get_to_know(t);
+	udp_batch_send(&t->way, b);
 }
 
 /* --- packets --- */
 
-static void put_lengths(struct udp_dest *t, uint8_t *udp, size_t len)
+/* All but the ICRC. */
+static int build(const struct seg *s, uint8_t *buf, size_t *len)
 {
-	if (t->port->ipv4)
-		put_be16(t->ip + 2, (uint16_t)(20 + UDP_HEADER_LEN + len));
-	else
-		put_be16(t->ip + 4, (uint16_t)(UDP_HEADER_LEN + len));
-	put_be16(udp, t->port->sport[t->sender]);
-	put_be16(udp + 2, UDP_ROCE_PORT);
-	put_be16(udp + 4, (uint16_t)(UDP_HEADER_LEN + len));
-}
-
-static int build(struct udp_dest *t, const struct seg *s, uint8_t *buf, size_t *len)
-{
-	uint8_t udp[UDP_HEADER_LEN] = { 0 };
 	size_t head;
 	struct pkt p;
 	int err;
@@ -128,33 +94,21 @@ static int build(struct udp_dest *t, const struct seg *s, uint8_t *buf, size_t *
 	seg_to_pkt(s, &p);
 	err = wire_build_headers(&p, buf, UDP_PACKET_MAX, &head);
 	err = err ? err : wire_build(&p, buf, UDP_PACKET_MAX, len);
-	err = err ? err : copy_payload(buf + head, s);
-	if (err)
-		return err;
-	put_lengths(t, udp, *len);
-	icrc_put(buf + *len - ICRC_LEN,
-		 icrc_more(icrc_begin(t->ip, udp, buf), buf + BTH_LEN, *len - BTH_LEN - ICRC_LEN));
-	return 0;
+	return err ? err : copy_payload(buf + head, s);
 }
 
-static void address(struct udp_dest *t, struct udp_batch *b, size_t len)
+/* Who answers congestion by slowing down says so to the network. */
+static uint8_t tclass_of(const struct udp_dest *t, const struct seg *s)
 {
-	unsigned int i = b->n++;
+	uint8_t service = opcode_service(s->op);
 
-	b->iov[i] = (struct iovec){ b->packet[i], len };
-	b->msg[i].msg_hdr = (struct msghdr){
-		.msg_name = &t->to,
-		.msg_namelen = t->to_len,
-		.msg_iov = &b->iov[i],
-		.msg_iovlen = 1,
-		.msg_control = t->control,
-		.msg_controllen = t->control_len,
-	};
+	return s->len && (service == SVC_RC || service == SVC_XRC) ? t->tclass_data : t->tclass;
 }
 
 static int udp_send(struct dest *d, const struct seg *s, struct waiter *w)
 {
 	struct udp_dest *t = to_udp(d);
+	bool full = false;
 	size_t len;
 	int err;
 
@@ -162,15 +116,15 @@ static int udp_send(struct dest *d, const struct seg *s, struct waiter *w)
 	if (s->len > UDP_MTU_MAX)
 		return EMSGSIZE;
 	if (!t->batch)
-		t->batch = batch_take(t->u);
+		t->batch = udp_batch_take(t->way.u);
 	if (!t->batch) {
-		udp_bump(&t->u->counts.unsent, 1);
+		udp_bump(&t->way.u->counts->unsent, 1);
 		return 0; /* lost, as in a network without memory */
 	}
-	err = build(t, s, t->batch->packet[t->batch->n], &len);
+	err = build(s, udp_batch_room(t->batch), &len);
 	if (!err)
-		address(t, t->batch, len);
-	if (err || !s->more || t->batch->n == UDP_BATCH)
+		full = udp_batch_add(&t->way, t->batch, len, tclass_of(t, s));
+	if (err || !s->more || full)
 		udp_flush(d);
 	return err;
 }
@@ -208,6 +162,7 @@ static void udp_put(struct dest *d)
 		return;
 	udp_flush(d);
 	fetch_sub_acq_rel(&t->port->dests, 1);
+	udp_peer_leave(t->peer);
 	free(t);
 }
 
@@ -223,48 +178,27 @@ static const struct link_ops udp_ops = {
 
 /* --- making one --- */
 
-static void add_option(struct msghdr *m, struct cmsghdr **at, int level, int type, int value)
-{
-	struct cmsghdr *c = *at ? CMSG_NXTHDR(m, *at) : CMSG_FIRSTHDR(m);
-
-	c->cmsg_level = level;
-	c->cmsg_type = type;
-	c->cmsg_len = CMSG_LEN(sizeof(value));
-	memcpy(CMSG_DATA(c), &value, sizeof(value));
-	*at = c;
-}
-
-static void set_options(struct udp_dest *t, const struct udp_path *p)
-{
-	struct msghdr m = { .msg_control = t->control, .msg_controllen = sizeof(t->control) };
-	struct cmsghdr *at = NULL;
-	int hops = p->hop_limit ? p->hop_limit : HOPS;
-
-	if (t->port->ipv4) {
-		add_option(&m, &at, IPPROTO_IP, IP_TOS, p->tclass);
-		add_option(&m, &at, IPPROTO_IP, IP_TTL, hops);
-	} else {
-		add_option(&m, &at, IPPROTO_IPV6, IPV6_TCLASS, p->tclass);
-		add_option(&m, &at, IPPROTO_IPV6, IPV6_HOPLIMIT, hops);
-	}
-	t->control_len = 2 * CMSG_SPACE(sizeof(int));
-}
-
-static void set_header(struct udp_dest *t)
+static void set_way(struct udp_dest *t, struct udp *u, const struct udp_path *p)
 {
 	struct grh g = { .next_hdr = GRH_NEXT_UDP };
+	bool v4 = t->port->ipv4;
 
 	memcpy(g.sgid, t->net.local.raw, sizeof(g.sgid));
 	memcpy(g.dgid, t->net.remote.raw, sizeof(g.dgid));
-	grh_build(&g, t->header);
-	t->ip = t->header + (t->port->ipv4 ? GRH_LEN - 20 : 0);
-}
-
-static uint32_t window(uint32_t mtu)
-{
-	uint32_t n = IN_FLIGHT / mtu;
-
-	return n < WINDOW_MAX ? n : WINDOW_MAX;
+	t->way = (struct udp_way){ .u = u,
+				   .fd = &t->port->sender[t->sender],
+				   .sport = t->port->sport[t->sender],
+				   .level = v4 ? IPPROTO_IP : IPPROTO_IPV6,
+				   .tos_type = v4 ? IP_TOS : IPV6_TCLASS,
+				   .ttl_type = v4 ? IP_TTL : IPV6_HOPLIMIT,
+				   .hops = p->hop_limit				 ? p->hop_limit
+					   : grh_gid_is_group(p->net.remote.raw) ? 1
+										 : HOPS };
+	grh_build(&g, t->way.header);
+	t->way.to_len = udp_addr_set(&t->way.to, &p->net.remote, p->ifindex, UDP_ROCE_PORT);
+	t->tclass = t->tclass_data = p->tclass;
+	if (!(p->tclass & ECN))
+		t->tclass_data |= ECT0;
 }
 
 int udp_dest_make(struct udp *u, struct udp_port *port, unsigned int sender,
@@ -280,14 +214,14 @@ int udp_dest_make(struct udp *u, struct udp_port *port, unsigned int sender,
 			      .max_seg = p->mtu,
 			      .inline_max = UINT32_MAX,
 			      .net = &t->net,
-			      .window = window(p->mtu) };
-	t->u = u;
+			      .window = window(p->mtu, IN_FLIGHT) };
 	t->port = port;
 	t->sender = sender;
-	t->to_len = udp_addr_set(&t->to, &p->net.remote, p->ifindex, UDP_ROCE_PORT);
-	set_options(t, p);
-	set_header(t);
-	fetch_add_relaxed(&port->dests, 1);
+	t->dqpn = p->rqpn;
+	t->peer =
+		grh_gid_is_group(p->net.remote.raw) ? NULL : udp_peer_use(u, port, &p->net.remote);
+	set_way(t, u, p);
+	heed(t);
 	*out = &t->d;
 	return 0;
 }

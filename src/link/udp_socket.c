@@ -20,14 +20,31 @@ socklen_t udp_addr_set(union udp_addr *a, const union ibv_gid *gid, uint32_t ifi
 	a->in6.sin6_family = AF_INET6;
 	a->in6.sin6_port = htons(port);
 	memcpy(&a->in6.sin6_addr, gid->raw, sizeof(a->in6.sin6_addr));
-	if (gid_is_link_local(gid))
+	if (gid_is_link_local(gid) || grh_gid_is_group(gid->raw))
 		a->in6.sin6_scope_id = ifindex;
 	return sizeof(a->in6);
 }
 
-static int set(int fd, int level, int option, int value)
+void udp_addr_gid(const union udp_addr *a, uint8_t gid[16])
+{
+	union ibv_gid g;
+
+	if (a->sa.sa_family == AF_INET)
+		gid_of_ipv4(&a->in.sin_addr, &g);
+	else
+		memcpy(&g, &a->in6.sin6_addr, sizeof(g));
+	memcpy(gid, g.raw, sizeof(g));
+}
+
+int udp_option(int fd, int level, int option, int value)
 {
 	return setsockopt(fd, level, option, &value, sizeof(value)) ? errno : 0;
+}
+
+void udp_socket_receive_buffer(int fd)
+{
+	if (udp_option(fd, SOL_SOCKET, SO_RCVBUFFORCE, BUFFER))
+		udp_option(fd, SOL_SOCKET, SO_RCVBUF, BUFFER);
 }
 
 /* DF and no fragments: the identification stays 0. Buffers as large as we are allowed. */
@@ -35,33 +52,31 @@ static int common_options(const struct udp_port *p, int fd)
 {
 	int err;
 
-	if (set(fd, SOL_SOCKET, SO_RCVBUFFORCE, BUFFER))
-		set(fd, SOL_SOCKET, SO_RCVBUF, BUFFER);
-	if (set(fd, SOL_SOCKET, SO_SNDBUFFORCE, BUFFER))
-		set(fd, SOL_SOCKET, SO_SNDBUF, BUFFER);
+	udp_socket_receive_buffer(fd);
+	if (udp_option(fd, SOL_SOCKET, SO_SNDBUFFORCE, BUFFER))
+		udp_option(fd, SOL_SOCKET, SO_SNDBUF, BUFFER);
 	if (!p->ipv4)
-		return set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
-	err = set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
-	return err ? err : set(fd, SOL_SOCKET, SO_NO_CHECK, 1);
+		return udp_option(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
+	err = udp_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
+	return err ? err : udp_option(fd, SOL_SOCKET, SO_NO_CHECK, 1);
 }
 
-static int listen_options(const struct udp_port *p, int fd)
+int udp_socket_receives(const struct udp_port *p, int fd)
 {
-	int err = set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+	int err;
 
-	if (err)
-		return err;
+	udp_option(fd, SOL_UDP, UDP_GRO, 1); /* without it trains come in pieces */
 	if (p->ipv4) {
-		err = set(fd, IPPROTO_IP, IP_RECVTOS, 1);
-		return err ? err : set(fd, IPPROTO_IP, IP_RECVTTL, 1);
+		err = udp_option(fd, IPPROTO_IP, IP_RECVTOS, 1);
+		return err ? err : udp_option(fd, IPPROTO_IP, IP_RECVTTL, 1);
 	}
-	set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
-	err = set(fd, SOL_UDP, UDP_NO_CHECK6_RX, 1);
-	err = err ? err : set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
-	return err ? err : set(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1);
+	udp_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+	err = udp_option(fd, SOL_UDP, UDP_NO_CHECK6_RX, 1);
+	err = err ? err : udp_option(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
+	return err ? err : udp_option(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1);
 }
 
-static int open_socket(const struct udp_port *p, int *fd)
+int udp_socket_open(const struct udp_port *p, int *fd)
 {
 	int s = socket(p->ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
@@ -71,7 +86,7 @@ static int open_socket(const struct udp_port *p, int *fd)
 	return common_options(p, s);
 }
 
-static int bind_to(const struct udp_port *p, int fd, uint16_t port)
+int udp_socket_bind(const struct udp_port *p, int fd, uint16_t port)
 {
 	union udp_addr a;
 	socklen_t len = udp_addr_set(&a, &p->gid, p->ifindex, port);
@@ -81,10 +96,11 @@ static int bind_to(const struct udp_port *p, int fd, uint16_t port)
 
 int udp_socket_listen(const struct udp_port *p, int *fd)
 {
-	int s = -1, err = open_socket(p, &s);
+	int s = -1, err = udp_socket_open(p, &s);
 
-	err = err ? err : listen_options(p, s);
-	err = err ? err : bind_to(p, s, UDP_ROCE_PORT);
+	err = err ? err : udp_option(s, SOL_SOCKET, SO_REUSEPORT, 1);
+	err = err ? err : udp_socket_receives(p, s);
+	err = err ? err : udp_socket_bind(p, s, UDP_ROCE_PORT);
 	if (!err)
 		*fd = s;
 	else if (s >= 0)
@@ -92,23 +108,58 @@ int udp_socket_listen(const struct udp_port *p, int *fd)
 	return err;
 }
 
-int udp_socket_sender(const struct udp_port *p, uint16_t want, int *fd, uint16_t *got)
+/* Leaves the descriptor open when it fails. */
+static int bind_near(const struct udp_port *p, int fd, uint16_t want, uint16_t *got)
 {
-	int s = -1, err = open_socket(p, &s);
-	uint16_t port = 0;
+	int err = EADDRINUSE;
 
-	for (unsigned int i = 0; !err && i < SENDER_TRIES; i++) {
-		port = (uint16_t)(SENDER_FIRST | ((want + i * 37) & SENDER_MASK));
-		err = bind_to(p, s, port);
-		if (err != EADDRINUSE)
-			break;
-		err = i + 1 < SENDER_TRIES ? 0 : err;
+	for (unsigned int i = 0; err == EADDRINUSE && i < SENDER_TRIES; i++) {
+		*got = (uint16_t)(SENDER_FIRST | ((want + i * 37) & SENDER_MASK));
+		err = udp_socket_bind(p, fd, *got);
 	}
-	if (!err) {
+	return err;
+}
+
+int udp_socket_sender(const struct udp_port *p, uint16_t want, bool shared, int *fd, uint16_t *got)
+{
+	int s = -1, err = udp_socket_open(p, &s);
+
+	err = err ? err : udp_option(s, SOL_SOCKET, SO_REUSEPORT, shared);
+	err = err ? err : bind_near(p, s, want, got);
+	if (!err)
 		*fd = s;
-		*got = port;
-	} else if (s >= 0) {
+	else if (s >= 0)
 		close(s);
+	return err;
+}
+
+static int open_train(const struct udp_port *p, uint16_t sport, int *fd)
+{
+	int s = -1, err = udp_socket_open(p, &s);
+
+	err = err ? err : udp_option(s, SOL_SOCKET, SO_NO_CHECK, 0); /* or it takes no trains */
+	err = err ? err : udp_option(s, SOL_SOCKET, SO_REUSEPORT, 1);
+	err = err ? err : udp_socket_bind(p, s, sport);
+	if (!err)
+		*fd = s;
+	else if (s >= 0)
+		close(s);
+	return err;
+}
+
+int udp_socket_train(struct udp *u, struct udp_port *p, unsigned int i, const int **fd)
+{
+	int err = 0;
+
+	if (!p->ipv4) {
+		*fd = &p->sender[i];
+		return 0;
 	}
+	pthread_mutex_lock(&u->lock);
+	if (p->train[i] < 0)
+		err = open_train(p, p->sport[i], &p->train[i]);
+	pthread_mutex_unlock(&u->lock);
+	if (!err)
+		*fd = &p->train[i];
 	return err;
 }

@@ -24,6 +24,7 @@
 	X(IMPLIED_NAK_SEQ_ERR,		implied_nak_seq_err,		HW) \
 	X(DUPLICATE_REQUEST,		duplicate_request,		HW) \
 	X(LOCAL_ACK_TIMEOUT_ERR,	local_ack_timeout_err,		HW) \
+	X(ROCE_ADP_RETRANS,		roce_adp_retrans,		HW) \
 	X(RNR_NAK_RETRY_ERR,		rnr_nak_retry_err,		HW) \
 	X(OUT_OF_BUFFER,		out_of_buffer,			HW) \
 	X(RX_WRITE_REQUESTS,		rx_write_requests,		HW) \
@@ -37,6 +38,9 @@
 	X(RESP_REMOTE_ACCESS_ERRORS,	resp_remote_access_errors,	HW) \
 	X(REQ_REMOTE_INVALID_REQUEST,	req_remote_invalid_request,	HW) \
 	X(RESP_LOCAL_LENGTH_ERROR,	resp_local_length_error,	HW) \
+	X(NP_ECN_MARKED_ROCE_PACKETS,	np_ecn_marked_roce_packets,	HW) \
+	X(NP_CNP_SENT,			np_cnp_sent,			HW) \
+	X(RP_CNP_HANDLED,		rp_cnp_handled,			HW) \
 	X(RX_ICRC_ENCAPSULATED,		rx_icrc_encapsulated,		HW)
 /* clang-format on */
 

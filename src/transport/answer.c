@@ -4,17 +4,22 @@
 #include "hca/mw.h"
 #include "transport/answer.h"
 #include "transport/blame.h"
+#include "transport/credit.h"
+#include "transport/hold.h"
 #include "transport/place.h"
 #include "wire/aeth.h"
 #include "wire/opcode.h"
+
+enum { PARTING_ACKS = 3, REPLIES = 3 };
 
 /* 0, or EAGAIN: the QP is called again when there is space. What nobody takes is lost. */
 static int put(struct tqp *q, struct seg *s)
 {
 	int err;
 
-	s->op |= q->qp.type == IBV_QPT_XRC_RECV ? SVC_XRC : SVC_RC;
-	if (q->req.blocked)
+	if (q->qp.type == IBV_QPT_XRC_RECV && s->op != OP_REPORT)
+		s->op |= SVC_XRC;
+	if (q->req.blocked || q->rsp.silent)
 		return EAGAIN;
 	err = q->dest ? dest_send(q->dest, s, &q->waiter) : 0;
 	q->req.blocked = err == EAGAIN;
@@ -68,7 +73,7 @@ void answer_forget(struct tqp *q)
 {
 	struct responder_reads *rd = q->rsp.reads;
 
-	q->ack_due = q->rsp.nak_due = false;
+	q->ack_due = q->rsp.nak_due = q->rsp.ack_held = false;
 	if (rd) {
 		rd->first = rd->last = rd->fresh = 0;
 		rd->nsaved = 0;
@@ -85,6 +90,15 @@ static uint32_t first_unanswered(const struct tqp *q)
 	return q->rsp.nak_due ? q->rsp.nak_psn : psn_add(q->rsp.epsn, PSN_MASK);
 }
 
+/* The last ACK may be lost on its way, and nobody is left to repeat it. */
+static void part(struct tqp *q)
+{
+	for (unsigned int i = 0; q->rsp.msn && i < PARTING_ACKS; i++) {
+		q->ack_due = true;
+		answer_ack_now(q);
+	}
+}
+
 void answer_leave(struct tqp *q)
 {
 	struct seg s = { .op = OP_SEND_ONLY | SVC_RC,
@@ -99,16 +113,105 @@ void answer_leave(struct tqp *q)
 		if ((q->ack_due || !answer_idle(q)) && tqp_no_responder(&s) == EAGAIN &&
 		    q->env->no_responder_later)
 			q->env->no_responder_later(q, &s);
+	} else if (q->dest && q->dest->net) {
+		part(q);
 	}
 	answer_forget(q);
 }
 
+/* In place of an ACK, while there is a gap: it says what came behind it, too. */
+static int put_report(struct tqp *q)
+{
+	struct seg s = reply(q, q->rsp.epsn, credit_syndrome(q));
+	uint8_t bytes[REPORT_MAX];
+	struct piece piece = { (uintptr_t)bytes, hold_report(q, s.syndrome, bytes), 0 };
+
+	s.op = OP_REPORT;
+	s.len = piece.len;
+	s.pieces = &piece;
+	s.npieces = 1;
+	return put(q, &s);
+}
+
+/* The newest PSN that a plain ACK may carry: that of a READ or an atomic it may not. A peer whose
+ * answer is lost could take it for one (Linux rxe does, and goes on without the data). */
+static uint32_t ack_psn(const struct tqp *q)
+{
+	const struct responder_reads *rd = q->rsp.reads;
+	uint32_t psn = psn_add(q->rsp.epsn, PSN_MASK);
+	uint32_t n = !rd ? 0 : rd->nsaved < RESPONDER_DEPTH ? rd->nsaved : RESPONDER_DEPTH;
+
+	for (uint32_t i = 1; i <= n; i++) {
+		const struct saved *e = &rd->saved[(rd->nsaved - i) % RESPONDER_DEPTH];
+
+		if (!psn_within(psn, e->psn, e->npsn))
+			break;
+		psn = psn_add(e->psn, PSN_MASK);
+	}
+	return psn;
+}
+
+/* @more: something that is flushed follows at once. */
+static int put_ack(struct tqp *q, bool more)
+{
+	struct seg s = reply(q, ack_psn(q), credit_syndrome(q));
+
+	s.more = more;
+	return put(q, &s);
+}
+
+static bool ack_may_go(const struct tqp *q)
+{
+	return q->ack_due && answer_idle(q) && !q->rsp.catching_up;
+}
+
 void answer_ack_now(struct tqp *q)
 {
-	struct seg s = reply(q, psn_add(q->rsp.epsn, PSN_MASK), AETH_ACK | AETH_UNLIMITED);
+	if (ack_may_go(q) && !(hold_any(q) ? put_report(q) : put_ack(q, false)))
+		q->ack_due = q->rsp.ack_held = false;
+}
 
-	if (q->ack_due && answer_idle(q) && !put(q, &s))
-		q->ack_due = false;
+static bool is_plain_write(uint8_t op)
+{
+	return op == OP_WRITE_FIRST || op == OP_WRITE_MIDDLE || op == OP_WRITE_LAST ||
+	       op == OP_WRITE_ONLY;
+}
+
+void answer_ahead(struct tqp *q, uint8_t op)
+{
+	bool more = q->dest && q->dest->ops->flush;
+
+	if (is_plain_write(opcode_operation(op)) || !ack_may_go(q) || hold_any(q) ||
+	    put_ack(q, more))
+		return;
+	q->ack_due = q->rsp.ack_held = false;
+	q->req.unflushed = more;
+}
+
+/* A program that has replied to message after message will reply to this one, and may spin on its
+ * memory for the reply to its own: if the ACK comes no sooner, it finds both while it polls for
+ * its completion, and no engine thread has to take the core from it. */
+static bool wait_for_reply(struct tqp *q, const struct seg *s)
+{
+	struct responder *r = &q->rsp;
+
+	if (!opcode_has(s->op, WIRE_LAST) || psn_add(s->psn, s->npsn) != r->epsn)
+		return false;
+	if (r->unreplied)
+		r->replies = 0;
+	r->unreplied = true;
+	r->ack_held = r->replies >= REPLIES && answer_idle(q) && !hold_any(q) && q->env->ack_hold &&
+		      q->env->ack_hold(q);
+	return r->ack_held;
+}
+
+void answer_replied(struct tqp *q)
+{
+	struct responder *r = &q->rsp;
+
+	r->unreplied = false;
+	if (r->replies < REPLIES)
+		r->replies++;
 }
 
 void answer_ack(struct tqp *q, const struct seg *s)
@@ -117,16 +220,24 @@ void answer_ack(struct tqp *q, const struct seg *s)
 		bool listed = q->ack_due;
 
 		q->ack_due = true;
-		if (q->qp.type == IBV_QPT_XRC_RECV) /* it sends nothing that an ACK could ride on */
-			answer_ack_now(q);
-		if (q->ack_due && !listed && q->env->ack_later)
+		if (!listed && !q->rsp.silent && q->env->ack_later)
 			q->env->ack_later(q);
 		return;
 	}
 	if (!(s->flags & SEG_ACKREQ))
 		return;
 	q->ack_due = true;
+	if (!wait_for_reply(q, s))
+		answer_ack_now(q);
+}
+
+void answer_release(struct tqp *q)
+{
+	q->rsp.silent = false;
+	answer_run(q);
 	answer_ack_now(q);
+	if (q->ack_due && q->dest && q->dest->same_host && q->env->ack_later)
+		q->env->ack_later(q);
 }
 
 static void put_nak(struct tqp *q)
@@ -149,7 +260,7 @@ void answer_nak(struct tqp *q, uint8_t syndrome, uint32_t psn)
 /* One PSN that names no memory. */
 static int put_small(struct tqp *q, struct answer *a)
 {
-	struct seg s = reply(q, a->psn, AETH_ACK | AETH_UNLIMITED);
+	struct seg s = reply(q, a->psn, credit_syndrome(q));
 	int err;
 
 	s.op = a->kind == ANSWER_ATOMIC ? OP_ATOMIC_ACK : OP_READ_RESP_ONLY;
@@ -200,7 +311,7 @@ static void read_failed(struct tqp *q, const struct answer *a, enum key_verdict 
 static int put_read(struct tqp *q, struct answer *a)
 {
 	struct key_ask ask = { a->rkey, a->pdn, a->va, 0, IBV_ACCESS_REMOTE_READ, q->qp.qpn };
-	struct seg s = reply(q, a->psn, AETH_ACK | AETH_UNLIMITED);
+	struct seg s = reply(q, a->psn, credit_syndrome(q));
 	uint32_t key, mtu = q->req.mtu;
 	uint64_t addr = 0;
 	struct piece piece;
@@ -259,7 +370,7 @@ void answer_run(struct tqp *q)
 			return;
 		rd->first++;
 		rd->fresh -= !again;
-		if (!again && a->psn == q->rsp.epsn)
+		if (!again && a->psn == q->rsp.epsn && !hold_any(q))
 			q->ack_due = false; /* it has acknowledged all */
 	}
 	if (q->rsp.nak_due)

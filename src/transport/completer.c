@@ -4,10 +4,12 @@
 #include "transport/answer.h"
 #include "transport/blame.h"
 #include "transport/completer.h"
+#include "transport/credit.h"
 #include "transport/flush.h"
 #include "transport/gather.h"
 #include "transport/inner.h"
 #include "transport/place.h"
+#include "transport/recovery.h"
 #include "transport/retry.h"
 #include "util/be.h"
 #include "wire/aeth.h"
@@ -105,9 +107,43 @@ static void retire(struct tqp *q, uint32_t psn, uint64_t now)
 		r->una = psn;
 }
 
+/* Moves una over all that is done (recovery.h), and completes what that covers. */
+static bool recovered(struct tqp *q, uint64_t now)
+{
+	struct requester *r = &q->req;
+	uint32_t una = r->una, front = recovery_front(q);
+
+	for (uint32_t i = r->head; i != r->cur; i++) {
+		struct sent *e = requester_entry(r, i);
+
+		if (psn_after(psn_add(e->psn, e->npsn), front))
+			break;
+		if ((e->flags & (SENT_READ | SENT_DONE)) == SENT_READ) {
+			e->flags |= SENT_DONE;
+			r->reads--;
+		}
+	}
+	retire(q, front, now);
+	if (q->qp.state == IBV_QPS_ERR)
+		return true;
+	r->una = front; /* in the middle of a READ, too */
+	if (recovery_heard(q) && una == front)
+		retry_heard(q, now);
+	if (una == front)
+		return false;
+	r->exchanged = true;
+	retry_progress(q, now);
+	return true;
+}
+
 bool completer_acked(struct tqp *q, uint32_t psn, uint64_t now)
 {
 	struct requester *r = &q->req;
+
+	if (unlikely(r->rec != NULL)) {
+		recovery_acked(q, psn);
+		return recovered(q, now);
+	}
 	uint32_t una = r->una;
 	bool behind = ((psn - una) & PSN_MASK) > ((r->psn - una) & PSN_MASK);
 
@@ -141,8 +177,10 @@ static void ack(struct tqp *q, uint32_t psn, uint64_t now)
 
 	if (!expected(q, psn))
 		return;
+	if (unlikely(r->rec != NULL))
+		recovery_missing(q, end);
 	completer_acked(q, end, now);
-	if (q->qp.state == IBV_QPS_ERR || r->una == end || r->head == r->cur)
+	if (q->qp.state == IBV_QPS_ERR || r->rec || r->una == end || r->head == r->cur)
 		return;
 	const struct sent *e = requester_entry(r, r->head);
 
@@ -225,6 +263,7 @@ static void acknowledge(struct tqp *q, const struct seg *s, uint64_t now)
 	if (q->dest && q->dest->same_host && host_syndrome(q, s, now))
 		return;
 	if (aeth_kind(s->syndrome) == AETH_ACK) {
+		credit_learn(q, s->syndrome, s->msn);
 		ack(q, s->psn, now);
 		return;
 	}
@@ -317,6 +356,35 @@ static void answered(struct tqp *q, struct sent *e, uint32_t n, uint64_t now)
 	completer_acked(q, r->una, now);
 }
 
+/* READ responses and atomic answers of a peer that reports: in any order. What cannot be right, or
+ * cannot be stored, is judged when it is next. */
+static void data_in_any_order(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	struct requester *r = &q->req;
+	uint64_t id = 0, orig = s->swap_add;
+	struct seg atomic = { .data = (const uint8_t *)&orig, .len = sizeof(orig), .psn = s->psn };
+	enum verdict v = V_BAD_RESPONSE;
+	uint32_t i;
+	struct sent *e;
+
+	recovery_answered(q, s->psn);
+	recovered(q, now);
+	if (q->qp.state == IBV_QPS_ERR || !expected(q, s->psn) || recovery_has(q, s->psn))
+		return;
+	i = requester_find(r, s->psn);
+	e = requester_entry(r, i);
+	if ((e->flags & SENT_READ) && sane(q, e, s))
+		v = store(q, e, s->op == OP_ATOMIC_ACK ? &atomic : s, &id);
+	if (v == V_OK) {
+		recovery_here(q, s->psn, 1);
+		recovered(q, now);
+	} else if (v != V_FLUSHED && s->psn == r->una && i == r->head) {
+		if (v == V_BAD_RESPONSE)
+			id = blame_peer(q, e, v);
+		completer_fail(q, v, id, now);
+	}
+}
+
 /* READ responses and atomic answers: each must be the next PSN that is missing. */
 static void data(struct tqp *q, const struct seg *s, uint64_t now)
 {
@@ -328,6 +396,12 @@ static void data(struct tqp *q, const struct seg *s, uint64_t now)
 
 	if (!expected(q, s->psn))
 		return;
+	if (opcode_has(s->op, WIRE_AETH))
+		credit_learn(q, s->syndrome, s->msn);
+	if (unlikely(r->rec != NULL)) {
+		data_in_any_order(q, s, now);
+		return;
+	}
 	completer_acked(q, s->psn, now); /* it acknowledges everything before it */
 	if (q->qp.state == IBV_QPS_ERR || r->head == r->tail)
 		return;
@@ -349,12 +423,28 @@ static void data(struct tqp *q, const struct seg *s, uint64_t now)
 		completer_fail(q, v, id, now);
 }
 
+static void report(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	recovery_begin(q, true);
+	if (!q->req.rec) {
+		ack(q, psn_add(s->psn, PSN_MASK), now);
+	} else if (recovery_reported(q, s)) {
+		credit_learn(q, s->data[0], get_be24(s->data + 1));
+		recovered(q, now);
+	} else {
+		counters_inc(q->qp.ctx->hca->counters, COUNTER_PORT_RCV_ERRORS);
+		verdict_say("dropped, it reports what was never sent");
+	}
+}
+
 void completer_input(struct tqp *q, const struct seg *s, uint64_t now)
 {
 	if (q->qp.state != IBV_QPS_RTS && q->qp.state != IBV_QPS_SQD)
 		return;
 	if (s->op == OP_ACKNOWLEDGE)
 		acknowledge(q, s, now);
+	else if (s->op == OP_REPORT)
+		report(q, s, now);
 	else
 		data(q, s, now);
 }

@@ -5,6 +5,7 @@
 #include "transport/inner.h"
 #include "transport/place.h"
 #include "transport/tag.h"
+#include "transport/ud.h"
 
 void flush_event(struct tqp *q, enum ibv_event_type type)
 {
@@ -125,6 +126,7 @@ void flush_to_sqe(struct tqp *q, uint64_t id, uint64_t now)
 	q->cause = id;
 	q->req.draining = false;
 	flush_sq(q, now);
+	ud_forget(q);
 	q->req.una = q->req.max_psn = q->req.next_psn = q->req.psn;
 	if (q->env->moved)
 		q->env->moved(q);

@@ -6,12 +6,16 @@
 #include "transport/answer.h"
 #include "transport/blame.h"
 #include "transport/completer.h"
+#include "transport/congestion.h"
+#include "transport/credit.h"
 #include "transport/flush.h"
 #include "transport/gather.h"
 #include "transport/inner.h"
 #include "transport/pace.h"
 #include "transport/raw.h"
+#include "transport/recovery.h"
 #include "transport/retry.h"
+#include "transport/rtt.h"
 #include "transport/ud.h"
 #include "util/be.h"
 #include "wire/aeth.h"
@@ -19,8 +23,6 @@
 
 enum {
 	SENT_MAX = 512, /* WQEs started and not completed */
-	WINDOW_LOSSY = 128, /* PSNs outstanding where packets are lost */
-	WINDOW_HOST = 1 << 22, /* half of what PSNs can tell apart */
 	WAIT_MIN = 16 << 10, /* bytes of a READ or WRITE that is worth a wait for direct access */
 	WAIT_AGAIN_MIN = 32, /* READs or WRITEs between two waits in vain */
 	WAIT_AGAIN_MAX = 4096,
@@ -264,11 +266,15 @@ static int emit(struct tqp *q, struct seg *s, uint64_t now)
 		s->ack_psn = psn_add(q->rsp.epsn, PSN_MASK);
 		s->ack_msn = q->rsp.msn;
 	}
+	if (unlikely(q->rsp.ack_held))
+		answer_ahead(q, s->op);
 	s->more = q->dest && q->dest->ops->flush;
 	err = q->dest ? dest_send(q->dest, s, &q->waiter) : ENETUNREACH;
 	if (!err) {
 		if (unlikely(r->pace.kbps))
 			pace_sent(q, s->len, s->len ? s->npsn : 1, now);
+		if (q->dest->net && (s->flags & SEG_ACKREQ))
+			congestion_asked(q, s->psn, now);
 		r->unflushed = s->more;
 		if (ack)
 			q->ack_due = false;
@@ -294,6 +300,7 @@ static void blank(struct seg *s)
 	s->from = NULL;
 	s->grh = NULL;
 	s->l3 = s->sl = 0;
+	s->marked = false;
 }
 
 static uint8_t bth_service(const struct tqp *q)
@@ -313,35 +320,26 @@ static void fill(const struct tqp *q, struct seg *s, uint8_t op)
 	s->psn = q->req.psn;
 }
 
-static void sent_up_to(struct tqp *q, uint32_t psn)
+static void sent_up_to(struct tqp *q, const struct sent *e, uint32_t psn)
 {
 	struct requester *r = &q->req;
+	bool read = e->flags & SENT_READ;
 
+	if ((read || r->psn == e->psn) && r->psn == r->max_psn)
+		r->credit.sent = psn_add(r->credit.sent, 1);
+	if (unlikely(r->rec != NULL))
+		recovery_sent(q, r->psn, (psn - r->psn) & PSN_MASK, read);
 	r->psn = psn;
 	if (((psn - r->una) & PSN_MASK) > ((r->max_psn - r->una) & PSN_MASK))
 		r->max_psn = psn;
 }
 
-static uint32_t window(const struct tqp *q)
-{
-	const struct dest *d = q->dest;
-
-	if (d && d->same_host)
-		return WINDOW_HOST;
-	return d && d->window ? d->window : WINDOW_LOSSY;
-}
-
 static bool window_open(const struct tqp *q)
 {
-	uint32_t out = (q->req.psn - q->req.una) & PSN_MASK;
-
-	return !qp_reliable(&q->qp) || out < window(q);
-}
-
-/* In the middle of a long message, before the window is full and well before it is half empty. */
-static bool ask_for_ack(const struct tqp *q, uint32_t k)
-{
-	return !(k % (window(q) / 4));
+	if (unlikely(q->req.rec != NULL))
+		return recovery_open(q, congestion_window(q));
+	return !qp_reliable(&q->qp) ||
+	       ((q->req.psn - q->req.una) & PSN_MASK) < congestion_window(q);
 }
 
 /* May another segment leave now? */
@@ -460,16 +458,29 @@ static bool read_allowed(const struct tqp *q)
 
 /* How many PSNs of a READ are asked for at once: through a network no more than may be on their
  * way. The rest is asked for when they are here, so that the peer counts one READ at a time. A
- * part that is asked for again ends where it ended before, as a responder wants it. 0: wait. */
-static uint32_t read_part(const struct tqp *q, uint32_t skip, uint32_t left)
+ * part that is asked for again ends where it ended before, as a responder wants it. A peer that
+ * reports is asked ahead, and each part counts as a READ. 0: wait. */
+static uint32_t read_part(struct tqp *q, uint32_t skip, uint32_t left)
 {
+	struct requester *r = &q->req;
 	uint32_t part;
 
 	if (!q->dest || !q->dest->net)
 		return left;
-	if (skip && q->req.psn != q->req.una)
+	if (r->again) {
+		recovery_first(q, &part);
+		return part;
+	}
+	if (r->rec) {
+		part = recovery_questions(q) < q->qp.attr.max_rd_atomic ? congestion_window(q) / 2
+									: 0;
+		return left < part ? left : part;
+	}
+	if (skip && r->psn != r->una)
 		return 0;
-	part = q->dest->window - skip % q->dest->window;
+	if (!r->part)
+		r->part = congestion_path(q);
+	part = r->part - skip % r->part;
 	return left < part ? left : part;
 }
 
@@ -530,10 +541,10 @@ static bool send_read(struct tqp *q, struct sent *e, const struct wqe *w, uint64
 	}
 	if (err)
 		return false;
-	sent_up_to(q, psn_add(r->psn, part));
+	sent_up_to(q, e, psn_add(r->psn, part));
 	e->flags &= ~SENT_DONE;
 	if (part != left)
-		return false;
+		return r->rec;
 	r->reads++;
 	r->cur++;
 	return true;
@@ -589,7 +600,7 @@ static bool send_segment(struct tqp *q, struct sent *e, const struct wqe *w, uin
 	s.imm = w->imm;
 	if (len == left)
 		s.flags |= SEG_ACKREQ | (w->solicited ? SEG_SOLICITED : 0);
-	else if (ask_for_ack(q, k))
+	else if (r->again || congestion_asks(q, k) || credit_short(q, e))
 		s.flags |= SEG_ACKREQ;
 	if (r->by_value)
 		for (unsigned int i = 0; i < g.n; i++)
@@ -606,7 +617,7 @@ static bool send_segment(struct tqp *q, struct sent *e, const struct wqe *w, uin
 	/* UC: what nobody takes is lost, and the sender never knows */
 	if (err && (err == EAGAIN || qp_reliable(&q->qp)))
 		return false;
-	sent_up_to(q, psn_add(r->psn, n));
+	sent_up_to(q, e, psn_add(r->psn, n));
 	if (len == left)
 		r->cur++;
 	return true;
@@ -674,13 +685,43 @@ static bool send_entry(struct tqp *q, struct sent *e, const struct wqe *w, uint6
 	if (e->flags & SENT_READ)
 		return send_read(q, e, w, now);
 	while (r->cur == i)
-		if (!may_send(q, now) || !send_segment(q, e, w, now))
+		if (!may_send(q, now) || !credit_allows(q, e) || !send_segment(q, e, w, now))
 			return false;
 	if (!qp_reliable(&q->qp)) {
 		r->una = r->psn;
 		completer_done(q, now);
 	}
 	return true;
+}
+
+/* What was lost first, one packet or READ of it, and sending goes on where it was. */
+static bool send_again(struct tqp *q, uint64_t now)
+{
+	struct requester *r = &q->req;
+	uint32_t psn = r->psn, cur = r->cur, n;
+	uint16_t reads = r->reads;
+	struct sent *e;
+	struct wqe w;
+	bool sent;
+
+	r->psn = recovery_first(q, &n);
+	r->cur = requester_find(r, r->psn);
+	e = requester_entry(r, r->cur);
+	r->reads = 0;
+	r->again = true;
+	if (!requester_reread(q, e, &w))
+		sent = fail(q, &w, V_LOCAL_QP_OP, NULL, now);
+	else if (e->flags & SENT_READ)
+		sent = send_read(q, e, &w, now);
+	else
+		sent = send_segment(q, e, &w, now);
+	r->again = false;
+	if (q->qp.state == IBV_QPS_ERR)
+		return false;
+	r->psn = psn;
+	r->cur = cur;
+	r->reads = reads;
+	return sent;
 }
 
 /* Reads the WQE at cur, starting the next one when all are sent. */
@@ -704,17 +745,30 @@ static bool next(struct tqp *q, struct wqe *w, enum verdict *v, uint64_t now)
 	return true;
 }
 
+/* False: what is on its way comes first. */
+static bool begin_on_network(struct tqp *q, uint64_t now)
+{
+	if (!q->req.rec)
+		recovery_begin(q, false);
+	if (q->req.una == q->req.max_psn)
+		congestion_resume(q, now);
+	return !q->req.rec || !recovery_crowded(q);
+}
+
 void requester_run(struct tqp *q, uint64_t now)
 {
 	struct requester *r = &q->req;
 	struct wqe w;
 	enum verdict v;
+	bool more = !unlikely(q->dest && q->dest->net) || begin_on_network(q, now);
 
-	while (!r->blocked && !r->wait && may_send(q, now)) {
-		bool more;
-
+	while (more && !r->blocked && !r->wait && may_send(q, now)) {
 		if (q->qp.state != IBV_QPS_RTS && q->qp.state != IBV_QPS_SQD)
 			break;
+		if (unlikely(r->rec && recovery_lost(q))) {
+			more = send_again(q, now);
+			continue;
+		}
 		if (!next(q, &w, &v, now))
 			break;
 		if (v != V_OK)
@@ -725,11 +779,10 @@ void requester_run(struct tqp *q, uint64_t now)
 			more = raw_send(q, requester_entry(r, r->cur), &w, now);
 		else
 			more = send_entry(q, requester_entry(r, r->cur), &w, now);
-		if (!more)
-			break;
 	}
 	if (r->unflushed) {
 		r->unflushed = false;
+		answer_behind(q); /* in one call with it */
 		q->dest->ops->flush(q->dest);
 	}
 	retry_arm(q, now);

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "link/link.h"
+#include "wire/aeth.h"
 
 struct tqp;
 struct wqe;
@@ -35,10 +36,36 @@ enum requester_wait {
 };
 
 struct inner_queue;
+struct recovery;
 struct pace { /* pace.h */
 	uint32_t kbps; /* 0: no limit */
 	uint32_t burst; /* bytes */
 	uint64_t at; /* ns: when what has left would have left at that rate */
+};
+
+struct rtt { /* rtt.h; ns */
+	uint64_t at; /* when @psn has left; 0: none is timed */
+	uint32_t psn;
+	uint64_t mean, deviation; /* 0: nothing was measured */
+	uint64_t least, least_at; /* of the last seconds, and when it was measured */
+};
+
+struct congestion { /* congestion.h */
+	uint32_t window; /* PSNs */
+	uint32_t una; /* when it was last looked at */
+	uint32_t round; /* the round trip ends when una gets here */
+	uint32_t acked, lost; /* PSNs of this round trip */
+	uint32_t asked; /* the last that asks for an ACK */
+	uint64_t at; /* when una moved last */
+	bool slow; /* start: not shrunk since */
+	bool shrunk; /* in this round trip */
+};
+
+struct credit { /* credit.h; messages, 24 bits */
+	uint32_t sent; /* begun, each part of a READ, too */
+	uint32_t msn; /* of the latest ACK */
+	uint32_t last; /* the last that has a receive, if limited */
+	bool limited;
 };
 
 struct requester {
@@ -65,10 +92,18 @@ struct requester {
 	uint32_t direct_done; /* bytes of the WQE at cur that direct access has moved */
 	bool by_value; /* the peer could not fetch from us */
 	bool no_ref; /* we could not fetch from the peer */
+	struct recovery *rec; /* NULL: the peer does not report, sending goes back */
+	bool again; /* what is lost is being sent, at psn; sending then goes on where it was */
+	uint32_t part; /* PSNs that a READ asks for at once; 0: not known yet */
 	bool gap; /* sending went back once because an answer is missing at una */
 	uint8_t arming; /* SEG_ARMING or 0: goes with every segment (apm.h) */
 	bool draining; /* SQD: the event is still to come */
 	uint64_t timer_at; /* ns; TQP_NEVER: none */
+	uint64_t try_at; /* when one of retries is used up; TQP_NEVER: not counting */
+	uint8_t repeats; /* since something was acknowledged, before the try was used up */
+	struct rtt rtt;
+	struct congestion cc;
+	struct credit credit;
 	struct inner_queue *inner; /* NULL until the device has work of its own */
 	uint8_t *frame; /* RAW_PACKET: FRAME_MAX bytes to build in; NULL until the first WQE */
 	struct cast_way way; /* who has the frame, or the multicast datagram, already */
@@ -89,4 +124,14 @@ uint32_t requester_pdn(const struct tqp *q, const struct sent *e); /* whose keys
 static inline struct sent *requester_entry(const struct requester *r, uint32_t i)
 {
 	return &r->sent[i & r->mask];
+}
+
+/* The index of the entry with @psn, which is outstanding. */
+static inline uint32_t requester_find(const struct requester *r, uint32_t psn)
+{
+	uint32_t i = r->head;
+
+	while (!psn_within(psn, requester_entry(r, i)->psn, requester_entry(r, i)->npsn))
+		i++;
+	return i;
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
+#include "link/parcel.h"
 #include "obs/explain.h"
 #include "obs/verdict.h"
 #include "transport/answer.h"
 #include "transport/blame.h"
 #include "transport/execute.h"
 #include "transport/flush.h"
+#include "transport/hold.h"
 #include "transport/place.h"
 #include "wire/aeth.h"
 #include "wire/opcode.h"
@@ -112,13 +114,76 @@ static void duplicate(struct tqp *q, const struct seg *s)
 	answer_add(q, &a);
 }
 
-static void ahead(struct tqp *q)
+static void hold(struct tqp *q, const struct seg *s)
 {
+	verdict_say("out of sequence, held");
+	if (!hold_keep(q, s))
+		return;
+	q->ack_due = true;
+	answer_ack_now(q);
+}
+
+static void ahead(struct tqp *q, const struct seg *s)
+{
+	if (hold_able(q)) {
+		hold(q, s);
+		return;
+	}
 	verdict_say("out of sequence, dropped");
 	if (q->rsp.nak_sent)
 		return;
 	counters_inc(counters(q), COUNTER_OUT_OF_SEQUENCE);
 	silence(q, aeth_nak(NAK_PSN_SEQUENCE));
+}
+
+static void expected(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	struct responder *r = &q->rsp;
+
+	r->nak_sent = r->nak_due = false;
+	if (unlikely(q->rnr_waiting))
+		store_relaxed(&q->rnr_waiting, false);
+	if (is_question(s->op))
+		question(q, s, now);
+	else
+		message(q, s, now);
+}
+
+/* What was held and is next. XRC: each request names its SRQ, which may be gone by now. */
+static struct parcel *take_held(struct tqp *q)
+{
+	struct parcel *p = hold_take(q);
+
+	if (!p || !q->env->serve || q->env->serve(q, p->seg.srqn))
+		return p;
+	parcel_free(p);
+	return NULL;
+}
+
+/* @s fills the gap: after it comes what was held behind it. A request that is NAKed, or that nobody
+ * is there for, is not kept: the peer sends it again. */
+static void catch_up(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	struct responder *r = &q->rsp;
+	uint32_t psn = s->psn;
+	struct parcel *p;
+
+	r->catching_up = true;
+	expected(q, s, now);
+	if (r->epsn != psn)
+		hold_passed(q, psn, s->npsn);
+	while (r->epsn != psn && q->qp.state != IBV_QPS_ERR && (p = take_held(q))) {
+		psn = r->epsn;
+		expected(q, &p->seg, now);
+		if (r->epsn != psn)
+			hold_passed(q, psn, p->seg.npsn);
+		parcel_free(p);
+	}
+	r->catching_up = false;
+	if (r->epsn == psn || q->qp.state == IBV_QPS_ERR)
+		return; /* NAKed */
+	q->ack_due = true;
+	answer_ack_now(q);
 }
 
 void responder_input(struct tqp *q, const struct seg *s, uint64_t now)
@@ -136,14 +201,11 @@ void responder_input(struct tqp *q, const struct seg *s, uint64_t now)
 		return;
 	}
 	if (unlikely(diff > 0)) {
-		ahead(q);
+		ahead(q, s);
 		return;
 	}
-	r->nak_sent = r->nak_due = false;
-	if (unlikely(q->rnr_waiting))
-		store_relaxed(&q->rnr_waiting, false);
-	if (is_question(s->op))
-		question(q, s, now);
+	if (unlikely(hold_any(q)))
+		catch_up(q, s, now);
 	else
-		message(q, s, now);
+		expected(q, s, now);
 }

@@ -11,6 +11,7 @@
 #include "hca/srq.h"
 #include "transport/fate.h"
 
+struct hold;
 struct parcel;
 struct tqp;
 struct seg;
@@ -60,6 +61,11 @@ struct responder {
 	bool nak_sent; /* sequence error or RNR: silence until epsn comes */
 	bool nak_due; /* a NAK waits behind the answers */
 	bool comm_est; /* the event was raised */
+	bool silent; /* nothing leaves before answer_release() */
+	bool catching_up; /* what was held is being executed; its ACKs come at the end, as one */
+	bool unreplied; /* a message has come, and the program has posted nothing since */
+	bool ack_held; /* ack_due, and it waits for the reply */
+	uint8_t replies; /* that followed a message each, one by one: answer_replied() */
 	uint8_t nak; /* its syndrome */
 	uint32_t nak_psn;
 	uint32_t rkey; /* of the WRITE in the middle */
@@ -71,6 +77,7 @@ struct responder {
 	struct parcel *held, *held_last;
 	uint32_t held_bytes;
 	struct responder_reads *reads;
+	struct hold *hold; /* NULL until a request came too early */
 	struct responder_tag tag;
 	struct rwqe rwqe;
 };

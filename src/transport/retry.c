@@ -3,7 +3,10 @@
 #include "transport/apm.h"
 #include "transport/blame.h"
 #include "transport/completer.h"
+#include "transport/congestion.h"
+#include "transport/recovery.h"
 #include "transport/retry.h"
+#include "transport/rtt.h"
 #include "wire/aeth.h"
 
 static void set_timer(struct tqp *q, uint64_t at)
@@ -13,11 +16,17 @@ static void set_timer(struct tqp *q, uint64_t at)
 		q->deadline = at;
 }
 
-enum { PATIENCE = 2 };
+enum { PATIENCE = 2, REPEATS_MAX = 10 };
 
-/* How long to wait for an answer. The specification lets it be up to four times what the attribute
- * says: on a network each try waits longer than the one before, since a peer that lost its core or
- * a path that is jammed is not helped by more packets. */
+/* ns */
+#define REPEAT_UNKNOWN	50000000UL /* while no round trip was measured */
+#define REPEAT_MIN	2000000UL /* what a scheduler takes at times */
+#define REPEAT_MIN_BACK 8000000UL /* where repeating means a whole window */
+#define REPEAT_MAX	1000000000UL
+
+/* How long one of retry_cnt's tries takes. The specification lets it be up to four times what the
+ * attribute says: on a network each try waits longer than the one before, since a peer that lost
+ * its core or a path that is jammed is not helped by more packets. */
 static uint64_t timeout_ns(const struct tqp *q)
 {
 	uint64_t ns = aeth_timeout_ns(q->qp.attr.timeout);
@@ -33,16 +42,33 @@ static uint64_t later(uint64_t now, uint64_t ns)
 	return ns == UINT64_MAX ? TQP_NEVER : now + ns;
 }
 
+/* How long to wait until what stands at una goes out again, which uses up no try. */
+static uint64_t repeat_ns(const struct tqp *q)
+{
+	uint64_t ns = rtt_overdue_ns(q), min = q->req.rec ? REPEAT_MIN : REPEAT_MIN_BACK;
+
+	ns = !ns ? REPEAT_UNKNOWN : ns < min ? min : ns;
+	ns = ns < REPEAT_MAX ? ns << q->req.repeats : REPEAT_MAX;
+	return ns < REPEAT_MAX ? ns : REPEAT_MAX;
+}
+
 void retry_arm(struct tqp *q, uint64_t now)
 {
 	struct requester *r = &q->req;
+	uint64_t at;
 
 	if (r->wait || !qp_reliable(&q->qp))
 		return;
-	if (r->una == r->max_psn || !q->dest || q->dest->same_host)
-		r->timer_at = TQP_NEVER;
-	else if (r->timer_at == TQP_NEVER)
-		set_timer(q, later(now, timeout_ns(q)));
+	if (r->una == r->max_psn || !q->dest || q->dest->same_host) {
+		r->timer_at = r->try_at = TQP_NEVER;
+		return;
+	}
+	if (r->timer_at != TQP_NEVER)
+		return;
+	if (r->try_at == TQP_NEVER)
+		r->try_at = later(now, timeout_ns(q));
+	at = q->dest->net ? now + repeat_ns(q) : TQP_NEVER;
+	set_timer(q, at < r->try_at ? at : r->try_at);
 }
 
 void retry_lost(struct tqp *q, uint64_t now)
@@ -52,7 +78,8 @@ void retry_lost(struct tqp *q, uint64_t now)
 	if (r->wait == WAIT_LOST)
 		return;
 	r->wait = WAIT_LOST;
-	set_timer(q, later(now, aeth_timeout_ns(q->qp.attr.timeout)));
+	r->try_at = later(now, aeth_timeout_ns(q->qp.attr.timeout));
+	set_timer(q, r->try_at);
 }
 
 void retry_progress(struct tqp *q, uint64_t now)
@@ -61,9 +88,14 @@ void retry_progress(struct tqp *q, uint64_t now)
 	/* An ACK that was held back comes after the word that what follows it is lost. */
 	bool lost = r->wait == WAIT_LOST && r->una != r->max_psn;
 
+	if (q->dest && q->dest->net) {
+		rtt_acked(q, now);
+		congestion_progress(q, now);
+	}
 	r->retries = q->qp.attr.retry_cnt;
 	r->rnr_retries = q->qp.attr.rnr_retry;
-	r->timer_at = TQP_NEVER;
+	r->timer_at = r->try_at = TQP_NEVER;
+	r->repeats = 0;
 	r->wait = WAIT_NOTHING;
 	r->gap = false;
 	if (lost)
@@ -72,11 +104,26 @@ void retry_progress(struct tqp *q, uint64_t now)
 		retry_arm(q, now);
 }
 
+void retry_heard(struct tqp *q, uint64_t now)
+{
+	if (q->req.wait)
+		return;
+	q->req.retries = q->qp.attr.retry_cnt;
+	q->req.timer_at = q->req.try_at = TQP_NEVER;
+	q->req.repeats = 0;
+	retry_arm(q, now);
+}
+
 void retry_back(struct tqp *q, uint32_t psn)
 {
 	struct requester *r = &q->req;
 	uint32_t i = r->head;
 
+	rtt_forget(q);
+	if (r->rec) {
+		recovery_all_again(q);
+		return;
+	}
 	r->psn = psn;
 	r->reads = 0;
 	for (; i != r->tail; i++) {
@@ -109,8 +156,9 @@ static bool try_again(struct tqp *q, uint64_t now)
 
 void retry_sequence(struct tqp *q, uint64_t now)
 {
-	if (q->req.wait || !try_again(q, now))
+	if (q->req.wait || (!(q->dest && q->dest->net) && !try_again(q, now)))
 		return;
+	congestion_lost(q, 1);
 	retry_back(q, q->req.una);
 	q->req.timer_at = TQP_NEVER;
 	retry_arm(q, now);
@@ -141,6 +189,7 @@ void retry_rnr(struct tqp *q, uint8_t syndrome, uint64_t now)
 	if (r->rnr_retries != 7)
 		r->rnr_retries--;
 	r->wait = WAIT_RNR;
+	r->try_at = TQP_NEVER;
 	set_timer(q, now + aeth_rnr_ns(aeth_code(syndrome)));
 }
 
@@ -148,7 +197,11 @@ static void go_on(struct tqp *q)
 {
 	q->req.wait = WAIT_NOTHING;
 	q->req.timer_at = TQP_NEVER;
-	retry_back(q, q->req.una);
+	rtt_forget(q);
+	if (q->req.rec)
+		recovery_again(q);
+	else
+		retry_back(q, q->req.una);
 }
 
 void retry_clear(struct tqp *q)
@@ -170,6 +223,16 @@ void retry_timer(struct tqp *q, uint64_t now)
 		go_on(q);
 		return;
 	}
+	if (now < r->try_at) {
+		counters_inc(q->qp.ctx->hca->counters, COUNTER_ROCE_ADP_RETRANS);
+		if (r->repeats)
+			congestion_silence(
+				q); /* not the first: what is lost alone is found by it */
+		r->repeats += r->repeats < REPEATS_MAX;
+		go_on(q);
+		return;
+	}
+	r->try_at = TQP_NEVER;
 	counters_inc(q->qp.ctx->hca->counters, COUNTER_LOCAL_ACK_TIMEOUT_ERR);
 	if (try_again(q, now))
 		go_on(q);

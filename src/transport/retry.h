@@ -8,7 +8,10 @@
 void retry_arm(struct tqp *q, uint64_t now); /* the ack timer, if segments are outstanding */
 void retry_progress(struct tqp *q,
 		    uint64_t now); /* something was acknowledged: counts start afresh */
-void retry_back(struct tqp *q, uint32_t psn); /* sending goes on at @psn */
+/* Something has arrived behind what is missing: time without progress starts afresh. */
+void retry_heard(struct tqp *q, uint64_t now);
+/* Sending goes on at @psn; to a peer that reports, all that is on its way goes out again. */
+void retry_back(struct tqp *q, uint32_t psn);
 void retry_lost(struct tqp *q, uint64_t now); /* same-host: nobody is there */
 void retry_rnr(struct tqp *q, uint8_t syndrome, uint64_t now);
 void retry_sequence(struct tqp *q, uint64_t now); /* a NAK: send again from una */

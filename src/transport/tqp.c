@@ -7,10 +7,13 @@
 #include "transport/apm.h"
 #include "transport/cast.h"
 #include "transport/completer.h"
+#include "transport/congestion.h"
 #include "transport/flush.h"
+#include "transport/hold.h"
 #include "transport/inner.h"
 #include "transport/pace.h"
 #include "transport/raw.h"
+#include "transport/recovery.h"
 #include "transport/retry.h"
 #include "transport/uc.h"
 #include "transport/ud.h"
@@ -38,7 +41,10 @@ static void forget(struct tqp *q)
 	cast_stop(q);
 	raw_held_forget(q);
 	answer_forget(q);
+	recovery_end(q);
+	hold_forget(q);
 	q->deadline = TQP_NEVER;
+	q->cnp_at = 0;
 	q->ack_due = false;
 	store_relaxed(&q->rnr_waiting, false);
 	q->cause = 0;
@@ -46,6 +52,7 @@ static void forget(struct tqp *q)
 		.sent = sent,
 		.mask = mask,
 		.timer_at = TQP_NEVER,
+		.try_at = TQP_NEVER,
 		.mtu = 4096,
 		.inner = inner,
 		.frame = frame,
@@ -95,8 +102,10 @@ static void to_rts(struct tqp *q, enum ibv_qp_state old, uint64_t now)
 	r->draining = false;
 	if (r->pace.kbps != q->qp.attr.rate_limit)
 		pace_set(q, q->qp.attr.rate_limit, 0);
-	if (old == IBV_QPS_RTR)
+	if (old == IBV_QPS_RTR) {
 		r->una = r->psn = r->max_psn = r->next_psn = q->qp.attr.sq_psn & PSN_MASK;
+		congestion_begin(q);
+	}
 	if (old == IBV_QPS_RTR || r->head == r->tail)
 		retry_progress(q, now);
 	requester_run(q, now);
@@ -115,7 +124,8 @@ void tqp_moved(struct tqp *q, enum ibv_qp_state old, uint64_t now)
 	switch (q->qp.state) {
 	case IBV_QPS_RESET:
 		flush_shared(q, now);
-		answer_leave(q);
+		if (old != IBV_QPS_ERR) /* or it has left */
+			answer_leave(q);
 		forget(q);
 		break;
 	case IBV_QPS_RTR:
@@ -142,10 +152,12 @@ void tqp_moved(struct tqp *q, enum ibv_qp_state old, uint64_t now)
 
 void tqp_doorbell(struct tqp *q, uint64_t now)
 {
+	answer_reply(q);
 	if (likely(q->qp.state == IBV_QPS_RTS))
 		requester_run(q, now);
 	else if (q->qp.state == IBV_QPS_ERR || q->qp.state == IBV_QPS_SQE)
 		flush_sq(q, now);
+	answer_behind(q);
 }
 
 void tqp_rq_doorbell(struct tqp *q, uint64_t now)
@@ -184,8 +196,8 @@ static bool from_whom_it_should(const struct tqp *q, const struct seg *s)
 	return !(s->flags & SEG_NET) || from_peer(q, s);
 }
 
-/* Everything that a receiver drops in silence before it looks at the PSN. */
-static bool mine(const struct tqp *q, const struct seg *s)
+/* The service's own, or of those that have no service: what a peer may send that knows of it. */
+static bool known(const struct tqp *q, uint8_t op)
 {
 	static const uint8_t services[] = {
 		[IBV_QPT_RC] = SVC_RC,
@@ -196,7 +208,17 @@ static bool mine(const struct tqp *q, const struct seg *s)
 		[IBV_QPT_XRC_RECV] = SVC_XRC,
 	};
 
-	if (!opcodes[s->op].name || opcode_service(s->op) != services[q->qp.type])
+	if (op == OP_REPORT)
+		return q->qp.type == IBV_QPT_RC || q->qp.type == IBV_QPT_XRC_SEND;
+	if (op == OP_CNP)
+		return qp_reliable(&q->qp) || q->qp.type == IBV_QPT_UC;
+	return opcodes[op].name && opcode_service(op) == services[q->qp.type];
+}
+
+/* Everything that a receiver drops in silence before it looks at the PSN. */
+static bool mine(const struct tqp *q, const struct seg *s)
+{
+	if (!known(q, s->op))
 		return false;
 	if ((s->pkey & 0x7fff) != 0x7fff)
 		return false;
@@ -222,7 +244,7 @@ static void network_read(struct tqp *q, const struct seg *s, uint64_t now)
 
 void tqp_rc_input(struct tqp *q, const struct seg *s, uint64_t now)
 {
-	bool response = opcode_has(s->op, WIRE_RESPONSE);
+	bool response = opcode_has(s->op, WIRE_RESPONSE) || s->op == OP_REPORT;
 
 	if (s->flags & SEG_ACK)
 		completer_piggyback(q, s, now);
@@ -256,6 +278,13 @@ void tqp_input(struct tqp *q, const struct seg *s, uint64_t now)
 			q->env->no_responder_later(q, s);
 		else if (q->dest && !q->rsp.nak_due)
 			answer_nak(q, SYN_NO_RESPONDER, s->psn);
+		return;
+	}
+	if (unlikely(s->marked) && q->qp.type != IBV_QPT_UD)
+		congestion_marked(q, s, now);
+	if (unlikely(s->op == OP_CNP)) {
+		counters_inc(c, COUNTER_RP_CNP_HANDLED);
+		congestion_noted(q);
 		return;
 	}
 	if (unlikely(q->req.arming))
@@ -324,6 +353,9 @@ void tqp_peer_dead(struct tqp *q, uint64_t now)
 
 void tqp_flush_ack(struct tqp *q)
 {
-	if (q->ack_due)
-		answer_ack_now(q);
+	if (!q->ack_due)
+		return;
+	if (q->rsp.ack_held)
+		q->rsp.replies = 0; /* in vain */
+	answer_ack_now(q);
 }

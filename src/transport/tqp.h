@@ -27,7 +27,8 @@ struct tqp {
 	struct dest *alternate; /* of path migration; NULL: none, or as dest */
 	struct waiter waiter; /* on dest's waiting list */
 	uint64_t deadline; /* ns; TQP_NEVER: none */
-	bool ack_due; /* an ACK waits for piggyback or tqp_flush_ack(); same-host links */
+	uint64_t cnp_at; /* ns: when the peer was last sent a CNP; 0: never */
+	bool ack_due; /* an ACK waits for what is sent next, for tqp_flush_ack(), or for the link */
 	bool again; /* long work goes on in a later turn, by tqp_resume(); the engine clears it */
 	bool rnr_waiting; /* RNR NAKed the peer; tqp_rq_doorbell() when the RQ or SRQ is filled */
 	uint64_t cause; /* the record of why it is in ERR or SQE, 0: by modify */
@@ -41,6 +42,9 @@ struct tqp_env {
 	int (*resolve)(struct tqp *q, const struct av *av, uint32_t dqpn, struct dest **out);
 	/* q->ack_due was set: call tqp_flush_ack() when the inbound side has run dry. */
 	void (*ack_later)(struct tqp *q);
+	/* Through a network: may the ACK of a message wait a moment for the program's reply? true:
+	 * call tqp_flush_ack() soon. NULL: it may not. */
+	bool (*ack_hold)(struct tqp *q);
 	/* The protocol itself has moved the QP to ERR or SQE (direct access ends). NULL: nobody
 	 * asks. */
 	void (*moved)(struct tqp *q);
@@ -55,6 +59,9 @@ struct tqp_env {
 	/* XRC: makes q->dest the way to the process of SRQ @srqn. False: it is another process than
 	 * now, and not @idle: something is outstanding there. NULL: one destination serves all. */
 	bool (*route)(struct tqp *q, uint32_t srqn, bool idle);
+	/* XRC: the responder is to work for SRQ @srqn, by xrc_bind(). False: its domain has it
+	 * not. NULL: what was held is for whom it works for now. */
+	bool (*serve)(struct tqp *q, uint32_t srqn);
 	/* An event of a QP that several handles name (XRC). NULL: qp.user is the only one. */
 	void (*event)(struct tqp *q, enum ibv_event_type type);
 	/* The multicast groups' and this process' names, counters: through q->qp.ctx->hca. */

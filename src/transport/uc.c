@@ -6,6 +6,17 @@
 #include "wire/aeth.h"
 #include "wire/opcode.h"
 
+enum { LATE_MAX = 4096 }; /* PSNs by which a packet may be behind those that overtook it */
+
+/* A packet that comes again, or behind its successors: nothing is delivered twice or out of order.
+ * One that is further behind is of a sender that has begun anew. */
+static bool late(const struct tqp *q, const struct seg *s)
+{
+	int32_t behind = psn_diff(q->rsp.epsn, s->psn);
+
+	return behind > 0 && behind <= LATE_MAX;
+}
+
 /* The rest of the message is not wanted; its receive WQE serves the next one. */
 static void skip(struct tqp *q, const struct seg *s)
 {
@@ -36,6 +47,11 @@ void uc_input(struct tqp *q, const struct seg *s, uint64_t now)
 	if (unlikely(q->qp.state == IBV_QPS_RTR && !q->rsp.comm_est)) {
 		q->rsp.comm_est = true;
 		flush_event(q, IBV_EVENT_COMM_EST);
+	}
+	if (late(q, s)) {
+		counters_inc(q->qp.ctx->hca->counters, COUNTER_OUT_OF_SEQUENCE);
+		verdict_say("a duplicate, or overtaken");
+		return;
 	}
 	if (!in_order(q, s)) {
 		skip(q, s);

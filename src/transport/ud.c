@@ -14,7 +14,6 @@
 #include "wire/grh.h"
 #include "wire/opcode.h"
 
-#define MULTICAST_QPN	0xffffffU
 #define PRIVILEGED_QKEY (1U << 31) /* asks for the QP's own Q_Key */
 
 void ud_forget(struct tqp *q)
@@ -29,10 +28,12 @@ void ud_forget(struct tqp *q)
 	q->req.ud_dest = NULL;
 }
 
-/* 0 and a reference, which ud_forget() gives back; or nobody is there. */
+/* 0 and a reference, which ud_forget() gives back; or nobody is there. Who was waited for stays: if
+ * it has died, asking for it again is a wait for somebody in its place. */
 static int resolve(struct tqp *q, const struct wqe *w)
 {
-	ud_forget(q);
+	if (q->req.ud_dest)
+		return 0;
 	return q->env->resolve(q, &w->av, w->dqpn, &q->req.ud_dest);
 }
 
@@ -112,7 +113,7 @@ static bool wanted(const struct tqp *q, const struct seg *s)
 {
 	if (s->qkey != q->qp.attr.qkey || s->len > q->req.mtu)
 		return false;
-	return !((s->flags & SEG_MCAST) && s->sqpn == q->qp.qpn &&
+	return !((s->flags & SEG_MCAST) && !(s->flags & SEG_NET) && s->sqpn == q->qp.qpn &&
 		 (q->qp.create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB));
 }
 

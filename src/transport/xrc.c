@@ -5,6 +5,7 @@
 #include "transport/answer.h"
 #include "transport/blame.h"
 #include "transport/flush.h"
+#include "transport/hold.h"
 #include "transport/place.h"
 #include "wire/aeth.h"
 #include "wire/opcode.h"
@@ -38,7 +39,9 @@ void xrc_input(struct tqp *q, const struct seg *s, uint64_t now)
 		counters_inc(q->qp.ctx->hca->counters, COUNTER_PORT_RCV_ERRORS);
 		return;
 	}
-	rc.op = opcode_operation(s->op);
+	q->rsp.silent = request;
+	if (s->op != OP_REPORT)
+		rc.op = opcode_operation(s->op);
 	rc.flags &= (uint8_t)~SEG_ACK; /* a target QP has nothing to be acknowledged */
 	if (request && !q->qp.srq)
 		no_srq(q, s, &rc, now);
@@ -48,7 +51,7 @@ void xrc_input(struct tqp *q, const struct seg *s, uint64_t now)
 
 void xrc_bind(struct tqp *q, struct srq *srq)
 {
-	q->qp.srq = srq;
+	store_relaxed(&q->qp.srq, srq); /* rq_waiters.c reads it outside the turn */
 	if (!srq)
 		return;
 	q->qp.pd = srq->pd;
@@ -83,6 +86,8 @@ int xrc_load(struct tqp *q, const struct xrc_state *s, bool moved, uint64_t now)
 		store_relaxed(&q->rnr_waiting, false);
 		q->rsp.msg = MSG_NONE;
 	}
+	if (moved || q->rsp.epsn != (s->epsn & PSN_MASK))
+		hold_forget(q);
 	err = load_saved(q, s);
 	if (err)
 		return err;

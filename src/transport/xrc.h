@@ -16,7 +16,8 @@ struct xrc_state {
 	struct ibv_qp_attr attr;
 };
 
-/* Requests for a target QP, responses for an XRC_SEND QP. */
+/* Requests for a target QP, responses for an XRC_SEND QP. What answers a request waits for
+ * answer_release(): who has heard it may send to the next member at once, which needs the state. */
 void xrc_input(struct tqp *q, const struct seg *s, uint64_t now);
 /* The responder is to work for @srq; NULL: for none, and requests are refused. */
 void xrc_bind(struct tqp *q, struct srq *srq);

@@ -6,6 +6,7 @@
  * Sections nest, cost two plain stores and one fence at the outermost level, and must not block on
  * anything a waiter could hold: quiesce_wait() is called outside any section and without locks. */
 #pragma once
+#include <stdbool.h>
 #include <stdint.h>
 #include "util/barrier.h"
 
@@ -53,6 +54,11 @@ static inline void quiesce_exit(void)
 	if (--s->depth)
 		return;
 	__atomic_store_n(&s->seq, s->seq + 1, __ATOMIC_RELEASE);
+}
+
+static inline bool quiesce_inside(void) /* is this thread in a section? */
+{
+	return quiesce_self && quiesce_self->depth;
 }
 
 void quiesce_wait(void);

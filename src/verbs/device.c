@@ -120,7 +120,7 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 		err = context_create(hca, device, &ctx);
 	if (err)
 		return null_errno(err);
-	hca->taken = &events_taken;
+	store_relaxed(&hca->taken, &events_taken); /* the same each time */
 	ops_fill(&ctx->ib);
 	return &ctx->ib.context;
 }

@@ -2,6 +2,7 @@
 /* Queue pairs and multicast membership. */
 #include <string.h>
 #include "driver/dtarget.h"
+#include "engine/groups.h"
 #include "obs/explain.h"
 #include "verbs/export.h"
 #include "verbs/ops.h"
@@ -135,11 +136,11 @@ EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 EXPORT int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
 	(void)lid; /* RoCE has none */
-	return qp_life_attach(to_dqp(qp)->dev, gid, true);
+	return groups_attach(to_dqp(qp)->dev, gid, true);
 }
 
 EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
 	(void)lid;
-	return qp_life_attach(to_dqp(qp)->dev, gid, false);
+	return groups_attach(to_dqp(qp)->dev, gid, false);
 }

@@ -13,6 +13,11 @@ bool grh_gid_is_ipv4(const uint8_t gid[16])
 	return !memcmp(gid, mapped, sizeof(mapped));
 }
 
+bool grh_gid_is_group(const uint8_t gid[16])
+{
+	return gid[0] == 0xff || (grh_gid_is_ipv4(gid) && gid[12] >> 4 == 0xe);
+}
+
 uint16_t grh_ipv4_checksum(const uint8_t ip[20])
 {
 	uint32_t sum = 0;

@@ -37,3 +37,5 @@ int grh_parse(const uint8_t area[GRH_LEN], struct grh *out);
 uint16_t grh_ipv4_checksum(const uint8_t ip[20]);
 
 bool grh_gid_is_ipv4(const uint8_t gid[16]); /* ::ffff:a.b.c.d */
+/* ff00::/8, or an IPv4 group as a RoCE GID: ::ffff:224.0.0.0/100 */
+bool grh_gid_is_group(const uint8_t gid[16]);

@@ -62,5 +62,7 @@ const struct opcode opcodes[256] = {
 	RC__________(ATOMIC_WRITE,     "ATOMIC WRITE",     ONLY_QD | WIRE_RETH),
 	/* 16 reserved bytes follow its BTH: payload to us */
 	[OP_CNP] = { "CNP", WIRE_ONLY | WIRE_PAYLOAD, SVC_CNP, 0 },
+	[OP_HELLO] = { "HELLO", WIRE_ONLY | WIRE_PAYLOAD, SVC_OWN, 0 },
+	[OP_REPORT] = { "REPORT", WIRE_ONLY | WIRE_PAYLOAD, SVC_OWN, 0 },
 };
 /* clang-format on */

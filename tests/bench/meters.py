@@ -17,20 +17,20 @@ def tool(command):
 
 def latency(command):
     """perftest's typical latency one way, us."""
-    return lambda: _row(pairs.ours(*tool(command)))[4]
+    return lambda: row(pairs.ours(*tool(command)))[4]
 
 
 def bandwidth(command):
     """perftest's average bandwidth, GB/s."""
-    return lambda: _row(pairs.ours(*tool(f"{command} --report_gbits")))[3] / 8
+    return lambda: row(pairs.ours(*tool(f"{command} --report_gbits")))[3] / 8
 
 
 def rate(command):
     """perftest's message rate, millions a second."""
-    return lambda: _row(pairs.ours(*tool(command)))[4]
+    return lambda: row(pairs.ours(*tool(command)))[4]
 
 
-def _row(output):
+def row(output):
     rows = [line.split() for line in output.splitlines() if re.match(r"^ *\d+ +\d+ +[\d.]", line)]
     if not rows:
         raise pairs.Failed(f"no figures: {output[-300:]}")
@@ -39,12 +39,12 @@ def _row(output):
 
 def pingpong(command):
     """us a round trip"""
-    return lambda: _find(rf"({NUMBER}) usec/iter", pairs.ours(*tool(command)))[0]
+    return lambda: find(rf"({NUMBER}) usec/iter", pairs.ours(*tool(command)))[0]
 
 
 def ours(program, *arguments):
     """A program of tests/bench over softhca: its figure."""
-    return lambda: _find(rf"^({NUMBER}) ", _own(program, arguments))[0]
+    return lambda: find(rf"^({NUMBER}) ", _own(program, arguments))[0]
 
 
 def rounds(how, busy):
@@ -53,9 +53,9 @@ def rounds(how, busy):
 
     def run():
         if not busy:
-            return _find(pattern, _own("rounds", [how, 100000]))
+            return find(pattern, _own("rounds", [how, 100000]))
         with pairs.Busy():
-            return _find(pattern, _own("rounds", [how, 100000]))
+            return find(pattern, _own("rounds", [how, 100000]))
     return run
 
 
@@ -69,7 +69,7 @@ def bare(loop, size=8):
     """A loop of bare.c."""
     def run():
         first, second = pairs.cores()
-        return _find(rf"^({NUMBER}) ", pairs.alone(
+        return find(rf"^({NUMBER}) ", pairs.alone(
             [str(pairs.PROGRAMS / "bare"), str(first), str(second), loop, str(size)]))[0]
     return run
 
@@ -80,7 +80,7 @@ def ucx(test, size=8):
         server, client = tool(f"ucx_perftest -t {test} -s {size} -n 200000 -w 20000 -f -v")
         client = [client[0], "127.0.0.1", *client[1:-1]]
         output = pairs.pair(server, client, env=pairs.UCX)
-        return _find(rf"^\d+,({NUMBER}),", output)[0]
+        return find(rf"^\d+,({NUMBER}),", output)[0]
     return run
 
 
@@ -92,16 +92,25 @@ def tcp():
     try:
         pairs.wait_listen(at, server)
         client = ["qperf", "-lp", str(at), "127.0.0.1", "-t", "1", "-uu", "tcp_lat"]
-        value, unit = re.search(r"latency += +([\d.]+) (\w+)",
-                                pairs.finish(pairs.start(client, second), client)).groups()
+        value = qperf_us(pairs.finish(pairs.start(client, second), client))
         subprocess.run([*client[:4], "quit"], capture_output=True, check=False)
     finally:
         pairs.end(server)
+    return value
+
+
+def qperf_us(output):
+    """The latency that qperf -uu printed."""
+    value, unit = words(r"latency += +([\d.]+) (\w+)", output)
     return float(value) * {"ns": 1e-3, "us": 1, "ms": 1e3}[unit]
 
 
-def _find(pattern, output):
+def find(pattern, output):
+    return [float(word) for word in words(pattern, output)]
+
+
+def words(pattern, output):
     found = re.search(pattern, output, re.MULTILINE)
     if not found:
         raise pairs.Failed(f"no figure: {output[-300:]}")
-    return [float(word) for word in found.groups()]
+    return found.groups()

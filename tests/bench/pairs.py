@@ -82,9 +82,10 @@ def end(process):
         process.wait()
 
 
-def wait_listen(at, server):
+def wait_listen(at, server, pid="self"):
+    """@pid: a process in the server's network namespace."""
     deadline = time.monotonic() + 20
-    while not listening(at):
+    while not listening(at, pid):
         if server.poll() is not None:
             raise Failed(f"the server ended: {server.stdout.read()[-300:]}")
         if time.monotonic() > deadline:

@@ -3,34 +3,17 @@
 # traits: alone timeout=1800
 """How fast, beside what the machine and its other software can do.
 
-Each figure is the median of several runs; its peer runs in between, in the same minutes, since the
-speed of a shared machine drifts. A target that is missed is said, it is not a failure: a program
-that does not do its work is."""
+A target that is missed is said, it is not a failure: a program that does not do its work is."""
 import os
 import sys
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from statistics import median
 
 import meters as m
 import pairs
+from table import RUNS, Figure, chosen, show
 
-RUNS = 5
 SIZES = {"64K": 65536, "256K": 262144, "1M": 1 << 20, "4M": 1 << 22}
 BYTES_A_RUN = 4 << 30
-
-
-@dataclass
-class Figure:
-    """@run must reach @factor x @peer: at most, or at least where @more is better. Without a peer,
-    @factor itself."""
-    name: str
-    run: object
-    unit: str
-    factor: float
-    peer: object = None
-    against: str = ""
-    more: bool = False
 
 
 def latencies():
@@ -65,42 +48,6 @@ def others():
                  1.5, m.bare("futex"), "futex round trip")
 
 
-def chosen(name):
-    wanted = os.environ.get("SOFTHCA_CASES", "").split()
-    return not wanted or any(fnmatchcase(name, w) for w in wanted)
-
-
-def alternate(figure):
-    """The medians of the figure and of its peer (None: it has none)."""
-    mine, theirs = [], []
-    for _ in range(RUNS):
-        mine.append(figure.run())
-        if figure.peer:
-            theirs.append(figure.peer())
-    return median(mine), median(theirs) if theirs else None
-
-
-def verdict(figure, value, target):
-    """'reached', or by how much it is not."""
-    if figure.more and value < target:
-        return f"falls short by {100 - 100 * value / target:.0f} %"
-    if figure.more:
-        return "reached"
-    return "reached" if value <= target else f"falls short: {value / target:.2f} x the target"
-
-
-def tell(figure):
-    value, peer = alternate(figure)
-    target = figure.factor * (peer if figure.peer else 1)
-    rule = f"{'>=' if figure.more else '<='} {target:.3g}"
-    beside = f"{figure.factor:.3g} x {figure.against} {peer:.3g}" if figure.peer else ""
-    ratio = f"{value / peer:.2f}" if figure.peer else f"{value / target:.2f}"
-    said = verdict(figure, value, target)
-    print(f"{figure.name:<22} {value:>8.3g} {figure.unit:<5} {rule:<10} {ratio:>6}  {said:<32}"
-          f" {beside}", flush=True)
-    return said == "reached"
-
-
 def shared_cores():
     """Ping-pongs beside a third busy process: no target, both are shown."""
     for how in ("event", "poll"):
@@ -114,26 +61,21 @@ def shared_cores():
                   flush=True)
 
 
-def main():
-    figures = [f for part in (latencies, bandwidths, others) for f in part() if chosen(f.name)]
+def intro():
     lines = sorted(m.bare("line")() for _ in range(RUNS))
-    print(f"medians of {RUNS} runs, cores {pairs.cores()}, uid {os.getuid()}; a cache line goes"
-          f" from one to the other in {lines[0]:.3f} to {lines[-1]:.3f} us")
-    print(f"{'figure':<22} {'value':>8} {'unit':<5} {'target':<10} {'ratio':>6}  {'verdict':<32}"
-          " target is")
-    reached = broken = 0
-    for figure in figures:
-        try:
-            reached += tell(figure)
-        except pairs.Failed as err:
-            broken += 1
-            print(f"{figure.name:<22} FAILED: {err}", flush=True)
+    return (f"medians of {RUNS} runs, cores {pairs.cores()}, uid {os.getuid()}; a cache line goes"
+            f" from one to the other in {lines[0]:.3f} to {lines[-1]:.3f} us")
+
+
+def main():
+    figures = [f for part in (latencies, bandwidths, others) for f in part()]
+    reached, all_of_them, broken = show(figures, intro)
     try:
         shared_cores()
     except pairs.Failed as err:
         broken += 1
         print(f"rounds FAILED: {err}", flush=True)
-    print(f"{reached} of {len(figures)} targets reached, {broken} programs failed")
+    print(f"{reached} of {all_of_them} targets reached, {broken} programs failed")
     return 1 if broken else 0
 
 

@@ -41,8 +41,8 @@ static bool segment_has_all(const struct pkt *p)
 {
 	uint8_t service = opcode_service(p->opcode);
 
-	return !p->fecn && !p->becn && !(p->op->flags & (WIRE_FETH | WIRE_XRCETH)) &&
-	       service != SVC_CNP && (p->migreq || service == SVC_RC || service == SVC_UC);
+	return !p->fecn && !p->becn && !(p->op->flags & WIRE_FETH) && service != SVC_CNP &&
+	       (p->migreq || service == SVC_RC || service == SVC_UC || service == SVC_XRC);
 }
 
 static void as_segment(const struct pkt *p, const uint8_t *bytes, size_t len)

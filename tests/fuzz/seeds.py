@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Makes and packs corpora: one input a line, in hexadecimal.
 
-	seeds.py captures packet|frame    of tests/captures, one packet of each kind, to stdout
+	seeds.py captures packet|frame|mad  of tests/captures, one packet of each kind, to stdout
 	seeds.py pack FOLDER              libFuzzer's folder, shortest first, to stdout
 	seeds.py unpack FILE FOLDER       the other way round
 """
@@ -12,6 +12,7 @@ from pathlib import Path
 CAPTURES = Path(__file__).resolve().parent.parent / "captures"
 HEAD = {"packet": b"", "frame": bytes(10)}
 SKIP = {"packet": 14, "frame": 0}
+MAD = 14 + 20 + 8 + 12 + 8  # behind Ethernet, IPv4, UDP, BTH and DETH; 256 bytes
 LONGEST = 400  # more payload teaches nothing
 
 
@@ -45,6 +46,18 @@ def captures(target):
     return [HEAD[target] + frame[SKIP[target]:] for frame in chosen]
 
 
+def mads():
+    """Of each attribute one."""
+    chosen = {}
+    for path in sorted(CAPTURES.glob("*.pcap")):
+        for frame in frames(path):
+            to_qp1 = frame[12:14] == b"\x08\x00" and frame[23] == 17 and frame[47:50] == b"\0\0\1"
+            if to_qp1 and frame[36:38] == b"\x12\xb7":
+                mad = frame[MAD:MAD + 256]
+                chosen.setdefault(mad[16:18], mad)
+    return chosen.values()
+
+
 def pack(folder):
     return sorted({path.read_bytes() for path in folder.iterdir()}, key=lambda b: (len(b), b))
 
@@ -60,7 +73,10 @@ def main(command, *args):
     if command == "unpack":
         unpack(Path(args[0]), Path(args[1]))
         return
-    inputs = captures(args[0]) if command == "captures" else pack(Path(args[0]))
+    if command == "captures":
+        inputs = mads() if args[0] == "mad" else captures(args[0])
+    else:
+        inputs = pack(Path(args[0]))
     for data in inputs:
         print(data.hex())
 

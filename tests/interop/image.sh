@@ -1,32 +1,32 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# image.sh DIR: makes in DIR what a guest boots: the kernel of Debian, unpacked and never installed,
-# and an initramfs with rdma_rxe, the tools of rdma-core and perftest. Needs apt. DIR is used again.
+# image.sh DIR: makes in DIR what a guest boots: the kernel of Debian, unpacked and never installed
+# (vmlinux), and an initramfs with rdma_rxe, the tools of rdma-core and perftest (initramfs.gz), to
+# which a test adds the guest's first process. Needs apt, and no privilege.
 set -euo pipefail
 dir=$(realpath -m -- "$1")
-here=$(dirname -- "$(realpath -- "$0")")
 programs="ip tc rdma ibv_devinfo ibv_rc_pingpong ibv_uc_pingpong ibv_ud_pingpong ibv_srq_pingpong
 	ib_send_bw ib_send_lat ib_write_bw ib_write_lat ib_read_bw ib_read_lat ib_atomic_bw
 	ib_atomic_lat"
 # rxe asks the kernel's crypto API for "crc32" by name: no module lists it as a dependency.
 modules="virtio_pci virtio_net virtio_console rdma_rxe rdma_ucm ib_uverbs crc32_generic
-	crc32-pclmul sch_netem"
+	crc32-pclmul sch_netem sch_ingress cls_matchall act_mirred ifb"
+PATH=$PATH:/usr/sbin:/sbin # depmod, for users
 
 # The "cloud" flavour has no rdma_rxe.
 fetch_kernel() {
 	local meta=linux-image-6.12-amd64 package
 
-	apt-cache show "$meta" >/dev/null 2>&1 || apt-get update -qq
 	apt-cache show "$meta" >/dev/null 2>&1 || meta=linux-image-amd64
 	package=$(apt-cache depends "$meta" | awk '/Depends: linux-image-[0-9]/ { print $2; exit }')
+	[ -n "$package" ] || return 1
 	rm -rf "$dir/root" "$dir/deb"
 	mkdir -p "$dir/root" "$dir/deb"
-	(cd "$dir/deb" && apt-get download -qq -o APT::Sandbox::User=root "$package")
-	dpkg -x "$dir"/deb/*.deb "$dir/root"
+	(cd "$dir/deb" && apt-get download -qq -o APT::Sandbox::User=root "$package") || return
+	dpkg -x "$dir"/deb/*.deb "$dir/root" || return
 	rm -rf "$dir/deb"
 	version=${package#linux-image-}
 	depmod -b "$dir/root" "$version"
-	echo "$version" >"$dir/version"
 }
 
 # bzImage to vmlinux, so that the guest need not unpack it in emulation.
@@ -107,15 +107,17 @@ make_initramfs() {
 	copy_programs
 	copy_modules
 	echo 'root:x:0:0:root:/root:/bin/sh' >"$tree/etc/passwd"
-	install -m 755 "$here/guest/init.in" "$tree/init"
-	install -m 755 "$here/guest/agent.in" "$tree/bin/agent"
 	(cd "$tree" && find . | LC_ALL=C sort | cpio -o -H newc --quiet -R 0:0 | gzip -1) \
-		>"$dir/initramfs.gz"
+		>"$dir/initramfs.part"
 	rm -rf "$tree"
+	mv "$dir/initramfs.part" "$dir/initramfs.gz" # last, so that half an image is none
 }
 
-mkdir -p "$dir"
-[ -s "$dir/version" ] || fetch_kernel
-version=$(cat "$dir/version")
-[ -s "$dir/vmlinux" ] || unpack_kernel
+fetch_kernel || {
+	echo "image.sh: trying again with new package lists" >&2
+	apt-get update -qq
+	fetch_kernel
+}
+unpack_kernel
 make_initramfs
+rm -rf "$dir/root"

@@ -101,14 +101,14 @@ static void verify_target(struct side *s, unsigned int k, enum outcome out)
 	uint64_t base = base_pattern(s->pr->p);
 	size_t bad;
 
-	bad = pattern_check(at + o->len, GUARD, base, o->len);
+	bad = pattern_check_told(at + o->len, GUARD, base, o->len);
 	if (bad != GUARD)
 		board_fail("link %u side %c episode %u: byte %zu behind the target of operation %u "
 			   "was written",
 			   s->link, "ab"[s->s], s -> ep, bad, k);
 	if (out == OUT_UNKNOWN)
 		return;
-	bad = pattern_check(at, o->len, out == OUT_SUCCESS ? o->content : base, 0);
+	bad = pattern_check_told(at, o->len, out == OUT_SUCCESS ? o->content : base, 0);
 	if (bad != o->len)
 		board_fail("link %u side %c episode %u: byte %zu of %u of the target of operation "
 			   "%u, which %s",
@@ -117,7 +117,7 @@ static void verify_target(struct side *s, unsigned int k, enum outcome out)
 					      : "was not executed, was written");
 }
 
-static void verify_word(struct side *s)
+PEER_TOLD static void verify_word(struct side *s)
 {
 	const struct seat *peer = &board->seat[s->link][!s->s];
 	uint64_t now;

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 FIRST = ["unit", "sim", "links", "abi", "check", "conformance", "clients"]
-ONLY_BY_NAME = {"bench", "interop"}
+ONLY_BY_NAME = {"bench"}
 NOT_KINDS = {"runner", "mutants"}
 SOURCE_KINDS = {"check"}
 NO_DEVICE_KINDS = {"check", "unit", "sim", "fuzz"}

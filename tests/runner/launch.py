@@ -15,6 +15,7 @@ SANITIZER_ENV = {
              "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"},
     "tsan": {"TSAN_OPTIONS": "exitcode=99:halt_on_error=1:second_deadlock_stack=1"},
 }
+CALLERS = ["SOFTHCA_SEED", "SOFTHCA_PART"]
 RUNTIME = {"asan": "libasan.so", "tsan": "libtsan.so"}
 
 
@@ -94,19 +95,21 @@ def _own_user_namespace(test, inner):
 
 
 def environment(test, stage, home, settings):
-    """Clean: what tests/README.md promises, nothing of the caller's."""
+    """Clean: what tests/README.md promises, of the caller's no more than CALLERS."""
     env = {
         "PATH": PATH, "HOME": str(home), "TMPDIR": str(home), "LANG": "C.UTF-8",
         "PYTHONDONTWRITEBYTECODE": "1", "CMOCKA_MESSAGE_OUTPUT": "TAP",
         "SOFTHCA_PREFIX": str(stage.prefix), "SOFTHCA_LIB": str(stage.prefix / "lib/softhca"),
         "SOFTHCA_LENGTH": settings.length, "SOFTHCA_SANITIZER": settings.sanitizer,
         "SOFTHCA_CASES": " ".join(test.cases), "SOFTHCA_SUITE": str(stage.suite),
+        "SOFTHCA_GUEST": str(stage.source / "build-interop"),
     }
     in_source = "source" in test.traits
     env["SOFTHCA_BUILD"] = str(stage.from_build if in_source else stage.build)
     env["SOFTHCA_TESTS"] = str(stage.source / "tests" if in_source else stage.tests)
     if test.compiled and "device" in test.traits:
         env["LD_LIBRARY_PATH"] = env["SOFTHCA_LIB"]
+    env.update({name: os.environ[name] for name in CALLERS if name in os.environ})
     env.update(SANITIZER_ENV[settings.sanitizer])
     env["SOFTHCA_PRELOAD"] = _runtime(settings.sanitizer)
     env.update(test.env)

@@ -32,6 +32,7 @@ class Run:
         self.identity = identity
         self.number = number
         self.begun = None
+        self.output = None
 
     @property
     def title(self):
@@ -51,6 +52,7 @@ class Run:
         program = stage.path_of(self.test)
         argv = launch.command(self.test, program, self.identity, settings.sanitizer)
         home = stage.temporary(str(self.number), launch.uid_of(self.identity))
+        self.output = home.with_suffix(".out")
         env = launch.environment(self.test, stage, home, settings)
         code, out, err, complaint = process.run(argv, env, home,
                                                 self.test.timeout * settings.patience,
@@ -61,6 +63,11 @@ class Run:
         if complaint:
             cases = [c for c in cases if c.name] + [tap.Case("", "fail", complaint)]
         return cases, "\n".join(part.rstrip() for part in (out, err) if part.strip())
+
+    def progress(self):
+        """What it has said of that last: a line '# 412 of 1800, 3 min left'."""
+        told = tap.PROGRESS.findall(self.output.read_text(errors="replace"))
+        return f": {told[-1]}" if told else ""
 
     def _started(self, session):
         with Run.lock:
@@ -106,7 +113,7 @@ def _tell(done, report, settings):
 def _tell_running(report):
     now = time.monotonic()
     with Run.lock:
-        names = [f"{one.title} ({now - one.begun:.0f} s)" for one in Run.live]
+        names = [f"{one.title} ({now - one.begun:.0f} s{one.progress()})" for one in Run.live]
     report.note("still running: " + ", ".join(names))
 
 

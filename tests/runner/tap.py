@@ -6,6 +6,7 @@ from dataclasses import dataclass
 LINE = re.compile(r"^(not )?ok\b *(\d+)? *(?:- *)?(.*)$")
 PLAN = re.compile(r"^1\.\.(\d+)\b")
 SKIP = re.compile(r"# *SKIP\b:? *(.*)$", re.IGNORECASE)
+PROGRESS = re.compile(r"^# (\d+ of \d+, .*)$", re.MULTILINE)
 SKIP_ALL = re.compile(r"^SKIP: *(.*)$", re.MULTILINE)
 
 

@@ -38,6 +38,7 @@ static struct flight *flight(struct net *n, uint32_t to, size_t len)
 	f->to = to;
 	f->len = len;
 	f->waiter = NULL;
+	f->marked = false;
 	return f;
 }
 
@@ -46,7 +47,7 @@ static struct seg to_seg(const struct pkt *p, uint32_t mtu)
 	struct seg s;
 
 	seg_from_pkt(p, &s);
-	if (p->opcode == OP_READ_REQUEST && p->dma_len > mtu)
+	if (opcode_operation(p->opcode) == OP_READ_REQUEST && p->dma_len > mtu)
 		s.npsn = (p->dma_len + mtu - 1) / mtu;
 	if (p->op->flags & WIRE_DETH)
 		s.flags |= SEG_SQPN;
@@ -70,6 +71,11 @@ static struct flight *packet(struct net *n, const struct seg *s)
 	return f;
 }
 
+static bool is_payload(const struct seg *s)
+{
+	return s->len && s->op != OP_REPORT && s->op != OP_CNP;
+}
+
 /* May this packet be lost? The same one only twice. */
 static bool may_drop(struct net *n, const struct seg *s)
 {
@@ -80,6 +86,7 @@ static bool may_drop(struct net *n, const struct seg *s)
 		return false;
 	++*count;
 	n->lost++;
+	n->lost_payloads += is_payload(s);
 	return true;
 }
 
@@ -92,10 +99,29 @@ static void copy_flight(struct net *n, const struct flight *f)
 	insert(n, c);
 }
 
+/* Through the part that all share. False: its queue is full. */
+static bool pass(struct net *n, struct flight *f)
+{
+	uint64_t from = n->busy > n->now ? n->busy : n->now, ahead = (from - n->now) / n->cfg.slot;
+
+	if (ahead >= n->cfg.queue) {
+		n->overflows++;
+		return false;
+	}
+	f->marked = n->cfg.mark && ahead >= n->cfg.mark;
+	n->busy = from + n->cfg.slot;
+	f->at += n->busy - n->now;
+	return true;
+}
+
 static void send_packet(struct net *n, const struct seg *s)
 {
 	struct flight *f = packet(n, s);
 
+	if (n->cfg.slot && is_payload(s) && !pass(n, f)) {
+		free(f);
+		return;
+	}
 	if (n->cut || n->sent == n->drop_at ||
 	    (rand_chance(&n->rand, n->cfg.loss) && may_drop(n, s))) {
 		free(f);
@@ -156,6 +182,7 @@ static int end_send(struct dest *d, const struct seg *s, struct waiter *w)
 	if (n->watch)
 		n->watch(n->watch_arg, s);
 	n->sent++;
+	n->payloads += is_payload(s);
 	net_mix(n, n->now);
 	net_mix(n, (uint64_t)s->op << 56 | (uint64_t)s->psn << 32 | s->len << 8 | s->syndrome);
 	if (n->cfg.same_host)
@@ -207,12 +234,17 @@ static const struct link_ops ops = {
 
 void net_end_init(struct net_end *e, struct net *n, uint32_t qpn)
 {
+	static const struct dest_net net;
+
 	*e = (struct net_end){ .d = { .ops = &ops,
 				      .refs = 1,
 				      .max_seg = n->cfg.max_seg,
 				      .max_ref = n->cfg.max_ref,
 				      .inline_max = n->cfg.inline_max,
-				      .same_host = n->cfg.same_host },
+				      .same_host = n->cfg.same_host,
+				      .net = n->cfg.window ? &net : NULL,
+				      .window = n->cfg.window,
+				      .abilities = n->cfg.abilities[n->ends++ % 2] },
 			       .net = n,
 			       .qpn = qpn };
 }
@@ -252,6 +284,7 @@ static void land_packet(struct net *n, struct flight *f)
 	    wire_parse(f->bytes, f->len, &p))
 		return;
 	s = to_seg(&p, n->cfg.max_seg);
+	s.marked = f->marked;
 	n->deliver(n->arg, f->to, &s, n->now);
 }
 

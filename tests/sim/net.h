@@ -14,7 +14,11 @@ struct net_config {
 	double again; /* that a send is answered by EAGAIN */
 	bool cannot_fetch;
 	uint32_t max_seg, max_ref, inline_max;
+	uint32_t window; /* not 0: a network as hosts see it, with addresses */
+	uint32_t abilities[2]; /* as the first and the second end see the other */
 	uint64_t delay; /* ns one way */
+	uint64_t slot; /* not 0: ns that a payload takes to pass what all of them share */
+	uint32_t queue, mark; /* so many may wait there; so many, and it is marked */
 };
 
 struct flight { /* a segment on its way */
@@ -22,6 +26,7 @@ struct flight { /* a segment on its way */
 	uint64_t at, order;
 	struct waiter *waiter; /* instead: who is resumed */
 	uint32_t to;
+	bool marked;
 	size_t len;
 	struct seg seg;
 	struct piece pieces[32];
@@ -39,6 +44,10 @@ struct net {
 	uint64_t drop_at; /* the segment that is lost for certain: the first sent is 1 */
 	uint64_t hash; /* of all that was sent and when: the run's fingerprint */
 	uint64_t sent, lost;
+	uint64_t payloads, lost_payloads; /* of these, messages' and responses' */
+	unsigned int ends;
+	uint64_t busy; /* until when the shared part is */
+	uint64_t overflows; /* payloads that found the queue full */
 	uint64_t no_reference; /* fetches refused */
 	void (*watch)(void *arg, const struct seg *s); /* sees each segment that is sent */
 	void *watch_arg;

@@ -23,6 +23,7 @@ enum {
 	RIG_CQ = 256, /* entries */
 	RIG_STRIDE = 64, /* bytes of a receive WQE: 4 SGEs */
 	RIG_MEM = 1 << 18, /* bytes of a side's memory */
+	RIG_HOLD = 50000, /* ns that an ACK waits for a reply */
 };
 #define RIG_IOVA 0x10000000UL /* the address of a side's memory in work requests */
 
@@ -42,6 +43,8 @@ struct rig_qp {
 	struct mr *mr;
 	unsigned int ack_later; /* how often the QP asked for it */
 	bool ack_queued;
+	unsigned int ack_hold; /* how often the QP asked for it */
+	uint64_t hold_end; /* TQP_NEVER: none */
 };
 
 struct rig {
@@ -85,6 +88,7 @@ struct rig_wr {
 	unsigned int nsge;
 	struct sge sge[4];
 	uint32_t dqpn, qkey; /* UD */
+	uint32_t srqn; /* XRC */
 };
 
 static inline int rig_gid(void *arg, unsigned int index, union ibv_gid *gid, bool *v2,
@@ -147,6 +151,15 @@ static inline void rig_ack_later(struct tqp *q)
 	p->ack_queued = true;
 }
 
+static inline bool rig_ack_hold(struct tqp *q)
+{
+	struct rig_qp *p = container_of(q, struct rig_qp, q);
+
+	p->ack_hold++;
+	p->hold_end = p->rig->net.now + RIG_HOLD;
+	return true;
+}
+
 static inline int rig_resolve(struct tqp *q, const struct av *av, uint32_t dqpn, struct dest **out)
 {
 	struct rig_qp *p = container_of(q, struct rig_qp, q);
@@ -158,7 +171,11 @@ static inline int rig_resolve(struct tqp *q, const struct av *av, uint32_t dqpn,
 	return 0;
 }
 
-static const struct tqp_env rig_env = { .resolve = rig_resolve, .ack_later = rig_ack_later };
+static const struct tqp_env rig_env = {
+	.resolve = rig_resolve,
+	.ack_later = rig_ack_later,
+	.ack_hold = rig_ack_hold,
+};
 
 static inline void rig_open(struct rig *r, const struct net_config *cfg, uint64_t seed)
 {
@@ -223,6 +240,7 @@ static inline struct rig_qp *rig_qp_open(struct rig *r, const struct rig_attr *a
 		abort();
 	p->q.qp.atomic_writes = true; /* as the driver says when it writes one */
 	p->q.qp.attr.path_mtu = a->mtu;
+	p->hold_end = TQP_NEVER;
 	tqp_init(&p->q, &rig_env);
 	p->q.waiter.resume = rig_resume;
 	net_end_init(&p->end, &r->net, p->q.qp.qpn);
@@ -334,6 +352,8 @@ static inline unsigned int rig_segments(struct rig_qp *p, struct rig_ds *d, cons
 		put_be32(d[0].b + 8, w->dqpn | 1U << 31);
 		n = 3;
 	}
+	if (p->q.qp.type == IBV_QPT_XRC_SEND)
+		put_be32(d[n++].b, w->srqn);
 	if (w->op == MLX5_OPCODE_RDMA_WRITE || w->op == MLX5_OPCODE_RDMA_WRITE_IMM ||
 	    w->op == MLX5_OPCODE_RDMA_READ || w->op == MLX5_OPCODE_ATOMIC_CS ||
 	    w->op == MLX5_OPCODE_ATOMIC_FA || w->op == WQE_OPCODE_ATOMIC_WRITE) {
@@ -421,10 +441,21 @@ static inline uint64_t rig_deadline(const struct rig *r)
 {
 	uint64_t at = TQP_NEVER;
 
-	for (unsigned int i = 0; i < r->n; i++)
+	for (unsigned int i = 0; i < r->n; i++) {
 		if (r->qp[i]->q.deadline < at)
 			at = r->qp[i]->q.deadline;
+		if (r->qp[i]->hold_end < at)
+			at = r->qp[i]->hold_end;
+	}
 	return at;
+}
+
+static inline void rig_hold_over(struct rig_qp *p)
+{
+	if (p->hold_end > p->rig->net.now)
+		return;
+	p->hold_end = TQP_NEVER;
+	tqp_flush_ack(&p->q);
 }
 
 /* The next thing that happens, no later than @until: an arrival, or a timer. False: nothing
@@ -444,9 +475,11 @@ static inline bool rig_step(struct rig *r, uint64_t until)
 	}
 	if (timer > r->net.now)
 		r->net.now = timer;
-	for (unsigned int i = 0; i < r->n; i++)
+	for (unsigned int i = 0; i < r->n; i++) {
 		if (r->qp[i]->q.deadline <= r->net.now)
 			tqp_timer(&r->qp[i]->q, r->net.now);
+		rig_hold_over(r->qp[i]);
+	}
 	return true;
 }
 

@@ -329,6 +329,15 @@ static void lossy(struct rand *r, struct net_config *c)
 	c->again = rand_chance(r, 0.3) ? 0.2 : 0;
 }
 
+/* Hosts, of which one, both or none knows what the other is able to. */
+static void hosts(struct rand *r, struct net_config *c)
+{
+	lossy(r, c);
+	c->window = 4 << rand_below(r, 7);
+	for (int i = 0; i < 2; i++)
+		c->abilities[i] = rand_chance(r, 0.7) ? DEST_REPORTS : 0;
+}
+
 static void same_host(struct rand *r, struct net_config *c)
 {
 	*c = (struct net_config){ .same_host = true,
@@ -349,6 +358,8 @@ static uint64_t reliable(struct rand *r, struct record *a, struct record *b)
 
 	if (rand_chance(r, 0.4))
 		same_host(r, &c);
+	else if (rand_chance(r, 0.6))
+		hosts(r, &c);
 	else
 		lossy(r, &c);
 	make_script(r, &s, to_err);
@@ -379,8 +390,7 @@ static void unreliable_receives(struct rig *r, bool ud)
 		const uint8_t *got = p->mem + RECEIVES + c.wqe_counter * SLOT;
 
 		expect(c.opcode == MLX5_CQE_RESP_SEND_IMM, "opcode", c.opcode, 0);
-		expect(c.imm < RIG_RQ &&
-			       (r->net.cfg.late > 0 || r->net.cfg.dup > 0 || c.imm >= next),
+		expect(c.imm < RIG_RQ && ((ud && r->net.cfg.late > 0) || c.imm >= next),
 		       "message out of order", c.imm, next);
 		next = c.imm + 1;
 		expect(c.byte_cnt == message_len(c.imm, ud) + skip, "length", c.byte_cnt, c.imm);

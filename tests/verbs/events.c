@@ -110,6 +110,45 @@ static void an_address_comes_and_goes(int arg)
 	end();
 }
 
+/* Whether somebody listens to UDP 4791 of 10.77.0.9. */
+static bool listened_to(void)
+{
+	FILE *f = fopen("/proc/self/net/udp", "re");
+	bool found = false;
+	char line[256];
+
+	want(f);
+	while (fgets(line, sizeof(line), f))
+		found |= strstr(line, " 09004D0A:12B7 ") != NULL;
+	fclose(f);
+	return found;
+}
+
+/* A datagram QP receives by addresses that come later too, and no socket is left of one that has
+ * gone. When the program hears of it all is done. */
+static void packets_follow_the_addresses(int arg)
+{
+	struct peer_opts o = { .type = IBV_QPT_UD, .cap = { 1, 1, 1, 1, 0 } };
+	struct peer_ep ep;
+
+	(void)arg;
+	begin();
+	peer_ep_create(&dev, &o, &ep);
+	peer_connect(&ep, &o);
+	nothing_but(IBV_EVENT_GID_CHANGE);
+	for (int i = 0; i < 3; i++) {
+		want(!listened_to());
+		ip("addr add 10.77.0.9/24 dev softhca0");
+		comes(IBV_EVENT_GID_CHANGE);
+		want(listened_to());
+		ip("addr del 10.77.0.9/24 dev softhca0");
+		comes(IBV_EVENT_GID_CHANGE);
+	}
+	want(!listened_to());
+	peer_ep_destroy(&ep);
+	end();
+}
+
 /* An address of another interface is none of the device's. */
 static void another_interface_is_none_of_ours(int arg)
 {
@@ -301,7 +340,7 @@ static const struct test_case cases[] = {
 	CASE(the_interface_is_removed),	 CASE(no_migration_to_a_path_that_is_gone),
 	CASE(an_address_comes_and_goes), CASE(another_interface_is_none_of_ours),
 	CASE(the_link_goes_down_and_up), CASE(every_context_is_told),
-	CASE(nonblocking_and_epoll),
+	CASE(nonblocking_and_epoll),	 CASE(packets_follow_the_addresses),
 };
 
 int main(void)

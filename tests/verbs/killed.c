@@ -282,10 +282,78 @@ static void stopped_and_continued(int arg)
 	peer_close(&e.dev);
 }
 
+static const struct peer_opts datagrams = { .type = IBV_QPT_UD, .cap = { PIECES, 1, 1, 1, 0 } };
+
+static void meet_by_datagrams(struct end *e, int fd)
+{
+	open_end(e, 1);
+	register_region(e);
+	peer_ep_create(&e->dev, &datagrams, &e->ep);
+	peer_ep_swap(fd, &e->ep);
+	peer_connect(&e->ep, &datagrams);
+	peer_sync(fd);
+}
+
+static int hearer(int fd, void *arg)
+{
+	struct end e;
+
+	(void)arg;
+	meet_by_datagrams(&e, fd);
+	peer_sync(fd); /* is killed here */
+	return 0;
+}
+
+static void datagram(struct end *e, struct ibv_ah *ah)
+{
+	struct ibv_sge sg = { (uintptr_t)e->area + GUARD, 1024, e->mr->lkey };
+	struct ibv_send_wr wr = { .sg_list = &sg,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED },
+			   *bad;
+
+	wr.wr.ud.ah = ah;
+	wr.wr.ud.remote_qpn = e->ep.theirs.qpn;
+	wr.wr.ud.remote_qkey = 0x11111111;
+	want_eq(ibv_post_send(e->ep.qp, &wr, &bad), 0);
+}
+
+/* More than a ring holds, so that some wait when the death is known; and some that begin then. */
+static void datagrams_to_the_dead_complete(int arg)
+{
+	unsigned int posted = 0, done = 0;
+	struct ibv_wc wc;
+	struct ibv_ah *ah;
+	struct end e;
+	pid_t pid;
+	int fd;
+
+	(void)arg;
+	pid = peer_fork(hearer, NULL, &fd);
+	meet_by_datagrams(&e, fd);
+	ah = peer_ah(&e.dev, &e.ep.theirs);
+	datagram(&e, ah);
+	peer_poll_ok(e.ep.scq, &wc);
+	kill(pid, SIGKILL);
+	while (done < 10000) {
+		while (posted - done < PIECES)
+			datagram(&e, ah), posted++;
+		peer_poll_ok(e.ep.scq, &wc);
+		done++;
+	}
+	want_eq(peer_wait(pid), 128 + SIGKILL);
+	want_eq(ibv_destroy_ah(ah), 0);
+	close(fd);
+	close_qp(&e);
+	peer_close(&e.dev);
+}
+
 static const struct test_case cases[] = {
-	CASE_ARG(killed_at_any_point, 1),  CASE_ARG(killed_at_any_point, 2),
-	CASE_ARG(killed_at_any_point, 3),  CASE_ARG(killed_at_any_point, 4),
-	CASE(stopped_peer_hangs_no_dereg), CASE(stopped_and_continued),
+	CASE_ARG(killed_at_any_point, 1),     CASE_ARG(killed_at_any_point, 2),
+	CASE_ARG(killed_at_any_point, 3),     CASE_ARG(killed_at_any_point, 4),
+	CASE(stopped_peer_hangs_no_dereg),    CASE(stopped_and_continued),
+	CASE(datagrams_to_the_dead_complete),
 };
 
 int main(int argc, char **argv)

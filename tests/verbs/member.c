@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,24 +129,27 @@ static void receive(struct self *s)
 	}
 }
 
-static struct ibv_qp_attr path(const struct self *s, uint32_t qpn)
+static struct ibv_qp_attr path(const struct self *s, const struct member_order *o)
 {
+	static const union ibv_gid none;
+	bool far = memcmp(&o->to, &none, sizeof(none));
+
 	return (struct ibv_qp_attr){
 		.port_num = 1,
 		.qp_access_flags =
 			IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
 		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = qpn,
+		.dest_qp_num = o->a,
 		.rq_psn = PSN,
 		.sq_psn = PSN,
 		.max_dest_rd_atomic = 4,
 		.max_rd_atomic = 4,
 		.min_rnr_timer = 1,
-		.timeout = 9,
+		.timeout = far ? 12 : 9,
 		.rnr_retry = 7,
 		.ah_attr = { .is_global = 1,
 			     .port_num = 1,
-			     .grh = { .dgid = s->dev.gid,
+			     .grh = { .dgid = far ? o->to : s->dev.gid,
 				      .sgid_index = PEER_GID_INDEX,
 				      .hop_limit = 1 } },
 	};
@@ -153,7 +157,7 @@ static struct ibv_qp_attr path(const struct self *s, uint32_t qpn)
 
 static void walk(struct self *s, struct ibv_qp *qp, const struct member_order *o)
 {
-	struct ibv_qp_attr a = path(s, o->a);
+	struct ibv_qp_attr a = path(s, o);
 	bool t = qp->qp_type == IBV_QPT_XRC_RECV;
 
 	a.qp_state = IBV_QPS_RESET;
@@ -356,15 +360,32 @@ static bool next(struct self *s, struct member_order *o)
 	}
 }
 
+struct place {
+	int file;
+	const char *netns;
+};
+
+static void go_to(const char *netns)
+{
+	int fd = open(netns, O_RDONLY | O_CLOEXEC);
+
+	check(fd < 0 || setns(fd, CLONE_NEWNET), "setns");
+	close(fd);
+}
+
 static int live(int fd, void *arg)
 {
-	struct self s = { .file = *(int *)arg, .fd = fd };
+	const struct place *place = arg;
+	struct self s = { .file = place->file, .fd = fd };
 	struct member_answer a;
 	struct member_order o;
 
+	if (place->netns)
+		go_to(place->netns);
 	open_all(&s);
 	while (next(&s, &o)) {
 		a = obey(&s, &o);
+		a.gid = s.dev.gid;
 		if (send(fd, &a, sizeof(a), MSG_NOSIGNAL) != sizeof(a))
 			break;
 	}
@@ -373,7 +394,16 @@ static int live(int fd, void *arg)
 
 void member_start(struct member *m, int file)
 {
-	m->pid = peer_fork(live, &file, &m->fd);
+	struct place here = { file, NULL };
+
+	m->pid = peer_fork(live, &here, &m->fd);
+}
+
+void member_start_at(struct member *m, const char *netns)
+{
+	struct place there = { -1, netns };
+
+	m->pid = peer_fork(live, &there, &m->fd);
 }
 
 void member_tell(struct member *m, const struct member_order *o)

@@ -29,6 +29,7 @@ struct member_order {
 	enum member_op op;
 	uint32_t a, b, n, key;
 	uint64_t va;
+	union ibv_gid to; /* JOIN, REACH: where the peer is; none: on this host */
 };
 
 struct member_answer {
@@ -36,6 +37,7 @@ struct member_answer {
 	uint32_t value, key;
 	enum ibv_wc_status status;
 	uint64_t va, word; /* of MEMBER_OP: what came back */
+	union ibv_gid gid; /* its own */
 };
 
 struct member {
@@ -45,6 +47,8 @@ struct member {
 
 /* @file: whose domain it is; opened by the caller, inherited. */
 void member_start(struct member *m, int file);
+/* In the network namespace @netns (a path), where it is no member: it sends from another host. */
+void member_start_at(struct member *m, const char *netns);
 void member_tell(struct member *m, const struct member_order *o); /* and does not wait */
 struct member_answer member_hear(struct member *m);
 struct member_answer member_do(struct member *m, const struct member_order *o);

@@ -13,6 +13,7 @@
 
 #define QKEY 0x11111111
 
+uint8_t peer_gid_index = PEER_GID_INDEX;
 static __thread char note[256];
 
 void peer_note(const char *fmt, ...)
@@ -71,7 +72,7 @@ void peer_open(struct peer_dev *d)
 	d->pd = ibv_alloc_pd(d->ctx);
 	if (!d->pd)
 		die("ibv_alloc_pd");
-	ok(ibv_query_gid(d->ctx, 1, PEER_GID_INDEX, &d->gid), "ibv_query_gid");
+	ok(ibv_query_gid(d->ctx, 1, peer_gid_index, &d->gid), "ibv_query_gid");
 }
 
 void peer_close(struct peer_dev *d)
@@ -166,8 +167,9 @@ void peer_rtr(struct peer_ep *ep, const struct peer_opts *o)
 	int mask = IBV_QP_STATE;
 
 	a.ah_attr.grh.dgid = ep->theirs.gid;
-	a.ah_attr.grh.sgid_index = PEER_GID_INDEX;
+	a.ah_attr.grh.sgid_index = peer_gid_index;
 	a.ah_attr.grh.hop_limit = 64;
+	a.ah_attr.grh.traffic_class = o->traffic_class;
 	if (o->type != IBV_QPT_UD)
 		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 	if (o->type == IBV_QPT_RC)
@@ -216,7 +218,7 @@ struct ibv_ah *peer_ah(struct peer_dev *d, const struct peer_addr *to)
 	struct ibv_ah *ah;
 
 	a.grh.dgid = to->gid;
-	a.grh.sgid_index = PEER_GID_INDEX;
+	a.grh.sgid_index = peer_gid_index;
 	a.grh.hop_limit = 64;
 	ah = ibv_create_ah(d->pd, &a);
 	if (!ah)
@@ -382,7 +384,8 @@ void pattern_fill(void *p, size_t n, uint64_t seed, uint64_t offset)
 	}
 }
 
-size_t pattern_check(const void *p, size_t n, uint64_t seed, uint64_t offset)
+static inline __attribute__((always_inline)) size_t check(const void *p, size_t n, uint64_t seed,
+							  uint64_t offset)
 {
 	const uint8_t *b = p;
 
@@ -401,4 +404,14 @@ size_t pattern_check(const void *p, size_t n, uint64_t seed, uint64_t offset)
 		i++;
 	}
 	return n;
+}
+
+size_t pattern_check(const void *p, size_t n, uint64_t seed, uint64_t offset)
+{
+	return check(p, n, seed, offset);
+}
+
+PEER_TOLD size_t pattern_check_told(const void *p, size_t n, uint64_t seed, uint64_t offset)
+{
+	return check(p, n, seed, offset);
 }

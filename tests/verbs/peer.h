@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #define PEER_GID_INDEX 3 /* the first IPv4 address as RoCE v2 */
+extern uint8_t peer_gid_index; /* of all that is opened: that one, but for who sets another */
 
 struct peer_dev {
 	struct ibv_context *ctx;
@@ -41,6 +42,7 @@ struct peer_opts {
 	uint8_t timeout, retry, rnr; /* 0: 14, 7, 7 */
 	uint8_t min_rnr_timer; /* 0: 12 */
 	uint8_t rd_atomic; /* 0: 16 */
+	uint8_t traffic_class;
 	int access; /* QP access flags; 0: all remote ones */
 	uint32_t qkey; /* UD; 0: 0x11111111 */
 	int cqe; /* 0: enough for both queues */
@@ -91,3 +93,7 @@ uint8_t *peer_memory(size_t len, bool mapped);
 void pattern_fill(void *p, size_t n, uint64_t seed, uint64_t offset);
 /* The first byte that differs, or n. */
 size_t pattern_check(const void *p, size_t n, uint64_t seed, uint64_t offset);
+/* Reads what the device has written for a peer that told of it (a WRITE, an atomic): the order goes
+ * through another process, where ThreadSanitizer does not see it. */
+#define PEER_TOLD __attribute__((no_sanitize("thread")))
+size_t pattern_check_told(const void *p, size_t n, uint64_t seed, uint64_t offset);

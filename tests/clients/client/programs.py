@@ -76,10 +76,10 @@ def perftest():
                     yield (f"{tool} {service} {option}",
                            [tool, "-F", "-c", service, "-n", _iterations(tool, option, service),
                             *argv],
-                           _figures(service, option))
+                           figures(SIZES.get(service, 23) if option == "-a" else 1))
     for name, argv in MULTICAST.items():
         argv = [*argv, "-F", "-c", "UD", "-n", _iterations(argv[0], "", "UD")]
-        yield name, argv, _figures("UD", "")
+        yield name, argv, figures(1)
 
 
 def _iterations(tool, option, service):
@@ -98,9 +98,8 @@ def _iterations(tool, option, service):
     return "640" if option == "-l" else "100" if option == "-q 64" else "1000"
 
 
-def _figures(service, option):
-    """Servers that only wait print no figures."""
-    least = SIZES.get(service, 23) if option == "-a" else 1
+def figures(least):
+    """@least: rows. Servers that only wait print no figures."""
 
     def check(side, output):
         if "local address" not in output:

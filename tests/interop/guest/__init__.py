@@ -4,6 +4,7 @@ on a tap device of this network namespace, which is 10.9.0.2 and fd09::2."""
 import base64
 import itertools
 import re
+import shutil
 import socket
 import subprocess
 import threading
@@ -18,20 +19,29 @@ class Died(Exception):
     """The guest ended or does not answer: not a failure of ours."""
 
 
-class Guest:
-    """with Guest(image, folder, mtu) as guest: guest.run(command) gives (status, output)"""
+def tap():
+    """Makes tap0, the cable to a guest; why it cannot be had, or ''."""
+    made = subprocess.run(["ip", "tuntap", "add", "dev", "tap0", "mode", "tap"],
+                          capture_output=True, text=True, check=False)
+    return f"no tap device: {made.stderr.strip()}" if made.returncode else ""
 
-    def __init__(self, image, folder, mtu):
+
+class Guest:
+    """with Guest(image, folder, mtu, programs) as guest: guest.run(command) gives (status, output);
+    @programs are put into its /bin. There is a tap()."""
+
+    def __init__(self, image, folder, mtu, programs):
         self.image, self.folder, self.mtu = Path(image), Path(folder), mtu
+        self.programs = programs
         self.nonce = itertools.count(1)
         self.free = [threading.Lock() for _ in range(PORTS)]
 
     def __enter__(self):
-        for argv in (["tuntap", "add", "dev", "tap0", "mode", "tap"],
-                     ["addr", "add", "10.9.0.2/24", "dev", "tap0"],
+        for argv in (["addr", "replace", "10.9.0.2/24", "dev", "tap0"],
                      ["link", "set", "tap0", "mtu", str(self.mtu), "up"],
-                     ["addr", "add", "fd09::2/64", "dev", "tap0", "nodad"]):
+                     ["addr", "replace", "fd09::2/64", "dev", "tap0", "nodad"]):
             subprocess.run(["ip", *argv], check=True)
+        self._complete()
         with open(self.folder / "qemu.log", "wb") as log:
             self.qemu = subprocess.Popen(self._argv(), stdin=subprocess.DEVNULL, stdout=log,
                                          stderr=subprocess.STDOUT)
@@ -41,22 +51,44 @@ class Guest:
     def __exit__(self, *_):
         self.qemu.kill()
         self.qemu.wait()
-        subprocess.run(["ip", "link", "del", "tap0"], check=False)
+
+    def _complete(self):
+        """The image's archive and one of what this folder and the caller add: the kernel unpacks
+        one after the other, a plain one where four bytes are aligned."""
+        here, tree = Path(__file__).resolve().parent, self.folder / "tree"
+        (tree / "bin").mkdir(parents=True)
+        for origin, name in ((here / "init.in", "init"), (here / "agent.in", "bin/agent"),
+                             *((path, f"bin/{path.name}") for path in map(Path, self.programs))):
+            shutil.copyfile(origin, tree / name)
+            (tree / name).chmod(0o755)
+        names = "\n".join(str(path.relative_to(tree)) for path in tree.rglob("*"))
+        more = subprocess.run(["cpio", "-o", "-H", "newc", "--quiet", "-R", "0:0"], cwd=tree,
+                              input=names.encode(), capture_output=True, check=True).stdout
+        first = (self.image / "initramfs.gz").read_bytes()
+        (self.folder / "initrd").write_bytes(first + bytes(-len(first) % 4) + more)
 
     def _argv(self):
+        # without ctrl_rx the device passes all groups; else the kernel tells it later which to pass
         argv = ["qemu-system-x86_64", "-accel", "tcg", "-cpu", "qemu64", "-m", "512M", "-machine",
                 "q35", "-nodefaults", "-no-user-config", "-nographic", "-no-reboot",
                 "-netdev", "tap,id=n0,ifname=tap0,script=no,downscript=no,vhost=off",
                 "-device", "virtio-net-pci,netdev=n0,mac=52:54:00:09:00:01,csum=off,"
-                "guest_csum=off,gso=off,host_mtu=9000,romfile=", "-device", "virtio-serial-pci"]
+                "guest_csum=off,gso=off,ctrl_rx=off,ctrl_rx_extra=off,host_mtu=9000,romfile=",
+                "-device", "virtio-serial-pci"]
         for number in range(PORTS):
             argv += ["-chardev", f"socket,id=c{number},path={self.folder}/port{number},server=on,"
                      "wait=off", "-device", f"virtserialport,chardev=c{number}"]
         return [*argv, "-serial", f"file:{self.folder}/serial.log",
                 "-kernel", str(self.image / "vmlinux"),
-                "-initrd", str(self.image / "initramfs.gz"),
+                "-initrd", str(self.folder / "initrd"),
                 "-append", "console=ttyS0 loglevel=5 panic=-1 net.ifnames=0 mitigations=off "
                 f"random.trust_cpu=on guest.mtu={self.mtu}"]
+
+    def last_words(self):
+        """The ends of what qemu and the guest's kernel have said, as one line."""
+        said = [path.read_text(errors="replace")[-800:] if path.exists() else ""
+                for path in (self.folder / "qemu.log", self.folder / "serial.log")]
+        return " | ".join("\n".join(said).split("\n"))
 
     def _wait_ready(self):
         serial = self.folder / "serial.log"
@@ -64,7 +96,7 @@ class Guest:
         while not (serial.exists() and b"GUEST-READY" in serial.read_bytes()):
             if self.qemu.poll() is not None or time.monotonic() > deadline:
                 self.__exit__()
-                raise Died((self.folder / "qemu.log").read_text()[-500:])
+                raise Died(self.last_words())
             time.sleep(0.1)
 
     def run(self, command, seconds=40):

@@ -67,6 +67,33 @@ TEST(queues_of_a_channel_take_turns)
 	fixture_close(f);
 }
 
+TEST(what_is_held_wakes_nobody_until_it_is_released)
+{
+	struct fixture *f = fixture_open(8);
+	struct comp_channel *ch;
+	struct ibv_cq cq[6], *got;
+	struct comp_event ev[6];
+
+	check_eq(comp_channel_create(f->ctx, &ch), 0);
+	comp_hold();
+	for (int i = 0; i < 6; i++) {
+		ev[i] = event_of(&cq[i]);
+		list_init(&ev[i].node);
+		if (i == 4)
+			check(!readable(ch->ib.fd)); /* it has no room for more */
+		comp_channel_push(ch, &ev[i]);
+	}
+	comp_release();
+	for (int i = 0; i < 6; i++)
+		check_eq(comp_channel_pop(ch, &got), 0);
+	check_eq(comp_channel_pop(ch, &got), EAGAIN);
+	comp_channel_push(ch, &ev[0]);
+	check(readable(ch->ib.fd));
+	check_eq(comp_channel_pop(ch, &got), 0);
+	check_eq(comp_channel_destroy(ch), 0);
+	fixture_close(f);
+}
+
 TEST(drop_takes_one_queues_events_and_their_counts)
 {
 	struct fixture *f = fixture_open(8);
@@ -233,6 +260,7 @@ TEST(each_event_wakes_one_waiter_and_the_count_stays_true)
 
 RUN_TESTS(unit_test(the_descriptor_is_readable_while_events_wait),
 	  unit_test(queues_of_a_channel_take_turns),
+	  unit_test(what_is_held_wakes_nobody_until_it_is_released),
 	  unit_test(drop_takes_one_queues_events_and_their_counts),
 	  unit_test(async_events_come_in_order_and_can_be_dropped),
 	  unit_test(a_port_event_reaches_every_open_context), unit_test(events_after_close_vanish),

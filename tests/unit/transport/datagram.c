@@ -132,6 +132,105 @@ TEST(ud_to_nowhere_completes)
 	pair_close(p);
 }
 
+/* A destination that has no room, and one asked for later. */
+static struct {
+	unsigned int resolved, held;
+	int answer;
+	struct dest d;
+} slow;
+
+static int slow_send(struct dest *d, const struct seg *s, struct waiter *w)
+{
+	(void)d;
+	(void)s;
+	(void)w;
+	return slow.answer;
+}
+
+static void slow_cancel(struct dest *d, struct waiter *w)
+{
+	(void)d;
+	(void)w;
+}
+
+static void slow_put(struct dest *d)
+{
+	(void)d;
+	slow.held--;
+}
+
+static int slow_resolve(struct tqp *q, const struct av *av, uint32_t dqpn, struct dest **out)
+{
+	(void)q;
+	(void)av;
+	(void)dqpn;
+	slow.resolved++;
+	slow.held++;
+	*out = &slow.d;
+	return 0;
+}
+
+/* The first datagram waits. */
+static struct pair *open_slow(void)
+{
+	static const struct link_ops ops = {
+		.name = "slow", .send = slow_send, .cancel = slow_cancel, .put = slow_put
+	};
+	static struct tqp_env env;
+	struct pair *p = open_as(IBV_QPT_UD);
+	struct rig_wr w = datagram(p, 8);
+
+	slow.resolved = slow.held = 0;
+	slow.answer = EAGAIN;
+	slow.d = (struct dest){ .ops = &ops, .max_seg = 1024 };
+	env = rig_env;
+	env.resolve = slow_resolve;
+	p->a->q.env = &env;
+	rig_post(p->a, &w);
+	pair_none(p->a, false);
+	check_eq(slow.resolved, 1);
+	return p;
+}
+
+static void next_is_resolved_anew(struct pair *p)
+{
+	struct rig_wr w = datagram(p, 8);
+
+	check_eq(slow.held, 0);
+	rig_post(p->a, &w);
+	pair_good(p->a, false);
+	check_eq(slow.resolved, 2);
+	check_eq(slow.held, 0);
+	pair_close(p);
+}
+
+/* Where a process has died, the next answer to who is there is a wait again. */
+TEST(ud_hears_of_whom_it_has_waited_for)
+{
+	struct pair *p = open_slow();
+
+	tqp_resume(&p->a->q, 1); /* no room again */
+	pair_none(p->a, false);
+	slow.answer = ENETUNREACH;
+	tqp_resume(&p->a->q, 2);
+	pair_good(p->a, false);
+	check_eq(slow.resolved, 1);
+	next_is_resolved_anew(p);
+}
+
+TEST(ud_forgets_whom_a_failed_send_has_waited_for)
+{
+	struct pair *p = open_slow();
+
+	slow.answer = EFAULT;
+	tqp_resume(&p->a->q, 1);
+	pair_bad(p->a, false, MLX5_CQE_SYNDROME_LOCAL_PROT_ERR, VENDOR_LOC_PROT);
+	check_eq(slow.held, 0);
+	rig_move(p->a, IBV_QPS_RTS);
+	slow.answer = 0;
+	next_is_resolved_anew(p);
+}
+
 TEST(ud_own_multicast_is_blocked_on_request)
 {
 	for (int block = 0; block < 2; block++) {
@@ -231,12 +330,67 @@ TEST(uc_knows_no_reads)
 	pair_close(p);
 }
 
+TEST(uc_doubled_packets_deliver_once)
+{
+	struct rig_attr attr = rig_rc;
+	struct net_config twice = pair_lossy;
+	struct pair *p;
+
+	attr.type = IBV_QPT_UC;
+	twice.dup = 1;
+	p = pair_open(&twice, &attr);
+	for (uint32_t len = 8; len <= 1000; len += 992) {
+		struct rig_wr w = pair_send(p->a, 0, len);
+
+		pair_receive(p->b, 0x4000, 1000);
+		pair_receive(p->b, 0x5000, 1000);
+		rig_post(p->a, &w);
+		rig_run(&p->rig);
+		pair_good(p->a, false);
+		check_eq(pair_good(p->b, true).byte_cnt, len);
+		check_mem(p->b->mem + (len == 8 ? 0x4000 : 0x5000), p->a->mem, len);
+		pair_none(p->b, true);
+	}
+	pair_close(p);
+}
+
+/* A PSN that far behind is no late packet, but a sender that has begun anew. */
+TEST(uc_only_what_was_overtaken_is_late)
+{
+	struct pair *p = open_as(IBV_QPT_UC);
+	struct seg s = { .op = SVC_UC | OP_SEND_ONLY,
+			 .pkey = 0xffff,
+			 .dqpn = p->b->q.qp.qpn,
+			 .npsn = 1,
+			 .from = &p->b->end.d };
+	uint32_t first = p->b->q.rsp.epsn;
+
+	for (int i = 0; i < 4; i++)
+		pair_receive(p->b, 0x4000, 40);
+	s.psn = psn_add(first, 3); /* three are lost */
+	tqp_input(&p->b->q, &s, 0);
+	pair_good(p->b, true);
+	s.psn = first; /* or were overtaken */
+	tqp_input(&p->b->q, &s, 0);
+	pair_none(p->b, true);
+	s.psn = psn_add(first, 4);
+	tqp_input(&p->b->q, &s, 0);
+	pair_good(p->b, true);
+	s.psn = psn_add(first, (uint32_t)-5000 & PSN_MASK);
+	tqp_input(&p->b->q, &s, 0);
+	pair_good(p->b, true);
+	pair_close(p);
+}
+
 RUN_TESTS(unit_test(ud_leaves_40_bytes_for_the_grh), unit_test(ud_wrong_qkey_is_dropped),
 	  unit_test(ud_privileged_qkey_means_the_qps_own), unit_test(ud_without_receive_is_dropped),
 	  unit_test(ud_receive_without_room_for_the_grh_fails),
 	  unit_test(ud_over_the_mtu_stops_the_sq_alone), unit_test(ud_knows_only_sends),
-	  unit_test(ud_to_nowhere_completes), unit_test(ud_own_multicast_is_blocked_on_request),
+	  unit_test(ud_to_nowhere_completes), unit_test(ud_hears_of_whom_it_has_waited_for),
+	  unit_test(ud_forgets_whom_a_failed_send_has_waited_for),
+	  unit_test(ud_own_multicast_is_blocked_on_request),
 	  unit_test(uc_message_with_a_gap_is_dropped_whole),
 	  unit_test(uc_first_lost_next_message_arrives),
 	  unit_test(uc_write_after_a_broken_send_completes_no_receive),
-	  unit_test(uc_write_without_right_is_dropped_in_silence), unit_test(uc_knows_no_reads))
+	  unit_test(uc_write_without_right_is_dropped_in_silence), unit_test(uc_knows_no_reads),
+	  unit_test(uc_doubled_packets_deliver_once), unit_test(uc_only_what_was_overtaken_is_late))

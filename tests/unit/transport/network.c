@@ -100,7 +100,28 @@ TEST(a_long_read_is_asked_for_in_parts_that_fit_the_window)
 	pair_close(p);
 }
 
+/* The last ACK may be lost, and who sent it is gone: so it goes out more than once. */
+TEST(who_leaves_repeats_the_last_ack)
+{
+	struct pair *p = open_pair();
+	struct rig_wr w = pair_send(p->a, 0, 100);
+	unsigned int before;
+
+	pair_receive(p->b, 0x4000, 100);
+	rig_post(p->a, &w);
+	rig_run(&p->rig);
+	before = pair_count(p, p->a, OP_ACKNOWLEDGE);
+	rig_move(p->b, IBV_QPS_RESET);
+	check_eq(pair_count(p, p->a, OP_ACKNOWLEDGE), before + 3);
+	check_eq(p->log[p->n - 1].psn, p->log[0].psn);
+	before = pair_count(p, p->b, OP_ACKNOWLEDGE);
+	rig_move(p->a, IBV_QPS_RESET); /* it has received nothing */
+	check_eq(pair_count(p, p->b, OP_ACKNOWLEDGE), before);
+	pair_close(p);
+}
+
 RUN_TESTS(unit_test(only_the_peers_address_is_heard),
 	  unit_test(a_qp_of_this_host_hears_nobody_from_the_network),
 	  unit_test(a_read_request_stands_for_all_psns_of_its_response),
-	  unit_test(a_long_read_is_asked_for_in_parts_that_fit_the_window))
+	  unit_test(a_long_read_is_asked_for_in_parts_that_fit_the_window),
+	  unit_test(who_leaves_repeats_the_last_ack))

@@ -189,6 +189,30 @@ TEST(a_duplicate_send_is_acknowledged_and_not_delivered)
 	pair_close(p);
 }
 
+TEST(no_plain_ack_carries_the_psn_of_a_read_or_an_atomic)
+{
+	struct pair *p = pair_open(&pair_lossy, &rig_rc);
+	struct seg write = request(p, OP_WRITE_ONLY, 0), read = request(p, OP_READ_REQUEST, 1);
+	struct seg add = request(p, OP_FETCH_ADD, 3);
+
+	read.dma_len = 300;
+	read.npsn = 2;
+	input(p, &write);
+	input(p, &read);
+	input(p, &add);
+	input(p, &write);
+	check_eq(p->n, 5);
+	check_eq(p->log[4].op, OP_ACKNOWLEDGE);
+	check_eq(p->log[4].psn, 0);
+	write.psn = 4;
+	input(p, &write);
+	write.psn = 0;
+	input(p, &write);
+	check_eq(p->n, 7);
+	check_eq(p->log[6].psn, 4);
+	pair_close(p);
+}
+
 TEST(a_gap_is_told_once)
 {
 	struct pair *p = pair_open(&pair_lossy, &rig_rc);
@@ -561,6 +585,7 @@ RUN_TESTS(unit_test(a_duplicate_atomic_is_executed_once),
 	  unit_test(compare_and_swap_swaps_only_equals), unit_test(a_duplicate_read_is_read_again),
 	  unit_test(a_read_that_was_never_granted_is_not_repeated),
 	  unit_test(a_duplicate_send_is_acknowledged_and_not_delivered),
+	  unit_test(no_plain_ack_carries_the_psn_of_a_read_or_an_atomic),
 	  unit_test(a_gap_is_told_once), unit_test(a_duplicate_that_reaches_beyond_is_cut),
 	  unit_test(packets_of_strangers_are_dropped),
 	  unit_test(the_first_packet_in_rtr_says_that_communication_is_established),

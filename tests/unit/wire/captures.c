@@ -6,6 +6,7 @@
 #include "test.h"
 #include "util/be.h"
 #include "wire/captures_path.h"
+#include "wire/cm_msg.h"
 #include "wire/icrc.h"
 #include "wire/icrc_id.h"
 #include "wire/packet.h"
@@ -17,13 +18,17 @@ enum {
 	UDP = 8,
 	ROCE_PORT = 4791,
 	FRAME_MAX = 65536,
-	PACKETS = 2102, /* of RoCEv2 in all files together */
+	PACKETS = 3302, /* of RoCEv2 in all files together */
 	FLUSHES = 2,
 };
 
 static struct {
 	int roce, flushes;
+	int cm[CM_APR + 1];
 } seen;
+
+/* What the kernel's REQ of rping says. */
+static struct cm_msg rping;
 
 static uint32_t get_le32(const uint8_t *p)
 {
@@ -83,6 +88,20 @@ static void check_ident(const uint8_t *ip, size_t len)
 	check(!icrc_solve_id(diff, 1 << 14, &id));
 }
 
+static void check_cm(const struct pkt *p)
+{
+	uint8_t again[MAD_LEN];
+	struct cm_msg m;
+
+	check_eq(p->qkey, (uint32_t)CM_QKEY);
+	check_eq(cm_parse(p->payload, p->payload_len, &m), 0);
+	check_eq(cm_build(&m, again), 0);
+	check_mem(again, p->payload, MAD_LEN);
+	seen.cm[m.kind]++;
+	if (m.kind == CM_REQ)
+		rping = m;
+}
+
 static void check_packet(const uint8_t *ip, size_t udp)
 {
 	static uint8_t again[FRAME_MAX];
@@ -98,6 +117,8 @@ static void check_packet(const uint8_t *ip, size_t udp)
 	check_eq(n, len);
 	memcpy(again + n - ICRC_LEN, bth + len - ICRC_LEN, ICRC_LEN);
 	check_mem(again, bth, len);
+	if (p.dqpn == 1)
+		check_cm(&p);
 	seen.roce++;
 }
 
@@ -124,14 +145,20 @@ static void check_file(const char *path)
 	fclose(f);
 }
 
-TEST(real_packets_parse_rebuild_and_sum_right)
+static void captures(char *folder, size_t n)
 {
 	const char *tests = getenv("SOFTHCA_TESTS"); /* the runner's copy; else the source */
+
+	snprintf(folder, n, "%s/captures", tests ? tests : TESTS);
+}
+
+TEST(real_packets_parse_rebuild_and_sum_right)
+{
 	char folder[2048], path[4096];
 	struct dirent *e;
 	DIR *dir;
 
-	snprintf(folder, sizeof(folder), "%s/captures", tests ? tests : TESTS);
+	captures(folder, sizeof(folder));
 	dir = opendir(folder);
 	check(dir);
 	while ((e = readdir(dir))) {
@@ -143,6 +170,52 @@ TEST(real_packets_parse_rebuild_and_sum_right)
 	closedir(dir);
 	check_eq(seen.roce, PACKETS);
 	check_eq(seen.flushes, FLUSHES);
+	check_eq(seen.cm[CM_REQ], 24);
+	check_eq(seen.cm[CM_REJ], 2);
+	check_eq(seen.cm[CM_REP], 22);
+	check_eq(seen.cm[CM_DREP], 22);
+	check_eq(seen.cm[CM_SIDR_REQ], 2);
+	check_eq(seen.cm[CM_SIDR_REP], 2);
 }
 
-RUN_TESTS(unit_test(real_packets_parse_rebuild_and_sum_right))
+/* By tshark's reading; but flow label and rate, which tshark 4.0 shifts, by the bytes. */
+TEST(a_real_request_says_what_tshark_reads)
+{
+	static const uint8_t from[16] = { [12] = 10, 77, 0, 12 }, to[16] = { [12] = 10, 77, 0, 11 };
+	char folder[2048], path[4096];
+	struct cm_ip ip;
+
+	captures(folder, sizeof(folder));
+	snprintf(path, sizeof(path), "%s/cm_rping.pcap", folder);
+	check_file(path);
+	check_eq(rping.local_id, 0xfe6098f6);
+	check_eq(rping.service_id, 0x1061c06);
+	check_eq(rping.ca_guid, 0x505400fffe77000c);
+	check_eq(rping.qpn, 0x28);
+	check_eq(rping.responder_resources, 1);
+	check_eq(rping.initiator_depth, 1);
+	check_eq(rping.remote_timeout, 20);
+	check_eq(rping.transport, 0);
+	check_eq(rping.psn, 0xe9332a);
+	check_eq(rping.local_timeout, 20);
+	check_eq(rping.retry_count, 7);
+	check_eq(rping.pkey, 0xffff);
+	check_eq(rping.path_mtu, 3);
+	check_eq(rping.rnr_retry, 7);
+	check_eq(rping.max_cm_retries, 15);
+	check_eq(rping.path[0].local_lid, 0xffff);
+	check_mem(rping.path[0].local_gid + 12, from + 12, 4);
+	check_mem(rping.path[0].remote_gid + 12, to + 12, 4);
+	check_eq(rping.path[0].flow_label, 0x53243);
+	check_eq(rping.path[0].rate, 0);
+	check_eq(rping.path[0].hop_limit, 64);
+	check_eq(rping.path[0].ack_timeout, 17);
+	check_eq(cm_ip_parse(rping.private_data, rping.private_len, &ip), 0);
+	check_eq(ip.version, 4);
+	check_eq(ip.port, 0xae23);
+	check_mem(ip.from, from, 16);
+	check_mem(ip.to, to, 16);
+}
+
+RUN_TESTS(unit_test(real_packets_parse_rebuild_and_sum_right),
+	  unit_test(a_real_request_says_what_tshark_reads))

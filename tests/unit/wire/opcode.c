@@ -8,8 +8,8 @@ static const struct {
 	uint8_t service;
 	uint32_t operations;
 } known[] = {
-	{ SVC_RC, 0x30dfffff },	 { SVC_UC, 0x00000fff },  { SVC_RD, 0 }, { SVC_UD, 0x00000030 },
-	{ SVC_CNP, 0x00000002 }, { SVC_XRC, 0x00dfffff }, { 0xc0, 0 },	 { 0xe0, 0 },
+	{ SVC_RC, 0x30dfffff },	 { SVC_UC, 0x00000fff },  { SVC_RD, 0 },  { SVC_UD, 0x00000030 },
+	{ SVC_CNP, 0x00000002 }, { SVC_XRC, 0x00dfffff }, { SVC_OWN, 3 }, { 0xe0, 0 },
 };
 
 static const struct {
@@ -20,8 +20,15 @@ static const struct {
 	{ 0x10, 4 },  { 0x11, 4 },  { 0x12, 12 }, { 0x13, 28 }, { 0x14, 28 }, { 0x16, 4 },
 	{ 0x17, 4 },  { 0x1c, 20 }, { 0x1d, 16 }, { 0x24, 0 },	{ 0x2b, 20 }, { 0x64, 8 },
 	{ 0x65, 12 }, { 0x81, 0 },  { 0xa0, 4 },  { 0xab, 24 }, { 0xac, 20 }, { 0xad, 4 },
-	{ 0xae, 0 },  { 0xb1, 4 },  { 0xb2, 12 }, { 0xb3, 32 }, { 0xb7, 8 },
+	{ 0xae, 0 },  { 0xb1, 4 },  { 0xb2, 12 }, { 0xb3, 32 }, { 0xb7, 8 },  { 0xc0, 0 },
+	{ 0xc1, 0 },
 };
+
+/* Codes of their own: neither request nor response, no header behind the BTH. */
+static bool bare(int op)
+{
+	return op == OP_CNP || op == OP_HELLO || op == OP_REPORT;
+}
 
 TEST(exactly_the_specified_codes_exist)
 {
@@ -50,10 +57,10 @@ TEST(every_code_has_one_place_and_one_direction)
 			continue;
 		check(place == WIRE_FIRST || place == WIRE_MIDDLE || place == WIRE_LAST ||
 		      place == WIRE_ONLY);
-		if (op != OP_CNP)
+		if (!bare(op))
 			check_eq(!!(f & WIRE_REQUEST) + !!(f & WIRE_RESPONSE), 1);
 		check_eq(!!(f & WIRE_AETH),
-			 op != OP_CNP && f & WIRE_RESPONSE &&
+			 !bare(op) && f & WIRE_RESPONSE &&
 				 opcode_operation((uint8_t)op) != OP_READ_RESP_MIDDLE);
 		check(opcodes[op].ext_len + BTH_LEN <= WIRE_HEADERS_MAX);
 	}
@@ -64,7 +71,7 @@ TEST(place_is_what_the_name_says)
 	for (int op = 0; op < 256; op++) {
 		const char *name = opcodes[op].name;
 
-		if (!name || op == OP_CNP)
+		if (!name || bare(op))
 			continue;
 		if (strstr(name, " FIRST"))
 			check_eq(opcodes[op].flags & (WIRE_ONLY | WIRE_MIDDLE), WIRE_FIRST);

@@ -84,6 +84,7 @@ class Relayed(Pair):
         for number, (host, name) in enumerate(zip(self.hosts, ("one", "other")), 1):
             cable(host, middle, ("eth0", name), self.mtu)
             host.address("eth0", number, self.mtu)
+            host.ip("link", "set", "eth0", "gso_max_segs", "1")  # the relay's dice are for packets
         self.relay = subprocess.Popen([*middle.enter, *self.argv], stdin=subprocess.PIPE,
                                       stdout=subprocess.PIPE, text=True)
         self.relay.stdout.readline()

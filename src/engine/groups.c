@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+#include "engine/groups.h"
+#include <string.h>
+#include "engine/inbound.h"
+#include "engine/path.h"
+#include "hca/mcast.h"
+#include "link/udp.h"
+#include "obs/explain.h"
+#include "util/log.h"
+#include "wire/grh.h"
+
+/* --- who is in --- */
+
+/* What the network refuses is said; datagrams of this host go on. */
+static void join(struct eqp *e, const union ibv_gid *gid)
+{
+	struct device *d = device_of(&e->q);
+	char why[EXPLAIN_TEXT];
+	struct netdev dev;
+
+	gid_table_netdev(d->gids, &dev);
+	if (dev.loopback || path_network(e->node))
+		return;
+	if (udp_join(e->node->udp, gid, d, dev.index) && !explain_last(why, sizeof(why)))
+		log_warn("%s", why);
+}
+
+static void part(struct eqp *e, const union ibv_gid *gid)
+{
+	struct udp *u = load_acquire(&e->node->udp); /* pairs with path_network() */
+
+	if (u)
+		udp_part(u, gid, device_of(&e->q));
+}
+
+int groups_attach(struct tqp *q, const union ibv_gid *gid, bool attach)
+{
+	struct mcast_table *t = q->qp.ctx->hca->mcast;
+	struct eqp *e = to_eqp(q);
+	struct host *h = e->node->host;
+	bool joined = false;
+	int err;
+
+	if (attach) {
+		host_cast_want(h, HOST_GROUPS, 1);
+		err = mcast_attach(t, &q->qp, gid, &joined);
+	} else {
+		err = mcast_detach(t, &q->qp, gid);
+	}
+	if (attach ? !joined : !err)
+		host_cast_want(h, HOST_GROUPS, -1);
+	if (joined)
+		join(e, gid);
+	else if (!attach && !err)
+		part(e, gid);
+	return err;
+}
+
+void groups_follow(struct device *d)
+{
+	struct udp *u = load_acquire(&d->node->udp); /* pairs with path_network() */
+	struct netdev dev;
+
+	gid_table_netdev(d->gids, &dev);
+	if (u)
+		udp_rejoin(u, d, dev.loopback ? 0 : dev.index);
+}
+
+/* --- sending, receiving --- */
+
+int groups_send(struct tqp *q, const struct seg *s)
+{
+	struct eqp *e = to_eqp(q);
+	int err = host_cast_send(e->node->host, s, &q->req.way, &q->waiter);
+	struct dest *d;
+
+	if (err || path_cast(e, s->av, &d))
+		return err;
+	dest_send(d, s, NULL);
+	d->ops->put(d);
+	return 0;
+}
+
+struct fan_out {
+	struct node *node;
+	const struct seg *seg;
+	uint32_t ifindex; /* for QPs on this interface; 0: for all */
+};
+
+static void to_member(void *arg, uint32_t qpn)
+{
+	const struct fan_out *f = arg;
+	struct eqp *e = f->ifindex ? node_qp(f->node, qpn) : NULL;
+	struct netdev dev;
+
+	if (e) {
+		gid_table_netdev(device_of(&e->q)->gids, &dev);
+		if (dev.index != f->ifindex)
+			return;
+	}
+	inbound_to_qp(f->node, qpn, f->seg);
+}
+
+void groups_deliver(struct node *n, const struct seg *s)
+{
+	struct fan_out f = { .node = n, .seg = s };
+	union ibv_gid gid;
+	struct grh g;
+
+	if (!(s->flags & SEG_NET)) {
+		if (s->av)
+			mcast_each(n->mcast, &s->av->dgid, to_member, &f);
+		return;
+	}
+	if (grh_parse(s->grh, &g))
+		return;
+	memcpy(gid.raw, g.dgid, sizeof(gid));
+	f.ifindex = load_acquire(&n->n_devices) > 1 ? s->rkey : 0; /* pairs with device_make() */
+	mcast_each(n->mcast, &gid, to_member, &f);
+}

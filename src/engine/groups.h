@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+/* Multicast datagrams: each QP of a group gets each one once. Those of this host's processes of the
+ * same user come by the links of the host, which lose none; the network carries them to everybody
+ * else, and brings what others send (link/udp_mcast.c). */
+#pragma once
+#include "engine/node_state.h"
+
+int groups_attach(struct tqp *q, const union ibv_gid *gid, bool attach); /* as the verbs do */
+int groups_send(struct tqp *q, const struct seg *s); /* as tqp_env.cast */
+void groups_deliver(struct node *n, const struct seg *s); /* SEG_MCAST; in a drain */
+/* The device's interface has changed. */
+void groups_follow(struct device *d);

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+/* The ICRC of a packet of the udp link, and the IPv4 identification that it covers. A packet alone
+ * has 0; those of a train, which the kernel makes of one send, count from 0, and say so in the six
+ * reserved bits of the BTH that no ICRC covers: a UDP socket does not show the identification. */
+#pragma once
+#include <stddef.h>
+#include "wire/grh.h"
+
+enum { UDP_TRAIN_MAX = 64 }; /* packets */
+
+/* @area has the addresses and becomes the IP header, but for identification 0; ports are in host
+ * order; @packet is @len bytes from the BTH to the ICRC, which is not looked at. */
+uint32_t udp_icrc(uint8_t area[GRH_LEN], uint16_t sport, uint16_t dport, const uint8_t *packet,
+		  size_t len);
+
+unsigned int udp_index_get(const uint8_t *packet);
+void udp_index_put(uint8_t *packet, unsigned int index);

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+/* IPv4 identifications, seen. A UDP socket does not show the IP header to its reader; a raw socket
+ * beside it does, for processes that have CAP_NET_RAW. The kernel shows it each packet before the
+ * UDP socket gets it, so a header that was not seen was never there. Not shown are those with
+ * identification 0, which need not be asked for, and packets that the kernel has put together (GRO;
+ * none without a UDP checksum, as hardware and rxe send them). What was seen is remembered as
+ * hashes, the newest few thousand.
+ * Locking: the owner's. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+#include "link/link.h"
+
+struct udp_seen;
+
+/* What tells packets apart, as on the wire: addresses and ports in network order. */
+struct udp_seen_packet {
+	uint32_t addr; /* the sender's */
+	uint16_t port;
+	uint16_t len; /* bytes of UDP payload, host order */
+	const uint8_t *bth; /* BTH_LEN bytes */
+};
+
+enum udp_seen_verdict {
+	UDP_SEEN_NO, /* no such packet had that identification */
+	UDP_SEEN_YES,
+	UDP_SEEN_MISSED, /* the socket was full once: nobody can tell */
+};
+
+/* Begins to look at what comes to UDP 4791 of @local; before the UDP socket does, or its first
+ * packets are missed. EPERM: without CAP_NET_RAW. */
+int udp_seen_open(const union ibv_gid *local, struct udp_seen **out);
+void udp_seen_free(struct udp_seen *s); /* NULL is fine */
+/* A packet that the UDP socket has given out: did it carry identification @id (not 0)? */
+enum udp_seen_verdict udp_seen_ask(struct udp_seen *s, const struct udp_seen_packet *p,
+				   uint16_t id);

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+#include "transport/credit.h"
+#include <infiniband/mlx5dv.h>
+#include "wire/aeth.h"
+
+uint8_t credit_syndrome(const struct tqp *q)
+{
+	const struct responder *r = &q->rsp;
+
+	if (q->qp.type != IBV_QPT_RC || q->qp.srq || !q->dest || !q->dest->net)
+		return AETH_ACK | AETH_UNLIMITED;
+	/* the message that is not counted yet has its own already */
+	return aeth_ack(rq_posted(&q->qp.rq) + (r->have_rwqe && r->msg != MSG_NONE));
+}
+
+void credit_learn(struct tqp *q, uint8_t syndrome, uint32_t msn)
+{
+	struct credit *c = &q->req.credit;
+	uint32_t n = aeth_credits(syndrome);
+
+	if (!q->dest || !q->dest->net || aeth_kind(syndrome) != AETH_ACK || psn_before(msn, c->msn))
+		return;
+	c->msn = msn;
+	c->limited = n != UINT32_MAX;
+	c->last = psn_add(msn, n);
+}
+
+bool credit_short(const struct tqp *q, const struct sent *e)
+{
+	const struct credit *c = &q->req.credit;
+	bool begins = q->req.psn == e->psn && q->req.psn == q->req.max_psn;
+
+	return unlikely(c->limited) && e->opcode != MLX5_OPCODE_RDMA_WRITE &&
+	       psn_after(psn_add(c->sent, begins), c->last);
+}
+
+bool credit_allows(const struct tqp *q, const struct sent *e)
+{
+	const struct requester *r = &q->req;
+
+	return !credit_short(q, e) || r->psn == r->una || r->psn != r->max_psn;
+}

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: MIT
+#include "transport/recovery.h"
+#include <stdlib.h>
+#include "transport/congestion.h"
+#include "transport/hold.h"
+#include "transport/rtt.h"
+#include "wire/aeth.h"
+
+enum { TRAIN = 15 }; /* packets of 4 KiB */
+
+enum state {
+	NEVER, /* not sent */
+	SENT, /* on its way, or its answer is */
+	LOST, /* to be sent again */
+	HELD, /* with the peer, which waits for something before it */
+	DONE, /* executed; a READ's: here */
+	STATES
+};
+
+struct out {
+	uint32_t sending; /* the number of its last sending */
+	uint8_t state; /* enum state */
+	bool again; /* it was sent more than once */
+	bool read; /* answered by data */
+};
+
+struct recovery {
+	struct out out[RECOVERY_PSNS]; /* by PSN */
+	uint32_t in[STATES]; /* how many are in each state */
+	uint32_t sendings;
+	bool heard;
+};
+
+/* The latest sending of those that turn out to have arrived. */
+struct news {
+	const struct out *out; /* NULL: none */
+	uint32_t psn;
+};
+
+static struct out *out_at(const struct tqp *q, uint32_t psn)
+{
+	return &q->req.rec->out[psn % RECOVERY_PSNS];
+}
+
+static void turn(struct tqp *q, struct out *o, enum state to)
+{
+	q->req.rec->in[o->state]--;
+	q->req.rec->in[to]++;
+	o->state = to;
+}
+
+static uint32_t outstanding(const struct tqp *q)
+{
+	return (q->req.psn - q->req.una) & PSN_MASK;
+}
+
+/* What was sent before it began. */
+static void take_over(struct tqp *q)
+{
+	const struct requester *r = &q->req;
+	uint32_t psn = r->una;
+
+	for (uint32_t i = r->head; psn != r->psn && i != r->tail; i++) {
+		const struct sent *e = requester_entry(r, i);
+		uint32_t left = (e->psn + e->npsn - psn) & PSN_MASK,
+			 all = (r->psn - psn) & PSN_MASK;
+
+		if (!e->npsn)
+			continue;
+		left = left < all ? left : all;
+		recovery_sent(q, psn, left, e->flags & SENT_READ);
+		psn = psn_add(psn, left);
+	}
+}
+
+void recovery_begin(struct tqp *q, bool told)
+{
+	struct requester *r = &q->req;
+
+	if (r->rec || !q->dest || !q->dest->net ||
+	    (q->qp.type != IBV_QPT_RC && q->qp.type != IBV_QPT_XRC_SEND))
+		return;
+	if (!told && !(dest_abilities(q->dest) & DEST_REPORTS))
+		return;
+	if (r->psn != r->max_psn || outstanding(q) > RECOVERY_PSNS)
+		return;
+	r->rec = calloc(1, sizeof(*r->rec));
+	if (!r->rec)
+		return; /* it goes back, as to anybody */
+	r->rec->in[NEVER] = RECOVERY_PSNS;
+	take_over(q);
+}
+
+void recovery_end(struct tqp *q)
+{
+	free(q->req.rec);
+	q->req.rec = NULL;
+}
+
+void recovery_sent(struct tqp *q, uint32_t psn, uint32_t n, bool read)
+{
+	uint32_t number = ++q->req.rec->sendings;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct out *o = out_at(q, psn + i);
+
+		o->again = o->state != NEVER;
+		o->sending = number;
+		o->read = read;
+		turn(q, o, SENT);
+	}
+}
+
+bool recovery_open(const struct tqp *q, uint32_t window)
+{
+	const struct recovery *rec = q->req.rec;
+
+	if (rec->in[LOST] && out_at(q, q->req.una)->state == LOST)
+		return true;
+	return rec->in[SENT] < window && (rec->in[LOST] || outstanding(q) < RECOVERY_AHEAD);
+}
+
+bool recovery_crowded(const struct tqp *q)
+{
+	const struct requester *r = &q->req;
+	uint32_t end = congestion_path(q), room = end / 4 < TRAIN ? end / 4 : TRAIN;
+
+	return !r->rec->in[LOST] && r->rec->in[SENT] + room > end && r->cc.window >= end &&
+	       congestion_ack_due(q);
+}
+
+uint32_t recovery_questions(const struct tqp *q)
+{
+	uint32_t n = 0, last = 0;
+
+	for (uint32_t psn = q->req.una; psn != q->req.psn; psn = psn_add(psn, 1)) {
+		const struct out *o = out_at(q, psn);
+
+		if (!o->read || o->state == DONE || o->sending == last)
+			continue;
+		last = o->sending;
+		n++;
+	}
+	return n;
+}
+
+bool recovery_lost(const struct tqp *q)
+{
+	return q->req.rec->in[LOST];
+}
+
+uint32_t recovery_first(const struct tqp *q, uint32_t *n)
+{
+	uint32_t psn = q->req.una, end = q->req.psn;
+	const struct out *first, *o;
+
+	while (out_at(q, psn)->state != LOST)
+		psn = psn_add(psn, 1);
+	first = out_at(q, psn);
+	for (*n = 1; first->read && psn_add(psn, *n) != end; ++*n) {
+		o = out_at(q, psn + *n);
+		if (o->state != LOST || o->sending != first->sending)
+			break;
+	}
+	return psn;
+}
+
+/* (its sending, its PSN) is before @by's: a READ's PSNs are sent together and answered in order. */
+static bool earlier(const struct out *o, uint32_t psn, const struct news *by)
+{
+	int32_t d = (int32_t)(o->sending - by->out->sending);
+
+	return d ? d < 0 : psn_before(psn, by->psn);
+}
+
+static void note(struct news *n, const struct out *o, uint32_t psn)
+{
+	if (!n->out || !earlier(o, psn, n))
+		*n = (struct news){ o, psn };
+}
+
+/* Of the PSNs up to @end: what was sent before what has arrived, and has not, is lost. */
+static void infer(struct tqp *q, const struct news *n, uint32_t end)
+{
+	uint32_t before = q->req.rec->in[LOST];
+
+	if (!n->out)
+		return;
+	q->req.rec->heard = true;
+	if (!n->out->again)
+		end = n->psn; /* what has a higher one was sent later */
+	for (uint32_t psn = q->req.una; psn != end; psn = psn_add(psn, 1)) {
+		struct out *o = out_at(q, psn);
+
+		if (o->state == SENT && earlier(o, psn, n))
+			turn(q, o, LOST);
+	}
+	if (q->req.rec->in[LOST] == before)
+		return;
+	rtt_forget(q);
+	congestion_lost(q, q->req.rec->in[LOST] - before);
+}
+
+static bool unknown(const struct out *o) /* whether it has arrived */
+{
+	return o->state == SENT || o->state == LOST;
+}
+
+static void executed(struct tqp *q, uint32_t end, struct news *n)
+{
+	for (uint32_t psn = q->req.una; psn != end; psn = psn_add(psn, 1)) {
+		struct out *o = out_at(q, psn);
+
+		if (o->read) {
+			if (o->state == HELD)
+				turn(q, o, SENT); /* its response is on its way now */
+			continue;
+		}
+		if (unknown(o))
+			note(n, o, psn);
+		turn(q, o, DONE);
+	}
+}
+
+void recovery_missing(struct tqp *q, uint32_t psn)
+{
+	struct out *o = out_at(q, psn);
+
+	if (psn == q->req.psn || o->state != HELD || o->read)
+		return; /* of a READ that is executed an ACK says nothing */
+	rtt_forget(q);
+	for (; psn != q->req.psn; psn = psn_add(psn, 1)) {
+		o = out_at(q, psn);
+		if (o->state == HELD)
+			turn(q, o, LOST);
+	}
+}
+
+void recovery_acked(struct tqp *q, uint32_t psn)
+{
+	struct news n = { 0 };
+
+	executed(q, psn, &n);
+	infer(q, &n, q->req.psn);
+}
+
+void recovery_answered(struct tqp *q, uint32_t psn)
+{
+	struct news n = { 0 };
+
+	executed(q, psn, &n);
+	infer(q, &n, psn);
+}
+
+void recovery_here(struct tqp *q, uint32_t psn, uint32_t n)
+{
+	struct news news = { 0 };
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct out *o = out_at(q, psn + i);
+
+		note(&news, o, psn_add(psn, i));
+		turn(q, o, DONE);
+	}
+	infer(q, &news, psn);
+}
+
+bool recovery_has(const struct tqp *q, uint32_t psn)
+{
+	return out_at(q, psn)->state == DONE;
+}
+
+/* A READ's request has arrived: none of its PSNs is lost. */
+static void held(struct tqp *q, uint32_t psn, struct news *n)
+{
+	struct out *o = out_at(q, psn);
+	uint32_t sending = o->sending;
+
+	if (!unknown(o))
+		return;
+	note(n, o, psn);
+	do {
+		turn(q, o, HELD);
+		psn = psn_add(psn, 1);
+		o = out_at(q, psn);
+	} while (o->read && o->sending == sending && unknown(o));
+}
+
+bool recovery_reported(struct tqp *q, const struct seg *s)
+{
+	uint32_t ahead = (s->psn - q->req.una) & PSN_MASK, bits, all = outstanding(q);
+	struct news n = { 0 };
+
+	if ((s->flags & SEG_BYREF) || s->len <= REPORT_AETH || s->len > REPORT_MAX)
+		return false;
+	if (psn_before(s->psn, q->req.una))
+		return true; /* overtaken by a later one */
+	if (ahead > all)
+		return false;
+	bits = (s->len - REPORT_AETH) * 8;
+	executed(q, s->psn, &n);
+	recovery_missing(q, s->psn);
+	for (uint32_t i = 0; i < bits && ahead + 1 + i < all; i++)
+		if (s->data[REPORT_AETH + i / 8] >> i % 8 & 1)
+			held(q, psn_add(s->psn, 1 + i), &n);
+	infer(q, &n, q->req.psn);
+	return true;
+}
+
+uint32_t recovery_front(struct tqp *q)
+{
+	uint32_t psn = q->req.una;
+
+	for (; psn != q->req.psn && out_at(q, psn)->state == DONE; psn = psn_add(psn, 1))
+		turn(q, out_at(q, psn), NEVER);
+	return psn;
+}
+
+bool recovery_heard(struct tqp *q)
+{
+	bool heard = q->req.rec->heard;
+
+	q->req.rec->heard = false;
+	return heard;
+}
+
+void recovery_again(struct tqp *q)
+{
+	uint32_t psn = q->req.una, sending = out_at(q, psn)->sending;
+	struct out *o = out_at(q, psn);
+
+	if (psn == q->req.psn)
+		return;
+	do {
+		if (o->state != DONE)
+			turn(q, o, LOST);
+		psn = psn_add(psn, 1);
+		o = out_at(q, psn);
+	} while (psn != q->req.psn && o->read && o->sending == sending);
+}
+
+void recovery_all_again(struct tqp *q)
+{
+	for (uint32_t psn = q->req.una; psn != q->req.psn; psn = psn_add(psn, 1))
+		if (out_at(q, psn)->state != DONE)
+			turn(q, out_at(q, psn), LOST);
+}
