@@ -432,16 +432,16 @@ static void receive_with_a_bad_key(int arg)
 
 	(void)arg;
 	begin_rc();
-	duo_tell(&duo, (struct duo_order){ DUO_RECV_KEY, .len = 64, .key = 0x77 });
+	duo_tell(&duo, (struct duo_order){ DUO_RECV_KEY, .len = 64, .key = PEER_NO_KEY });
 	wr = duo_wr(&duo, IBV_WR_SEND, &sg, 64);
 	fails(&wr, IBV_WC_REM_OP_ERR);
 	want_eq(duo_far_wc(&duo).status, IBV_WC_LOC_PROT_ERR);
 	NEAR("SEND of 64 B on QP 0x%x, refused by QP 0x%x (vendor_err 0x#): " BAD_RECEIVE, near_qp,
 	     far_qp);
-	FAR("ibv_post_recv: QP 0x%x: receive 0x0, sge[0]: lkey 0x77 names no memory region (never "
+	FAR("ibv_post_recv: QP 0x%x: receive 0x0, sge[0]: lkey 0x%x names no memory region (never "
 	    "registered, or deregistered); use a key of the QP's PD that covers the buffer with "
 	    "IBV_ACCESS_LOCAL_WRITE",
-	    far_qp);
+	    far_qp, PEER_NO_KEY);
 }
 
 static void receive_never_posted(int arg)

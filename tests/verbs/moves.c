@@ -243,7 +243,7 @@ static int move(struct ibv_qp *qp, enum ibv_qp_state to, int mask)
 /* UC, UD and RAW_PACKET come to SQE by a send that fails here. */
 static void to_sqe(struct ibv_qp *qp)
 {
-	struct ibv_sge sg = { (uintptr_t)&dev, 64, 0x1234 };
+	struct ibv_sge sg = { (uintptr_t)&dev, 64, PEER_NO_KEY };
 	struct ibv_send_wr wr = { .sg_list = &sg, .num_sge = 1, .opcode = IBV_WR_SEND }, *bad;
 	struct peer_addr self = { .gid = dev.gid };
 	struct ibv_ah *ah = NULL;

@@ -272,7 +272,7 @@ static void advice_errnos(int arg)
 {
 	uint8_t *p =
 		mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct ibv_mr *mr, *plain, *reads, none = { .lkey = 0x12300 };
+	struct ibv_mr *mr, *plain, *reads, none = { .lkey = PEER_NO_KEY };
 	struct ibv_sge two[2];
 	struct peer_dev dev;
 	struct ibv_pd *pd;

@@ -13,6 +13,8 @@
 #define PEER_GID_INDEX 3 /* the first IPv4 address as RoCE v2 */
 extern uint8_t peer_gid_index; /* of all that is opened: that one, but for who sets another */
 
+enum { PEER_NO_KEY = 0x7700 }; /* no region's: their last byte is random, but never 0 */
+
 struct peer_dev {
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;

@@ -320,7 +320,7 @@ static void half_a_message_costs_nothing(int arg)
 	for (int i = 0; i < 40; i++) { /* more than the SRQ holds */
 		duo_tell(&duo, (struct duo_order){ DUO_RECV, .len = 8192 });
 		wr = duo_wr(&duo, IBV_WR_SEND, &sg[0], 4096);
-		sg[1] = (struct ibv_sge){ (uintptr_t)duo.near.mem, 4096, 0x1234 };
+		sg[1] = (struct ibv_sge){ (uintptr_t)duo.near.mem, 4096, PEER_NO_KEY };
 		wr.sg_list = sg;
 		wr.num_sge = 2;
 		want_eq(duo_post(&duo, &wr), 0);
