@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include "link/udp_counts.h"
 #include "softhca.h"
+#include "udp/udp_counts.h"
 
 static int failed(const char *pid, int err)
 {

@@ -2,7 +2,7 @@
 /* One device as a query through the libraries shows it. */
 #pragma once
 #include <infiniband/verbs.h>
-#include "link/gid.h"
+#include "net/gid.h"
 
 struct device_view {
 	char name[IBV_SYSFS_NAME_MAX];

@@ -9,7 +9,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 #include "device_view.h"
-#include "link/netdev.h"
+#include "net/netdev.h"
 #include "tree.h"
 
 /* The device's folder, from /sys/class; PCI function number = device number. */

@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include "link/host_names.h"
+#include "peers/host_names.h"
 #include "view.h"
 
 #define TURN_MS 10000 /* longer nobody waits: the one before may be stopped */

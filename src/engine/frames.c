@@ -8,7 +8,7 @@
 #include "engine/inbound.h"
 #include "engine/tracing.h"
 #include "hca/flow.h"
-#include "link/packet.h"
+#include "net/packet.h"
 #include "obs/explain.h"
 #include "wire/frame.h"
 

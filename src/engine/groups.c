@@ -4,8 +4,8 @@
 #include "engine/inbound.h"
 #include "engine/path.h"
 #include "hca/mcast.h"
-#include "link/udp.h"
 #include "obs/explain.h"
+#include "udp/udp.h"
 #include "util/log.h"
 #include "wire/grh.h"
 

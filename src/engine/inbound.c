@@ -10,9 +10,9 @@
 #include "engine/tracing.h"
 #include "engine/turn.h"
 #include "engine/xrc_target.h"
-#include "link/udp.h"
 #include "obs/counters.h"
 #include "obs/verdict.h"
+#include "udp/udp.h"
 #include "util/clock.h"
 #include "wire/opcode.h"
 
@@ -183,7 +183,7 @@ void inbound_packet(void *arg, const struct seg *s)
 	else if (unlikely(s->dqpn <= GSI_QPN))
 		verdict_say("dropped, no process is at the QPs of management");
 	else if (load_acquire(
-			 &n->blocks[(whose(s) >> BLOCK_BITS) & (BLOCKS - 1)])) /* as node_qp() */
+			 &n->blocks[number_slot(whose(s)) & (NUMBER_SLOTS - 1)])) /* as node_qp() */
 		to_qp(n, s->dqpn, s);
 	else
 		forward(n, s);
@@ -198,10 +198,10 @@ void inbound_peer_dead(void *arg, unsigned int slot)
 
 	(void)slot;
 	quiesce_enter();
-	for (unsigned int i = 0; i < BLOCKS; i++) {
+	for (unsigned int i = 0; i < NUMBER_SLOTS; i++) {
 		struct block *b = load_acquire(&n->blocks[i]); /* as node_qp() */
 
-		for (unsigned int k = FIRST_INDEX; b && k < BLOCK_SIZE; k++) {
+		for (unsigned int k = FIRST_INDEX; b && k < NUMBER_INDEXES; k++) {
 			struct eqp *e = load_acquire(&b->qp[k]);
 
 			if (e)

@@ -16,8 +16,8 @@
 #include "engine/inbound.h"
 #include "engine/port_events.h"
 #include "engine/timers.h"
-#include "link/udp.h"
 #include "obs/explain.h"
+#include "udp/udp.h"
 #include "util/clock.h"
 #include "util/guard.h"
 #include "util/quiesce.h"
@@ -200,7 +200,7 @@ static void linger(struct node *n)
 }
 
 /* The program polls. But a sender whose request needs no program at the other end rings all the
- * same (link/shm.c): it may spin on its memory. */
+ * same (peers/shm.c): it may spin on its memory. */
 static void doze(struct node *n, uint64_t ns)
 {
 	uint64_t now = clock_now(), held = inbound_hold_end(n);

@@ -15,8 +15,8 @@
 #include "hca/key_table.h"
 #include "hca/limits.h"
 #include "hca/mcast.h"
-#include "link/udp.h"
 #include "obs/explain.h"
+#include "udp/udp.h"
 #include "util/clock.h"
 #include "util/fork.h"
 #include "util/guard.h"
@@ -187,7 +187,7 @@ static int first_block(struct node *n)
 {
 	struct block *b = calloc(1, sizeof(*b));
 
-	if (!b || bitmap_init(&b->used, FIRST_INDEX, BLOCK_SIZE - FIRST_INDEX)) {
+	if (!b || bitmap_init(&b->used, FIRST_INDEX, NUMBER_INDEXES - FIRST_INDEX)) {
 		free(b);
 		return refuse_memory("ibv_open_device", sizeof(*b));
 	}

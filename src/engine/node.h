@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* The node: what this process is to its host. Made at the first ibv_open_device(), one per
  * process and epoch (a forked child starts afresh), never torn down: a program just exits. It
- * owns the place on the host (link/host.h), the key table, the multicast table, the QP number
+ * owns the place on the host (peers/host.h), the key table, the multicast table, the QP number
  * table, the timer wheel, the devices and, from the first object that needs it, the engine
  * thread. */
 #pragma once
 #include "hca/device.h"
-#include "link/host.h"
+#include "peers/host.h"
 #include "util/wheel.h"
 
 struct node;

@@ -5,15 +5,13 @@
 #pragma once
 #include <pthread.h>
 #include "engine/node.h"
-#include "link/gid.h"
+#include "link/number.h"
 #include "link/parcel.h"
+#include "net/gid.h"
 #include "transport/tqp.h"
 #include "util/bitmap.h"
 #include "util/quiesce.h"
 
-#define BLOCK_BITS  14 /* QPN = slot << 14 | index */
-#define BLOCK_SIZE  (1U << BLOCK_BITS)
-#define BLOCKS	    1024
 #define FIRST_INDEX 2 /* QPN 0 and 1 are special; kept free in every block */
 
 /* What a turn's word says (turn.h). */
@@ -75,7 +73,7 @@ struct device {
 };
 
 struct block {
-	struct eqp *qp[BLOCK_SIZE]; /* readers: inside a quiesce section */
+	struct eqp *qp[NUMBER_INDEXES]; /* readers: inside a quiesce section */
 	struct bitmap used; /* under node->lock */
 };
 
@@ -93,7 +91,7 @@ struct node {
 	pthread_mutex_t lock;
 	struct device *devices[NODE_DEVICES];
 	unsigned int n_devices;
-	struct block *blocks[BLOCKS]; /* by slot */
+	struct block *blocks[NUMBER_SLOTS]; /* by slot */
 	struct eqp *acks; /* lock-free stack: ACKs to flush when inbound has run dry */
 	struct eqp *held; /* lock-free stack: ACKs that wait for a reply */
 	uint64_t hold_end; /* ns: about when the first of them must go; atomic */
@@ -136,7 +134,7 @@ static inline struct device *device_of(const struct tqp *q)
 
 static inline struct eqp *node_qp(struct node *n, uint32_t qpn)
 {
-	struct block *b = load_acquire(&n->blocks[(qpn >> BLOCK_BITS) & (BLOCKS - 1)]);
+	struct block *b = load_acquire(&n->blocks[number_slot(qpn) & (NUMBER_SLOTS - 1)]);
 
-	return b ? load_acquire(&b->qp[qpn & (BLOCK_SIZE - 1)]) : NULL;
+	return b ? load_acquire(&b->qp[number_index(qpn)]) : NULL;
 }

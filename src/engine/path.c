@@ -11,9 +11,9 @@
 #include "engine/tracing.h"
 #include "hca/ah.h"
 #include "link/fault_live.h"
-#include "link/rtnl.h"
-#include "link/udp.h"
+#include "net/rtnl.h"
 #include "obs/explain.h"
+#include "udp/udp.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "wire/grh.h"
@@ -76,7 +76,7 @@ int path_to_number(struct eqp *e, uint32_t qpn, struct dest **out)
 bool path_route(struct tqp *q, uint32_t srqn, bool idle)
 {
 	struct eqp *e = to_eqp(q);
-	uint32_t slot = (srqn >> BLOCK_BITS) + 1;
+	uint32_t slot = number_slot(srqn) + 1;
 	struct dest *d, *old = q->dest;
 
 	if (likely(e->route == slot))

@@ -2,7 +2,7 @@
 #include "engine/port_wait.h"
 #include "engine/groups.h"
 #include "engine/timers.h"
-#include "link/udp.h"
+#include "udp/udp.h"
 
 #define STEP_FIRST 1000000000ULL
 #define STEP_MOST  8000000000ULL

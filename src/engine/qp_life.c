@@ -29,7 +29,7 @@ static int block_add(struct node *n)
 	if (err)
 		return err;
 	b = calloc(1, sizeof(*b));
-	if (!b || bitmap_init(&b->used, FIRST_INDEX, BLOCK_SIZE - FIRST_INDEX)) {
+	if (!b || bitmap_init(&b->used, FIRST_INDEX, NUMBER_INDEXES - FIRST_INDEX)) {
 		free(b);
 		return refuse_memory("ibv_create_qp", sizeof(*b));
 	}
@@ -44,7 +44,7 @@ static bool take_from(struct node *n, unsigned int slot, uint32_t *qpn)
 
 	if (!b || bitmap_alloc(&b->used, &index))
 		return false;
-	*qpn = slot << BLOCK_BITS | index;
+	*qpn = number_make(slot, index);
 	return true;
 }
 
@@ -54,7 +54,7 @@ int qp_number_take(struct node *n, uint32_t *qpn)
 
 	pthread_mutex_lock(&n->lock);
 	for (;;) {
-		for (unsigned int slot = 0; slot < BLOCKS; slot++)
+		for (unsigned int slot = 0; slot < NUMBER_SLOTS; slot++)
 			if (take_from(n, slot, qpn))
 				goto out;
 		err = block_add(n);
@@ -69,13 +69,13 @@ out:
 void qp_number_give(struct node *n, uint32_t qpn)
 {
 	pthread_mutex_lock(&n->lock);
-	bitmap_free(&n->blocks[qpn >> BLOCK_BITS]->used, qpn & (BLOCK_SIZE - 1));
+	bitmap_free(&n->blocks[number_slot(qpn)]->used, number_index(qpn));
 	pthread_mutex_unlock(&n->lock);
 }
 
 static void table_set(struct node *n, uint32_t qpn, struct eqp *e)
 {
-	store_release(&n->blocks[qpn >> BLOCK_BITS]->qp[qpn & (BLOCK_SIZE - 1)], e); /* node_qp() */
+	store_release(&n->blocks[number_slot(qpn)]->qp[number_index(qpn)], e); /* node_qp() */
 }
 
 /* --- what peers see --- */

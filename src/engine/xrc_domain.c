@@ -8,10 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "engine/xrc_target.h"
-#include "link/host_memory.h"
-#include "link/meeting.h"
 #include "obs/explain.h"
+#include "peers/meeting.h"
 #include "util/fork.h"
+#include "util/sealed.h"
 
 #define EXISTS                                                                                     \
 	"ibv_open_xrcd: the file has an XRC domain, and O_EXCL says that it must not; leave it "   \
@@ -234,9 +234,9 @@ static int enter(struct xrc_domain *d, int oflags)
 static int share(struct xrc_domain *d)
 {
 	void *page = NULL;
-	int err = d->fd >= 0 ? host_memory_map(d->fd, page_bytes(), true, &page)
-			     : host_memory_make("softhca-xrc", page_bytes(), HOST_MEMORY_SPARSE,
-						&d->fd, &page);
+	int err = d->fd >= 0
+			  ? sealed_map(d->fd, page_bytes(), true, &page)
+			  : sealed_make("softhca-xrc", page_bytes(), SEALED_SPARSE, &d->fd, &page);
 
 	if (err)
 		return refuse(err,

@@ -7,7 +7,7 @@
 #include "obs/explain.h"
 #include "util/fork.h"
 
-NUMBERS(xrc_srqns, BLOCK_SIZE);
+NUMBERS(xrc_srqns, NUMBER_INDEXES);
 
 static int table_make(struct node *n)
 {
@@ -15,7 +15,7 @@ static int table_make(struct node *n)
 
 	pthread_mutex_lock(&n->lock);
 	if (!n->xrc_srqs) {
-		struct srq **t = calloc(BLOCK_SIZE, sizeof(struct srq *));
+		struct srq **t = calloc(NUMBER_INDEXES, sizeof(struct srq *));
 
 		if (t)
 			store_release(&n->xrc_srqs, t); /* pairs with xrc_srq_find() */
@@ -36,7 +36,7 @@ int xrc_srq_create(struct pd *pd, struct srq_attr *attr, struct srq **out)
 		return err;
 	if (!n || table_make(n) || numbers_take(&xrc_srqns, &index))
 		return refuse(ENOMEM, "ibv_create_srq_ex: no memory or no number left for an SRQ");
-	attr->srqn = host_first_slot(n->host) << BLOCK_BITS | index;
+	attr->srqn = number_make(host_first_slot(n->host), index);
 	err = srq_create(pd, attr, out);
 	if (err)
 		numbers_give(&xrc_srqns, index);
@@ -48,7 +48,7 @@ int xrc_srq_create(struct pd *pd, struct srq_attr *attr, struct srq **out)
 int xrc_srq_destroy(struct srq *srq)
 {
 	struct node *n = node_self();
-	uint32_t index = srq->srqn & (BLOCK_SIZE - 1);
+	uint32_t index = number_index(srq->srqn);
 	bool ours = fork_is_ours(srq->epoch);
 
 	if (ours) {
@@ -64,7 +64,7 @@ struct srq *xrc_srq_find(struct node *n, uint32_t srqn)
 {
 	struct srq **t = load_acquire(&n->xrc_srqs);
 
-	if (!t || srqn >> BLOCK_BITS != host_first_slot(n->host))
+	if (!t || number_slot(srqn) != host_first_slot(n->host))
 		return NULL;
-	return load_acquire(&t[srqn & (BLOCK_SIZE - 1)]); /* pairs with xrc_srq_create() */
+	return load_acquire(&t[number_index(srqn)]); /* pairs with xrc_srq_create() */
 }

@@ -4,9 +4,9 @@
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
-#include "link/host_memory.h"
 #include "util/barrier.h"
 #include "util/fork.h"
+#include "util/sealed.h"
 
 #define NAME "softhca-fault"
 
@@ -32,7 +32,7 @@ void fault_live_start(void)
 			close(live_fd); /* a child's copy of its parent's */
 		live_fd = -1;
 		store_release(&live, NULL); /* pairs with fault_live_changed() */
-		if (!host_memory_make(NAME, PAGE, HOST_MEMORY_ALLOCATED, &live_fd, &map))
+		if (!sealed_make(NAME, PAGE, SEALED_ALLOCATED, &live_fd, &map))
 			store_release(&live, map); /* the same */
 		epoch = fork_epoch();
 	}
@@ -68,10 +68,10 @@ int fault_live_write(pid_t pid, const char *text)
 
 	if (n > FAULT_TEXT)
 		return EMSGSIZE;
-	err = host_memory_find(pid, NAME, true, &fd);
+	err = sealed_find(pid, NAME, true, &fd);
 	if (err)
 		return err;
-	err = host_memory_map(fd, PAGE, true, (void **)&l);
+	err = sealed_map(fd, PAGE, true, (void **)&l);
 	close(fd);
 	if (err)
 		return err;
@@ -81,6 +81,6 @@ int fault_live_write(pid_t pid, const char *text)
 	for (size_t i = 0; i < n; i++)
 		store_relaxed(&l->text[i], text[i]);
 	store_release(&l->seq, seq + 1); /* (S) */
-	host_memory_unmap(l, PAGE);
+	sealed_unmap(l, PAGE);
 	return 0;
 }

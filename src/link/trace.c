@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 #include "link/copy.h"
-#include "link/gid.h"
 #include "link/seg_pkt.h"
+#include "net/gid.h"
 #include "obs/pcapng.h"
 #include "util/be.h"
 #include "util/log.h"

@@ -12,14 +12,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "fuzz.h"
-#include "link/contact_hello.h"
-#include "link/host_memory.h"
-#include "link/host_names.h"
-#include "link/host_state.h"
+#include "peers/contact_hello.h"
+#include "peers/host_names.h"
+#include "peers/host_state.h"
 #include "util/clock.h"
 #include "util/fork.h"
 #include "util/guard.h"
 #include "util/quiesce.h"
+#include "util/sealed.h"
 
 enum { MAX = 1024, STEPS = 24, KEYS = 64, FDS = 8, SEND_FDS = 6, QPN = 2, MAGIC = 0x73687063 };
 
@@ -81,17 +81,15 @@ static void make_fds(void)
 
 	host_layout(KEYS, KEYS * sizeof(struct key), &l);
 	peers.page_len = l.bytes;
-	must(!host_memory_make("page", l.bytes, HOST_MEMORY_SPARSE, &peers.fd[0], &map));
+	must(!sealed_make("page", l.bytes, SEALED_SPARSE, &peers.fd[0], &map));
 	peers.page = map;
-	must(!host_memory_make("mail", HOST_MAIL_BYTES, HOST_MEMORY_SPARSE, &peers.fd[1], &map));
-	must(!host_memory_make("ring", RING_CTL + RING_MIN, HOST_MEMORY_SPARSE, &peers.fd[2],
-			       &map));
+	must(!sealed_make("mail", HOST_MAIL_BYTES, SEALED_SPARSE, &peers.fd[1], &map));
+	must(!sealed_make("ring", RING_CTL + RING_MIN, SEALED_SPARSE, &peers.fd[2], &map));
 	peers.ring = map;
 	peers.fd[3] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	peers.fd[4] =
 		open("/proc/self/mem", O_RDONLY | O_CLOEXEC); /* it is our own: not writable */
-	must(!host_memory_make("ring", RING_CTL + 2 * RING_MIN, HOST_MEMORY_SPARSE, &peers.fd[5],
-			       &map));
+	must(!sealed_make("ring", RING_CTL + 2 * RING_MIN, SEALED_SPARSE, &peers.fd[5], &map));
 	peers.fd[6] = memfd_create("unsealed", MFD_CLOEXEC);
 	peers.fd[7] = open("/dev/null", O_RDWR | O_CLOEXEC);
 }
@@ -103,7 +101,7 @@ static void publish(void)
 
 	k[1] = (struct key){ 0x100, 7, IBV_ACCESS_REMOTE_READ, 1, 0, sizeof(target), 0, 2 };
 	k[1].addr = k[1].iova = (uintptr_t)target;
-	host_publish_qp(host, host_first_slot(host) << HOST_SLOT_BITS | QPN, &qp);
+	host_publish_qp(host, number_make(host_first_slot(host), QPN), &qp);
 }
 
 static void start(void)
@@ -184,7 +182,7 @@ static void keep_ring(int fd)
 {
 	void *map;
 
-	if (!peer.in && !host_memory_map(fd, RING_CTL + RING_MIN, true, &map)) {
+	if (!peer.in && !sealed_map(fd, RING_CTL + RING_MIN, true, &map)) {
 		peer.in = map;
 		peer.at = 0;
 	}
@@ -241,8 +239,8 @@ static void ask_direct(struct fuzz_bytes *b)
 {
 	static uint8_t local[256];
 	struct piece piece = { (uintptr_t)local, 1 + (uint32_t)fuzz_take(b, 1) % 255, 0 };
-	struct direct_ask ask = { .sqpn = host_first_slot(host) << HOST_SLOT_BITS | QPN,
-				  .dqpn = (uint32_t)fuzz_take(b, 2) << HOST_SLOT_BITS | QPN,
+	struct direct_ask ask = { .sqpn = number_make(host_first_slot(host), QPN),
+				  .dqpn = number_make((uint32_t)fuzz_take(b, 2), QPN),
 				  .rkey = (uint32_t)fuzz_take(b, 4),
 				  .va = fuzz_take(b, 8),
 				  .len = piece.len,
@@ -270,7 +268,7 @@ static void poke_page(struct fuzz_bytes *b)
 
 static void send_segment(struct fuzz_bytes *b)
 {
-	uint32_t dqpn = (uint32_t)fuzz_take(b, 2) << HOST_SLOT_BITS | QPN;
+	uint32_t dqpn = number_make((uint32_t)fuzz_take(b, 2), QPN);
 	struct seg s = { .op = 4, .pkey = 0xffff, .dqpn = dqpn, .npsn = 1 };
 	struct dest *d;
 
@@ -298,7 +296,7 @@ static void leave(void)
 
 	close(peer.conn);
 	if (peer.in)
-		host_memory_unmap(peer.in, RING_CTL + RING_MIN);
+		sealed_unmap(peer.in, RING_CTL + RING_MIN);
 	peer.in = NULL;
 	for (unsigned int i = 0; host->pending || host->top; i++) {
 		must(i < 16);

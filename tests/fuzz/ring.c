@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "fuzz.h"
-#include "link/ring_seg.h"
+#include "peers/ring_seg.h"
 
 enum { HEAD = 12, BYTES = 2048, LINES = RING_MIN / RING_LINE };
 

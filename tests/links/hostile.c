@@ -7,11 +7,11 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include "link/host_memory.h"
-#include "link/host_names.h"
-#include "link/host_state.h"
+#include "peers/host_names.h"
+#include "peers/host_state.h"
 #include "station.h"
 #include "util/rand.h"
+#include "util/sealed.h"
 
 enum { RINGS = 30, GREETINGS = 300, MESSAGE = 112 };
 
@@ -189,10 +189,9 @@ static bool welcome(struct station *st, uint32_t n_keys, uint32_t bytes)
 	void *map;
 
 	host_layout(n_keys, bytes, &l);
-	check_eq(host_memory_make("page", l.bytes, HOST_MEMORY_SPARSE, &fds[0], &map), 0);
-	check_eq(host_memory_make("mail", HOST_MAIL_BYTES, HOST_MEMORY_SPARSE, &fds[1], &map), 0);
-	check_eq(host_memory_make("ring", RING_CTL + RING_MIN, HOST_MEMORY_SPARSE, &fds[2], &map),
-		 0);
+	check_eq(sealed_make("page", l.bytes, SEALED_SPARSE, &fds[0], &map), 0);
+	check_eq(sealed_make("mail", HOST_MAIL_BYTES, SEALED_SPARSE, &fds[1], &map), 0);
+	check_eq(sealed_make("ring", RING_CTL + RING_MIN, SEALED_SPARSE, &fds[2], &map), 0);
 	fds[3] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	m[N_KEYS] = n_keys;
 	m[KEY_BYTES] = bytes;
@@ -233,10 +232,10 @@ TEST(unsealed_memory_is_not_mapped)
 	void *p;
 
 	check_eq(ftruncate(fd, 4096), 0);
-	check_eq(host_memory_map(fd, 4096, true, &p), EPROTO);
+	check_eq(sealed_map(fd, 4096, true, &p), EPROTO);
 	check_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
-	check_eq(host_memory_map(fd, 8192, true, &p), EPROTO);
-	check_eq(host_memory_map(fd, 4096, true, &p), 0);
+	check_eq(sealed_map(fd, 8192, true, &p), EPROTO);
+	check_eq(sealed_map(fd, 4096, true, &p), 0);
 	munmap(p, 4096);
 	close(fd);
 }
@@ -246,10 +245,10 @@ TEST(published_memory_cannot_be_mapped_writable_by_others)
 	void *p;
 	int fd;
 
-	check_eq(host_memory_make("page", 4096, HOST_MEMORY_READONLY, &fd, &p), 0);
+	check_eq(sealed_make("page", 4096, SEALED_READONLY, &fd, &p), 0);
 	check(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED);
 	check(ftruncate(fd, 0) < 0);
-	host_memory_unmap(p, 4096);
+	sealed_unmap(p, 4096);
 	close(fd);
 }
 

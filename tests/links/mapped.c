@@ -9,8 +9,8 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include "link/contact_hello.h"
-#include "link/host_state.h"
+#include "peers/contact_hello.h"
+#include "peers/host_state.h"
 #include "station.h"
 #include "util/guard.h"
 #include "util/rand.h"

@@ -4,7 +4,7 @@
  * just there. */
 #include <pthread.h>
 #include <sched.h>
-#include "link/host_state.h"
+#include "peers/host_state.h"
 #include "station.h"
 
 enum { KEY_INDEX = 2 };

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "link/host_state.h"
+#include "peers/host_state.h"
 #include "util/barrier.h"
 #include "util/clock.h"
 #include "util/fork.h"

@@ -6,7 +6,7 @@
 #include <infiniband/verbs.h>
 #include <pthread.h>
 #include <sys/types.h>
-#include "link/host.h"
+#include "peers/host.h"
 #include "test.h"
 
 enum { STATION_KEYS = 64 };

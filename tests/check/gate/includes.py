@@ -3,8 +3,9 @@
 import re
 from pathlib import Path
 
-RANK = {"util": 0, "wire": 1, "prm": 1, "obs": 1, "hca": 2, "link": 2, "transport": 3, "engine": 4,
-        "driver": 5, "cm": 5, "verbs": 6, "mlx5": 6, "rdmacm": 6, "tools": 7}
+RANK = {"util": 0, "wire": 1, "prm": 1, "obs": 1, "net": 1, "hca": 2, "link": 2, "peers": 3,
+        "udp": 3, "transport": 3, "engine": 4, "driver": 5, "cm": 5, "verbs": 6, "mlx5": 6,
+        "rdmacm": 6, "tools": 7}
 # The two other drop-ins are linked with libibverbs and share its headers.
 BESIDE = {("mlx5", "verbs"), ("rdmacm", "verbs")}
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)

@@ -16,8 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "link/copy.h"
-#include "link/mapping.h"
-#include "link/remote.h"
+#include "peers/mapping.h"
+#include "peers/remote.h"
 #include "util/barrier.h"
 #include "util/guard.h"
 #include "util/rand.h"

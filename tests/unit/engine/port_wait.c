@@ -8,8 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "engine/node_state.h"
-#include "link/udp.h"
 #include "test.h"
+#include "udp/udp.h"
 #include "util/clock.h"
 
 #define SECOND 1000000000ULL

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+#include "net/rtnl.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/rtnetlink.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define ANSWER_MAX 32768 /* the kernel's dumps fill at most this much */
+
+struct question {
+	char buf[256];
+	struct nlmsghdr *msg;
+};
+
+static void question_start(struct question *q, uint16_t type, uint16_t flags)
+{
+	q->msg = mnl_nlmsg_put_header(q->buf);
+	q->msg->nlmsg_type = type;
+	q->msg->nlmsg_flags = NLM_F_REQUEST | flags;
+	q->msg->nlmsg_seq = 1;
+}
+
+/* Sends and feeds @fn until the kernel's last message. */
+static int ask(struct question *q, mnl_cb_t fn, void *arg)
+{
+	struct mnl_socket *nl = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
+	char *buf = malloc(ANSWER_MAX);
+	int more = -1;
+
+	if (!nl || !buf)
+		goto out;
+	if (mnl_socket_bind(nl, 0, MNL_SOCKET_AUTOPID) ||
+	    mnl_socket_sendto(nl, q->msg, q->msg->nlmsg_len) < 0)
+		goto out;
+	do {
+		ssize_t n = mnl_socket_recvfrom(nl, buf, ANSWER_MAX);
+
+		if (n < 0 && errno == EINTR)
+			more = MNL_CB_OK;
+		else if (n < 0)
+			more = MNL_CB_ERROR;
+		else
+			more = mnl_cb_run(buf, n, 1, mnl_socket_get_portid(nl), fn, arg);
+	} while (more > MNL_CB_STOP);
+out:;
+	int err = more < 0 ? errno : 0;
+
+	free(buf);
+	if (nl)
+		mnl_socket_close(nl);
+	return err;
+}
+
+int rtnl_dump(uint16_t request, unsigned char family, mnl_cb_t fn, void *arg)
+{
+	struct question q;
+	int err, tries = 3;
+
+	do { /* EINTR: the table changed during the dump, what was seen may be torn */
+		question_start(&q, request, NLM_F_DUMP);
+		mnl_nlmsg_put_extra_header(q.msg, sizeof(struct rtmsg));
+		((struct rtgenmsg *)mnl_nlmsg_get_payload(q.msg))->rtgen_family = family;
+		err = ask(&q, fn, arg);
+	} while (err == EINTR && --tries);
+	return err;
+}
+
+static int take_route(const struct nlmsghdr *msg, void *arg)
+{
+	const struct rtmsg *rt = mnl_nlmsg_get_payload(msg);
+	struct rtnl_route *out = arg;
+	const struct nlattr *attr;
+
+	if (msg->nlmsg_type != RTM_NEWROUTE)
+		return MNL_CB_OK;
+	*out = (struct rtnl_route){ .type = rt->rtm_type };
+	mnl_attr_for_each(attr, msg, sizeof(*rt)) if (mnl_attr_get_type(attr) == RTA_OIF) out->oif =
+		mnl_attr_get_u32(attr);
+	return MNL_CB_STOP;
+}
+
+int rtnl_route(unsigned char family, const void *addr, uint32_t oif, struct rtnl_route *out)
+{
+	size_t len = family == AF_INET ? 4 : 16;
+	struct question q;
+	struct rtmsg *rt;
+
+	question_start(&q, RTM_GETROUTE, 0);
+	rt = mnl_nlmsg_put_extra_header(q.msg, sizeof(*rt));
+	rt->rtm_family = family;
+	rt->rtm_dst_len = (unsigned char)(8 * len);
+	mnl_attr_put(q.msg, RTA_DST, len, addr);
+	if (oif)
+		mnl_attr_put_u32(q.msg, RTA_OIF, oif);
+	return ask(&q, take_route, out);
+}
+
+int rtnl_watch_open(int *fd)
+{
+	struct sockaddr_nl addr = {
+		.nl_family = AF_NETLINK,
+		.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR,
+	};
+	int s = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
+	int err;
+
+	if (s < 0)
+		return errno;
+	if (bind(s, (struct sockaddr *)&addr, sizeof(addr))) {
+		err = errno;
+		close(s);
+		return err;
+	}
+	*fd = s;
+	return 0;
+}
+
+bool rtnl_watch_drain(int fd)
+{
+	bool any = false;
+	char byte;
+
+	for (;;) { /* a datagram longer than the buffer is cut: only its arrival counts */
+		if (recv(fd, &byte, sizeof(byte), MSG_DONTWAIT) >= 0 || errno == ENOBUFS)
+			any = true;
+		else if (errno != EINTR)
+			return any;
+	}
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+#include "peers/contact.h"
+#include <stdlib.h>
+#include <unistd.h>
+#include "peers/host_state.h"
+#include "util/sealed.h"
+
+struct contact *contact_new(struct host *h, int conn)
+{
+	struct contact *c = calloc(1, sizeof(*c));
+
+	if (!c) {
+		close(conn);
+		return NULL;
+	}
+	c->host = h;
+	c->index = NUMBER_SLOTS;
+	c->conn.fd = conn;
+	c->pidfd.fd = -1;
+	c->bell = -1;
+	c->next = h->pending;
+	h->pending = c;
+	return c;
+}
+
+void contact_free(struct contact *c)
+{
+	if (!c)
+		return;
+	host_unwatch(c->host, &c->conn);
+	host_unwatch(c->host, &c->pidfd);
+	if (c->bell >= 0)
+		close(c->bell);
+	remote_close(c->remote);
+	contact_share_end(c);
+	sealed_unmap((void *)(uintptr_t)c->page, c->layout.bytes);
+	sealed_unmap(c->mail, HOST_MAIL_BYTES);
+	ring_end_unmap(&c->in);
+	ring_end_unmap(&c->in_next);
+	ring_end_unmap(&c->in_old);
+	ring_end_unmap(&c->out);
+	ring_end_unmap(&c->out_next);
+	host_target_put(c->asked);
+	host_target_put(c->home);
+	free(c);
+}

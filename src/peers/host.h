@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+/* This process' place on its host (DESIGN section 4, M1, M2, M4, M5, M10, M13, M17, M18): the
+ * slots whose numbers it hands out, the pages it publishes, its contacts to other processes with a
+ * ring each way, and the loopback to itself. It knows no QP: segments come in by a callback and go
+ * out by destinations.
+ *
+ * Meeting point: abstract AF_UNIX SOCK_SEQPACKET names "softhca.<layout>.<uid>.slot.<n>"; a slot
+ * is taken by binding its name. First contact connects, checks SO_PEERCRED and exchanges by
+ * SCM_RIGHTS sealed memfds (the published page and tables, the inbound ring), the doorbell eventfd
+ * and, to a peer that could ptrace us anyway, a /proc/self/mem descriptor. All of it without
+ * blocking: segments for a peer that is being contacted get EAGAIN, and nobody there within the
+ * deadline ENETUNREACH.
+ *
+ * Threads: any; host_control() and host_drain() try-lock what they work on and skip what another
+ * thread has in hand. No function is called with a QP's turn held but host_dest(), the link_ops of
+ * the destinations, and host_revoke_waiters. */
+#pragma once
+#include "link/link.h"
+#include "peers/host_page.h"
+
+struct host;
+
+enum host_mode { /* the word that tells senders whether to ring (M4) */
+		 HOST_POLLED, /* somebody polls, or the engine naps: no ring needed now */
+		 HOST_ARMED, /* the engine sleeps until rung */
+		 HOST_LED, /* a thread blocked in a call is the engine */
+		 HOST_WATCHED, /* the engine looks all the time: no ring for anything */
+};
+
+/* What a key of a published table covers, as plain numbers (link knows no key table). */
+struct host_key {
+	uint32_t pdn, access; /* IBV_ACCESS_* */
+	bool flat; /* nothing can revoke it but dereg, rereg: direct access may use it */
+	uint64_t iova, len, addr; /* host address of iova */
+	uint64_t gen; /* counts changes of the entry */
+};
+
+struct host_config {
+	uint32_t n_keys; /* entries of the key table's shared memory */
+	size_t key_bytes; /* its size: key_table_size(n_keys) */
+	/* Copies the entry of @key, once, out of a table of @n entries, ours or one mapped from a
+	 * peer; false when the key is not valid there. NULL: no by-reference payloads, no direct
+	 * access. */
+	bool (*key_read)(const void *table, uint32_t n, uint32_t key, struct host_key *out);
+	/* Fills the 40 bytes and seg.l3 that the receiver of a UD segment gets to see, from s->av,
+	 * when the sender gave no grh itself. NULL: zeros. */
+	void (*make_grh)(void *arg, const struct seg *s, uint8_t grh[40], uint8_t *l3);
+	/* An inbound segment for one of our numbers; valid during the call only. It must be taken:
+	 * a busy QP keeps a parcel. */
+	void (*deliver)(void *arg, const struct seg *s);
+	/* A drain is over: what deliver() keeps from one segment to the next is to be given up.
+	 * NULL: it keeps nothing. host_drain() leaves this to its caller. */
+	void (*drained)(void *arg);
+	/* The slot's process ended (after its published ring entries were delivered). */
+	void (*peer_dead)(void *arg, unsigned int slot);
+	void *arg;
+};
+
+/* Takes a first slot. EADDRINUSE: every slot is taken; where names cannot be bound at all the
+ * process is a host of its own (said by log_warn), loopback only. */
+int host_create(const struct host_config *cfg, struct host **out);
+void host_destroy(struct host *h); /* tests only: a program just exits */
+
+int host_take_slot(struct host *h, unsigned int *slot); /* one more block of numbers */
+unsigned int host_first_slot(const struct host *h);
+
+void *host_key_memory(struct host *h); /* for key_table_create(); peers see it read-only */
+/* Returns when no peer is inside an access to our memory under @key (M5); the key is already
+ * unpublished. Never called with a turn held. */
+void host_revoke(struct host *h, uint32_t key);
+
+/* The published entry of one of our QPs, for peers' direct access: seqlock'ed by the host. */
+struct host_qp {
+	uint32_t state; /* IBV_QPS_*; direct only in RTR.. RTS */
+	uint32_t access; /* IBV_ACCESS_* */
+	uint32_t pdn;
+	uint32_t peer_qpn; /* who may */
+	uint32_t flags; /* HOST_QP_DIRECT: this QP allows it */
+};
+enum { HOST_QP_DIRECT = 1 };
+void host_publish_qp(struct host *h, uint32_t qpn, const struct host_qp *e); /* NULL: gone */
+/* Waits until no peer is inside a direct access on @qpn. Never with a turn held. */
+void host_revoke_qp(struct host *h, uint32_t qpn);
+
+/* The destination of number @qpn on this host: loopback when the slot is ours. Starts the contact
+ * when there is none yet. A slot nobody has taken: the destination answers ENETUNREACH. One
+ * reference. */
+int host_dest(struct host *h, uint32_t qpn, struct dest **out);
+
+/* Ethernet frames (FRAME_OP) and multicast go to every process of this host that wants any, this
+ * one too; the others are found by their names. @delta: +1 or -1 for each reason of ours to want
+ * them. */
+void host_cast_want(struct host *h, enum host_cast what, int delta);
+/* 0: everybody has it who was there. EAGAIN: somebody has no room or contacts come up (each within
+ * its deadline), @w waits at way->at, and the next call goes on there. Without @w who has no room
+ * goes without. */
+int host_cast_send(struct host *h, const struct seg *s, struct cast_way *way, struct waiter *w);
+
+/* The same in processes that get from each other what host_cast_send() sends. */
+uint32_t host_cast_circle(const struct host *h);
+
+/* Delivers up to @budget inbound segments, resumes waiters whose link has space; returns how many
+ * segments. One load a peer when there is nothing (up to 8 peers; beyond, a bitmap). */
+unsigned int host_drain(struct host *h, unsigned int budget);
+bool host_has_own(struct host *h); /* segments of this process to itself wait: one load */
+bool host_has_inbound(struct host *h); /* for the last look before sleeping */
+
+int host_control_fd(struct host *h); /* an epoll descriptor: contacts, deaths; level triggered */
+void host_control(struct host *h, uint64_t now); /* serves it; also contact deadlines, liveness */
+uint64_t
+host_deadline(struct host *h); /* when host_control() wants to run next; UINT64_MAX never */
+
+int host_doorbell_fd(struct host *h); /* eventfd that senders write */
+void host_set_mode(struct host *h,
+		   enum host_mode mode); /* the caller fences and looks again (M4) */
+/* The same, only if the mode is @from: the engine must not undo what a leader has set. */
+bool host_change_mode(struct host *h, enum host_mode from, enum host_mode to);
+void host_ring_self(struct host *h); /* wakes our own engine */
+/* The calling thread lives as long as the program does: by its end peers see that of the process at
+ * once. Where nobody says so, they do not use mappings of our memory (M23). */
+void host_mark_alive(struct host *h);

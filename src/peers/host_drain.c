@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+#include "link/fault.h"
+#include "peers/host_state.h"
+#include "util/quiesce.h"
+
+static unsigned int drain_one(struct host *h, uint32_t i, unsigned int budget)
+{
+	struct contact *c = load_acquire(&h->contact[i]); /* pairs with enlist() */
+
+	if (!c || load_acquire(&c->state) != CONTACT_UP)
+		return 0;
+	return contact_drain(c, budget);
+}
+
+/* A few peers: a look at each ring. Another one is first each time. */
+static unsigned int drain_each(struct host *h, unsigned int budget)
+{
+	uint32_t top = load_acquire(&h->top), first = load_relaxed(&h->next);
+	unsigned int done = 0;
+
+	if (first >= top)
+		first = 0;
+	for (uint32_t i = first; i < top && done < budget; i++)
+		done += drain_one(h, i, budget - done);
+	for (uint32_t i = 0; i < first && done < budget; i++)
+		done += drain_one(h, i, budget - done);
+	store_relaxed(&h->next, first + 1);
+	return done;
+}
+
+static bool readable(struct host *h, uint32_t i)
+{
+	struct contact *c = load_acquire(&h->contact[i]);
+
+	return c && load_acquire(&c->state) == CONTACT_UP && contact_readable(c);
+}
+
+static unsigned int drain_word(struct host *h, unsigned int word, unsigned int budget)
+{
+	unsigned int done = 0;
+	uint64_t bits = load_relaxed(&h->mail[word]);
+
+	for (; bits && done < budget; bits &= bits - 1) {
+		uint64_t bit = bits & -bits;
+		uint32_t i = word * 64 + (uint32_t)__builtin_ctzll(bits);
+
+		fetch_and_acq_rel(&h->mail[word],
+				  ~bit); /* before the look: who writes now sets it */
+		full_fence();
+		done += drain_one(h, i, budget - done);
+		if (readable(h, i))
+			fetch_or_acq_rel(&h->mail[word], bit);
+	}
+	return done;
+}
+
+/* Many peers: those that have left mail. */
+static unsigned int drain_mail(struct host *h, unsigned int budget)
+{
+	uint32_t first = load_relaxed(&h->next);
+	unsigned int done = 0;
+
+	for (unsigned int i = 0; i < HOST_MAIL_WORDS && done < budget; i++)
+		done += drain_word(h, (first + i) % HOST_MAIL_WORDS, budget - done);
+	store_relaxed(&h->next, first + 1);
+	return done;
+}
+
+static bool by_mail(struct host *h)
+{
+	return load_relaxed(&h->page->mode) & HOST_MODE_MAIL;
+}
+
+unsigned int host_drain(struct host *h, unsigned int budget)
+{
+	unsigned int done;
+
+	fault_progress();
+	quiesce_enter();
+	done = loopback_drain(&h->own, budget);
+	if (done < budget)
+		done += by_mail(h) ? drain_mail(h, budget - done) : drain_each(h, budget - done);
+	quiesce_exit();
+	host_resume(h);
+	return done;
+}
+
+bool host_has_own(struct host *h)
+{
+	return loopback_pending(&h->own);
+}
+
+static bool waiters_can_go_on(struct host *h)
+{
+	bool yes = false;
+
+	for (unsigned int i = 0; i < NUMBER_SLOTS / 64; i++)
+		for (uint64_t w = load_relaxed(&h->waiting[i]); w && !yes; w &= w - 1)
+			yes = host_target_can_go_on(h, i * 64 + (unsigned int)__builtin_ctzll(w));
+	return yes;
+}
+
+bool host_has_inbound(struct host *h)
+{
+	uint32_t top = load_acquire(&h->top);
+	bool yes = loopback_pending(&h->own);
+
+	quiesce_enter();
+	for (uint32_t i = 0; i < top && !yes; i++)
+		yes = readable(h, i);
+	quiesce_exit();
+	return yes || waiters_can_go_on(h);
+}

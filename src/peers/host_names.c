@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT
+#include "peers/host_names.h"
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include "peers/host_page.h"
+
+enum { BACKLOG = 1024, SLOTS = 1024 };
+
+static uint32_t overflow_uid(void)
+{
+	FILE *f = fopen("/proc/sys/kernel/overflowuid", "re");
+	unsigned int uid = 65534;
+
+	if (f && fscanf(f, "%u", &uid) != 1)
+		uid = 65534;
+	if (f)
+		fclose(f);
+	return uid;
+}
+
+/* Where the namespace around this one has our uid. */
+static int outer(uint32_t uid, uint32_t *out)
+{
+	FILE *f = fopen("/proc/self/uid_map", "re");
+	unsigned int in, to, n;
+	int err = ENOENT;
+
+	if (!f)
+		return ENOSYS;
+	while (err && fscanf(f, "%u %u %u", &in, &to, &n) == 3) {
+		if (uid - in >= n)
+			continue;
+		*out = to + (uid - in);
+		err = 0;
+	}
+	fclose(f);
+	return err;
+}
+
+/* From inside two namespaces nobody sees the name of who is inside one: `softhca run` tells. */
+static bool told(uint32_t uid, uint32_t *out)
+{
+	const char *text = secure_getenv(HOST_NAMES_TOLD);
+	unsigned int inside, name;
+
+	if (!text || sscanf(text, "%u:%u", &inside, &name) != 2 || inside != uid)
+		return false;
+	*out = name;
+	return true;
+}
+
+int host_names_uid(uint32_t *out)
+{
+	uint32_t uid = geteuid();
+	int err;
+
+	if (told(uid, out))
+		return 0;
+	err = outer(uid, out);
+	if (err == ENOENT)
+		return EPERM;
+	if (err && uid == overflow_uid())
+		return EPERM;
+	if (err)
+		*out = uid; /* no /proc */
+	return 0;
+}
+
+static int name_socket(uint32_t uid, const char *name, struct sockaddr_un *sa, socklen_t *len)
+{
+	int n;
+
+	*sa = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	n = snprintf(sa->sun_path + 1, sizeof(sa->sun_path) - 1, "softhca.%d.%u.%s", HOST_LAYOUT,
+		     uid, name);
+	*len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+	return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+int host_name_bind_any(uint32_t uid, const char *name, int *fd)
+{
+	struct sockaddr_un sa;
+	socklen_t len;
+	int err, s = name_socket(uid, name, &sa, &len);
+
+	if (s < 0)
+		return errno;
+	if (bind(s, (struct sockaddr *)&sa, len)) {
+		err = errno;
+		close(s);
+		return err;
+	}
+	*fd = s;
+	return 0;
+}
+
+static const char *slot_name(unsigned int slot, char *buf, size_t n)
+{
+	snprintf(buf, n, "slot.%u", slot);
+	return buf;
+}
+
+int host_name_bind(uint32_t uid, unsigned int slot, int *fd)
+{
+	char name[32];
+	int err, s;
+
+	err = host_name_bind_any(uid, slot_name(slot, name, sizeof(name)), &s);
+	if (err)
+		return err;
+	if (listen(s, BACKLOG)) {
+		err = errno;
+		close(s);
+		return err;
+	}
+	*fd = s;
+	return 0;
+}
+
+int host_name_connect_any(uint32_t uid, const char *name, int *fd)
+{
+	struct sockaddr_un sa;
+	socklen_t len;
+	int err, s = name_socket(uid, name, &sa, &len);
+
+	if (s < 0)
+		return errno;
+	if (connect(s, (struct sockaddr *)&sa, len)) {
+		err = errno;
+		close(s);
+		return err;
+	}
+	*fd = s;
+	return 0;
+}
+
+int host_name_connect(uint32_t uid, unsigned int slot, int *fd)
+{
+	char name[32];
+
+	return host_name_connect_any(uid, slot_name(slot, name, sizeof(name)), fd);
+}
+
+void host_names_each(uint32_t uid, void (*f)(void *arg, unsigned int slot), void *arg)
+{
+	FILE *names = fopen("/proc/net/unix", "re");
+	char line[512], format[64];
+	unsigned int slot;
+	const char *at;
+
+	if (!names)
+		return;
+	snprintf(format, sizeof(format), "@softhca.%d.%u.slot.%%u", HOST_LAYOUT, uid);
+	while (fgets(line, sizeof(line), names)) {
+		at = strstr(line, " @softhca.");
+		if (at && sscanf(at + 1, format, &slot) == 1 && slot < SLOTS)
+			f(arg, slot);
+	}
+	fclose(names);
+}

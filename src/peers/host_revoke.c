@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+/* Waiting for other processes' accesses to end (M5): the owner has unpublished the key or the QP
+ * already; whoever set a hazard before that is waited for, until it clears it or its address space
+ * is gone, or, after a second, it turns out to be stopped. */
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include "obs/explain.h"
+#include "peers/host_state.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/quiesce.h"
+
+enum { YIELDS = 100 };
+#define NAP_NS	    50000
+#define PATIENCE_NS UINT64_C(1000000000)
+
+/* Whether the contact at @i is inside an access; *pid: who. */
+static bool held_by(struct host *h, uint32_t i, uint64_t word, pid_t *pid)
+{
+	const struct contact *c;
+	struct remote *r;
+	bool held;
+
+	quiesce_enter();
+	c = load_acquire(&h->contact[i]);
+	held = c && hazard_held(c->page->hazard, word);
+	r = held ? load_acquire(&c->remote) : NULL; /* pairs with reach() */
+	if (r && !remote_alive(r))
+		held = false;
+	if (held)
+		*pid = c->pid;
+	quiesce_exit();
+	return held;
+}
+
+/* By a signal or a tracer; one whose pid means nothing here counts as stopped too. */
+static bool stopped(pid_t pid)
+{
+	char path[32], text[512] = "", *state;
+	int fd;
+
+	if (pid <= 0)
+		return true;
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return true;
+	if (read(fd, text, sizeof(text) - 1) < 0)
+		text[0] = 0;
+	close(fd);
+	state = strrchr(text, ')'); /* the name before it may hold anything */
+	return state && (!strncmp(state, ") T", 3) || !strncmp(state, ") t", 3));
+}
+
+static void explain(enum hazard_kind kind, uint32_t number, pid_t pid)
+{
+	const char *what = kind == HAZARD_KEY ? "ibv_dereg_mr: key" : "ibv_modify_qp: QP";
+
+	reason("%s 0x%x is in use by process %d, which is stopped: not waited for; its access may "
+	       "still come when it goes on, so continue or kill it before the memory is used anew",
+	       what, number, (int)pid);
+	log_warn("%s 0x%x is in use by process %d, which is stopped: not waited for", what, number,
+		 (int)pid);
+}
+
+/* Until the hazard is cleared. A holder that runs clears it in the time of a copy; a stopped
+ * one would make us wait for as long as somebody likes. */
+static void wait_for(struct host *h, uint32_t i, enum hazard_kind kind, uint32_t number)
+{
+	uint64_t word = hazard_word(kind, host_first_slot(h), h->page->gen, number), next = 0;
+	const struct timespec nap = { .tv_nsec = NAP_NS };
+	pid_t pid = 0;
+
+	for (unsigned int looks = 0; held_by(h, i, word, &pid); looks++) {
+		if (looks < YIELDS) {
+			sched_yield();
+			continue;
+		}
+		if (!next)
+			next = clock_now() + PATIENCE_NS;
+		nanosleep(&nap, NULL);
+		if (clock_now() < next)
+			continue;
+		if (stopped(pid)) {
+			explain(kind, number, pid);
+			return;
+		}
+		next = clock_now() + PATIENCE_NS;
+	}
+}
+
+static void release(struct host *h, enum hazard_kind kind, uint32_t number)
+{
+	uint32_t top;
+
+	full_fence(); /* unpublished, then the hazards: pairs with hazard_set() */
+	top = load_acquire(&h->top);
+	for (uint32_t i = 0; i < top; i++)
+		wait_for(h, i, kind, number);
+}
+
+void host_revoke(struct host *h, uint32_t key)
+{
+	release(h, HAZARD_KEY, key);
+	contact_unshare(h, key);
+}
+
+void host_revoke_qp(struct host *h, uint32_t qpn)
+{
+	release(h, HAZARD_QP, qpn);
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+#include "peers/host_wait.h"
+#include <sched.h>
+
+void host_wait_init(struct host_wait *q)
+{
+	*q = (struct host_wait){ 0 };
+	list_init(&q->waiters);
+}
+
+/* Under the lock. */
+static bool unlist(struct host_wait *q, struct waiter *w)
+{
+	if (list_empty(&w->node))
+		return false;
+	list_del(&w->node);
+	store_relaxed(&q->n, q->n - 1);
+	return true;
+}
+
+void host_wait_add(struct host_wait *q, struct waiter *w)
+{
+	spin_lock(&q->lock);
+	if (list_empty(&w->node)) {
+		list_add_tail(&q->waiters, &w->node);
+		store_relaxed(&q->n, q->n + 1);
+	}
+	spin_unlock(&q->lock);
+}
+
+bool host_wait_remove(struct host_wait *q, struct waiter *w)
+{
+	bool listed;
+
+	spin_lock(&q->lock);
+	listed = unlist(q, w);
+	spin_unlock(&q->lock);
+	return listed;
+}
+
+static bool called_elsewhere(struct host_wait *q, struct waiter *w)
+{
+	bool yes;
+
+	spin_lock(&q->lock);
+	unlist(q, w);
+	yes = q->resuming == w && !pthread_equal(q->resumer, pthread_self());
+	spin_unlock(&q->lock);
+	return yes;
+}
+
+void host_wait_cancel(struct host_wait *q, struct waiter *w)
+{
+	while (called_elsewhere(q, w))
+		sched_yield();
+}
+
+static struct waiter *begin(struct host_wait *q)
+{
+	struct waiter *w = NULL;
+
+	spin_lock(&q->lock);
+	if (!q->resuming && !list_empty(&q->waiters)) {
+		w = list_first_entry(&q->waiters, struct waiter, node);
+		unlist(q, w);
+		q->resuming = w;
+		q->resumer = pthread_self();
+	}
+	spin_unlock(&q->lock);
+	return w;
+}
+
+static void end(struct host_wait *q)
+{
+	spin_lock(&q->lock);
+	q->resuming = NULL;
+	spin_unlock(&q->lock);
+}
+
+bool host_wait_resume(struct host_wait *q, bool (*more)(void *arg), void *arg)
+{
+	struct waiter *w;
+
+	/* Who waits again meanwhile stands behind these, and has the next call. */
+	for (uint32_t n = load_relaxed(&q->n); n && more(arg); n--) {
+		w = begin(q);
+		if (!w)
+			break;
+		w->resume(w);
+		end(q);
+	}
+	return !load_relaxed(&q->n);
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT
+#include "peers/meeting.h"
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+#include "peers/contact_trust.h"
+#include "peers/host_names.h"
+#include "peers/host_state.h"
+#include "util/clock.h"
+
+enum { BACKLOG = 1024, NAME_MAX_LEN = 80, DOOR_NAP_NS = 2000000 };
+
+struct meeting {
+	struct watch watch; /* of who comes; fd -1: not a member yet */
+	struct host *host;
+	int fd; /* what is shared; the caller's */
+	int door; /* -1: left */
+	char name[NAME_MAX_LEN];
+};
+
+/* Bound to "<name>.<who>"; a positive errno: EADDRINUSE … */
+static int bound(const struct meeting *m, const char *who, int *out)
+{
+	char full[NAME_MAX_LEN + 16];
+
+	snprintf(full, sizeof(full), "%s.%s", m->name, who);
+	return host_name_bind_any(m->host->uid, full, out);
+}
+
+static int connected(const struct meeting *m, unsigned int slot, int *out)
+{
+	char full[NAME_MAX_LEN + 16];
+
+	snprintf(full, sizeof(full), "%s.%u", m->name, slot);
+	return host_name_connect_any(m->host->uid, full, out);
+}
+
+/* --- members --- */
+
+static void hand_out(int conn, int fd)
+{
+	char control[CMSG_SPACE(sizeof(int))] = { 0 }, byte = 1;
+	struct iovec iov = { &byte, 1 };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = control,
+			      .msg_controllen = sizeof(control) };
+	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+	if (sendmsg(conn, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		return; /* it asks another member, or again */
+}
+
+static void somebody_comes(struct watch *w, uint64_t now)
+{
+	struct meeting *m = container_of(w, struct meeting, watch);
+	int conn = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), pid;
+
+	(void)now;
+	if (conn < 0)
+		return;
+	if (!contact_peer(conn, &pid))
+		hand_out(conn, m->fd);
+	close(conn);
+}
+
+/* --- who comes --- */
+
+static int receive(int conn, int *fd)
+{
+	char control[CMSG_SPACE(sizeof(int))], byte;
+	struct iovec iov = { &byte, 1 };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = control,
+			      .msg_controllen = sizeof(control) };
+	struct cmsghdr *c;
+
+	if (recvmsg(conn, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) <= 0)
+		return ECONNRESET;
+	c = CMSG_FIRSTHDR(&msg);
+	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS ||
+	    c->cmsg_len != CMSG_LEN(sizeof(int)))
+		return EPROTO;
+	memcpy(fd, CMSG_DATA(c), sizeof(*fd));
+	return 0;
+}
+
+/* ECONNREFUSED: nobody of ours has that name; ETIMEDOUT: somebody, who does not answer. */
+static int ask(const struct meeting *m, unsigned int slot, uint64_t until, int *fd)
+{
+	struct pollfd p = { .events = POLLIN };
+	int err = connected(m, slot, &p.fd), pid = 0;
+
+	if (err)
+		return err == EAGAIN ? ETIMEDOUT : ECONNREFUSED;
+	err = contact_peer(p.fd, &pid) ? ECONNREFUSED : ETIMEDOUT;
+	while (err == ETIMEDOUT && clock_now() < until) {
+		/* its name may outlive it in a child that it has forked */
+		if (pid && kill(pid, 0) && errno == ESRCH)
+			err = ECONNREFUSED;
+		else if (poll(&p, 1, 10) > 0)
+			err = receive(p.fd, fd);
+	}
+	close(p.fd);
+	return err;
+}
+
+static int ask_members(const struct meeting *m, int *fd)
+{
+	uint64_t until = clock_now() + HOST_CONTACT_NS;
+	int silent = 0;
+
+	*fd = -1;
+	for (unsigned int slot = 0; slot < NUMBER_SLOTS; slot++) {
+		int err = ask(m, slot, until, fd);
+
+		if (!err)
+			return 0;
+		if (err == ETIMEDOUT)
+			silent = ETIMEDOUT;
+	}
+	return silent;
+}
+
+static int take_door(struct meeting *m)
+{
+	uint64_t until = clock_now() + HOST_CONTACT_NS;
+	const struct timespec nap = { .tv_nsec = DOOR_NAP_NS };
+	int err;
+
+	while ((err = bound(m, "new", &m->door)) == EADDRINUSE && clock_now() < until)
+		nanosleep(&nap, NULL);
+	return err == EADDRINUSE ? ETIMEDOUT : err;
+}
+
+int meeting_enter(struct host *h, const char *name, struct meeting **out, int *fd)
+{
+	struct meeting *m = calloc(1, sizeof(*m));
+	int err;
+
+	if (!m)
+		return ENOMEM;
+	m->host = h;
+	m->watch.fd = m->door = m->fd = -1;
+	snprintf(m->name, sizeof(m->name), "%s", name);
+	*fd = -1;
+	err = h->alone ? 0 : take_door(m);
+	if (!err && !h->alone)
+		err = ask_members(m, fd);
+	if (err) {
+		meeting_leave(m);
+		return err;
+	}
+	*out = m;
+	return 0;
+}
+
+int meeting_begin(struct meeting *m, int fd)
+{
+	struct host *h = m->host;
+	char slot[16];
+	int err;
+
+	m->fd = fd;
+	if (h->alone)
+		return 0;
+	snprintf(slot, sizeof(slot), "%u", host_first_slot(h));
+	pthread_mutex_lock(&h->control);
+	err = bound(m, slot, &m->watch.fd);
+	if (!err && listen(m->watch.fd, BACKLOG))
+		err = errno;
+	if (!err)
+		err = host_watch(h, &m->watch, somebody_comes);
+	pthread_mutex_unlock(&h->control);
+	if (!err) {
+		close(m->door);
+		m->door = -1;
+	}
+	return err;
+}
+
+void meeting_leave(struct meeting *m)
+{
+	if (!m)
+		return;
+	pthread_mutex_lock(&m->host->control);
+	host_unwatch(m->host, &m->watch);
+	pthread_mutex_unlock(&m->host->control);
+	if (m->door >= 0)
+		close(m->door);
+	free(m);
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: MIT
+#include "peers/ring_seg.h"
+#include <errno.h>
+#include <string.h>
+
+/* Extensions, in this order; 12 bits in the word. */
+enum {
+	EXT_ACK = 1, /* ack_psn, ack_msn */
+	EXT_MSN = 2,
+	EXT_IMM = 4,
+	EXT_ADDR = 8, /* va, rkey, dma_len */
+	EXT_SWAP = 16,
+	EXT_CMP = 32,
+	EXT_UD = 64, /* qkey, l3, sl */
+	EXT_GRH = 128,
+	EXT_AV = 256, /* struct av */
+	EXT_XRC = 512, /* srqn */
+	EXT_MARKED = 1024, /* nothing but the bit */
+	EXT_ALL = 2047,
+};
+
+enum { FIXED = 28, BITS24 = 0xffffff };
+
+struct fixed { /* behind the word */
+	uint32_t dqpn_syndrome; /* 24 + 8 bits */
+	uint32_t sqpn_npieces; /* 24 + 8 bits */
+	uint32_t psn, npsn, len;
+};
+_Static_assert(sizeof(uint64_t) + sizeof(struct fixed) == FIXED, "the fixed part has no holes");
+
+static uint32_t ext_bytes(uint32_t ext)
+{
+	static const uint8_t size[] = {
+		8, 4, 4, 16, 8, 8, 8, RING_SEG_GRH, sizeof(struct av), 4, 0
+	};
+	uint32_t n = 0;
+
+	for (; ext; ext &= ext - 1)
+		n += size[__builtin_ctz(ext)];
+	return n;
+}
+
+static uint32_t ext_of(const struct seg *s)
+{
+	uint32_t ext = 0;
+
+	if (s->ack_psn | s->ack_msn)
+		ext |= EXT_ACK;
+	if (s->msn)
+		ext |= EXT_MSN;
+	if (s->imm)
+		ext |= EXT_IMM;
+	if (s->va | s->rkey | s->dma_len)
+		ext |= EXT_ADDR;
+	if (s->swap_add)
+		ext |= EXT_SWAP;
+	if (s->compare)
+		ext |= EXT_CMP;
+	if (s->qkey | s->l3 | s->sl)
+		ext |= EXT_UD;
+	if (s->grh)
+		ext |= EXT_GRH;
+	if (s->av && (s->flags & SEG_MCAST))
+		ext |= EXT_AV;
+	if (s->srqn)
+		ext |= EXT_XRC;
+	if (s->marked)
+		ext |= EXT_MARKED;
+	return ext;
+}
+
+static uint32_t round_up(uint32_t n, uint32_t to)
+{
+	return (n + to - 1) & -to;
+}
+
+static uint32_t head_bytes(uint32_t ext)
+{
+	return round_up(FIXED + ext_bytes(ext), 8);
+}
+
+void ring_seg_plan(const struct seg *s, bool by_ref, struct ring_plan *out)
+{
+	uint32_t ext = ext_of(s), head = head_bytes(ext);
+	uint64_t body = by_ref ? s->npieces * sizeof(struct piece) : s->len;
+
+	*out = (struct ring_plan){ ext, head, UINT32_MAX };
+	if (body <= RING_RECORD_MAX - head)
+		out->bytes = round_up(head + (uint32_t)body, RING_LINE);
+}
+
+static uint8_t *put(uint8_t *p, const void *v, size_t n)
+{
+	memcpy(p, v, n);
+	return p + n;
+}
+
+#define PUT(p, v) ((p) = put((p), &(v), sizeof(v)))
+
+static void put_ext(const struct seg *s, uint32_t ext, uint8_t *p)
+{
+	uint8_t ud[4] = { s->l3, s->sl };
+
+	if (ext & EXT_ACK) {
+		PUT(p, s->ack_psn);
+		PUT(p, s->ack_msn);
+	}
+	if (ext & EXT_MSN)
+		PUT(p, s->msn);
+	if (ext & EXT_IMM)
+		PUT(p, s->imm);
+	if (ext & EXT_ADDR) {
+		PUT(p, s->va);
+		PUT(p, s->rkey);
+		PUT(p, s->dma_len);
+	}
+	if (ext & EXT_SWAP)
+		PUT(p, s->swap_add);
+	if (ext & EXT_CMP)
+		PUT(p, s->compare);
+	if (ext & EXT_UD) {
+		PUT(p, s->qkey);
+		PUT(p, ud);
+	}
+	if (ext & EXT_GRH)
+		p = put(p, s->grh, RING_SEG_GRH);
+	if (ext & EXT_AV)
+		p = put(p, s->av, sizeof(*s->av));
+	if (ext & EXT_XRC)
+		put(p, &s->srqn, sizeof(s->srqn));
+}
+
+uint64_t ring_seg_encode(const struct seg *s, const struct ring_plan *p, bool by_ref, uint8_t *rec)
+{
+	uint8_t flags = (uint8_t)((s->flags & ~SEG_BYREF) | (by_ref ? SEG_BYREF : 0));
+	struct fixed f = {
+		.dqpn_syndrome = (s->dqpn & BITS24) | (uint32_t)s->syndrome << 24,
+		.sqpn_npieces = (s->sqpn & BITS24) | (by_ref ? (uint32_t)s->npieces << 24 : 0),
+		.psn = s->psn,
+		.npsn = s->npsn,
+		.len = s->len,
+	};
+
+	memcpy(rec + sizeof(uint64_t), &f, sizeof(f));
+	if (p->ext)
+		put_ext(s, p->ext, rec + FIXED);
+	if (by_ref)
+		memcpy(rec + p->head, s->pieces, s->npieces * sizeof(struct piece));
+	return ring_word(RING_SEG, p->bytes,
+			 s->op | (uint32_t)flags << 8 | (uint64_t)s->pkey << 16 |
+				 (uint64_t)p->ext << 32);
+}
+
+static const uint8_t *get(const uint8_t *p, void *v, size_t n)
+{
+	memcpy(v, p, n);
+	return p + n;
+}
+
+#define GET(p, v) ((p) = get((p), &(v), sizeof(v)))
+
+static void get_ext(struct ring_got *o, uint32_t ext, const uint8_t *p)
+{
+	struct seg *s = &o->seg;
+	uint8_t ud[4];
+
+	if (ext & EXT_ACK) {
+		GET(p, s->ack_psn);
+		GET(p, s->ack_msn);
+	}
+	if (ext & EXT_MSN)
+		GET(p, s->msn);
+	if (ext & EXT_IMM)
+		GET(p, s->imm);
+	if (ext & EXT_ADDR) {
+		GET(p, s->va);
+		GET(p, s->rkey);
+		GET(p, s->dma_len);
+	}
+	if (ext & EXT_SWAP)
+		GET(p, s->swap_add);
+	if (ext & EXT_CMP)
+		GET(p, s->compare);
+	if (ext & EXT_UD) {
+		GET(p, s->qkey);
+		GET(p, ud);
+		s->l3 = ud[0];
+		s->sl = ud[1];
+	}
+	if (ext & EXT_GRH) {
+		p = get(p, o->grh, RING_SEG_GRH);
+		s->grh = o->grh;
+	}
+	if (ext & EXT_AV) {
+		p = get(p, &o->av, sizeof(o->av));
+		s->av = &o->av;
+	}
+	if (ext & EXT_XRC)
+		get(p, &s->srqn, sizeof(s->srqn));
+	s->marked = ext & EXT_MARKED;
+}
+
+static int get_pieces(struct ring_got *o, uint32_t n, const uint8_t *p, uint32_t room)
+{
+	uint64_t sum = 0;
+
+	if (!n || n > RING_SEG_PIECES || n * sizeof(struct piece) > room)
+		return EPROTO;
+	memcpy(o->pieces, p, n * sizeof(struct piece));
+	for (uint32_t i = 0; i < n; i++)
+		sum += o->pieces[i].len;
+	o->seg.pieces = o->pieces;
+	o->seg.npieces = (uint16_t)n;
+	return sum == o->seg.len ? 0 : EPROTO;
+}
+
+/* What only extensions set */
+static void clear_ext(struct ring_got *o)
+{
+	struct seg *s = &o->seg;
+
+	s->msn = s->ack_psn = s->ack_msn = 0;
+	s->imm = s->qkey = s->srqn = s->rkey = s->dma_len = 0;
+	s->va = s->swap_add = s->compare = 0;
+	s->av = NULL;
+	s->grh = NULL;
+	s->l3 = s->sl = 0;
+	s->marked = false;
+	o->ext = 0;
+}
+
+static void put_fixed(struct seg *s, uint64_t info, const struct fixed *f)
+{
+	s->op = (uint8_t)info;
+	s->flags = (uint8_t)(info >> 8);
+	s->pkey = (uint16_t)(info >> 16);
+	s->dqpn = f->dqpn_syndrome & BITS24;
+	s->syndrome = (uint8_t)(f->dqpn_syndrome >> 24);
+	s->sqpn = f->sqpn_npieces & BITS24;
+	s->psn = f->psn;
+	s->npsn = f->npsn;
+	s->len = f->len;
+	s->npieces = 0;
+	s->pieces = NULL;
+	s->data = NULL;
+}
+
+int ring_seg_decode(uint64_t word, const uint8_t *rec, uint32_t bytes, struct ring_got *o)
+{
+	uint64_t info = ring_word_info(word);
+	uint32_t ext = (uint32_t)(info >> 32), head = head_bytes(ext & EXT_ALL);
+	struct fixed f;
+
+	if ((ext & ~EXT_ALL) || head > bytes)
+		return EPROTO;
+	memcpy(&f, rec + sizeof(word), sizeof(f));
+	put_fixed(&o->seg, info, &f);
+	if (unlikely(o->ext))
+		clear_ext(o);
+	if (ext) {
+		get_ext(o, ext, rec + FIXED);
+		o->ext = ext;
+	}
+	if (o->seg.flags & SEG_BYREF)
+		return get_pieces(o, f.sqpn_npieces >> 24, rec + head, bytes - head);
+	if (f.sqpn_npieces >> 24 || f.len > bytes - head)
+		return EPROTO;
+	o->seg.data = rec + head;
+	return 0;
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+/* Segments as records of a ring. A field that is zero is not sent: whatever a struct seg can hold
+ * comes over, and the common ones are short: a SEND with a piggybacked ACK has a header of 40
+ * bytes, so up to 24 bytes of payload share its line.
+ *
+ *	word | dqpn, syndrome | sqpn, npieces | psn | npsn | len | extensions | pieces or payload
+ *
+ * Pure; decoding copies each field once out of the peer's memory and checks it. */
+#pragma once
+#include "link/seg.h"
+#include "peers/ring.h"
+
+enum { RING_SEG_PIECES = 30, RING_SEG_GRH = 40 };
+
+struct ring_plan {
+	uint32_t ext; /* which extensions */
+	uint32_t head; /* bytes before the pieces or the payload */
+	uint32_t bytes; /* of the whole record: a multiple of 64; over RING_RECORD_MAX: too large */
+};
+
+void ring_seg_plan(const struct seg *s, bool by_ref, struct ring_plan *out);
+/* Writes all but the first word, which it returns for ring_publish(), and the payload (by value),
+ * which the caller puts at @rec + p->head. @by_ref: as planned. */
+uint64_t ring_seg_encode(const struct seg *s, const struct ring_plan *p, bool by_ref, uint8_t *rec);
+
+/* A decoded segment and what it points to. Zeroed before the first use, then good for one after the
+ * other: only what the last one had and the next may not have is cleared in between. */
+struct ring_got {
+	struct seg seg;
+	uint32_t ext; /* extensions of the last one */
+	struct av av;
+	struct piece pieces[RING_SEG_PIECES];
+	uint8_t grh[RING_SEG_GRH];
+};
+
+/* seg.from is the caller's. EPROTO: lengths, counts or sums do not fit. seg.data stays in @rec. */
+int ring_seg_decode(uint64_t word, const uint8_t *rec, uint32_t bytes, struct ring_got *out);

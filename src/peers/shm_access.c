@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: MIT
+/* Access to another process' memory (M5): each under a hazard in our page, set before a second
+ * look at what the owner publishes, on at most 256 KiB at a time. */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include "link/copy.h"
+#include "peers/host_state.h"
+#include "peers/shm.h"
+
+enum { ACCESS_MAX = 256 << 10, IOV_MAX_PIECES = 64, SEQ_TRIES = 100 };
+
+static const void *key_table(const struct contact *c)
+{
+	return (const uint8_t *)c->page + c->layout.keys;
+}
+
+static bool key_read(const struct contact *c, uint32_t key, struct host_key *out)
+{
+	const struct host_config *cfg = &c->host->cfg;
+
+	return cfg->key_read && cfg->key_read(key_table(c), c->layout.n_keys, key, out);
+}
+
+static uint64_t *hazard(const struct contact *c, enum hazard_kind kind, uint32_t number)
+{
+	return hazard_set(c->host->page->hazard, hazard_word(kind, c->slot, c->gen, number));
+}
+
+static bool within(uint64_t addr, uint64_t len, uint64_t base, uint64_t size)
+{
+	return addr >= base && addr - base <= size && len <= size - (addr - base);
+}
+
+/* The part of @pieces from @skip on, at most @max bytes, as an iovec; returns its bytes. */
+static uint32_t cut(const struct piece *pieces, unsigned int n, uint64_t skip, uint32_t max,
+		    struct iovec *iov, unsigned int *niov)
+{
+	uint32_t sum = 0;
+
+	*niov = 0;
+	for (unsigned int i = 0; i < n && sum < max && *niov < IOV_MAX_PIECES; i++) {
+		uint32_t left;
+
+		if (skip >= pieces[i].len) {
+			skip -= pieces[i].len;
+			continue;
+		}
+		left = pieces[i].len - (uint32_t)skip;
+		if (left > max - sum)
+			left = max - sum;
+		iov[(*niov)++] = (struct iovec){ (void *)(uintptr_t)(pieces[i].addr + skip), left };
+		sum += left;
+		skip = 0;
+	}
+	return sum;
+}
+
+static int fetch_error(int err)
+{
+	switch (err) {
+	case 0:
+	case EPERM:
+		return err;
+	case EINVAL:
+		return EFAULT;
+	default:
+		return EREMOTEIO;
+	}
+}
+
+/* Memory that is mapped here too: by loads and stores (M23). EFAULT: its file has been cut short,
+ * or our side is not mapped; the kernel finds out which. */
+static int copy_mapped(uint8_t *theirs, const struct iovec *iov, unsigned int niov, uint32_t len,
+		       bool write)
+{
+	struct piece ours[IOV_MAX_PIECES], there = { (uintptr_t)theirs, len, 0 };
+
+	for (unsigned int i = 0; i < niov; i++)
+		ours[i] = (struct piece){ (uintptr_t)iov[i].iov_base, (uint32_t)iov[i].iov_len, 0 };
+	return write ? copy_pieces(&there, 1, ours, niov, 0)
+		     : copy_pieces(ours, niov, &there, 1, 0);
+}
+
+/* @iov from or to what @ask names; its hazard is set, and @k is its key. @mapped: not otherwise. */
+static int move(struct contact *c, const struct share_ask *ask, const struct host_key *k,
+		const struct iovec *iov, unsigned int niov, bool mapped)
+{
+	uint8_t *theirs = contact_share_at(c, ask, k);
+
+	if (theirs && !copy_mapped(theirs, iov, niov, (uint32_t)ask->len, ask->write))
+		return 0;
+	if (mapped)
+		return EAGAIN;
+	return ask->write ? remote_write(c->remote, iov, niov, ask->addr)
+			  : remote_read(c->remote, iov, niov, ask->addr);
+}
+
+/* One access: @iov from where @ask says, which the sender checked under its key. */
+static int fetch_part(struct contact *c, const struct share_ask *ask, const struct iovec *iov,
+		      unsigned int niov)
+{
+	uint64_t *place = hazard(c, HAZARD_KEY, ask->key);
+	struct host_key k;
+	int err = EREMOTEIO;
+
+	if (ask->key && key_read(c, ask->key, &k) && within(ask->addr, ask->len, k.addr, k.len))
+		err = fetch_error(move(c, ask, &k, iov, niov, false));
+	hazard_clear(place);
+	return err;
+}
+
+/* Where fetched bytes go: @at bytes of @piece have come before. */
+struct landing {
+	const struct piece *piece;
+	unsigned int n;
+	uint64_t at;
+};
+
+static int fetch_piece(struct contact *c, const struct piece *src, uint32_t from, uint32_t len,
+		       struct landing *to)
+{
+	struct share_ask ask = { .key = src->key };
+	struct iovec iov[IOV_MAX_PIECES];
+	unsigned int niov;
+	uint32_t part;
+	int err = 0;
+
+	for (; len && !err; from += part, to->at += part, len -= part) {
+		part = cut(to->piece, to->n, to->at, len < ACCESS_MAX ? len : ACCESS_MAX, iov,
+			   &niov);
+		ask.addr = src->addr + from;
+		ask.len = part;
+		err = part ? fetch_part(c, &ask, iov, niov) : EINVAL;
+	}
+	return err;
+}
+
+static uint64_t total(const struct piece *p, unsigned int n)
+{
+	uint64_t sum = 0;
+
+	for (unsigned int i = 0; i < n; i++)
+		sum += p[i].len;
+	return sum;
+}
+
+int shm_fetch_from(struct contact *c, const struct seg *s, uint32_t skip, const struct piece *dst,
+		   unsigned int ndst)
+{
+	struct landing to = { dst, ndst, 0 };
+	uint64_t left = total(dst, ndst);
+	int err = 0;
+
+	if (!c->remote)
+		return EPERM;
+	for (unsigned int i = 0; i < s->npieces && left && !err; i++) {
+		const struct piece *src = &s->pieces[i];
+		uint32_t n;
+
+		if (skip >= src->len) {
+			skip -= src->len;
+			continue;
+		}
+		n = src->len - skip < left ? src->len - skip : (uint32_t)left;
+		err = fetch_piece(c, src, skip, n, &to);
+		left -= n;
+		skip = 0;
+	}
+	return err || !left ? err : EREMOTEIO;
+}
+
+/* What a direct access was allowed on; looked at again under the hazards. */
+struct grant {
+	struct host_page_qp qp;
+	struct host_key key;
+};
+
+static const struct host_page_qp *find_qp(const struct contact *c, uint32_t qpn)
+{
+	for (unsigned int i = 0; i < HOST_PAGE_SLOTS; i++)
+		if (load_relaxed(&c->page->slots[i]) == number_slot(qpn) + 1)
+			return host_page_qp(c->page, &c->layout, i, qpn);
+	return NULL;
+}
+
+/* Reader's half of the seqlock; pairs with host_publish_qp(). */
+static bool read_qp(const struct host_page_qp *q, struct host_page_qp *out)
+{
+	for (int i = 0; i < SEQ_TRIES; i++) {
+		uint32_t seq = load_acquire(&q->seq);
+
+		out->seq = seq;
+		out->state = load_relaxed(&q->state);
+		out->access = load_relaxed(&q->access);
+		out->pdn = load_relaxed(&q->pdn);
+		out->peer_qpn = load_relaxed(&q->peer_qpn);
+		out->flags = load_relaxed(&q->flags);
+		out->peer_gen = load_relaxed(&q->peer_gen);
+		read_barrier();
+		if (!(seq & 1) && load_relaxed(&q->seq) == seq)
+			return true;
+		cpu_relax();
+	}
+	return false;
+}
+
+static bool look(const struct contact *c, const struct direct_ask *ask, struct grant *g)
+{
+	uint32_t need = ask->write ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_READ;
+	const struct host_page_qp *q = find_qp(c, ask->dqpn);
+
+	if (!q || !read_qp(q, &g->qp) || !(g->qp.flags & HOST_QP_DIRECT))
+		return false;
+	if ((g->qp.state != IBV_QPS_RTR && g->qp.state != IBV_QPS_RTS) ||
+	    g->qp.peer_qpn != ask->sqpn || g->qp.peer_gen != c->host->page->gen ||
+	    !(g->qp.access & need))
+		return false;
+	return key_read(c, ask->rkey, &g->key) && g->key.flat && g->key.pdn == g->qp.pdn &&
+	       (g->key.access & need) && within(ask->va, ask->len, g->key.iova, g->key.len);
+}
+
+/* A long WRITE into memory that is not mapped here is better fetched by its target: the memory
+ * descriptor has a bounce page. */
+int shm_direct_to(struct contact *c, struct direct_ask *ask)
+{
+	struct iovec iov[IOV_MAX_PIECES];
+	struct share_ask what = { ask->rkey, ask->write, ask->mapped, 0, 0 };
+	struct grant first, again;
+	uint64_t *qp, *key;
+	unsigned int niov;
+	int err = EAGAIN;
+
+	if (!c->remote || ask->done >= ask->len || !look(c, ask, &first))
+		return EAGAIN;
+	what.addr = first.key.addr + (ask->va - first.key.iova) + ask->done;
+	what.len = ask->len - ask->done < ACCESS_MAX ? ask->len - ask->done : ACCESS_MAX;
+	what.len = cut(ask->pieces, ask->npieces, ask->done, (uint32_t)what.len, iov, &niov);
+	if (!what.len)
+		return EAGAIN;
+	qp = hazard(c, HAZARD_QP, ask->dqpn);
+	key = hazard(c, HAZARD_KEY, ask->rkey);
+	if (look(c, ask, &again) && again.qp.seq == first.qp.seq && again.key.gen == first.key.gen)
+		err = move(c, &what, &again.key, iov, niov,
+			   ask->mapped || (ask->write && ask->len > ACCESS_MAX));
+	hazard_clear(key);
+	hazard_clear(qp);
+	if (err)
+		return EAGAIN;
+	ask->done += (uint32_t)what.len;
+	return 0;
+}

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: MIT
+#include "udp/udp.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+#include "net/gid.h"
+#include "net/route.h"
+#include "obs/explain.h"
+#include "udp/udp_batch.h"
+#include "udp/udp_state.h"
+#include "util/log.h"
+
+int udp_create(const struct udp_config *cfg, struct udp **out)
+{
+	struct udp *u = calloc(1, sizeof(*u));
+
+	if (u)
+		u->inbox = calloc(1, sizeof(*u->inbox));
+	if (!u || !u->inbox) {
+		free(u);
+		return refuse_memory("the udp link", sizeof(*u) + sizeof(*u->inbox));
+	}
+	u->cfg = *cfg;
+	if (udp_counts_make(&u->counts, &u->counts_fd)) {
+		u->counts = &u->unshown;
+		u->counts_fd = -1;
+	}
+	pthread_mutex_init(&u->lock, NULL);
+	pthread_mutex_init(&u->group_lock, NULL);
+	u->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (u->epoll < 0) {
+		int err = errno;
+
+		udp_destroy(u);
+		return refuse(err, "the udp link: no epoll descriptor: error %d", err);
+	}
+	*out = u;
+	return 0;
+}
+
+static void leave(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+static void counts_leave(struct udp *u)
+{
+	leave(&u->counts_fd);
+	u->counts = &u->unshown;
+}
+
+static void port_leave(struct udp_port *p)
+{
+	for (unsigned int i = 0; i <= UDP_CASTER; i++)
+		leave(&p->sender[i]), leave(&p->train[i]);
+	leave(&p->hello);
+	leave(&p->fd);
+	udp_seen_free(p->seen);
+	p->seen = NULL;
+}
+
+static void port_free(struct udp_port *p)
+{
+	port_leave(p);
+	free(p);
+}
+
+void udp_destroy(struct udp *u)
+{
+	if (!u)
+		return;
+	for (uint32_t i = 0; i < u->n_ports; i++)
+		port_free(u->port[i]);
+	udp_mcast_free(u);
+	udp_batch_free(u->batches);
+	udp_peers_free(u);
+	leave(&u->epoll);
+	if (u->counts != &u->unshown)
+		udp_counts_free(u->counts);
+	counts_leave(u);
+	free(u->inbox);
+	free(u);
+}
+
+void udp_leave(struct udp *u)
+{
+	for (uint32_t i = 0; i < u->n_ports; i++)
+		port_leave(u->port[i]);
+	udp_mcast_leave(u);
+	leave(&u->epoll);
+	counts_leave(u); /* the page is not mapped here */
+}
+
+int udp_fd(struct udp *u)
+{
+	return u->epoll;
+}
+
+void udp_count(struct udp *u, struct udp_counts *out)
+{
+	udp_counts_read(u->counts, out);
+}
+
+/* --- ports --- */
+
+int udp_refuse_port(int err, const union ibv_gid *gid)
+{
+	char text[INET6_ADDRSTRLEN], who[64];
+
+	gid_text(gid, text, sizeof(text));
+	if (err == EADDRINUSE)
+		return refuse(err,
+			      "UDP %d on %s is held by %s, so there is no link to the network; end "
+			      "it, or run as the same user; traffic on this host goes on",
+			      UDP_ROCE_PORT, text, udp_holder(gid, who, sizeof(who)));
+	if (err == EADDRNOTAVAIL)
+		return refuse(err,
+			      "UDP %d on %s cannot be bound: the kernel does not use that address "
+			      "(yet); choose another GID index",
+			      UDP_ROCE_PORT, text);
+	return refuse(err, "UDP %d on %s cannot be bound: error %d", UDP_ROCE_PORT, text, err);
+}
+
+static struct udp_port *port_find(struct udp *u, const union ibv_gid *gid, uint32_t ifindex)
+{
+	for (uint32_t i = 0; i < u->n_ports; i++)
+		if (!memcmp(&u->port[i]->gid, gid, sizeof(*gid)) && u->port[i]->ifindex == ifindex)
+			return u->port[i];
+	return NULL;
+}
+
+/* Under u->lock, as what follows. @fd has the port. */
+static int port_open(struct udp *u, struct udp_port *p, int fd)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = p };
+	int err = 0;
+
+	if (p->hello < 0)
+		err = udp_socket_sender(p, (uint16_t)getpid(), false, &p->hello, &p->hello_sport);
+	if (!err && (epoll_ctl(u->epoll, EPOLL_CTL_ADD, fd, &ev) ||
+		     epoll_ctl(u->epoll, EPOLL_CTL_ADD, p->hello, &ev)))
+		err = errno;
+	if (err) {
+		close(fd);
+		leave(&p->hello);
+		return refuse(err, "the udp link: no socket to ask peers from: error %d", err);
+	}
+	if (p->ipv4 && udp_seen_open(&p->gid, &p->seen))
+		p->seen = NULL; /* solved for and followed, then */
+	store_release(&p->fd, fd); /* pairs with drain_port() */
+	return 0;
+}
+
+static int port_listen(struct udp *u, struct udp_port *p)
+{
+	int fd = -1, err = udp_socket_listen(p, &fd);
+
+	p->held = err == EADDRINUSE;
+	return err ? udp_refuse_port(err, &p->gid) : port_open(u, p, fd);
+}
+
+/* What is not had for another reason now is not wanted any more. */
+static unsigned int port_again(struct udp *u, struct udp_port *p)
+{
+	char text[INET6_ADDRSTRLEN];
+	int fd = -1, err = udp_socket_listen(p, &fd);
+
+	p->held = err == EADDRINUSE;
+	if (err || port_open(u, p, fd))
+		return 0;
+	gid_text(&p->gid, text, sizeof(text));
+	log_warn("UDP %d on %s is free again, and ours now: the link to the network is there",
+		 UDP_ROCE_PORT, text);
+	return 1;
+}
+
+static int port_add(struct udp *u, const union ibv_gid *gid, uint32_t ifindex,
+		    struct udp_port **out)
+{
+	struct udp_port *p;
+
+	if (u->n_ports == UDP_PORTS)
+		return refuse(ENOSPC, "the udp link: %d addresses are in use", UDP_PORTS);
+	p = malloc(sizeof(*p));
+	if (!p)
+		return refuse_memory("the udp link", sizeof(*p));
+	*p = (struct udp_port){
+		.gid = *gid, .ifindex = ifindex, .ipv4 = gid_is_ipv4(gid), .fd = -1, .hello = -1
+	};
+	for (unsigned int i = 0; i <= UDP_CASTER; i++)
+		p->sender[i] = p->train[i] = -1;
+	u->port[u->n_ports] = p;
+	store_release(&u->n_ports, u->n_ports + 1); /* pairs with udp_drain() */
+	*out = p;
+	return 0;
+}
+
+/* Who only sends to groups needs no socket that listens: another user may have it. */
+static int port_get(struct udp *u, const union ibv_gid *gid, uint32_t ifindex, bool listens,
+		    struct udp_port **out)
+{
+	struct udp_port *p;
+	int err = 0;
+
+	if (!gid_is_link_local(gid))
+		ifindex = 0;
+	p = port_find(u, gid, ifindex);
+	if (!p)
+		err = port_add(u, gid, ifindex, &p);
+	if (!err && listens && p->fd < 0)
+		err = port_listen(u, p);
+	if (!err)
+		*out = p;
+	return err;
+}
+
+int udp_listen(struct udp *u, const union ibv_gid *local, uint32_t ifindex)
+{
+	struct udp_port *p;
+	int err;
+
+	pthread_mutex_lock(&u->lock);
+	err = port_get(u, local, ifindex, true, &p);
+	pthread_mutex_unlock(&u->lock);
+	return err;
+}
+
+bool udp_again(struct udp *u, unsigned int *taken)
+{
+	bool held = false;
+
+	*taken = 0;
+	pthread_mutex_lock(&u->lock);
+	for (uint32_t i = 0; i < u->n_ports; i++) {
+		if (u->port[i]->held)
+			*taken += port_again(u, u->port[i]);
+		held |= u->port[i]->held;
+	}
+	pthread_mutex_unlock(&u->lock);
+	return held;
+}
+
+static bool is_idle(const struct udp_port *p)
+{
+	return !load_acquire(&p->dests) && !route_is_local(NULL, &p->gid, p->ifindex);
+}
+
+/* False: somebody is in the middle of a drain, and may want u->lock. */
+static bool tidy(struct udp *u)
+{
+	struct udp_port *p;
+	bool done = true;
+	uint32_t i = 0;
+
+	pthread_mutex_lock(&u->lock);
+	while (i < u->n_ports && done) {
+		p = u->port[i];
+		if (!is_idle(p)) {
+			i++;
+			continue;
+		}
+		done = spin_trylock(&u->drain_lock);
+		if (!done)
+			break;
+		u->port[i] = u->port[u->n_ports - 1];
+		store_release(&u->n_ports, u->n_ports - 1);
+		spin_unlock(&u->drain_lock);
+		port_free(p);
+	}
+	pthread_mutex_unlock(&u->lock);
+	return done;
+}
+
+void udp_tidy(struct udp *u)
+{
+	while (!tidy(u))
+		sched_yield();
+}
+
+/* --- destinations --- */
+
+/* The rule of RoCEv2: the flow label, or what the two QP numbers make, folded to 14 bits. */
+static uint16_t source_port(const struct udp_path *p)
+{
+	uint32_t fl = p->flow_label;
+	uint64_t v = (uint64_t)p->lqpn * p->rqpn;
+
+	if (!fl) {
+		v ^= v >> 20;
+		v ^= v >> 40;
+		fl = v & 0xfffff;
+	}
+	return (uint16_t)(0xc000 | ((fl & 0x3fff) ^ (fl & 0xfc000) >> 14));
+}
+
+/* Under u->lock. One of the sockets stands for all ports that are alike modulo their number. */
+static int sender_get(struct udp *u, struct udp_port *port, const struct udp_path *p,
+		      unsigned int *out)
+{
+	bool casts = grh_gid_is_group(p->net.remote.raw);
+	uint16_t want = source_port(p);
+	unsigned int i = casts ? UDP_CASTER : want % UDP_SENDERS;
+	int err = 0;
+
+	if (port->sender[i] < 0 && casts)
+		err = udp_mcast_sender(u, port, p->ifindex);
+	else if (port->sender[i] < 0)
+		err = udp_socket_sender(port, want, true, &port->sender[i], &port->sport[i]);
+	if (err)
+		return refuse(err, "the udp link: no socket to send from: error %d", err);
+	*out = i;
+	return 0;
+}
+
+int udp_dest(struct udp *u, const struct udp_path *p, struct dest **out)
+{
+	struct udp_port *port = NULL;
+	unsigned int sender = 0;
+	int err;
+
+	if (gid_is_ipv4(&p->net.local) != gid_is_ipv4(&p->net.remote))
+		return refuse(EINVAL, "the addresses of the two ends are one of IPv4 and one of "
+				      "IPv6; choose a sgid_index of the peer's family");
+	pthread_mutex_lock(&u->lock);
+	err = port_get(u, &p->net.local, p->ifindex, !grh_gid_is_group(p->net.remote.raw), &port);
+	err = err ? err : sender_get(u, port, p, &sender);
+	if (!err)
+		fetch_add_relaxed(&port->dests, 1); /* it stays from here on */
+	pthread_mutex_unlock(&u->lock);
+	if (err)
+		return err;
+	err = udp_dest_make(u, port, sender, p, out);
+	if (err)
+		fetch_sub_acq_rel(&port->dests, 1);
+	return err;
+}
+
+/* --- who holds the port --- */
+
+/* The address as /proc/net/udp and udp6 write it: words in host order, in hexadecimal. */
+static bool line_matches(const char *local, const union ibv_gid *gid)
+{
+	bool ipv4 = gid_is_ipv4(gid);
+	size_t words = ipv4 ? 1 : 4, digits = words * 8;
+	char want[33], any[33];
+
+	if (strlen(local) != digits + 5 || strcmp(local + digits, ":12B7"))
+		return false;
+	for (size_t i = 0; i < words; i++) {
+		uint32_t w;
+
+		memcpy(&w, gid->raw + (ipv4 ? 12 : 4 * i), sizeof(w));
+		snprintf(want + 8 * i, 9, "%08X", w);
+		snprintf(any + 8 * i, 9, "%08X", 0);
+	}
+	return !strncmp(local, want, digits) || !strncmp(local, any, digits);
+}
+
+const char *udp_holder(const union ibv_gid *local, char *buf, size_t n)
+{
+	FILE *f = fopen(gid_is_ipv4(local) ? "/proc/net/udp" : "/proc/net/udp6", "re");
+	char line[256], where[64];
+	unsigned int uid;
+
+	snprintf(buf, n, "%s", "somebody else");
+	while (f && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, " %*[^:]: %63s %*s %*s %*s %*s %*s %u", where, &uid) != 2 ||
+		    !line_matches(where, local))
+			continue;
+		snprintf(buf, n, "uid %u", uid);
+		if (!uid)
+			snprintf(buf, n, "%s", "uid 0 (root, or the kernel's rdma_rxe)");
+		break;
+	}
+	if (f)
+		fclose(f);
+	return buf;
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+/* The inside of the udp link, for its files. Locks: udp->lock (ports and their sockets come into
+ * being), udp->group_lock (groups, likewise), udp->drain_lock (tried; the receive buffers and
+ * udp->ident), and two leaves: udp->batch_lock (the free batches), udp->peer_lock (peers come into
+ * being, are asked anew and go). */
+#pragma once
+#include <netinet/in.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include "udp/udp.h"
+#include "udp/udp_hello.h"
+#include "udp/udp_ident.h"
+#include "udp/udp_seen.h"
+#include "udp/udp_steer.h"
+#include "util/spin.h"
+#include "wire/grh.h"
+#include "wire/opcode.h"
+
+enum {
+	UDP_PORTS = 64,
+	UDP_SENDERS = 8, /* sockets to send from, per port: as many source ports */
+	UDP_CASTER = UDP_SENDERS, /* the one more that sends to groups */
+	UDP_GROUPS = 256,
+	UDP_BATCH = 32, /* packets that are sent by one system call */
+	UDP_INBOX = 16, /* messages that are received by one */
+	UDP_PACKET_MAX = WIRE_HEADERS_MAX + UDP_MTU_MAX + 3 + ICRC_LEN,
+	UDP_HEADER_LEN = 8,
+};
+
+union udp_addr {
+	struct sockaddr sa;
+	struct sockaddr_in in;
+	struct sockaddr_in6 in6;
+};
+
+struct udp_port {
+	union ibv_gid gid;
+	uint32_t ifindex; /* 0 unless link-local */
+	bool ipv4;
+	int fd; /* bound to UDP 4791; -1: nobody listens yet */
+	bool held; /* somebody else had it when it was wanted; under udp->lock */
+	struct udp_seen *seen; /* IPv4; NULL: may not */
+	int hello; /* asks peers what they are able to */
+	int sender[UDP_SENDERS + 1]; /* -1: not open yet; under udp->lock */
+	int train[UDP_SENDERS + 1]; /* IPv4: the same for trains; under udp->lock */
+	uint16_t sport[UDP_SENDERS + 1];
+	uint16_t hello_sport;
+	uint64_t asking_until; /* atomic, ns: polls look for answers */
+	uint32_t dests; /* atomic */
+	uint32_t heard; /* a packet came in: polls look at it */
+	struct udp_steer steer;
+};
+
+/* A multicast group that this process listens to on one interface. */
+struct udp_group {
+	struct udp_port port; /* gid: the group's; fd -1: it could not be had */
+	const void *owner;
+	uint32_t users;
+};
+
+struct udp_inbox {
+	struct mmsghdr msg[UDP_INBOX];
+	struct iovec iov[UDP_INBOX];
+	union udp_addr from[UDP_INBOX];
+	uint64_t control[UDP_INBOX][16]; /* struct cmsghdr */
+	uint8_t bytes[UDP_INBOX]
+		     [1 << 16]; /* a packet, or several that the kernel has put together */
+};
+
+struct udp {
+	struct udp_config cfg;
+	pthread_mutex_t lock;
+	struct udp_port *port[UDP_PORTS];
+	uint32_t n_ports;
+	pthread_mutex_t group_lock;
+	struct udp_group *group[UDP_GROUPS]; /* changes: under drain_lock too */
+	uint32_t n_groups;
+	int epoll;
+	struct spin drain_lock;
+	struct udp_inbox *inbox;
+	struct udp_ident ident;
+	bool astray; /* under drain_lock */
+	struct spin batch_lock;
+	struct udp_batch *batches;
+	struct spin peer_lock;
+	struct udp_peer *peers[UDP_PEER_BUCKETS];
+	uint32_t n_peers;
+	struct udp_counts *counts; /* atomics; shown, or no memory for that and &unshown */
+	struct udp_counts unshown;
+	int counts_fd; /* -1 none */
+};
+
+/* udp_socket.c: 0 or a positive errno. */
+int udp_socket_listen(const struct udp_port *p, int *fd);
+/* Bound to the address and a port of 0xc000-0xffff, @want if it is free. @shared: other sockets may
+ * send from it too. */
+int udp_socket_sender(const struct udp_port *p, uint16_t want, bool shared, int *fd, uint16_t *got);
+void udp_addr_gid(const union udp_addr *a, uint8_t gid[16]);
+socklen_t udp_addr_set(union udp_addr *a, const union ibv_gid *gid, uint32_t ifindex,
+		       uint16_t port);
+
+int udp_option(int fd, int level, int option, int value);
+void udp_socket_receive_buffer(int fd); /* as large as we are allowed */
+
+/* Their first steps, for udp_mcast.c. */
+int udp_socket_open(const struct udp_port *p, int *fd);
+int udp_socket_bind(const struct udp_port *p, int fd, uint16_t port);
+int udp_socket_receives(const struct udp_port *p, int fd); /* what is to be said of packets */
+
+/* udp_mcast.c: what sends from @p to groups; it leaves by @ifindex. */
+int udp_mcast_sender(struct udp *u, struct udp_port *p, uint32_t ifindex);
+void udp_mcast_leave(struct udp *u); /* as udp_leave() */
+void udp_mcast_free(struct udp *u);
+/* udp.c: with a reason */
+int udp_refuse_port(int err, const union ibv_gid *gid);
+/* A socket for trains with the port of sender[@i]. */
+int udp_socket_train(struct udp *u, struct udp_port *p, unsigned int i, const int **fd);
+
+/* udp_send.c: @port has been told of it */
+int udp_dest_make(struct udp *u, struct udp_port *port, unsigned int sender,
+		  const struct udp_path *p, struct dest **out);
+
+static inline void udp_bump(uint64_t *count, uint64_t n)
+{
+	fetch_add_relaxed(count, n);
+}

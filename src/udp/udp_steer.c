@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+#include "udp/udp_steer.h"
+#include <linux/filter.h>
+#include <string.h>
+#include <sys/random.h>
+#include "link/number.h"
+#include "udp/udp_hello.h"
+#include "udp/udp_state.h"
+
+/* ns */
+#define FIRST UINT64_C(10000000) /* doubled each time */
+#define MOST  UINT64_C(1000000000)
+
+#define HASH UINT32_MAX /* no index: the kernel goes by its hash */
+
+enum {
+	HEAD = 14, /* instructions in front of the comparisons */
+	DQPN = 4, /* bytes; in requests on XRC an SRQ's number is behind the BTH */
+	LOW24 = 0xffffff,
+};
+
+#define OP(code, k)	    BPF_STMT(code, k)
+#define WHEN(code, k, t, f) BPF_JUMP(BPF_JMP | (code) | BPF_K, k, t, f)
+
+/* X: where the number is that says whose the packet is. */
+static const struct sock_filter head[HEAD] = {
+	OP(BPF_LD | BPF_B | BPF_ABS, 0), /* the opcode */
+	WHEN(BPF_JEQ, OP_HELLO, 0, 3),
+	OP(BPF_LD | BPF_H | BPF_ABS, BTH_LEN + UDP_HELLO_INDEX),
+	OP(BPF_ALU | BPF_SUB | BPF_K, 1), /* none: HASH */
+	OP(BPF_RET | BPF_A, 0),
+	OP(BPF_LDX | BPF_IMM, DQPN),
+	WHEN(BPF_JGE, SVC_XRC, 0, 4),
+	WHEN(BPF_JGE, SVC_OWN, 3, 0),
+	WHEN(BPF_JGE, SVC_XRC | (OP_ATOMIC_ACK + 1), 1, 0),
+	WHEN(BPF_JGE, SVC_XRC | OP_READ_RESP_FIRST, 1, 0),
+	OP(BPF_LDX | BPF_IMM, BTH_LEN),
+	OP(BPF_LD | BPF_W | BPF_IND, 0),
+	OP(BPF_ALU | BPF_AND | BPF_K, LOW24),
+	OP(BPF_ALU | BPF_RSH | BPF_K, NUMBER_INDEX_BITS),
+};
+
+/* A kernel that takes none leaves the group to its hash. */
+static void steer(const struct udp_port *port)
+{
+	const struct udp_steer *s = &port->steer;
+	struct sock_filter code[HEAD + 2 * UDP_STEER_MAX + 1];
+	struct sock_fprog program = { .filter = code };
+	unsigned int n = HEAD;
+
+	memcpy(code, head, sizeof(head));
+	for (unsigned int i = 0; i < UDP_STEER_MAX; i++) {
+		if (!s->slot[i])
+			continue;
+		code[n++] = (struct sock_filter)WHEN(BPF_JEQ, s->slot[i] - 1U, 0, 1);
+		code[n++] = (struct sock_filter)OP(BPF_RET | BPF_K, i);
+	}
+	code[n++] = (struct sock_filter)OP(BPF_RET | BPF_K, HASH);
+	program.len = (unsigned short)n;
+	if (setsockopt(port->fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)))
+		return;
+}
+
+void udp_steer_ask(struct udp_port *port, uint64_t now)
+{
+	struct udp_steer *s = &port->steer;
+	bool first = !s->number;
+
+	if (now - s->at < s->wait || grh_gid_is_group(port->gid.raw))
+		return;
+	if (getrandom(&s->number, sizeof(s->number), GRND_NONBLOCK) != sizeof(s->number))
+		return;
+	s->wait = now - s->at > 2 * MOST ? FIRST : s->wait < MOST ? s->wait * 2 : MOST;
+	s->at = now;
+	s->heard = 0;
+	if (!first)
+		steer(port); /* nobody's has done it, or it was another's that knows less */
+	for (uint32_t i = 1; i <= UDP_STEER_MAX; i++)
+		udp_hello_locate(port, s->number, i);
+}
+
+/* An index that no socket has goes by the hash: a socket's own is the first that it answers to. */
+static bool is_known(const struct udp_steer *s, uint32_t slot)
+{
+	for (unsigned int i = 0; i < UDP_STEER_MAX; i++)
+		if ((s->heard >> i & 1) && s->slot[i] == slot)
+			return true;
+	return false;
+}
+
+void udp_steer_answered(struct udp_port *port, uint64_t number, uint32_t index, uint32_t slot)
+{
+	struct udp_steer *s = &port->steer;
+	unsigned int known = 0;
+
+	if (!s->number || number != s->number || index > UDP_STEER_MAX || !slot ||
+	    slot > NUMBER_SLOTS)
+		return;
+	if (is_known(s, slot))
+		return;
+	for (unsigned int i = 0; i < UDP_STEER_MAX; i++)
+		if (s->slot[i] == slot)
+			s->slot[i] = 0;
+	s->slot[index - 1] = (uint16_t)slot;
+	s->heard |= 1U << (index - 1);
+	for (unsigned int i = 0; i < UDP_STEER_MAX; i++)
+		known += s->heard >> i & 1;
+	if (known > 1) /* one alone may be the choice of the hash */
+		steer(port);
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT
+/* The udp link over the loopback interface: two addresses of 127.0.0.0/8 are two ends. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "net/gid.h"
+#include "test.h"
+#include "udp/udp.h"
+#include "util/fork.h"
+#include "util/guard.h"
+#include "wire/grh.h"
+#include "wire/opcode.h"
+
+enum { BYTES = 1000 };
+
+static struct {
+	unsigned int n;
+	struct seg last;
+	uint8_t data[UDP_MTU_MAX], grh[GRH_LEN];
+} got;
+
+static void deliver(void *arg, const struct seg *s)
+{
+	check(arg == &got);
+	got.n++;
+	got.last = *s;
+	memcpy(got.data, s->data, s->len);
+	memcpy(got.grh, s->grh, GRH_LEN);
+}
+
+static struct udp *start(void)
+{
+	const struct udp_config cfg = { deliver, &got };
+	struct udp *u;
+
+	check_eq(fork_init(), 0);
+	check_eq(guard_init(), 0);
+	memset(&got, 0, sizeof(got));
+	check_eq(udp_create(&cfg, &u), 0);
+	return u;
+}
+
+static union ibv_gid address(bool v6, uint8_t last)
+{
+	uint8_t ip[4] = { 127, 0, 0, last };
+	union ibv_gid gid = { .raw = { [15] = 1 } };
+
+	if (!v6)
+		gid_of_ipv4(ip, &gid);
+	return gid;
+}
+
+static struct dest *path(struct udp *u, bool v6)
+{
+	struct udp_path p = { .net = { address(v6, 1), address(v6, 2) },
+			      .mtu = 1024,
+			      .lqpn = 5,
+			      .rqpn = 9,
+			      .tclass = 0x20,
+			      .hop_limit = 7 };
+	struct dest *d;
+
+	check_eq(udp_listen(u, &p.net.remote, 0), 0);
+	check_eq(udp_dest(u, &p, &d), 0);
+	check(d->net && !d->same_host && d->max_seg == 1024 && !d->max_ref && d->window);
+	return d;
+}
+
+/* A SEND with immediate of UD, whose headers have most fields; @n of them in one batch. */
+static void send_datagrams(struct dest *d, uint32_t n)
+{
+	static uint8_t bytes[BYTES];
+	struct seg s = { .op = SVC_UD | OP_SEND_ONLY_IMM,
+			 .flags = SEG_SOLICITED,
+			 .pkey = 0xffff,
+			 .dqpn = 0x123456,
+			 .sqpn = 0xabcde,
+			 .qkey = 0x11111111,
+			 .imm = 0xdeadbeef,
+			 .data = bytes };
+
+	for (uint32_t i = 0; i < n; i++) {
+		memset(bytes, (int)i + 1, sizeof(bytes));
+		s.psn = i;
+		s.len = BYTES - i;
+		s.more = true;
+		check_eq(dest_send(d, &s, NULL), 0);
+	}
+	d->ops->flush(d);
+}
+
+static void drain(struct udp *u, unsigned int want)
+{
+	while (got.n < want)
+		udp_drain(u, 8, true);
+}
+
+static void check_arrival(uint32_t i, bool v6)
+{
+	struct grh g;
+
+	check_eq(got.last.op, SVC_UD | OP_SEND_ONLY_IMM);
+	check_eq(got.last.flags, SEG_NET | SEG_SOLICITED);
+	check_eq(got.last.psn, i);
+	check_eq(got.last.len, BYTES - i);
+	check_eq(got.last.dqpn, 0x123456);
+	check_eq(got.last.sqpn, 0xabcde);
+	check_eq(got.last.qkey, 0x11111111);
+	check_eq(got.last.imm, 0xdeadbeef);
+	check_eq(got.last.l3, v6 ? GRH_L3_IPV6 : GRH_L3_IPV4);
+	for (uint32_t k = 0; k < got.last.len; k++)
+		check_eq(got.data[k], i + 1);
+	check_eq(grh_parse(got.grh, &g), 0);
+	check_mem(g.sgid, address(v6, 1).raw, 16);
+	check_mem(g.dgid, address(v6, 2).raw, 16);
+	check_eq(g.hop_limit, 7);
+	check_eq(g.tclass, 0x20);
+}
+
+static void exchange(bool v6)
+{
+	struct udp *u = start();
+	struct dest *d = path(u, v6);
+	struct udp_counts c;
+
+	send_datagrams(d, 70);
+	drain(u, 70);
+	check_arrival(69, v6);
+	udp_count(u, &c);
+	check_eq(c.sent, 70);
+	check_eq(c.received, 70);
+	check_eq(c.bad_icrc + c.malformed + c.unsent, 0);
+	d->ops->put(d);
+	udp_destroy(u);
+}
+
+TEST(packets_arrive_whole_over_ipv4)
+{
+	exchange(false);
+}
+
+TEST(packets_arrive_whole_over_ipv6)
+{
+	union ibv_gid one = address(true, 1);
+	int s = socket(AF_INET6, SOCK_DGRAM, 0);
+	struct sockaddr_in6 a = { .sin6_family = AF_INET6 };
+	int err;
+
+	memcpy(&a.sin6_addr, one.raw, sizeof(one));
+	err = s < 0 || bind(s, (struct sockaddr *)&a, sizeof(a));
+	if (s >= 0)
+		close(s);
+	if (err)
+		skip();
+	exchange(true);
+}
+
+/* What a program without rights may send to the port. */
+TEST(nonsense_and_damage_are_counted_and_dropped)
+{
+	struct udp *u = start();
+	struct dest *d = path(u, false);
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(UDP_ROCE_PORT) };
+	int s = socket(AF_INET, SOCK_DGRAM, 0);
+	uint8_t packet[64] = { SVC_UD | OP_SEND_ONLY, [2] = 0xff, [3] = 0xff };
+	struct udp_counts c = { 0 };
+
+	to.sin_addr.s_addr = htonl(0x7f000002);
+	check(s >= 0);
+	check(sendto(s, packet, 5, 0, (struct sockaddr *)&to, sizeof(to)) == 5);
+	check(sendto(s, packet, 64, 0, (struct sockaddr *)&to, sizeof(to)) == 64);
+	while (c.bad_icrc + c.malformed < 2) {
+		udp_drain(u, 8, true);
+		udp_count(u, &c);
+	}
+	check_eq(c.malformed, 1);
+	check_eq(c.bad_icrc, 1);
+	check_eq(got.n, 0);
+	close(s);
+	d->ops->put(d);
+	udp_destroy(u);
+}
+
+TEST(a_port_that_another_holds_is_refused_with_the_holder)
+{
+	struct udp *u = start();
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(UDP_ROCE_PORT) };
+	union ibv_gid gid = address(false, 3);
+	int s = socket(AF_INET, SOCK_DGRAM, 0);
+	char who[64], want[64];
+
+	at.sin_addr.s_addr = htonl(0x7f000003);
+	check_eq(bind(s, (struct sockaddr *)&at, sizeof(at)), 0);
+	check_eq(udp_listen(u, &gid, 0), EADDRINUSE);
+	snprintf(want, sizeof(want), "uid %u", getuid());
+	check(!strncmp(udp_holder(&gid, who, sizeof(who)), want, strlen(want)));
+	close(s);
+	check_eq(udp_listen(u, &gid, 0), 0);
+	udp_destroy(u);
+}
+
+TEST(families_do_not_mix)
+{
+	struct udp *u = start();
+	struct udp_path p = { .net = { address(false, 1), address(true, 1) }, .mtu = 256 };
+	struct dest *d;
+
+	check_eq(udp_dest(u, &p, &d), EINVAL);
+	udp_destroy(u);
+}
+
+RUN_TESTS(unit_test(packets_arrive_whole_over_ipv4), unit_test(packets_arrive_whole_over_ipv6),
+	  unit_test(nonsense_and_damage_are_counted_and_dropped),
+	  unit_test(a_port_that_another_holds_is_refused_with_the_holder),
+	  unit_test(families_do_not_mix))

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: MIT
+/* Groups on the udp link, in a network namespace of the test's own: t0 and t1 are the two ends of a
+ * cable; each link below is a process. */
+#include <errno.h>
+#include <stdio.h>
+#include "net/gid_netns.h"
+#include "net/gid.h"
+#include "udp/udp.h"
+#include "util/fork.h"
+#include "util/guard.h"
+#include "wire/grh.h"
+#include "wire/opcode.h"
+
+enum { BYTES = 100, GROUP_QPN = 0xffffff, US = 7, OTHERS = 8 };
+
+struct process {
+	struct udp *u;
+	unsigned int n;
+	struct seg last;
+	uint8_t grh[GRH_LEN];
+};
+
+static const char *const ours[] = { "10.77.0.1", "fd77::1" };
+static const char *const groups[] = { "239.9.8.7", "ff05::9:8" };
+
+static void deliver(void *arg, const struct seg *s)
+{
+	struct process *p = arg;
+
+	p->n++;
+	p->last = *s;
+	memcpy(p->grh, s->grh, GRH_LEN);
+}
+
+static void begin(struct process *p, uint32_t fellows)
+{
+	const struct udp_config cfg = { deliver, p, fellows };
+
+	*p = (struct process){ 0 };
+	check_eq(udp_create(&cfg, &p->u), 0);
+}
+
+static void join(struct process *p, int family, const char *dev)
+{
+	union ibv_gid group = netns_gid(groups[family]);
+
+	check_eq(udp_join(p->u, &group, p, if_nametoindex(dev)), 0);
+}
+
+static void part(struct process *p, int family)
+{
+	union ibv_gid group = netns_gid(groups[family]);
+
+	udp_part(p->u, &group, p);
+}
+
+static struct dest *path(struct process *p, int family)
+{
+	struct udp_path to = { .net = { netns_gid(ours[family]), netns_gid(groups[family]) },
+			       .ifindex = if_nametoindex("t0"),
+			       .mtu = 1024 };
+	struct dest *d;
+
+	check_eq(udp_dest(p->u, &to, &d), 0);
+	return d;
+}
+
+static void send_one(struct dest *d, uint8_t op, uint32_t imm)
+{
+	static uint8_t bytes[BYTES];
+	struct seg s = { .op = op,
+			 .flags = SEG_MCAST,
+			 .pkey = 0xffff,
+			 .dqpn = GROUP_QPN,
+			 .sqpn = 5,
+			 .qkey = 1,
+			 .imm = imm,
+			 .data = bytes,
+			 .len = BYTES };
+
+	check_eq(dest_send(d, &s, NULL), 0);
+}
+
+/* The kernel has delivered what was sent before send() returned, on this host; through the cable a
+ * moment later. */
+static void drain(struct process *p, unsigned int want)
+{
+	do
+		udp_drain(p->u, 64, true);
+	while (p->n < want);
+}
+
+/* Other users get what we send from this host, once; those who get it by another way do not, nor
+ * does the sender, though the kernel gives each of them a copy. */
+static void this_host(int family)
+{
+	struct process sender, fellow, other;
+	struct dest *d;
+	struct grh g;
+
+	begin(&sender, US);
+	begin(&fellow, US);
+	begin(&other, OTHERS);
+	join(&sender, family, "t0");
+	join(&fellow, family, "t0");
+	join(&other, family, "t0");
+	d = path(&sender, family);
+	for (uint32_t i = 1; i <= 3; i++)
+		send_one(d, SVC_UD | OP_SEND_ONLY_IMM, i);
+	drain(&other, 3);
+	check_eq(other.n, 3);
+	check_eq(other.last.imm, 3);
+	check_eq(other.last.flags, SEG_NET | SEG_MCAST);
+	check_eq(other.last.rkey, if_nametoindex("t0"));
+	check_eq(grh_parse(other.grh, &g), 0);
+	check_mem(g.dgid, netns_gid(groups[family]).raw, 16);
+	check_mem(g.sgid, netns_gid(ours[family]).raw, 16);
+	drain(&sender, 0);
+	drain(&fellow, 0);
+	check_eq(sender.n + fellow.n, 0);
+	d->ops->put(d);
+	udp_destroy(sender.u);
+	udp_destroy(fellow.u);
+	udp_destroy(other.u);
+}
+
+TEST(other_users_of_this_host_hear_us_once_ipv4)
+{
+	this_host(0);
+}
+
+TEST(other_users_of_this_host_hear_us_once_ipv6)
+{
+	this_host(1);
+}
+
+/* What comes through a network is nobody's copy, from whatever port. */
+TEST(another_host_may_use_the_same_port)
+{
+	struct process sender, far;
+	struct dest *d;
+
+	begin(&sender, US);
+	begin(&far, US);
+	join(&far, 1, "t1");
+	d = path(&sender, 1);
+	while (!far.n) { /* the first ones may find the cable without carrier */
+		send_one(d, SVC_UD | OP_SEND_ONLY, 0);
+		drain(&far, 0);
+	}
+	check_eq(far.last.rkey, if_nametoindex("t1"));
+	d->ops->put(d);
+	udp_destroy(sender.u);
+	udp_destroy(far.u);
+}
+
+static bool in_proc(const char *file, const char *what)
+{
+	FILE *f = fopen(file, "re");
+	bool found = false;
+	char line[256];
+
+	check(f);
+	while (fgets(line, sizeof(line), f))
+		found |= strstr(line, what) != NULL;
+	fclose(f);
+	return found;
+}
+
+static bool is_member(int family)
+{
+	return family ? in_proc("/proc/self/net/igmp6", "ff050000000000000000000000090008")
+		      : in_proc("/proc/self/net/igmp", "070809EF");
+}
+
+/* Counted: the last one out leaves. An interface that goes and comes is joined anew. */
+TEST(the_kernel_knows_as_long_as_somebody_listens)
+{
+	for (int family = 0; family < 2; family++) {
+		struct process p;
+
+		begin(&p, US);
+		check(!is_member(family));
+		join(&p, family, "t0");
+		join(&p, family, "t0");
+		part(&p, family);
+		check(is_member(family));
+		udp_rejoin(p.u, &p, 0);
+		check(!is_member(family));
+		udp_rejoin(p.u, NULL, if_nametoindex("t0"));
+		check(!is_member(family));
+		udp_rejoin(p.u, &p, if_nametoindex("t0"));
+		check(is_member(family));
+		part(&p, family);
+		check(!is_member(family));
+		udp_destroy(p.u);
+	}
+}
+
+/* Only datagrams go to a group. */
+TEST(a_group_takes_no_other_service)
+{
+	struct process sender, other;
+	struct udp_counts c;
+	struct dest *d;
+
+	begin(&sender, US);
+	begin(&other, OTHERS);
+	join(&other, 0, "t0");
+	d = path(&sender, 0);
+	send_one(d, SVC_RC | OP_SEND_ONLY, 0);
+	send_one(d, SVC_UC | OP_SEND_ONLY, 0);
+	send_one(d, SVC_UD | OP_SEND_ONLY_IMM, 3);
+	drain(&other, 1);
+	check_eq(other.n, 1);
+	check_eq(other.last.imm, 3);
+	udp_count(other.u, &c);
+	check_eq(c.malformed, 2);
+	d->ops->put(d);
+	udp_destroy(sender.u);
+	udp_destroy(other.u);
+}
+
+TEST(a_group_that_another_program_holds_is_tried_again)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(UDP_ROCE_PORT) };
+	int s = socket(AF_INET, SOCK_DGRAM, 0);
+	union ibv_gid group = netns_gid(groups[0]);
+	struct process p;
+
+	check_eq(bind(s, (struct sockaddr *)&at, sizeof(at)), 0);
+	begin(&p, US);
+	check_eq(udp_join(p.u, &group, &p, if_nametoindex("t0")), EADDRINUSE);
+	check(!is_member(0));
+	close(s);
+	udp_rejoin(p.u, &p, if_nametoindex("t0"));
+	check(is_member(0));
+	udp_destroy(p.u);
+}
+
+static int start(void **state)
+{
+	(void)state;
+	netns_enter();
+	netns_veth("t0", "t1");
+	netns_up("t0", true);
+	netns_up("t1", true);
+	for (int i = 0; i < 2; i++)
+		netns_add("t0", ours[i]);
+	return fork_init() || guard_init();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		unit_test(other_users_of_this_host_hear_us_once_ipv4),
+		unit_test(other_users_of_this_host_hear_us_once_ipv6),
+		unit_test(another_host_may_use_the_same_port),
+		unit_test(the_kernel_knows_as_long_as_somebody_listens),
+		unit_test(a_group_takes_no_other_service),
+		unit_test(a_group_that_another_program_holds_is_tried_again),
+	};
+
+	return cmocka_run_group_tests(tests, start, NULL);
+}
