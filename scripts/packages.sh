@@ -10,7 +10,7 @@ declare -A package_set=(
 	[test]="libcmocka-dev python3 python3-pyverbs python3-scapy infiniband-diags iproute2
 		procps patch binutils tcpdump tshark clang libclang-rt-dev clang-format clang-tidy
 		cppcheck shellcheck qemu-system-x86 seabios busybox-static kmod cpio zstd xz-utils"
-	[bench]="python3 qperf iperf3 ucx-utils iproute2"
+	[bench]="python3 qperf iperf3 ucx-utils iproute2 valgrind"
 	[fresh]="debootstrap"
 )
 
@@ -20,7 +20,7 @@ declare -A tool_set=(
 	[demo]="ibv_devinfo ibv_rc_pingpong ib_write_bw ib_send_lat"
 	[test]="python3 unshare setpriv ip patch readelf clang clang-format clang-tidy cppcheck
 		shellcheck qemu-system-x86_64"
-	[bench]="python3 qperf iperf3 ucx_perftest ip unshare nsenter setpriv"
+	[bench]="python3 qperf iperf3 ucx_perftest ip unshare nsenter setpriv valgrind"
 	[fresh]="debootstrap"
 )
 declare -A header_set=(

@@ -15,7 +15,7 @@ SANITIZER_ENV = {
              "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"},
     "tsan": {"TSAN_OPTIONS": "exitcode=99:halt_on_error=1:second_deadlock_stack=1"},
 }
-CALLERS = ["SOFTHCA_SEED", "SOFTHCA_PART"]
+CALLERS = ["SOFTHCA_SEED", "SOFTHCA_PART", "SOFTHCA_BASE"]
 RUNTIME = {"asan": "libasan.so", "tsan": "libtsan.so"}
 
 
