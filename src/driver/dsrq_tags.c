@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "hca/limits.h"
-#include "hca/tag_list.h"
+#include "hca/srq_tags.h"
 #include "obs/explain.h"
 #include "util/fork.h"
 
@@ -158,7 +158,7 @@ static int post_op(struct dsrq *srq, struct ibv_ops_wr *wr)
 		ask.op_index = (uint16_t)t->op_next++;
 		t->op[ask.op_index & t->op_mask] = (struct dsrq_op){ wr->wr_id, t->count };
 	}
-	if (tag_list_do(srq->dev, &ask) && ask.op == TAG_DEL)
+	if (srq_tags_do(srq->dev, &ask) && ask.op == TAG_DEL)
 		give_slot(t, ask.slot);
 	return 0;
 }
@@ -195,7 +195,7 @@ static bool message_done(struct dsrq *srq, const struct cqe *c, struct dsrq_done
 	struct dsrq_tags *t = srq->tags;
 
 	out->op = c->app_op == TAG_CQE_NO_TAG ? IBV_WC_TM_NO_TAG : IBV_WC_TM_RECV;
-	out->wr_id = dsrq_complete(srq, c->app_info);
+	out->wr_id = dsrq_ring_complete(srq, c->app_info);
 	if (c->app_op == TAG_CQE_UNEXPECTED && (uint16_t)(++t->seen - t->count) > SYNC_EARLY)
 		out->flags |= IBV_WC_TM_SYNC_REQ;
 	return true;

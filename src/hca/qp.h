@@ -4,13 +4,15 @@
  * Locking: everything below "guarded" is read and written under the QP's turn; state alone may be
  * read without (it is a hint then). The rest is frozen by qp_init(). */
 #pragma once
+#include "hca/qp_names.h"
 #include "hca/wq.h"
-#include "wire/frame.h"
+
+enum { QP_HASH_KEY = 40 }; /* bytes of a Toeplitz key */
 
 struct qp_hash { /* of a QP that spreads frames over work queues (RSS) */
 	struct rwq_table *table; /* NULL: not one */
 	uint64_t fields; /* enum ibv_rx_hash_fields */
-	uint8_t key[FRAME_HASH_KEY];
+	uint8_t key[QP_HASH_KEY];
 };
 
 struct qp {
@@ -23,7 +25,9 @@ struct qp {
 	struct cq *scq, *rcq; /* NULL on an RSS QP */
 	struct srq *srq; /* or NULL */
 	struct qp_hash hash;
-	bool atomic_writes; /* atomic: the program has asked for them, as a verb or at creation */
+	/* WQEs may have WQE_OPCODE_ATOMIC_WRITE: the QP was created for it, or a verb has asked
+	 * (doorbell_atomic_writes()); atomic */
+	bool atomic_writes;
 	uint32_t flows; /* atomic: rules that steer here */
 	struct sq_ring sq;
 	struct rq rq;
@@ -44,6 +48,7 @@ struct qp_attr {
 	struct sq_ring sq;
 	struct rq_ring rq;
 	bool sq_sig_all;
+	bool atomic_writes;
 	uint32_t create_flags;
 	struct ibv_qp_cap cap;
 	struct qp_hash hash;
@@ -68,6 +73,4 @@ static inline bool qp_reliable(const struct qp *qp)
 	       qp->type == IBV_QPT_XRC_RECV;
 }
 
-const char *qp_state_name(enum ibv_qp_state s); /* "RTS" */
-const char *qp_type_name(enum ibv_qp_type t); /* "RC" */
 uint32_t qp_mtu(const struct qp *qp); /* bytes, from path_mtu; UD: the port's */
