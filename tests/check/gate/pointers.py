@@ -265,7 +265,8 @@ class Held:
         """A parameter of @caller, or a variable of its own that was given a value before."""
         slots = {("argument", path, caller)}
         begin = (self._around(path, at) or (0,))[0]
-        for match in re.finditer(rf"\b{name}\s*=\s*({CHAIN})(\w+)", self.sources[path].code[begin:at]):
+        before = self.sources[path].code[begin:at]
+        for match in re.finditer(rf"\b{name}\s*=\s*({CHAIN})(\w+)", before):
             chain, value = match.groups()
             if chain:
                 slots |= self._fields(self._type(path, begin + match.start(), chain), value)
