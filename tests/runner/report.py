@@ -5,6 +5,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 TAIL = 40
+SLOWEST = 20
 TOLD_ALWAYS = {"bench"}
 
 
@@ -16,12 +17,14 @@ class Report:
         self.strict = os.geteuid() == 0 and _debian_12()
         self.expected = _read_skips(expected_skips, sanitizer)
         self.failures = []
+        self.took = []
 
     def note(self, text):
         print(f"     {text}", flush=True)
 
     def test(self, run, cases, seconds, log):
         """One finished program: a line for it, one for each case that did not pass."""
+        self.took.append((seconds, run.title))
         cases = [self._judge(run, case) for case in cases]
         counts = {v: sum(case.verdict == v for case in cases) for v in ("pass", "fail", "skip")}
         self.passed += counts["pass"]
@@ -65,12 +68,23 @@ class Report:
 
     def close(self):
         """The summary; returns the exit code."""
+        self._tell_slowest()
         if self.failures:
             print("\nWhat failed:")
             for line in self.failures:
                 print(f"  {line}")
         print(f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped", flush=True)
         return 1 if self.failed or not self.passed else 0
+
+    def _tell_slowest(self):
+        """Where the time went; tests that ran side by side are each counted in full."""
+        total = sum(seconds for seconds, _ in self.took)
+        if len(self.took) <= SLOWEST:
+            return
+        print(f"\nThe {SLOWEST} slowest of {len(self.took)} tests, in seconds, and their share of "
+              f"{total:.0f} s:")
+        for seconds, title in sorted(self.took, reverse=True)[:SLOWEST]:
+            print(f"  {seconds:6.1f} {seconds / total:6.1%}  {title}")
 
 
 def _told(counts):
