@@ -70,6 +70,29 @@ TEST(calls_outside_of_a_batch_touch_nothing)
 	check_fails(&q, "ibv_wr_complete: this thread is not building work");
 }
 
+/* Nor does the number of an SRQ, whose place another WQE may have by now. */
+TEST(an_srq_s_number_outside_of_a_batch_touches_nothing)
+{
+	struct queue q;
+	struct ibv_qp_ex *ex = open_builder(&q, IBV_QPT_XRC_SEND);
+	uint8_t before[2 * WQE_BB], after[2 * WQE_BB];
+
+	ex->wr_start(ex);
+	ex->wr_send(ex);
+	ex->wr_set_xrc_srqn(ex, 5);
+	check_eq(ex->wr_complete(ex), 0);
+	read_ring(&q, 0, before, sizeof(before));
+	ex->wr_set_xrc_srqn(ex, 6);
+	check_reason("ibv_wr_set_xrc_srqn: this thread is not building work");
+	read_ring(&q, 0, after, sizeof(after));
+	check_mem(before, after, sizeof(before));
+	close_queue(&q);
+	ex = open_builder(&q, IBV_QPT_XRC_SEND);
+	ex->wr_start(ex);
+	ex->wr_set_xrc_srqn(ex, 5);
+	check_fails(&q, "ibv_wr_set_xrc_srqn: no operation has begun");
+}
+
 TEST(a_setter_follows_its_operation)
 {
 	struct queue q;
@@ -224,6 +247,7 @@ TEST(flags_that_a_service_lacks_are_refused)
 
 RUN_TESTS(unit_test(a_batch_is_posted_by_one_ring),
 	  unit_test(calls_outside_of_a_batch_touch_nothing),
+	  unit_test(an_srq_s_number_outside_of_a_batch_touches_nothing),
 	  unit_test(a_setter_follows_its_operation), unit_test(each_setter_comes_once),
 	  unit_test(inline_data_only_for_what_sends_data),
 	  unit_test(a_datagram_without_an_address_fails),
