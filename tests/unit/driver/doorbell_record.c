@@ -98,7 +98,7 @@ TEST(receive_wqes_hold_their_sges)
 	check_eq(dqp_post_recv(&q.qp->ib.qp_base, &wr, &bad), 0);
 	check_eq(get_be32(q.receives[1]), 4);
 	check_eq(get_be32(q.receives[1] + 16), 5);
-	check_eq(get_be32(q.receives[2]), 0); /* the next WQE is untouched */
+	check_eq(get_be32(q.receives[2] + 4), 0); /* the next WQE is untouched */
 	close_queue(&q);
 }
 

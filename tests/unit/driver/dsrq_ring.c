@@ -124,6 +124,7 @@ TEST(a_larger_ring_keeps_the_slots_that_are_in_use)
 	check(!dsrq_ring_switch(s.srq, &n));
 	check(n.buf == s.buf[0] && n.wr_id == s.wr_id[0] && n.cnt == 4); /* the old one */
 	check_eq(s.srq->cnt, 8);
+	check_eq(get_be32(s.buf[1] + 2 * STRIDE + 16), 13); /* WQEs in use came along */
 	s.srq->max_wr = 7;
 	static const uint16_t free_slots[] = { 3, 1, 4, 5, 6 };
 
@@ -132,10 +133,17 @@ TEST(a_larger_ring_keeps_the_slots_that_are_in_use)
 		check_eq(post(&s, 20 + i), 0);
 	}
 	check_eq(post(&s, 0), ENOMEM);
-	check_eq(dsrq_ring_complete(s.srq, 0), 10);
 	check_eq(dsrq_ring_complete(s.srq, 2), 12);
+	check_eq(dsrq_ring_complete(s.srq, 0), 10);
 	check_eq(dsrq_ring_complete(s.srq, 3), 20);
-	check_eq(get_be32(s.buf[1] + 2 * STRIDE + 16), 13); /* its WQE came along */
+	static const uint16_t freed[] = { 7, 2, 0 };
+
+	for (unsigned int i = 0; i < 3; i++) {
+		check_eq(s.srq->head, freed[i]);
+		check_eq(post(&s, 30 + i), 0);
+	}
+	check_eq(s.srq->head, 3);
+	check_eq(get_be32(s.buf[1] + 3 * STRIDE + 16), 21);
 	free(s.srq);
 }
 
