@@ -207,7 +207,8 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ib, struct ibv_ah *ah, uint32_t qpn
 
 static void wr_set_xrc_srqn(struct ibv_qp_ex *ib, uint32_t srqn)
 {
-	wqe_xrc(qpx(ib), srqn);
+	if (takes(ib, WR_TAKES_AH, "ibv_wr_set_xrc_srqn"))
+		wqe_xrc(qpx(ib), srqn);
 }
 
 static void wr_set_sge(struct ibv_qp_ex *ib, uint32_t lkey, uint64_t addr, uint32_t length)
