@@ -13,12 +13,14 @@ STILL_RUNNING = 30
 
 @dataclass
 class Settings:
-    """@patience multiplies every time-out."""
+    """@patience multiplies every time-out; @under runs the compiled programs, where they are of
+    another machine."""
     jobs: int
     length: str
     sanitizer: str
     fail_fast: bool
     patience: int
+    under: list
 
 
 class Run:
@@ -50,7 +52,7 @@ class Run:
 
     def _execute(self, stage, settings):
         program = stage.path_of(self.test)
-        argv = launch.command(self.test, program, self.identity, settings.sanitizer)
+        argv = launch.command(self.test, program, self.identity, settings)
         home = stage.temporary(str(self.number), launch.uid_of(self.identity))
         self.output = home.with_suffix(".out")
         env = launch.environment(self.test, stage, home, settings)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 TAIL = 40
 SLOWEST = 20
+SEED = "SOFTHCA_SEED="
 TOLD_ALWAYS = {"bench"}
 
 
@@ -40,7 +41,8 @@ class Report:
             first = next(case for case in cases if case.verdict == "fail")
             said = ": ".join(part for part in (first.name, first.why) if part)
             self.failures.append(f"{run.title}: {counts['fail']} failed, first: {said}")
-            self._tell(log.splitlines()[-TAIL:])
+            lines = log.splitlines()
+            self._tell([line for line in lines[:-TAIL] if SEED in line] + lines[-TAIL:])
         elif run.test.kind in TOLD_ALWAYS:
             self._tell(log.splitlines())
 
