@@ -52,7 +52,8 @@ def main():
         return 0
     signal.signal(signal.SIGTERM, on_term)
     signal.signal(signal.SIGINT, on_term)
-    result = report.Report(source / "tests/expected-skips", args.machine or args.sanitizer)
+    result = report.Report(source / "tests/expected-skips", args.machine or args.sanitizer,
+                           bool(args.under))
     settings = pool.Settings(jobs=args.jobs, length=args.length, sanitizer=args.sanitizer,
                              fail_fast=args.fail_fast, under=args.under.split(),
                              patience=SLOWER[args.sanitizer] * LONGER[args.length])

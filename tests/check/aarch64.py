@@ -26,8 +26,9 @@ LIBRARIES = ("mnl_", "crc32_")  # what begins so comes from a library of the oth
 
 def compile_one(path, cwd, flags, target, headers):
     flags = [flag for flag in flags if not flag.startswith(NOT_THERE)]
-    done = subprocess.run([TOOLS + "gcc", *flags, "-Werror", "-isystem", str(headers), "-c", str(path),
-                           "-o", str(target)], cwd=cwd, capture_output=True, text=True, check=False)
+    done = subprocess.run([TOOLS + "gcc", *flags, "-Werror", "-isystem", str(headers), "-c",
+                           str(path), "-o", str(target)], cwd=cwd, capture_output=True, text=True,
+                          check=False)
     return done.stderr if done.returncode else ""
 
 

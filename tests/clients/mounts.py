@@ -28,7 +28,8 @@ def variants():
 
 
 def main():
-    return cases.run_sample(*cases.crossed(variants()), "each variant meets each way of moving data")
+    return cases.run_sample(*cases.crossed(variants()),
+                            "each variant meets each way of moving data")
 
 
 if __name__ == "__main__":

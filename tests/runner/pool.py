@@ -40,11 +40,13 @@ class Run:
     def title(self):
         return self.test.id if self.identity == "self" else f"{self.test.id} as {self.identity}"
 
-    def __call__(self, stage, settings):
+    def __call__(self, stage, settings, impossible):
         if Run.stopping:
             return None
         self.begun = time.monotonic()
         try:
+            if impossible:
+                raise launch.Forbidden(impossible)
             cases, log = self._execute(stage, settings)
         except launch.Forbidden as err:
             cases, log = [tap.Case("", "skip", str(err))], ""
@@ -90,7 +92,8 @@ def run(tests, stage, settings, report):
 
 def _run_group(runs, jobs, stage, settings, report):
     with ThreadPoolExecutor(jobs) as workers:
-        pending = {workers.submit(one, stage, settings) for one in runs}
+        pending = {workers.submit(one, stage, settings, report.impossible(one.test))
+                   for one in runs}
         try:
             while pending:
                 done, pending = wait(pending, STILL_RUNNING, FIRST_COMPLETED)

@@ -104,9 +104,9 @@ def pairs(programs, variant="", **sides):
 
 
 def crossed(variants):
-    """The sample of programs in each of @variants, {name: (server, client)}. Short: so many that in each
-    variant each verb, a message of every size and the wait for an event have a case, another choice
-    as root than as a user; and how many there are in all."""
+    """The sample of programs in each of @variants, {name: (server, client)}, and how many cases
+    there are in all. Short: so many that each variant meets each way of moving data, messages of
+    every size and the wait for an event; as root others than as a user."""
     every = [(name, program) for name in variants for program in programs.sample()]
     features = [{"variant": name, "moves": _moves(program[0]), "sizes": "-a" in program[0],
                  "waits": program[0].endswith("-e"), "program": program[0]}

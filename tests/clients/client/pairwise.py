@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Cases out of all that there are, in which pairs of features meet: a case is a dict of features."""
+"""Some of all cases, in which pairs of features meet; a case is a dict of its features."""
 import itertools
 import os
 import random
