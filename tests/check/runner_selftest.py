@@ -77,6 +77,20 @@ def an_unlisted_skip_fails():
     assert judged("pass", "surprise", True) == "pass"
 
 
+def what_an_emulator_cannot_do_is_skipped():
+    with tempfile.NamedTemporaryFile("w+") as skips:
+        skips.write("arm k/whole it hangs\narm k/part:case it ignores madvise\n")
+        skips.flush()
+        there = report.Report(Path(skips.name), "arm", emulated=True)
+        here = report.Report(Path(skips.name), "arm")
+    assert there.impossible(discover.Test("k", "whole", Path("k"))) == "it hangs"
+    assert not here.impossible(discover.Test("k", "whole", Path("k")))
+    run = SimpleNamespace(test=SimpleNamespace(id="k/part"), title="part")
+    assert there._judge(run, tap.Case("case", "fail")).why == "it ignores madvise"
+    assert there._judge(run, tap.Case("other", "fail")).verdict == "fail"
+    assert here._judge(run, tap.Case("case", "fail")).verdict == "fail"
+
+
 def the_slowest_stand_before_the_counts():
     result = report.Report(Path("/dev/null"), "none")
     with contextlib.redirect_stdout(io.StringIO()) as told:
@@ -104,7 +118,8 @@ def a_selection_without_tests_is_refused():
 
 TESTS = [reads_outputs, keeps_both_streams, ends_a_test_that_hangs,
          ends_what_a_test_leaves_behind, an_unlisted_skip_fails,
-         the_slowest_stand_before_the_counts, a_selection_without_tests_is_refused]
+         what_an_emulator_cannot_do_is_skipped, the_slowest_stand_before_the_counts,
+         a_selection_without_tests_is_refused]
 
 
 def main():

@@ -58,12 +58,14 @@ def uid_of(identity):
     return unused_uid() if identity == "user" else None
 
 
-def command(test, program, identity, sanitizer):
+def command(test, program, identity, settings):
     """The argument vector, wrapped in what the identity and the traits ask for."""
     inner = [str(program), *test.arguments]
+    if test.compiled:
+        inner = [*settings.under, *inner]
     if program.suffix == ".py":
         inner = ["/usr/bin/python3", "-B", *inner]
-    if sanitizer == "tsan":
+    if settings.sanitizer == "tsan":
         inner = ["setarch", "-R", *inner]
     return _become(test, identity, inner)
 

@@ -4,9 +4,7 @@
 gcc -fcallgraph-info writes one graph for each object: it sees through macros and tells statics of
 the same name apart. For a call through a pointer it names the place alone, and `pointers` the
 functions that the pointer may hold. `x.c` and `x.h` count as one file, x."""
-import json
 import re
-import shlex
 import subprocess
 import tempfile
 from collections import defaultdict
@@ -14,14 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import pointers
+from . import commands, pointers
 
 NODE = re.compile(r'^node: \{ title: "([^"]*)" label: "[^"\\]*\\n([^":]*):(\d+):\d+"')
 EDGE = re.compile(r'^edge: \{ sourcename: "([^"]*)" targetname: "([^"]*)"'
                   r'(?: label: "([^":]*):(\d+):(\d+)")?')
 INDIRECT = "__indirect_call"
-UNWANTED = ("-O", "-flto", "-fsan", "-MD", "-c", "-Werror")
-WITH_VALUE = ("-o", "-MF", "-MQ")
+UNWANTED = ("-O", "-flto", "-fsan", "-Werror")
 
 
 @dataclass(frozen=True)
@@ -55,38 +52,25 @@ class Graph:
 
 
 def compile_graph(top, build, workers=2):
-    """Compiles what compile_commands.json of @build lists under src/ once more, with -O0 and into
-    a folder of its own, and reads the graphs."""
-    entries = {}
-    for entry in json.loads((build / "compile_commands.json").read_text()):
-        path = (Path(entry["directory"]) / entry["file"]).resolve()
-        if path.suffix == ".c" and path.is_relative_to(top / "src"):
-            entries.setdefault(path, entry)
+    """Compiles what @build compiles of src/ once more, with -O0 and into a folder of its own, and
+    reads the graphs."""
     graph = Graph(top)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(workers) as pool:
-        jobs = [(number, path, entry, Path(folder))
-                for number, (path, entry) in enumerate(sorted(entries.items()))]
+        jobs = [(path, cwd, flags, Path(folder) / f"{number}.o") for number, (path, (cwd, flags))
+                in enumerate(commands.units(top, build, ["src"]).items()) if path.suffix == ".c"]
         for cwd, text in pool.map(lambda job: _compile(*job), jobs):
             _read(graph, cwd, text)
     return graph
 
 
-def _compile(number, path, entry, folder):
-    words = shlex.split(entry["command"])
-    words = words[next(i for i, w in enumerate(words) if w.startswith("-")):]
-    for flag in WITH_VALUE:
-        if flag in words:
-            at = words.index(flag)
-            del words[at:at + 2]
-    words = [w for w in words if not w.startswith(UNWANTED) and w != entry["file"]]
-    target = folder / f"{number}.o"
-    done = subprocess.run(["gcc", *words, "-w", "-O0", "-fcallgraph-info", "-c", str(path), "-o",
-                           str(target)], cwd=entry["directory"], capture_output=True, text=True,
-                          check=False)
+def _compile(path, cwd, flags, target):
+    flags = [flag for flag in flags if not flag.startswith(UNWANTED)]
+    done = subprocess.run(["gcc", *flags, "-w", "-O0", "-fcallgraph-info", "-c", str(path), "-o",
+                           str(target)], cwd=cwd, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{path}: {done.stderr}")
     target.unlink()
-    return Path(entry["directory"]), target.with_suffix(".ci").read_text()
+    return cwd, target.with_suffix(".ci").read_text()
 
 
 def _read(graph, cwd, text):
