@@ -54,7 +54,7 @@ static bool may_trace_us(pid_t pid)
 
 int contact_trust(pid_t pid, int conn)
 {
-	const char *said = getenv("SOFTHCA_DIRECT");
+	const char *said = secure_getenv("SOFTHCA_DIRECT");
 	bool all = said && !strcmp(said, "1"), none = said && !strcmp(said, "0");
 
 	if (none || !contact_fds_left(conn) || (!all && !may_trace_us(pid)))
