@@ -7,7 +7,7 @@
 #include "engine/node.h"
 #include "link/number.h"
 #include "link/parcel.h"
-#include "net/gid.h"
+#include "net/gid_table.h"
 #include "transport/tqp.h"
 #include "util/bitmap.h"
 #include "util/quiesce.h"

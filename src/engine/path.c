@@ -236,7 +236,7 @@ int path_find(struct eqp *e, const struct path_ask *ask, struct dest **out)
 	struct dest *d;
 	int err;
 
-	if (gid_is_local(device_of(&e->q)->gids, &ask->av->dgid))
+	if (gid_table_is_local(device_of(&e->q)->gids, &ask->av->dgid))
 		return to_number(e, ask->av, ask->dqpn, out);
 	err = network_find(e, ask, &d);
 	return err ? err : wrapped(e, ask->av, d, out);
@@ -291,7 +291,7 @@ bool path_usable(struct tqp *q)
 
 	return q->alternate && !gid_table_get(d->gids, to->sgid_index, &from) &&
 	       memcmp(&from.gid, &none, sizeof(none)) &&
-	       (!q->alternate->same_host || gid_is_local(d->gids, &to->dgid));
+	       (!q->alternate->same_host || gid_table_is_local(d->gids, &to->dgid));
 }
 
 int path_resolve(struct tqp *q, const struct av *av, uint32_t dqpn, struct dest **out)

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include "peers/contact_hello.h"
+#include "peers/contact_talk.h"
 #include "peers/host_state.h"
 #include "station.h"
 #include "util/guard.h"
@@ -48,15 +48,15 @@ static void lie(struct station *st, struct contact *c)
 		_exit(3);
 	m.gen = k.gen;
 	m.file.offset = UINT64_MAX - PAGE + 1;
-	contact_say_share(c, CONTACT_SHARED, &m, area_fd);
+	contact_talk_share(c, CONTACT_SHARED, &m, area_fd);
 	m.file.offset = 0;
 	m.file.len = k.len / 2;
-	contact_say_share(c, CONTACT_SHARED, &m, area_fd);
-	contact_say_share(c, CONTACT_SHARED, &m, -1);
-	contact_say_share(c, CONTACT_SHARED, &m, zero);
+	contact_talk_share(c, CONTACT_SHARED, &m, area_fd);
+	contact_talk_share(c, CONTACT_SHARED, &m, -1);
+	contact_talk_share(c, CONTACT_SHARED, &m, zero);
 	m.key = 5;
-	contact_say_share(c, CONTACT_SHARED, &m, area_fd);
-	contact_say_share(c, CONTACT_UNSHARE, &m, -1);
+	contact_talk_share(c, CONTACT_SHARED, &m, area_fd);
+	contact_talk_share(c, CONTACT_UNSHARE, &m, -1);
 }
 
 static int owner(int talk, void *arg)
