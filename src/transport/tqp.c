@@ -326,8 +326,7 @@ void tqp_timer(struct tqp *q, uint64_t now)
 		retry_timer(q, now);
 	}
 	requester_run(q, now);
-	if (q->qp.type != IBV_QPT_RAW_PACKET)
-		flush_drained(q);
+	flush_drained(q);
 }
 
 void tqp_resume(struct tqp *q, uint64_t now)
