@@ -314,7 +314,7 @@ static void read_failed(struct tqp *q, const struct answer *a, enum key_verdict 
 
 	answer_forget(q);
 	place_fail(q, &no, q->rsp.now);
-	answer_nak(q, fate_of(no.v, IBV_QPT_RC, true)->nak, psn);
+	answer_nak(q, fate_at_responder(no.v, IBV_QPT_RC)->nak, psn);
 }
 
 /* One segment of a READ's response. 0: sent; EAGAIN; EFAULT: the QP has failed. */
