@@ -43,7 +43,7 @@ static void no_receive(struct tqp *q)
 {
 	counters_inc(counters(q), COUNTER_OUT_OF_BUFFER);
 	verdict_say("RNR NAK, no receive is posted");
-	store_relaxed(&q->rnr_waiting, q->dest && q->dest->same_host);
+	store_relaxed(&q->rnr_waiting, link_has_notices(q->dest));
 	silence(q, aeth_rnr(q->qp.attr.min_rnr_timer));
 }
 
