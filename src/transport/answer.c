@@ -47,12 +47,22 @@ static struct seg reply(const struct tqp *q, uint32_t psn, uint8_t syndrome)
 	return s;
 }
 
-int answer_bare(struct dest *to, const struct seg *request, uint8_t syndrome)
+static int answer_bare(struct dest *to, const struct seg *request, uint8_t syndrome)
 {
 	struct seg s = bare(request->sqpn, request->dqpn, request->psn, syndrome);
 
 	s.op |= opcode_service(request->op);
 	return dest_send(to, &s, NULL);
+}
+
+int answer_no_responder(const struct seg *s)
+{
+	uint8_t svc = opcode_service(s->op);
+
+	if ((svc != SVC_RC && svc != SVC_XRC) || !opcode_has(s->op, WIRE_REQUEST) ||
+	    !link_has_notices(s->from) || !(s->flags & SEG_SQPN))
+		return 0;
+	return answer_bare(s->from, s, SYN_NO_RESPONDER);
 }
 
 bool answer_idle(const struct tqp *q)
@@ -107,13 +117,13 @@ void answer_leave(struct tqp *q)
 			 .dqpn = q->qp.qpn,
 			 .from = q->dest };
 
-	if (q->qp.type == IBV_QPT_RC && q->dest && q->dest->same_host) {
+	if (q->qp.type == IBV_QPT_RC && link_is_lossless(q->dest)) {
 		answer_ack_now(q);
 		s.psn = first_unanswered(q);
-		if ((q->ack_due || !answer_idle(q)) && tqp_no_responder(&s) == EAGAIN &&
+		if ((q->ack_due || !answer_idle(q)) && answer_no_responder(&s) == EAGAIN &&
 		    q->env->no_responder_later)
 			q->env->no_responder_later(q, &s);
-	} else if (q->dest && q->dest->net) {
+	} else if (link_may_congest(q->dest)) {
 		part(q);
 	}
 	answer_forget(q);
@@ -216,7 +226,7 @@ void answer_replied(struct tqp *q)
 
 void answer_ack(struct tqp *q, const struct seg *s)
 {
-	if (q->dest && q->dest->same_host) {
+	if (link_gathers_acks(q->dest)) {
 		bool listed = q->ack_due;
 
 		q->ack_due = true;
@@ -236,7 +246,7 @@ void answer_release(struct tqp *q)
 	q->rsp.silent = false;
 	answer_run(q);
 	answer_ack_now(q);
-	if (q->ack_due && q->dest && q->dest->same_host && q->env->ack_later)
+	if (q->ack_due && link_gathers_acks(q->dest) && q->env->ack_later)
 		q->env->ack_later(q);
 }
 
@@ -304,7 +314,7 @@ static void read_failed(struct tqp *q, const struct answer *a, enum key_verdict 
 
 	answer_forget(q);
 	place_fail(q, &no, q->rsp.now);
-	answer_nak(q, fate_of(no.v, IBV_QPT_RC, true)->nak, psn);
+	answer_nak(q, fate_at_responder(no.v, IBV_QPT_RC)->nak, psn);
 }
 
 /* One segment of a READ's response. 0: sent; EAGAIN; EFAULT: the QP has failed. */
@@ -327,7 +337,7 @@ static int put_read(struct tqp *q, struct answer *a)
 	struct mw *mw = mw_enter(q->qp.ctx->hca->keys, a->rkey); /* by value: until it is copied */
 	enum key_verdict why = key_check(q->qp.ctx->hca->keys, &ask, &addr);
 
-	s.more = q->dest->net && q->dest->ops->flush && s.len < a->len;
+	s.more = link_is_of_packets(q->dest) && q->dest->ops->flush && s.len < a->len;
 	piece = (struct piece){ addr, s.len, key };
 	s.pieces = &piece;
 	s.npieces = s.len ? 1 : 0;
@@ -353,7 +363,7 @@ static int put_answer(struct tqp *q, struct answer *a)
 		return put_small(q, a);
 	while (q->dest && a->npsn && !err)
 		err = put_read(q, a);
-	if (q->dest && q->dest->net && q->dest->ops->flush)
+	if (link_is_of_packets(q->dest) && q->dest->ops->flush)
 		q->dest->ops->flush(q->dest);
 	return err;
 }
@@ -375,7 +385,7 @@ void answer_run(struct tqp *q)
 	}
 	if (q->rsp.nak_due)
 		put_nak(q);
-	else if (q->ack_due && q->dest && !q->dest->same_host)
+	else if (q->ack_due && q->dest && !link_gathers_acks(q->dest))
 		answer_ack_now(q);
 }
 

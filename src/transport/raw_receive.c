@@ -8,7 +8,8 @@
 #include "transport/flush.h"
 #include "transport/gather.h"
 #include "transport/place.h"
-#include "transport/raw.h"
+#include "transport/raw_receive.h"
+#include "transport/receive.h"
 #include "util/be.h"
 #include "wire/frame.h"
 #include "wire/grh.h"
@@ -170,13 +171,13 @@ static void drop_first(struct tqp *q)
 		store_relaxed(&q->rnr_waiting, false);
 }
 
-void raw_held_forget(struct tqp *q)
+void raw_receive_forget(struct tqp *q)
 {
 	while (q->rsp.held)
 		drop_first(q);
 }
 
-void raw_held_expire(struct tqp *q, uint64_t now)
+void raw_receive_expire(struct tqp *q, uint64_t now)
 {
 	while (q->rsp.held && q->rsp.held->at <= now) {
 		counters_inc(q->qp.ctx->hca->counters, COUNTER_OUT_OF_BUFFER);
@@ -186,11 +187,11 @@ void raw_held_expire(struct tqp *q, uint64_t now)
 		q->deadline = q->rsp.held->at;
 }
 
-void raw_rq_doorbell(struct tqp *q, uint64_t now)
+void raw_receive_doorbell(struct tqp *q, uint64_t now)
 {
 	struct frame f;
 
-	while (q->rsp.held && q->qp.state != IBV_QPS_ERR && !place_take(q)) {
+	while (q->rsp.held && q->qp.state != IBV_QPS_ERR && !receive_take(q)) {
 		const struct seg *s = &q->rsp.held->seg;
 
 		frame_parse(s->data, s->len, &f);
@@ -205,11 +206,11 @@ void raw_rq_doorbell(struct tqp *q, uint64_t now)
 /* The WQE taken cannot have the frame: it says so, and the WQ stops. Under its lock. */
 static void wq_refuse(struct wq *wq, struct cqe *c, enum verdict v, uint64_t id)
 {
-	const struct fate *f = fate_of(v, IBV_QPT_RAW_PACKET, true);
+	const struct fate *f = fate_at_responder(v, IBV_QPT_RAW_PACKET);
 
 	c->opcode = MLX5_CQE_RESP_ERR;
-	c->syndrome = f->syndrome;
-	c->vendor_err = f->vendor;
+	c->syndrome = f->receive.syndrome;
+	c->vendor_err = f->receive.vendor;
 	c->reason = id;
 	cq_push(wq->cq, c);
 	wq_stop(wq);
@@ -277,7 +278,7 @@ void raw_receive(struct tqp *q, const struct seg *s, uint64_t now)
 		return;
 	if (q->qp.hash.table)
 		to_work_queue(q, s, &f, now);
-	else if (q->rsp.held || place_take(q))
+	else if (q->rsp.held || receive_take(q))
 		hold(q, s, now);
 	else
 		to_queue(q, s, &f, now);

@@ -4,6 +4,7 @@
 #include "transport/congestion.h"
 #include "transport/hold.h"
 #include "transport/rtt.h"
+#include "transport/sent.h"
 #include "wire/aeth.h"
 
 enum { TRAIN = 15 }; /* packets of 4 KiB */
@@ -61,7 +62,7 @@ static void take_over(struct tqp *q)
 	uint32_t psn = r->una;
 
 	for (uint32_t i = r->head; psn != r->psn && i != r->tail; i++) {
-		const struct sent *e = requester_entry(r, i);
+		const struct sent *e = sent_at(r, i);
 		uint32_t left = (e->psn + e->npsn - psn) & PSN_MASK,
 			 all = (r->psn - psn) & PSN_MASK;
 
@@ -77,10 +78,10 @@ void recovery_begin(struct tqp *q, bool told)
 {
 	struct requester *r = &q->req;
 
-	if (r->rec || !q->dest || !q->dest->net ||
+	if (r->rec || !link_is_of_packets(q->dest) ||
 	    (q->qp.type != IBV_QPT_RC && q->qp.type != IBV_QPT_XRC_SEND))
 		return;
-	if (!told && !(dest_abilities(q->dest) & DEST_REPORTS))
+	if (!told && !link_reports_loss(q->dest))
 		return;
 	if (r->psn != r->max_psn || outstanding(q) > RECOVERY_PSNS)
 		return;
