@@ -25,7 +25,6 @@ const struct form forms[256] = {
 	/* clang-format on */
 };
 
-/* READ and atomics where max_rd_atomic says none, opcodes that the service lacks, sizes. */
 enum verdict form_allowed(const struct tqp *q, const struct wqe *w)
 {
 	bool reads = forms[w->opcode].reads;
@@ -39,7 +38,7 @@ enum verdict form_allowed(const struct tqp *q, const struct wqe *w)
 	if (q->qp.type == IBV_QPT_UC && (reads || w->opcode == MLX5_OPCODE_SEND_INVAL))
 		return V_LOCAL_QP_OP;
 	if (w->opcode == WQE_OPCODE_ATOMIC_WRITE && !load_relaxed(&q->qp.atomic_writes))
-		return V_LOCAL_QP_OP; /* XRC has none, and nobody writes our own opcode by chance */
+		return V_LOCAL_QP_OP; /* softhca's own opcode: the driver says when it writes one */
 	if (q->qp.type == IBV_QPT_UD && w->opcode != MLX5_OPCODE_SEND &&
 	    w->opcode != MLX5_OPCODE_SEND_IMM)
 		return V_LOCAL_QP_OP;

@@ -5,9 +5,9 @@
 #include "transport/inner.h"
 #include "util/be.h"
 
-enum { SENT_MAX = 512 /* WQEs started and not completed */ };
+enum { SENT_MAX = 512 /* work requests that are started and not completed */ };
 
-/* The SQ's oldest block that is not completed; entries of the inner queue have none. */
+/* The SQ's oldest block that is not completed; inner work has no block. */
 static uint16_t oldest_block(const struct requester *r)
 {
 	for (uint32_t i = r->head; i != r->tail; i++)

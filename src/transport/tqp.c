@@ -26,7 +26,7 @@
 
 static void no_waiter(struct waiter *w)
 {
-	(void)w; /* whoever embeds the QP in a surrounding that blocks sets its own */
+	(void)w; /* surroundings whose links may be full set their own */
 }
 
 static void forget(struct tqp *q)
@@ -126,7 +126,7 @@ void tqp_moved(struct tqp *q, enum ibv_qp_state old, uint64_t now)
 	switch (q->qp.state) {
 	case IBV_QPS_RESET:
 		flush_shared(q, now);
-		if (old != IBV_QPS_ERR) /* or it has left */
+		if (old != IBV_QPS_ERR) /* else it has left already */
 			answer_leave(q);
 		forget(q);
 		break;
@@ -176,7 +176,7 @@ void tqp_rq_doorbell(struct tqp *q, uint64_t now)
 	answer_nak(q, SYN_RNR_CLEAR, q->rsp.epsn);
 }
 
-/* A connected QP hears its peer alone, and by the address that it was told. */
+/* A connected QP takes packets from the address of its peer only. */
 static bool from_peer(const struct tqp *q, const struct seg *s)
 {
 	const struct dest_net *net = link_ends(q->dest);
@@ -198,14 +198,14 @@ static bool from_whom_it_should(const struct tqp *q, const struct seg *s)
 	return !(s->flags & SEG_NET) || from_peer(q, s);
 }
 
-/* The service's own, or of those that have no service: what a peer may send that knows of it. */
+/* Is the opcode one of the QP's service, or one of softhca's that its service has? */
 static bool known(const struct tqp *q, uint8_t op)
 {
 	static const uint8_t services[] = {
 		[IBV_QPT_RC] = SVC_RC,
 		[IBV_QPT_UC] = SVC_UC,
 		[IBV_QPT_UD] = SVC_UD,
-		[IBV_QPT_RAW_PACKET] = FRAME_OP, /* none: they get frames only */
+		[IBV_QPT_RAW_PACKET] = FRAME_OP, /* no packets, only frames */
 		[IBV_QPT_XRC_SEND] = SVC_XRC,
 		[IBV_QPT_XRC_RECV] = SVC_XRC,
 	};
@@ -217,7 +217,7 @@ static bool known(const struct tqp *q, uint8_t op)
 	return opcodes[op].name && opcode_service(op) == services[q->qp.type];
 }
 
-/* Everything that a receiver drops in silence before it looks at the PSN. */
+/* False: a receiver drops it in silence before it looks at the PSN. */
 static bool mine(const struct tqp *q, const struct seg *s)
 {
 	if (!known(q, s->op))
@@ -358,7 +358,7 @@ void tqp_flush_ack(struct tqp *q)
 	if (!q->ack_due)
 		return;
 	if (q->rsp.ack_held)
-		q->rsp.replies = 0; /* in vain */
+		q->rsp.replies = 0; /* the ACK has waited in vain */
 	answer_ack_now(q);
 }
 
