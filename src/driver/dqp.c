@@ -100,7 +100,7 @@ static uint32_t pow2_at_least(uint32_t n)
 	return n <= 1 ? n : 1U << (32 - __builtin_clz(n - 1));
 }
 
-/* Bytes before the data of the largest WQE; before inline data, which atomics do not have. */
+/* Bytes before the data of the largest WQE. @inl: before inline data, which atomics do not have. */
 static uint32_t fixed_part(const struct dqp *qp, bool inl)
 {
 	if (qp->type == IBV_QPT_UD)
@@ -190,7 +190,7 @@ static void fill_public(struct dqp *qp, struct pd *pd, const struct ibv_qp_init_
 	ib->context = pd->ib.context;
 	ib->qp_context = a->qp_context;
 	ib->pd = &pd->ib;
-	if (!dqp_is_rss(a)) { /* it has none, whatever was given */
+	if (!dqp_is_rss(a)) { /* an RSS QP has no CQs, whatever the program has given */
 		ib->send_cq = a->send_cq;
 		ib->recv_cq = a->recv_cq;
 	}
@@ -273,7 +273,7 @@ static void purge(struct dqp *qp)
 	struct ibv_qp *ib = &qp->ib.qp_base;
 
 	if (!ib->send_cq)
-		return; /* RSS; a target QP's completions are its SRQs' */
+		return; /* an RSS QP, or an XRC target, whose completions belong to its SRQs */
 	dcq_ring_purge(to_dcq(ib->send_cq), qp->uidx);
 	if (ib->recv_cq && ib->recv_cq != ib->send_cq)
 		dcq_ring_purge(to_dcq(ib->recv_cq), qp->uidx);
@@ -297,7 +297,7 @@ int dqp_destroy(struct dqp *qp)
 	return 0;
 }
 
-/* The device is in RESET: both queues start from nothing, as do their cursors. */
+/* The device's half is in RESET and counts from 0 again; so do the cursors here. */
 static void rewind_queues(struct dqp *qp)
 {
 	spin_lock(&qp->sq.lock);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* ibv_post_send() and ibv_post_recv(): a list of work requests to WQEs. */
+/* ibv_post_send() and ibv_post_recv(): from a list of work requests to WQEs. */
 #include <errno.h>
 #include "driver/data_segment.h"
 #include "driver/wqe_build.h"
@@ -9,7 +9,7 @@
 
 enum { RC = 1, UC = 2, UD = 4, RAW = 8, NO_XRC = 16 }; /* RC: XRC too; NO_XRC: RC alone */
 
-/* What each verb becomes, and which services have it. */
+/* The opcode of each verb, and the services that have it. */
 // clang-format off
 static const struct {
 	uint8_t opcode, wc_opcode, services;

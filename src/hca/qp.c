@@ -33,7 +33,7 @@ static int type_check(const struct qp_attr *a)
 	return 0;
 }
 
-/* An XRC_SEND QP receives nothing. */
+/* The checks of an XRC_SEND QP, which receives nothing and so has no receive CQ. */
 static int initiator_check(const struct pd *pd, const struct qp_attr *a)
 {
 	if (!a->scq)
@@ -161,8 +161,8 @@ static int cur_state_check(const struct qp *qp, const struct ibv_qp_attr *attr, 
 		      qp->qpn, qp_state_name(qp->state), qp_state_name(attr->cur_qp_state));
 }
 
-/* ARMED comes by itself; an alternate path must be there before REARM, and the peer must have
- * agreed before it is migrated to. */
+/* A program does not set ARMED. It sets REARM after an alternate path, and MIGRATED after the peer
+ * has agreed. */
 static int migration_check(const struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	enum ibv_mig_state is = qp->attr.path_mig_state, to = attr->path_mig_state;

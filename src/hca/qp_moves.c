@@ -37,7 +37,7 @@ enum {
 };
 
 struct move {
-	unsigned int types; /* that may make it; 0: illegal */
+	unsigned int types; /* QP types that may make the move; 0: illegal */
 	int need[TYPES], may[TYPES];
 };
 
@@ -49,9 +49,9 @@ struct move {
 #define SQE   IBV_QPS_SQE
 #define ERR   IBV_QPS_ERR
 
-/* IBV_QP_STATE goes with every move, IBV_QP_RATE_LIMIT with every one to RTS of who sends. SQE is
- * where UC and UD queues come by themselves after a failed send; nothing but RESET leads out of
- * ERR, and a queue that was never initialised has no errors. */
+/* IBV_QP_STATE goes with every move, IBV_QP_RATE_LIMIT with every move to RTS of a QP that sends.
+ * UC and UD queues enter SQE by themselves after a failed send. Only RESET leads out of ERR, and a
+ * queue that was never initialised cannot enter it. */
 // clang-format off
 static const struct move moves[ERR + 1][ERR + 1] = {
 	[RESET] = {

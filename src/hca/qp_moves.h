@@ -5,7 +5,8 @@
 #pragma once
 #include <infiniband/verbs.h>
 
-/* @mask without what an XRC queue pair has no use for and ignores: each has one half only. */
+/* @mask without the attributes of the half, requester or responder, that an XRC QP does not
+ * have. */
 int qp_moves_used(enum ibv_qp_type type, int mask);
 /* 0, or EINVAL with a reason: the move is illegal, an attribute is missing (named), or one is too
  * many (named). */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Doorbell records: 16-bit counts of what was posted, stored when the WQEs are complete, and one ring
+/* Doorbell records: 16-bit counts of what was posted, stored when the WQEs are complete; and rings
  * of the doorbell for each call. */
 #include "queue.h"
 
@@ -80,7 +80,8 @@ TEST(receives_in_a_state_or_queue_without_them_are_refused)
 	close_queue(&q);
 }
 
-/* The list of a receive ends where its SGEs do, unless it fills the WQE; empty ones are left out. */
+/* The list of a receive ends where its SGEs do, unless it fills the WQE; empty ones are left
+ * out. */
 TEST(receive_wqes_hold_their_sges)
 {
 	struct ibv_sge sg[2] = { { 0x10, 0, 1 }, { 0x20, 5, 6 } };

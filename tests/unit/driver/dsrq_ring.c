@@ -85,8 +85,8 @@ TEST(max_wr_receives_can_be_posted_and_not_one_more)
 	free(s.srq);
 }
 
-/* In whatever order completions come: each slot is posted again in the order it became free, and the
- * device finds it by following the links. */
+/* In whatever order completions come: each slot is posted again in the order it became free, and
+ * the device finds it by following the links. */
 TEST(slots_are_used_again_in_the_order_in_which_they_became_free)
 {
 	static const uint16_t order[] = { 5, 0, 6, 3, 1, 2, 4 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* The ibv_wr_* functions called in the wrong order: the batch fails as a whole, says why, and leaves
- * neither a WQE nor a lock behind. */
+/* The ibv_wr_* functions called in the wrong order: the batch fails as a whole, says why, and
+ * leaves neither a WQE nor a lock behind. */
 #include "queue.h"
 
 static struct ibv_qp_ex *open_builder(struct queue *q, enum ibv_qp_type type)
