@@ -205,12 +205,12 @@ static void armed(struct node *n)
 	bool rung = false;
 
 	loop_work(n);
-	links_watch(n, true);
 	store_relaxed(&n->asleep, LOOP_ARMED);
 	host_change_mode(n->host, HOST_POLLED, HOST_ARMED);
 	/* Before the last look: senders store their segment, fence, and read the mode; a leader
-	 * sets n->led, fences, and reads n->asleep. */
+	 * sets n->led, fences, and reads n->asleep; so does a thread that has opened a network. */
 	full_fence();
+	links_watch(n, true);
 	if (!load_relaxed(&n->led))
 		rung = epoll_round(n, backlog_any(n) || host_has_inbound(n->host) ? 0 : timeout(n));
 	store_relaxed(&n->asleep, LOOP_AWAKE);
