@@ -17,7 +17,7 @@ bool nap_goes_on(struct nap *p, uint32_t polls)
 	if (p->misses)
 		p->ns = SHORTEST;
 	else
-		p->ns = p->ns < LONGEST ? p->ns * 2 : LONGEST;
+		p->ns = p->ns * 2 < LONGEST ? p->ns * 2 : LONGEST;
 	p->misses = 0;
 	p->seen = polls;
 	return true;
