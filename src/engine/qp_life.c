@@ -235,7 +235,7 @@ int qp_life_destroy(struct tqp *q)
 	uint32_t qpn = q->qp.qpn;
 
 	if (!fork_is_ours(q->qp.epoch)) {
-		e->q.dest = e->q.alternate = NULL; /* the parent's */
+		e->q.dest = e->q.alternate = NULL; /* they are the parent's */
 		e->kept = NULL;
 		eqp_free(e);
 		return 0;
