@@ -115,6 +115,6 @@ void groups_deliver(struct node *n, const struct seg *s)
 	if (grh_parse(s->grh, &g))
 		return;
 	memcpy(gid.raw, g.dgid, sizeof(gid));
-	f.ifindex = load_acquire(&n->n_devices) > 1 ? s->rkey : 0; /* pairs with device_make() */
+	f.ifindex = load_acquire(&n->n_devices) > 1 ? s->ifindex : 0; /* pairs with device_make() */
 	mcast_each(n->mcast, &gid, to_member, &f);
 }

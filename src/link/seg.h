@@ -30,10 +30,10 @@ enum {
 	SEG_NO_REF = 16, /* request: answer without references (the asker cannot fetch) */
 	SEG_SQPN = 32, /* sqpn is known and must match (same-host links, and UD) */
 	SEG_ARMING = 64, /* connections: BTH's MigReq is 0, the sender's path is REARM or ARMED */
-	SEG_MCAST = 64, /* datagrams: to every QP attached to the AV's group, or grh's */
 	SEG_NET =
 		128, /* received from a network: grh and l3 say from whom to whom, sqpn is not known
 			  but of UD, npsn is 1 */
+	SEG_MCAST = 256, /* datagrams: to every QP attached to the AV's group, or grh's */
 };
 
 /* AETH syndromes beyond the specification's, on same-host links only. */
@@ -54,8 +54,8 @@ enum { FRAME_OP = 0xff };
 
 struct seg {
 	uint8_t op; /* BTH opcode */
-	uint8_t flags;
 	uint8_t syndrome; /* AETH */
+	uint16_t flags; /* SEG_* */
 	uint16_t pkey;
 	uint32_t dqpn, sqpn;
 	uint32_t psn; /* the first it covers */
@@ -66,7 +66,10 @@ struct seg {
 	uint32_t qkey;
 	uint32_t srqn; /* XRCETH: the SRQ that a request names */
 	uint64_t va; /* RETH, AtomicETH */
-	uint32_t rkey; /* SEG_NET and SEG_MCAST: the interface that it came in by */
+	union {
+		uint32_t rkey; /* RETH, AtomicETH */
+		uint32_t ifindex; /* SEG_NET with SEG_MCAST: the interface that it came in by */
+	};
 	uint32_t dma_len; /* bytes */
 	uint64_t swap_add,
 		compare; /* AtomicETH; ATOMIC ACK: swap_add is the original value. Host order */
