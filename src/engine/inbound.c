@@ -10,6 +10,7 @@
 #include "engine/tracing.h"
 #include "engine/turn.h"
 #include "engine/xrc_target.h"
+#include "link/fault.h"
 #include "obs/counters.h"
 #include "obs/verdict.h"
 #include "udp/udp.h"
@@ -326,8 +327,10 @@ static void look_at_held(struct node *n)
 
 unsigned int inbound_progress(struct node *n)
 {
-	unsigned int got = host_drain(n->host, BUDGET);
+	unsigned int got;
 
+	fault_progress();
+	got = host_drain(n->host, BUDGET);
 	if (unlikely(load_relaxed(&n->udp) != NULL))
 		got += poll_network(n, got);
 	inbound_release();

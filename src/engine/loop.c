@@ -16,6 +16,7 @@
 #include "engine/inbound.h"
 #include "engine/port_events.h"
 #include "engine/timers.h"
+#include "link/fault.h"
 #include "obs/explain.h"
 #include "udp/udp.h"
 #include "util/clock.h"
@@ -113,12 +114,14 @@ static bool network_work(struct node *n)
 static uint64_t timeout(struct node *n)
 {
 	uint64_t next = timers_next(n), control = host_deadline(n->host), now = clock_now();
-	uint64_t held = inbound_hold_end(n);
+	uint64_t held = inbound_hold_end(n), late = fault_deadline();
 
 	if (control < next)
 		next = control;
 	if (held < next)
 		next = held;
+	if (late < next)
+		next = late;
 	if (load_relaxed(&n->unanswered) && next > now + RETRY_NS)
 		next = now + RETRY_NS;
 	if (next == UINT64_MAX)
@@ -148,6 +151,7 @@ static bool serve_all(struct node *n, const struct epoll_event *ev, int got)
 
 	for (int i = 0; i < got; i++)
 		rung |= serve(n, &ev[i]);
+	fault_progress();
 	host_control(n->host, clock_now());
 	return rung;
 }

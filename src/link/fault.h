@@ -5,7 +5,7 @@
  * segment is built as a packet, its bits are flipped, and the ICRC has to notice; it is dropped
  * then.
  * fault_live.h: how the settings change while a program runs.
- * Delayed segments leave by fault_progress(), which host_drain() and host_control() call. Any
+ * Delayed segments leave by fault_progress(), which the engine calls where it drains the links. Any
  * thread. */
 #pragma once
 #include "link/link.h"
