@@ -106,6 +106,6 @@ void groups_deliver(struct node *n, const struct seg *s)
 		return;
 	memcpy(gid.raw, g.dgid, sizeof(gid));
 	f.ifindex =
-		load_acquire(&n->n_devices) > 1 ? s->rkey : 0; /* pairs with node_device_make() */
+		load_acquire(&n->n_devices) > 1 ? s->ifindex : 0; /* pairs with node_device_make() */
 	mcast_each(n->mcast, &gid, to_member, &f);
 }
