@@ -8,7 +8,8 @@
 #pragma once
 #include "transport/tqp.h"
 
-enum { CONGESTION_HOST = 1 << 22 /* same host: half of what PSNs can tell apart */ };
+/* PSNs, on a lossless link: half of those that can be told apart. */
+enum { CONGESTION_HOST = 1 << 22 };
 
 void congestion_begin(struct tqp *q); /* q->req.una is set */
 uint32_t congestion_path(const struct tqp *q); /* PSNs that the peer's end can take at once */

@@ -6,7 +6,7 @@
 #pragma once
 #include "transport/tqp.h"
 
-/* @kbps 0: no limit. @burst: bytes that may leave back to back; 0: what passes in a millisecond. */
+/* @kbps 0: no limit. @burst: bytes that may leave back to back; 0: a millisecond's worth. */
 void pace_set(struct tqp *q, uint32_t kbps, uint32_t burst);
 /* With a limit: may the next segment leave? False: q->deadline says when. */
 bool pace_open(struct tqp *q, uint64_t now);

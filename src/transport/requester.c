@@ -129,7 +129,7 @@ static bool routed(struct tqp *q, const struct wqe *w)
 	       q->env->route(q, w->srqn, q->req.una == q->req.psn);
 }
 
-/* Sends what remains of @e, whose WQE is @w. False: not now. */
+/* Sends the rest of @e, whose WQE is @w. False: not now. */
 static bool send_entry(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t now)
 {
 	struct requester *r = &q->req;

@@ -2,7 +2,7 @@
 /* The requester of a QP: reads WQEs from the SQ ring and sends them as request segments, in order.
  * A WQE that was started stands in the ring of sent[] (sent.h) until it is completed: [head, cur)
  * are sent completely, cur is being sent from psn on, (cur, tail) wait since sending went back.
- * Only the transport's files look inside. */
+ * Only the transport's files look inside, but for mtu and way: the engine resolves and casts. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -95,5 +95,5 @@ struct requester {
 	struct pace pace;
 };
 
-/* Sends what may be sent now. */
+/* Starts posted work requests and sends their segments, as far as the window and the link allow. */
 void requester_run(struct tqp *q, uint64_t now);

@@ -29,7 +29,7 @@ uint16_t sent_posted(const struct tqp *q)
 	/* (A) pairs with the driver's release before it stores the record */
 	posted = (uint16_t)be32toh(load_acquire(sq->dbrec)) - oldest;
 	if (posted > sq->cnt)
-		posted = sq->cnt; /* the record is the program's memory: believe what can be */
+		posted = sq->cnt; /* the record is the program's memory: it may say anything */
 	return posted > ours ? posted - ours : 0;
 }
 

@@ -17,7 +17,7 @@ struct xrc_state {
 };
 
 /* A request for a target QP, or a response for an XRC_SEND QP. True: *rc is to be worked on as
- * RC's. What answers a request waits for tqp_release(): a peer that has heard it may send to the
+ * RC's. The answer to a request waits for tqp_release(): a peer that has got it may send to the
  * next member at once, which needs the state. */
 bool xrc_admit(struct tqp *q, const struct seg *s, struct seg *rc, uint64_t now);
 /* The responder is to work for @srq; NULL: for none, and requests are refused. */
