@@ -6,7 +6,7 @@
 #include "engine/node_state.h"
 
 void acks_later(struct tqp *q); /* tqp_env.ack_later; under the turn */
-/* tqp_env.ack_hold; under the turn. False: the ACK must not wait, since the program sleeps. */
+/* tqp_env.ack_delay; under the turn. False: the ACK must not wait, since the program sleeps. */
 bool acks_delay(struct tqp *q);
 /* Under the turn: the ACK waits until @end, ns. */
 void acks_delay_until(struct eqp *e, uint64_t end);

@@ -36,7 +36,7 @@ static int cast(struct tqp *q, const struct seg *s)
 static const struct tqp_env env = {
 	.resolve = path_kept_resolve,
 	.ack_later = acks_later,
-	.ack_hold = acks_delay,
+	.ack_delay = acks_delay,
 	.moved = publish_moved,
 	.usable = path_usable,
 	.no_responder_later = unanswered_later,

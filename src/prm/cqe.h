@@ -43,7 +43,7 @@ struct cqe {
 	uint32_t imm; /* as in memory; IETH for RESP_SEND_INV */
 	uint64_t timestamp; /* clock_raw() */
 	uint64_t reason; /* errors: number of the explain record; 0: none */
-	uint8_t app_op; /* tag matching: hca/tag_list.h's enum tag_cqe; 0: an ordinary entry */
+	uint8_t app_op; /* tag matching: hca/srq_tags.h's enum tag_cqe; 0: an ordinary entry */
 	bool tm_success; /* list operations */
 	uint16_t app_info; /* the tagged buffer's slot */
 	uint16_t tm_phase; /* list operations: unexpected messages so far */

@@ -84,7 +84,7 @@ void answer_forget(struct tqp *q)
 {
 	struct responder_reads *rd = q->rsp.reads;
 
-	q->ack_due = q->rsp.nak_due = q->rsp.ack_held = false;
+	q->ack_due = q->rsp.nak_due = q->rsp.ack_delayed = false;
 	if (rd) {
 		rd->first = rd->last = rd->fresh = 0;
 		rd->nsaved = 0;
@@ -179,7 +179,7 @@ static bool ack_may_go(const struct tqp *q)
 void answer_ack_now(struct tqp *q)
 {
 	if (ack_may_go(q) && !(hold_any(q) ? put_report(q) : put_ack(q, false)))
-		q->ack_due = q->rsp.ack_held = false;
+		q->ack_due = q->rsp.ack_delayed = false;
 }
 
 static bool is_plain_write(uint8_t op)
@@ -195,7 +195,7 @@ void answer_ahead(struct tqp *q, uint8_t op)
 	if (is_plain_write(opcode_operation(op)) || !ack_may_go(q) || hold_any(q) ||
 	    put_ack(q, more))
 		return;
-	q->ack_due = q->rsp.ack_held = false;
+	q->ack_due = q->rsp.ack_delayed = false;
 	q->req.unflushed = more;
 }
 
@@ -211,9 +211,9 @@ static bool wait_for_reply(struct tqp *q, const struct seg *s)
 	if (r->unreplied)
 		r->replies = 0;
 	r->unreplied = true;
-	r->ack_held = r->replies >= REPLIES && answer_idle(q) && !hold_any(q) && q->env->ack_hold &&
-		      q->env->ack_hold(q);
-	return r->ack_held;
+	r->ack_delayed = r->replies >= REPLIES && answer_idle(q) && !hold_any(q) && q->env->ack_delay &&
+		      q->env->ack_delay(q);
+	return r->ack_delayed;
 }
 
 void answer_replied(struct tqp *q)

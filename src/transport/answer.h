@@ -14,7 +14,7 @@ void answer_ack_now(struct tqp *q); /* if one is due */
 void answer_ahead(struct tqp *q, uint8_t op); /* a packet with opcode @op leaves now */
 static inline void answer_behind(struct tqp *q) /* the reply is on its way */
 {
-	if (unlikely(q->rsp.ack_held))
+	if (unlikely(q->rsp.ack_delayed))
 		answer_ack_now(q);
 }
 

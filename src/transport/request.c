@@ -29,7 +29,7 @@ int request_emit(struct tqp *q, struct seg *s, uint64_t now)
 		s->ack_psn = psn_add(q->rsp.epsn, PSN_MASK);
 		s->ack_msn = q->rsp.msn;
 	}
-	if (unlikely(q->rsp.ack_held))
+	if (unlikely(q->rsp.ack_delayed))
 		answer_ahead(q, s->op);
 	s->more = q->dest && q->dest->ops->flush;
 	err = q->dest ? dest_send(q->dest, s, &q->waiter) : ENETUNREACH;

@@ -66,7 +66,7 @@ struct responder {
 	bool silent; /* no answer leaves before answer_release() */
 	bool catching_up; /* requests that were kept are being executed; one ACK for all */
 	bool unreplied; /* the program has posted nothing since the last message came */
-	bool ack_held; /* the ACK that is due is delayed until the program replies */
+	bool ack_delayed; /* the ACK that is due is delayed until the program replies */
 	uint8_t replies; /* messages in a row that were replied to one by one */
 	uint8_t nak; /* syndrome of the NAK that is due */
 	uint32_t nak_psn; /* its PSN */

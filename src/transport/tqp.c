@@ -357,14 +357,14 @@ void tqp_flush_ack(struct tqp *q)
 {
 	if (!q->ack_due)
 		return;
-	if (q->rsp.ack_held)
+	if (q->rsp.ack_delayed)
 		q->rsp.replies = 0; /* the ACK has waited in vain */
 	answer_ack_now(q);
 }
 
 bool tqp_ack_waits(const struct tqp *q)
 {
-	return q->rsp.ack_held;
+	return q->rsp.ack_delayed;
 }
 
 void tqp_release(struct tqp *q)

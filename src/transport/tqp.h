@@ -44,7 +44,7 @@ struct tqp_env {
 	void (*ack_later)(struct tqp *q);
 	/* Through a network: may the ACK of a message wait a moment for the program's reply? true:
 	 * call tqp_flush_ack() soon. NULL: it may not. */
-	bool (*ack_hold)(struct tqp *q);
+	bool (*ack_delay)(struct tqp *q);
 	/* The protocol itself has moved the QP to ERR or SQE (direct access ends). NULL:
 	 * ignored. */
 	void (*moved)(struct tqp *q);
@@ -84,7 +84,7 @@ void tqp_timer(struct tqp *q, uint64_t now); /* before q->deadline it does nothi
 void tqp_rate(struct tqp *q, uint32_t burst, uint64_t now);
 void tqp_resume(struct tqp *q, uint64_t now); /* the link has space again */
 void tqp_flush_ack(struct tqp *q);
-bool tqp_ack_waits(const struct tqp *q); /* is an ACK delayed by env->ack_hold()? */
+bool tqp_ack_waits(const struct tqp *q); /* is an ACK delayed by env->ack_delay()? */
 /* XRC: the answers to a segment may leave now, an ACK without waiting for a segment to ride on. */
 void tqp_release(struct tqp *q);
 void tqp_unblock(struct tqp *q); /* the destination that the QP waited for is gone */

@@ -85,7 +85,7 @@ TEST(but_a_leader_drains_again)
 
 static void delay(uint64_t end)
 {
-	e->q.rsp.ack_held = true;
+	e->q.rsp.ack_delayed = true;
 	acks_delay_until(e, end);
 }
 
