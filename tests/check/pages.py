@@ -19,6 +19,7 @@ BESIDE = re.compile(r"(?<![\w/.-])([a-z0-9-]+\.md)\b")
 FOLDERS = {p.name for p in (TOP / "src").iterdir() if p.is_dir()}
 ELSEWHERE = re.compile(r"\bM[1-9][0-9]?\b|\bDESIGN\b|\bMECHANISMS\b")
 SOURCE = re.compile(r"`(?:src/)?([a-z0-9]+)/([A-Za-z0-9_.]+)`")
+OTHERS = re.compile(r"`((?:tests|tools|scripts|docs)/[\w./*-]+)`")
 
 
 def text(path):
@@ -55,7 +56,7 @@ def links(paths):
 
 
 def sources(paths):
-    """`folder/file` in a page, of a source file that does not exist"""
+    """`folder/file` in a page, of a source file or a test that does not exist"""
     for path in paths:
         if path.suffix != ".md" or path.parts[0] not in ("docs", "ARCHITECTURE.md"):
             continue
@@ -64,6 +65,9 @@ def sources(paths):
             if folder in FOLDERS and not any(
                     Path(f"{file}{suffix}").is_file() for suffix in ("", ".c", ".h")):
                 yield f"{path}: src/{folder}/{name} is not there"
+        for name in OTHERS.findall(text(path)):
+            if not any(list(TOP.glob(name.rstrip("/") + end)) for end in ("", ".c", ".py", ".sh")):
+                yield f"{path}: {name} is not there"
 
 
 def elsewhere(paths):
