@@ -12,10 +12,11 @@ struct udp_port;
 
 enum { UDP_PEERS = 4096, UDP_PEER_BUCKETS = 256 };
 
-enum udp_ability { /* as on the wire; atomic */
-		   UDP_REPORTS = 1, /* understands OP_REPORT and packets out of order */
-		   UDP_TRAINS = 2, /* looks at the index in the BTH */
-		   UDP_ANSWERED = 1 << 16, /* not on the wire: the rest is valid */
+/* As on the wire; of udp_peer.abilities. */
+enum udp_ability {
+	UDP_REPORTS = 1, /* it understands OP_REPORT, and takes packets out of order */
+	UDP_TRAINS = 2, /* it looks at the index in the BTH */
+	UDP_ANSWERED = 1 << 16, /* not on the wire: the rest is valid */
 };
 
 struct udp_peer {
