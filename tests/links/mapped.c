@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* Memory that both can map (M23): the owner is another process, whose area is a memfd of the
- * test's. It is reached by loads and stores once it was used often enough, and by nothing when its
- * key has gone, its file was cut short, or its owner is dead. */
+/* Memory that both can map (docs/design/mapped-memory.md): the owner is another process, whose area
+ * is a memfd of the test's. It is reached by loads and stores once it was used often enough, and by
+ * nothing when its key has gone, its file was cut short, or its owner is dead. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
