@@ -49,7 +49,7 @@ static void reach(struct contact *c, int fd)
 		return;
 	}
 	remote_watch(r, &c->page->alive);
-	store_release(&c->remote, r); /* revocations look at it already: pairs with held_by() */
+	store_release(&c->remote, r); /* revocations look at it already: pairs with is_inside() */
 }
 
 /* Keeps what HELLO or WELCOME brought; the doorbell's descriptor is the contact's then. */

@@ -11,7 +11,7 @@
 struct host;
 struct target;
 
-/* Begins a contact with the process in the slot of @t. ECONNREFUSED: nobody has the slot; EAGAIN:
+/* Begins a contact with the process in the slot of @t. ECONNREFUSED: no process has it; EAGAIN:
  * later; or another errno. */
 int contact_ask(struct host *h, struct target *t, uint64_t now);
 /* A peer has connected; @conn is the contact's from now on. */

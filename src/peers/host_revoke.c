@@ -20,22 +20,22 @@ enum { YIELDS = 100 };
 #define PATIENCE_NS UINT64_C(1000000000)
 
 /* Whether the peer of contact @i is inside an access; *pid: its pid. */
-static bool held_by(struct host *h, uint32_t i, uint64_t word, pid_t *pid)
+static bool is_inside(struct host *h, uint32_t i, uint64_t word, pid_t *pid)
 {
 	const struct contact *c;
 	struct remote *r;
-	bool held;
+	bool inside;
 
 	quiesce_enter();
 	c = load_acquire(&h->contact[i]);
-	held = c && hazard_held(c->page->hazard, word);
-	r = held ? load_acquire(&c->remote) : NULL; /* pairs with reach() */
+	inside = c && hazard_held(c->page->hazard, word);
+	r = inside ? load_acquire(&c->remote) : NULL; /* pairs with reach() */
 	if (r && !remote_alive(r))
-		held = false;
-	if (held)
+		inside = false;
+	if (inside)
 		*pid = c->pid;
 	quiesce_exit();
-	return held;
+	return inside;
 }
 
 /* By a signal or a tracer; a process whose pid means nothing here counts as stopped too. */
@@ -76,7 +76,7 @@ static void wait_for(struct host *h, uint32_t i, enum hazard_kind kind, uint32_t
 	const struct timespec nap = { .tv_nsec = NAP_NS };
 	pid_t pid = 0;
 
-	for (unsigned int looks = 0; held_by(h, i, word, &pid); looks++) {
+	for (unsigned int looks = 0; is_inside(h, i, word, &pid); looks++) {
 		if (looks < YIELDS) {
 			sched_yield();
 			continue;

@@ -62,7 +62,7 @@ static void hand_out(int conn, int fd)
 		return; /* the process asks another member, or asks again */
 }
 
-static void somebody_comes(struct watch *w, uint64_t now)
+static void visitor_ready(struct watch *w, uint64_t now)
 {
 	struct meeting *m = container_of(w, struct meeting, watch);
 	int conn = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), pid;
@@ -182,7 +182,7 @@ int meeting_begin(struct meeting *m, int fd)
 	if (!err && listen(m->watch.fd, BACKLOG))
 		err = errno;
 	if (!err)
-		err = host_watch(h, &m->watch, somebody_comes);
+		err = host_watch(h, &m->watch, visitor_ready);
 	pthread_mutex_unlock(&h->control);
 	if (!err) {
 		close(m->door);

@@ -144,7 +144,7 @@ static int port_listen(struct udp *u, struct udp_port *p)
 {
 	int fd = -1, err = udp_socket_listen(p, &fd);
 
-	p->held = err == EADDRINUSE;
+	p->foreign = err == EADDRINUSE;
 	return err ? udp_refuse_port(err, &p->gid) : port_open(u, p, fd);
 }
 
@@ -154,7 +154,7 @@ static unsigned int port_again(struct udp *u, struct udp_port *p)
 	char text[INET6_ADDRSTRLEN];
 	int fd = -1, err = udp_socket_listen(p, &fd);
 
-	p->held = err == EADDRINUSE;
+	p->foreign = err == EADDRINUSE;
 	if (err || port_open(u, p, fd))
 		return 0;
 	gid_text(&p->gid, text, sizeof(text));
@@ -216,17 +216,17 @@ int udp_listen(struct udp *u, const union ibv_gid *local, uint32_t ifindex)
 
 bool udp_again(struct udp *u, unsigned int *taken)
 {
-	bool held = false;
+	bool foreign = false;
 
 	*taken = 0;
 	pthread_mutex_lock(&u->lock);
 	for (uint32_t i = 0; i < u->n_ports; i++) {
-		if (u->port[i]->held)
+		if (u->port[i]->foreign)
 			*taken += port_again(u, u->port[i]);
-		held |= u->port[i]->held;
+		foreign |= u->port[i]->foreign;
 	}
 	pthread_mutex_unlock(&u->lock);
-	return held;
+	return foreign;
 }
 
 static bool is_idle(const struct udp_port *p)

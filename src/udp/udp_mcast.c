@@ -136,7 +136,7 @@ static int group_open(struct udp *u, struct udp_group *g)
 static void drain_stop(struct udp *u)
 {
 	while (!spin_trylock(&u->drain_lock))
-		sched_yield(); /* its holder delivers packets */
+		sched_yield(); /* the thread that has it delivers packets */
 }
 
 static struct udp_group *find(struct udp *u, const union ibv_gid *group, const void *owner)

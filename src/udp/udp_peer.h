@@ -25,7 +25,7 @@ struct udp_peer {
 	uint32_t ifindex;
 	uint64_t number; /* of our questions to it */
 	uint32_t abilities; /* atomic */
-	uint32_t budget; /* atomic: bytes that it can hold until it looks */
+	uint32_t budget; /* atomic: bytes that it has room for until it looks */
 	uint32_t dests; /* atomic: destinations that use the entry */
 	uint32_t changes; /* atomic: of abilities and budget */
 	uint32_t asked; /* atomic: times, since the question came up */

@@ -38,7 +38,7 @@ struct udp_port {
 	uint32_t ifindex; /* 0 unless link-local */
 	bool ipv4;
 	int fd; /* bound to UDP 4791; -1: not yet */
-	bool held; /* another program had it when it was wanted; under udp->lock */
+	bool foreign; /* another program had it when it was wanted; under udp->lock */
 	struct udp_seen *seen; /* IPv4; NULL: no right to look */
 	int hello; /* socket that questions to peers leave by */
 	int sender[UDP_SENDERS + 1]; /* -1: not open yet; under udp->lock */
