@@ -105,7 +105,7 @@ void groups_deliver(struct node *n, const struct seg *s)
 	if (grh_parse(s->grh, &g))
 		return;
 	memcpy(gid.raw, g.dgid, sizeof(gid));
-	f.ifindex =
-		load_acquire(&n->n_devices) > 1 ? s->ifindex : 0; /* pairs with node_device_make() */
+	f.ifindex = load_acquire(&n->n_devices) > 1 ? s->ifindex
+						    : 0; /* pairs with node_device_make() */
 	mcast_each(n->mcast, &gid, to_member, &f);
 }

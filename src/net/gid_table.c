@@ -10,7 +10,7 @@
 #include "util/log.h"
 #include "util/spin.h"
 
-/* What readers see, at once. */
+/* All that readers see, of one moment. */
 struct view {
 	struct netdev dev;
 	struct gid_entry entry[GID_TABLE_LEN];
@@ -86,7 +86,7 @@ static bool view_has(const struct view *v, const union ibv_gid *gid)
 	return false;
 }
 
-/* The pair of the first hole, or where the table is full GID_TABLE_LEN. */
+/* The index of the first free pair; GID_TABLE_LEN: the table is full. */
 static unsigned int hole(const struct view *v)
 {
 	unsigned int i = 2;
@@ -266,8 +266,8 @@ int gid_table_watch(struct gid_table *t, int *fd)
 	return 0;
 }
 
-/* Only ever tried: whoever has the lock may be in the middle of a scan, and what arrives meanwhile
- * stays in the socket, which remains readable. */
+/* The lock is only tried: the thread that has it may be in the middle of a scan, and messages that
+ * arrive meanwhile stay in the socket, which remains readable. */
 unsigned int gid_table_sync(struct gid_table *t)
 {
 	unsigned int what = 0;

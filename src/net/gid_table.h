@@ -20,7 +20,7 @@ struct gid_entry {
 	bool used;
 };
 
-/* What a sync changed. */
+/* Bits: what a sync has changed. */
 enum {
 	GID_CHANGE = 1,
 	GID_PORT_ACTIVE = 2, /* the port came up */
@@ -47,9 +47,9 @@ void gid_table_netdev(const struct gid_table *t, struct netdev *out);
 unsigned int gid_table_apply(struct gid_table *t, const struct netdev_scan *scan);
 
 /* The watch: a descriptor for epoll that becomes readable when interfaces or addresses change, and
- * the function to call then. No thread of its own. Opening takes the changes since creation along,
- * so none is lost between; to be done once, before @t is shared. Positive errno where netlink is
- * refused: the table then stays as it is. */
+ * the function to call then. No thread of its own. Opening applies the changes since creation, so
+ * none is lost; to be called once, before @t is shared. A positive errno where netlink is refused:
+ * the table then stays as it is. */
 int gid_table_watch(struct gid_table *t, int *fd); /* @t owns the descriptor */
 unsigned int gid_table_sync(struct gid_table *t);
 

@@ -33,7 +33,8 @@ int netdev_map_parse(const char *text, struct netdev_map *out);
  * an interface that it names, or any interface, is missing. Says in the log what is wrong. */
 int netdev_map_get(const struct netdev_scan *s, struct netdev_map *out);
 
-/* The port's state: lo counts as active even while down, links on one host do not need it. */
+/* The port's state: lo counts as active even while it is down, since links on one host do not need
+ * it. */
 bool netdev_active(const struct netdev *dev);
 /* The largest path MTU that fits with headers: <= mtu - 80; never below 256. */
 enum ibv_mtu netdev_active_mtu(const struct netdev *dev);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* netdev_scan() where netlink is refused: ioctls and /proc/net. getifaddrs() and if_nameindex() are
- * of no use then, glibc asks netlink for both. Only IPv4's default route is looked at. */
+ * of no use then, since glibc asks netlink for both. Only IPv4's default route is read. */
 #include <errno.h>
 #include <net/if.h>
 #include <netinet/in.h>

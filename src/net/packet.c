@@ -22,7 +22,7 @@ static int set_up(int s, uint32_t ifindex, bool receive)
 		    setsockopt(s, SOL_PACKET, PACKET_AUXDATA, &one, sizeof(one)) ||
 		    setsockopt(s, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &promisc, sizeof(promisc)))
 			return errno;
-		at.sll_protocol = htons(ETH_P_ALL); /* nothing arrives before this */
+		at.sll_protocol = htons(ETH_P_ALL); /* before this call no frame arrives */
 	}
 	return bind(s, (const struct sockaddr *)&at, sizeof(at)) ? errno : 0;
 }
@@ -47,7 +47,7 @@ int packet_send(int fd, const uint8_t *frame, size_t len)
 	return send(fd, frame, len, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? errno : 0;
 }
 
-/* The kernel's word on the frame, or NULL. */
+/* What the kernel says about the frame, or NULL. */
 static const struct tpacket_auxdata *auxdata(struct msghdr *m)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c))

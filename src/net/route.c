@@ -91,7 +91,7 @@ bool route_is_local(struct route_cache *c, const union ibv_gid *gid, uint32_t oi
 		return local;
 	epoch = load_acquire(&c->epoch); /* before the question; pairs with route_cache_flush() */
 	local = ask_kernel(gid, oif);
-	/* A no is asked again: the route of a new IPv6 address comes a little after the address. */
+	/* Only a yes is kept: the route of a new IPv6 address comes a little after the address. */
 	if (local && spin_trylock(&c->lock)) {
 		c->known[c->next].gid = *gid;
 		c->known[c->next].oif = oif;

@@ -19,5 +19,5 @@ int rtnl_route(unsigned char family, const void *addr, uint32_t oif, struct rtnl
 
 /* A non-blocking socket that becomes readable when a link or an address changes. */
 int rtnl_watch_open(int *fd);
-/* Takes everything that waits; true: there was something, or the socket overflowed. */
+/* Reads all messages that wait; true: there were some, or the socket overflowed. */
 bool rtnl_watch_drain(int fd);

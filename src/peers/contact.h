@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* A contact: this process and one other of the host, with a ring each way. Made by a handshake of
- * three messages over a SOCK_SEQPACKET connection (contact_hello.h). There is at most one per pair
- * of processes: when both sides begin, the connection of the one with the lower slot stays.
- * Everything here but what is said to be for any thread runs under host->control. */
+/* A contact: this process and one other of the host, with a ring each way. A handshake of three
+ * messages over a SOCK_SEQPACKET connection makes it (contact_hello.h). There is at most one per
+ * pair of processes: when both begin, the connection of the process with the lower slot stays.
+ * Functions run under host->control but where they are said to be for any thread. */
 #pragma once
 #include <sys/types.h>
 #include "link/link.h"
@@ -17,54 +17,54 @@
 struct target;
 
 enum contact_end {
-	CONTACT_LEFT = 1, /* the peer has gone: what it published is still read */
-	CONTACT_BROKEN, /* it broke a rule: nothing of it is read any more */
+	CONTACT_LEFT = 1, /* the peer has gone: records that it has published are still read */
+	CONTACT_BROKEN, /* the peer has broken a rule: nothing of it is read any more */
 };
 
 struct contact {
 	struct host *host;
-	struct contact *next; /* host->pending: not up yet */
+	struct contact *next; /* in host->pending, until it is up */
 	uint32_t state; /* enum contact_state */
-	uint32_t broken; /* enum contact_end: to be ended */
-	uint32_t index; /* in host->contact[]; NUMBER_SLOTS: not there */
+	uint32_t broken; /* enum contact_end: host_control() is to end it; 0 not */
+	uint32_t index; /* place in host->contact[]; NUMBER_SLOTS: none */
 	struct watch conn, pidfd;
 	pid_t pid; /* 0: not visible from here */
-	uint64_t deadline; /* of the handshake */
-	struct target *asked; /* for whom we ask; a reference */
+	uint64_t deadline; /* ns: of the handshake; then of the next look whether it is alive */
+	struct target *asked; /* destination that our handshake is for; a reference */
 	/* the peer */
 	uint64_t cookie, cookie_addr;
 	uint32_t gen;
-	unsigned int slot; /* its first */
+	unsigned int slot; /* first slot of the peer */
 	struct target *home; /* the destination of that slot; a reference */
 	struct host_layout layout;
 	const struct host_page *page;
 	uint64_t *mail;
-	uint32_t mail_bit; /* ours in there */
+	uint32_t mail_bit; /* our bit in its mail page */
 	int bell;
-	bool one_sided; /* the peer is to be rung for what was sent, even while it polls */
-	bool late; /* it had no room for too long: nobody waits until it takes something */
-	uint32_t rung; /* the mode word it was rung for last */
+	bool one_sided; /* a record was sent that the peer is to be rung for even while it polls */
+	bool late; /* it had no room for too long: multicast does not wait until it has some */
+	uint32_t rung; /* mode word that it was rung for last */
 	struct remote *remote; /* NULL: its memory is not reached from here */
 	bool trusted; /* it got our memory descriptor */
 	struct shares shares;
 	/* the rings */
 	struct spin out_lock; /* guards out, out_next */
-	struct ring_end out, out_next; /* next: sent by the peer, MOVED not written yet */
+	struct ring_end out, out_next; /* next: offered by the peer, MOVED not written yet */
 	struct spin in_lock; /* guards in, in_next, in_old, poll's writers */
 	struct ring_end in, in_next, in_old; /* next: MOVED not read yet; old: to be unmapped */
-	const uint64_t *poll; /* the word that comes next in the ring: one load tells */
-	const uint32_t
-		*owed; /* not 0: its producer waits for space, which nothing else would tell */
-	uint32_t wanted; /* how often the peer waited for space */
+	const uint64_t *poll; /* first word of the next record: not 0 once that is there */
+	const uint32_t *owed; /* the ring's want_space: not 0 while the producer waits for space */
+	uint32_t wanted; /* times that the peer has waited for space */
 };
 
 struct contact *contact_new(struct host *h, int conn); /* owns conn; NULL: no memory */
-/* Quiet: nobody can reach it any more. */
+/* No thread can reach it any more. */
 void contact_free(struct contact *c);
 
-/* The peer has broken a rule: the contact is ended by host_control(). Any thread. */
+/* The peer has broken a rule: host_control() will end the contact, and a warning says @why. Any
+ * thread. */
 void contact_break(struct contact *c, const char *why);
-/* The peer has gone, or the contact is not needed: the same, without a word. Any thread. */
+/* The peer has gone, or the contact is not needed: the same without a warning. Any thread. */
 static inline void contact_left(struct contact *c)
 {
 	uint32_t none = 0;

@@ -19,7 +19,7 @@ static void pid_ready(struct watch *w, uint64_t now)
 	if (gone(c))
 		contact_left(c);
 	else
-		host_unwatch(c->host, w); /* it is not the process whose memory we have */
+		host_unwatch(c->host, w); /* the pid is of another process than the memory */
 }
 
 void contact_watch_pid(struct contact *c)

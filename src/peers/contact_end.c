@@ -9,19 +9,19 @@
 
 enum { BUDGET = 64, LAST_RECORDS = 2 * RING_MAX / RING_LINE };
 
-/* What a peer published before it ended arrives. */
+/* Delivers what the peer published before it ended. */
 static void last_words(struct contact *c)
 {
 	quiesce_enter();
 	for (unsigned int n = 0; n < LAST_RECORDS && contact_readable(c); n++)
 		if (!contact_drain(c, BUDGET))
-			sched_yield(); /* another thread has it in hand */
+			sched_yield(); /* another thread drains it */
 	if (c->host->cfg.drained)
 		c->host->cfg.drained(c->host->cfg.arg);
 	quiesce_exit();
 }
 
-/* All destinations that lead to @c; how many. */
+/* All destinations that lead to @c are dead; their slots, and how many. */
 static unsigned int bury_targets(struct host *h, const struct contact *c, unsigned int *slots)
 {
 	unsigned int n = 0;
@@ -48,7 +48,7 @@ void contact_end_up(struct host *h, struct contact *c)
 	h->ups--;
 	n = bury_targets(h, c, slots);
 	host_contacts_unlist(h, c);
-	quiesce_wait(); /* nobody of us is in its rings or its memory any more */
+	quiesce_wait(); /* then no thread of ours is in its rings or its memory */
 	for (unsigned int i = 0; i < n && h->cfg.peer_dead; i++)
 		h->cfg.peer_dead(h->cfg.arg, slots[i]);
 	contact_free(c);

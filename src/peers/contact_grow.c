@@ -32,13 +32,13 @@ static void unmap_old(struct contact *c)
 	struct ring_end old, none = { 0 };
 
 	if (!load_relaxed(&c->in_old.map))
-		return; /* nor is the lock taken from who drains; moved() sends us again */
+		return; /* leaves the lock to threads that drain; moved() comes back with a chore */
 	spin_lock(&c->in_lock);
 	old = c->in_old;
 	contact_set_old(c, &none);
 	spin_unlock(&c->in_lock);
 	if (old.map)
-		quiesce_wait(); /* somebody may be looking at its next word */
+		quiesce_wait(); /* a thread may be looking at its next word */
 	ring_end_unmap(&old);
 }
 
@@ -67,7 +67,7 @@ void contact_grow(struct contact *c)
 	if (!size)
 		return;
 	if (ring_end_make(&next, size, &fd))
-		return; /* no memory now: the small one goes on */
+		return; /* no memory now: the small ring goes on */
 	spin_lock(&c->in_lock); /* before the peer can say MOVED */
 	c->in_next = next;
 	store_relaxed(&c->wanted, 0);

@@ -17,7 +17,8 @@
 
 enum { FD_PAGE, FD_MAIL, FD_RING, FD_BELL, FD_MEMORY, FD_FULL = FD_MEMORY };
 
-/* HELLO or WELCOME: all of ours. The contact has its place in host->contact[] already. */
+/* Sends HELLO, or WELCOME once the contact has its place in host->contact[]: our page, mail page,
+ * ring and doorbell. */
 static int present(struct contact *c, enum contact_kind kind)
 {
 	struct host *h = c->host;
@@ -48,10 +49,10 @@ static void reach(struct contact *c, int fd)
 		return;
 	}
 	remote_watch(r, &c->page->alive);
-	store_release(&c->remote, r); /* revocations look at it already: pairs with held_by() */
+	store_release(&c->remote, r); /* revocations look at it already: pairs with is_inside() */
 }
 
-/* Maps what HELLO or WELCOME brought. Takes over *bell and the memory descriptor. */
+/* Keeps what HELLO or WELCOME brought; the doorbell's descriptor is the contact's then. */
 static int learn(struct contact *c, const struct contact_message *m, int *fds, unsigned int n)
 {
 	const struct host_config *cfg = &c->host->cfg;
@@ -83,7 +84,7 @@ static void may_refer(struct contact *c)
 	store_release(&c->home->d.max_ref, c->host->cfg.key_read ? HOST_MAX_REF : 0);
 }
 
-/* The peer's place on this host, and its destination; its hazards are looked at from here on. */
+/* The peer gets its destination and its place: revocations look at its hazards from here on. */
 static int settle_in(struct contact *c, const struct contact_message *m, int *fds, unsigned int n)
 {
 	int err = learn(c, m, fds, n);
@@ -101,7 +102,7 @@ static int welcome(struct contact *c, const struct contact_message *m, int *fds,
 	if (err)
 		return err;
 	if (mine)
-		contact_left(mine); /* theirs stays; nothing was promised on ours */
+		contact_left(mine); /* theirs stays; ours has promised nothing */
 	return present(c, CONTACT_WELCOME);
 }
 
@@ -111,7 +112,7 @@ static void up(struct contact *c)
 	host_contacts_up(c);
 }
 
-/* As the asker: the contact is complete; ours follows by READY. */
+/* For the asker the contact is complete; READY completes it for the peer. */
 static int welcomed(struct contact *c, const struct contact_message *m, int *fds, unsigned int n)
 {
 	struct contact_message answer;
@@ -180,7 +181,7 @@ static struct contact_facts facts(const struct contact *c, const struct contact_
 	};
 }
 
-/* ECONNRESET: this connection is over. */
+/* ECONNRESET: the connection is to be closed. EPROTO: the peer has broken a rule. */
 static int on_message(struct contact *c, const struct contact_message *m, int *fds, unsigned int n)
 {
 	struct contact_facts f = facts(c, m);
@@ -227,7 +228,7 @@ static void conn_ready(struct watch *w, uint64_t now)
 
 	(void)now;
 	if (load_relaxed(&c->broken))
-		return; /* it is half built, and about to be ended */
+		return; /* half built, and about to be ended */
 	do {
 		n = 0;
 		err = contact_talk_receive(w->fd, &m, fds, &n);

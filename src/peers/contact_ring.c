@@ -7,8 +7,8 @@
 #include "peers/ring_seg.h"
 #include "util/log.h"
 
-static const uint64_t nothing; /* the poll word of a contact that is not read any more */
-static const uint32_t nobody; /* and who waits for space in its ring */
+static const uint64_t nothing; /* poll points here once the contact is not read any more */
+static const uint32_t nobody; /* and owed here */
 
 bool contact_readable(const struct contact *c)
 {
@@ -16,7 +16,7 @@ bool contact_readable(const struct contact *c)
 	       unlikely(load_relaxed(load_acquire(&c->owed)));
 }
 
-/* In its mailbox, so that a peer with many contacts finds us. */
+/* Sets our bit in its mail page, so that a peer with many contacts finds our ring. */
 static void mail(struct contact *c)
 {
 	uint64_t *word = &c->mail[c->mail_bit / 64], bit = UINT64_C(1) << c->mail_bit % 64;
@@ -55,7 +55,7 @@ void contact_wake(struct contact *c, bool even_polled)
 		ring_bell(c);
 }
 
-/* The producer has said that it goes on in the ring we announced. */
+/* The producer has said that it goes on in the ring that we have offered. */
 static int moved(struct contact *c)
 {
 	if (!c->in_next.map || c->in_old.map)

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-/* What goes through the rings of a contact, and who is woken for it. Any thread. */
+/* Records through the rings of a contact, and when the peer is woken for them. Any thread. */
 #pragma once
 #include "peers/contact.h"
 
 enum { CONTACT_WANTED_MANY = 4 }; /* waits for space before a ring is doubled */
 
 unsigned int contact_drain(struct contact *c, unsigned int budget); /* in a quiesce section */
-bool contact_readable(const struct contact *c); /* or owes space */
+bool contact_readable(const struct contact *c); /* a record is there, or space is owed */
 void contact_watch_ring(struct contact *c); /* sets poll and owed; under in_lock */
-/* There is something in its ring, or space in ours. @even_polled: although its program polls,
- * since it need not do so for this. */
+/* Wakes the peer for a record in its ring, or for space in ours. @even_polled: also while its
+ * program polls, since the program need not poll for this record. */
 void contact_wake(struct contact *c, bool even_polled);
 bool contact_has_space(struct contact *c);
 

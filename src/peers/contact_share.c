@@ -28,7 +28,7 @@ static bool our_key(struct host *h, uint32_t key, struct host_key *out)
 	return h->cfg.key_read && h->cfg.key_read(host_key_memory(h), h->cfg.n_keys, key, out);
 }
 
-/* Does the place belong to another key, which is still good? */
+/* The place belongs to another key, which is still valid. */
 static bool taken(const struct contact *c, const struct share *s, uint32_t key)
 {
 	struct host_key k;
@@ -36,7 +36,7 @@ static bool taken(const struct contact *c, const struct share *s, uint32_t key)
 	return s && s->key != key && their_key(c, s->key, &k) && k.gen == s->gen;
 }
 
-/* Counts what is only guessed at: two threads may lose a use. */
+/* Counts the uses of a key, about: two threads may lose one. */
 static void want(struct contact *c, struct share_slot *slot, const struct share_ask *ask)
 {
 	uint32_t uses = load_relaxed(&slot->key) == ask->key ? load_relaxed(&slot->uses) + 1 : 1;
@@ -80,7 +80,7 @@ void contact_share_ask(struct contact *c)
 	if (!m.key || c->shares.asked)
 		return;
 	if (contact_talk_share(c, CONTACT_SHARE, &m, -1))
-		store_relaxed(&c->shares.wanted, 0); /* a full socket: some other time */
+		store_relaxed(&c->shares.wanted, 0); /* the socket is full: at a later use */
 	else
 		c->shares.asked = true;
 }
@@ -98,8 +98,8 @@ void contact_share_asked(struct contact *c, const struct share_message *ask)
 	}
 	if (m.found)
 		store_relaxed(&c->shares.ours[place_of(m.key)], m.key);
-	/* Whoever takes the key back from here on tells the peer; if he did before, the peer sees
-	 * another generation. Pairs with contact_unshare(). */
+	/* A thread that revokes the key from here on tells the peer; one that did before has
+	 * changed the generation, which is looked at below. Pairs with contact_unshare(). */
 	full_fence();
 	m.found &= our_key(c->host, m.key, &k) && k.gen == m.gen;
 	contact_talk_share(c, CONTACT_SHARED, &m, m.found ? fd : -1);
@@ -113,7 +113,7 @@ static void replace(struct contact *c, uint32_t key, struct share *s)
 	store_release(&slot->share, s); /* (S) */
 	if (!old)
 		return;
-	quiesce_wait(); /* somebody may be copying */
+	quiesce_wait(); /* a thread may be copying */
 	mapping_end(&old->m);
 	free(old);
 }
@@ -152,7 +152,7 @@ void contact_unshare(struct host *h, uint32_t key)
 	uint32_t top, *ours;
 
 	quiesce_enter();
-	full_fence(); /* unpublished, then who has it: pairs with contact_share_asked() */
+	full_fence(); /* unpublished, then its peers: pairs with contact_share_asked() */
 	top = load_acquire(&h->top);
 	for (uint32_t i = 0; i < top; i++) {
 		struct contact *c = load_acquire(&h->contact[i]);
@@ -162,7 +162,7 @@ void contact_unshare(struct host *h, uint32_t key)
 			continue;
 		store_relaxed(ours, 0);
 		contact_talk_share(c, CONTACT_UNSHARE, &m,
-				   -1); /* if it cannot be said: it sees it */
+				   -1); /* lost: the peer sees another generation */
 	}
 	quiesce_exit();
 }

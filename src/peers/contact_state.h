@@ -15,7 +15,7 @@ enum contact_state {
 };
 
 enum contact_step {
-	CONTACT_DO_REFUSE, /* the message breaks the rules: so is the contact broken */
+	CONTACT_DO_REFUSE, /* the message breaks a rule, and ends the contact */
 	CONTACT_DO_LEAVE, /* this connection is not needed */
 	CONTACT_DO_WELCOME, /* HELLO: keep what it brought, answer WELCOME */
 	CONTACT_DO_READY, /* WELCOME: keep what it brought, answer READY; the contact is up */

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* Hazards (M5): before a process touches another's memory it writes into its own published page
- * whose and what (a key, or a QP) it is about to use, then looks again whether that is still
- * published. The owner unpublishes first, then waits until no page names it: one of the two sees
- * the other.
+/* Hazards (docs/design/direct-access.md). Before a process touches another one's memory it writes
+ * into its own published page what it is about to use: the owner, and a key or a QP of the owner.
+ * Then it looks again whether that is still published. The owner unpublishes first, then waits
+ * until no page names the key or QP: one of the two sees the other.
  *
- * A word names {kind, the owner's slot, its generation, number}; 0 is free. Words are set and
- * cleared by the page's process (any thread), read by all. */
+ * A word names {kind, the owner's slot, its generation, number}; 0 is free. Any thread of the
+ * page's process sets and clears words; every process reads them. */
 #pragma once
 #include "util/barrier.h"
 

@@ -23,7 +23,7 @@ static int make_fds(struct host *h)
 	return h->bell < 0 || h->epoll < 0 ? errno : 0;
 }
 
-/* A host of its own: why is said once. */
+/* A host of its own; a warning says why. */
 static int be_alone(struct host *h, const char *why)
 {
 	unsigned int slot;

@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: MIT
-/* This process' place on its host (DESIGN section 4, M1, M2, M4, M5, M10, M13, M17, M18): the
- * slots whose numbers it hands out, the pages it publishes, its contacts to other processes with a
- * ring each way, and the loopback to itself. It knows no QP: segments come in by a callback and go
- * out by destinations.
+/* This process' place on its host: the slots whose numbers it hands out, the pages it publishes,
+ * its contacts to other processes with a ring each way, and the loopback to itself. It knows no QP:
+ * segments come in by a callback and go out by destinations.
  *
- * Meeting point: abstract AF_UNIX SOCK_SEQPACKET names "softhca.<layout>.<uid>.slot.<n>"; a slot
- * is taken by binding its name. First contact connects, checks SO_PEERCRED and exchanges by
- * SCM_RIGHTS sealed memfds (the published page and tables, the inbound ring), the doorbell eventfd
- * and, to a peer that could ptrace us anyway, a /proc/self/mem descriptor. All of it without
- * blocking: segments for a peer that is being contacted get EAGAIN, and nobody there within the
- * deadline ENETUNREACH.
+ * Meeting point (docs/design/meeting-point.md): abstract AF_UNIX SOCK_SEQPACKET names
+ * "softhca.<layout>.<uid>.slot.<n>"; a process takes a slot by binding its name. First contact
+ * (docs/design/peer-identity.md) connects, checks SO_PEERCRED and exchanges by SCM_RIGHTS sealed
+ * memfds (the published page and tables, the inbound ring), the doorbell eventfd and, to a peer
+ * that could ptrace us anyway, a /proc/self/mem descriptor. None of it blocks: segments for a peer
+ * that is being contacted get EAGAIN, and ENETUNREACH when no peer answers within the deadline.
  *
  * Threads: any; host_control() and host_drain() try-lock what they work on and skip what another
- * thread has in hand. No function is called with a QP's turn held but host_dest(), the link_ops of
- * the destinations, and host_revoke_waiters. */
+ * thread has in hand. No function is called under a QP's turn but host_dest(), the link_ops of the
+ * destinations, and host_publish_qp(). */
 #pragma once
 #include "link/link.h"
 #include "peers/host_page.h"
 
 struct host;
 
-enum host_mode { /* the word that tells senders whether to ring (M4) */
-		 HOST_POLLED, /* somebody polls, or the engine naps: no ring needed now */
-		 HOST_ARMED, /* the engine sleeps until rung */
-		 HOST_LED, /* a thread blocked in a call is the engine */
-		 HOST_WATCHED, /* the engine looks all the time: no ring for anything */
+/* What the mode word tells senders: whether to ring (docs/design/wakeups.md). */
+enum host_mode {
+	HOST_POLLED, /* a thread polls, or the engine naps: no ring needed now */
+	HOST_ARMED, /* the engine sleeps until rung */
+	HOST_LED, /* a thread blocked in a call is the engine */
+	HOST_WATCHED, /* the engine looks all the time: no ring for any record */
 };
 
-/* What a key of a published table covers, as plain numbers (link knows no key table). */
+/* What a key of a published table covers, as plain numbers: this folder knows no key table. */
 struct host_key {
 	uint32_t pdn, access; /* IBV_ACCESS_* */
-	bool flat; /* nothing can revoke it but dereg, rereg: direct access may use it */
+	bool flat; /* only dereg and rereg can revoke it: direct access may use it */
 	uint64_t iova, len, addr; /* host address of iova */
 	uint64_t gen; /* counts changes of the entry */
 };
@@ -48,8 +48,8 @@ struct host_config {
 	/* An inbound segment for one of our numbers; valid during the call only. It must be taken:
 	 * a busy QP keeps a parcel. */
 	void (*deliver)(void *arg, const struct seg *s);
-	/* A drain is over: what deliver() keeps from one segment to the next is to be given up.
-	 * NULL: it keeps nothing. host_drain() leaves this to its caller. */
+	/* A drain is over: deliver() gives up what it keeps from one segment to the next. NULL: it
+	 * keeps nothing. The caller of host_drain() does this itself. */
 	void (*drained)(void *arg);
 	/* The slot's process ended (after its published ring entries were delivered). */
 	void (*peer_dead)(void *arg, unsigned int slot);
@@ -65,8 +65,8 @@ int host_take_slot(struct host *h, unsigned int *slot); /* one more block of num
 unsigned int host_first_slot(const struct host *h);
 
 void *host_key_memory(struct host *h); /* for key_table_create(); peers see it read-only */
-/* Returns when no peer is inside an access to our memory under @key (M5); the key is already
- * unpublished. Never called with a turn held. */
+/* Returns when no peer is inside an access to our memory under @key, which is unpublished already
+ * (docs/design/direct-access.md). Never called under a turn. */
 void host_revoke(struct host *h, uint32_t key);
 
 /* The published entry of one of our QPs, for peers' direct access: seqlock'ed by the host. */
@@ -74,16 +74,16 @@ struct host_qp {
 	uint32_t state; /* IBV_QPS_*; direct only in RTR.. RTS */
 	uint32_t access; /* IBV_ACCESS_* */
 	uint32_t pdn;
-	uint32_t peer_qpn; /* who may */
+	uint32_t peer_qpn; /* the QP that may use the entry */
 	uint32_t flags; /* HOST_QP_DIRECT: this QP allows it */
 };
 enum { HOST_QP_DIRECT = 1 };
 void host_publish_qp(struct host *h, uint32_t qpn, const struct host_qp *e); /* NULL: gone */
-/* Waits until no peer is inside a direct access on @qpn. Never with a turn held. */
+/* Waits until no peer is inside a direct access on @qpn. Never called under a turn. */
 void host_revoke_qp(struct host *h, uint32_t qpn);
 
 /* The destination of number @qpn on this host: loopback when the slot is ours. Starts the contact
- * when there is none yet. A slot nobody has taken: the destination answers ENETUNREACH. One
+ * when there is none yet. The destination of a slot that no process has answers ENETUNREACH. One
  * reference. */
 int host_dest(struct host *h, uint32_t qpn, struct dest **out);
 
@@ -91,12 +91,12 @@ int host_dest(struct host *h, uint32_t qpn, struct dest **out);
  * one too; the others are found by their names. @delta: +1 or -1 for each reason of ours to want
  * them. */
 void host_cast_want(struct host *h, enum host_cast what, int delta);
-/* 0: everybody has it who was there. EAGAIN: somebody has no room or contacts come up (each within
- * its deadline), @w waits at way->at, and the next call goes on there. Without @w who has no room
- * goes without. */
+/* 0: every process that was there has it. EAGAIN: a process has no room, or contacts come up (each
+ * within its deadline): @w waits at way->at, and the next call goes on there. Without @w a process
+ * that has no room goes without. */
 int host_cast_send(struct host *h, const struct seg *s, struct cast_way *way, struct waiter *w);
 
-/* The same in processes that get from each other what host_cast_send() sends. */
+/* A number that is the same in all processes that host_cast_send() reaches. */
 uint32_t host_cast_circle(const struct host *h);
 
 /* Delivers up to @budget inbound segments, resumes waiters whose link has space; returns how many
@@ -111,11 +111,10 @@ uint64_t
 host_deadline(struct host *h); /* when host_control() wants to run next; UINT64_MAX never */
 
 int host_doorbell_fd(struct host *h); /* eventfd that senders write */
-void host_set_mode(struct host *h,
-		   enum host_mode mode); /* the caller fences and looks again (M4) */
-/* The same, only if the mode is @from: the engine must not undo what a leader has set. */
+void host_set_mode(struct host *h, enum host_mode mode); /* the caller fences and looks again */
+/* The same, only if the mode is @from: the engine must not undo the mode of a leader. */
 bool host_change_mode(struct host *h, enum host_mode from, enum host_mode to);
 void host_ring_self(struct host *h); /* wakes our own engine */
 /* The calling thread lives as long as the program does: by its end peers see that of the process at
- * once. Where nobody says so, they do not use mappings of our memory (M23). */
+ * once. Without this call they do not use mappings of our memory. */
 void host_mark_alive(struct host *h);

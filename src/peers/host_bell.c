@@ -57,7 +57,7 @@ void host_use_mail(struct host *h)
 
 	while (!cas_acq_rel(&h->page->mode, &old, old | HOST_MODE_MAIL))
 		;
-	full_fence(); /* who has not seen it has stored its record already */
+	full_fence(); /* a sender that has not seen it has stored its record already */
 	for (uint32_t i = 0; i < h->top; i++)
 		if (h->contact[i])
 			fetch_or_acq_rel(&h->mail[i / 64], UINT64_C(1) << i % 64);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Who everybody is, inside the host, is read from the names; a segment for all waits until the
- * contacts that are being made are up, so that the first one arrives too. */
+/* The names tell which processes the host has. A segment for all of them waits until the contacts
+ * that are being made are up, so that the first one arrives too. */
 #include <errno.h>
 #include "peers/host_cast.h"
 #include "peers/host_names.h"
@@ -10,7 +10,7 @@
 #include "util/clock.h"
 #include "util/quiesce.h"
 
-/* How old a look at the names may be; how long one that did not answer is left alone. */
+/* How old a look at the names may be; how long a process that did not answer is left alone. */
 #define NAMES_NS  UINT64_C(2000000)
 #define SILENT_NS UINT64_C(10000000000)
 
@@ -47,7 +47,7 @@ bool host_cast_wait(struct host *h, struct waiter *w)
 	if (!w)
 		return true;
 	host_wait_add(&h->cast_waiters, w);
-	full_fence(); /* the last contact may have come up before we stood on the list */
+	full_fence(); /* the last contact may have come up before @w was on the list */
 	return any_pending(h) || !host_wait_remove(&h->cast_waiters, w);
 }
 
@@ -67,7 +67,7 @@ static void cast_cancel(struct dest *d, struct waiter *w)
 
 static void cast_put(struct dest *d)
 {
-	fetch_sub_acq_rel(&d->refs, 1); /* it is the host's, which keeps one */
+	fetch_sub_acq_rel(&d->refs, 1); /* the host keeps one, and the destination */
 }
 
 static const struct link_ops cast_ops = {
@@ -87,7 +87,7 @@ void host_cast_init(struct host *h)
 	host_wait_init(&h->cast_waiters);
 }
 
-/* It has a name, and did not answer not long ago: stopped, or of another mind. */
+/* It has a name, and did not answer a short while ago: stopped, or another program. */
 static bool is_silent(struct host *h, unsigned int slot)
 {
 	struct target *t = host_target_now(h, slot);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* What goes to everybody: each process that wants any gets a copy, and finds out whom it is for. It
- * waits for room: a receiver that polls loses none to a full ring. Who is late takes what fits. */
+/* Segments for every process: each one that wants such segments gets a copy, and finds the QPs that
+ * it is for. The sender waits for room, so a receiver that polls loses none to a full ring. A
+ * receiver that is late gets those that fit. */
 #include <errno.h>
 #include "peers/contact.h"
 #include "peers/host_cast.h"
@@ -33,7 +34,7 @@ static int give(struct dest *d, const struct seg *s, struct cast_way *way, struc
 	int err = d->ops->send(d, s, w);
 
 	if (err != EAGAIN || !w)
-		return 0; /* who is gone goes without */
+		return 0; /* a process that is gone goes without */
 	fetch_add_relaxed(&d->refs, 1);
 	way->at = d;
 	return EAGAIN;
@@ -54,7 +55,7 @@ static int give_contact(struct contact *c, const struct seg *s, struct cast_way 
 	return 0;
 }
 
-/* Who is next has had its time. */
+/* The next process has had its time. */
 static void skip(struct host *h, struct cast_way *way)
 {
 	struct contact *c;
@@ -93,7 +94,8 @@ static bool meeting(struct host *h, struct waiter *w)
 		store_relaxed(&h->cast_look, 1);
 	if (likely(!load_relaxed(&h->cast_look)))
 		return false;
-	store_relaxed(&h->cast_look, 0); /* before the look: who sets it now means later ones */
+	store_relaxed(&h->cast_look,
+		      0); /* before the look: it may be set again for contacts that begin later */
 	full_fence();
 	if (!host_cast_wait(h, w))
 		return false;

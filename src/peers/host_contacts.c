@@ -73,7 +73,7 @@ void host_contacts_up(struct contact *c)
 	host_target_settle(c->home, TARGET_UP, c);
 	if (c->asked && c->asked != c->home)
 		host_target_settle(c->asked, TARGET_UP, c);
-	/* last: from here on its records are read, and what they refer to is fetched by @home */
+	/* last: from here on its records are read, and payload is fetched by way of @home */
 	store_release(&c->state, CONTACT_UP); /* pairs with drain_one() */
 	host_target_put(c->asked);
 	c->asked = NULL;

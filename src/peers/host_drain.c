@@ -13,7 +13,7 @@ static unsigned int drain_one(struct host *h, uint32_t i, unsigned int budget)
 	return contact_drain(c, budget);
 }
 
-/* A few peers: a look at each ring. Another one is first each time. */
+/* A few peers: looks at each ring, at another one first each time. */
 static unsigned int drain_each(struct host *h, unsigned int budget)
 {
 	uint32_t top = load_acquire(&h->top), first = load_relaxed(&h->next);
@@ -46,7 +46,7 @@ static unsigned int drain_word(struct host *h, unsigned int word, unsigned int b
 		uint32_t i = word * 64 + (uint32_t)__builtin_ctzll(bits);
 
 		fetch_and_acq_rel(&h->mail[word],
-				  ~bit); /* before the look: who writes now sets it */
+				  ~bit); /* before the look: a peer that writes now sets it */
 		full_fence();
 		done += drain_one(h, i, budget - done);
 		if (readable(h, i))
@@ -55,7 +55,7 @@ static unsigned int drain_word(struct host *h, unsigned int word, unsigned int b
 	return done;
 }
 
-/* Many peers: those that have left mail. */
+/* Many peers: looks at the rings of those that have set their mail bit. */
 static unsigned int drain_mail(struct host *h, unsigned int budget)
 {
 	uint32_t first = load_relaxed(&h->next);

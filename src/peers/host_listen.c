@@ -19,8 +19,8 @@ static void accept_ready(struct watch *w, uint64_t now)
 		log_debug("a contact was not accepted: %s", strerror(errno));
 }
 
-/* Binds the first free slot, from one that differs between processes: a number that has just been
- * given up is not taken again at once. */
+/* Binds the first free slot, from one that differs between processes: a number that a process has
+ * just given up is not taken again at once. */
 static int bind_slot(struct host *h, int *fd, unsigned int *slot)
 {
 	unsigned int first = (unsigned int)getpid() % NUMBER_SLOTS;

@@ -24,7 +24,7 @@ static uint32_t overflow_uid(void)
 	return uid;
 }
 
-/* Where the namespace around this one has our uid. */
+/* Our uid as the namespace around this one has it. */
 static int outer(uint32_t uid, uint32_t *out)
 {
 	FILE *f = fopen("/proc/self/uid_map", "re");
@@ -43,7 +43,7 @@ static int outer(uint32_t uid, uint32_t *out)
 	return err;
 }
 
-/* From inside two namespaces nobody sees the name of who is inside one: `softhca run` tells. */
+/* Inside two nested namespaces the outer uid cannot be read: `softhca run` tells it. */
 static bool told(uint32_t uid, uint32_t *out)
 {
 	const char *text = secure_getenv(HOST_NAMES_TOLD);

@@ -3,7 +3,7 @@
  *
  *	struct host_page | key table (key_bytes) | HOST_PAGE_SLOTS blocks of NUMBER_INDEXES entries
  *
- * To others it is a peer's memory: what they read they copy once and check. */
+ * To other processes it is a peer's memory: they copy each field once, and check the copy. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -18,7 +18,7 @@ enum {
 	HOST_MAIL_BYTES = 4096,
 };
 
-/* What goes to everybody who wants it: Ethernet frames, datagrams to multicast groups. */
+/* Segments for every process that wants them: Ethernet frames, datagrams to multicast groups. */
 enum host_cast { HOST_FRAMES, HOST_GROUPS, HOST_CASTS };
 
 /* host_page.mode: an enum host_mode, whether to mail, and the number of the arming. */
@@ -29,7 +29,7 @@ struct host_page {
 	uint32_t gen; /* 20 bits, not 0 */
 	uint32_t slots[HOST_PAGE_SLOTS]; /* slot + 1; 0 none */
 	uint32_t alive; /* util/death.h: of the engine's thread */
-	uint32_t wants[HOST_CASTS]; /* not 0: such segments are wanted */
+	uint32_t wants[HOST_CASTS]; /* reasons to want such segments; 0: they are not wanted */
 	uint32_t mode __attribute__((aligned(64)));
 	uint64_t hazard[HAZARDS] __attribute__((aligned(64)));
 };
@@ -37,7 +37,7 @@ struct host_page {
 struct host_page_qp { /* seqlock: odd while being changed */
 	uint32_t seq;
 	uint32_t state, access, pdn, peer_qpn, flags;
-	uint32_t peer_gen; /* of the peer's process; 0 nobody */
+	uint32_t peer_gen; /* generation of the peer's process; 0 none */
 	uint32_t reserved;
 };
 

@@ -18,7 +18,7 @@ static void resume_slot(struct host *h, unsigned int slot)
 	uint64_t *word = &h->waiting[slot / 64], bit = UINT64_C(1) << slot % 64;
 	struct target *t;
 
-	/* First: who waits from now on sets it again, perhaps on a new target of the slot. */
+	/* First: a sender that waits from now on sets it again, perhaps on a new target. */
 	fetch_and_acq_rel(word, ~bit);
 	t = host_target_now(h, slot);
 	if (!t)

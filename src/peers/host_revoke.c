@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Waiting for other processes' accesses to end (M5): the owner has unpublished the key or the QP
- * already; whoever set a hazard before that is waited for, until it clears it or its address space
- * is gone, or, after a second, it turns out to be stopped. */
+/* Waiting for other processes' accesses to end (docs/design/direct-access.md). The owner has
+ * unpublished the key or the QP already. It waits for each peer that has set a hazard before, until
+ * the peer clears it, the peer's address space is gone, or, after a second, the peer turns out to
+ * be stopped. */
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
@@ -18,26 +19,26 @@ enum { YIELDS = 100 };
 #define NAP_NS	    50000
 #define PATIENCE_NS UINT64_C(1000000000)
 
-/* Whether the contact at @i is inside an access; *pid: who. */
-static bool held_by(struct host *h, uint32_t i, uint64_t word, pid_t *pid)
+/* Whether the peer of contact @i is inside an access; *pid: its pid. */
+static bool is_inside(struct host *h, uint32_t i, uint64_t word, pid_t *pid)
 {
 	const struct contact *c;
 	struct remote *r;
-	bool held;
+	bool inside;
 
 	quiesce_enter();
 	c = load_acquire(&h->contact[i]);
-	held = c && hazard_held(c->page->hazard, word);
-	r = held ? load_acquire(&c->remote) : NULL; /* pairs with reach() */
+	inside = c && hazard_held(c->page->hazard, word);
+	r = inside ? load_acquire(&c->remote) : NULL; /* pairs with reach() */
 	if (r && !remote_alive(r))
-		held = false;
-	if (held)
+		inside = false;
+	if (inside)
 		*pid = c->pid;
 	quiesce_exit();
-	return held;
+	return inside;
 }
 
-/* By a signal or a tracer; one whose pid means nothing here counts as stopped too. */
+/* By a signal or a tracer; a process whose pid means nothing here counts as stopped too. */
 static bool stopped(pid_t pid)
 {
 	char path[32], text[512] = "", *state;
@@ -67,15 +68,15 @@ static void explain(enum hazard_kind kind, uint32_t number, pid_t pid)
 		 (int)pid);
 }
 
-/* Until the hazard is cleared. A holder that runs clears it in the time of a copy; a stopped
- * one would make us wait for as long as somebody likes. */
+/* Until the hazard is cleared. A peer that runs clears it in the time of a copy; for a stopped one
+ * the wait could last for ever. */
 static void wait_for(struct host *h, uint32_t i, enum hazard_kind kind, uint32_t number)
 {
 	uint64_t word = hazard_word(kind, host_first_slot(h), h->page->gen, number), next = 0;
 	const struct timespec nap = { .tv_nsec = NAP_NS };
 	pid_t pid = 0;
 
-	for (unsigned int looks = 0; held_by(h, i, word, &pid); looks++) {
+	for (unsigned int looks = 0; is_inside(h, i, word, &pid); looks++) {
 		if (looks < YIELDS) {
 			sched_yield();
 			continue;

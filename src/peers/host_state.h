@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* The inside of a host, shared by host*.c, contact*.c, shm*.c and loopback.c.
  *
- * Contacts are reached through host->contact[] inside a quiesce section; who takes one out waits
- * for quiescence before it frees anything of it. Everything about set-up and death is done by
- * host_control(), under host->control; nobody waits for that lock inside a section or a turn. Leaf
- * locks: host->table_lock (targets of slots), the waiting lists', contact->out_lock (the
- * producer's end). contact->in_lock (the consumer's end) is held while segments are delivered:
- * tried. */
+ * A thread reaches contacts through host->contact[] inside a quiesce section; the thread that takes
+ * one out waits for quiescence before it frees anything of it. host_control() does all set-up and
+ * clean-up, under host->control; no thread waits for that lock inside a section or a turn. Leaf
+ * locks: host->table_lock (targets of slots), those of waiting lists, contact->out_lock (the
+ * producer's end). contact->in_lock (the consumer's end) is only tried: segments are delivered
+ * under it. */
 #pragma once
 #include <pthread.h>
 #include "link/number.h"
@@ -28,8 +28,8 @@ enum {
 #define HOST_LIVENESS_NS UINT64_C(1000000000)
 
 enum target_state {
-	TARGET_IDLE, /* it came to us; nobody here has wanted it yet */
-	TARGET_WANTED, /* nobody has asked for it yet, or it is to be asked again */
+	TARGET_IDLE, /* the peer made the contact; no sender here has wanted it yet */
+	TARGET_WANTED, /* a contact is to be begun, or begun again */
 	TARGET_ASKING, /* a contact is under way */
 	TARGET_UP,
 	TARGET_DEAD,
@@ -42,8 +42,8 @@ struct target {
 	unsigned int slot;
 	uint32_t state; /* enum target_state; UP stored with release: pairs with shm_send() */
 	struct contact *c; /* when UP; inside a quiesce section */
-	uint64_t deadline; /* until UP; DEAD: when it passed, 0 if it was not that */
-	uint64_t retry; /* WANTED: not before */
+	uint64_t deadline; /* ns, for UP; DEAD: the one that passed, 0 for another reason */
+	uint64_t retry; /* WANTED: ns, the next contact not before */
 	struct host_wait waiters;
 };
 
@@ -77,9 +77,9 @@ struct host {
 	uint32_t chores; /* host_control() has something to do now */
 	uint64_t deadline; /* of host_control() */
 	struct loopback own;
-	struct dest all; /* where who waits for contacts stands */
-	struct host_wait cast_waiters; /* for contacts to come up */
-	uint64_t names_seen; /* when the names were read last */
+	struct dest all; /* destination at which multicast waits for contacts */
+	struct host_wait cast_waiters; /* those of @all */
+	uint64_t names_seen; /* ns: when the names were read last */
 	uint32_t cast_look; /* contacts may be coming up since then */
 };
 

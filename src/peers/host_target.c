@@ -29,7 +29,7 @@ static struct target *target_new(struct host *h, unsigned int slot)
 	return t;
 }
 
-/* A dead one makes place for a new process, unless somebody still waits on it to hear of the
+/* A dead one makes place for a new process, unless a sender still waits on it to hear of the
  * death. */
 static bool replaceable(const struct target *t)
 {

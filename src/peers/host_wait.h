@@ -27,7 +27,7 @@ static inline uint32_t host_wait_count(const struct host_wait *q)
 {
 	return load_relaxed(&q->n);
 }
-/* A look without the lock: a list that somebody else fills just now may be missed. */
+/* A look without the lock: it may miss a waiter that another thread adds at this moment. */
 static inline bool host_wait_any(const struct host_wait *q)
 {
 	return host_wait_count(q) != 0;

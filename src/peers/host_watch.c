@@ -17,7 +17,7 @@ void host_unwatch(struct host *h, struct watch *w)
 {
 	if (w->fd < 0)
 		return;
-	/* By hand: a forked child may hold the same description; then closing ours would not do. */
+	/* By hand: while a forked child has the same description, closing ours does not suffice. */
 	epoll_ctl(h->epoll, EPOLL_CTL_DEL, w->fd, NULL);
 	close(w->fd);
 	w->fd = -1;

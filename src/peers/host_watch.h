@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* An entry of the host's epoll set: ready() is called by host_control(), under host->control. */
+/* An entry of the host's epoll set: host_control() calls ready(), under host->control. */
 #pragma once
 #include <stdint.h>
 

@@ -14,7 +14,7 @@ static bool by_reference(const struct loopback *l, const struct seg *s)
 	return true;
 }
 
-/* What the receiver gets: from us, with the header that a network would have shown. */
+/* The segment for the receiver: its sender is this link, and it has the GRH of a network. */
 static int make(struct loopback *l, const struct seg *s, struct parcel **out)
 {
 	bool ref = by_reference(l, s);
@@ -86,7 +86,7 @@ static int loopback_send(struct dest *d, const struct seg *s, struct waiter *w)
 	while (!push(l, p)) {
 		if (w)
 			host_wait_add(&l->waiters, w);
-		/* The queue may have been emptied before we stood on the list. */
+		/* The queue may have been emptied before @w was on the list. */
 		if (!w || !has_space(l) || !host_wait_remove(&l->waiters, w)) {
 			parcel_free(p);
 			return EAGAIN;
@@ -122,7 +122,7 @@ static int loopback_fetch(struct dest *d, const struct seg *s, uint32_t skip,
 	return err ? err : copy_pieces(dst, ndst, s->pieces, s->npieces, skip);
 }
 
-/* Both ends are this process: the queue is as near as it gets. */
+/* Both ends are this process: nothing is faster than the queue. */
 static int loopback_direct(struct dest *d, struct direct_ask *ask)
 {
 	(void)d;
@@ -137,7 +137,7 @@ static void loopback_cancel(struct dest *d, struct waiter *w)
 
 static void loopback_put(struct dest *d)
 {
-	fetch_sub_acq_rel(&d->refs, 1); /* it is the host's, which keeps one */
+	fetch_sub_acq_rel(&d->refs, 1); /* the host keeps one, and the destination */
 }
 
 static const struct link_ops loopback_ops = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The link of a process to itself: a queue of parcels. send() only queues, so a QP never runs
- * inside another one's turn (M24); loopback_drain() delivers, in order, from one thread at a time.
- * Large payloads stay where they are until fetched. */
+ * inside another one's turn (docs/design/loopback.md); loopback_drain() delivers, in order, from
+ * one thread at a time. Large payloads stay where they are until the receiver fetches them. */
 #pragma once
 #include "link/parcel.h"
 #include "peers/host.h"
@@ -17,7 +17,7 @@ struct loopback {
 	struct parcel *first, **end;
 	uint32_t len;
 	struct host_wait waiters;
-	struct spin drain_lock; /* tried: whoever delivers */
+	struct spin drain_lock; /* only tried: one thread delivers */
 };
 
 void loopback_init(struct loopback *l, struct host *h);

@@ -73,7 +73,7 @@ static int find_fd(const struct mapping_file *f, int *fd)
 	return err;
 }
 
-/* POSIX locks, which close() drops whoever's descriptor of the file it is */
+/* POSIX locks, which a close() of any descriptor of the file drops */
 static bool has_locks(const struct mapping_file *f)
 {
 	FILE *locks = fopen("/proc/locks", "re");

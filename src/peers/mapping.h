@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* Memory that two processes can map (M23): which file lies behind a range of ours, and a range of
- * another process' file here.
+/* Memory that two processes can map (docs/design/mapped-memory.md): which file lies behind a range
+ * of ours, and a range of another process' file here.
  *
- * Only memory is taken, tmpfs (memfd, shm_open) and hugetlbfs: a page of any other file may take as
- * long to come as somebody likes. An access to a mapping may fault, when its file was cut short:
- * by guarded copies only. */
+ * Only memory is accepted, tmpfs (memfd, shm_open) and hugetlbfs: a page of any other file may take
+ * for ever to come. An access to a mapping may fault when its file has been cut short, so only
+ * guarded copies touch it. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,8 +18,8 @@ struct mapping_file {
 
 /* The file behind [@addr, @addr + @len) of this process, mapped shared and in one piece, and a
  * descriptor of it that the program has open, in *fd: only borrowed, the program may close it at
- * any time. ENOENT: there is none. EBUSY: somebody has locks on the file, which closing any
- * descriptor of it would take away from him. */
+ * any time. ENOENT: there is none. EBUSY: a process has locks on the file, and would lose them when
+ * we close any descriptor of it. */
 int mapping_find(uint64_t addr, uint64_t len, struct mapping_file *out, int *fd);
 
 struct mapping {

@@ -18,10 +18,10 @@
 enum { BACKLOG = 1024, NAME_MAX_LEN = 80, DOOR_NAP_NS = 2000000 };
 
 struct meeting {
-	struct watch watch; /* of who comes; fd -1: not a member yet */
+	struct watch watch; /* socket that others connect to; fd -1: not a member yet */
 	struct host *host;
-	int fd; /* what is shared; the caller's */
-	int door; /* -1: left */
+	int fd; /* the shared descriptor, the caller's */
+	int door; /* socket bound to the door's name; -1: left */
 	char name[NAME_MAX_LEN];
 };
 
@@ -59,10 +59,10 @@ static void hand_out(int conn, int fd)
 	c->cmsg_len = CMSG_LEN(sizeof(int));
 	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
 	if (sendmsg(conn, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-		return; /* it asks another member, or again */
+		return; /* the process asks another member, or asks again */
 }
 
-static void somebody_comes(struct watch *w, uint64_t now)
+static void visitor_ready(struct watch *w, uint64_t now)
 {
 	struct meeting *m = container_of(w, struct meeting, watch);
 	int conn = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), pid;
@@ -75,7 +75,7 @@ static void somebody_comes(struct watch *w, uint64_t now)
 	close(conn);
 }
 
-/* --- who comes --- */
+/* --- processes that come --- */
 
 static int receive(int conn, int *fd)
 {
@@ -97,7 +97,7 @@ static int receive(int conn, int *fd)
 	return 0;
 }
 
-/* ECONNREFUSED: nobody of ours has that name; ETIMEDOUT: somebody, who does not answer. */
+/* ECONNREFUSED: no process of our user has that name; ETIMEDOUT: one has, and does not answer. */
 static int ask(const struct meeting *m, unsigned int slot, uint64_t until, int *fd)
 {
 	struct pollfd p = { .events = POLLIN };
@@ -107,7 +107,7 @@ static int ask(const struct meeting *m, unsigned int slot, uint64_t until, int *
 		return err == EAGAIN ? ETIMEDOUT : ECONNREFUSED;
 	err = contact_peer(p.fd, &pid) ? ECONNREFUSED : ETIMEDOUT;
 	while (err == ETIMEDOUT && clock_now() < until) {
-		/* its name may outlive it in a child that it has forked */
+		/* a forked child may keep the name of a member that has died */
 		if (pid && kill(pid, 0) && errno == ESRCH)
 			err = ECONNREFUSED;
 		else if (poll(&p, 1, 10) > 0)
@@ -182,7 +182,7 @@ int meeting_begin(struct meeting *m, int fd)
 	if (!err && listen(m->watch.fd, BACKLOG))
 		err = errno;
 	if (!err)
-		err = host_watch(h, &m->watch, somebody_comes);
+		err = host_watch(h, &m->watch, visitor_ready);
 	pthread_mutex_unlock(&h->control);
 	if (!err) {
 		close(m->door);

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
-/* Meetings: processes of this host and user that share a descriptor under a name. Whoever has it
- * listens on the abstract name "softhca.<layout>.<uid>.<name>.<slot>" and hands it to who connects;
- * who is at the door holds "….new", so that nobody else comes or begins a meeting of the same name
- * meanwhile. Names are the kernel's: a process that dies has left.
+/* Meetings: processes of this host and user that share a descriptor under a name. A member listens
+ * on the abstract name "softhca.<layout>.<uid>.<name>.<slot>" and hands the descriptor to each
+ * process that connects. A process at the door has bound "….new", so that no other process joins or
+ * begins a meeting of that name meanwhile. The kernel removes the names of a process that dies.
  * Threads: meeting_enter() blocks; members answer from host_control(). */
 #pragma once
 
 struct host;
 struct meeting;
 
-/* Goes to the door. *fd: the descriptor (the caller's to close), or -1 when nobody has it. Until
- * meeting_begin() or meeting_leave() nobody else enters. ETIMEDOUT: members there are, but none of
- * them answers, or somebody stays at the door. */
+/* Goes to the door. *fd: the descriptor (the caller's to close), or -1 when the meeting has no
+ * member. Until meeting_begin() or meeting_leave() no other process enters. ETIMEDOUT: none of the
+ * members answers, or another process stays at the door. */
 int meeting_enter(struct host *h, const char *name, struct meeting **out, int *fd);
-/* From now on @fd is handed to whoever comes, and the door is free. */
+/* This process is a member: it hands @fd to processes that come, and leaves the door. */
 int meeting_begin(struct meeting *m, int fd);
 void meeting_leave(struct meeting *m); /* NULL is fine */

@@ -133,7 +133,7 @@ static int move_by_fd(const struct remote *r, struct job *j)
 	return 0;
 }
 
-/* By pid: as far as it goes, an error is left to move_by_fd() to find and name. */
+/* By pid, up to the first error, which move_by_fd() finds again and names. */
 static void move_by_pid(struct remote *r, struct job *j)
 {
 	struct iovec v[PIECES], theirs;
@@ -177,7 +177,7 @@ static bool use_pid(struct remote *r, const struct job *j)
 	return j->left >= BY_PID_MIN && load_relaxed(&r->by_pid);
 }
 
-/* A pid is not an identity: what was read by it counts only if the address space was alive
+/* A pid is not an identity: bytes read by it count only if the address space was alive
  * afterwards. */
 int remote_read(struct remote *r, const struct iovec *local, unsigned int n, uint64_t addr)
 {
@@ -194,8 +194,8 @@ int remote_read(struct remote *r, const struct iovec *local, unsigned int n, uin
 	return move_by_fd(r, &j);
 }
 
-/* Never by pid: no look before it helps. An exec that has begun holds process_vm_writev() up
- * until it is over, and hands it the new program's memory. */
+/* Never by pid: no look before the call helps. process_vm_writev() waits for an exec that has
+ * begun, and then writes into the new program's memory. */
 int remote_write(struct remote *r, const struct iovec *local, unsigned int n, uint64_t addr)
 {
 	struct job j;
@@ -204,7 +204,7 @@ int remote_write(struct remote *r, const struct iovec *local, unsigned int n, ui
 	return err ? err : move_by_fd(r, &j);
 }
 
-/* A file of some other kind could make us wait for ever, or is no memory at all. */
+/* Another kind of file could make us wait for ever, or is no memory at all. */
 static bool is_proc(int fd)
 {
 	struct statfs fs;

@@ -63,7 +63,7 @@ static void publish(struct ring *r, uint64_t word, uint32_t bytes)
 {
 	store_release(word_at(r, r->pos), word); /* (R): the record and the next 0 are in place */
 	r->pos += bytes;
-	/* The lines of the records that follow: theirs is the cost of a message in a stream. */
+	/* The lines of the records that follow: fetching them is the cost of a stream. */
 	for (unsigned int i = 1; i <= AHEAD; i++)
 		prefetch_to_write(word_at(r, r->pos + i * RING_LINE));
 }
@@ -117,7 +117,7 @@ int ring_peek(struct ring *r, uint64_t *word, const uint8_t **rec, uint32_t *byt
 
 	if (err || (*word & 15) != RING_PAD)
 		return err;
-	r->pos += *bytes; /* told with the record behind it: here nobody would hear of a waiter */
+	r->pos += *bytes; /* stored with the record behind it, whose caller hears of a waiter */
 	err = peek(r, word, rec, bytes);
 	return !err && (*word & 15) == RING_PAD ? EPROTO : err; /* never two in a row */
 }

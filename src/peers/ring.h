@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* A ring of records in memory shared by two processes: one producer, one consumer (M10, M18).
+/* A ring of records in memory shared by two processes: one producer, one consumer
+ * (docs/design/rings.md).
  *
  * Records are multiples of 64 bytes and stand in one piece; each begins with a word that is not 0,
  * stored last. Before that the producer stores 0 where the next record will begin, so the consumer
- * polls just that line. Positions are byte counts that never wrap. The consumer tells its own
+ * polls just that line. Positions are byte counts that never wrap. The consumer stores its position
  * rarely: every quarter, and when the producer has asked for space.
  *
  * Neither end trusts the other: lengths and positions are copied once and checked; EPROTO means
@@ -23,7 +24,7 @@ enum {
 enum { RING_SEG = 1, RING_PAD, RING_MOVED };
 
 struct ring_ctl {
-	uint64_t pos __attribute__((aligned(RING_LINE))); /* the consumer's; (P) */
+	uint64_t pos __attribute__((aligned(RING_LINE))); /* the consumer's position; (P) */
 	uint32_t want_space __attribute__((aligned(RING_LINE))); /* set by the producer; (W) */
 };
 
@@ -32,7 +33,7 @@ struct ring { /* one end */
 	uint8_t *data;
 	uint32_t size;
 	uint64_t pos; /* where this end goes on */
-	uint64_t seen; /* producer: the consumer's position as read last; consumer: as told last */
+	uint64_t seen; /* the consumer's position as last read (producer) or stored (consumer) */
 };
 
 /* @mem: RING_CTL + @size bytes, zero at first. */

@@ -16,7 +16,7 @@ enum {
 	EXT_GRH = 128,
 	EXT_AV = 256, /* struct av */
 	EXT_XRC = 512, /* srqn */
-	EXT_MARKED = 1024, /* nothing but the bit */
+	EXT_MARKED = 1024, /* no bytes: the bit says all */
 	EXT_ALL = 2047,
 };
 
@@ -231,7 +231,7 @@ static int get_pieces(struct ring_got *o, uint32_t n, const uint8_t *p, uint32_t
 	return sum == o->seg.len ? 0 : EPROTO;
 }
 
-/* What only extensions set */
+/* Clears the fields that only extensions set. */
 static void clear_ext(struct ring_got *o)
 {
 	struct seg *s = &o->seg;

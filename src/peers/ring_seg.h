@@ -23,11 +23,11 @@ void ring_seg_plan(const struct seg *s, bool by_ref, struct ring_plan *out);
  * which the caller puts at @rec + p->head. @by_ref: as planned. */
 uint64_t ring_seg_encode(const struct seg *s, const struct ring_plan *p, bool by_ref, uint8_t *rec);
 
-/* A decoded segment and what it points to. Zeroed before the first use, then good for one after the
- * other: only what the last one had and the next may not have is cleared in between. */
+/* A decoded segment and what it points to. Zeroed before the first use, then used for one segment
+ * after the other: decoding clears the fields that the last one had and the next may not have. */
 struct ring_got {
 	struct seg seg;
-	uint32_t ext; /* extensions of the last one */
+	uint32_t ext; /* extensions of the last segment */
 	struct av av;
 	struct piece pieces[RING_SEG_PIECES];
 	uint8_t grh[RING_SEG_GRH];

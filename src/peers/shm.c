@@ -44,7 +44,7 @@ static int fill_short(struct contact *c, const struct seg *s, const struct ring_
 	unsigned int words = (plan->head + body + 7) / sizeof(*copy);
 	int err = 0;
 
-	copy[words - 1] = 0; /* what fills up the head and the body */
+	copy[words - 1] = 0; /* the padding of the head and the body */
 	copy[plan->head / sizeof(*copy) - 1] = 0;
 	word = ring_seg_encode(s, plan, by_ref, (uint8_t *)copy);
 	if (!by_ref)
@@ -74,7 +74,8 @@ static int put_record(struct contact *c, const struct seg *s, bool by_ref)
 				   : fill(c, s, &plan, by_ref, rec);
 }
 
-/* What the peer's program need not poll for: it may spin on its memory, or compute. */
+/* An operation for which the peer's program need not poll: it may spin on its memory, or
+ * compute. */
 static bool one_sided(uint8_t op)
 {
 	uint32_t flags = opcodes[op].flags;
@@ -108,7 +109,7 @@ int shm_send_to(struct contact *c, const struct dest *d, const struct seg *s)
 		if (!s->more)
 			wake(c);
 	} else if (err == EAGAIN) {
-		contact_wake(c, false); /* a consumer that sleeps owes us what it has read */
+		contact_wake(c, false); /* a consumer that sleeps has not told its position */
 	} else if (err == EPROTO) {
 		contact_break(c, "it moved its position in the ring beyond ours");
 	}
@@ -156,14 +157,14 @@ bool shm_can_go_on(struct target *t)
 	return yes;
 }
 
-/* False: space has come meanwhile, and @w is not on the list. */
+/* False: there is space meanwhile, and @w is not on the list. */
 static bool wait_for_space(struct target *t, struct waiter *w)
 {
 	uint64_t *word = &t->host->waiting[t->slot / 64];
 
 	host_wait_add(&t->waiters, w);
 	fetch_or_acq_rel(word, UINT64_C(1) << t->slot % 64);
-	full_fence(); /* the consumer's signal may have come before we stood on the list */
+	full_fence(); /* the consumer may have signalled before @w was on the list */
 	return !shm_can_go_on(t) || !host_wait_remove(&t->waiters, w);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Access to another process' memory (M5): each under a hazard in our page, set before a second
- * look at what the owner publishes, on at most 256 KiB at a time. */
+/* Access to another process' memory (docs/design/direct-access.md): each under a hazard in our
+ * page, set before a second look at the owner's page, on at most 256 KiB at a time. */
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include "link/copy.h"
@@ -68,8 +68,8 @@ static int fetch_error(int err)
 	}
 }
 
-/* Memory that is mapped here too: by loads and stores (M23). EFAULT: its file has been cut short,
- * or our side is not mapped; the kernel finds out which. */
+/* Memory that is mapped here too: by loads and stores. EFAULT: its file has been cut short, or our
+ * side is not mapped; the copy by system call that follows tells which. */
 static int copy_mapped(uint8_t *theirs, const struct iovec *iov, unsigned int niov, uint32_t len,
 		       bool write)
 {
@@ -81,7 +81,8 @@ static int copy_mapped(uint8_t *theirs, const struct iovec *iov, unsigned int ni
 		     : copy_pieces(ours, niov, &there, 1, 0);
 }
 
-/* @iov from or to what @ask names; its hazard is set, and @k is its key. @mapped: not otherwise. */
+/* @iov from or to the memory that @ask names; its hazard is set, and @k is its key. @mapped: only
+ * by loads and stores. */
 static int move(struct contact *c, const struct share_ask *ask, const struct host_key *k,
 		const struct iovec *iov, unsigned int niov, bool mapped)
 {
@@ -169,7 +170,7 @@ int shm_fetch_from(struct contact *c, const struct seg *s, uint32_t skip, const 
 	return err || !left ? err : EREMOTEIO;
 }
 
-/* What a direct access was allowed on; looked at again under the hazards. */
+/* The entries that allow a direct access; they are read again under the hazards. */
 struct grant {
 	struct host_page_qp qp;
 	struct host_key key;
@@ -219,8 +220,8 @@ static bool look(const struct contact *c, const struct direct_ask *ask, struct g
 	       (g->key.access & need) && within(ask->va, ask->len, g->key.iova, g->key.len);
 }
 
-/* A long WRITE into memory that is not mapped here is better fetched by its target: the memory
- * descriptor has a bounce page. */
+/* A long WRITE into memory that is not mapped here is faster when its target fetches it: the memory
+ * descriptor copies through a bounce page. */
 int shm_direct_to(struct contact *c, struct direct_ask *ask)
 {
 	struct iovec iov[IOV_MAX_PIECES];

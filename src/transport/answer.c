@@ -211,8 +211,8 @@ static bool wait_for_reply(struct tqp *q, const struct seg *s)
 	if (r->unreplied)
 		r->replies = 0;
 	r->unreplied = true;
-	r->ack_delayed = r->replies >= REPLIES && answer_idle(q) && !hold_any(q) && q->env->ack_delay &&
-		      q->env->ack_delay(q);
+	r->ack_delayed = r->replies >= REPLIES && answer_idle(q) && !hold_any(q) &&
+			 q->env->ack_delay && q->env->ack_delay(q);
 	return r->ack_delayed;
 }
 

@@ -118,7 +118,7 @@ static struct udp_port *port_find(struct udp *u, const union ibv_gid *gid, uint3
 	return NULL;
 }
 
-/* Under u->lock, as what follows. @fd has the port. */
+/* Under u->lock. @fd is bound to the port. */
 static int port_open(struct udp *u, struct udp_port *p, int fd)
 {
 	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = p };
@@ -135,7 +135,7 @@ static int port_open(struct udp *u, struct udp_port *p, int fd)
 		return refuse(err, "the udp link: no socket to ask peers from: error %d", err);
 	}
 	if (p->ipv4 && udp_seen_open(&p->gid, &p->seen))
-		p->seen = NULL; /* solved for and followed, then */
+		p->seen = NULL; /* without the right to look, identifications are solved for */
 	store_release(&p->fd, fd); /* pairs with drain_port() */
 	return 0;
 }
@@ -144,17 +144,17 @@ static int port_listen(struct udp *u, struct udp_port *p)
 {
 	int fd = -1, err = udp_socket_listen(p, &fd);
 
-	p->held = err == EADDRINUSE;
+	p->foreign = err == EADDRINUSE;
 	return err ? udp_refuse_port(err, &p->gid) : port_open(u, p, fd);
 }
 
-/* What is not had for another reason now is not wanted any more. */
+/* A port that cannot be had for another reason now is not tried again. */
 static unsigned int port_again(struct udp *u, struct udp_port *p)
 {
 	char text[INET6_ADDRSTRLEN];
 	int fd = -1, err = udp_socket_listen(p, &fd);
 
-	p->held = err == EADDRINUSE;
+	p->foreign = err == EADDRINUSE;
 	if (err || port_open(u, p, fd))
 		return 0;
 	gid_text(&p->gid, text, sizeof(text));
@@ -184,7 +184,7 @@ static int port_add(struct udp *u, const union ibv_gid *gid, uint32_t ifindex,
 	return 0;
 }
 
-/* Who only sends to groups needs no socket that listens: another user may have it. */
+/* A sender to groups alone needs no socket that listens: another user may have the port. */
 static int port_get(struct udp *u, const union ibv_gid *gid, uint32_t ifindex, bool listens,
 		    struct udp_port **out)
 {
@@ -216,17 +216,17 @@ int udp_listen(struct udp *u, const union ibv_gid *local, uint32_t ifindex)
 
 bool udp_again(struct udp *u, unsigned int *taken)
 {
-	bool held = false;
+	bool foreign = false;
 
 	*taken = 0;
 	pthread_mutex_lock(&u->lock);
 	for (uint32_t i = 0; i < u->n_ports; i++) {
-		if (u->port[i]->held)
+		if (u->port[i]->foreign)
 			*taken += port_again(u, u->port[i]);
-		held |= u->port[i]->held;
+		foreign |= u->port[i]->foreign;
 	}
 	pthread_mutex_unlock(&u->lock);
-	return held;
+	return foreign;
 }
 
 static bool is_idle(const struct udp_port *p)
@@ -234,7 +234,7 @@ static bool is_idle(const struct udp_port *p)
 	return !load_acquire(&p->dests) && !route_is_local(NULL, &p->gid, p->ifindex);
 }
 
-/* False: somebody is in the middle of a drain, and may want u->lock. */
+/* False: another thread is in the middle of a drain, and may want u->lock. */
 static bool tidy(struct udp *u)
 {
 	struct udp_port *p;
@@ -282,7 +282,7 @@ static uint16_t source_port(const struct udp_path *p)
 	return (uint16_t)(0xc000 | ((fl & 0x3fff) ^ (fl & 0xfc000) >> 14));
 }
 
-/* Under u->lock. One of the sockets stands for all ports that are alike modulo their number. */
+/* Under u->lock. Source ports that are equal modulo UDP_SENDERS share one socket. */
 static int sender_get(struct udp *u, struct udp_port *port, const struct udp_path *p,
 		      unsigned int *out)
 {
@@ -314,7 +314,7 @@ int udp_dest(struct udp *u, const struct udp_path *p, struct dest **out)
 	err = port_get(u, &p->net.local, p->ifindex, !grh_gid_is_group(p->net.remote.raw), &port);
 	err = err ? err : sender_get(u, port, p, &sender);
 	if (!err)
-		fetch_add_relaxed(&port->dests, 1); /* it stays from here on */
+		fetch_add_relaxed(&port->dests, 1); /* udp_tidy() leaves it from here on */
 	pthread_mutex_unlock(&u->lock);
 	if (err)
 		return err;

@@ -19,12 +19,12 @@ struct message {
 	unsigned int packets;
 	size_t size;
 	uint8_t tos;
-	struct iovec iov; /* all of it */
+	struct iovec iov; /* all packets */
 	uint64_t control[CONTROL];
 };
 
 struct udp_batch {
-	struct udp_batch *next; /* free */
+	struct udp_batch *next; /* in the list of free batches */
 	unsigned int packets, messages;
 	size_t bytes;
 	struct mmsghdr msg[UDP_BATCH];
@@ -113,7 +113,7 @@ static struct message *begin_message(struct udp_way *w, struct udp_batch *b, uin
 	return about;
 }
 
-/* The message that a packet of @len bytes may go on; a shorter one has ended it. */
+/* The train that a packet of @len bytes may join; a shorter packet has ended it. */
 static struct message *continued(const struct udp_way *w, struct udp_batch *b, size_t len,
 				 uint8_t tos)
 {
@@ -167,7 +167,7 @@ static bool wait_for_room(int fd, bool *waited)
 	return true;
 }
 
-/* The kernel, the device or the path knows none, or none so long. */
+/* The kernel, the device or the path knows no trains, or none so long. */
 static bool train_refused(int err)
 {
 	return err == EINVAL || err == EIO || err == EMSGSIZE;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* What the link to the network has done. The counts of a process are in a memfd of its own, where
- * `softhca counters PID` finds them; where there can be none they are counted all the same. Any
- * thread adds, by relaxed atomics. */
+ * `softhca counters PID` finds them; without a memfd they are counted all the same. Any thread
+ * adds, by relaxed atomics. */
 #pragma once
 #include <stdint.h>
 #include <sys/types.h>

@@ -23,7 +23,7 @@ void udp_hello_encode(const struct udp_hello *h, uint8_t out[UDP_HELLO_LEN])
 	put_be64(out + 16, h->number);
 }
 
-/* Later versions only add. */
+/* Later versions only add fields. */
 int udp_hello_decode(const uint8_t *in, size_t len, struct udp_hello *out)
 {
 	if (len < UDP_HELLO_LEN || in[0] < VERSION)

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
 /* The ICRC of a packet of the udp link, and the IPv4 identification that it covers. A packet alone
- * has 0; those of a train, which the kernel makes of one send, count from 0, and say so in the six
- * reserved bits of the BTH that no ICRC covers: a UDP socket does not show the identification. */
+ * has identification 0. The kernel counts the packets of a train from 0; since a UDP socket does
+ * not show the identification, it stands in the six reserved bits of the BTH too, which no ICRC
+ * covers. */
 #pragma once
 #include <stddef.h>
 #include "wire/grh.h"
 
 enum { UDP_TRAIN_MAX = 64 }; /* packets */
 
-/* @area has the addresses and becomes the IP header, but for identification 0; ports are in host
- * order; @packet is @len bytes from the BTH to the ICRC, which is not looked at. */
+/* @area has the addresses, and becomes the IP header with identification 0; ports are in host
+ * order; @packet is @len bytes from the BTH to the ICRC, which is not read. */
 uint32_t udp_icrc(uint8_t area[GRH_LEN], uint16_t sport, uint16_t dport, const uint8_t *packet,
 		  size_t len);
 

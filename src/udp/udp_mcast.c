@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* Multicast through the network. The kernel gives each joined socket of this host a copy, also of
- * what this host sends, so that other users' processes hear it; our fellows have had theirs by
- * then. They all send from one source port, and a filter on each group's socket drops what the
- * kernel has looped back from it. */
+ * packets that this host sends, so that other users' processes hear them. Our fellows have had
+ * their copies by then: they all send from one source port, and a filter on each group's socket
+ * drops packets that the kernel has looped back from that port. */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/if_packet.h>
@@ -47,8 +47,8 @@ static int leave_by(const struct udp_port *p, int fd, uint32_t ifindex, int loop
 	return err ? err : udp_option(fd, IPPROTO_IP, IP_MULTICAST_LOOP, loop);
 }
 
-/* SO_REUSEPORT: our fellows only. Where another user happens to have the port, nobody could tell
- * our packets: this host's other users go without them. */
+/* SO_REUSEPORT: only our fellows share the port. Where another user happens to have it, receivers
+ * could not tell our packets, and this host's other users go without them. */
 int udp_mcast_sender(struct udp *u, struct udp_port *p, uint32_t ifindex)
 {
 	int *fd = &p->sender[UDP_CASTER], s = -1, err = udp_socket_open(p, &s);
@@ -136,7 +136,7 @@ static int group_open(struct udp *u, struct udp_group *g)
 static void drain_stop(struct udp *u)
 {
 	while (!spin_trylock(&u->drain_lock))
-		sched_yield(); /* its holder delivers packets */
+		sched_yield(); /* the thread that has it delivers packets */
 }
 
 static struct udp_group *find(struct udp *u, const union ibv_gid *group, const void *owner)

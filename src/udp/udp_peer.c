@@ -52,7 +52,7 @@ void udp_peer_question(struct udp_peer *p)
 	store_relaxed(&p->ask_at, 0);
 }
 
-/* Under u->peer_lock and u->drain_lock: who has no destination is nobody's then. */
+/* Under u->peer_lock and u->drain_lock: then no thread uses a peer without destinations. */
 static void forget_oldest(struct udp *u)
 {
 	struct udp_peer **oldest = NULL, *p;

@@ -12,10 +12,11 @@ struct udp_port;
 
 enum { UDP_PEERS = 4096, UDP_PEER_BUCKETS = 256 };
 
-enum udp_ability { /* as on the wire; atomic */
-		   UDP_REPORTS = 1, /* understands OP_REPORT and packets out of order */
-		   UDP_TRAINS = 2, /* looks at the index in the BTH */
-		   UDP_ANSWERED = 1 << 16, /* not on the wire: the rest is valid */
+/* As on the wire; of udp_peer.abilities. */
+enum udp_ability {
+	UDP_REPORTS = 1, /* it understands OP_REPORT, and takes packets out of order */
+	UDP_TRAINS = 2, /* it looks at the index in the BTH */
+	UDP_ANSWERED = 1 << 16, /* not on the wire: the rest is valid */
 };
 
 struct udp_peer {
@@ -24,7 +25,7 @@ struct udp_peer {
 	uint32_t ifindex;
 	uint64_t number; /* of our questions to it */
 	uint32_t abilities; /* atomic */
-	uint32_t budget; /* atomic: bytes that it can hold until it looks */
+	uint32_t budget; /* atomic: bytes that it has room for until it looks */
 	uint32_t dests; /* atomic: destinations that use the entry */
 	uint32_t changes; /* atomic: of abilities and budget */
 	uint32_t asked; /* atomic: times, since the question came up */

@@ -76,7 +76,7 @@ static void make_area(struct arrival *a)
 	grh_build(&g, a->area);
 }
 
-/* A stack may count what it sends to a group by itself. */
+/* A stack may count the packets that it sends to a group by themselves. */
 static uint32_t identity(const struct arrival *a)
 {
 	uint32_t from = a->from->in.sin_addr.s_addr, group;
@@ -85,8 +85,8 @@ static uint32_t identity(const struct arrival *a)
 	return grh_gid_is_group(a->port->gid.raw) ? from ^ group : from;
 }
 
-/* @id would explain the ICRC; is it the packet's? Whoever may looks, others judge by what the
- * sender has used before. */
+/* @id would explain the ICRC; is it the packet's? A process that may look does so, another judges
+ * by what the sender has used before. */
 static bool ident_right(struct udp *u, const struct arrival *a, uint16_t id)
 {
 	struct udp_seen_packet p = { a->from->in.sin_addr.s_addr, a->from->in.sin_port,
@@ -127,7 +127,7 @@ static bool icrc_right(struct udp *u, struct arrival *a)
 	return ident_right(u, a, id ^ (uint16_t)udp_index_get(a->packet));
 }
 
-/* One that the link itself answers, or what came to the socket for answers alone. */
+/* True: a packet that the link itself answers, or that came to the socket for answers. */
 static bool hello(struct udp *u, struct arrival *a, const struct pkt *p)
 {
 	bool answer = a->dport != UDP_ROCE_PORT;
@@ -182,7 +182,7 @@ static void take(struct udp *u, struct arrival *a)
 		deliver(u, a, &p);
 }
 
-/* One ACK answers all that a train asks for: it is sent when the last one that asks is here. */
+/* One ACK answers all packets of a train that ask for one: the last of them asks. */
 static const uint8_t *last_that_asks(const uint8_t *at, const uint8_t *end, size_t segment)
 {
 	const uint8_t *found = NULL;

@@ -20,7 +20,7 @@ enum {
 	SNAP = IP_MAX + UDP_LEN + BTH_LEN, /* bytes of a packet that are looked at */
 	GENERATION = 2048, /* packets remembered at least; twice that at most */
 	SLOTS = 4 * GENERATION,
-	READ_MAX = 4096, /* of one question: somebody may send faster than we read */
+	READ_MAX = 4096, /* packets read for one question: a peer may send faster than we read */
 	BATCH = 64,
 };
 

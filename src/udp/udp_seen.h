@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* IPv4 identifications, seen. A UDP socket does not show the IP header to its reader; a raw socket
- * beside it does, for processes that have CAP_NET_RAW. The kernel shows it each packet before the
- * UDP socket gets it, so a header that was not seen was never there. Not shown are those with
- * identification 0, which need not be asked for, and packets that the kernel has put together (GRO;
- * none without a UDP checksum, as hardware and rxe send them). What was seen is remembered as
- * hashes, the newest few thousand.
+ * beside it does, for processes that have CAP_NET_RAW. The raw socket gets each packet before the
+ * UDP socket does, so a header that it has not shown was never there. It leaves out packets with
+ * identification 0, which need no question, and packets that the kernel has put together (GRO; none
+ * without a UDP checksum, as hardware and rxe send them). The newest few thousand headers are
+ * remembered as hashes.
  * Locking: the owner's. */
 #pragma once
 #include <stdbool.h>
@@ -24,11 +24,11 @@ struct udp_seen_packet {
 enum udp_seen_verdict {
 	UDP_SEEN_NO, /* no such packet had that identification */
 	UDP_SEEN_YES,
-	UDP_SEEN_MISSED, /* the socket was full once: nobody can tell */
+	UDP_SEEN_MISSED, /* unknown: the socket was full once */
 };
 
-/* Begins to look at what comes to UDP 4791 of @local; before the UDP socket does, or its first
- * packets are missed. EPERM: without CAP_NET_RAW. */
+/* Begins to look at packets to UDP 4791 of @local; to be called before the UDP socket is opened, or
+ * the first packets are missed. EPERM: no CAP_NET_RAW. */
 int udp_seen_open(const union ibv_gid *local, struct udp_seen **out);
 void udp_seen_free(struct udp_seen *s); /* NULL is fine */
 /* A packet that the UDP socket has given out: did it carry identification @id (not 0)? */

@@ -9,7 +9,7 @@
 #include "udp/udp_talk.h"
 
 enum {
-	HOPS = 64, /* where the path names no limit */
+	HOPS = 64, /* for a path without a limit */
 	ECN = 3, /* of the TOS byte */
 	ECT0 = 2,
 	IN_FLIGHT = 96 << 10, /* bytes of one QP: less than a receive buffer holds by default */
@@ -23,11 +23,11 @@ struct udp_dest {
 	struct udp_way way;
 	struct udp_port *port;
 	unsigned int sender;
-	uint8_t tclass, tclass_data; /* of the path; of what a CNP can slow down */
+	uint8_t tclass, tclass_data; /* of the path; of packets that a CNP can slow down */
 	struct udp_batch *batch; /* under the QP's turn */
-	uint32_t dqpn; /* of the path */
+	uint32_t dqpn; /* the peer QP */
 	struct udp_peer *peer; /* NULL: taken for another stack */
-	uint32_t heeded; /* of its changes; under the QP's turn */
+	uint32_t heeded; /* peer->changes that this destination follows; under the QP's turn */
 	bool trains_tried;
 };
 
@@ -43,7 +43,7 @@ static uint32_t window(uint32_t mtu, uint32_t bytes)
 	return n < WINDOW_MIN ? WINDOW_MIN : n < WINDOW_MAX ? n : WINDOW_MAX;
 }
 
-/* What the peer has said since the last time. */
+/* Follows what the peer has said since the last time. */
 static void heed(struct udp_dest *t)
 {
 	const struct udp_peer *p = t->peer;
@@ -85,7 +85,7 @@ static void udp_flush(struct dest *d)
 
 /* --- packets --- */
 
-/* All but the ICRC. */
+/* The packet without its ICRC. */
 static int build(const struct seg *s, uint8_t *buf, size_t *len)
 {
 	size_t head;
@@ -98,7 +98,7 @@ static int build(const struct seg *s, uint8_t *buf, size_t *len)
 	return err ? err : copy_payload(buf + head, s);
 }
 
-/* Who answers congestion by slowing down says so to the network. */
+/* A service that slows down on congestion says so to the network. */
 static uint8_t tclass_of(const struct udp_dest *t, const struct seg *s)
 {
 	uint8_t service = opcode_service(s->op);
@@ -130,7 +130,7 @@ static int udp_send(struct dest *d, const struct seg *s, struct waiter *w)
 	return err;
 }
 
-/* What a network cannot do. */
+/* A network cannot fetch. */
 static int udp_fetch(struct dest *from, const struct seg *s, uint32_t skip, const struct piece *dst,
 		     unsigned int ndst)
 {
@@ -152,7 +152,7 @@ static int udp_direct(struct dest *d, struct direct_ask *ask)
 static void udp_cancel(struct dest *d, struct waiter *w)
 {
 	(void)d;
-	(void)w; /* nobody ever waits */
+	(void)w; /* no sender waits for a network */
 }
 
 static void udp_put(struct dest *d)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* The inside of the udp link, for its files. Locks: udp->lock (ports and their sockets come into
- * being), udp->group_lock (groups, likewise), udp->drain_lock (tried; the receive buffers and
- * udp->ident), and two leaves: udp->batch_lock (the free batches), udp->peer_lock (peers come into
- * being, are asked anew and go). */
+/* The inside of the udp link, for its files. Locks: udp->lock guards the opening of ports and their
+ * sockets, udp->group_lock that of groups, udp->drain_lock the receive buffers and udp->ident; the
+ * last is only tried. Two leaves: udp->batch_lock guards the free batches, udp->peer_lock the table
+ * of peers and the raising of questions. */
 #pragma once
 #include <netinet/in.h>
 #include <pthread.h>
@@ -19,10 +19,10 @@
 enum {
 	UDP_PORTS = 64,
 	UDP_SENDERS = 8, /* sockets to send from, per port: as many source ports */
-	UDP_CASTER = UDP_SENDERS, /* the one more that sends to groups */
+	UDP_CASTER = UDP_SENDERS, /* index of one more, which sends to groups */
 	UDP_GROUPS = 256,
 	UDP_BATCH = 32, /* packets that are sent by one system call */
-	UDP_INBOX = 16, /* messages that are received by one */
+	UDP_INBOX = 16, /* messages that are received by one system call */
 	UDP_PACKET_MAX = WIRE_HEADERS_MAX + UDP_MTU_MAX + 3 + ICRC_LEN,
 	UDP_HEADER_LEN = 8,
 };
@@ -37,23 +37,23 @@ struct udp_port {
 	union ibv_gid gid;
 	uint32_t ifindex; /* 0 unless link-local */
 	bool ipv4;
-	int fd; /* bound to UDP 4791; -1: nobody listens yet */
-	bool held; /* somebody else had it when it was wanted; under udp->lock */
-	struct udp_seen *seen; /* IPv4; NULL: may not */
-	int hello; /* asks peers what they are able to */
+	int fd; /* bound to UDP 4791; -1: not yet */
+	bool foreign; /* another program had it when it was wanted; under udp->lock */
+	struct udp_seen *seen; /* IPv4; NULL: no right to look */
+	int hello; /* socket that questions to peers leave by */
 	int sender[UDP_SENDERS + 1]; /* -1: not open yet; under udp->lock */
 	int train[UDP_SENDERS + 1]; /* IPv4: the same for trains; under udp->lock */
 	uint16_t sport[UDP_SENDERS + 1];
 	uint16_t hello_sport;
-	uint64_t asking_until; /* atomic, ns: polls look for answers */
-	uint32_t dests; /* atomic */
+	uint64_t asking_until; /* atomic, ns: polls look for answers so long */
+	uint32_t dests; /* atomic: destinations that use it */
 	uint32_t heard; /* a packet came in: polls look at it */
 	struct udp_steer steer;
 };
 
 /* A multicast group that this process listens to on one interface. */
 struct udp_group {
-	struct udp_port port; /* gid: the group's; fd -1: it could not be had */
+	struct udp_port port; /* gid: the group's; fd -1: not open, to be tried again */
 	const void *owner;
 	uint32_t users;
 };
@@ -79,13 +79,13 @@ struct udp {
 	struct spin drain_lock;
 	struct udp_inbox *inbox;
 	struct udp_ident ident;
-	bool astray; /* under drain_lock */
+	bool astray; /* udp_astray() was called for this packet; under drain_lock */
 	struct spin batch_lock;
 	struct udp_batch *batches;
 	struct spin peer_lock;
 	struct udp_peer *peers[UDP_PEER_BUCKETS];
 	uint32_t n_peers;
-	struct udp_counts *counts; /* atomics; shown, or no memory for that and &unshown */
+	struct udp_counts *counts; /* atomics; in a memfd, or &unshown */
 	struct udp_counts unshown;
 	int counts_fd; /* -1 none */
 };
@@ -102,12 +102,12 @@ socklen_t udp_addr_set(union udp_addr *a, const union ibv_gid *gid, uint32_t ifi
 int udp_option(int fd, int level, int option, int value);
 void udp_socket_receive_buffer(int fd); /* as large as we are allowed */
 
-/* Their first steps, for udp_mcast.c. */
+/* The first steps of these, for udp_mcast.c. */
 int udp_socket_open(const struct udp_port *p, int *fd);
 int udp_socket_bind(const struct udp_port *p, int fd, uint16_t port);
-int udp_socket_receives(const struct udp_port *p, int fd); /* what is to be said of packets */
+int udp_socket_receives(const struct udp_port *p, int fd); /* with TOS, TTL and destination */
 
-/* udp_mcast.c: what sends from @p to groups; it leaves by @ifindex. */
+/* udp_mcast.c: opens the socket of @p that sends to groups, by interface @ifindex. */
 int udp_mcast_sender(struct udp *u, struct udp_port *p, uint32_t ifindex);
 void udp_mcast_leave(struct udp *u); /* as udp_leave() */
 void udp_mcast_free(struct udp *u);
@@ -116,7 +116,7 @@ int udp_refuse_port(int err, const union ibv_gid *gid);
 /* A socket for trains with the port of sender[@i]. */
 int udp_socket_train(struct udp *u, struct udp_port *p, unsigned int i, const int **fd);
 
-/* udp_send.c: @port has been told of it */
+/* udp_send.c: the caller has counted it in port->dests */
 int udp_dest_make(struct udp *u, struct udp_port *port, unsigned int sender,
 		  const struct udp_path *p, struct dest **out);
 

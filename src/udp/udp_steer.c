@@ -13,7 +13,7 @@
 #define MOST   UINT64_C(1000000000)
 #define LOCATE UINT64_C(50000000) /* polls look for answers so long */
 
-#define HASH UINT32_MAX /* no index: the kernel goes by its hash */
+#define HASH UINT32_MAX /* no index: the kernel chooses by its hash */
 
 enum {
 	HEAD = 14, /* instructions in front of the comparisons */
@@ -24,12 +24,12 @@ enum {
 #define OP(code, k)	    BPF_STMT(code, k)
 #define WHEN(code, k, t, f) BPF_JUMP(BPF_JMP | (code) | BPF_K, k, t, f)
 
-/* X: where the number is that says whose the packet is. */
+/* X: offset of the number that names the receiver. */
 static const struct sock_filter head[HEAD] = {
 	OP(BPF_LD | BPF_B | BPF_ABS, 0), /* the opcode */
 	WHEN(BPF_JEQ, OP_HELLO, 0, 3),
 	OP(BPF_LD | BPF_H | BPF_ABS, BTH_LEN + UDP_HELLO_INDEX),
-	OP(BPF_ALU | BPF_SUB | BPF_K, 1), /* none: HASH */
+	OP(BPF_ALU | BPF_SUB | BPF_K, 1), /* index 0 becomes HASH */
 	OP(BPF_RET | BPF_A, 0),
 	OP(BPF_LDX | BPF_IMM, DQPN),
 	WHEN(BPF_JGE, SVC_XRC, 0, 4),
@@ -42,7 +42,7 @@ static const struct sock_filter head[HEAD] = {
 	OP(BPF_ALU | BPF_RSH | BPF_K, NUMBER_INDEX_BITS),
 };
 
-/* A kernel that takes none leaves the group to its hash. */
+/* A kernel that takes no filter goes on choosing by its hash. */
 static void steer(const struct udp_port *port)
 {
 	const struct udp_steer *s = &port->steer;
@@ -87,12 +87,13 @@ void udp_steer_ask(struct udp_port *port, uint64_t now)
 	s->at = now;
 	s->heard = 0;
 	if (!first)
-		steer(port); /* nobody's has done it, or it was another's that knows less */
+		steer(port); /* no filter yet, or one of a process that knows less */
 	for (uint32_t i = 1; i <= UDP_STEER_MAX; i++)
 		locate(port, s->number, i);
 }
 
-/* An index that no socket has goes by the hash: a socket's own is the first that it answers to. */
+/* A question to an index that no socket has reaches one by the hash: a socket's own index is the
+ * first that it answers to. */
 static bool is_known(const struct udp_steer *s, uint32_t slot)
 {
 	for (unsigned int i = 0; i < UDP_STEER_MAX; i++)

@@ -10,8 +10,8 @@
 enum { TIMES = 6 };
 #define FIRST_NS UINT64_C(10000000) /* doubled each time */
 
-/* A socket buffer counts what the kernel needs for a packet, about twice its bytes; what it holds
- * is for all who send. */
+/* The share of one peer in the socket buffer, in bytes: all peers with destinations share it, and
+ * the kernel counts about twice the bytes of a packet. */
 static uint32_t budget(struct udp *u, const struct udp_port *port)
 {
 	int size = 0, peers = 0;
@@ -27,7 +27,7 @@ static uint32_t budget(struct udp *u, const struct udp_port *port)
 	return (uint32_t)(size / 9 * 4 / (peers ? peers : 1));
 }
 
-/* What we are able to: transport/hold.h; what comes with the index of a train is checked by it. */
+/* Our abilities: packets may come out of order, and trains with their index. */
 static struct udp_hello ours(struct udp *u, const struct udp_port *port)
 {
 	return (struct udp_hello){ .abilities = UDP_REPORTS | UDP_TRAINS,
@@ -44,7 +44,7 @@ void udp_talk_ask(struct udp *u, struct udp_port *port, struct udp_peer *p, uint
 
 	if (now < at || !cas_acq_rel(&p->ask_at, &at, now + (FIRST_NS << times)))
 		return;
-	if (times >= TIMES) { /* who has answered before does not any more */
+	if (times >= TIMES) { /* a peer that answered once does not any more */
 		store_relaxed(&p->ask_at, UINT64_MAX);
 		store_relaxed(&p->abilities, 0);
 		return;
@@ -65,7 +65,7 @@ void udp_talk_doubt(struct udp *u, struct udp_port *port, struct udp_peer *p)
 	udp_talk_ask(u, port, p, UDP_HELLO_DQPN);
 }
 
-/* A peer's own abilities count, those that we do not know do not. */
+/* Abilities that we do not know do not count. */
 static void learn(struct udp_peer *p, const struct udp_hello *h)
 {
 	uint32_t able = (h->abilities & (UDP_REPORTS | UDP_TRAINS)) | UDP_ANSWERED;
