@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Memory that both can map (docs/design/mapped-memory.md): the owner is another process, whose area
- * is a memfd of the test's. It is reached by loads and stores once it was used often enough, and by
- * nothing when its key has gone, its file was cut short, or its owner is dead. */
+/* Memory that two processes have mapped (docs/design/mapped-memory.md): its owner is another
+ * process, the area a memfd that this test made. It is reached by loads and stores once it has
+ * been used often enough, and by nothing when its key has gone, its file was cut short, or its
+ * owner is dead. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
