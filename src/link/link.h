@@ -58,8 +58,9 @@ struct dest_net {
 	union ibv_gid local, remote; /* IPv4 as ::ffff:a.b.c.d */
 };
 
-enum { /* abilities of the host behind a network destination, as its hello says */
-       DEST_REPORTS = 1, /* it sends and understands OP_REPORT, and takes packets out of order */
+/* Abilities of the host behind a network destination, as its hello says. */
+enum {
+	DEST_REPORTS = 1, /* it sends and understands OP_REPORT, and takes packets out of order */
 };
 
 struct dest {

@@ -22,17 +22,18 @@ struct piece {
 	uint32_t key;
 };
 
-enum { /* seg.flags */
-       SEG_SOLICITED = 1,
-       SEG_ACKREQ = 2,
-       SEG_ACK = 4, /* carries a piggybacked cumulative ACK: ack_psn, ack_msn (same-host links) */
-       SEG_BYREF = 8, /* receiving: payload by reference */
-       SEG_NO_REF = 16, /* request: answer without references (the asker cannot fetch) */
-       SEG_SQPN = 32, /* sqpn is known and must match (same-host links, and UD) */
-       SEG_ARMING = 64, /* connections: BTH's MigReq is 0, the sender's path is REARM or ARMED */
-       SEG_NET = 128, /* received from a network: the addresses are in grh and l3, only UD has a
+/* seg.flags */
+enum {
+	SEG_SOLICITED = 1,
+	SEG_ACKREQ = 2,
+	SEG_ACK = 4, /* carries a piggybacked cumulative ACK: ack_psn, ack_msn (same-host links) */
+	SEG_BYREF = 8, /* receiving: payload by reference */
+	SEG_NO_REF = 16, /* request: answer without references (the asker cannot fetch) */
+	SEG_SQPN = 32, /* sqpn is known and must match (same-host links, and UD) */
+	SEG_ARMING = 64, /* connections: BTH's MigReq is 0, the sender's path is REARM or ARMED */
+	SEG_NET = 128, /* received from a network: the addresses are in grh and l3, only UD has a
 			  sqpn, npsn is 1 */
-       SEG_MCAST = 256, /* datagrams: to every QP attached to the group of the AV, or of grh */
+	SEG_MCAST = 64 << 8, /* datagrams: to every QP attached to the group of the AV, or of grh */
 };
 
 /* AETH syndromes beyond the specification's, on same-host links only. */

@@ -30,13 +30,15 @@ struct fixed { /* behind the word */
 _Static_assert(sizeof(uint64_t) + sizeof(struct fixed) == FIXED, "the fixed part has no holes");
 
 /* A record has 8 bits for flags: SEG_MCAST, which only datagrams have, is said by the bit of
- * SEG_ARMING, which they never have. */
+ * SEG_ARMING, which they never have, and stands 8 places above it. */
 static uint8_t flags_out(const struct seg *s, bool by_ref)
 {
-	uint32_t flags = (s->flags & ~(uint32_t)SEG_BYREF) | (by_ref ? SEG_BYREF : 0);
+	uint32_t flags = s->flags | s->flags >> 8;
 
-	return (uint8_t)(flags | (unlikely(s->flags & SEG_MCAST) ? SEG_ARMING : 0));
+	return (uint8_t)((flags & ~(uint32_t)SEG_BYREF) | (by_ref ? SEG_BYREF : 0));
 }
+
+_Static_assert(SEG_MCAST == SEG_ARMING << 8, "flags_out() moves the one to the other");
 
 static uint16_t flags_in(uint8_t op, uint8_t flags)
 {
