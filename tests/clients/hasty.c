@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* A preload in which gettimeofday() runs twenty times as fast. perftest uses that call for one thing,
- * to find out the frequency of the CPU: 0.22 s before each row of figures, on both sides, which is
- * nearly all that a short run takes, and 5 s where it shows every size. Its figures are then wrong
- * by the same factor; the tests look whether there are some, and the bench does not preload this. */
+/* A preload in which gettimeofday() runs twenty times as fast. perftest uses that call for one
+ * thing, to find out the frequency of the CPU: 0.22 s before each row of figures, on both sides,
+ * which is nearly all that a short run takes, and 5 s where it shows every size. Its figures are
+ * then wrong by the same factor; the tests look whether there are some, and the bench does not
+ * preload this. */
 #include <stdint.h>
 #include <sys/time.h>
 #include <time.h>
