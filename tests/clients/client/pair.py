@@ -17,6 +17,8 @@ PATIENCE = SLOWER[os.environ.get("SOFTHCA_SANITIZER", "none")]
 LISTEN = "0A"
 BAD = re.compile(r"invalid data|Completion with error|Failed|Couldn't|ERROR: |runtime error:", re.I)
 
+HASTY = Path(os.environ["SOFTHCA_BUILD"]) / "tests/clients/hasty.so"  # for perftest
+
 RUN = [str(PREFIX / "bin/softhca"), "run", "--"]
 ALONE = ["env", f"LD_LIBRARY_PATH={LIB}"]
 
@@ -76,6 +78,8 @@ class _Process:
     def __init__(self, side, argv, path):
         env = {**os.environ, **preload(), **side.env}
         env.pop("LD_LIBRARY_PATH", None)
+        if argv[0].startswith("ib_"):
+            env["LD_PRELOAD"] = ":".join(filter(None, [env.get("LD_PRELOAD"), str(HASTY)]))
         self.paths = [path, Path(f"{path}.errors")]
         with open(self.paths[0], "wb") as out, open(self.paths[1], "wb") as errors:
             self.popen = subprocess.Popen(side.argv(argv), env=env, stdin=subprocess.DEVNULL,

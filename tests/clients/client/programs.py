@@ -92,11 +92,11 @@ def _iterations(tool, option, service):
     the count times the QPs."""
     if tool == "ib_send_bw" and service in ("UC", "UD"):
         full = "512" if option == "-l" else "500"  # many QPs want hundreds: its CQ moderation
-        return full if FULL else {"-a": "20", "-q 64": "100"}.get(option, full)
+        return full if FULL or option not in ("-a", "-q 64") else "100"
     if FULL:
         return "6400" if option not in ("-a", "-q 64") else "1000"
     if option == "-a":
-        return "5" if tool.endswith("_lat") else "20"
+        return "20" if tool.endswith("_lat") else "100"
     return "640" if option == "-l" else "100" if option == "-q 64" else "1000"
 
 
