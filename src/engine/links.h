@@ -2,8 +2,8 @@
 /* The node's links (link/links.h). link[0] is this host's and always open; the others are networks,
  * which the first QP that needs one opens, all together. Only node.c names what they are.
  *
- * links_add() is called while the node is made; any thread may call the rest at any time. Where no
- * network is open, each function but links_open() and links_dest() does nothing. */
+ * links_add() is called while the node is made; any thread may call the rest at any time. Networks
+ * that are not open are left alone by all functions but links_open() and links_dest(). */
 #pragma once
 #include "engine/node_state.h"
 
@@ -21,13 +21,13 @@ void links_part(struct node *n, const union ibv_gid *group, const void *owner);
 void links_rejoin(struct node *n, const void *owner, uint32_t ifindex);
 void links_leave(struct node *n); /* in a forked child, of the parent's node */
 
-/* A poll that @got segments from this host: looks at the networks, but where it had other work only
- * now and then (docs/design/polling.md). How many segments came. */
+/* Of a poll that has found @got segments of this host: drains the networks, but only now and then
+ * while there are some (docs/design/polling.md). Returns how many segments came. */
 unsigned int links_poll(struct node *n, unsigned int got);
-unsigned int links_drain(struct node *n); /* all that the networks hold */
+unsigned int links_drain(struct node *n); /* drains them now, all their sources; as above */
 /* While the program polls it reads the networks itself, and no packet is to wake the engine. The
  * engine thread's. */
 void links_watch(struct node *n, bool on);
-uint64_t
-links_deadline(struct node *n); /* ns: links_tend() is to be called then; UINT64_MAX never */
+/* ns: when links_tend() is to be called; UINT64_MAX: never. */
+uint64_t links_deadline(struct node *n);
 void links_tend(struct node *n, uint64_t now); /* contacts, deaths, growing rings */

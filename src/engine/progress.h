@@ -7,7 +7,7 @@
 /* Drains the links once, and acts on what is due: timers, QPs to go on with, ACKs when nothing came
  * in. Inside a quiesce section. Returns the segments that came in. */
 unsigned int progress_round(struct node *n);
-/* The same for all that the networks hold, and nothing else. Inside a quiesce section. */
+/* Drains the networks, and does nothing else. Inside a quiesce section. */
 unsigned int progress_network(struct node *n);
 
 /* Behind a turn: segments of this process to itself are delivered at once. In a quiesce section. */

@@ -42,8 +42,8 @@ struct link_net_ops {
 
 struct link {
 	const char *name; /* "host", "udp" */
-	/* Called once, under a lock of the caller's and before any other function. NULL: a link
-	 * that is always open. */
+	/* Before any other function, under a lock of the caller's, until it has succeeded once.
+	 * NULL: a link that is always open. */
 	int (*open)(struct link *l);
 	/* One reference. EPROTONOSUPPORT: @to is not a path of this link. NULL: this host's, whose
 	 * destinations are found by number. */
