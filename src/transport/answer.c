@@ -5,6 +5,7 @@
 #include "transport/answer.h"
 #include "transport/blame.h"
 #include "transport/credit.h"
+#include "transport/gather.h"
 #include "transport/hold.h"
 #include "transport/place.h"
 #include "wire/aeth.h"
@@ -307,6 +308,18 @@ static void read_failed(struct tqp *q, const struct answer *a, enum key_verdict 
 	answer_nak(q, fate_of(no.v, IBV_QPT_RC, true)->nak, psn);
 }
 
+/* The payload is of a key whose bytes lie apart. */
+static enum key_verdict pieces_apart(const struct tqp *q, const struct key_ask *ask, uint32_t key,
+				     struct gather *g, struct seg *s)
+{
+	g->n = 0;
+	if (!gather_apart(q->qp.ctx->hca->keys, ask, key, GATHER_PIECES, g))
+		return g->why;
+	s->pieces = g->piece;
+	s->npieces = (uint16_t)g->n;
+	return KEY_OK;
+}
+
 /* One segment of a READ's response. 0: sent; EAGAIN; EFAULT: the QP has failed. */
 static int put_read(struct tqp *q, struct answer *a)
 {
@@ -326,11 +339,14 @@ static int put_read(struct tqp *q, struct answer *a)
 	ask.len = s.len;
 	struct mw *mw = mw_enter(q->qp.ctx->hca->keys, a->rkey); /* by value: until it is copied */
 	enum key_verdict why = key_check(q->qp.ctx->hca->keys, &ask, &addr);
+	struct gather apart;
 
 	s.more = q->dest->net && q->dest->ops->flush && s.len < a->len;
 	piece = (struct piece){ addr, s.len, key };
 	s.pieces = &piece;
 	s.npieces = s.len ? 1 : 0;
+	if (unlikely(why == KEY_APART))
+		why = pieces_apart(q, &ask, key, &apart, &s);
 	err = why == KEY_OK ? put(q, &s) : EFAULT;
 	mw_leave(mw);
 	if (err == EFAULT)
