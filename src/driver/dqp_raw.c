@@ -4,12 +4,15 @@
 #include <string.h>
 #include "hca/limits.h"
 #include "obs/explain.h"
+#include "wire/frame.h"
 
 #define HASH_IP4   (IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_DST_IPV4)
 #define HASH_IP6   (IBV_RX_HASH_SRC_IPV6 | IBV_RX_HASH_DST_IPV6)
 #define HASH_TCP   (IBV_RX_HASH_SRC_PORT_TCP | IBV_RX_HASH_DST_PORT_TCP)
 #define HASH_UDP   (IBV_RX_HASH_SRC_PORT_UDP | IBV_RX_HASH_DST_PORT_UDP)
 #define HASH_KNOWN (HASH_IP4 | HASH_IP6 | HASH_TCP | HASH_UDP | IBV_RX_HASH_IPSEC_SPI)
+
+_Static_assert(sizeof(((struct qp_hash *)NULL)->key) == FRAME_HASH_KEY, "frame_hash() reads it");
 
 static int fields_check(uint64_t f)
 {
@@ -46,10 +49,10 @@ static int rss_check(const struct ibv_qp_init_attr_ex *a)
 			      "ibv_create_qp_ex: rx_hash_function %u; IBV_RX_HASH_FUNC_TOEPLITZ "
 			      "is what there is",
 			      h->rx_hash_function);
-	if (h->rx_hash_key_len != FRAME_HASH_KEY || !h->rx_hash_key)
+	if (h->rx_hash_key_len != QP_HASH_KEY || !h->rx_hash_key)
 		return refuse(EINVAL,
 			      "ibv_create_qp_ex: rx_hash_key_len %u; a Toeplitz key has %d B",
-			      h->rx_hash_key_len, FRAME_HASH_KEY);
+			      h->rx_hash_key_len, QP_HASH_KEY);
 	return fields_check(h->rx_hash_fields_mask);
 }
 

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "hca/limits.h"
-#include "hca/tag_list.h"
+#include "hca/srq_tags.h"
 #include "obs/explain.h"
 #include "util/fork.h"
 
@@ -158,7 +158,7 @@ static int post_op(struct dsrq *srq, struct ibv_ops_wr *wr)
 		ask.op_index = (uint16_t)t->op_next++;
 		t->op[ask.op_index & t->op_mask] = (struct dsrq_op){ wr->wr_id, t->count };
 	}
-	if (tag_list_do(srq->dev, &ask) && ask.op == TAG_DEL)
+	if (srq_tags_do(srq->dev, &ask) && ask.op == TAG_DEL)
 		give_slot(t, ask.slot);
 	return 0;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "driver/events.h"
+#include "hca/async.h"
 #include "util/barrier.h"
 
 /* How a public object counts: its mutex guards the first counter. */

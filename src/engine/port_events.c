@@ -2,7 +2,7 @@
 #include "engine/port_events.h"
 #include "engine/groups.h"
 #include "engine/path.h"
-#include "hca/event.h"
+#include "hca/device.h"
 
 static const struct {
 	unsigned int bit;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include "engine/inbound.h"
 #include "engine/loop.h"
+#include "hca/async.h"
 #include "util/clock.h"
 
 static bool nonblocking(int fd)
@@ -20,16 +21,16 @@ static int lead_sleep(struct node *n, struct comp_channel *ch, struct ibv_cq **c
 	int fd = host_doorbell_fd(n->host), err;
 	uint64_t count;
 
-	store_relaxed(&ch->lead_fd, fd);
+	comp_channel_also(ch, fd);
 	host_set_mode(n->host, HOST_LED);
-	/* Before the last look: comp_channel_push() queues, fences, and reads lead_fd; senders
-	 * store, fence, and read the mode. */
+	/* Before the last look: comp_channel_push() queues, fences, and reads the descriptor of
+	 * comp_channel_also(); senders store, fence, and read the mode. */
 	full_fence();
 	err = comp_channel_pop(ch, cq);
 	if (err == EAGAIN && !host_has_inbound(n->host) && read(fd, &count, sizeof(count)) < 0)
 		err = errno;
 	host_set_mode(n->host, HOST_POLLED);
-	store_relaxed(&ch->lead_fd, -1);
+	comp_channel_also(ch, -1);
 	return err;
 }
 

@@ -3,7 +3,7 @@
  * O_NONBLOCK on the descriptor is honoured: EAGAIN. EINTR is not hidden where read(2) would show
  * it. */
 #pragma once
-#include "hca/event.h"
+#include "hca/comp_channel.h"
 
 int wait_cq_event(struct comp_channel *ch, struct ibv_cq **cq);
 int wait_async_event(struct context *ctx, struct ibv_async_event *out);

@@ -10,6 +10,7 @@
 #include "engine/qp_life.h"
 #include "engine/turn.h"
 #include "engine/xrc_srq.h"
+#include "hca/async.h"
 #include "hca/limits.h"
 #include "obs/explain.h"
 #include "transport/answer.h"

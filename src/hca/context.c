@@ -7,7 +7,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "hca/event.h"
+#include "hca/async_queue.h"
+#include "hca/device.h"
 #include "hca/limits.h"
 #include "obs/explain.h"
 #include "util/barrier.h"
@@ -108,10 +109,11 @@ static struct context *context_new(struct hca *hca, struct ibv_device *dev)
 static int context_start(struct context *ctx, int fd)
 {
 	struct stat st;
-	int err = async_queue_create(ctx, &ctx->async);
+	int err = async_queue_create(&ctx->async);
 
 	if (err)
 		return err;
+	ctx->ib.context.async_fd = async_queue_fd(ctx->async);
 	if (!fstat(fd, &st)) {
 		ctx->dev = st.st_dev;
 		ctx->ino = st.st_ino;
@@ -206,17 +208,15 @@ static int renew_async(struct context *ctx)
 	struct async_queue *q;
 	int fd = ctx->ib.context.async_fd, flags = fcntl(fd, F_GETFL), err;
 
-	err = async_queue_create(ctx, &q); /* the old one stays: its lock may be held for ever */
+	err = async_queue_create(&q); /* the old one stays: its lock may be held for ever */
 	if (err)
 		return err;
 	err = async_queue_move(q, fd, flags);
 	if (err) {
 		async_queue_destroy(q);
-		ctx->ib.context.async_fd = fd;
 		return err;
 	}
 	ctx->async = q;
-	ctx->ib.context.async_fd = fd;
 	return 0;
 }
 
@@ -268,6 +268,6 @@ void device_event(struct hca *hca, enum ibv_event_type type)
 {
 	pthread_mutex_lock(&hca->contexts_lock);
 	for (struct context *ctx = hca->contexts; ctx; ctx = ctx->next)
-		async_push(ctx, type, NULL);
+		async_queue_push(ctx->async, type, NULL);
 	pthread_mutex_unlock(&hca->contexts_lock);
 }

@@ -2,6 +2,7 @@
 #include "hca/cq.h"
 #include <errno.h>
 #include <stdlib.h>
+#include "hca/async.h"
 #include "hca/limits.h"
 #include "hca/numbers.h"
 #include "obs/explain.h"
@@ -182,12 +183,30 @@ int cq_push(struct cq *cq, const struct cqe *c)
 	entry = cq->buf + (size_t)(cq->pi & (cq->cnt - 1)) * cq->cqe_size;
 	cqe_write((struct mlx5_cqe64 *)(entry + cq->cqe_size - sizeof(struct mlx5_cqe64)), c,
 		  !!(cq->pi & cq->cnt));
-	store_relaxed(&cq->pi, cq->pi + 1); /* pollers look at it without the lock */
+	store_relaxed(&cq->pi, cq->pi + 1); /* cq_written() */
 	when = fulfils(cq, c);
 	spin_unlock(&cq->lock);
 	if (when != NOTIFY_NOT)
 		notify(cq, when);
 	return 0;
+}
+
+uint32_t cq_switch(struct cq *cq, const struct cqe_ring *ring, uint32_t ci)
+{
+	uint32_t unread;
+
+	spin_lock(&cq->lock);
+	unread = cq->pi - ci;
+	if (unread < ring->cnt) {
+		struct cqe_ring old = { cq->buf, cq->cnt, cq->cqe_size };
+
+		cqe_ring_copy(&old, ring, ci, cq->pi);
+		cq->buf = ring->buf;
+		cq->cnt = ring->cnt;
+		cq->cqe_size = ring->size;
+	}
+	spin_unlock(&cq->lock);
+	return unread;
 }
 
 /* A solicited arm does not weaken one for any entry. */

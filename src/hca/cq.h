@@ -4,9 +4,9 @@
  * Locking: @lock is a leaf (producers: turns of any QP on it, resize, purge). The consumer's half
  * is driver/cq_poll's; it is read here only through dbrec[0] (overrun) (M40). */
 #pragma once
-#include "hca/event.h"
+#include "hca/comp_channel.h"
 #include "util/wheel.h"
-#include "prm/cqe.h"
+#include "prm/cqe_ring.h"
 
 struct cq {
 	struct context *ctx;
@@ -17,7 +17,7 @@ struct cq {
 	uint32_t cnt; /* power of two */
 	uint32_t cqe_size;
 	volatile uint32_t *dbrec; /* [0] consumer index (24 bits, big-endian), [1] arm */
-	uint32_t pi; /* entries written; never wraps an unread one */
+	uint32_t pi; /* entries written; atomic for cq_written() */
 	bool ignore_overrun;
 	bool stamped; /* each entry says when it was written: cq_attr's */
 	bool overrun; /* IBV_EVENT_CQ_ERR was raised: nothing is written any more */
@@ -61,6 +61,19 @@ void cq_put(struct cq *cq);
 /* Writes one entry. EOVERFLOW: the ring was full; the CQ is in overrun from now on, the event is
  * raised once and the caller moves its QP to ERR. */
 int cq_push(struct cq *cq, const struct cqe *c);
+/* How many entries were ever written, which the consumer compares with how many it has read. Read
+ * without the lock: an entry counts no sooner than it can be read. A consumer that has armed the CQ
+ * since sees all that came before, as cq_arm() takes the lock. */
+static inline uint32_t cq_written(const struct cq *cq)
+{
+	return load_relaxed(&cq->pi);
+}
+
+/* Another ring takes the place of the old one, which the device does not touch after the call; the
+ * entries that the consumer has not read, from @ci on, are copied to the same numbers of @ring.
+ * Returns how many these are. When they do not fit (not fewer than ring->cnt), nothing has changed.
+ * The caller keeps the consumer away. */
+uint32_t cq_switch(struct cq *cq, const struct cqe_ring *ring, uint32_t ci);
 /* The arm doorbell (ibv_req_notify_cq): one event for the next entry (@solicited: the next that is
  * solicited or an error) written after this call. */
 void cq_arm(struct cq *cq, bool solicited);

@@ -18,7 +18,13 @@ struct mcast_table;
 struct flow_table;
 struct async_queue;
 struct cq_timers;
-struct event_takers;
+
+/* Counting of the events that programs take (hca->taken): called at the moment from which an event
+ * cannot be dropped any more, under the queue's lock. A counter takes no lock itself. */
+struct event_takers {
+	void (*comp)(struct ibv_cq *cq);
+	void (*async)(const struct ibv_async_event *ev);
+};
 
 /* What the engine knows of the netdev, as functions so that hca (and its tests) need no link. */
 struct hca_ports {
@@ -39,7 +45,7 @@ struct hca {
 	struct flow_table *flows; /* of the device */
 	struct counters *counters;
 	const struct cq_timers *cq_timers; /* NULL: moderated events come by their count alone */
-	const struct event_takers *taken; /* NULL: nobody counts */
+	const struct event_takers *taken; /* NULL: events are not counted */
 	uint64_t node_guid; /* big-endian */
 	/* The device of the same name in a forked child, where this one is inherited. NULL:
 	 * inherited contexts refuse new objects. */

@@ -10,38 +10,16 @@
 #include "util/fork.h"
 #include "util/quiesce.h"
 
-#define OPTIONAL 0x3ff00000U /* bits 20..29 may always be ignored */
 #define KNOWN                                                                                      \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
 	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB |                      \
 	 IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND)
-#define NEEDS_LOCAL_WRITE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
-#define WRITES		  (IBV_ACCESS_LOCAL_WRITE | NEEDS_LOCAL_WRITE | IBV_ACCESS_MW_BIND)
+#define WRITES                                                                                     \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC |             \
+	 IBV_ACCESS_MW_BIND)
 #define REREG_FLAGS                                                                                \
 	(IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS)
 #define LEAVING (1U << 31) /* in holds */
-
-int mr_access_check(unsigned int access, unsigned int allowed, const char *call)
-{
-	unsigned int asked = access & ~OPTIONAL;
-
-	if (asked & ~allowed)
-		return refuse(EINVAL,
-			      "%s: access 0x%x has bits 0x%x that are not known here; use "
-			      "IBV_ACCESS_* flags of 0x%x",
-			      call, access, asked & ~allowed, allowed);
-	if ((asked & NEEDS_LOCAL_WRITE) && !(asked & IBV_ACCESS_LOCAL_WRITE))
-		return refuse(EINVAL,
-			      "%s: access 0x%x asks for REMOTE_WRITE or REMOTE_ATOMIC without "
-			      "LOCAL_WRITE; add IBV_ACCESS_LOCAL_WRITE",
-			      call, access);
-	return 0;
-}
-
-unsigned int mr_rights(unsigned int access)
-{
-	return access & ~OPTIONAL;
-}
 
 static bool is_implicit(const struct mr_attr *a)
 {
@@ -123,52 +101,6 @@ static struct key_entry entry_of(const struct pd *pd, const struct mr *like)
 		.len = like->ib.length,
 		.addr = like->base,
 	};
-}
-
-static void mr_set(struct mr *mr, struct pd *pd, const struct mr *like)
-{
-	mr->pd = pd;
-	mr->kind = like->kind;
-	mr->iova = like->iova;
-	mr->base = like->base;
-	mr->access = like->access;
-	mr->ib.pd = &pd->ib;
-	mr->ib.addr = like->ib.addr;
-	mr->ib.length = like->ib.length;
-}
-
-int mr_publish(struct pd *pd, const struct mr *like, const struct key_entry *e, const char *call,
-	       struct mr **out)
-{
-	uint32_t *count = &pd->ctx->hca->count.mr;
-	struct mr *mr;
-	int err = device_take(count, LIMIT_MR, call);
-
-	if (err)
-		return err;
-	mr = calloc(1, sizeof(*mr));
-	if (!mr) {
-		err = refuse(ENOMEM, "%s: no memory", call);
-		goto fail;
-	}
-	mr_set(mr, pd, like);
-	mr->behind = like->behind;
-	mr->release = like->release;
-	mr->epoch = fork_epoch();
-	mr->ib.context = pd->ib.context;
-	err = key_add(pd->ctx->hca->keys, e, mr,
-		      &mr->ib.lkey); /* last: users can see it from here */
-	if (err)
-		goto fail;
-	mr->ib.rkey = mr->ib.lkey;
-	mr->ib.handle = mr->ib.lkey >> 8;
-	pd_get(pd);
-	*out = mr;
-	return 0;
-fail:
-	free(mr);
-	device_give(count);
-	return err;
 }
 
 int mr_create(struct pd *pd, const struct mr_attr *attr, struct mr **out)

@@ -53,12 +53,15 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, const struct mr_attr *attr
 bool mr_hold(struct mr *mr);
 void mr_unhold(struct mr *mr);
 
+/* For the files of each kind (mr_key.c): */
+/* EINVAL: bits that @allowed does not have, or remote writing without LOCAL_WRITE. Optional bits
+ * pass. */
+int mr_access_check(unsigned int access, unsigned int allowed, const char *call);
+unsigned int mr_rights(unsigned int access); /* without the optional bits */
 /* Makes an MR of @like's kind, rights and range with the key entry @e; takes references. */
 int mr_publish(struct pd *pd, const struct mr *like, const struct key_entry *e, const char *call,
 	       struct mr **out);
-/* EINVAL: bits that only @allowed has, or writing without LOCAL_WRITE. Optional bits pass. */
-int mr_access_check(unsigned int access, unsigned int allowed, const char *call);
-unsigned int mr_rights(unsigned int access); /* without the optional bits */
+void mr_set(struct mr *mr, struct pd *pd, const struct mr *like); /* copies kind, range, rights */
 
 int mr_create_null(struct pd *pd, struct mr **out); /* null_mr.c */
 /* dmabuf.c; @attr->addr is not looked at. EBADF, EINVAL: not a buffer; or what mmap() says. */

@@ -4,13 +4,15 @@
  * Locking: everything below "guarded" is read and written under the QP's turn; state alone may be
  * read without (it is a hint then). The rest is frozen by qp_init(). */
 #pragma once
+#include "hca/qp_names.h"
 #include "hca/wq.h"
-#include "wire/frame.h"
+
+enum { QP_HASH_KEY = 40 }; /* bytes of a Toeplitz key */
 
 struct qp_hash { /* of a QP that spreads frames over work queues (RSS) */
 	struct rwq_table *table; /* NULL: not one */
 	uint64_t fields; /* enum ibv_rx_hash_fields */
-	uint8_t key[FRAME_HASH_KEY];
+	uint8_t key[QP_HASH_KEY];
 };
 
 struct qp {
@@ -68,6 +70,4 @@ static inline bool qp_reliable(const struct qp *qp)
 	       qp->type == IBV_QPT_XRC_RECV;
 }
 
-const char *qp_state_name(enum ibv_qp_state s); /* "RTS" */
-const char *qp_type_name(enum ibv_qp_type t); /* "RC" */
 uint32_t qp_mtu(const struct qp *qp); /* bytes, from path_mtu; UD: the port's */

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include "hca/qp_attrs.h"
-#include "hca/qp.h"
+#include "hca/qp_names.h"
 #include "obs/explain.h"
 
 enum { RC, UC, UD, RAW, XS, XR, TYPES }; /* XS: XRC_SEND, XR: XRC_RECV */

@@ -2,6 +2,7 @@
 #include "hca/srq.h"
 #include <errno.h>
 #include <stdlib.h>
+#include "hca/async.h"
 #include "hca/limits.h"
 #include "hca/numbers.h"
 #include "hca/tag_list.h"

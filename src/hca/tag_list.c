@@ -2,7 +2,7 @@
 #include "hca/tag_list.h"
 #include <errno.h>
 #include <stdlib.h>
-#include "util/clock.h"
+#include "hca/cq.h"
 
 int tag_list_create(struct cq *cq, uint32_t n, struct tag_list **out)
 {
@@ -25,8 +25,7 @@ void tag_list_destroy(struct tag_list *t)
 	free(t);
 }
 
-/* Under the lock. */
-static void sync_to(struct tag_list *t, uint16_t count)
+void tag_list_sync(struct tag_list *t, uint16_t count)
 {
 	struct list *at;
 
@@ -36,8 +35,7 @@ static void sync_to(struct tag_list *t, uint16_t count)
 	list_for_each(at, &t->listed) container_of(at, struct tag_entry, node)->active = true;
 }
 
-/* Under the lock. */
-static void add(struct tag_list *t, const struct tag_ask *ask)
+void tag_list_add(struct tag_list *t, const struct tag_ask *ask)
 {
 	struct tag_entry *e = &t->e[ask->slot];
 
@@ -51,8 +49,7 @@ static void add(struct tag_list *t, const struct tag_ask *ask)
 	list_add_tail(&t->listed, &e->node);
 }
 
-/* Under the lock. */
-static bool del(struct tag_list *t, uint16_t slot)
+bool tag_list_del(struct tag_list *t, uint16_t slot)
 {
 	struct tag_entry *e = &t->e[slot];
 
@@ -63,53 +60,7 @@ static bool del(struct tag_list *t, uint16_t slot)
 	return true;
 }
 
-int tag_list_push(struct srq *srq, const struct cqe *c)
-{
-	int err = cq_push(srq->tags->cq, c);
-
-	if (err == EOVERFLOW && !xchg_acq_rel(&srq->tags->failed, true))
-		async_push(srq->pd->ctx, IBV_EVENT_SRQ_ERR, srq->user);
-	return err;
-}
-
-static void tell(struct srq *srq, const struct tag_ask *ask, bool done)
-{
-	static const uint8_t what[] = { TAG_CQE_ADD, TAG_CQE_DEL, TAG_CQE_SYNC };
-	struct cqe c = { .opcode = MLX5_CQE_NO_PACKET,
-			 .app_op = what[ask->op],
-			 .app_info = ask->slot,
-			 .wqe_counter = ask->op_index,
-			 .uidx = srq->uidx,
-			 .tm_success = done,
-			 .tm_phase = load_relaxed(&srq->tags->unexpected),
-			 .timestamp = clock_now() };
-
-	if (ask->signaled)
-		tag_list_push(srq, &c); /* an overrun CQ loses it as hardware's would */
-}
-
-bool tag_list_do(struct srq *srq, const struct tag_ask *ask)
-{
-	struct tag_list *t = srq->tags;
-	bool done = true;
-
-	if (ask->op == TAG_ADD) /* before a message can take it */
-		tell(srq, ask, true);
-	spin_lock(&srq->lock);
-	if (ask->sync)
-		sync_to(t, ask->count);
-	if (ask->op == TAG_ADD)
-		add(t, ask);
-	else if (ask->op == TAG_DEL)
-		done = del(t, ask->slot);
-	spin_unlock(&srq->lock);
-	if (ask->op != TAG_ADD)
-		tell(srq, ask, done);
-	return done;
-}
-
-/* Under the lock. */
-static bool match(struct tag_list *t, uint64_t tag, struct rwqe *out)
+bool tag_list_match(struct tag_list *t, uint64_t tag, struct rwqe *out)
 {
 	struct list *at;
 
@@ -131,24 +82,4 @@ static bool match(struct tag_list *t, uint64_t tag, struct rwqe *out)
 		return true;
 	}
 	return false;
-}
-
-/* One step under the lock: a message that is unexpected is counted before a buffer can be added for
- * it. */
-int tag_list_take(struct srq *srq, uint64_t tag, struct rwqe *out, bool *matched)
-{
-	struct tag_list *t = srq->tags;
-	bool low = false;
-	int err = 0;
-
-	spin_lock(&srq->lock);
-	*matched = match(t, tag, out);
-	if (!*matched)
-		err = srq_take_locked(srq, out, &low);
-	if (!*matched && !err)
-		store_relaxed(&t->unexpected, t->unexpected + 1); /* tell() */
-	spin_unlock(&srq->lock);
-	if (low)
-		srq_low(srq);
-	return err;
 }

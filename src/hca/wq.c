@@ -2,6 +2,7 @@
 #include "hca/wq.h"
 #include <errno.h>
 #include <stdlib.h>
+#include "hca/async.h"
 #include "hca/limits.h"
 #include "hca/numbers.h"
 #include "obs/explain.h"

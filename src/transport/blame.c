@@ -3,6 +3,7 @@
 #include "obs/explain.h"
 #include "transport/blame.h"
 #include "util/be.h"
+#include "wire/frame.h"
 #include "wire/opcode.h"
 
 static const char *wqe_name(uint8_t opcode)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "hca/event.h"
+#include "hca/async.h"
 #include "obs/explain.h"
 #include "transport/flush.h"
 #include "transport/inner.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <errno.h>
 #include "hca/mw.h"
-#include "hca/tag_list.h"
+#include "hca/srq_tags.h"
 #include "link/copy.h"
 #include "transport/blame.h"
 #include "transport/flush.h"
@@ -252,7 +252,7 @@ static void complete(struct tqp *q, struct cqe *c, uint64_t now)
 	struct cq *cq = tag_route(q, c);
 
 	q->rsp.have_rwqe = false;
-	if ((unlikely(c->app_op) ? tag_list_push(q->qp.srq, c) : cq_push(cq, c)) == EOVERFLOW)
+	if ((unlikely(c->app_op) ? srq_tags_push(q->qp.srq, c) : cq_push(cq, c)) == EOVERFLOW)
 		flush_overrun(q, cq, now);
 	if (unlikely(q->rsp.tag.pending))
 		tag_rendezvous(q);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <errno.h>
+#include "hca/async.h"
 #include "link/copy.h"
 #include "link/parcel.h"
 #include "obs/explain.h"

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 #include <infiniband/tm_types.h>
-#include "hca/tag_list.h"
+#include "hca/srq_tags.h"
 #include "transport/flush.h"
 #include "transport/inner.h"
 #include "util/be.h"
@@ -67,7 +67,7 @@ static int take(struct tqp *q, const struct seg *s, const uint8_t *head)
 	int err;
 
 	if (has_tag(s, head))
-		err = tag_list_take(q->qp.srq, get_be64(head + offsetof(struct ibv_tmh, tag)),
+		err = srq_tags_take(q->qp.srq, get_be64(head + offsetof(struct ibv_tmh, tag)),
 				    &r->rwqe, &match);
 	else
 		err = srq_take(q->qp.srq, &r->rwqe);
@@ -162,6 +162,6 @@ void tag_arrived(struct tqp *q, const struct inner *in, const struct cqe *error,
 	c.uidx = q->qp.srq->uidx;
 	c.qpn = q->qp.qpn;
 	c.timestamp = now;
-	if (tag_list_push(q->qp.srq, &c) == EOVERFLOW && !error)
+	if (srq_tags_push(q->qp.srq, &c) == EOVERFLOW && !error)
 		flush_overrun(q, q->qp.srq->tags->cq, now);
 }

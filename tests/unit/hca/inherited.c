@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "hca/ah.h"
+#include "hca/async.h"
 #include "hca/mr.h"
 #include "hca/qp.h"
 #include "util/quiesce.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "fixture.h"
+#include "hca/async.h"
 #include "hca/srq.h"
 #include "util/be.h"
 

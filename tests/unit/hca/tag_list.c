@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "fixture.h"
-#include "hca/tag_list.h"
+#include "hca/srq_tags.h"
 #include "util/be.h"
 
 enum { CNT = 8, STRIDE = 32, ENTRIES = 16, TAGS = 4 };
@@ -53,17 +53,17 @@ static void add(struct bench *b, uint16_t slot, uint64_t tag, uint64_t mask)
 			       .nsge = 1,
 			       .sge = { { 0x1000U * (slot + 1U), 100, 5 } } };
 
-	check(tag_list_do(b->srq, &ask));
+	check(srq_tags_do(b->srq, &ask));
 }
 
 static bool del(struct bench *b, uint16_t slot)
 {
-	return tag_list_do(b->srq, &(struct tag_ask){ .op = TAG_DEL, .slot = slot });
+	return srq_tags_do(b->srq, &(struct tag_ask){ .op = TAG_DEL, .slot = slot });
 }
 
 static void sync_to(struct bench *b, uint16_t count)
 {
-	check(tag_list_do(b->srq,
+	check(srq_tags_do(b->srq,
 			  &(struct tag_ask){ .op = TAG_SYNC, .sync = true, .count = count }));
 }
 
@@ -73,7 +73,7 @@ static int take(struct bench *b, uint64_t tag)
 	struct rwqe w;
 	bool matched;
 
-	check_eq(tag_list_take(b->srq, tag, &w, &matched), 0);
+	check_eq(srq_tags_take(b->srq, tag, &w, &matched), 0);
 	if (!matched)
 		return -1;
 	check_eq(w.nsge, 1);
@@ -138,7 +138,7 @@ TEST(a_message_without_a_receive_is_not_counted)
 
 	open_bench(&b);
 	put_be32(&b.dbrec, 0);
-	check_eq(tag_list_take(b.srq, 5, &w, &matched), ENOENT);
+	check_eq(srq_tags_take(b.srq, 5, &w, &matched), ENOENT);
 	add(&b, 0, 5, UINT64_MAX);
 	check_eq(take(&b, 5), 0);
 	close_bench(&b);
@@ -152,7 +152,7 @@ TEST(completions_say_what_was_done)
 
 	open_bench(&b);
 	check_eq(take(&b, 5), -1);
-	check(!tag_list_do(b.srq, &ask));
+	check(!srq_tags_do(b.srq, &ask));
 	check(cqe_ours(&b.cqe[0], 0, ENTRIES));
 	cqe_read(&b.cqe[0], &c);
 	check_eq(c.opcode, MLX5_CQE_NO_PACKET);

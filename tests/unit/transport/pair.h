@@ -3,7 +3,7 @@
 #pragma once
 #include "test.h"
 #include "sim/rig.h"
-#include "hca/event.h"
+#include "hca/async.h"
 #include "wire/aeth.h"
 #include "wire/opcode.h"
 

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-#include "hca/event.h"
+#include "hca/comp_channel.h"
 
 static bool readable(int fd)
 {
@@ -116,71 +116,12 @@ TEST(drop_takes_one_queues_events_and_their_counts)
 	fixture_close(f);
 }
 
-TEST(async_events_come_in_order_and_can_be_dropped)
-{
-	struct fixture *f = fixture_open(8);
-	struct ibv_async_event ev;
-	struct ibv_qp a, b;
-	int fd = f->ctx->ib.context.async_fd;
-
-	check(!readable(fd));
-	async_push(f->ctx, IBV_EVENT_COMM_EST, &a);
-	async_push(f->ctx, IBV_EVENT_QP_FATAL, &b);
-	async_push(f->ctx, IBV_EVENT_SQ_DRAINED, &a);
-	check_eq(async_pop(f->ctx, &ev), 0);
-	check_eq(ev.event_type, IBV_EVENT_COMM_EST);
-	check(ev.element.qp == &a);
-	check_eq(async_drop(f->ctx, &a), 1);
-	check_eq(async_drop(f->ctx, &a), 0);
-	check_eq(async_pop(f->ctx, &ev), 0);
-	check(ev.element.qp == &b);
-	check(!readable(fd));
-	check_eq(async_pop(f->ctx, &ev), EAGAIN);
-	fixture_close(f);
-}
-
-TEST(a_port_event_reaches_every_open_context)
-{
-	struct fixture *f = fixture_open(8);
-	struct ibv_async_event ev;
-	struct context *second, *closed;
-
-	check_eq(context_create(&f->hca, NULL, &second), 0);
-	check_eq(context_create(&f->hca, NULL, &closed), 0);
-	context_destroy(closed);
-	device_event(&f->hca, IBV_EVENT_GID_CHANGE);
-	check_eq(async_pop(f->ctx, &ev), 0);
-	check_eq(ev.event_type, IBV_EVENT_GID_CHANGE);
-	check_eq(ev.element.port_num, 1);
-	check_eq(async_pop(second, &ev), 0);
-	context_destroy(second);
-	fixture_close(f);
-}
-
-TEST(events_after_close_vanish)
-{
-	struct fixture *f = fixture_open(8);
-	struct ibv_async_event ev;
-	struct context *ctx;
-	struct pd *pd;
-
-	check_eq(context_create(&f->hca, NULL, &ctx), 0);
-	check_eq(pd_create(ctx, &pd), 0);
-	context_destroy(ctx); /* the PD keeps its memory */
-	async_push(ctx, IBV_EVENT_GID_CHANGE, NULL);
-	check_eq(async_pop(ctx, &ev), EIO);
-	check_eq(pd_destroy(pd), 0);
-	fixture_close(f);
-}
-
 TEST(waiting_honours_a_nonblocking_descriptor)
 {
 	struct fixture *f = fixture_open(8);
 	struct comp_channel *ch;
-	struct ibv_async_event ev;
 	struct ibv_cq cq, *got;
 	struct comp_event e = event_of(&cq);
-	int async_fd = f->ctx->ib.context.async_fd;
 
 	list_init(&e.node);
 	check_eq(comp_channel_create(f->ctx, &ch), 0);
@@ -190,17 +131,14 @@ TEST(waiting_honours_a_nonblocking_descriptor)
 	check_eq(comp_channel_wait(ch, &got), 0);
 	check_eq(comp_channel_wait(ch, &got), EAGAIN);
 	check_eq(comp_channel_destroy(ch), 0);
-	check_eq(fcntl(async_fd, F_SETFL, O_NONBLOCK), 0);
-	check_eq(async_wait(f->ctx, &ev), EAGAIN);
-	async_push(f->ctx, IBV_EVENT_GID_CHANGE, NULL);
-	check_eq(async_wait(f->ctx, &ev), 0);
 	fixture_close(f);
 }
 
-TEST(a_push_rings_the_leader_only_while_it_sleeps)
+TEST(a_push_counts_a_second_descriptor_up_while_there_is_one)
 {
 	struct fixture *f = fixture_open(8);
 	int bell = eventfd(0, EFD_CLOEXEC);
+	uint64_t count;
 	struct comp_channel *ch;
 	struct ibv_cq cq;
 	struct comp_event e = event_of(&cq);
@@ -209,10 +147,14 @@ TEST(a_push_rings_the_leader_only_while_it_sleeps)
 	check_eq(comp_channel_create(f->ctx, &ch), 0);
 	comp_channel_push(ch, &e);
 	check(!readable(bell));
-	ch->lead_fd = bell;
+	comp_channel_also(ch, bell);
 	comp_channel_push(ch, &e);
 	check(readable(bell));
-	check_eq(comp_channel_drop(ch, &cq), 2);
+	check_eq(read(bell, &count, sizeof(count)), sizeof(count));
+	comp_channel_also(ch, -1);
+	comp_channel_push(ch, &e);
+	check(!readable(bell));
+	check_eq(comp_channel_drop(ch, &cq), 3);
 	check_eq(comp_channel_destroy(ch), 0);
 	close(bell);
 	fixture_close(f);
@@ -262,8 +204,6 @@ RUN_TESTS(unit_test(the_descriptor_is_readable_while_events_wait),
 	  unit_test(queues_of_a_channel_take_turns),
 	  unit_test(what_is_held_wakes_nobody_until_it_is_released),
 	  unit_test(drop_takes_one_queues_events_and_their_counts),
-	  unit_test(async_events_come_in_order_and_can_be_dropped),
-	  unit_test(a_port_event_reaches_every_open_context), unit_test(events_after_close_vanish),
 	  unit_test(waiting_honours_a_nonblocking_descriptor),
-	  unit_test(a_push_rings_the_leader_only_while_it_sleeps),
+	  unit_test(a_push_counts_a_second_descriptor_up_while_there_is_one),
 	  unit_test(each_event_wakes_one_waiter_and_the_count_stays_true))
