@@ -92,7 +92,7 @@ static void work_inbox(struct eqp *e, uint64_t now)
 /* Unless the program may still reply. */
 static void let_ack_go(struct eqp *e, uint64_t now)
 {
-	if (e->q.rsp.ack_held && now < load_relaxed(&e->hold_end)) {
+	if (tqp_ack_waits(&e->q) && now < load_relaxed(&e->hold_end)) {
 		inbound_list_held(e);
 		return;
 	}

@@ -13,7 +13,6 @@
 #include "hca/async.h"
 #include "hca/limits.h"
 #include "obs/explain.h"
-#include "transport/answer.h"
 #include "transport/hold.h"
 #include "util/clock.h"
 #include "util/fork.h"
@@ -100,7 +99,7 @@ static int catch_up(struct xrc_target *x, uint64_t now)
 		return 0;
 	if (moved) {
 		qp_life_swap_dest(&x->e, NULL);
-		x->e.q.req.blocked = false; /* it waited for that destination */
+		tqp_unblock(&x->e.q);
 	}
 	err = xrc_load(&x->e.q, &t->state, moved, now);
 	if (err)
@@ -174,7 +173,7 @@ void xrc_target_input(struct eqp *e, const struct seg *s, uint64_t now)
 	tqp_input(&e->q, s, now);
 	xrc_store(&e->q, &shared(x)->state);
 	turn_end(x);
-	answer_release(&e->q);
+	tqp_release(&e->q);
 	comp_release();
 }
 
@@ -282,10 +281,7 @@ void xrc_target_forget_srq(struct xrc_domain *d, const struct srq *srq)
 			continue;
 		quiesce_enter();
 		turn_take(&x->e);
-		if (x->e.q.qp.srq == srq) {
-			store_relaxed(&x->e.q.qp.srq, NULL);
-			x->e.q.rsp.have_rwqe = false;
-		}
+		xrc_unbind(&x->e.q, srq);
 		turn_leave(&x->e);
 		quiesce_exit();
 	}

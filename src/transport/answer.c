@@ -48,12 +48,22 @@ static struct seg reply(const struct tqp *q, uint32_t psn, uint8_t syndrome)
 	return s;
 }
 
-int answer_bare(struct dest *to, const struct seg *request, uint8_t syndrome)
+static int answer_bare(struct dest *to, const struct seg *request, uint8_t syndrome)
 {
 	struct seg s = bare(request->sqpn, request->dqpn, request->psn, syndrome);
 
 	s.op |= opcode_service(request->op);
 	return dest_send(to, &s, NULL);
+}
+
+int answer_no_responder(const struct seg *s)
+{
+	uint8_t svc = opcode_service(s->op);
+
+	if ((svc != SVC_RC && svc != SVC_XRC) || !opcode_has(s->op, WIRE_REQUEST) || !s->from ||
+	    !s->from->same_host || !(s->flags & SEG_SQPN))
+		return 0;
+	return answer_bare(s->from, s, SYN_NO_RESPONDER);
 }
 
 bool answer_idle(const struct tqp *q)
@@ -111,7 +121,7 @@ void answer_leave(struct tqp *q)
 	if (q->qp.type == IBV_QPT_RC && q->dest && q->dest->same_host) {
 		answer_ack_now(q);
 		s.psn = first_unanswered(q);
-		if ((q->ack_due || !answer_idle(q)) && tqp_no_responder(&s) == EAGAIN &&
+		if ((q->ack_due || !answer_idle(q)) && answer_no_responder(&s) == EAGAIN &&
 		    q->env->no_responder_later)
 			q->env->no_responder_later(q, &s);
 	} else if (q->dest && q->dest->net) {

@@ -38,5 +38,5 @@ void answer_forget(struct tqp *q);
  * is acknowledged first, and of what was not answered it hears that nobody is there any more.
  * Through a network the last ACK goes out a few more times: it may get lost. */
 void answer_leave(struct tqp *q);
-/* A bare answer to whoever sent @request: SYN_NO_RESPONDER, … 0 or what the link says. */
-int answer_bare(struct dest *to, const struct seg *request, uint8_t syndrome);
+/* As tqp_no_responder(). */
+int answer_no_responder(const struct seg *s);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "transport/apm.h"
+#include "transport/ack_timer.h"
+#include "transport/blocked.h"
 #include "transport/flush.h"
-#include "transport/retry.h"
+#include "transport/rewind.h"
 
 static void swap_attributes(struct ibv_qp_attr *a)
 {
@@ -32,8 +34,8 @@ static bool migrate(struct tqp *q, uint64_t now)
 		flush_event(q, IBV_EVENT_PATH_MIG_ERR);
 		return false;
 	}
-	if (old && q->req.blocked)
-		old->ops->cancel(old, &q->waiter);
+	if (old)
+		blocked_cancel(q, old);
 	q->req.blocked = false;
 	q->req.exchanged = false; /* the peer hears of it before anything goes past it */
 	q->dest = q->alternate;
@@ -42,8 +44,8 @@ static bool migrate(struct tqp *q, uint64_t now)
 	set_state(q, IBV_MIG_MIGRATED);
 	if (q->qp.type == IBV_QPT_RC &&
 	    (q->qp.state == IBV_QPS_RTS || q->qp.state == IBV_QPS_SQD)) {
-		retry_back(q, q->req.una);
-		retry_progress(q, now);
+		rewind_to(q, q->req.una);
+		ack_timer_progress(q, now);
 	}
 	flush_event(q, IBV_EVENT_PATH_MIG);
 	return true;

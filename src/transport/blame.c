@@ -2,6 +2,7 @@
 #include "hca/limits.h"
 #include "obs/explain.h"
 #include "transport/blame.h"
+#include "transport/sent.h"
 #include "util/be.h"
 #include "wire/frame.h"
 #include "wire/opcode.h"
@@ -179,7 +180,7 @@ uint64_t blame_peer(struct tqp *q, const struct sent *e, enum verdict v)
 			      "(rnr_retry %u); post receives earlier or set rnr_retry to 7",
 			      wqe_name(e->opcode), e->len, q->qp.qpn, q->qp.attr.dest_qp_num,
 			      q->qp.attr.rnr_retry + 1U, q->qp.attr.rnr_retry);
-	if (!requester_reread(q, e, &w))
+	if (!sent_reread(q, e, &w))
 		w.raddr = w.rkey = 0;
 	if (is_send(e->opcode))
 		return reason("%s of %u B on QP 0x%x, refused by QP 0x%x (vendor_err 0x%x): %s",

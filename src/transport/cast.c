@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "transport/cast.h"
 #include <errno.h>
+#include "transport/blocked.h"
 
 #define PATIENCE_NS UINT64_C(1000000000)
 
 void cast_pause(struct tqp *q)
 {
-	struct dest *d = q->req.way.at;
-
-	if (!d)
-		return;
-	if (q->req.blocked)
-		d->ops->cancel(d, &q->waiter);
-	d->ops->put(d);
-	q->req.way.at = NULL;
+	blocked_drop(q, &q->req.way.at);
 }
 
 void cast_stop(struct tqp *q)
@@ -41,10 +35,8 @@ void cast_timer(struct tqp *q, uint64_t now)
 {
 	struct requester *r = &q->req;
 
-	if (!r->blocked) {
-		requester_run(q, now); /* a rate limit, if anything */
-		return;
-	}
+	if (!r->blocked)
+		return; /* a rate limit, if anything */
 	if (now < r->timer_at) {
 		q->deadline = r->timer_at < q->deadline ? r->timer_at : q->deadline;
 		return;
@@ -53,5 +45,4 @@ void cast_timer(struct tqp *q, uint64_t now)
 	r->blocked = false;
 	r->way.late = true;
 	counters_inc(q->qp.ctx->hca->counters, COUNTER_PORT_XMIT_DISCARDS);
-	requester_run(q, now);
 }

@@ -10,5 +10,5 @@
 int cast_send(struct tqp *q, const struct seg *s, uint64_t now);
 void cast_pause(struct tqp *q); /* off the waiting list; the next cast_send() goes on */
 void cast_stop(struct tqp *q); /* the next one begins anew */
-/* q->deadline has passed: gives the late one up, or goes on with what a rate limit held back. */
+/* q->deadline has passed: gives up a receiver that is late. Then the requester may go on. */
 void cast_timer(struct tqp *q, uint64_t now);

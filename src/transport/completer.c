@@ -1,86 +1,20 @@
 // SPDX-License-Identifier: MIT
-#include <errno.h>
 #include "obs/verdict.h"
-#include "transport/answer.h"
+#include "transport/ack_timer.h"
 #include "transport/blame.h"
 #include "transport/completer.h"
+#include "transport/completion.h"
 #include "transport/credit.h"
-#include "transport/flush.h"
 #include "transport/gather.h"
-#include "transport/inner.h"
 #include "transport/place.h"
 #include "transport/recovery.h"
 #include "transport/retry.h"
+#include "transport/rewind.h"
+#include "transport/sent.h"
 #include "util/be.h"
 #include "wire/aeth.h"
 #include "wire/opcode.h"
-
-static void push(struct tqp *q, const struct cqe *c, uint64_t now)
-{
-	if (cq_push(q->qp.scq, c) == EOVERFLOW)
-		flush_overrun(q, q->qp.scq, now);
-}
-
-void completer_done(struct tqp *q, uint64_t now)
-{
-	struct requester *r = &q->req;
-	const struct sent *e = requester_entry(r, r->head++);
-
-	if (!(e->flags & (SENT_SIGNALED | SENT_INNER)))
-		return;
-	if (unlikely(e->flags & SENT_INNER)) {
-		inner_retire(q, NULL, now);
-		return;
-	}
-	struct cqe c = { .opcode = MLX5_CQE_REQ,
-			 .wqe_opcode = e->opcode,
-			 .wqe_counter = e->block,
-			 .uidx = q->qp.uidx,
-			 .qpn = q->qp.qpn,
-			 .byte_cnt = e->len,
-			 .timestamp = now };
-
-	push(q, &c, now);
-}
-
-static void count_failure(const struct tqp *q, enum verdict v)
-{
-	struct counters *c = q->qp.ctx->hca->counters;
-
-	counters_inc(c, COUNTER_REQ_CQE_ERROR);
-	if (v == V_REMOTE_ACCESS)
-		counters_inc(c, COUNTER_REQ_REMOTE_ACCESS_ERRORS);
-	else if (v == V_REMOTE_INVALID)
-		counters_inc(c, COUNTER_REQ_REMOTE_INVALID_REQUEST);
-}
-
-void completer_fail(struct tqp *q, enum verdict v, uint64_t id, uint64_t now)
-{
-	struct requester *r = &q->req;
-	const struct fate *f = fate_of(v, q->qp.type, false);
-	const struct sent *e = requester_entry(r, r->head++);
-	struct cqe c = { .opcode = MLX5_CQE_REQ_ERR,
-			 .syndrome = f->syndrome,
-			 .vendor_err = f->vendor,
-			 .wqe_opcode = e->opcode,
-			 .wqe_counter = e->block,
-			 .uidx = q->qp.uidx,
-			 .qpn = q->qp.qpn,
-			 .timestamp = now,
-			 .reason = id };
-
-	if ((int32_t)(r->cur - r->head) < 0)
-		r->cur = r->head;
-	count_failure(q, v);
-	if (unlikely(e->flags & SENT_INNER))
-		inner_retire(q, &c, now);
-	else
-		push(q, &c, now);
-	if (qp_reliable(&q->qp))
-		flush_to_err(q, id, now);
-	else
-		flush_to_sqe(q, id, now);
-}
+#include <errno.h>
 
 /* Completes what ends before @psn; una stops at a READ or atomic whose answer is missing. */
 static void retire(struct tqp *q, uint32_t psn, uint64_t now)
@@ -89,7 +23,7 @@ static void retire(struct tqp *q, uint32_t psn, uint64_t now)
 	const struct sent *e;
 
 	while (r->head != r->cur) {
-		e = requester_entry(r, r->head);
+		e = sent_at(r, r->head);
 		if (psn_within(psn, e->psn, e->npsn)) {
 			if (!(e->flags & SENT_READ))
 				r->una = psn;
@@ -98,12 +32,12 @@ static void retire(struct tqp *q, uint32_t psn, uint64_t now)
 		if ((e->flags & (SENT_READ | SENT_DONE)) == SENT_READ)
 			return;
 		r->una = psn_add(e->psn, e->npsn);
-		completer_done(q, now);
+		completion_done(q, now);
 		if (q->qp.state == IBV_QPS_ERR)
 			return;
 	}
 	/* the segment in the middle of a message that is still being sent */
-	if (r->head != r->tail && !(requester_entry(r, r->head)->flags & SENT_READ))
+	if (r->head != r->tail && !(sent_at(r, r->head)->flags & SENT_READ))
 		r->una = psn;
 }
 
@@ -114,7 +48,7 @@ static bool recovered(struct tqp *q, uint64_t now)
 	uint32_t una = r->una, front = recovery_front(q);
 
 	for (uint32_t i = r->head; i != r->cur; i++) {
-		struct sent *e = requester_entry(r, i);
+		struct sent *e = sent_at(r, i);
 
 		if (psn_after(psn_add(e->psn, e->npsn), front))
 			break;
@@ -128,11 +62,11 @@ static bool recovered(struct tqp *q, uint64_t now)
 		return true;
 	r->una = front; /* in the middle of a READ, too */
 	if (recovery_heard(q) && una == front)
-		retry_heard(q, now);
+		ack_timer_heard(q, now);
 	if (una == front)
 		return false;
 	r->exchanged = true;
-	retry_progress(q, now);
+	ack_timer_progress(q, now);
 	return true;
 }
 
@@ -148,16 +82,16 @@ bool completer_acked(struct tqp *q, uint32_t psn, uint64_t now)
 	bool behind = ((psn - una) & PSN_MASK) > ((r->psn - una) & PSN_MASK);
 
 	if (unlikely(behind)) /* sending went back before it came */
-		retry_back(q, psn);
+		rewind_to(q, psn);
 	retire(q, psn, now);
 	if (q->qp.state == IBV_QPS_ERR)
 		return true;
 	if (unlikely(behind) && r->una != psn)
-		retry_back(q, r->una);
+		rewind_to(q, r->una);
 	if (r->una == una)
 		return false;
 	r->exchanged = true;
-	retry_progress(q, now);
+	ack_timer_progress(q, now);
 	return true;
 }
 
@@ -182,7 +116,7 @@ static void ack(struct tqp *q, uint32_t psn, uint64_t now)
 	completer_acked(q, end, now);
 	if (q->qp.state == IBV_QPS_ERR || r->rec || r->una == end || r->head == r->cur)
 		return;
-	const struct sent *e = requester_entry(r, r->head);
+	const struct sent *e = sent_at(r, r->head);
 
 	if ((e->flags & SENT_READ) && !(e->flags & SENT_DONE) &&
 	    !psn_within(psn, e->psn, e->npsn)) {
@@ -204,11 +138,11 @@ static void refused(struct tqp *q, uint32_t psn, enum verdict v, uint64_t now)
 	completer_acked(q, psn, now);
 	if (q->qp.state == IBV_QPS_ERR || r->head == r->tail)
 		return;
-	if (!psn_within(psn, requester_entry(r, r->head)->psn, requester_entry(r, r->head)->npsn)) {
+	if (!psn_within(psn, sent_at(r, r->head)->psn, sent_at(r, r->head)->npsn)) {
 		retry_gap(q, now); /* a READ before it has lost its answer */
 		return;
 	}
-	completer_fail(q, v, blame_peer(q, requester_entry(r, r->head), v), now);
+	completion_fail(q, v, blame_peer(q, sent_at(r, r->head), v), now);
 }
 
 static void nak(struct tqp *q, const struct seg *s, uint64_t now)
@@ -235,12 +169,12 @@ static bool host_syndrome(struct tqp *q, const struct seg *s, uint64_t now)
 	case SYN_RNR_CLEAR:
 		if (expected(q, s->psn)) {
 			completer_acked(q, s->psn, now);
-			retry_clear(q);
+			rewind_clear(q);
 		}
 		return true;
 	case SYN_NO_RESPONDER:
 		if (expected(q, s->psn))
-			retry_lost(q, now);
+			ack_timer_lost(q, now);
 		return true;
 	case SYN_SOURCE_FAULT:
 		if (expected(q, s->psn))
@@ -250,7 +184,7 @@ static bool host_syndrome(struct tqp *q, const struct seg *s, uint64_t now)
 		if (expected(q, s->psn)) {
 			q->req.by_value = true;
 			completer_acked(q, s->psn, now);
-			retry_back(q, q->req.una);
+			rewind_to(q, q->req.una);
 		}
 		return true;
 	default:
@@ -292,11 +226,11 @@ static enum verdict store(struct tqp *q, const struct sent *e, const struct seg 
 				  0,
 				  (uint64_t)(psn_diff(s->psn, e->psn) & PSN_MASK) * q->req.mtu,
 				  s->len,
-				  requester_pdn(q, e),
+				  sent_pdn(q, e),
 				  IBV_ACCESS_LOCAL_WRITE };
 	int err;
 
-	if (!requester_reread(q, e, &w)) {
+	if (!sent_reread(q, e, &w)) {
 		*id = blame_wqe(q, &w, V_LOCAL_QP_OP, NULL);
 		return V_LOCAL_QP_OP;
 	}
@@ -351,8 +285,8 @@ static void answered(struct tqp *q, struct sent *e, uint32_t n, uint64_t now)
 		r->reads -= !behind;
 	}
 	if (behind)
-		retry_back(q, r->una);
-	retry_progress(q, now);
+		rewind_to(q, r->una);
+	ack_timer_progress(q, now);
 	completer_acked(q, r->una, now);
 }
 
@@ -371,8 +305,8 @@ static void data_in_any_order(struct tqp *q, const struct seg *s, uint64_t now)
 	recovered(q, now);
 	if (q->qp.state == IBV_QPS_ERR || !expected(q, s->psn) || recovery_has(q, s->psn))
 		return;
-	i = requester_find(r, s->psn);
-	e = requester_entry(r, i);
+	i = sent_find(r, s->psn);
+	e = sent_at(r, i);
 	if ((e->flags & SENT_READ) && sane(q, e, s))
 		v = store(q, e, s->op == OP_ATOMIC_ACK ? &atomic : s, &id);
 	if (v == V_OK) {
@@ -381,7 +315,7 @@ static void data_in_any_order(struct tqp *q, const struct seg *s, uint64_t now)
 	} else if (v != V_FLUSHED && s->psn == r->una && i == r->head) {
 		if (v == V_BAD_RESPONSE)
 			id = blame_peer(q, e, v);
-		completer_fail(q, v, id, now);
+		completion_fail(q, v, id, now);
 	}
 }
 
@@ -405,22 +339,22 @@ static void data(struct tqp *q, const struct seg *s, uint64_t now)
 	completer_acked(q, s->psn, now); /* it acknowledges everything before it */
 	if (q->qp.state == IBV_QPS_ERR || r->head == r->tail)
 		return;
-	e = requester_entry(r, r->head);
+	e = sent_at(r, r->head);
 	if (s->psn != r->una) {
 		retry_gap(q, now);
 		return;
 	}
 	if (!(e->flags & SENT_READ) || !sane(q, e, s)) {
-		completer_fail(q, V_BAD_RESPONSE, blame_peer(q, e, V_BAD_RESPONSE), now);
+		completion_fail(q, V_BAD_RESPONSE, blame_peer(q, e, V_BAD_RESPONSE), now);
 		return;
 	}
 	v = store(q, e, s->op == OP_ATOMIC_ACK ? &atomic : s, &id);
 	if (v == V_OK)
 		answered(q, e, s->op == OP_ATOMIC_ACK ? 1 : s->npsn, now);
 	else if (v == V_FLUSHED)
-		retry_back(q, r->una); /* again, by value */
+		rewind_to(q, r->una); /* again, by value */
 	else
-		completer_fail(q, v, id, now);
+		completion_fail(q, v, id, now);
 }
 
 static void report(struct tqp *q, const struct seg *s, uint64_t now)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "transport/credit.h"
 #include <infiniband/mlx5dv.h>
+#include "transport/sent.h"
 #include "wire/aeth.h"
 
 uint8_t credit_syndrome(const struct tqp *q)

@@ -2,10 +2,11 @@
 #include "hca/async.h"
 #include "obs/explain.h"
 #include "transport/flush.h"
+#include "transport/blocked.h"
 #include "transport/inner.h"
-#include "transport/place.h"
-#include "transport/tag.h"
-#include "transport/ud.h"
+#include "transport/receive.h"
+#include "transport/sent.h"
+#include "transport/tag_cqe.h"
 
 void flush_event(struct tqp *q, enum ibv_event_type type)
 {
@@ -44,7 +45,7 @@ void flush_sq(struct tqp *q, uint64_t now)
 	uint16_t left;
 
 	for (; r->head != r->tail; r->head++) {
-		const struct sent *e = requester_entry(r, r->head);
+		const struct sent *e = sent_at(r, r->head);
 
 		if (likely(!(e->flags & SENT_INNER)))
 			send_cqe(q, e->block, e->opcode, now);
@@ -56,7 +57,7 @@ void flush_sq(struct tqp *q, uint64_t now)
 	}
 	r->cur = r->head;
 	r->reads = 0;
-	while ((left = requester_posted(q))) {
+	while ((left = sent_posted(q))) {
 		struct wqe w;
 
 		wqe_peek(&q->qp.sq, r->next_block, &w);
@@ -82,14 +83,14 @@ static void receive_cqe(struct tqp *q, uint64_t now)
 
 	q->rsp.have_rwqe = false;
 	counters_inc(q->qp.ctx->hca->counters, COUNTER_RESP_CQE_FLUSH_ERROR);
-	cq_push(tag_route(q, &c), &c);
+	cq_push(tag_cqe_route(q, &c), &c);
 }
 
 void flush_rq(struct tqp *q, uint64_t now)
 {
 	if (q->rsp.have_rwqe)
 		receive_cqe(q, now);
-	while (!q->qp.srq && !place_take(q))
+	while (!q->qp.srq && !receive_take(q))
 		receive_cqe(q, now);
 }
 
@@ -126,7 +127,7 @@ void flush_to_sqe(struct tqp *q, uint64_t id, uint64_t now)
 	q->cause = id;
 	q->req.draining = false;
 	flush_sq(q, now);
-	ud_forget(q);
+	blocked_drop(q, &q->req.ud_dest);
 	q->req.una = q->req.max_psn = q->req.next_psn = q->req.psn;
 	if (q->env->moved)
 		q->env->moved(q);

@@ -2,7 +2,7 @@
 #include "transport/inner.h"
 #include <stdlib.h>
 #include <string.h>
-#include "transport/tag.h"
+#include "transport/tag_cqe.h"
 
 static struct inner *entry(const struct tqp *q, uint32_t number)
 {
@@ -45,12 +45,11 @@ void inner_wqe(const struct tqp *q, uint16_t number, struct wqe *w)
 	w->inl[0] = (struct sge){ (uintptr_t)in->data, in->len, 0 };
 }
 
-void inner_retire(struct tqp *q, const struct cqe *error, uint64_t now)
+int inner_retire(struct tqp *q, const struct cqe *error, uint64_t now)
 {
 	const struct inner *in = entry(q, q->req.inner->done++);
 
-	if (in->opcode == MLX5_OPCODE_RDMA_READ)
-		tag_arrived(q, in, error, now);
+	return in->opcode == MLX5_OPCODE_RDMA_READ ? tag_cqe_arrived(q, in, error, now) : 0;
 }
 
 void inner_flush(struct tqp *q, const struct cqe *error, uint64_t now)

@@ -34,7 +34,8 @@ void inner_add(struct tqp *q, const struct inner *w);
 uint16_t inner_take(struct tqp *q);
 /* Entry @number as a WQE; its SEND waits until the READs before it are answered. */
 void inner_wqe(const struct tqp *q, uint16_t number, struct wqe *w);
-/* The oldest started entry is done, well or with @error (a CQE with status, or NULL). */
-void inner_retire(struct tqp *q, const struct cqe *error, uint64_t now);
+/* The oldest started entry is done, well or with @error (a CQE with status, or NULL). EOVERFLOW:
+ * the CQ that hears of it is full. */
+int inner_retire(struct tqp *q, const struct cqe *error, uint64_t now);
 /* What has not been started fails with @error too. */
 void inner_flush(struct tqp *q, const struct cqe *error, uint64_t now);

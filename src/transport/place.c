@@ -7,7 +7,9 @@
 #include "transport/flush.h"
 #include "transport/gather.h"
 #include "transport/place.h"
+#include "transport/receive.h"
 #include "transport/tag.h"
+#include "transport/tag_cqe.h"
 #include "util/be.h"
 #include "wire/opcode.h"
 
@@ -29,18 +31,6 @@ static enum place refused(struct refusal *no, enum verdict v, uint64_t id)
 {
 	*no = (struct refusal){ v, id };
 	return PLACE_REFUSED;
-}
-
-int place_take(struct tqp *q)
-{
-	struct rwqe *w = &q->rsp.rwqe;
-
-	if (q->rsp.have_rwqe)
-		return 0;
-	if (q->qp.srq ? srq_take(q->qp.srq, w) : rq_take(&q->qp.rq, w))
-		return ENOENT;
-	q->rsp.have_rwqe = true;
-	return 0;
 }
 
 int place_copy(const struct seg *s, uint32_t skip, const struct gather *g)
@@ -106,7 +96,7 @@ static enum place begin_send(struct tqp *q, const struct seg *s, uint32_t *skip)
 {
 	if (tag_on(q) && opcode_has(s->op, WIRE_FIRST))
 		return tag_begin(q, s, skip);
-	return place_take(q) ? PLACE_RNR : PLACE_DONE;
+	return receive_take(q) ? PLACE_RNR : PLACE_DONE;
 }
 
 static enum place send(struct tqp *q, const struct seg *s, struct refusal *no)
@@ -197,7 +187,7 @@ static enum place write_part(struct tqp *q, const struct seg *s, struct refusal 
 	p = target(q, s, &g, no);
 	if (p != PLACE_DONE)
 		return p;
-	if (opcode_has(s->op, WIRE_IMMDT) && place_take(q))
+	if (opcode_has(s->op, WIRE_IMMDT) && receive_take(q))
 		return PLACE_RNR;
 	r->msg = MSG_WRITE;
 	p = place_result(q, s, 0, &g, no);
@@ -249,7 +239,7 @@ static uint8_t cqe_opcode(uint8_t op)
 
 static void complete(struct tqp *q, struct cqe *c, uint64_t now)
 {
-	struct cq *cq = tag_route(q, c);
+	struct cq *cq = tag_cqe_route(q, c);
 
 	q->rsp.have_rwqe = false;
 	if ((unlikely(c->app_op) ? srq_tags_push(q->qp.srq, c) : cq_push(cq, c)) == EOVERFLOW)

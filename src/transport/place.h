@@ -22,5 +22,3 @@ void place_fail(struct tqp *q, const struct refusal *no, uint64_t now);
 /* Copies the payload from @skip on to @g's pieces. 0, EFAULT, EREMOTEIO, EPERM. */
 struct gather;
 int place_copy(const struct seg *s, uint32_t skip, const struct gather *g);
-/* Takes a receive WQE into q->rsp.rwqe. ENOENT: none. */
-int place_take(struct tqp *q);

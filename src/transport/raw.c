@@ -8,7 +8,7 @@
 #include "obs/explain.h"
 #include "transport/blame.h"
 #include "transport/cast.h"
-#include "transport/completer.h"
+#include "transport/completion.h"
 #include "transport/flush.h"
 #include "transport/gather.h"
 #include "transport/pace.h"
@@ -104,7 +104,7 @@ static void finish(struct tqp *q, struct sent *e, uint64_t now)
 	r->cut = r->ncut = 0;
 	r->una = r->psn = r->max_psn = psn_add(e->psn, e->npsn);
 	r->cur++;
-	completer_done(q, now);
+	completion_done(q, now);
 }
 
 /* True: the next frame of the entry is out. */
@@ -116,7 +116,7 @@ static bool send_one(struct tqp *q, const struct wqe *w, uint32_t n, uint64_t no
 	if (v != V_OK) {
 		cast_stop(q);
 		q->req.cut = q->req.ncut = 0;
-		completer_fail(q, v, blame_wqe(q, w, v, v == V_LOCAL_PROT ? &g : NULL), now);
+		completion_fail(q, v, blame_wqe(q, w, v, v == V_LOCAL_PROT ? &g : NULL), now);
 		return false;
 	}
 	if (emit(q, w, w->head_len + n, now) == EAGAIN)
@@ -149,11 +149,4 @@ bool raw_send(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t now)
 	} while (r->cut < w->len);
 	finish(q, e, now);
 	return true;
-}
-
-void raw_timer(struct tqp *q, uint64_t now)
-{
-	q->deadline = TQP_NEVER;
-	raw_held_expire(q, now);
-	cast_timer(q, now);
 }

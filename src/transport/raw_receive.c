@@ -8,7 +8,8 @@
 #include "transport/flush.h"
 #include "transport/gather.h"
 #include "transport/place.h"
-#include "transport/raw.h"
+#include "transport/raw_receive.h"
+#include "transport/receive.h"
 #include "util/be.h"
 #include "wire/frame.h"
 #include "wire/grh.h"
@@ -170,13 +171,13 @@ static void drop_first(struct tqp *q)
 		store_relaxed(&q->rnr_waiting, false);
 }
 
-void raw_held_forget(struct tqp *q)
+void raw_receive_forget(struct tqp *q)
 {
 	while (q->rsp.held)
 		drop_first(q);
 }
 
-void raw_held_expire(struct tqp *q, uint64_t now)
+void raw_receive_expire(struct tqp *q, uint64_t now)
 {
 	while (q->rsp.held && q->rsp.held->at <= now) {
 		counters_inc(q->qp.ctx->hca->counters, COUNTER_OUT_OF_BUFFER);
@@ -186,11 +187,11 @@ void raw_held_expire(struct tqp *q, uint64_t now)
 		q->deadline = q->rsp.held->at;
 }
 
-void raw_rq_doorbell(struct tqp *q, uint64_t now)
+void raw_receive_doorbell(struct tqp *q, uint64_t now)
 {
 	struct frame f;
 
-	while (q->rsp.held && q->qp.state != IBV_QPS_ERR && !place_take(q)) {
+	while (q->rsp.held && q->qp.state != IBV_QPS_ERR && !receive_take(q)) {
 		const struct seg *s = &q->rsp.held->seg;
 
 		frame_parse(s->data, s->len, &f);
@@ -277,7 +278,7 @@ void raw_receive(struct tqp *q, const struct seg *s, uint64_t now)
 		return;
 	if (q->qp.hash.table)
 		to_work_queue(q, s, &f, now);
-	else if (q->rsp.held || place_take(q))
+	else if (q->rsp.held || receive_take(q))
 		hold(q, s, now);
 	else
 		to_queue(q, s, &f, now);

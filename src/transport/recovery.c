@@ -4,6 +4,7 @@
 #include "transport/congestion.h"
 #include "transport/hold.h"
 #include "transport/rtt.h"
+#include "transport/sent.h"
 #include "wire/aeth.h"
 
 enum { TRAIN = 15 }; /* packets of 4 KiB */
@@ -61,7 +62,7 @@ static void take_over(struct tqp *q)
 	uint32_t psn = r->una;
 
 	for (uint32_t i = r->head; psn != r->psn && i != r->tail; i++) {
-		const struct sent *e = requester_entry(r, i);
+		const struct sent *e = sent_at(r, i);
 		uint32_t left = (e->psn + e->npsn - psn) & PSN_MASK,
 			 all = (r->psn - psn) & PSN_MASK;
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The requester of a QP: reads WQEs from the SQ ring and sends them as request segments, in order.
- * A WQE that was started stands in the ring of sent[] until it is completed: [head, cur) are sent
- * completely, cur is being sent from @psn on, [cur, tail) wait (after going back). Nothing but
- * positions is kept of a WQE; it is read again from the SQ when it is sent again or answered.
+ * A WQE that was started stands in the ring of sent[] (sent.h) until it is completed: [head, cur)
+ * are sent completely, cur is being sent from @psn on, [cur, tail) wait (after going back).
  * Only the transport's files look inside. */
 #pragma once
 #include <stdbool.h>
@@ -10,24 +9,8 @@
 #include "link/link.h"
 #include "wire/aeth.h"
 
+struct sent;
 struct tqp;
-struct wqe;
-
-enum { /* struct sent's flags */
-       SENT_SIGNALED = 1,
-       SENT_READ = 2, /* READ or atomic: answered by data */
-       SENT_DONE = 4, /* its data has arrived; it is local and was executed */
-       SENT_FENCE = 8,
-       SENT_INNER = 16, /* of the inner queue: block is its number there (inner.h) */
-};
-
-struct sent {
-	uint16_t block; /* of the SQ, as the producer counts */
-	uint8_t opcode; /* MLX5_OPCODE_* */
-	uint8_t flags;
-	uint32_t psn, npsn; /* 24 bits; npsn up to 2^23 */
-	uint32_t len; /* bytes */
-};
 
 enum requester_wait {
 	WAIT_NOTHING,
@@ -114,24 +97,3 @@ struct requester {
 
 /* Sends what may be sent now. */
 void requester_run(struct tqp *q, uint64_t now);
-/* Reads the WQE of a started entry again. False: the program has changed it. */
-bool requester_reread(struct tqp *q, const struct sent *e, struct wqe *w);
-/* Blocks posted and not taken. */
-uint16_t requester_posted(const struct tqp *q);
-
-uint32_t requester_pdn(const struct tqp *q, const struct sent *e); /* whose keys its READ uses */
-
-static inline struct sent *requester_entry(const struct requester *r, uint32_t i)
-{
-	return &r->sent[i & r->mask];
-}
-
-/* The index of the entry with @psn, which is outstanding. */
-static inline uint32_t requester_find(const struct requester *r, uint32_t psn)
-{
-	uint32_t i = r->head;
-
-	while (!psn_within(psn, requester_entry(r, i)->psn, requester_entry(r, i)->npsn))
-		i++;
-	return i;
-}

@@ -8,18 +8,11 @@
 #pragma once
 #include "transport/place.h"
 
-struct inner;
-
 /* A message's first segment: takes where it goes into q->rsp.rwqe. @skip: bytes of the header that
  * are not placed. PLACE_DONE, _RNR, _NO_REF, _GONE. */
 enum place tag_begin(struct tqp *q, const struct seg *s, uint32_t *skip);
-/* Makes an ordinary receive completion one of tag matching, if it is; the CQ it goes to. */
-struct cq *tag_route(struct tqp *q, struct cqe *c);
 /* The message is complete and acknowledged: the rendezvous begins, if it was one. */
 void tag_rendezvous(struct tqp *q);
-/* The READ of a rendezvous is done. */
-void tag_arrived(struct tqp *q, const struct inner *in, const struct cqe *error, uint64_t now);
-
 static inline bool tag_on(const struct tqp *q)
 {
 	return unlikely(q->qp.srq && q->qp.srq->tags);

@@ -3,8 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include "obs/verdict.h"
+#include "transport/ack_timer.h"
 #include "transport/answer.h"
 #include "transport/apm.h"
+#include "transport/blocked.h"
 #include "transport/cast.h"
 #include "transport/completer.h"
 #include "transport/congestion.h"
@@ -12,7 +14,7 @@
 #include "transport/hold.h"
 #include "transport/inner.h"
 #include "transport/pace.h"
-#include "transport/raw.h"
+#include "transport/raw_receive.h"
 #include "transport/recovery.h"
 #include "transport/retry.h"
 #include "transport/uc.h"
@@ -35,11 +37,11 @@ static void forget(struct tqp *q)
 	uint8_t *frame = q->req.frame;
 	uint32_t mask = q->req.mask;
 
-	if (q->req.blocked && q->dest)
-		q->dest->ops->cancel(q->dest, &q->waiter);
-	ud_forget(q);
+	if (q->dest)
+		blocked_cancel(q, q->dest);
+	blocked_drop(q, &q->req.ud_dest);
 	cast_stop(q);
-	raw_held_forget(q);
+	raw_receive_forget(q);
 	answer_forget(q);
 	recovery_end(q);
 	hold_forget(q);
@@ -107,7 +109,7 @@ static void to_rts(struct tqp *q, enum ibv_qp_state old, uint64_t now)
 		congestion_begin(q);
 	}
 	if (old == IBV_QPS_RTR || r->head == r->tail)
-		retry_progress(q, now);
+		ack_timer_progress(q, now);
 	requester_run(q, now);
 }
 
@@ -165,7 +167,7 @@ void tqp_rq_doorbell(struct tqp *q, uint64_t now)
 	if (q->qp.state == IBV_QPS_ERR)
 		flush_rq(q, now);
 	if (q->qp.type == IBV_QPT_RAW_PACKET) {
-		raw_rq_doorbell(q, now);
+		raw_receive_doorbell(q, now);
 		return;
 	}
 	if (likely(!q->rnr_waiting) || !(q->qp.srq ? srq_posted(q->qp.srq) : rq_posted(&q->qp.rq)))
@@ -242,7 +244,7 @@ static void network_read(struct tqp *q, const struct seg *s, uint64_t now)
 	responder_input(q, &whole, now);
 }
 
-void tqp_rc_input(struct tqp *q, const struct seg *s, uint64_t now)
+static void rc_input(struct tqp *q, const struct seg *s, uint64_t now)
 {
 	bool response = opcode_has(s->op, WIRE_RESPONSE) || s->op == OP_REPORT;
 
@@ -258,6 +260,14 @@ void tqp_rc_input(struct tqp *q, const struct seg *s, uint64_t now)
 		requester_run(q, now);
 		flush_drained(q);
 	}
+}
+
+static void xrc_input(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	struct seg rc;
+
+	if (xrc_admit(q, s, &rc, now))
+		rc_input(q, &rc, now);
 }
 
 void tqp_input(struct tqp *q, const struct seg *s, uint64_t now)
@@ -290,7 +300,7 @@ void tqp_input(struct tqp *q, const struct seg *s, uint64_t now)
 	if (unlikely(q->req.arming))
 		apm_input(q, s, now);
 	if (q->qp.type == IBV_QPT_RC)
-		tqp_rc_input(q, s, now);
+		rc_input(q, s, now);
 	else if (q->qp.type == IBV_QPT_UC)
 		uc_input(q, s, now);
 	else if (q->qp.type != IBV_QPT_UD)
@@ -301,29 +311,21 @@ void tqp_input(struct tqp *q, const struct seg *s, uint64_t now)
 
 int tqp_no_responder(const struct seg *s)
 {
-	uint8_t svc = opcode_service(s->op);
-
-	if ((svc != SVC_RC && svc != SVC_XRC) || !opcode_has(s->op, WIRE_REQUEST) || !s->from ||
-	    !s->from->same_host || !(s->flags & SEG_SQPN))
-		return 0;
-	return answer_bare(s->from, s, SYN_NO_RESPONDER);
+	return answer_no_responder(s);
 }
 
 void tqp_timer(struct tqp *q, uint64_t now)
 {
 	if (now < q->deadline)
 		return;
-	if (q->qp.type == IBV_QPT_RAW_PACKET) {
-		raw_timer(q, now);
-		return;
-	}
-	if (q->qp.type == IBV_QPT_UD) {
+	if (q->qp.type == IBV_QPT_RAW_PACKET || q->qp.type == IBV_QPT_UD) {
 		q->deadline = TQP_NEVER;
+		raw_receive_expire(q, now);
 		cast_timer(q, now);
 	} else {
 		retry_timer(q, now);
-		requester_run(q, now);
 	}
+	requester_run(q, now);
 	flush_drained(q);
 }
 
@@ -348,7 +350,7 @@ void tqp_peer_dead(struct tqp *q, uint64_t now)
 
 	if (qp_reliable(&q->qp) && (s == IBV_QPS_RTS || s == IBV_QPS_SQD) && q->dest &&
 	    dest_dead(q->dest) && q->req.una != q->req.max_psn)
-		retry_lost(q, now);
+		ack_timer_lost(q, now);
 }
 
 void tqp_flush_ack(struct tqp *q)
@@ -358,4 +360,19 @@ void tqp_flush_ack(struct tqp *q)
 	if (q->rsp.ack_held)
 		q->rsp.replies = 0; /* in vain */
 	answer_ack_now(q);
+}
+
+bool tqp_ack_waits(const struct tqp *q)
+{
+	return q->rsp.ack_held;
+}
+
+void tqp_release(struct tqp *q)
+{
+	answer_release(q);
+}
+
+void tqp_unblock(struct tqp *q)
+{
+	q->req.blocked = false;
 }

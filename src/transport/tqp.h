@@ -80,13 +80,15 @@ void tqp_doorbell(struct tqp *q, uint64_t now); /* the SQ may have new WQEs */
 void tqp_rq_doorbell(struct tqp *q,
 		     uint64_t now); /* in ERR: flush; else RNR clear on same-host links */
 void tqp_input(struct tqp *q, const struct seg *s, uint64_t now);
-/* Both halves of a reliable service, whose segments have RC's opcodes. */
-void tqp_rc_input(struct tqp *q, const struct seg *s, uint64_t now);
 void tqp_timer(struct tqp *q, uint64_t now); /* now >= q->deadline, or not: it looks */
 /* ibv_modify_qp_rate_limit(); attr.rate_limit says it already. */
 void tqp_rate(struct tqp *q, uint32_t burst, uint64_t now);
 void tqp_resume(struct tqp *q, uint64_t now); /* the link has space again */
 void tqp_flush_ack(struct tqp *q);
+bool tqp_ack_waits(const struct tqp *q); /* for the program's reply, by env->ack_hold() */
+/* XRC: what answers a segment may leave now, an ACK without waiting for a segment to ride on. */
+void tqp_release(struct tqp *q);
+void tqp_unblock(struct tqp *q); /* the destination that it waited for is gone */
 /* A process of this host has ended. If it was the peer's, what it has not answered is lost: no
  * ordinary timer watches a same-host link, so the timeout starts here. */
 void tqp_peer_dead(struct tqp *q, uint64_t now);

@@ -18,7 +18,7 @@ static bool late(const struct tqp *q, const struct seg *s)
 }
 
 /* The rest of the message is not wanted; its receive WQE serves the next one. */
-static void skip(struct tqp *q, const struct seg *s)
+static void skip_message(struct tqp *q, const struct seg *s)
 {
 	q->rsp.msg = opcode_has(s->op, WIRE_LAST) ? MSG_NONE : MSG_SKIP;
 }
@@ -54,7 +54,7 @@ void uc_input(struct tqp *q, const struct seg *s, uint64_t now)
 		return;
 	}
 	if (!in_order(q, s)) {
-		skip(q, s);
+		skip_message(q, s);
 		return;
 	}
 	switch (place_segment(q, s, &no)) {
@@ -65,15 +65,15 @@ void uc_input(struct tqp *q, const struct seg *s, uint64_t now)
 	case PLACE_RNR:
 		counters_inc(q->qp.ctx->hca->counters, COUNTER_OUT_OF_BUFFER);
 		verdict_say("dropped, no receive is posted");
-		skip(q, s);
+		skip_message(q, s);
 		break;
 	case PLACE_NO_REF:
 	case PLACE_GONE:
-		skip(q, s);
+		skip_message(q, s);
 		break;
 	case PLACE_REFUSED:
 		place_fail(q, &no, now);
-		skip(q, s);
+		skip_message(q, s);
 		break;
 	}
 }

@@ -3,12 +3,14 @@
 #include "link/copy.h"
 #include "obs/verdict.h"
 #include "transport/blame.h"
+#include "transport/blocked.h"
 #include "transport/cast.h"
-#include "transport/completer.h"
+#include "transport/completion.h"
 #include "transport/flush.h"
 #include "transport/gather.h"
 #include "transport/pace.h"
 #include "transport/place.h"
+#include "transport/receive.h"
 #include "transport/ud.h"
 #include "wire/aeth.h"
 #include "wire/grh.h"
@@ -16,19 +18,7 @@
 
 #define PRIVILEGED_QKEY (1U << 31) /* asks for the QP's own Q_Key */
 
-void ud_forget(struct tqp *q)
-{
-	struct dest *d = q->req.ud_dest;
-
-	if (!d)
-		return;
-	if (q->req.blocked)
-		d->ops->cancel(d, &q->waiter);
-	d->ops->put(d);
-	q->req.ud_dest = NULL;
-}
-
-/* 0 and a reference, which ud_forget() gives back; or nobody is there. Who was waited for stays: if
+/* 0 and a reference, which finish() gives back; or nobody is there. Who was waited for stays: if
  * it has died, asking for it again is a wait for somebody in its place. */
 static int resolve(struct tqp *q, const struct wqe *w)
 {
@@ -50,7 +40,7 @@ static bool payload(struct tqp *q, const struct wqe *w, struct gather *g)
 static bool fail(struct tqp *q, const struct wqe *w, const struct gather *g, uint64_t now)
 {
 	cast_stop(q);
-	completer_fail(q, V_LOCAL_PROT, blame_wqe(q, w, V_LOCAL_PROT, g), now);
+	completion_fail(q, V_LOCAL_PROT, blame_wqe(q, w, V_LOCAL_PROT, g), now);
 	return false;
 }
 
@@ -58,10 +48,10 @@ static void finish(struct tqp *q, struct sent *e, uint64_t now)
 {
 	struct requester *r = &q->req;
 
-	ud_forget(q);
+	blocked_drop(q, &q->req.ud_dest);
 	r->una = r->psn = r->max_psn = psn_add(e->psn, e->npsn);
 	r->cur++;
-	completer_done(q, now);
+	completion_done(q, now);
 }
 
 bool ud_send(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t now)
@@ -168,7 +158,7 @@ void ud_input(struct tqp *q, const struct seg *s, uint64_t now)
 		verdict_say("dropped, Q_Key or source is not the QP's");
 		return;
 	}
-	if (place_take(q)) {
+	if (receive_take(q)) {
 		counters_inc(q->qp.ctx->hca->counters, COUNTER_OUT_OF_BUFFER);
 		verdict_say("dropped, no receive is posted");
 		return;

@@ -2,9 +2,8 @@
 /* The datagram service: each WQE is one segment to an address of its own; nothing is
  * acknowledged. */
 #pragma once
-#include "transport/tqp.h"
+#include "transport/sent.h"
 
 /* Sends a WQE and completes it. False: not now (the link is full), or the QP has stopped. */
 bool ud_send(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t now);
 void ud_input(struct tqp *q, const struct seg *s, uint64_t now);
-void ud_forget(struct tqp *q); /* gives back the destination that was waited for */

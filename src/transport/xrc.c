@@ -17,7 +17,7 @@ static void no_srq(struct tqp *q, const struct seg *s, const struct seg *rc, uin
 	struct refusal no;
 
 	if (s->psn != q->rsp.epsn) {
-		if (tqp_no_responder(s) == EAGAIN && q->env->no_responder_later)
+		if (answer_no_responder(s) == EAGAIN && q->env->no_responder_later)
 			q->env->no_responder_later(q, s);
 		return;
 	}
@@ -30,23 +30,23 @@ static void no_srq(struct tqp *q, const struct seg *s, const struct seg *rc, uin
 	answer_nak(q, fate_of(no.v, q->qp.type, true)->nak, q->rsp.epsn);
 }
 
-void xrc_input(struct tqp *q, const struct seg *s, uint64_t now)
+bool xrc_admit(struct tqp *q, const struct seg *s, struct seg *rc, uint64_t now)
 {
 	bool request = opcode_has(s->op, WIRE_REQUEST);
-	struct seg rc = *s;
 
 	if (request != (q->qp.type == IBV_QPT_XRC_RECV)) {
 		counters_inc(q->qp.ctx->hca->counters, COUNTER_PORT_RCV_ERRORS);
-		return;
+		return false;
 	}
 	q->rsp.silent = request;
+	*rc = *s;
 	if (s->op != OP_REPORT)
-		rc.op = opcode_operation(s->op);
-	rc.flags &= (uint8_t)~SEG_ACK; /* a target QP has nothing to be acknowledged */
-	if (request && !q->qp.srq)
-		no_srq(q, s, &rc, now);
-	else
-		tqp_rc_input(q, &rc, now);
+		rc->op = opcode_operation(s->op);
+	rc->flags &= (uint8_t)~SEG_ACK; /* a target QP has nothing to be acknowledged */
+	if (!request || q->qp.srq)
+		return true;
+	no_srq(q, s, rc, now);
+	return false;
 }
 
 void xrc_bind(struct tqp *q, struct srq *srq)
@@ -57,6 +57,14 @@ void xrc_bind(struct tqp *q, struct srq *srq)
 	q->qp.pd = srq->pd;
 	q->qp.rcq = srq->cq;
 	q->qp.uidx = srq->uidx;
+}
+
+void xrc_unbind(struct tqp *q, const struct srq *srq)
+{
+	if (q->qp.srq != srq)
+		return;
+	store_relaxed(&q->qp.srq, NULL);
+	q->rsp.have_rwqe = false;
 }
 
 static int load_saved(struct tqp *q, const struct xrc_state *s)

@@ -16,11 +16,13 @@ struct xrc_state {
 	struct ibv_qp_attr attr;
 };
 
-/* Requests for a target QP, responses for an XRC_SEND QP. What answers a request waits for
- * answer_release(): who has heard it may send to the next member at once, which needs the state. */
-void xrc_input(struct tqp *q, const struct seg *s, uint64_t now);
+/* A request for a target QP, or a response for an XRC_SEND QP. True: *rc is to be worked on as
+ * RC's. What answers a request waits for tqp_release(): a peer that has heard it may send to the
+ * next member at once, which needs the state. */
+bool xrc_admit(struct tqp *q, const struct seg *s, struct seg *rc, uint64_t now);
 /* The responder is to work for @srq; NULL: for none, and requests are refused. */
 void xrc_bind(struct tqp *q, struct srq *srq);
+void xrc_unbind(struct tqp *q, const struct srq *srq); /* @srq is destroyed: none, if it was that */
 /* Takes over what another member has left. It is not believed: members may be hostile. @moved: it
  * was modified since; what this process was at is dropped. ENOMEM: nothing was taken over. */
 int xrc_load(struct tqp *q, const struct xrc_state *s, bool moved, uint64_t now);

@@ -352,6 +352,8 @@ static inline unsigned int rig_segments(struct rig_qp *p, struct rig_ds *d, cons
 		put_be32(d[0].b + 8, w->dqpn | 1U << 31);
 		n = 3;
 	}
+	if (p->q.qp.type == IBV_QPT_RAW_PACKET)
+		n = 1; /* no inline headers, no checksums */
 	if (p->q.qp.type == IBV_QPT_XRC_SEND)
 		put_be32(d[n++].b, w->srqn);
 	if (w->op == MLX5_OPCODE_RDMA_WRITE || w->op == MLX5_OPCODE_RDMA_WRITE_IMM ||

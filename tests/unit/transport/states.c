@@ -114,6 +114,36 @@ TEST(sqd_finishes_what_was_started_and_says_so)
 	pair_close(p);
 }
 
+/* A process of the host that has no room for the frame, and never will. */
+static int cast_in_vain(struct tqp *q, const struct seg *s)
+{
+	(void)s;
+	if (q->req.way.late)
+		return 0;
+	q->req.way.next = 1;
+	return EAGAIN;
+}
+
+TEST(sqd_is_drained_when_the_last_frame_is_given_up)
+{
+	static const struct tqp_env env = { .cast = cast_in_vain };
+	struct rig_attr attr = rig_rc;
+
+	attr.type = IBV_QPT_RAW_PACKET;
+	struct pair *p = pair_open(&pair_host, &attr);
+	struct rig_wr w = pair_send(p->a, 0, 64);
+
+	p->a->q.env = &env;
+	p->a->q.qp.attr.en_sqd_async_notify = 1;
+	rig_post(p->a, &w);
+	rig_move(p->a, IBV_QPS_SQD);
+	pair_no_event(p->a);
+	rig_run(&p->rig);
+	pair_good(p->a, false);
+	pair_event(p->a, IBV_EVENT_SQ_DRAINED);
+	pair_close(p);
+}
+
 TEST(sqd_with_nothing_started_is_drained_at_once)
 {
 	struct pair *p = pair_open(&pair_lossy, &rig_rc);
@@ -244,6 +274,7 @@ RUN_TESTS(unit_test(err_completes_everything_in_order), unit_test(err_sends_the_
 	  unit_test(reset_sends_the_ack_that_is_due_to_its_peer),
 	  unit_test(posts_in_err_are_flushed), unit_test(flushes_name_the_first_cause),
 	  unit_test(sqd_finishes_what_was_started_and_says_so),
+	  unit_test(sqd_is_drained_when_the_last_frame_is_given_up),
 	  unit_test(sqd_with_nothing_started_is_drained_at_once),
 	  unit_test(a_qp_works_again_after_reset), unit_test(reset_leaves_the_waiting_list),
 	  unit_test(a_full_cq_stops_its_qp),

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* What members of an XRC domain hand over to each other. */
 #include "pair.h"
-#include "transport/answer.h"
 #include "transport/xrc.h"
 
 /* b as the half that this process has of a target QP, at work for some SRQ. */
@@ -25,10 +24,11 @@ static void arrive(struct pair *p, struct seg *s)
 {
 	s->op |= SVC_XRC;
 	s->flags = SEG_ACKREQ;
+	s->pkey = 0xffff;
 	s->npsn = 1;
 	s->rkey = p->b->mr->ib.rkey;
 	s->va = RIG_IOVA;
-	xrc_input(&p->b->q, s, p->rig.net.now);
+	tqp_input(&p->b->q, s, p->rig.net.now);
 }
 
 static void check_held(const struct net_config *cfg)
@@ -43,7 +43,7 @@ static void check_held(const struct net_config *cfg)
 	for (unsigned int i = 0; i < 3; i++) {
 		arrive(p, request[i]);
 		check_eq(p->n, i);
-		answer_release(&p->b->q);
+		tqp_release(&p->b->q);
 		check_eq(p->n, i + 1);
 		check_eq(p->log[i].op, answers[i] | SVC_XRC);
 		check_eq(p->log[i].psn, i);
@@ -67,7 +67,7 @@ TEST(an_answer_that_the_link_does_not_take_goes_later)
 
 	arrive(p, &write);
 	p->b->end.refuse = EAGAIN;
-	answer_release(&p->b->q);
+	tqp_release(&p->b->q);
 	check_eq(p->n, 0);
 	p->b->end.refuse = 0;
 	tqp_resume(&p->b->q, p->rig.net.now);

@@ -2,7 +2,6 @@
 /* Loss between an XRC sender and two members of a domain, both of which report: what a member keeps
  * is its own, and neither the death of a member nor another one's work leaves a message out. */
 #include "pair.h"
-#include "transport/answer.h"
 #include "transport/hold.h"
 #include "transport/xrc.h"
 
@@ -59,7 +58,7 @@ static void work(struct member *m, const struct seg *s, uint64_t now)
 	serve(q, s->srqn);
 	tqp_input(q, s, now);
 	xrc_store(q, &domain->state);
-	answer_release(q);
+	tqp_release(q);
 	if (++m->heard == m->dies_with && m->deaths)
 		die(m);
 }

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+#include "transport/ack_timer.h"
+#include "transport/congestion.h"
+#include "transport/rtt.h"
+#include "wire/aeth.h"
+
+enum { PATIENCE = 2 };
+
+/* ns */
+#define REPEAT_UNKNOWN	50000000UL /* while no round trip was measured */
+#define REPEAT_MIN	2000000UL /* what a scheduler takes at times */
+#define REPEAT_MIN_BACK 8000000UL /* where repeating means a whole window */
+#define REPEAT_MAX	1000000000UL
+
+void ack_timer_set(struct tqp *q, uint64_t at)
+{
+	q->req.timer_at = at;
+	if (at < q->deadline)
+		q->deadline = at;
+}
+
+/* How long one of retry_cnt's tries takes. The specification lets it be up to four times what the
+ * attribute says: on a network each try waits longer than the one before, since a peer that lost
+ * its core or a path that is jammed is not helped by more packets. */
+static uint64_t timeout_ns(const struct tqp *q)
+{
+	uint64_t ns = aeth_timeout_ns(q->qp.attr.timeout);
+	unsigned int tried = q->qp.attr.retry_cnt - q->req.retries;
+
+	if (ns == UINT64_MAX || !q->dest || !q->dest->net)
+		return ns;
+	return ns << (tried < PATIENCE ? tried : PATIENCE);
+}
+
+static uint64_t later(uint64_t now, uint64_t ns)
+{
+	return ns == UINT64_MAX ? TQP_NEVER : now + ns;
+}
+
+/* How long to wait until what stands at una goes out again, which uses up no try. */
+static uint64_t repeat_ns(const struct tqp *q)
+{
+	uint64_t ns = rtt_overdue_ns(q), min = q->req.rec ? REPEAT_MIN : REPEAT_MIN_BACK;
+
+	ns = !ns ? REPEAT_UNKNOWN : ns < min ? min : ns;
+	ns = ns < REPEAT_MAX ? ns << q->req.repeats : REPEAT_MAX;
+	return ns < REPEAT_MAX ? ns : REPEAT_MAX;
+}
+
+void ack_timer_arm(struct tqp *q, uint64_t now)
+{
+	struct requester *r = &q->req;
+	uint64_t at;
+
+	if (r->wait || !qp_reliable(&q->qp))
+		return;
+	if (r->una == r->max_psn || !q->dest || q->dest->same_host) {
+		r->timer_at = r->try_at = TQP_NEVER;
+		return;
+	}
+	if (r->timer_at != TQP_NEVER)
+		return;
+	if (r->try_at == TQP_NEVER)
+		r->try_at = later(now, timeout_ns(q));
+	at = q->dest->net ? now + repeat_ns(q) : TQP_NEVER;
+	ack_timer_set(q, at < r->try_at ? at : r->try_at);
+}
+
+void ack_timer_lost(struct tqp *q, uint64_t now)
+{
+	struct requester *r = &q->req;
+
+	if (r->wait == WAIT_LOST)
+		return;
+	r->wait = WAIT_LOST;
+	r->try_at = later(now, aeth_timeout_ns(q->qp.attr.timeout));
+	ack_timer_set(q, r->try_at);
+}
+
+void ack_timer_progress(struct tqp *q, uint64_t now)
+{
+	struct requester *r = &q->req;
+	/* An ACK that was held back comes after the word that what follows it is lost. */
+	bool lost = r->wait == WAIT_LOST && r->una != r->max_psn;
+
+	if (q->dest && q->dest->net) {
+		rtt_acked(q, now);
+		congestion_progress(q, now);
+	}
+	r->retries = q->qp.attr.retry_cnt;
+	r->rnr_retries = q->qp.attr.rnr_retry;
+	r->timer_at = r->try_at = TQP_NEVER;
+	r->repeats = 0;
+	r->wait = WAIT_NOTHING;
+	r->gap = false;
+	if (lost)
+		ack_timer_lost(q, now);
+	else
+		ack_timer_arm(q, now);
+}
+
+void ack_timer_heard(struct tqp *q, uint64_t now)
+{
+	if (q->req.wait)
+		return;
+	q->req.retries = q->qp.attr.retry_cnt;
+	q->req.timer_at = q->req.try_at = TQP_NEVER;
+	q->req.repeats = 0;
+	ack_timer_arm(q, now);
+}

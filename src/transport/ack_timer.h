@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+/* The requester's timer and its counts of tries. On same-host links, which lose nothing, it runs
+ * only while the peer neither takes nor answers the segments (WAIT_LOST). */
+#pragma once
+#include "transport/tqp.h"
+
+void ack_timer_set(struct tqp *q, uint64_t at); /* ns */
+void ack_timer_arm(struct tqp *q, uint64_t now); /* if segments are outstanding */
+/* Something was acknowledged: all counts start afresh. */
+void ack_timer_progress(struct tqp *q, uint64_t now);
+/* Something has arrived behind what is missing: time without progress starts afresh. */
+void ack_timer_heard(struct tqp *q, uint64_t now);
+void ack_timer_lost(struct tqp *q, uint64_t now); /* the link says that no peer is there */

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+#include "transport/completion.h"
+#include <errno.h>
+#include "hca/srq_tags.h"
+#include "transport/flush.h"
+#include "transport/inner.h"
+#include "transport/sent.h"
+
+static void push(struct tqp *q, const struct cqe *c, uint64_t now)
+{
+	if (cq_push(q->qp.scq, c) == EOVERFLOW)
+		flush_overrun(q, q->qp.scq, now);
+}
+
+void completion_done(struct tqp *q, uint64_t now)
+{
+	struct requester *r = &q->req;
+	const struct sent *e = sent_at(r, r->head++);
+
+	if (!(e->flags & (SENT_SIGNALED | SENT_INNER)))
+		return;
+	if (unlikely(e->flags & SENT_INNER)) {
+		if (inner_retire(q, NULL, now) == EOVERFLOW)
+			flush_overrun(q, q->qp.srq->tags->cq, now);
+		return;
+	}
+	struct cqe c = { .opcode = MLX5_CQE_REQ,
+			 .wqe_opcode = e->opcode,
+			 .wqe_counter = e->block,
+			 .uidx = q->qp.uidx,
+			 .qpn = q->qp.qpn,
+			 .byte_cnt = e->len,
+			 .timestamp = now };
+
+	push(q, &c, now);
+}
+
+static void count_failure(const struct tqp *q, enum verdict v)
+{
+	struct counters *c = q->qp.ctx->hca->counters;
+
+	counters_inc(c, COUNTER_REQ_CQE_ERROR);
+	if (v == V_REMOTE_ACCESS)
+		counters_inc(c, COUNTER_REQ_REMOTE_ACCESS_ERRORS);
+	else if (v == V_REMOTE_INVALID)
+		counters_inc(c, COUNTER_REQ_REMOTE_INVALID_REQUEST);
+}
+
+void completion_fail(struct tqp *q, enum verdict v, uint64_t id, uint64_t now)
+{
+	struct requester *r = &q->req;
+	const struct fate *f = fate_of(v, q->qp.type, false);
+	const struct sent *e = sent_at(r, r->head++);
+	struct cqe c = { .opcode = MLX5_CQE_REQ_ERR,
+			 .syndrome = f->syndrome,
+			 .vendor_err = f->vendor,
+			 .wqe_opcode = e->opcode,
+			 .wqe_counter = e->block,
+			 .uidx = q->qp.uidx,
+			 .qpn = q->qp.qpn,
+			 .timestamp = now,
+			 .reason = id };
+
+	if ((int32_t)(r->cur - r->head) < 0)
+		r->cur = r->head;
+	count_failure(q, v);
+	if (unlikely(e->flags & SENT_INNER))
+		inner_retire(q, &c, now);
+	else
+		push(q, &c, now);
+	if (qp_reliable(&q->qp))
+		flush_to_err(q, id, now);
+	else
+		flush_to_sqe(q, id, now);
+}

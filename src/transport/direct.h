@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+/* Direct access: a READ or WRITE of an RC QP that the requester's own thread executes on the
+ * memory of a peer process (docs/design/direct-access.md). */
+#pragma once
+#include "transport/gather.h"
+#include "transport/sent.h"
+
+enum direct_way { BY_RING, DIRECTLY, LATER };
+
+/* Executes @w, whose pieces of this process are @g: the whole of it, or a part, and the rest in
+ * later turns. BY_RING: it goes out as segments. */
+enum direct_way direct_try(struct tqp *q, struct sent *e, const struct wqe *w,
+			   const struct gather *g, uint64_t now);

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+#include "transport/local_work.h"
+#include "hca/mw.h"
+#include "transport/blame.h"
+#include "transport/completer.h"
+#include "transport/completion.h"
+#include "util/be.h"
+
+/* NULL: done, or nothing to do. */
+static const char *execute_local(struct tqp *q, const struct wqe *w)
+{
+	struct key_table *keys = q->qp.ctx->hca->keys;
+	struct mw_bind b = { .window = be32toh(w->imm),
+			     .rkey = w->bind.rkey,
+			     .lkey = w->bind.lkey,
+			     .access = w->bind.access,
+			     .addr = w->bind.addr,
+			     .len = w->bind.len,
+			     .pdn = q->qp.pd->pdn,
+			     .qpn = q->qp.qpn };
+
+	if (w->opcode == WQE_OPCODE_BIND_MW)
+		return mw_bind(keys, &b);
+	if (w->opcode == MLX5_OPCODE_LOCAL_INVAL)
+		return mw_invalidate(keys, b.window, b.pdn, b.qpn);
+	return NULL;
+}
+
+/* Once, though sending may go back over it. An error waits for those before it. */
+bool local_work_do(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t now)
+{
+	struct requester *r = &q->req;
+	const char *why = NULL;
+
+	if (!(e->flags & SENT_DONE))
+		why = execute_local(q, w);
+	if (why) {
+		if (r->cur == r->head)
+			completion_fail(q, V_MW_BIND, blame_window(q, w, why), now);
+		return false;
+	}
+	e->flags |= SENT_DONE;
+	r->cur++;
+	completer_acked(q, r->una, now);
+	return true;
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+#include "transport/message.h"
+#include <errno.h>
+#include "transport/congestion.h"
+#include "transport/credit.h"
+#include "transport/direct.h"
+#include "transport/form.h"
+#include "transport/gather.h"
+#include "transport/pace.h"
+#include "transport/request.h"
+#include "transport/sent.h"
+
+static uint32_t segment_max(const struct tqp *q, const struct wqe *w, bool *by_value)
+{
+	const struct dest *d = q->dest;
+	uint32_t max;
+
+	*by_value = w->ninline || q->req.by_value || !d || !load_relaxed(&d->max_ref) ||
+		    w->len <= d->inline_max;
+	if (!d)
+		return q->req.mtu;
+	max = *by_value ? d->max_seg : load_relaxed(&d->max_ref);
+	max &= ~(q->req.mtu - 1); /* a power of two */
+	if (unlikely(q->req.pace.kbps))
+		max = pace_segment(q, max);
+	return max ? max : q->req.mtu;
+}
+
+static uint8_t op_at(const struct form *f, bool first, bool last)
+{
+	if (first)
+		return last ? f->only : f->first;
+	return last ? f->last : f->middle;
+}
+
+/* A SEND has none, and leaves room for 16 more bytes in the line of its header. */
+static void target(const struct wqe *w, struct seg *s)
+{
+	bool has = w->opcode == MLX5_OPCODE_RDMA_WRITE || w->opcode == MLX5_OPCODE_RDMA_WRITE_IMM;
+
+	s->va = has ? w->raddr : 0;
+	s->rkey = has ? w->rkey : 0;
+	s->dma_len = has ? w->len : 0;
+}
+
+/* One segment of a SEND or WRITE, from r->psn on. */
+bool message_send(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t now)
+{
+	struct requester *r = &q->req;
+	uint32_t k = psn_diff(r->psn, e->psn) & PSN_MASK, skip = k * r->mtu;
+	bool by_value;
+	uint32_t max = segment_max(q, w, &by_value), left = w->len - skip;
+	uint32_t len = left < max ? left : max, n = request_psns(q, len);
+	struct gather g;
+	struct seg s;
+	enum direct_way way;
+	int err;
+
+	if (w->ninline) {
+		gather_inline(w, skip, len, &g);
+	} else {
+		struct gather_ask ask = { w->sge, w->nsge, skip, len, q->qp.pd->pdn, 0 };
+
+		if (!gather(q->qp.ctx->hca->keys, &ask, &g))
+			return request_fail(q, w, V_LOCAL_PROT, &g, now);
+	}
+	if (len == w->len && e->opcode == MLX5_OPCODE_RDMA_WRITE && q->qp.type == IBV_QPT_RC) {
+		way = direct_try(q, e, w, &g, now);
+		if (way != BY_RING)
+			return way == DIRECTLY;
+	}
+	request_blank(&s);
+	request_fill(q, &s, op_at(&forms[w->opcode], !k, len == left));
+	s.npsn = n;
+	s.len = len;
+	s.imm = w->imm;
+	if (len == left)
+		s.flags |= SEG_ACKREQ | (w->solicited ? SEG_SOLICITED : 0);
+	else if (r->again || congestion_asks(q, k) || credit_short(q, e))
+		s.flags |= SEG_ACKREQ;
+	if (r->by_value)
+		for (unsigned int i = 0; i < g.n; i++)
+			g.piece[i].key = 0;
+	s.srqn = w->srqn;
+	target(w, &s);
+	s.pieces = g.piece;
+	s.npieces = g.n;
+	err = request_emit(q, &s, now);
+	if (err == EFAULT) {
+		g.why = KEY_OK;
+		return request_fail(q, w, V_LOCAL_PROT, &g, now);
+	}
+	/* UC: what nobody takes is lost, and the sender never knows */
+	if (err && (err == EAGAIN || qp_reliable(&q->qp)))
+		return false;
+	request_sent(q, e, psn_add(r->psn, n));
+	if (len == left)
+		r->cur++;
+	return true;
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+#include "transport/read_request.h"
+#include <errno.h>
+#include "transport/congestion.h"
+#include "transport/direct.h"
+#include "transport/form.h"
+#include "transport/gather.h"
+#include "transport/recovery.h"
+#include "transport/request.h"
+#include "transport/sent.h"
+#include "wire/aeth.h"
+
+static bool read_allowed(const struct tqp *q)
+{
+	return q->req.reads < q->qp.attr.max_rd_atomic;
+}
+
+/* How many PSNs of a READ are asked for at once: through a network no more than may be on their
+ * way. The rest is asked for when they are here, so that the peer counts one READ at a time. A
+ * part that is asked for again ends where it ended before, as a responder wants it. A peer that
+ * reports is asked ahead, and each part counts as a READ. 0: wait. */
+static uint32_t read_part(struct tqp *q, uint32_t skip, uint32_t left)
+{
+	struct requester *r = &q->req;
+	uint32_t part;
+
+	if (!q->dest || !q->dest->net)
+		return left;
+	if (r->again) {
+		recovery_first(q, &part);
+		return part;
+	}
+	if (r->rec) {
+		part = recovery_questions(q) < q->qp.attr.max_rd_atomic ? congestion_window(q) / 2
+									: 0;
+		return left < part ? left : part;
+	}
+	if (skip && r->psn != r->una)
+		return 0;
+	if (!r->part)
+		r->part = congestion_path(q);
+	part = r->part - skip % r->part;
+	return left < part ? left : part;
+}
+
+/* Where the answer goes, or the payload of an atomic write. */
+static bool gather_read(struct tqp *q, const struct sent *e, const struct wqe *w, struct seg *s,
+			struct gather *g)
+{
+	bool brings = form_brings_data(w);
+	struct gather_ask ask = { w->sge, w->nsge,	  0,
+				  w->len, sent_pdn(q, e), brings ? 0 : IBV_ACCESS_LOCAL_WRITE };
+
+	if (w->ninline)
+		gather_inline(w, 0, w->len, g);
+	else if (!gather(q->qp.ctx->hca->keys, &ask, g))
+		return false;
+	if (!brings)
+		return true;
+	for (unsigned int i = 0; i < g->n; i++)
+		g->piece[i].key = 0; /* by value */
+	s->len = w->len;
+	s->pieces = g->piece;
+	s->npieces = g->n;
+	return true;
+}
+
+/* A READ or atomic request; a READ that was partly answered goes on where it stopped. */
+bool read_request_send(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t now)
+{
+	struct requester *r = &q->req;
+	uint32_t skip = psn_diff(r->psn, e->psn) & PSN_MASK;
+	struct gather g;
+	uint32_t left = e->npsn - skip, part = read_part(q, skip, left);
+	struct seg s = { .npsn = part, .rkey = w->rkey };
+	enum direct_way way;
+	int err;
+
+	if (!read_allowed(q) || !part)
+		return false;
+	if (!gather_read(q, e, w, &s, &g))
+		return request_fail(q, w, V_LOCAL_PROT, &g, now);
+	if (!skip && q->qp.type == IBV_QPT_RC && e->opcode == MLX5_OPCODE_RDMA_READ) {
+		way = direct_try(q, e, w, &g, now);
+		if (way != BY_RING)
+			return way == DIRECTLY;
+	}
+	request_fill(q, &s, forms[w->opcode].only);
+	s.flags |= SEG_ACKREQ | (r->no_ref ? SEG_NO_REF : 0);
+	s.srqn = w->srqn;
+	s.va = w->raddr + (uint64_t)skip * r->mtu;
+	s.dma_len = part == left ? w->len - skip * r->mtu : part * r->mtu;
+	s.swap_add = w->swap_add;
+	s.compare = w->compare;
+	err = request_emit(q, &s, now);
+	if (err == EFAULT) {
+		g.why = KEY_OK;
+		return request_fail(q, w, V_LOCAL_PROT, &g, now);
+	}
+	if (err)
+		return false;
+	request_sent(q, e, psn_add(r->psn, part));
+	e->flags &= ~SENT_DONE;
+	if (part != left)
+		return r->rec;
+	r->reads++;
+	r->cur++;
+	return true;
+}

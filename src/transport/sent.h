@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+/* Work requests that the requester has started and not completed: a ring of positions in the SQ.
+ * Of a WQE nothing but its position is kept; it is read again from the SQ when it is sent again or
+ * answered. */
+#pragma once
+#include "transport/tqp.h"
+
+enum { /* struct sent's flags */
+       SENT_SIGNALED = 1,
+       SENT_READ = 2, /* READ or atomic: answered by data */
+       SENT_DONE = 4, /* its data has arrived; it is local and was executed */
+       SENT_FENCE = 8,
+       SENT_INNER = 16, /* of the inner queue: block is its number there (inner.h) */
+};
+
+struct sent {
+	uint16_t block; /* of the SQ, as the producer counts */
+	uint8_t opcode; /* MLX5_OPCODE_* */
+	uint8_t flags; /* SENT_* */
+	uint32_t psn, npsn; /* 24 bits; npsn up to 2^23 */
+	uint32_t len; /* bytes */
+};
+
+int sent_allot(struct tqp *q); /* the ring. ENOMEM */
+/* Blocks of the SQ that the program has posted and the requester has not started. */
+uint16_t sent_posted(const struct tqp *q);
+/* Reads the WQE of an entry again. False: the program has changed it. */
+bool sent_reread(struct tqp *q, const struct sent *e, struct wqe *w);
+uint32_t sent_pdn(const struct tqp *q, const struct sent *e); /* the PD whose keys its READ uses */
+
+/* The format of the QP's WQEs. */
+static inline enum wqe_service sent_service(const struct tqp *q)
+{
+	switch (q->qp.type) {
+	case IBV_QPT_UD:
+		return WQE_DATAGRAM;
+	case IBV_QPT_RAW_PACKET:
+		return WQE_ETHERNET;
+	case IBV_QPT_XRC_SEND:
+		return WQE_XRC;
+	default:
+		return WQE_CONNECTED;
+	}
+}
+
+static inline struct sent *sent_at(const struct requester *r, uint32_t i)
+{
+	return &r->sent[i & r->mask];
+}
+
+/* The index of the entry with @psn, which is outstanding. */
+static inline uint32_t sent_find(const struct requester *r, uint32_t psn)
+{
+	uint32_t i = r->head;
+
+	while (!psn_within(psn, sent_at(r, i)->psn, sent_at(r, i)->npsn))
+		i++;
+	return i;
+}
