@@ -3,10 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "driver/cq_poll.h"
-#include "driver/dqp.h"
-#include "driver/dsrq.h"
-#include "driver/events.h"
+#include "driver/cq_readers.h"
 #include "driver/ring_memory.h"
 #include "engine/doorbell.h"
 #include "hca/limits.h"
@@ -89,7 +86,7 @@ static void fill_public(struct dcq *cq, const struct ibv_cq_init_attr_ex *attr)
 	pthread_cond_init(&ib->cond, NULL);
 	cq->wc_flags = attr->wc_flags;
 	cq->single = has_flag(attr, IBV_CREATE_CQ_ATTR_SINGLE_THREADED);
-	cq_poll_attach(cq);
+	cq_readers_attach(cq);
 }
 
 /* A parent domain's memory functions make the ring. */
@@ -158,6 +155,15 @@ fail:
 	return err;
 }
 
+/* Queued events were dropped by cq_destroy(). */
+static void settle_events(struct dcq *cq)
+{
+	struct account comp = dcq_ring_comp(cq), async = dcq_ring_async(cq);
+
+	account_settle(&comp);
+	account_settle(&async);
+}
+
 int dcq_destroy(struct dcq *cq)
 {
 	int err = cq_destroy(cq->dev);
@@ -165,39 +171,24 @@ int dcq_destroy(struct dcq *cq)
 	if (err)
 		return err;
 	if (fork_is_ours(cq->epoch))
-		events_settle_cq(cq);
+		settle_events(cq);
 	dcq_free(cq);
 	return 0;
 }
 
-static struct mlx5_cqe64 *entry(uint8_t *buf, uint32_t cnt, uint32_t i)
+/* Under the lock. */
+static void take_ring(struct dcq *cq, const struct cqe_ring *ring)
 {
-	return (struct mlx5_cqe64 *)buf + (i & (cnt - 1));
-}
-
-/* Copies @src to where entry @to stands in a ring, with that pass's owner bit. */
-static void move_entry(uint8_t *buf, uint32_t cnt, uint32_t to, const struct mlx5_cqe64 *src)
-{
-	struct mlx5_cqe64 *dst = entry(buf, cnt, to);
-
-	memcpy(dst, src, sizeof(*dst));
-	dst->op_own = (dst->op_own & ~1) | !!(to & cnt);
-}
-
-/* Both halves' locks are held: nobody reads or writes the rings. */
-static void switch_ring(struct dcq *cq, uint8_t *buf, uint32_t cnt)
-{
-	for (uint32_t i = cq->ci; i != cq->dev->pi; i++)
-		move_entry(buf, cnt, i, entry(cq->buf, cq->cnt, i));
-	cq->buf = cq->dev->buf = buf;
-	cq->cnt = cq->dev->cnt = cnt;
-	((struct ibv_cq *)&cq->ib)->cqe = cnt - 1;
+	cq->buf = ring->buf;
+	cq->cnt = ring->cnt;
+	((struct ibv_cq *)&cq->ib)->cqe = ring->cnt - 1;
 }
 
 int dcq_resize(struct dcq *cq, int cqe)
 {
-	uint32_t cnt, old_cnt, unread;
-	uint8_t *buf, *old;
+	struct cqe_ring ring = { .size = sizeof(struct mlx5_cqe64) };
+	uint32_t old_cnt, unread;
+	uint8_t *old;
 	int err;
 
 	if (!fork_is_ours(cq->epoch))
@@ -208,30 +199,28 @@ int dcq_resize(struct dcq *cq, int cqe)
 			      "ibv_resize_cq: cqe %d is not in 1..%d (max_cqe); ask for a size "
 			      "in it",
 			      cqe, LIMIT_CQE);
-	cnt = ring_entries(cqe);
-	err = ring_memory_alloc_in(cq->pd, MLX5DV_RES_TYPE_CQ,
-				   (size_t)cnt * sizeof(struct mlx5_cqe64), &buf);
+	ring.cnt = ring_entries(cqe);
+	err = ring_memory_alloc_in(cq->pd, MLX5DV_RES_TYPE_CQ, (size_t)ring.cnt * ring.size,
+				   &ring.buf);
 	if (err)
 		return err;
-	cqe_init(buf, cnt, sizeof(struct mlx5_cqe64));
+	cqe_init(ring.buf, ring.cnt, ring.size);
 	progress(); /* what is already in flight counts */
-	dcq_lock(cq);
-	spin_lock(&cq->dev->lock);
-	old = cq->buf; /* under the locks: another thread may resize it too */
+	dcq_ring_lock(cq);
+	old = cq->buf; /* under the lock: another thread may resize it too */
 	old_cnt = cq->cnt;
-	unread = cq->dev->pi - cq->ci;
-	if (unread < cnt)
-		switch_ring(cq, buf, cnt);
-	spin_unlock(&cq->dev->lock);
-	dcq_unlock(cq);
-	if (unread >= cnt) {
-		ring_memory_free(buf, (size_t)cnt * sizeof(struct mlx5_cqe64));
+	unread = cq_switch(cq->dev, &ring, cq->ci);
+	if (unread < ring.cnt)
+		take_ring(cq, &ring);
+	dcq_ring_unlock(cq);
+	if (unread >= ring.cnt) {
+		ring_memory_free(ring.buf, (size_t)ring.cnt * ring.size);
 		return refuse(EINVAL,
 			      "ibv_resize_cq: cqe %d is fewer than the %u completions that wait "
 			      "to be polled on CQ 0x%x; poll them first",
 			      cqe, unread, cq->dev->cqn);
 	}
-	ring_memory_free(old, (size_t)old_cnt * sizeof(struct mlx5_cqe64));
+	ring_memory_free(old, (size_t)old_cnt * ring.size);
 	return 0;
 }
 
@@ -248,44 +237,4 @@ int dcq_modify(struct dcq *cq, const struct ibv_modify_cq_attr *attr)
 	if (attr->attr_mask & IBV_CQ_ATTR_MODERATE)
 		cq_moderate(cq->dev, attr->moderate.cq_count, attr->moderate.cq_period);
 	return 0;
-}
-
-static void give_back(const struct cqe *c)
-{
-	enum object_kind kind;
-	struct dqp *qp = objects_get(c->uidx, &kind);
-
-	if (qp && kind == OBJECT_QP && qp->ib.qp_base.srq && c->opcode != MLX5_CQE_REQ &&
-	    c->opcode != MLX5_CQE_REQ_ERR)
-		dsrq_complete(to_dsrq(qp->ib.qp_base.srq), c->wqe_counter);
-}
-
-/* From the newest entry to the oldest: what stays moves up over what goes. */
-static uint32_t sweep(struct dcq *cq, uint32_t uidx)
-{
-	uint32_t gone = 0;
-
-	for (uint32_t i = cq->dev->pi; i-- != cq->ci;) {
-		struct mlx5_cqe64 *e = entry(cq->buf, cq->cnt, i);
-		struct cqe c;
-
-		cqe_read(e, &c);
-		if (c.uidx == uidx) {
-			give_back(&c);
-			gone++;
-		} else if (gone) {
-			move_entry(cq->buf, cq->cnt, i + gone, e);
-		}
-	}
-	return gone;
-}
-
-void dcq_purge(struct dcq *cq, uint32_t uidx)
-{
-	dcq_lock(cq);
-	spin_lock(&cq->dev->lock);
-	store_relaxed(&cq->ci, cq->ci + sweep(cq, uidx));
-	put_be32(&cq->dbrec[0], cq->ci & 0xffffff);
-	spin_unlock(&cq->dev->lock);
-	dcq_unlock(cq);
 }

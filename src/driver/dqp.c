@@ -3,13 +3,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "driver/dcq.h"
+#include "driver/dcq_ring.h"
 #include "driver/dqp_raw.h"
-#include "driver/dsrq.h"
-#include "driver/events.h"
+#include "driver/dsrq_ring.h"
 #include "driver/ring_memory.h"
 #include "driver/wqe_build.h"
-#include "engine/doorbell.h"
 #include "hca/limits.h"
 #include "obs/explain.h"
 #include "util/fork.h"
@@ -207,6 +205,7 @@ static void fill_public(struct dqp *qp, struct pd *pd, const struct ibv_qp_init_
 static int device_half(struct dqp *qp, struct pd *pd, const struct ibv_qp_init_attr_ex *a)
 {
 	bool rss = dqp_is_rss(a);
+	uint64_t ops = a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS ? a->send_ops_flags : 0;
 	struct qp_attr dev = {
 		.type = a->qp_type,
 		.scq = rss ? NULL : to_dcq(a->send_cq)->dev,
@@ -216,6 +215,7 @@ static int device_half(struct dqp *qp, struct pd *pd, const struct ibv_qp_init_a
 		.rq = { qp->rq.buf, qp->rq.cnt, qp->rq.stride, &qp->dbrec[MLX5_RCV_DBR] },
 		.sq_sig_all = a->sq_sig_all,
 		.create_flags = a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? a->create_flags : 0,
+		.atomic_writes = ops & IBV_QP_EX_WITH_ATOMIC_WRITE,
 		.cap = a->cap,
 		.uidx = qp->uidx,
 		.user = &qp->ib,
@@ -259,9 +259,6 @@ int dqp_create(struct pd *pd, struct ibv_qp_init_attr_ex *a, struct dqp **out)
 		err = device_half(qp, pd, a);
 	if (err)
 		goto fail;
-	if ((a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) &&
-	    (a->send_ops_flags & IBV_QP_EX_WITH_ATOMIC_WRITE))
-		doorbell_atomic_writes(qp->dev);
 	fill_public(qp, pd, a);
 	*out = qp;
 	return 0;
@@ -277,9 +274,9 @@ static void purge(struct dqp *qp)
 
 	if (!ib->send_cq)
 		return; /* RSS; a target QP's completions are its SRQs' */
-	dcq_purge(to_dcq(ib->send_cq), qp->uidx);
+	dcq_ring_purge(to_dcq(ib->send_cq), qp->uidx);
 	if (ib->recv_cq && ib->recv_cq != ib->send_cq)
-		dcq_purge(to_dcq(ib->recv_cq), qp->uidx);
+		dcq_ring_purge(to_dcq(ib->recv_cq), qp->uidx);
 }
 
 int dqp_destroy(struct dqp *qp)
@@ -291,8 +288,10 @@ int dqp_destroy(struct dqp *qp)
 	if (err)
 		return err;
 	if (ours) {
+		struct account a = dqp_account(qp);
+
 		purge(qp);
-		events_settle_qp(qp);
+		account_close(&a, to_context(qp->ib.qp_base.context), &qp->ib.qp_base);
 	}
 	dqp_free(qp);
 	return 0;

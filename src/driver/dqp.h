@@ -4,6 +4,7 @@
  * Locking: sq.lock guards the SQ cursors and the builder (held from wr_start to wr_complete),
  * rq.lock the RQ's; both are leaves that are dropped before the doorbell. */
 #pragma once
+#include "driver/account.h"
 #include "driver/objects.h"
 #include "engine/qp_life.h"
 #include "engine/xrc_target.h"
@@ -58,7 +59,7 @@ struct dqp {
 	struct dqp_sq sq;
 	struct dqp_rq rq;
 	struct wr_build build;
-	uint32_t async_delivered; /* events handed to the program; driver/events.c */
+	uint32_t async_delivered; /* events taken; account.h */
 	struct xrc_handle handle; /* XRC_RECV (driver/dtarget.h) */
 	uint32_t dbrec[2] __attribute__((aligned(64)));
 };
@@ -66,6 +67,14 @@ struct dqp {
 static inline struct dqp *to_dqp(struct ibv_qp *ib)
 {
 	return (struct dqp *)ib;
+}
+
+static inline struct account dqp_account(struct dqp *qp)
+{
+	struct ibv_qp *ib = &qp->ib.qp_base;
+
+	return (struct account){ &ib->mutex, &ib->cond, &ib->events_completed,
+				 &qp->async_delivered };
 }
 
 /* ibv_create_qp_ex's attributes with comp_mask PD, CREATE_FLAGS, SEND_OPS_FLAGS; cap is updated. */

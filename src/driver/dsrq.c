@@ -3,16 +3,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "driver/data_segment.h"
-#include "driver/dcq.h"
+#include "driver/dcq_ring.h"
 #include "driver/dsrq_tags.h"
-#include "driver/events.h"
 #include "driver/ring_memory.h"
-#include "engine/doorbell.h"
 #include "engine/xrc_srq.h"
 #include "hca/limits.h"
 #include "obs/explain.h"
-#include "util/be.h"
 #include "util/fork.h"
 
 static int check_wr(const char *call, uint32_t max_wr)
@@ -48,24 +44,11 @@ static void dsrq_free(struct dsrq *srq)
 	free(srq);
 }
 
-/* From @first on slot i links to i + 1; the last one's link is 0 (UCX asserts it). */
-static void link_slots(uint8_t *buf, uint32_t first, uint32_t cnt, uint32_t stride)
-{
-	for (uint32_t i = first; i < cnt; i++)
-		put_be16(buf + (size_t)i * stride + 2, i + 1 < cnt ? i + 1 : 0);
-}
-
-/* One slot stays free: the list of free slots never runs empty. */
-static uint32_t slots_for(uint32_t max_wr)
-{
-	return 1U << (32 - __builtin_clz(max_wr | 1));
-}
-
-static int dsrq_memory(struct dsrq *srq, struct pd *pd, const struct ibv_srq_attr *a)
+static int ring_memory(struct dsrq *srq, struct pd *pd, const struct ibv_srq_attr *a)
 {
 	uint32_t sge = a->max_sge ? a->max_sge : 1;
 
-	srq->cnt = slots_for(a->max_wr);
+	srq->cnt = dsrq_ring_slots(a->max_wr);
 	srq->stride = 32;
 	while (srq->stride < 16 + 16 * sge)
 		srq->stride *= 2;
@@ -75,9 +58,7 @@ static int dsrq_memory(struct dsrq *srq, struct pd *pd, const struct ibv_srq_att
 	if (!srq->wr_id || ring_memory_alloc_in(pd, MLX5DV_RES_TYPE_SRQ,
 						(size_t)srq->cnt * srq->stride, &srq->buf))
 		return refuse_memory("ibv_create_srq", (size_t)srq->cnt * srq->stride);
-	link_slots(srq->buf, 0, srq->cnt, srq->stride);
-	srq->head = 0;
-	srq->tail = srq->cnt - 1;
+	dsrq_ring_init(srq);
 	return 0;
 }
 
@@ -96,7 +77,7 @@ int dsrq_create(struct pd *pd, struct ibv_srq_init_attr_ex *attr, struct dsrq **
 	memset(srq, 0, sizeof(*srq));
 	srq->epoch = fork_epoch();
 	spin_init(&srq->lock);
-	err = dsrq_memory(srq, pd, &attr->attr);
+	err = ring_memory(srq, pd, &attr->attr);
 	if (!err && tm)
 		err = dsrq_tags_create(&attr->tm_cap, &srq->tags);
 	if (!err)
@@ -141,31 +122,28 @@ int dsrq_destroy(struct dsrq *srq)
 
 	if (err)
 		return err;
-	if (ours && srq->cq)
-		dcq_purge(to_dcq(srq->cq), srq->uidx);
-	if (ours)
-		events_settle_srq(srq);
+	if (ours) {
+		struct account a = dsrq_ring_account(srq);
+
+		if (srq->cq)
+			dcq_ring_purge(to_dcq(srq->cq), srq->uidx);
+		account_close(&a, to_context(srq->ib.context), &srq->ib);
+	}
 	dsrq_free(srq);
 	return 0;
 }
 
 /* --- resizing --- */
 
-struct new_ring {
-	uint8_t *buf;
-	uint64_t *wr_id;
-	uint32_t cnt;
-};
-
-static void new_ring_free(struct new_ring *n, uint32_t stride)
+static void new_ring_free(struct dsrq_memory *n, uint32_t stride)
 {
 	ring_memory_free(n->buf, (size_t)n->cnt * stride);
 	free(n->wr_id);
 }
 
-static int new_ring_alloc(struct new_ring *n, struct pd *pd, uint32_t cnt, uint32_t stride)
+static int new_ring_alloc(struct dsrq_memory *n, struct pd *pd, uint32_t cnt, uint32_t stride)
 {
-	*n = (struct new_ring){ .cnt = cnt, .wr_id = calloc(cnt, sizeof(*n->wr_id)) };
+	*n = (struct dsrq_memory){ .cnt = cnt, .wr_id = calloc(cnt, sizeof(*n->wr_id)) };
 	if (n->wr_id &&
 	    !ring_memory_alloc_in(pd, MLX5DV_RES_TYPE_SRQ, (size_t)cnt * stride, &n->buf))
 		return 0;
@@ -173,49 +151,21 @@ static int new_ring_alloc(struct new_ring *n, struct pd *pd, uint32_t cnt, uint3
 	return refuse_memory("ibv_modify_srq", (size_t)cnt * stride);
 }
 
-/* All slots keep their numbers, which completions that nobody has polled yet still name; the new
- * ones join the free list at its end. Under the lock. */
-static void grow(struct dsrq *srq, struct new_ring *n)
+/* Puts @n in the ring's place, for the device too; the old one is in @n then. Under the lock. */
+static void switch_ring(struct dsrq *srq, struct dsrq_memory *n)
 {
-	memcpy(n->buf, srq->buf, (size_t)srq->cnt * srq->stride);
-	memcpy(n->wr_id, srq->wr_id, srq->cnt * sizeof(*n->wr_id));
-	link_slots(n->buf, srq->cnt, n->cnt, srq->stride);
-	put_be16(n->buf + (size_t)srq->tail * srq->stride + 2, (uint16_t)srq->cnt);
-	srq->tail = n->cnt - 1;
-}
+	bool anew = dsrq_ring_switch(srq, n);
+	struct rq_ring ring = { srq->buf, srq->cnt, srq->stride, srq->dbrec };
 
-/* Nothing is posted or waits to be polled: the list starts anew. Under the lock. */
-static void start_anew(struct dsrq *srq, struct new_ring *n)
-{
-	link_slots(n->buf, 0, n->cnt, srq->stride);
-	srq->head = 0;
-	srq->tail = n->cnt - 1;
-}
-
-/* Puts @n in the ring's place; the old one is in @n then. Under the lock. */
-static void switch_ring(struct dsrq *srq, struct new_ring *n)
-{
-	struct new_ring old = { srq->buf, srq->wr_id, srq->cnt };
-	bool larger = n->cnt > srq->cnt;
-	struct rq_ring ring = { n->buf, n->cnt, srq->stride, srq->dbrec };
-
-	if (larger)
-		grow(srq, n);
-	else
-		start_anew(srq, n);
-	srq->buf = n->buf;
-	srq->wr_id = n->wr_id;
-	srq->cnt = n->cnt;
-	srq_switch(srq->dev, &ring, !larger);
-	*n = old;
+	srq_switch(srq->dev, &ring, anew);
 }
 
 /* A smaller ring needs slots without work in them: until there is none at all, the old ring stays
  * and only fewer may be posted. */
 static int resize(struct dsrq *srq, uint32_t max_wr)
 {
-	uint32_t cnt = slots_for(max_wr), used;
-	struct new_ring n;
+	uint32_t cnt = dsrq_ring_slots(max_wr), used;
+	struct dsrq_memory n;
 	int err = new_ring_alloc(&n, to_pd(srq->ib.pd), cnt, srq->stride);
 
 	if (err)
@@ -240,7 +190,7 @@ static int resize(struct dsrq *srq, uint32_t max_wr)
 
 static int check_modify(struct dsrq *srq, const struct ibv_srq_attr *attr, int mask)
 {
-	uint32_t limit = mask & IBV_SRQ_LIMIT ? attr->srq_limit : load_relaxed(&srq->dev->limit);
+	uint32_t limit = mask & IBV_SRQ_LIMIT ? attr->srq_limit : srq_limit(srq->dev);
 	uint32_t max_wr = load_relaxed(&srq->max_wr);
 
 	if (mask & IBV_SRQ_MAX_WR) {
@@ -248,7 +198,7 @@ static int check_modify(struct dsrq *srq, const struct ibv_srq_attr *attr, int m
 
 		if (err)
 			return err;
-		max_wr = slots_for(attr->max_wr) - 1;
+		max_wr = dsrq_ring_slots(attr->max_wr) - 1;
 	}
 	if (limit <= max_wr)
 		return 0;
@@ -282,67 +232,6 @@ int dsrq_query(struct dsrq *srq, struct ibv_srq_attr *attr)
 {
 	attr->max_wr = load_relaxed(&srq->max_wr);
 	attr->max_sge = srq->max_sge;
-	attr->srq_limit = load_relaxed(&srq->dev->limit);
+	attr->srq_limit = srq_limit(srq->dev);
 	return 0;
-}
-
-static int post_one(struct dsrq *srq, const struct ibv_recv_wr *wr)
-{
-	uint8_t *slot = srq->buf + (size_t)srq->head * srq->stride;
-
-	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > srq->max_sge)
-		return refuse(EINVAL,
-			      "ibv_post_srq_recv: num_sge %d, SRQ 0x%x was created with max_sge "
-			      "%u; use fewer, or create it with more",
-			      wr->num_sge, srq->ib.handle, srq->max_sge);
-	if (srq->used >= srq->max_wr)
-		return refuse(ENOMEM,
-			      "ibv_post_srq_recv: all %u work requests of SRQ 0x%x are posted; "
-			      "poll completions first",
-			      srq->max_wr, srq->ib.handle);
-	srq->wr_id[srq->head] = wr->wr_id;
-	data_segment_list(slot + 16, wr->sg_list, wr->num_sge, srq->stride / 16 - 1);
-	srq->head = get_be16(slot + 2) & (srq->cnt - 1);
-	srq->posted++;
-	srq->used++;
-	return 0;
-}
-
-int dsrq_post_recv(struct ibv_srq *ib, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
-{
-	struct dsrq *srq = to_dsrq(ib);
-	int err = 0;
-
-	if (!fork_is_ours(srq->epoch)) {
-		*bad = wr;
-		return refuse(EIO,
-			      "ibv_post_srq_recv: SRQ 0x%x was made before fork(); make a new one",
-			      srq->ib.handle);
-	}
-	spin_lock(&srq->lock);
-	for (; wr; wr = wr->next) {
-		err = post_one(srq, wr);
-		if (err)
-			break;
-	}
-	store_release(&srq->dbrec[0], htobe32(srq->posted)); /* (A) with srq_take() */
-	spin_unlock(&srq->lock);
-	if (err)
-		*bad = wr;
-	doorbell_srq(srq->dev);
-	return err;
-}
-
-uint64_t dsrq_complete(struct dsrq *srq, uint16_t idx)
-{
-	uint64_t wr_id;
-
-	spin_lock(&srq->lock);
-	idx &= srq->cnt - 1;
-	wr_id = srq->wr_id[idx];
-	put_be16(srq->buf + (size_t)srq->tail * srq->stride + 2, idx);
-	srq->tail = idx;
-	srq->used--;
-	spin_unlock(&srq->lock);
-	return wr_id;
 }

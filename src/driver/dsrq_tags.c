@@ -195,7 +195,7 @@ static bool message_done(struct dsrq *srq, const struct cqe *c, struct dsrq_done
 	struct dsrq_tags *t = srq->tags;
 
 	out->op = c->app_op == TAG_CQE_NO_TAG ? IBV_WC_TM_NO_TAG : IBV_WC_TM_RECV;
-	out->wr_id = dsrq_complete(srq, c->app_info);
+	out->wr_id = dsrq_ring_complete(srq, c->app_info);
 	if (c->app_op == TAG_CQE_UNEXPECTED && (uint16_t)(++t->seen - t->count) > SYNC_EARLY)
 		out->flags |= IBV_WC_TM_SYNC_REQ;
 	return true;

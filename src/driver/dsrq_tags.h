@@ -4,7 +4,7 @@
  * when it is deleted.
  * Locking: the SRQ's lock. */
 #pragma once
-#include "driver/dsrq.h"
+#include "driver/dsrq_ring.h"
 
 struct dsrq_tag {
 	uint64_t wr_id; /* of the receive */

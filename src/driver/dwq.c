@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "driver/data_segment.h"
-#include "driver/dcq.h"
-#include "driver/events.h"
+#include "driver/dcq_ring.h"
 #include "driver/ring_memory.h"
 #include "engine/doorbell.h"
 #include "hca/limits.h"
@@ -185,8 +184,10 @@ int dwq_destroy(struct dwq *wq)
 	if (err)
 		return err;
 	if (ours) {
-		dcq_purge(to_dcq(wq->ib.cq), wq->uidx);
-		events_settle_wq(wq);
+		struct account a = dwq_account(wq);
+
+		dcq_ring_purge(to_dcq(wq->ib.cq), wq->uidx);
+		account_close(&a, to_context(wq->ib.context), &wq->ib);
 	}
 	dwq_free(wq);
 	return 0;
@@ -202,7 +203,7 @@ int dwq_modify(struct dwq *wq, struct ibv_wq_attr *attr)
 	if (attr->attr_mask & IBV_WQ_ATTR_STATE)
 		wq->ib.state = attr->wq_state;
 	if (reset) {
-		dcq_purge(to_dcq(wq->ib.cq), wq->uidx);
+		dcq_ring_purge(to_dcq(wq->ib.cq), wq->uidx);
 		spin_lock(&wq->rq.lock);
 		wq->rq.head = wq->rq.tail = 0;
 		store_relaxed(&wq->dbrec[MLX5_RCV_DBR], 0);

@@ -9,13 +9,19 @@ struct dwq {
 	uint32_t epoch;
 	uint32_t uidx;
 	struct dqp_rq rq;
-	uint32_t async_delivered; /* driver/events.c */
+	uint32_t async_delivered; /* events taken; account.h */
 	uint32_t dbrec[2] __attribute__((aligned(64)));
 };
 
 static inline struct dwq *to_dwq(struct ibv_wq *ib)
 {
 	return (struct dwq *)ib;
+}
+
+static inline struct account dwq_account(struct dwq *wq)
+{
+	return (struct account){ &wq->ib.mutex, &wq->ib.cond, &wq->ib.events_completed,
+				 &wq->async_delivered };
 }
 
 int dwq_create(struct context *ctx, struct ibv_wq_init_attr *attr, struct dwq **out);

@@ -5,7 +5,9 @@
 #pragma once
 #include "transport/tqp.h"
 
-/* The WQEs that follow may have WQE_OPCODE_ATOMIC_WRITE: a verb, or the QP's creation, says so. */
+/* The one thing that the driver says about WQEs beside their bytes: from now on the QP takes
+ * WQE_OPCODE_ATOMIC_WRITE, an opcode of our own. Without it the opcode is refused, as by hardware,
+ * so a program that writes its own WQEs does not meet it by chance. */
 static inline void doorbell_atomic_writes(struct tqp *q)
 {
 	store_relaxed(&q->qp.atomic_writes, true);

@@ -103,6 +103,7 @@ int qp_init(struct qp *qp, struct pd *pd, const struct qp_attr *attr, uint32_t q
 		.sq = attr->sq,
 		.rq = { .ring = attr->rq },
 		.sq_sig_all = attr->sq_sig_all,
+		.atomic_writes = attr->atomic_writes,
 		.create_flags = attr->create_flags,
 		.cap = attr->cap,
 		.hash = attr->hash,

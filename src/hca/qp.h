@@ -25,7 +25,9 @@ struct qp {
 	struct cq *scq, *rcq; /* NULL on an RSS QP */
 	struct srq *srq; /* or NULL */
 	struct qp_hash hash;
-	bool atomic_writes; /* atomic: the program has asked for them, as a verb or at creation */
+	/* WQEs may have WQE_OPCODE_ATOMIC_WRITE: the QP was created for it, or a verb has asked
+	 * (doorbell_atomic_writes()); atomic */
+	bool atomic_writes;
 	uint32_t flows; /* atomic: rules that steer here */
 	struct sq_ring sq;
 	struct rq rq;
@@ -46,6 +48,7 @@ struct qp_attr {
 	struct sq_ring sq;
 	struct rq_ring rq;
 	bool sq_sig_all;
+	bool atomic_writes;
 	uint32_t create_flags;
 	struct ibv_qp_cap cap;
 	struct qp_hash hash;

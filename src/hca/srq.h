@@ -31,7 +31,7 @@ struct srq {
 	uint16_t next; /* slot the next message takes */
 	uint16_t taken; /* count, against the doorbell record's */
 	uint32_t max_wr, max_sge;
-	uint32_t limit; /* 0: not armed; read without the lock by a query */
+	uint32_t limit; /* work requests; 0: not armed; atomic for srq_limit() */
 	void *user; /* struct ibv_srq * */
 	struct xrcd *xrcd; /* XRC: its domain and the CQ of its receives; else NULL */
 	struct cq *cq;
@@ -66,4 +66,10 @@ uint16_t srq_posted(struct srq *srq);
  * starts at slot 0 with nothing posted; else all slots are where they were. */
 void srq_switch(struct srq *srq, const struct rq_ring *ring, bool anew);
 void srq_set_max_wr(struct srq *srq, uint32_t max_wr);
+/* As it is armed now; without the lock. */
+static inline uint32_t srq_limit(const struct srq *srq)
+{
+	return load_relaxed(&srq->limit);
+}
+
 int srq_set_limit(struct srq *srq, uint32_t limit); /* EINVAL above max_wr */

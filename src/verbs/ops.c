@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "verbs/ops.h"
-#include "driver/dcq.h"
+#include "driver/cq_poll.h"
 #include "driver/dqp.h"
 #include "driver/dsrq_tags.h"
 #include "verbs/export.h"

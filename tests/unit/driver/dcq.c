@@ -80,11 +80,11 @@ TEST(a_purge_takes_one_objects_entries_and_no_others)
 	for (int round = 0; round < 40; round++) {
 		for (uint16_t i = 0; i < 7; i++)
 			push(&b, i & 1, MLX5_CQE_REQ, i);
-		dcq_purge(b.cq, b.qp[0]->uidx); /* 0 2 4 6 */
+		dcq_ring_purge(b.cq, b.qp[0]->uidx); /* 0 2 4 6 */
 		check_left(&b, 1, 3, 1, 2);
 		for (uint16_t i = 0; i < 4; i++)
 			push(&b, 0, MLX5_CQE_REQ, i);
-		dcq_purge(b.cq, b.qp[0]->uidx);
+		dcq_ring_purge(b.cq, b.qp[0]->uidx);
 		check_left(&b, 0, 0, 0, 0);
 	}
 	close_bench(&b);
@@ -131,7 +131,7 @@ TEST(a_purge_gives_shared_receives_back)
 	push(&b, 0, MLX5_CQE_REQ, 3); /* a send: its number is no slot */
 	push(&b, 1, MLX5_CQE_RESP_SEND, 0);
 	push(&b, 0, MLX5_CQE_RESP_ERR, 1);
-	dcq_purge(b.cq, b.qp[0]->uidx);
+	dcq_ring_purge(b.cq, b.qp[0]->uidx);
 	check_eq(free_slots(srq), 5); /* 2 and 1 came back, 0 is still to be polled */
 	check_left(&b, 1, 1, 0, 0);
 	check_eq(dsrq_destroy(srq), 0);

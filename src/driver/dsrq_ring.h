@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+/* The ring of a shared receive queue, the driver's half: slots in a free list, posting, and wr_ids.
+ * A slot is free again when its completion is polled (docs/design/shared-receive-queues.md).
+ * Locking: @lock guards the ring, the free list and the wr_ids; the device's leaf lock is taken
+ * under it when the ring is switched. */
+#pragma once
+#include "driver/account.h"
+#include "driver/objects.h"
+#include "hca/srq.h"
+
+struct dsrq_tags;
+
+struct dsrq {
+	struct ibv_srq ib; /* first */
+	struct srq *dev;
+	uint32_t epoch;
+	uint32_t uidx;
+	struct spin lock;
+	uint8_t *buf; /* the ring: cnt slots of stride bytes, linked by next_wqe_index */
+	uint32_t cnt, stride;
+	uint32_t max_wr, max_sge; /* as granted */
+	uint32_t head, tail; /* slots: first and last of the free list */
+	uint32_t used; /* posted and not polled yet */
+	uint16_t posted; /* count, as in the doorbell record */
+	uint64_t *wr_id; /* by slot */
+	struct dsrq_tags *tags; /* of a tag-matching one; NULL (dsrq_tags.h) */
+	struct ibv_cq *cq; /* its completions' CQ; NULL */
+	uint32_t async_delivered; /* events taken; account.h */
+	uint32_t dbrec[2] __attribute__((aligned(64)));
+};
+
+static inline struct dsrq *to_dsrq(struct ibv_srq *ib)
+{
+	return (struct dsrq *)ib;
+}
+
+static inline struct account dsrq_ring_account(struct dsrq *srq)
+{
+	return (struct account){ &srq->ib.mutex, &srq->ib.cond, &srq->ib.events_completed,
+				 &srq->async_delivered };
+}
+
+/* Slots of a ring for @max_wr work requests. One slot more stays free, so that the list of free
+ * slots never runs empty. */
+static inline uint32_t dsrq_ring_slots(uint32_t max_wr)
+{
+	return 1U << (32 - __builtin_clz(max_wr | 1));
+}
+
+struct dsrq_memory { /* of a ring */
+	uint8_t *buf;
+	uint64_t *wr_id;
+	uint32_t cnt; /* slots */
+};
+
+/* All slots of the ring are free. */
+void dsrq_ring_init(struct dsrq *srq);
+/* Puts the zeroed @n in the ring's place, and the old memory into @n. A larger ring may take a
+ * ring's place at any time, another only while no slot is in use. Returns true when the list of
+ * free slots starts anew. Under the lock. */
+bool dsrq_ring_switch(struct dsrq *srq, struct dsrq_memory *n);
+/* Gives the slot back, returns its wr_id. */
+uint64_t dsrq_ring_complete(struct dsrq *srq, uint16_t idx);
+int dsrq_post_recv(struct ibv_srq *ib, struct ibv_recv_wr *wr,
+		   struct ibv_recv_wr **bad); /* ops entry */
