@@ -110,3 +110,54 @@ static inline int dest_send(struct dest *d, const struct seg *s, struct waiter *
 {
 	return d->ops->send(d, s, w);
 }
+
+/* What the protocol must know of the link to a peer. Without a destination (NULL) each is false. */
+
+/* It loses nothing and keeps the order: no timer watches what was sent. */
+static inline bool link_is_lossless(const struct dest *d)
+{
+	return d && d->same_host;
+}
+
+/* Its syndromes say more than RoCE's: that receives were posted, that no responder is there, that
+ * memory cannot be fetched (SYN_*). */
+static inline bool link_has_notices(const struct dest *d)
+{
+	return d && d->same_host;
+}
+
+/* An ACK waits until this side has taken all that the peer has sent: it wakes the peer once. */
+static inline bool link_gathers_acks(const struct dest *d)
+{
+	return d && d->same_host;
+}
+
+/* A request or a response can carry an ACK (SEG_ACK). */
+static inline bool link_carries_acks(const struct dest *d)
+{
+	return d && !d->net;
+}
+
+/* Other traffic shares the way: it delays, drops and marks packets, and round trips vary. */
+static inline bool link_may_congest(const struct dest *d)
+{
+	return d && d->net;
+}
+
+/* A segment is one packet: a long message is many, and a READ may be asked for in parts. */
+static inline bool link_is_of_packets(const struct dest *d)
+{
+	return d && d->net;
+}
+
+/* The peer says by reports which packets it misses, and keeps those behind them. */
+static inline bool link_reports_loss(const struct dest *d)
+{
+	return link_is_of_packets(d) && (dest_abilities(d) & DEST_REPORTS);
+}
+
+/* The addresses at both ends of a network path; else NULL. */
+static inline const struct dest_net *link_ends(const struct dest *d)
+{
+	return d ? d->net : NULL;
+}

@@ -19,7 +19,6 @@ enum { /* vendor_err as ConnectX shows it */
        VENDOR_LOC_QP_OP = 0x52,
        VENDOR_SEND_FLUSH = 0xf5,
        VENDOR_RECV_FLUSH = 0xf9,
-       VENDOR_LOC_ACCESS = 0x54,
        VENDOR_BAD_RESP = 0x8b,
        VENDOR_MW_BIND = 0x78,
 };

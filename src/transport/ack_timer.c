@@ -27,7 +27,7 @@ static uint64_t timeout_ns(const struct tqp *q)
 	uint64_t ns = aeth_timeout_ns(q->qp.attr.timeout);
 	unsigned int tried = q->qp.attr.retry_cnt - q->req.retries;
 
-	if (ns == UINT64_MAX || !q->dest || !q->dest->net)
+	if (ns == UINT64_MAX || !link_may_congest(q->dest))
 		return ns;
 	return ns << (tried < PATIENCE ? tried : PATIENCE);
 }
@@ -54,7 +54,7 @@ void ack_timer_arm(struct tqp *q, uint64_t now)
 
 	if (r->wait || !qp_reliable(&q->qp))
 		return;
-	if (r->una == r->max_psn || !q->dest || q->dest->same_host) {
+	if (r->una == r->max_psn || !q->dest || link_is_lossless(q->dest)) {
 		r->timer_at = r->try_at = TQP_NEVER;
 		return;
 	}
@@ -62,7 +62,7 @@ void ack_timer_arm(struct tqp *q, uint64_t now)
 		return;
 	if (r->try_at == TQP_NEVER)
 		r->try_at = later(now, timeout_ns(q));
-	at = q->dest->net ? now + repeat_ns(q) : TQP_NEVER;
+	at = link_may_congest(q->dest) ? now + repeat_ns(q) : TQP_NEVER;
 	ack_timer_set(q, at < r->try_at ? at : r->try_at);
 }
 
@@ -83,7 +83,7 @@ void ack_timer_progress(struct tqp *q, uint64_t now)
 	/* An ACK that was held back comes after the word that what follows it is lost. */
 	bool lost = r->wait == WAIT_LOST && r->una != r->max_psn;
 
-	if (q->dest && q->dest->net) {
+	if (link_may_congest(q->dest)) {
 		rtt_acked(q, now);
 		congestion_progress(q, now);
 	}

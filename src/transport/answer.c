@@ -60,8 +60,8 @@ int answer_no_responder(const struct seg *s)
 {
 	uint8_t svc = opcode_service(s->op);
 
-	if ((svc != SVC_RC && svc != SVC_XRC) || !opcode_has(s->op, WIRE_REQUEST) || !s->from ||
-	    !s->from->same_host || !(s->flags & SEG_SQPN))
+	if ((svc != SVC_RC && svc != SVC_XRC) || !opcode_has(s->op, WIRE_REQUEST) ||
+	    !link_has_notices(s->from) || !(s->flags & SEG_SQPN))
 		return 0;
 	return answer_bare(s->from, s, SYN_NO_RESPONDER);
 }
@@ -118,13 +118,13 @@ void answer_leave(struct tqp *q)
 			 .dqpn = q->qp.qpn,
 			 .from = q->dest };
 
-	if (q->qp.type == IBV_QPT_RC && q->dest && q->dest->same_host) {
+	if (q->qp.type == IBV_QPT_RC && link_is_lossless(q->dest)) {
 		answer_ack_now(q);
 		s.psn = first_unanswered(q);
 		if ((q->ack_due || !answer_idle(q)) && answer_no_responder(&s) == EAGAIN &&
 		    q->env->no_responder_later)
 			q->env->no_responder_later(q, &s);
-	} else if (q->dest && q->dest->net) {
+	} else if (link_may_congest(q->dest)) {
 		part(q);
 	}
 	answer_forget(q);
@@ -227,7 +227,7 @@ void answer_replied(struct tqp *q)
 
 void answer_ack(struct tqp *q, const struct seg *s)
 {
-	if (q->dest && q->dest->same_host) {
+	if (link_gathers_acks(q->dest)) {
 		bool listed = q->ack_due;
 
 		q->ack_due = true;
@@ -247,7 +247,7 @@ void answer_release(struct tqp *q)
 	q->rsp.silent = false;
 	answer_run(q);
 	answer_ack_now(q);
-	if (q->ack_due && q->dest && q->dest->same_host && q->env->ack_later)
+	if (q->ack_due && link_gathers_acks(q->dest) && q->env->ack_later)
 		q->env->ack_later(q);
 }
 
@@ -315,7 +315,7 @@ static void read_failed(struct tqp *q, const struct answer *a, enum key_verdict 
 
 	answer_forget(q);
 	place_fail(q, &no, q->rsp.now);
-	answer_nak(q, fate_of(no.v, IBV_QPT_RC, true)->nak, psn);
+	answer_nak(q, fate_at_responder(no.v, IBV_QPT_RC)->nak, psn);
 }
 
 /* The payload is of a key whose bytes lie apart. */
@@ -351,7 +351,7 @@ static int put_read(struct tqp *q, struct answer *a)
 	enum key_verdict why = key_check(q->qp.ctx->hca->keys, &ask, &addr);
 	struct gather apart;
 
-	s.more = q->dest->net && q->dest->ops->flush && s.len < a->len;
+	s.more = link_is_of_packets(q->dest) && q->dest->ops->flush && s.len < a->len;
 	piece = (struct piece){ addr, s.len, key };
 	s.pieces = &piece;
 	s.npieces = s.len ? 1 : 0;
@@ -379,7 +379,7 @@ static int put_answer(struct tqp *q, struct answer *a)
 		return put_small(q, a);
 	while (q->dest && a->npsn && !err)
 		err = put_read(q, a);
-	if (q->dest && q->dest->net && q->dest->ops->flush)
+	if (link_is_of_packets(q->dest) && q->dest->ops->flush)
 		q->dest->ops->flush(q->dest);
 	return err;
 }
@@ -401,7 +401,7 @@ void answer_run(struct tqp *q)
 	}
 	if (q->rsp.nak_due)
 		put_nak(q);
-	else if (q->ack_due && q->dest && !q->dest->same_host)
+	else if (q->ack_due && q->dest && !link_gathers_acks(q->dest))
 		answer_ack_now(q);
 }
 

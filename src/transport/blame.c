@@ -185,11 +185,11 @@ uint64_t blame_peer(struct tqp *q, const struct sent *e, enum verdict v)
 	if (is_send(e->opcode))
 		return reason("%s of %u B on QP 0x%x, refused by QP 0x%x (vendor_err 0x%x): %s",
 			      wqe_name(e->opcode), e->len, q->qp.qpn, q->qp.attr.dest_qp_num,
-			      fate_of(v, q->qp.type, false)->vendor, remedy(v));
+			      fate_at_requester(v)->vendor, remedy(v));
 	return reason("%s of %u B on QP 0x%x to 0x%lx, rkey 0x%x, refused by QP 0x%x (vendor_err "
 		      "0x%x): %s",
 		      wqe_name(e->opcode), e->len, q->qp.qpn, (unsigned long)w.raddr, w.rkey,
-		      q->qp.attr.dest_qp_num, fate_of(v, q->qp.type, false)->vendor, remedy(v));
+		      q->qp.attr.dest_qp_num, fate_at_requester(v)->vendor, remedy(v));
 }
 
 uint64_t blame_request(const struct tqp *q, const struct seg *s, const char *what)

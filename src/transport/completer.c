@@ -162,8 +162,8 @@ static void nak(struct tqp *q, const struct seg *s, uint64_t now)
 	}
 }
 
-/* Syndromes that only same-host links know. True: it was one. */
-static bool host_syndrome(struct tqp *q, const struct seg *s, uint64_t now)
+/* Syndromes that RoCE has not. True: it was one. */
+static bool notice(struct tqp *q, const struct seg *s, uint64_t now)
 {
 	switch (s->syndrome) {
 	case SYN_RNR_CLEAR:
@@ -194,7 +194,7 @@ static bool host_syndrome(struct tqp *q, const struct seg *s, uint64_t now)
 
 static void acknowledge(struct tqp *q, const struct seg *s, uint64_t now)
 {
-	if (q->dest && q->dest->same_host && host_syndrome(q, s, now))
+	if (link_has_notices(q->dest) && notice(q, s, now))
 		return;
 	if (aeth_kind(s->syndrome) == AETH_ACK) {
 		credit_learn(q, s->syndrome, s->msn);
@@ -261,7 +261,7 @@ static bool sane(const struct tqp *q, const struct sent *e, const struct seg *s)
 	uint32_t n = s->len <= q->req.mtu ? 1 : (s->len + q->req.mtu - 1) / q->req.mtu;
 	bool end = k + n == e->npsn;
 	bool last = opcode_has(s->op, WIRE_LAST);
-	bool in_parts = q->dest && q->dest->net; /* the READ may have been several */
+	bool in_parts = link_is_of_packets(q->dest); /* the READ may have been several */
 
 	if (e->opcode == WQE_OPCODE_ATOMIC_WRITE)
 		return s->op == OP_READ_RESP_ONLY && !s->len && s->npsn == 1;

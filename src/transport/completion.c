@@ -49,7 +49,7 @@ static void count_failure(const struct tqp *q, enum verdict v)
 void completion_fail(struct tqp *q, enum verdict v, uint64_t id, uint64_t now)
 {
 	struct requester *r = &q->req;
-	const struct fate *f = fate_of(v, q->qp.type, false);
+	const struct fate_code *f = fate_at_requester(v);
 	const struct sent *e = sent_at(r, r->head++);
 	struct cqe c = { .opcode = MLX5_CQE_REQ_ERR,
 			 .syndrome = f->syndrome,

@@ -33,7 +33,7 @@ uint32_t congestion_path(const struct tqp *q)
 	const struct dest *d = q->dest;
 	uint32_t n;
 
-	if (d && d->same_host)
+	if (link_is_lossless(d))
 		return CONGESTION_HOST;
 	n = d ? dest_window(d) : 0;
 	if (!n)
@@ -45,7 +45,7 @@ uint32_t congestion_network(const struct tqp *q)
 {
 	uint32_t most = congestion_path(q), now = q->req.cc.window;
 
-	return q->dest && q->dest->net && now < most ? now : most;
+	return link_may_congest(q->dest) && now < most ? now : most;
 }
 
 /* By @num / 8, once per round trip. */
@@ -76,7 +76,7 @@ bool congestion_asks(const struct tqp *q, uint32_t k)
 
 	if (!every || !(k % every))
 		return true;
-	return q->dest && q->dest->net && !congestion_ack_due(q) &&
+	return link_may_congest(q->dest) && !congestion_ack_due(q) &&
 	       ((r->psn - r->cc.asked) & PSN_MASK) >= every; /* the window was larger */
 }
 
@@ -164,7 +164,7 @@ void congestion_marked(struct tqp *q, const struct seg *s, uint64_t now)
 	counters_inc(count, COUNTER_NP_ECN_MARKED_ROCE_PACKETS);
 	if (opcode_has(s->op, WIRE_RESPONSE))
 		congestion_noted(q); /* it has asked for too much */
-	if (!q->dest || !q->dest->net || q->rsp.silent ||
+	if (!link_may_congest(q->dest) || q->rsp.silent ||
 	    (q->cnp_at && now - q->cnp_at < CNP_EVERY_NS))
 		return;
 	q->cnp_at = now;

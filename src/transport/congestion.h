@@ -16,7 +16,7 @@ uint32_t congestion_network(const struct tqp *q); /* no more than that, and at l
 /* PSNs that may be on their way. */
 static inline uint32_t congestion_window(const struct tqp *q)
 {
-	return likely(q->dest && q->dest->same_host) ? CONGESTION_HOST : congestion_network(q);
+	return likely(link_is_lossless(q->dest)) ? CONGESTION_HOST : congestion_network(q);
 }
 
 /* Is the @k-th packet of a message, which leaves now, to ask for an ACK? In the middle of a long

@@ -8,7 +8,7 @@ uint8_t credit_syndrome(const struct tqp *q)
 {
 	const struct responder *r = &q->rsp;
 
-	if (q->qp.type != IBV_QPT_RC || q->qp.srq || !q->dest || !q->dest->net)
+	if (q->qp.type != IBV_QPT_RC || q->qp.srq || !link_is_of_packets(q->dest))
 		return AETH_ACK | AETH_UNLIMITED;
 	/* the message that is not counted yet has its own already */
 	return aeth_ack(rq_posted(&q->qp.rq) + (r->have_rwqe && r->msg != MSG_NONE));
@@ -19,7 +19,8 @@ void credit_learn(struct tqp *q, uint8_t syndrome, uint32_t msn)
 	struct credit *c = &q->req.credit;
 	uint32_t n = aeth_credits(syndrome);
 
-	if (!q->dest || !q->dest->net || aeth_kind(syndrome) != AETH_ACK || psn_before(msn, c->msn))
+	if (!link_is_of_packets(q->dest) || aeth_kind(syndrome) != AETH_ACK ||
+	    psn_before(msn, c->msn))
 		return;
 	c->msn = msn;
 	c->limited = n != UINT32_MAX;

@@ -41,7 +41,7 @@ static bool must_wait(struct tqp *q, const struct sent *e)
 	if (r->waited)
 		return r->cur != r->head;
 	if (e->len < WAIT_MIN || r->cur == r->head || r->tail != r->cur + 1 ||
-	    !q->dest->same_host || !one_sided(sent_at(r, r->cur - 1)))
+	    !link_is_lossless(q->dest) || !one_sided(sent_at(r, r->cur - 1)))
 		return false;
 	if (r->wait_again[write].in) {
 		r->wait_again[write].in--;
@@ -74,16 +74,7 @@ enum direct_way direct_try(struct tqp *q, struct sent *e, const struct wqe *w,
 			   const struct gather *g, uint64_t now)
 {
 	struct requester *r = &q->req;
-	struct direct_ask ask = { .write = w->opcode == MLX5_OPCODE_RDMA_WRITE,
-				  .sqpn = q->qp.qpn,
-				  .dqpn = q->qp.attr.dest_qp_num,
-				  .rkey = w->rkey,
-				  .va = w->raddr,
-				  .len = w->len,
-				  .mapped = r->waited && w->opcode == MLX5_OPCODE_RDMA_WRITE,
-				  .done = r->direct_done,
-				  .pieces = g->piece,
-				  .npieces = g->n };
+	uint32_t done = r->direct_done;
 
 	r->direct_done = 0;
 	if (!reaches(q) || !e->len) {
@@ -94,6 +85,17 @@ enum direct_way direct_try(struct tqp *q, struct sent *e, const struct wqe *w,
 		r->waited = must_wait(q, e);
 		return r->waited ? LATER : BY_RING;
 	}
+	struct direct_ask ask = { .write = w->opcode == MLX5_OPCODE_RDMA_WRITE,
+				  .sqpn = q->qp.qpn,
+				  .dqpn = q->qp.attr.dest_qp_num,
+				  .rkey = w->rkey,
+				  .va = w->raddr,
+				  .len = w->len,
+				  .mapped = r->waited && w->opcode == MLX5_OPCODE_RDMA_WRITE,
+				  .done = done,
+				  .pieces = g->piece,
+				  .npieces = g->n };
+
 	if (q->dest->ops->direct(q->dest, &ask)) {
 		if (r->waited)
 			wait_longer(r, ask.write);

@@ -18,7 +18,7 @@ void flush_event(struct tqp *q, enum ibv_event_type type)
 
 static struct cqe flushed_send(const struct tqp *q, uint16_t block, uint8_t opcode, uint64_t now)
 {
-	const struct fate *f = fate_of(V_FLUSHED, q->qp.type, false);
+	const struct fate_code *f = fate_at_requester(V_FLUSHED);
 
 	return (struct cqe){ .opcode = MLX5_CQE_REQ_ERR,
 			     .syndrome = f->syndrome,
@@ -71,10 +71,10 @@ void flush_sq(struct tqp *q, uint64_t now)
 
 static void receive_cqe(struct tqp *q, uint64_t now)
 {
-	const struct fate *f = fate_of(V_FLUSHED, q->qp.type, true);
+	const struct fate *f = fate_at_responder(V_FLUSHED, q->qp.type);
 	struct cqe c = { .opcode = MLX5_CQE_RESP_ERR,
-			 .syndrome = f->syndrome,
-			 .vendor_err = f->vendor,
+			 .syndrome = f->receive.syndrome,
+			 .vendor_err = f->receive.vendor,
 			 .wqe_counter = q->rsp.rwqe.idx,
 			 .uidx = q->qp.uidx,
 			 .qpn = q->qp.qpn,
@@ -147,7 +147,7 @@ void flush_overrun(struct tqp *q, struct cq *cq, uint64_t now)
 {
 	if (q->qp.state == IBV_QPS_ERR)
 		return;
-	flush_event(q, fate_of(V_CQ_OVERRUN, q->qp.type, true)->event);
+	flush_event(q, IBV_EVENT_QP_FATAL);
 	flush_to_err(q,
 		     reason("CQ 0x%x of %u entries is full when QP 0x%x completes a work request; "
 			    "poll more often or create it larger",

@@ -17,7 +17,7 @@ struct hold {
 
 bool hold_able(const struct tqp *q)
 {
-	return q->dest && q->dest->net && (dest_abilities(q->dest) & DEST_REPORTS);
+	return link_reports_loss(q->dest);
 }
 
 bool hold_any(const struct tqp *q)

@@ -281,13 +281,13 @@ static void count_failure(const struct tqp *q, enum verdict v)
 void place_fail(struct tqp *q, const struct refusal *no, uint64_t now)
 {
 	struct responder *r = &q->rsp;
-	const struct fate *f = fate_of(no->v, q->qp.type, true);
+	const struct fate *f = fate_at_responder(no->v, q->qp.type);
 
 	count_failure(q, no->v);
-	if (f->syndrome && r->have_rwqe) {
+	if (f->receive.syndrome && r->have_rwqe) {
 		struct cqe c = { .opcode = MLX5_CQE_RESP_ERR,
-				 .syndrome = f->syndrome,
-				 .vendor_err = f->vendor,
+				 .syndrome = f->receive.syndrome,
+				 .vendor_err = f->receive.vendor,
 				 .wqe_counter = r->rwqe.idx,
 				 .uidx = q->qp.uidx,
 				 .qpn = q->qp.qpn,

@@ -206,11 +206,11 @@ void raw_receive_doorbell(struct tqp *q, uint64_t now)
 /* The WQE taken cannot have the frame: it says so, and the WQ stops. Under its lock. */
 static void wq_refuse(struct wq *wq, struct cqe *c, enum verdict v, uint64_t id)
 {
-	const struct fate *f = fate_of(v, IBV_QPT_RAW_PACKET, true);
+	const struct fate *f = fate_at_responder(v, IBV_QPT_RAW_PACKET);
 
 	c->opcode = MLX5_CQE_RESP_ERR;
-	c->syndrome = f->syndrome;
-	c->vendor_err = f->vendor;
+	c->syndrome = f->receive.syndrome;
+	c->vendor_err = f->receive.vendor;
 	c->reason = id;
 	cq_push(wq->cq, c);
 	wq_stop(wq);

@@ -24,7 +24,7 @@ static uint32_t read_part(struct tqp *q, uint32_t skip, uint32_t left)
 	struct requester *r = &q->req;
 	uint32_t part;
 
-	if (!q->dest || !q->dest->net)
+	if (!link_is_of_packets(q->dest))
 		return left;
 	if (r->again) {
 		recovery_first(q, &part);

@@ -78,10 +78,10 @@ void recovery_begin(struct tqp *q, bool told)
 {
 	struct requester *r = &q->req;
 
-	if (r->rec || !q->dest || !q->dest->net ||
+	if (r->rec || !link_is_of_packets(q->dest) ||
 	    (q->qp.type != IBV_QPT_RC && q->qp.type != IBV_QPT_XRC_SEND))
 		return;
-	if (!told && !(dest_abilities(q->dest) & DEST_REPORTS))
+	if (!told && !link_reports_loss(q->dest))
 		return;
 	if (r->psn != r->max_psn || outstanding(q) > RECOVERY_PSNS)
 		return;

@@ -24,7 +24,7 @@ bool request_fail(struct tqp *q, const struct wqe *w, enum verdict v, const stru
 int request_emit(struct tqp *q, struct seg *s, uint64_t now)
 {
 	struct requester *r = &q->req;
-	bool ack = q->ack_due && q->dest && !q->dest->net && answer_idle(q);
+	bool ack = q->ack_due && link_carries_acks(q->dest) && answer_idle(q);
 	int err;
 
 	if (ack) {
@@ -39,7 +39,7 @@ int request_emit(struct tqp *q, struct seg *s, uint64_t now)
 	if (!err) {
 		if (unlikely(r->pace.kbps))
 			pace_sent(q, s->len, s->len ? s->npsn : 1, now);
-		if (q->dest->net && (s->flags & SEG_ACKREQ))
+		if (link_may_congest(q->dest) && (s->flags & SEG_ACKREQ))
 			congestion_asked(q, s->psn, now);
 		r->unflushed = s->more;
 		if (ack)

@@ -198,7 +198,7 @@ void requester_run(struct tqp *q, uint64_t now)
 	struct requester *r = &q->req;
 	struct wqe w;
 	enum verdict v;
-	bool more = !unlikely(q->dest && q->dest->net) || begin_on_network(q, now);
+	bool more = !unlikely(link_may_congest(q->dest)) || begin_on_network(q, now);
 
 	while (more && !r->blocked && !r->wait && may_send(q, now)) {
 		if (q->qp.state != IBV_QPS_RTS && q->qp.state != IBV_QPS_SQD)

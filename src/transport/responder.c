@@ -24,7 +24,7 @@ static void silence(struct tqp *q, uint8_t syndrome)
 
 static void refuse_request(struct tqp *q, const struct refusal *no, uint64_t now)
 {
-	uint8_t nak = fate_of(no->v, IBV_QPT_RC, true)->nak;
+	uint8_t nak = fate_at_responder(no->v, IBV_QPT_RC)->nak;
 
 	place_fail(q, no, now);
 	answer_nak(q, nak, q->rsp.epsn);
@@ -43,7 +43,7 @@ static void no_receive(struct tqp *q)
 {
 	counters_inc(counters(q), COUNTER_OUT_OF_BUFFER);
 	verdict_say("RNR NAK, no receive is posted");
-	store_relaxed(&q->rnr_waiting, q->dest && q->dest->same_host);
+	store_relaxed(&q->rnr_waiting, link_has_notices(q->dest));
 	silence(q, aeth_rnr(q->qp.attr.min_rnr_timer));
 }
 

@@ -31,7 +31,7 @@ static bool try_again(struct tqp *q, uint64_t now)
 
 void retry_sequence(struct tqp *q, uint64_t now)
 {
-	if (q->req.wait || (!(q->dest && q->dest->net) && !try_again(q, now)))
+	if (q->req.wait || (!link_may_congest(q->dest) && !try_again(q, now)))
 		return;
 	congestion_lost(q, 1);
 	rewind_to(q, q->req.una);

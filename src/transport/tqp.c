@@ -179,7 +179,7 @@ void tqp_rq_doorbell(struct tqp *q, uint64_t now)
 /* A connected QP hears its peer alone, and by the address that it was told. */
 static bool from_peer(const struct tqp *q, const struct seg *s)
 {
-	const struct dest_net *net = q->dest ? q->dest->net : NULL;
+	const struct dest_net *net = link_ends(q->dest);
 	bool ipv4 = s->l3 == GRH_L3_IPV4;
 	size_t n = ipv4 ? 4 : 16, skip = 16 - n;
 

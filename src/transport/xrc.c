@@ -27,7 +27,7 @@ static void no_srq(struct tqp *q, const struct seg *s, const struct seg *rc, uin
 					     "one that is (ibv_get_srq_num)") };
 	q->rsp.now = now;
 	place_fail(q, &no, now);
-	answer_nak(q, fate_of(no.v, q->qp.type, true)->nak, q->rsp.epsn);
+	answer_nak(q, fate_at_responder(no.v, q->qp.type)->nak, q->rsp.epsn);
 }
 
 bool xrc_admit(struct tqp *q, const struct seg *s, struct seg *rc, uint64_t now)

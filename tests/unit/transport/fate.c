@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The fate table: what programs see of each verdict. */
+/* The fate tables: what programs and peers see of each verdict. */
 #include "test.h"
 #include "prm/cqe.h"
 #include "transport/fate.h"
@@ -15,7 +15,6 @@ TEST(requester_verdicts_are_the_statuses_programs_know)
 		{ V_LOCAL_LENGTH, IBV_WC_LOC_LEN_ERR, 0x6a },
 		{ V_LOCAL_QP_OP, IBV_WC_LOC_QP_OP_ERR, 0x52 },
 		{ V_LOCAL_PROT, IBV_WC_LOC_PROT_ERR, 0x53 },
-		{ V_LOCAL_ACCESS, IBV_WC_LOC_ACCESS_ERR, 0x54 },
 		{ V_REMOTE_INVALID, IBV_WC_REM_INV_REQ_ERR, 0x8a },
 		{ V_REMOTE_ACCESS, IBV_WC_REM_ACCESS_ERR, 0x88 },
 		{ V_REMOTE_OP, IBV_WC_REM_OP_ERR, 0x89 },
@@ -26,33 +25,79 @@ TEST(requester_verdicts_are_the_statuses_programs_know)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		const struct fate *f = fate_of(cases[i].v, IBV_QPT_RC, false);
+		const struct fate_code *f = fate_at_requester(cases[i].v);
 
 		check_eq(cqe_status(f->syndrome), cases[i].status);
 		check_eq(f->vendor, cases[i].vendor);
-		check_eq(f->nak, 0);
-		check_eq(f->to_err, cases[i].v != V_FLUSHED);
+	}
+}
+
+TEST(every_verdict_completes_a_send)
+{
+	for (int v = V_OK + 1; v < V_COUNT; v++) {
+		check_ne(fate_at_requester(v)->syndrome, 0);
+		check_ne(fate_at_requester(v)->vendor, 0);
 	}
 }
 
 TEST(flushed_receives_have_a_vendor_code_of_their_own)
 {
-	for (int t = IBV_QPT_RC; t <= IBV_QPT_UD; t++)
-		check_eq(fate_of(V_FLUSHED, t, true)->vendor, 0xf9);
+	for (int t = IBV_QPT_RC; t <= IBV_QPT_UD; t++) {
+		const struct fate *f = fate_at_responder(V_FLUSHED, t);
+
+		check_eq(f->receive.vendor, 0xf9);
+		check(!f->nak && !f->to_err && !f->has_event);
+	}
 }
 
 TEST(only_rc_answers)
 {
+	static const struct {
+		enum verdict v;
+		uint8_t nak;
+	} cases[] = {
+		{ V_LOCAL_LENGTH, NAK_INVALID_REQUEST },  { V_REMOTE_INVALID, NAK_INVALID_REQUEST },
+		{ V_REMOTE_ACCESS, NAK_REMOTE_ACCESS },	  { V_REMOTE_OP, NAK_REMOTE_OPERATIONAL },
+		{ V_LOCAL_PROT, NAK_REMOTE_OPERATIONAL },
+	};
+
 	for (int v = 0; v < V_COUNT; v++) {
-		check_eq(fate_of(v, IBV_QPT_UC, true)->nak, 0);
-		check_eq(fate_of(v, IBV_QPT_UD, true)->nak, 0);
+		check_eq(fate_at_responder(v, IBV_QPT_UC)->nak, 0);
+		check_eq(fate_at_responder(v, IBV_QPT_UD)->nak, 0);
 	}
-	check_eq(fate_of(V_LOCAL_LENGTH, IBV_QPT_RC, true)->nak, aeth_nak(NAK_INVALID_REQUEST));
-	check_eq(fate_of(V_REMOTE_INVALID, IBV_QPT_RC, true)->nak, aeth_nak(NAK_INVALID_REQUEST));
-	check_eq(fate_of(V_REMOTE_ACCESS, IBV_QPT_RC, true)->nak, aeth_nak(NAK_REMOTE_ACCESS));
-	check_eq(fate_of(V_REMOTE_OP, IBV_QPT_RC, true)->nak, aeth_nak(NAK_REMOTE_OPERATIONAL));
-	check_eq(fate_of(V_LOCAL_PROT, IBV_QPT_RC, true)->nak, aeth_nak(NAK_REMOTE_OPERATIONAL));
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		check_eq(fate_at_responder(cases[i].v, IBV_QPT_RC)->nak, aeth_nak(cases[i].nak));
+}
+
+/* A refusal that no receive completion tells of raises an event, and only then. */
+TEST(a_refusal_is_a_completion_or_an_event)
+{
+	static const struct {
+		enum verdict v;
+		enum ibv_event_type event; /* IBV_EVENT_CQ_ERR: none */
+	} cases[] = {
+		{ V_LOCAL_LENGTH, IBV_EVENT_CQ_ERR },
+		{ V_LOCAL_PROT, IBV_EVENT_CQ_ERR },
+		{ V_REMOTE_INVALID, IBV_EVENT_QP_REQ_ERR },
+		{ V_REMOTE_ACCESS, IBV_EVENT_QP_ACCESS_ERR },
+		{ V_REMOTE_OP, IBV_EVENT_QP_FATAL },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct fate *rc = fate_at_responder(cases[i].v, IBV_QPT_RC);
+		const struct fate *ud = fate_at_responder(cases[i].v, IBV_QPT_UD);
+		bool completes = rc->receive.syndrome;
+
+		check(rc->to_err);
+		check_eq(rc->has_event, !completes);
+		check_eq(rc->event, cases[i].event);
+		check_eq(ud->receive.syndrome, rc->receive.syndrome);
+		check_eq(ud->to_err, completes);
+		check(!ud->has_event);
+	}
 }
 
 RUN_TESTS(unit_test(requester_verdicts_are_the_statuses_programs_know),
-	  unit_test(flushed_receives_have_a_vendor_code_of_their_own), unit_test(only_rc_answers))
+	  unit_test(every_verdict_completes_a_send),
+	  unit_test(flushed_receives_have_a_vendor_code_of_their_own), unit_test(only_rc_answers),
+	  unit_test(a_refusal_is_a_completion_or_an_event))
