@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* Handles on target QPs of XRC domains (IBV_QPT_XRC_RECV): they have no queues and no CQs, so all
+/* Handles on target QPs of XRC domains: they have no queues and no CQs, so all
  * there is of one is its public struct. dqp_modify(), dqp_query() and dqp_destroy() take them. */
 #pragma once
 #include "driver/dqp.h"
 
 /* ibv_create_qp_ex with IBV_QP_INIT_ATTR_XRCD; cap is set to zeros. */
 int dtarget_create(struct ibv_qp_init_attr_ex *attr, struct dqp **out);
-/* EINVAL: the domain has no such number, or qp_type is not IBV_QPT_XRC_RECV. */
+/* EINVAL: the domain has no such number, or qp_type is another. */
 int dtarget_open(const struct ibv_qp_open_attr *attr, struct dqp **out);

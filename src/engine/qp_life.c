@@ -88,7 +88,7 @@ static void publish(struct eqp *e)
 		.access = qp->attr.qp_access_flags,
 		.pdn = qp->pd->pdn,
 		.peer_qpn = qp->attr.dest_qp_num,
-		.flags = qp->type == IBV_QPT_RC && !tracing() ? HOST_QP_DIRECT : 0,
+		.flags = qp->service->direct && !tracing() ? HOST_QP_DIRECT : 0,
 	};
 
 	if (!e->unpublished)
@@ -98,7 +98,7 @@ static void publish(struct eqp *e)
 void qp_life_met(struct eqp *e)
 {
 	e->met = true;
-	if (e->q.qp.type == IBV_QPT_RC)
+	if (e->q.qp.service->direct)
 		publish(e);
 }
 
@@ -178,7 +178,7 @@ int qp_life_create(struct pd *pd, const struct qp_attr *attr, struct tqp **out)
 		return err;
 	}
 	qp_life_init(e, n, &env);
-	if (attr->type == IBV_QPT_RAW_PACKET)
+	if (attr->service->frames)
 		frames_begin(device_of(&e->q));
 	publish(e);
 	table_set(n, qpn, e);
@@ -197,7 +197,7 @@ int qp_life_new_dest(struct eqp *e, const struct ibv_qp_attr *attr, int mask, bo
 
 	*out = NULL;
 	if (!(mask & (alternate ? IBV_QP_ALT_PATH : IBV_QP_AV)) || !ah->is_global ||
-	    e->q.qp.type == IBV_QPT_UD)
+	    !e->q.qp.service->connected)
 		return 0;
 	av_from_attr(ah, &av);
 	/* not before: others may change a target QP's, which takes a path only with both */
@@ -282,7 +282,7 @@ int qp_life_modify(struct tqp *q, const struct ibv_qp_attr *attr, int mask)
 		dest_put(alternate);
 		return err;
 	}
-	if (q->qp.type == IBV_QPT_UD && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTR)
+	if (q->qp.service->wire == SVC_UD && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTR)
 		path_listen(e);
 	host_revoke_qp(e->node->host, q->qp.qpn);
 	return 0;
@@ -314,7 +314,7 @@ int qp_life_rate(struct tqp *q, const struct ibv_qp_rate_limit_attr *attr)
 	int err = rate_check(q->qp.qpn, attr);
 	enum ibv_qp_state s;
 
-	if (!err && q->qp.type == IBV_QPT_XRC_RECV)
+	if (!err && !q->qp.service->sends)
 		err = refuse(EINVAL,
 			     "ibv_modify_qp_rate_limit: QP 0x%x is XRC_RECV, which sends nothing; "
 			     "set it on the XRC_SEND QP",

@@ -18,8 +18,8 @@ static int put(struct tqp *q, struct seg *s)
 {
 	int err;
 
-	if (q->qp.type == IBV_QPT_XRC_RECV && s->op != OP_REPORT)
-		s->op |= SVC_XRC;
+	if (unlikely(!q->qp.service->sends) && s->op != OP_REPORT)
+		s->op |= q->qp.service->wire;
 	if (q->req.blocked || q->rsp.silent)
 		return EAGAIN;
 	err = q->dest ? dest_send(q->dest, s, &q->waiter) : 0;
@@ -118,7 +118,7 @@ void answer_leave(struct tqp *q)
 			 .dqpn = q->qp.qpn,
 			 .from = q->dest };
 
-	if (q->qp.type == IBV_QPT_RC && link_is_lossless(q->dest)) {
+	if (q->qp.service->wire == SVC_RC && link_is_lossless(q->dest)) {
 		answer_ack_now(q);
 		s.psn = first_unanswered(q);
 		if ((q->ack_due || !answer_idle(q)) && answer_no_responder(&s) == EAGAIN &&
@@ -315,7 +315,7 @@ static void read_failed(struct tqp *q, const struct answer *a, enum key_verdict 
 
 	answer_forget(q);
 	place_fail(q, &no, q->rsp.now);
-	answer_nak(q, fate_at_responder(no.v, IBV_QPT_RC)->nak, psn);
+	answer_nak(q, fate_at_responder(no.v, true)->nak, psn);
 }
 
 /* The payload is of a key whose bytes lie apart. */

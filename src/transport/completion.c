@@ -68,7 +68,7 @@ void completion_fail(struct tqp *q, enum verdict v, uint64_t id, uint64_t now)
 		inner_retire(q, &c, now);
 	else
 		push(q, &c, now);
-	if (qp_reliable(&q->qp))
+	if (q->qp.service->reliable)
 		flush_to_err(q, id, now);
 	else
 		flush_to_sqe(q, id, now);

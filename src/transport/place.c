@@ -281,7 +281,7 @@ static void count_failure(const struct tqp *q, enum verdict v)
 void place_fail(struct tqp *q, const struct refusal *no, uint64_t now)
 {
 	struct responder *r = &q->rsp;
-	const struct fate *f = fate_at_responder(no->v, q->qp.type);
+	const struct fate *f = fate_at_responder(no->v, q->qp.service->reliable);
 
 	count_failure(q, no->v);
 	if (f->receive.syndrome && r->have_rwqe) {

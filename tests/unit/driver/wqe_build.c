@@ -24,7 +24,7 @@ static void open_queue(struct queue *q)
 	q->memory = aligned_alloc(64, ring + 2 * GUARD);
 	memset(q->memory, 0xee, ring + 2 * GUARD);
 	qp->epoch = fork_epoch();
-	qp->type = IBV_QPT_RC;
+	qp->service = &services[SERVICE_RC];
 	qp->ib.qp_base.state = IBV_QPS_RTS;
 	qp->ib.qp_base.qp_num = 0x123456;
 	qp->max_inline = INLINE_MAX;

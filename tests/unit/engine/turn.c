@@ -43,7 +43,7 @@ static void open_stand(void)
 	s->ctx.hca = &s->hca;
 	s->peer = (struct dest){ .ops = &ops, .refs = 1, .same_host = true };
 	s->e.q.qp.ctx = &s->ctx;
-	s->e.q.qp.type = IBV_QPT_RC;
+	s->e.q.qp.service = &services[SERVICE_RC];
 	s->e.q.qp.state = IBV_QPS_RESET;
 	s->e.q.deadline = s->e.timer_at = TQP_NEVER;
 	s->e.inbox_end = &s->e.inbox;
