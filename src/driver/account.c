@@ -16,7 +16,7 @@ void account_acknowledge(const struct account *a, uint32_t n)
 	pthread_mutex_unlock(a->mutex);
 }
 
-/* No event can be taken any more: *delivered stands still. */
+/* The object is gone from every queue of events, so *delivered does not change any more. */
 void account_settle(const struct account *a)
 {
 	pthread_mutex_lock(a->mutex);

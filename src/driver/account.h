@@ -18,6 +18,6 @@ struct account {
 
 void account_taken(const struct account *a);
 void account_acknowledge(const struct account *a, uint32_t n);
-void account_settle(const struct account *a); /* waits until all that were taken are acknowledged */
+void account_settle(const struct account *a); /* waits until every event taken is acknowledged */
 /* The same for the asynchronous events of @element, after those still queued are dropped. */
 void account_close(const struct account *a, struct context *ctx, const void *element);

@@ -19,7 +19,7 @@ static void complete_send(struct dqp *qp, const struct cqe *c, struct completion
 	store_release(&qp->sq.tail, s->head + 1); /* (A) with sq_full() */
 }
 
-/* What a receive's CQE says for itself. */
+/* The verb and the flags of a receive, which its CQE alone tells. */
 static void received(const struct cqe *c, struct completion *d)
 {
 	static const struct {
@@ -38,7 +38,7 @@ static void received(const struct cqe *c, struct completion *d)
 		      (c->csum_ok ? IBV_WC_IP_CSUM_OK : 0);
 }
 
-/* XRC: the CQE names the SRQ; the target QP may be nobody's of this process. */
+/* XRC: the CQE names the SRQ; the target QP may belong to another process. */
 static void complete_xrc(struct dsrq *srq, const struct cqe *c, struct completion *d)
 {
 	received(c, d);
@@ -86,7 +86,7 @@ static bool complete_wq(struct dwq *wq, const struct cqe *c, struct completion *
 	return true;
 }
 
-/* Credits the queue. false: the object is gone, the CQE is skipped. */
+/* Gives the slot back to its queue. False: the object is gone, the CQE is skipped. */
 static bool resolve(const struct cqe *c, struct completion *d)
 {
 	enum object_kind kind;

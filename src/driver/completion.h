@@ -7,7 +7,7 @@
 struct completion {
 	uint64_t wr_id;
 	enum ibv_wc_opcode op;
-	uint32_t qpn;
+	uint32_t qpn; /* wc.qp_num: the QP, or the work queue, that received */
 	uint32_t wc_flags; /* IBV_WC_GRH, … */
 	enum ibv_wc_status status; /* of entries without a syndrome */
 	bool raw; /* a frame: the CQE has a flow tag where others have the QPN */

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* Polling and arming: entries of the ops table. */
+/* ibv_poll_cq() and ibv_req_notify_cq(): entries of the ops table. */
 #pragma once
 #include "driver/dcq_ring.h"
 #include "engine/doorbell.h"
 
-/* Is there an entry to read? Entries that wait in the CQ go to the program before more are let in:
- * receives that the program posts again are there then, which UC and UD need. */
+/* Is there an entry to read? The device makes progress only when there is none: a program that
+ * reads what is there can post receives again before more messages come in, which UC and UD
+ * need. */
 static inline bool cq_poll_ready(const struct dcq *cq)
 {
 	if (!dcq_ring_idle(cq))

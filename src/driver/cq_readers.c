@@ -69,7 +69,7 @@ static int ex_next_poll(struct ibv_cq_ex *ib)
 	return ex_advance(cq);
 }
 
-/* Harmless after a start_poll that found nothing. */
+/* After an ibv_start_poll() that found nothing it does nothing. */
 static void ex_end_poll(struct ibv_cq_ex *ib)
 {
 	struct dcq *cq = ex(ib);
@@ -138,7 +138,7 @@ static uint32_t ex_flow_tag(struct ibv_cq_ex *ib)
 {
 	const struct dcq *cq = ex(ib);
 
-	return cq->cur_raw ? cq->cur.qpn : 0; /* elsewhere a QPN stands there */
+	return cq->cur_raw ? cq->cur.qpn : 0; /* other CQEs have a QPN in its place */
 }
 
 static uint8_t ex_dlid_path_bits(struct ibv_cq_ex *ib __attribute__((unused)))
@@ -167,8 +167,8 @@ static uint64_t ex_wallclock_ns(struct ibv_cq_ex *ib)
 	return ex(ib)->cur.timestamp + ex(ib)->wall;
 }
 
-/* A program that reads what it has not asked for calls NULL with hardware's library. Here it gets a
- * zero and is told. */
+/* With hardware's library a program that reads a field that it has not asked for calls NULL. Here
+ * it gets a zero, and a reason is recorded. */
 static uint64_t unasked(struct ibv_cq_ex *ib, const char *flag)
 {
 	reason("CQ 0x%x: a field is read that %s did not ask for at ibv_create_cq_ex; add it to "

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* The ibv_cq_ex functions: start, next, end, and the readers, which describe cq->cur also after
- * ibv_end_poll(). */
+/* The functions of struct ibv_cq_ex: start, next and end of a poll, and the readers of the current
+ * entry, cq->cur, which they describe also after ibv_end_poll(). */
 #pragma once
 #include "driver/dcq_ring.h"
 

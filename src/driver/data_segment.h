@@ -4,8 +4,8 @@
 #include <infiniband/mlx5dv.h>
 #include "util/be.h"
 
-/* Writes @n SGEs at @p, which has room for @max segments. Empty SGEs are dropped, since a byte
- * count of 0 means 2^31; a list shorter than @max is ended. */
+/* Writes @n SGEs at @p, which has room for @max segments. Empty SGEs are left out, since a byte
+ * count of 0 means 2^31; a list shorter than @max gets an end mark. */
 static inline void data_segment_list(uint8_t *p, const struct ibv_sge *sg, int n, unsigned int max)
 {
 	unsigned int used = 0;

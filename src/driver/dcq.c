@@ -60,7 +60,7 @@ static bool has_flag(const struct ibv_cq_init_attr_ex *a, uint32_t flag)
 
 static uint32_t ring_entries(uint32_t cqe)
 {
-	return 1U << (32 - __builtin_clz(cqe)); /* cqe + 1 at least: one stays free */
+	return 1U << (32 - __builtin_clz(cqe)); /* a power of two above cqe: one entry stays free */
 }
 
 static void dcq_free(struct dcq *cq)
@@ -89,7 +89,7 @@ static void fill_public(struct dcq *cq, const struct ibv_cq_init_attr_ex *attr)
 	cq_readers_attach(cq);
 }
 
-/* A parent domain's memory functions make the ring. */
+/* The parent domain whose memory functions make the ring, if the program has given one. */
 static int take_domain(struct dcq *cq, const struct ibv_cq_init_attr_ex *attr)
 {
 	struct pd *pd = to_pd(attr->parent_domain);
@@ -155,7 +155,7 @@ fail:
 	return err;
 }
 
-/* Queued events were dropped by cq_destroy(). */
+/* cq_destroy() has dropped the events that were queued. */
 static void settle_events(struct dcq *cq)
 {
 	struct account comp = dcq_ring_comp(cq), async = dcq_ring_async(cq);
@@ -205,9 +205,9 @@ int dcq_resize(struct dcq *cq, int cqe)
 	if (err)
 		return err;
 	cqe_init(ring.buf, ring.cnt, ring.size);
-	progress(); /* what is already in flight counts */
+	progress(); /* entries of work that is already done count */
 	dcq_ring_lock(cq);
-	old = cq->buf; /* under the lock: another thread may resize it too */
+	old = cq->buf; /* under the lock, since another thread may resize the CQ too */
 	old_cnt = cq->cnt;
 	unread = cq_switch(cq->dev, &ring, cq->ci);
 	if (unread < ring.cnt)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* A completion queue's ring as its consumer sees it: which entries are there, reading on, and
- * taking an object's entries out. Entries name QPs, SRQs and WQs by object index (uidx;
- * docs/design/completions.md). What an entry says is completion.h.
- * Locking: @lock is the consumer's; never held while a turn is taken (poll makes progress first). */
+/* A completion queue's ring as its consumer sees it: whether entries are there, and taking the
+ * entries of one object out. Entries name QPs, SRQs and WQs by object index (uidx;
+ * docs/design/completions.md). completion.h reads entries.
+ * Locking: @lock is the consumer's; never held while a turn is taken (poll makes progress
+ * first). */
 #pragma once
 #include "driver/account.h"
 #include "driver/objects.h"
@@ -14,20 +15,20 @@ struct dcq {
 	struct ibv_cq_ex ib; /* first; its prefix is the ibv_cq */
 	struct cq *dev;
 	struct context *ctx;
-	struct pd *pd; /* the parent domain it was made in, with a reference; or NULL */
+	struct pd *pd; /* parent domain that made the ring, with a reference; or NULL */
 	uint32_t epoch;
 	struct spin lock; /* guards buf, cnt, ci and cur */
 	uint8_t *buf; /* the ring: cnt entries of 64 bytes */
 	uint32_t cnt, ci; /* entries; entries read, atomic for dcq_ring_idle() */
-	uint32_t dbrec[2] __attribute__((aligned(64)));
-	struct cqe cur; /* what the ibv_cq_ex readers describe; outlives end_poll */
-	enum ibv_wc_opcode cur_op;
+	uint32_t dbrec[2] __attribute__((aligned(64))); /* consumer index; unused */
+	struct cqe cur; /* entry that the ibv_cq_ex readers describe */
+	enum ibv_wc_opcode cur_op; /* verb of cur */
 	uint32_t cur_flags, cur_qpn; /* IBV_WC_* flags, QP number of cur */
 	bool cur_raw; /* cur.qpn is a flow tag */
 	uint64_t wc_flags; /* IBV_WC_EX_* asked for */
-	const void *poller; /* the thread between start_poll and end_poll, NULL none */
-	bool single; /* the program polls it from one thread only: @lock is not taken for that */
-	uint64_t wall; /* ns from a timestamp to the wall clock, as of start_poll */
+	const void *poller; /* thread from start_poll to end_poll (dcq_ring_self); NULL: none */
+	bool single; /* the program polls from one thread only: start_poll takes no lock */
+	uint64_t wall; /* ns to add to a timestamp for the wall clock; as of start_poll */
 	uint32_t comp_delivered; /* completion events taken; account.h */
 	uint32_t async_delivered; /* asynchronous events taken */
 };
@@ -53,13 +54,14 @@ static inline struct account dcq_ring_async(struct dcq *cq)
 				 &cq->async_delivered };
 }
 
-/* Most polls find nothing, and need no lock for it (cq_written()). */
+/* No entry to read. Most polls find none, and take no lock to find that (cq_written()). */
 static inline bool dcq_ring_idle(const struct dcq *cq)
 {
 	return cq_written(cq->dev) == load_relaxed(&cq->ci);
 }
 
-/* Entries before ci are the device's again: (A) with cq_push(). */
+/* Gives the entries before ci back to the device: (A) pairs with the load of the record in
+ * cq_push(). */
 static inline void dcq_ring_publish(struct dcq *cq)
 {
 	store_release(&cq->dbrec[0], htobe32(cq->ci & 0xffffff)); /* (A) */
@@ -72,10 +74,10 @@ static inline bool dcq_ring_polling(const struct dcq *cq)
 	return load_relaxed(&cq->poller) == &dcq_ring_self;
 }
 
-/* The consumer's lock, for calls that may come between ibv_start_poll() and ibv_end_poll() of the
- * same thread, which has it already. */
+/* The consumer's lock, for calls that a thread may make between its ibv_start_poll() and its
+ * ibv_end_poll(), when it has the lock already. */
 void dcq_ring_lock(struct dcq *cq);
 void dcq_ring_unlock(struct dcq *cq);
-/* Drops every entry of object @uidx that was not read (RESET, destroy); slots of shared receives go
- * back to their SRQ. The object writes no more entries. */
+/* Drops every unread entry of object @uidx, which is in RESET or destroyed and so gets no more;
+ * slots of shared receives go back to their SRQ. */
 void dcq_ring_purge(struct dcq *cq, uint32_t uidx);

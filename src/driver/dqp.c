@@ -190,7 +190,7 @@ static void fill_public(struct dqp *qp, struct pd *pd, const struct ibv_qp_init_
 	ib->context = pd->ib.context;
 	ib->qp_context = a->qp_context;
 	ib->pd = &pd->ib;
-	if (!dqp_is_rss(a)) { /* it has none, whatever was given */
+	if (!dqp_is_rss(a)) { /* an RSS QP has no CQs, whatever the program has given */
 		ib->send_cq = a->send_cq;
 		ib->recv_cq = a->recv_cq;
 	}
@@ -274,7 +274,7 @@ static void purge(struct dqp *qp)
 	struct ibv_qp *ib = &qp->ib.qp_base;
 
 	if (!ib->send_cq)
-		return; /* RSS; a target QP's completions are its SRQs' */
+		return; /* an RSS QP, or an XRC target, whose completions belong to its SRQs */
 	dcq_ring_purge(to_dcq(ib->send_cq), qp->uidx);
 	if (ib->recv_cq && ib->recv_cq != ib->send_cq)
 		dcq_ring_purge(to_dcq(ib->recv_cq), qp->uidx);
@@ -298,7 +298,7 @@ int dqp_destroy(struct dqp *qp)
 	return 0;
 }
 
-/* The device is in RESET: both queues start from nothing, as do their cursors. */
+/* The device's half is in RESET and counts from 0 again; so do the cursors here. */
 static void rewind_queues(struct dqp *qp)
 {
 	spin_lock(&qp->sq.lock);

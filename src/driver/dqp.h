@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* Queue pair, the driver's half: ring memory, cursors, wr_ids, WQE writing. It touches the device
- * only through rings, doorbell records and engine/doorbell.h; life and state by engine/qp_life.h.
- * Locking: sq.lock guards the SQ cursors and the builder (held from wr_start to wr_complete),
- * rq.lock the RQ's; both are leaves that are dropped before the doorbell. */
+/* Queue pair, the driver's half: ring memory, cursors, wr_ids. Work reaches the device by rings,
+ * doorbell records and engine/doorbell.h alone; life and state of the device's half are
+ * engine/qp_life.h's.
+ * Locking: sq.lock guards the SQ cursors and the builder, from ibv_wr_start() to ibv_wr_complete();
+ * rq.lock guards the RQ cursors. Both are leaves and are released before the doorbell. */
 #pragma once
 #include "driver/account.h"
 #include "driver/objects.h"
@@ -11,41 +12,41 @@
 
 struct sq_slot {
 	uint64_t wr_id;
-	uint32_t head; /* sq.head when it was posted */
-	uint8_t op; /* enum ibv_wc_opcode: not in the CQE for UMR-based work (M33) */
+	uint32_t head; /* sq.head before it was posted */
+	uint8_t op; /* enum ibv_wc_opcode, which not every CQE tells (docs/design/completions.md) */
 };
 
 struct dqp_sq {
 	struct spin lock;
-	uint8_t *buf;
-	uint32_t cnt; /* basic blocks */
+	uint8_t *buf; /* the ring */
+	uint32_t cnt; /* basic blocks of the ring; a power of two */
 	uint32_t head; /* WQEs posted */
-	uint32_t tail; /* WQEs completed; written by the CQ's consumer (A), read by post (A) */
+	uint32_t tail; /* WQEs completed; stored by polling (A), loaded by posting (A) */
 	uint32_t pi; /* blocks posted */
-	uint32_t max_wr;
-	struct sq_slot *slot; /* by first block & (cnt - 1) */
+	uint32_t max_wr; /* WQEs, as granted */
+	struct sq_slot *slot; /* by the WQE's first block */
 };
 
 struct dqp_rq {
 	struct spin lock;
-	uint8_t *buf;
-	uint32_t cnt, stride;
-	uint32_t head, tail; /* posted; completed */
-	uint32_t max_wr, max_sge;
-	uint64_t *wr_id;
+	uint8_t *buf; /* the ring */
+	uint32_t cnt, stride; /* WQEs of the ring, a power of two; bytes of each */
+	uint32_t head, tail; /* WQEs posted; WQEs completed, (B) in posting and polling */
+	uint32_t max_wr, max_sge; /* as granted */
+	uint64_t *wr_id; /* by slot */
 };
 
-struct wr_build { /* what is being built, under sq.lock */
-	int err; /* first error; nothing of the batch is posted then */
-	uint8_t takes; /* ibv_wr_*: WR_TAKES_*: the setters that may follow */
-	const char *call; /* what the program called */
-	const void *owner; /* the thread between wr_start and wr_complete; NULL none */
-	uint32_t pi, head; /* where the batch started: an abort goes back */
-	uint8_t *ctrl; /* of the WQE being built, NULL none */
+struct wr_build { /* the batch that is being built; under sq.lock */
+	int err; /* first error of the batch, or 0 */
+	uint8_t takes; /* ibv_wr_*: setters that may follow, WR_TAKES_* */
+	const char *call; /* name of the program's call, for reasons */
+	const void *owner; /* thread between ibv_wr_start() and ibv_wr_complete(); NULL: none */
+	uint32_t pi, head; /* cursors before the batch, to which an abort goes back */
+	uint8_t *ctrl; /* control segment of the WQE being built; NULL: none */
 	uint8_t *seg; /* next segment; wraps at the ring's end */
-	uint32_t segs; /* segments so far */
-	uint8_t *av; /* UD: the address vector's place */
-	bool need_av; /* and nobody has filled it yet */
+	uint32_t segs; /* segments of the WQE so far */
+	uint8_t *av; /* UD, XRC: place of the address vector or the SRQ number */
+	bool need_av; /* the place at av is still empty */
 };
 
 struct dqp {
@@ -81,15 +82,15 @@ static inline struct account dqp_account(struct dqp *qp)
 int dqp_create(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct dqp **out);
 int dqp_destroy(struct dqp *qp);
 int dqp_modify(struct dqp *qp, struct ibv_qp_attr *attr,
-	       int mask); /* keeps ib.state; purges on RESET */
+	       int mask); /* keeps ib.state up to date; RESET drops unread CQEs */
 int dqp_rate(struct dqp *qp, const struct ibv_qp_rate_limit_attr *attr);
 int dqp_query(struct dqp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init);
 int dqp_post_send(struct ibv_qp *ib, struct ibv_send_wr *wr,
 		  struct ibv_send_wr **bad); /* ops entry */
-/* The ops entry: type 1 windows; mw->rkey is the new one when it returns 0. */
+/* The ops entry, for windows of type 1. On success mw->rkey is the new key. */
 int dqp_bind_mw(struct ibv_qp *ib, struct ibv_mw *mw, struct ibv_mw_bind *b);
 int dqp_post_recv(struct ibv_qp *ib, struct ibv_recv_wr *wr,
 		  struct ibv_recv_wr **bad); /* ops entry */
-/* Fills every function of ib that is legal for the type (driver/wr_builder.c). */
+/* Sets the ibv_wr_* functions (driver/wr_builder.c); those that the type lacks fail the batch. */
 int wr_builder_attach(struct dqp *qp,
 		      uint64_t send_ops_flags); /* EOPNOTSUPP: flags that do not work */

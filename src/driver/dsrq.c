@@ -151,7 +151,7 @@ static int new_ring_alloc(struct dsrq_memory *n, struct pd *pd, uint32_t cnt, ui
 	return refuse_memory("ibv_modify_srq", (size_t)cnt * stride);
 }
 
-/* Puts @n in the ring's place, for the device too; the old one is in @n then. Under the lock. */
+/* Puts @n in the ring's place here and in the device; @n is the old ring then. Under the lock. */
 static void switch_ring(struct dsrq *srq, struct dsrq_memory *n)
 {
 	bool anew = dsrq_ring_switch(srq, n);
@@ -160,8 +160,8 @@ static void switch_ring(struct dsrq *srq, struct dsrq_memory *n)
 	srq_switch(srq->dev, &ring, anew);
 }
 
-/* A smaller ring needs slots without work in them: until there is none at all, the old ring stays
- * and only fewer may be posted. */
+/* A smaller ring takes the old one's place only while no slot is in use; else the old ring stays,
+ * and only max_wr is less. */
 static int resize(struct dsrq *srq, uint32_t max_wr)
 {
 	uint32_t cnt = dsrq_ring_slots(max_wr), used;
@@ -173,7 +173,7 @@ static int resize(struct dsrq *srq, uint32_t max_wr)
 	spin_lock(&srq->lock);
 	used = srq->used;
 	if (used <= cnt - 1) {
-		store_relaxed(&srq->max_wr, cnt - 1); /* a query has no lock */
+		store_relaxed(&srq->max_wr, cnt - 1); /* dsrq_query() takes no lock */
 		srq_set_max_wr(srq->dev, cnt - 1);
 		if (cnt > srq->cnt || (cnt < srq->cnt && !used))
 			switch_ring(srq, &n);

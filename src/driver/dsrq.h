@@ -3,8 +3,9 @@
 #pragma once
 #include "driver/dsrq_ring.h"
 
-/* Of the basic type, with IBV_SRQ_INIT_ATTR_TM of the tag-matching one, with
- * IBV_SRQ_INIT_ATTR_XRCD of an XRC domain; updates attr. */
+/* comp_mask chooses the type: with IBV_SRQ_INIT_ATTR_TM it matches tags, with
+ * IBV_SRQ_INIT_ATTR_XRCD it is of an XRC domain, else it is basic. @attr gets the granted
+ * values. */
 int dsrq_create(struct pd *pd, struct ibv_srq_init_attr_ex *attr, struct dsrq **out);
 int dsrq_destroy(struct dsrq *srq);
 int dsrq_modify(struct dsrq *srq, const struct ibv_srq_attr *attr, int mask);

@@ -8,7 +8,7 @@
 #include "util/be.h"
 #include "util/fork.h"
 
-/* From @first on slot i links to i + 1; the last one's link is 0 (UCX asserts it). */
+/* Slots from @first on link to their neighbours; the last one's link is 0, which UCX asserts. */
 static void link_slots(uint8_t *buf, uint32_t first, uint32_t cnt, uint32_t stride)
 {
 	for (uint32_t i = first; i < cnt; i++)
@@ -22,8 +22,8 @@ void dsrq_ring_init(struct dsrq *srq)
 	srq->tail = srq->cnt - 1;
 }
 
-/* All slots keep their numbers, which completions that nobody has polled yet still name; the new
- * ones join the free list at its end. Under the lock. */
+/* All slots keep their numbers, since unread completions name them; the new slots join the free
+ * list at its end. Under the lock. */
 static void grow(struct dsrq *srq, struct dsrq_memory *n)
 {
 	memcpy(n->buf, srq->buf, (size_t)srq->cnt * srq->stride);

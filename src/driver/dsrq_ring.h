@@ -20,11 +20,11 @@ struct dsrq {
 	uint32_t cnt, stride;
 	uint32_t max_wr, max_sge; /* as granted */
 	uint32_t head, tail; /* slots: first and last of the free list */
-	uint32_t used; /* posted and not polled yet */
-	uint16_t posted; /* count, as in the doorbell record */
+	uint32_t used; /* slots posted whose completion was not polled */
+	uint16_t posted; /* receives ever posted, as the doorbell record counts them */
 	uint64_t *wr_id; /* by slot */
-	struct dsrq_tags *tags; /* of a tag-matching one; NULL (dsrq_tags.h) */
-	struct ibv_cq *cq; /* its completions' CQ; NULL */
+	struct dsrq_tags *tags; /* of a tag-matching SRQ (dsrq_tags.h); else NULL */
+	struct ibv_cq *cq; /* CQ of a tag-matching or XRC SRQ; else NULL */
 	uint32_t async_delivered; /* events taken; account.h */
 	uint32_t dbrec[2] __attribute__((aligned(64)));
 };
@@ -47,7 +47,7 @@ static inline uint32_t dsrq_ring_slots(uint32_t max_wr)
 	return 1U << (32 - __builtin_clz(max_wr | 1));
 }
 
-struct dsrq_memory { /* of a ring */
+struct dsrq_memory { /* of one ring */
 	uint8_t *buf;
 	uint64_t *wr_id;
 	uint32_t cnt; /* slots */
@@ -55,9 +55,9 @@ struct dsrq_memory { /* of a ring */
 
 /* All slots of the ring are free. */
 void dsrq_ring_init(struct dsrq *srq);
-/* Puts the zeroed @n in the ring's place, and the old memory into @n. A larger ring may take a
- * ring's place at any time, another only while no slot is in use. Returns true when the list of
- * free slots starts anew. Under the lock. */
+/* Puts the zeroed memory @n in the ring's place; @n is the old memory then. A larger ring may come
+ * at any time and keeps the free list; any other comes only while no slot is in use, and starts the
+ * free list anew: true. Under the lock. */
 bool dsrq_ring_switch(struct dsrq *srq, struct dsrq_memory *n);
 /* Gives the slot back, returns its wr_id. */
 uint64_t dsrq_ring_complete(struct dsrq *srq, uint16_t idx);

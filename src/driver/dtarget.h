@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Handles on target QPs of XRC domains: they have no queues and no CQs, so all
- * there is of one is its public struct. dqp_modify(), dqp_query() and dqp_destroy() take them. */
+/* Handles on target QPs of XRC domains. A handle has no queues and no CQs, only the public struct;
+ * dqp_modify(), dqp_query() and dqp_destroy() take it. */
 #pragma once
 #include "driver/dqp.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Receive work queue, the driver's half: ring memory, cursor, wr_ids. rq.lock as in dqp.h. */
+/* Receive work queue, the driver's half: ring memory, cursors, wr_ids.
+ * Locking: rq.lock guards the cursors, as in dqp.h. */
 #pragma once
 #include "driver/dqp.h"
 
@@ -27,5 +28,5 @@ static inline struct account dwq_account(struct dwq *wq)
 int dwq_create(struct context *ctx, struct ibv_wq_init_attr *attr, struct dwq **out);
 int dwq_destroy(struct dwq *wq); /* EBUSY while an indirection table names it */
 int dwq_modify(struct dwq *wq, struct ibv_wq_attr *attr);
-/* The wr_id of slot @idx, which is free again. */
+/* Gives slot @idx back, returns its wr_id. */
 uint64_t dwq_complete(struct dwq *wq, uint16_t idx);

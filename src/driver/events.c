@@ -5,7 +5,8 @@
 #include "driver/dsrq_ring.h"
 #include "driver/dwq.h"
 
-/* The account of an event's element; false: a port or device event, which names none. */
+/* The account of the object that an event names. False: a port or device event, which names
+ * none. */
 static bool account_of(const struct ibv_async_event *ev, struct account *out)
 {
 	switch (ev->event_type) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Which object an event names, for counting the events that the program takes and acknowledges
- * (account.h). */
+/* From an event to the account of the object that it names (account.h). */
 #pragma once
 #include "hca/device.h"
 

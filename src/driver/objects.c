@@ -6,7 +6,7 @@
 #include "obs/explain.h"
 #include "util/barrier.h"
 
-/* Two levels, so that a growing table never moves: readers hold no lock. */
+/* Two levels, so that a growing table never moves: readers take no lock. */
 #define LEAF 4096
 #define ROOT 4096 /* LEAF * ROOT: 24 bits */
 
@@ -17,7 +17,7 @@ struct object {
 
 static struct object *leaves[ROOT];
 static uint32_t next = 1, used;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the writers' side */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards next, used, all stores */
 
 static struct object *leaf_of(uint32_t uidx)
 {

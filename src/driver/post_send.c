@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* ibv_post_send() and ibv_post_recv(): a list of work requests to WQEs. */
+/* ibv_post_send() and ibv_post_recv(): from a list of work requests to WQEs. */
 #include <errno.h>
 #include "driver/data_segment.h"
 #include "driver/wqe_build.h"

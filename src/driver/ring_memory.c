@@ -9,13 +9,13 @@
 #include "util/fork.h"
 #include "util/hash.h"
 
-/* Small rings share pages with others of the heap: 10,000 QPs must not cost a page each. */
+/* Smaller rings share pages of the heap: 10,000 QPs must not cost a page each. */
 #define OWN_MAPPING (64 << 10)
 #define PAGE	    ((size_t)4096)
 #define RENEWING    UINT32_MAX
 
-/* Rings that a program's functions made: few programs have any. A forked child's copy may be locked
- * for ever, so what it inherits there is left alone. */
+/* Rings that a program's functions have made; few programs have any. A forked child leaves what it
+ * inherits here alone, since the copy of the lock may never be released. */
 static struct {
 	struct spin lock; /* guards by_address */
 	uint32_t epoch; /* of the process that filled it */
@@ -28,7 +28,7 @@ struct lent {
 	uint64_t type;
 };
 
-/* One of the threads that come first after a fork does it. */
+/* Empties the table in a forked child: one thread does it, others wait for that thread. */
 static void renew(void)
 {
 	uint32_t now = fork_epoch(), was = load_acquire(&lent_rings.epoch);
@@ -65,7 +65,7 @@ static int lend(uint8_t *p, struct pd *pd, uint64_t type)
 	return err;
 }
 
-/* True: it was, and has gone back. */
+/* True: a program's function had made it, and has it back. */
 static bool give_back(uint8_t *p)
 {
 	struct lent *l;
@@ -73,7 +73,7 @@ static bool give_back(uint8_t *p)
 	if (likely(!load_relaxed(&lent_rings.count)))
 		return false;
 	if (!fork_is_ours(load_acquire(&lent_rings.epoch))) /* (A) */
-		return true; /* whose it is cannot be asked any more */
+		return true; /* inherited: its origin is not known any more, and it stays */
 	spin_lock(&lent_rings.lock);
 	l = hash_del(&lent_rings.by_address, (uintptr_t)p);
 	spin_unlock(&lent_rings.lock);

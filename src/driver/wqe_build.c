@@ -69,7 +69,7 @@ static void start(struct dqp *qp, const char *call, int err)
 	qp->build.ctrl = NULL;
 }
 
-/* Whoever finds the lock held may hold it himself. */
+/* The lock is taken: perhaps by this very thread. */
 static int contended(struct dqp *qp, const char *call)
 {
 	if (wqe_region_mine(qp))
@@ -100,7 +100,7 @@ void wqe_region_begin(struct dqp *qp)
 	int err = allowed(qp, call);
 
 	if (unlikely(!spin_trylock(&qp->sq.lock)) && contended(qp, "ibv_wr_start")) {
-		qp->build.err = EINVAL; /* of the batch that goes on */
+		qp->build.err = EINVAL; /* the batch that was begun goes on, and fails */
 		return;
 	}
 	start(qp, call, err);
@@ -138,7 +138,7 @@ static bool sq_full(const struct dqp *qp)
 	return qp->sq.head - load_acquire(&qp->sq.tail) >= qp->sq.max_wr;
 }
 
-/* RAW_PACKET: what the device does with the frame, and a TSO send's headers. */
+/* RAW_PACKET: the Ethernet segment, with the checksums to compute and the headers of a TSO send. */
 static void ethernet(struct dqp *qp, const struct wqe_head *h)
 {
 	struct wr_build *b = &qp->build;
@@ -205,12 +205,12 @@ void wqe_begin(struct dqp *qp, const struct wqe_head *h)
 		ethernet(qp, h);
 	if (!b->need_av)
 		return;
-	b->av = b->seg; /* its place: the setters may come in any order */
+	b->av = b->seg; /* kept free, since setters may come in any order */
 	for (unsigned int i = qp->service->address_segs; i; i--)
 		next_seg(qp);
 	if (qp->service->wqe == WQE_XRC &&
 	    (h->opcode == WQE_OPCODE_BIND_MW || h->opcode == MLX5_OPCODE_LOCAL_INVAL))
-		wqe_xrc(qp, 0); /* it goes nowhere */
+		wqe_xrc(qp, 0); /* no message, so no SRQ */
 }
 
 void wqe_remote(struct dqp *qp, uint64_t addr, uint32_t rkey)
@@ -239,7 +239,7 @@ static int bind_check(const struct dqp *qp, const struct ibv_mw *mw,
 {
 	const unsigned int known = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 				   IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED |
-				   IBV_ACCESS_LOCAL_WRITE; /* tolerated: says nothing */
+				   IBV_ACCESS_LOCAL_WRITE; /* taken, without effect */
 
 	if (info->mw_access_flags & ~known)
 		return refuse(EINVAL,
@@ -365,7 +365,7 @@ void wqe_inline(struct dqp *qp, const struct ibv_data_buf *bufs, size_t n)
 
 	if (unlikely(qp->build.err))
 		return;
-	for (size_t i = 0; i < n && total <= qp->max_inline; i++) /* so that it cannot wrap */
+	for (size_t i = 0; i < n && total <= qp->max_inline; i++) /* the sum cannot wrap */
 		total += bufs[i].length < UINT32_MAX ? bufs[i].length : UINT32_MAX;
 	if (!inline_fits(qp, total) || !total)
 		return;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* Writing send WQEs: the steps that ibv_post_send() and the ibv_wr_* API share. All under
- * sq.lock, between wqe_batch_begin() and wqe_batch_end(). Segments are 16 bytes and wrap at the
- * ring's end. The first error of a batch sticks in qp->build.err; later steps do nothing then. */
+/* Writing send WQEs: the steps that ibv_post_send() and the ibv_wr_* API share. All run under
+ * sq.lock, between wqe_batch_begin() and wqe_batch_end(). Segments have 16 bytes and go on at the
+ * ring's start where it ends. The first error of a batch stays in qp->build.err, and later steps do
+ * nothing. */
 #pragma once
 #include "driver/dqp.h"
 
-enum { /* what an operation of the ibv_wr_* API takes, once */
+enum { /* setters that an operation of the ibv_wr_* API takes, each once */
        WR_TAKES_SGES = 1,
        WR_TAKES_INLINE = 2,
        WR_TAKES_DATA = WR_TAKES_SGES | WR_TAKES_INLINE,
@@ -22,21 +23,22 @@ struct wqe_head {
 	uint16_t hdr_sz, mss;
 };
 
-/* Takes sq.lock; errno: it is not held. @call is what the program called, and is kept. */
+/* Takes sq.lock; on an error it is not taken. @call names the program's call and is kept. */
 int wqe_batch_begin(struct dqp *qp, const char *call);
-/* The same for a batch that the calling thread builds by several calls (ibv_wr_start): it is the
- * owner until the batch ends. An error sticks in the batch; it always begins. */
+/* The same for a batch that a thread builds by several calls (ibv_wr_start): the thread owns the
+ * region until the batch ends. An error stays in the batch, which begins in any case. */
 void wqe_region_begin(struct dqp *qp);
 bool wqe_region_mine(const struct dqp *qp);
-void wqe_batch_abort(struct dqp *qp); /* drops what was built, and the lock */
-/* Publishes what was built, drops the lock, rings. Returns the batch's first error; with @keep
- * the WQEs that were complete before it are posted nevertheless (ibv_post_send). */
+void wqe_batch_abort(struct dqp *qp); /* forgets what was built, releases the lock */
+/* Publishes what was built, releases the lock and rings the doorbell. Returns the batch's first
+ * error; with @keep the WQEs that were complete before it are posted nevertheless
+ * (ibv_post_send). */
 int wqe_batch_end(struct dqp *qp, bool keep);
 
 void wqe_begin(struct dqp *qp, const struct wqe_head *h);
 void wqe_remote(struct dqp *qp, uint64_t addr, uint32_t rkey);
 void wqe_atomic(struct dqp *qp, uint64_t swap_add, uint64_t compare);
-/* ibv_bind_mw and IBV_WR_BIND_MW: @rkey is the window's from now on. */
+/* ibv_bind_mw and IBV_WR_BIND_MW: @rkey is the window's key from now on. */
 void wqe_bind(struct dqp *qp, const struct ibv_mw *mw, uint32_t rkey,
 	      const struct ibv_mw_bind_info *info);
 void wqe_datagram(struct dqp *qp, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* The ibv_wr_* API on the functions of wqe_build.h. wr_id and wr_flags are read when the
- * operation is called; errors stick and are reported by wr_complete, which then posts nothing. An
- * operation's WQE is finished when the next operation begins or the batch ends: a zero-length
- * operation need not call a setter. Each setter follows an operation that takes it, once; whatever
- * comes outside of wr_start and wr_complete touches nothing, and is told of by wr_complete. */
+/* The ibv_wr_* API on the functions of wqe_build.h. wr_id and wr_flags are read when the operation
+ * is called; the first error is kept, and wr_complete returns it and posts nothing. An operation's
+ * WQE is finished when the next operation begins or the batch ends, so an operation without data
+ * needs no setter. Each setter follows an operation that takes it, once; a call outside of wr_start
+ * and wr_complete touches nothing, and its reason is recorded. */
 #include <errno.h>
 #include "driver/wqe_build.h"
 #include "engine/doorbell.h"
@@ -15,7 +15,7 @@ static inline struct dqp *qpx(struct ibv_qp_ex *ib)
 	return (struct dqp *)ib;
 }
 
-/* Is this call inside the caller's own region, and is all well so far? */
+/* Is the calling thread building a batch, without an error so far? */
 static bool inside(struct dqp *qp, const char *call)
 {
 	if (likely(wqe_region_mine(qp)))
@@ -25,7 +25,7 @@ static bool inside(struct dqp *qp, const char *call)
 	return false;
 }
 
-/* Begins an operation. False: nothing more of it is to be written. */
+/* Begins an operation. False: the caller writes nothing more of it. */
 static bool op(struct ibv_qp_ex *ib, uint8_t opcode, uint8_t wc_opcode, uint32_t imm)
 {
 	struct wqe_head h = { .wr_id = ib->wr_id,
@@ -207,7 +207,8 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ib, struct ibv_ah *ah, uint32_t qpn
 
 static void wr_set_xrc_srqn(struct ibv_qp_ex *ib, uint32_t srqn)
 {
-	wqe_xrc(qpx(ib), srqn);
+	if (takes(ib, WR_TAKES_AH, "ibv_wr_set_xrc_srqn"))
+		wqe_xrc(qpx(ib), srqn);
 }
 
 static void wr_set_sge(struct ibv_qp_ex *ib, uint32_t lkey, uint64_t addr, uint32_t length)
@@ -258,12 +259,12 @@ static void attach(struct ibv_qp_ex *ib, const struct service *s)
 	ATTACH(TSO, wr_send_tso);
 }
 
-/* X(entry): what some type of QP lacks. Hardware's library leaves NULL there, and the program
- * crashes; here the batch fails and tells why. */
+/* X(entry): functions that some type of QP lacks. Hardware's library leaves NULL there, and the
+ * program crashes; here the batch fails with a reason. */
 #ifdef HAVE_WR_FLUSH
 #define LACKING_FLUSH(X) X(wr_flush)
 #else
-#define LACKING_FLUSH(X) /* nor has the header a place for it */
+#define LACKING_FLUSH(X) /* an older header, without the entry */
 #endif
 #define LACKING(X)                                                                                 \
 	LACKING_FLUSH(X)                                                                           \
@@ -289,7 +290,8 @@ static void lacking(struct dqp *qp, const char *call)
 			       qp->service->name, qp->ib.qp_base.qp_num);
 }
 
-/* The other arguments are the caller's to pass and remove (verbs/unbuilt.h). */
+/* The functions read only their first argument: the caller passes and removes the others
+ * (verbs/unbuilt.h). */
 #define LACKING_OP(entry)                                                                          \
 	static void lacking_##entry(struct ibv_qp_ex *ib)                                          \
 	{                                                                                          \

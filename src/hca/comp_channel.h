@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* Completion channels: the queue of completion events that a program reads, and its descriptor
- * (event_fd.h). comp_channel_wait() sleeps; the engine's wait.h makes progress meanwhile.
- * Locking: a small mutex, a leaf, guards the queue and the descriptor's count. Threads that push may
- * have a turn, but no other leaf. */
+ * (event_fd.h). comp_channel_wait() sleeps; the engine's wait.h makes progress meanwhile. Locking:
+ * a small mutex, a leaf, guards the queue and the descriptor's count. Threads that push may have a
+ * turn, but no other leaf. */
 #pragma once
 #include "hca/device.h"
 #include "util/list.h"

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+/* Where rings come from: the heap, a mapping, or a parent domain's functions, to which they go
+ * back. */
+#include <errno.h>
+#include <infiniband/mlx5dv.h>
+#include "driver/ring_memory.h"
+#include "hca/pd.h"
+#include "test.h"
+#include "util/fork.h"
+
+enum { PAGE = 4096, LARGE = 128 << 10 };
+
+static struct {
+	unsigned int allocs, frees;
+	size_t size, align;
+	uint64_t type;
+	void *gives, *freed, *context;
+} program;
+
+static void *its_alloc(struct ibv_pd *pd, void *context, size_t size, size_t align, uint64_t type)
+{
+	(void)pd;
+	program.allocs++;
+	program.size = size;
+	program.align = align;
+	program.type = type;
+	program.context = context;
+	return program.gives;
+}
+
+static void its_free(struct ibv_pd *pd, void *context, void *p, uint64_t type)
+{
+	(void)pd;
+	check(context == &program);
+	check_eq(type, program.type);
+	program.frees++;
+	program.freed = p;
+}
+
+static struct pd parent_domain(void)
+{
+	check_eq(fork_init(), 0);
+	memset(&program, 0, sizeof(program));
+	return (struct pd){
+		.kind = PD_PARENT,
+		.memory = { .alloc = its_alloc, .free = its_free, .pd_context = &program }
+	};
+}
+
+TEST(rings_are_zeroed_and_aligned)
+{
+	check_eq(fork_init(), 0);
+	for (size_t size = 16; size <= 1 << 20; size *= 2) {
+		uint8_t *p[2];
+
+		for (int i = 0; i < 2; i++) {
+			check_eq(ring_memory_alloc(size, &p[i]), 0);
+			check_eq((uintptr_t)p[i] % 64, 0);
+			for (size_t k = 0; k < size; k++)
+				check_eq(p[i][k], 0);
+			memset(p[i], 0xff, size);
+		}
+		check(p[0] + size <= p[1] || p[1] + size <= p[0]);
+		ring_memory_free(p[0], size);
+		ring_memory_free(p[1], size);
+	}
+	ring_memory_free(NULL, 1);
+}
+
+TEST(without_functions_a_domain_takes_the_heap)
+{
+	struct pd plain = { .kind = PD_PLAIN };
+	uint8_t *p;
+
+	check_eq(fork_init(), 0);
+	check_eq(ring_memory_alloc_in(NULL, MLX5DV_RES_TYPE_QP, 100, &p), 0);
+	ring_memory_free(p, 100);
+	check_eq(ring_memory_alloc_in(&plain, MLX5DV_RES_TYPE_QP, 100, &p), 0);
+	ring_memory_free(p, 100);
+}
+
+TEST(a_parent_domain_s_functions_make_and_take_back_rings)
+{
+	static _Alignas(PAGE) uint8_t memory[LARGE];
+	struct pd pd = parent_domain();
+	unsigned int n = 0;
+	uint8_t *p;
+
+	for (size_t size = 64; size <= LARGE; size *= 2) {
+		memset(memory, 0xff, sizeof(memory));
+		program.gives = memory;
+		check_eq(ring_memory_alloc_in(&pd, MLX5DV_RES_TYPE_CQ, size, &p), 0);
+		check(p == memory);
+		check_eq(program.size, size <= PAGE ? PAGE : size);
+		check_eq(program.align, PAGE);
+		check_eq(program.type, MLX5DV_RES_TYPE_CQ);
+		check(program.context == &program);
+		for (size_t k = 0; k < size; k++)
+			check_eq(p[k], 0);
+		ring_memory_free(p, size);
+		check(program.freed == memory);
+		check_eq(program.allocs, ++n);
+		check_eq(program.frees, n);
+	}
+}
+
+/* Each goes back where it came from, whichever is freed first. */
+TEST(rings_of_both_origins_stand_side_by_side)
+{
+	static _Alignas(PAGE) uint8_t memory[PAGE];
+	struct pd pd = parent_domain();
+	uint8_t *theirs, *heap;
+
+	program.gives = memory;
+	check_eq(ring_memory_alloc_in(&pd, MLX5DV_RES_TYPE_SRQ, 100, &theirs), 0);
+	check_eq(ring_memory_alloc(100, &heap), 0);
+	ring_memory_free(heap, 100);
+	check_eq(program.frees, 0);
+	ring_memory_free(theirs, 100);
+	check_eq(program.frees, 1);
+}
+
+TEST(functions_may_ask_for_the_default_or_refuse)
+{
+	static _Alignas(PAGE) uint8_t memory[2 * PAGE];
+	struct pd pd = parent_domain();
+	uint8_t *p = NULL;
+
+	program.gives = IBV_ALLOCATOR_USE_DEFAULT;
+	check_eq(ring_memory_alloc_in(&pd, MLX5DV_RES_TYPE_QP, 100, &p), 0);
+	ring_memory_free(p, 100);
+	check_eq(program.frees, 0);
+	program.gives = NULL;
+	check_eq(ring_memory_alloc_in(&pd, MLX5DV_RES_TYPE_QP, 100, &p), ENOMEM);
+	check_eq(program.frees, 0);
+	program.gives = memory + 64; /* not aligned as asked: it goes back at once */
+	check_eq(ring_memory_alloc_in(&pd, MLX5DV_RES_TYPE_QP, 100, &p), ENOMEM);
+	check_eq(program.frees, 1);
+	check(program.freed == memory + 64);
+}
+
+RUN_TESTS(unit_test(rings_are_zeroed_and_aligned),
+	  unit_test(without_functions_a_domain_takes_the_heap),
+	  unit_test(a_parent_domain_s_functions_make_and_take_back_rings),
+	  unit_test(rings_of_both_origins_stand_side_by_side),
+	  unit_test(functions_may_ask_for_the_default_or_refuse))
