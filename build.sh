@@ -19,6 +19,7 @@ umask 022
 	. scripts/test.sh
 	. scripts/bench.sh
 	. scripts/mutants.sh
+	. scripts/aarch64.sh
 }
 
 usage()
@@ -36,9 +37,11 @@ usage()
 	  check                  style gates, clang-format, clang-tidy, cppcheck, shellcheck
 	  asan [KIND[/NAME]...]  the tests under AddressSanitizer and UBSan
 	  tsan [KIND[/NAME]...]  the tests under ThreadSanitizer
+	  aarch64 [KIND[/NAME]...]
+	                         cross build for aarch64; unit and sim run there by qemu-user
 	  mutants [NAME...]      plant known bugs one by one: some test must notice each
 	  soak [MINUTES]         every test at full length, round after round (default: one round);
-	                         then an hour of random programs under sanitizers
+	                         then an hour of random programs under sanitizers, then aarch64
 
 	Missing Debian packages are installed by apt (as root, or through sudo).
 	EOF
@@ -70,7 +73,8 @@ main()
 	test) setup test build demo test; test_command "$@" ;;
 	check) setup check build test; test_command check ;;
 	asan | tsan) setup "$command" build demo test; sanitize_command "$command" "$@" ;;
-	soak) setup soak build demo test; soak_command "$@" ;;
+	soak) setup soak build demo test aarch64; soak_command "$@" ;;
+	aarch64) setup aarch64 build test aarch64; aarch64_command "$@" ;;
 	mutants) setup mutants build demo test; mutants_command "$@" ;;
 	bench) setup bench build demo bench; bench_command "$@" ;;
 	*)

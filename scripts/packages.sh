@@ -9,8 +9,10 @@ declare -A package_set=(
 	[demo]="ibverbs-utils perftest"
 	[test]="libcmocka-dev python3 python3-pyverbs python3-scapy infiniband-diags iproute2
 		procps patch binutils tcpdump tshark clang libclang-rt-dev clang-format clang-tidy
-		cppcheck shellcheck qemu-system-x86 seabios busybox-static kmod cpio zstd xz-utils"
-	[bench]="python3 qperf iperf3 ucx-utils iproute2"
+		cppcheck shellcheck gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-system-x86
+		seabios busybox-static kmod cpio zstd xz-utils"
+	[aarch64]="qemu-user"
+	[bench]="python3 qperf iperf3 ucx-utils iproute2 valgrind"
 	[fresh]="debootstrap"
 )
 
@@ -19,8 +21,9 @@ declare -A tool_set=(
 	[build]="cc meson ninja pkg-config"
 	[demo]="ibv_devinfo ibv_rc_pingpong ib_write_bw ib_send_lat"
 	[test]="python3 unshare setpriv ip patch readelf clang clang-format clang-tidy cppcheck
-		shellcheck qemu-system-x86_64"
-	[bench]="python3 qperf iperf3 ucx_perftest ip unshare nsenter setpriv"
+		shellcheck aarch64-linux-gnu-gcc qemu-system-x86_64"
+	[aarch64]="qemu-aarch64 apt-get"
+	[bench]="python3 qperf iperf3 ucx_perftest ip unshare nsenter setpriv valgrind"
 	[fresh]="debootstrap"
 )
 declare -A header_set=(

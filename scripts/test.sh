@@ -51,6 +51,8 @@ soak_command()
 	say "soak: random programs for half an hour under each sanitizer"
 	sanitize_command asan --length full property
 	sanitize_command tsan --length full property
+	say "soak: aarch64"
+	aarch64_command
 }
 
 # rdma-core's own suite comes with python3-pyverbs, as documentation: slim images drop it at

@@ -21,6 +21,9 @@ def arguments():
     parser.add_argument("--jobs", type=int, default=2, help="tests at a time")
     parser.add_argument("--length", choices=LONGER, default="short")
     parser.add_argument("--sanitizer", choices=SLOWER, default="none", help="how it was built")
+    parser.add_argument("--machine", default="", help="what it was built for, if not for this one")
+    parser.add_argument("--under", default="", metavar="COMMAND",
+                        help="what runs the programs of another machine")
     parser.add_argument("--without", action="append", default=[], metavar="KIND")
     parser.add_argument("--fail-fast", action="store_true", help="stop at the first failure")
     parser.add_argument("--list", action="store_true", help="list the tests and their traits")
@@ -49,9 +52,10 @@ def main():
         return 0
     signal.signal(signal.SIGTERM, on_term)
     signal.signal(signal.SIGINT, on_term)
-    result = report.Report(source / "tests/expected-skips", args.sanitizer)
+    result = report.Report(source / "tests/expected-skips", args.machine or args.sanitizer,
+                           bool(args.under))
     settings = pool.Settings(jobs=args.jobs, length=args.length, sanitizer=args.sanitizer,
-                             fail_fast=args.fail_fast,
+                             fail_fast=args.fail_fast, under=args.under.split(),
                              patience=SLOWER[args.sanitizer] * LONGER[args.length])
     with stage.Stage(source, args.build.resolve()) as ready:
         try:

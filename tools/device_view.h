@@ -2,7 +2,7 @@
 /* One device as a query through the libraries shows it. */
 #pragma once
 #include <infiniband/verbs.h>
-#include "net/gid.h"
+#include "net/gid_table.h"
 
 struct device_view {
 	char name[IBV_SYSFS_NAME_MAX];

@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "engine/doorbell.h"
 #include <sched.h>
-#include "engine/inbound.h"
+#include "engine/progress.h"
 #include "engine/rq_waiters.h"
 #include "engine/turn.h"
 #include "util/fork.h"
-
-/* What loopback put into our own queue is delivered at once, by this thread, after the turn. */
-static void deliver_own(struct node *n)
-{
-	if (unlikely(host_has_own(n->host)))
-		inbound_progress(n);
-}
 
 void doorbell_sq(struct tqp *q)
 {
@@ -19,7 +12,7 @@ void doorbell_sq(struct tqp *q)
 
 	quiesce_enter_by_rmw(); /* the turn's, of a QP that its caller keeps alive */
 	turn_note(e, TURN_SQ);
-	deliver_own(e->node);
+	progress_own(e->node);
 	quiesce_exit();
 }
 
@@ -27,26 +20,40 @@ void doorbell_rq(struct tqp *q)
 {
 	struct eqp *e = to_eqp(q);
 
-	/* the record is stored and fenced: pairs with rq_waiters_look(), which stores the flag,
+	/* the record is stored and fenced: pairs with rq_waiters_add(), which stores the flag,
 	 * fences, and looks at the record */
 	if (likely(!load_relaxed(&q->rnr_waiting) && load_relaxed(&q->qp.state) != IBV_QPS_ERR))
 		return;
 	quiesce_enter();
 	turn_note(e, TURN_RQ);
-	deliver_own(e->node);
+	progress_own(e->node);
 	quiesce_exit();
+}
+
+/* Each once: another thread may have taken the receive meanwhile, and then the QP waits again,
+ * behind the others. */
+static void note_waiters(struct node *n, const struct srq *srq)
+{
+	struct eqp *e;
+
+	for (unsigned int left = rq_waiters_count(n, srq); left; left--) {
+		e = rq_waiters_pop(n, srq);
+		if (!e)
+			break;
+		turn_note(e, TURN_RQ);
+	}
 }
 
 void doorbell_srq(struct srq *srq)
 {
 	struct node *n = node_current;
 
-	full_fence(); /* pairs with rq_waiters_look() */
+	full_fence(); /* pairs with rq_waiters_add() */
 	if (likely(!load_relaxed(&n->rq_waiters)))
 		return;
 	quiesce_enter();
-	rq_waiters_note_srq(n, srq);
-	deliver_own(n);
+	note_waiters(n, srq);
+	progress_own(n);
 	quiesce_exit();
 }
 
@@ -65,7 +72,7 @@ void progress(void)
 		return;
 	store_relaxed(&n->poll_seq, load_relaxed(&n->poll_seq) + 1);
 	quiesce_enter();
-	got = inbound_progress(n);
+	got = progress_round(n);
 	quiesce_exit();
 	if (got)
 		empty_polls = 0;

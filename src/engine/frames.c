@@ -4,9 +4,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
-#include "engine/groups.h"
-#include "engine/inbound.h"
-#include "engine/tracing.h"
+#include "engine/delivery.h"
 #include "hca/flow.h"
 #include "net/packet.h"
 #include "obs/explain.h"
@@ -68,7 +66,7 @@ static void listen_end(struct device *d)
 	if (fd < 0)
 		return;
 	epoll_ctl(d->node->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
-	/* Who reads it just now must not find another file under its number. */
+	/* A thread that is about to read it must not find another file under its number. */
 	pthread_mutex_lock(&d->frames_reading);
 	close(fd);
 	pthread_mutex_unlock(&d->frames_reading);
@@ -99,7 +97,7 @@ int frames_start(struct device *d)
 	return flow_table_create(rules_changed, d, &d->hca.flows);
 }
 
-/* To the network; what it does not take is lost there, as on a port that is down. */
+/* A frame that the network does not take is lost, as on a port that is down. */
 static void to_network(struct device *d, const struct seg *s, const struct netdev *dev)
 {
 	int fd = load_acquire(&d->frames_out), err;
@@ -119,7 +117,7 @@ static void to_network(struct device *d, const struct seg *s, const struct netde
 		       s->len, dev->name, dev->mtu);
 }
 
-static int send_frame(struct tqp *q, const struct seg *s)
+int frames_send(struct tqp *q, const struct seg *s)
 {
 	struct device *d = device_of(q);
 	struct seg with = *s;
@@ -134,17 +132,7 @@ static int send_frame(struct tqp *q, const struct seg *s)
 	return err;
 }
 
-int frames_send(struct tqp *q, const struct seg *s)
-{
-	struct eqp *e = to_eqp(q);
-	int err = s->op == FRAME_OP ? send_frame(q, s) : groups_send(q, s);
-
-	if (!err && unlikely(tracing()))
-		tracing_cast(e, s);
-	return err;
-}
-
-/* --- what comes in --- */
+/* --- inbound --- */
 
 struct inbound_frame {
 	struct node *node;
@@ -156,7 +144,7 @@ static void to_rule(void *arg, const struct flow_hit *hit)
 	struct inbound_frame *in = arg;
 
 	in->seg.imm = hit->tag;
-	inbound_to_qp(in->node, hit->qpn, &in->seg);
+	delivery_to_qp(in->node, hit->qpn, &in->seg);
 }
 
 static void steer(struct node *n, struct device *d, const struct seg *s)
@@ -170,7 +158,7 @@ static void steer(struct node *n, struct device *d, const struct seg *s)
 	flow_steer(d->hca.flows, &f, to_rule, &in);
 }
 
-/* The sender may still write what it has sent: from here on it is ours. */
+/* The sender may still write its memory: the copy is ours. */
 void frames_deliver(struct node *n, const struct seg *s)
 {
 	uint8_t copy[FRAME_MAX];
@@ -224,7 +212,7 @@ static void read_some(struct node *n, struct device *d)
 	for (unsigned int i = 0; i < READ_BUDGET && fd >= 0; i++)
 		if (!read_one(n, d, fd))
 			break;
-	inbound_release();
+	delivery_release();
 	quiesce_exit();
 	pthread_mutex_unlock(&d->frames_reading);
 }

@@ -10,7 +10,7 @@
 int frames_start(struct device *d); /* its flow table; ENOMEM */
 /* A RAW_PACKET QP begins: opens the way to the network, or says why there is none. */
 void frames_begin(struct device *d);
-int frames_send(struct tqp *q, const struct seg *s); /* tqp_env.cast */
+int frames_send(struct tqp *q, const struct seg *s); /* as tqp_env.cast, of FRAME_OP */
 void frames_deliver(struct node *n, const struct seg *s); /* FRAME_OP; in a drain */
 /* The engine's epoll found @fd readable; false: it is not one of ours. */
 bool frames_read(struct node *n, int fd);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "engine/groups.h"
 #include <string.h>
-#include "engine/inbound.h"
-#include "engine/path.h"
+#include "engine/delivery.h"
+#include "engine/links.h"
+#include "engine/path_kept.h"
 #include "hca/mcast.h"
 #include "obs/explain.h"
-#include "udp/udp.h"
 #include "util/log.h"
 #include "wire/grh.h"
 
-/* --- who is in --- */
+/* --- members --- */
 
 /* What the network refuses is said; datagrams of this host go on. */
 static void join(struct eqp *e, const union ibv_gid *gid)
@@ -19,18 +19,10 @@ static void join(struct eqp *e, const union ibv_gid *gid)
 	struct netdev dev;
 
 	gid_table_netdev(d->gids, &dev);
-	if (dev.loopback || path_network(e->node))
+	if (dev.loopback || links_open(e->node))
 		return;
-	if (udp_join(e->node->udp, gid, d, dev.index) && !explain_last(why, sizeof(why)))
+	if (links_join(e->node, gid, d, dev.index) && !explain_last(why, sizeof(why)))
 		log_warn("%s", why);
-}
-
-static void part(struct eqp *e, const union ibv_gid *gid)
-{
-	struct udp *u = load_acquire(&e->node->udp); /* pairs with path_network() */
-
-	if (u)
-		udp_part(u, gid, device_of(&e->q));
 }
 
 int groups_attach(struct tqp *q, const union ibv_gid *gid, bool attach)
@@ -52,18 +44,16 @@ int groups_attach(struct tqp *q, const union ibv_gid *gid, bool attach)
 	if (joined)
 		join(e, gid);
 	else if (!attach && !err)
-		part(e, gid);
+		links_part(e->node, gid, device_of(q));
 	return err;
 }
 
 void groups_follow(struct device *d)
 {
-	struct udp *u = load_acquire(&d->node->udp); /* pairs with path_network() */
 	struct netdev dev;
 
 	gid_table_netdev(d->gids, &dev);
-	if (u)
-		udp_rejoin(u, d, dev.loopback ? 0 : dev.index);
+	links_rejoin(d->node, d, dev.loopback ? 0 : dev.index);
 }
 
 /* --- sending, receiving --- */
@@ -74,7 +64,7 @@ int groups_send(struct tqp *q, const struct seg *s)
 	int err = host_cast_send(e->node->host, s, &q->req.way, &q->waiter);
 	struct dest *d;
 
-	if (err || path_cast(e, s->av, &d))
+	if (err || path_kept_cast(e, s->av, &d))
 		return err;
 	dest_send(d, s, NULL);
 	d->ops->put(d);
@@ -98,7 +88,7 @@ static void to_member(void *arg, uint32_t qpn)
 		if (dev.index != f->ifindex)
 			return;
 	}
-	inbound_to_qp(f->node, qpn, f->seg);
+	delivery_to_qp(f->node, qpn, f->seg);
 }
 
 void groups_deliver(struct node *n, const struct seg *s)
@@ -115,6 +105,7 @@ void groups_deliver(struct node *n, const struct seg *s)
 	if (grh_parse(s->grh, &g))
 		return;
 	memcpy(gid.raw, g.dgid, sizeof(gid));
-	f.ifindex = load_acquire(&n->n_devices) > 1 ? s->rkey : 0; /* pairs with device_make() */
+	f.ifindex =
+		load_acquire(&n->n_devices) > 1 ? s->rkey : 0; /* pairs with node_device_make() */
 	mcast_each(n->mcast, &gid, to_member, &f);
 }

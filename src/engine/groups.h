@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Multicast datagrams: each QP of a group gets each one once. Those of this host's processes of the
- * same user come by the links of the host, which lose none; the network carries them to everybody
- * else, and brings what others send (udp/udp_mcast.c). */
+ * same user come by the host's link, which loses none; the networks carry them to all other
+ * members, and bring theirs. */
 #pragma once
 #include "engine/node_state.h"
 

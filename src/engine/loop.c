@@ -13,11 +13,14 @@
 #include <time.h>
 #include <unistd.h>
 #include "engine/frames.h"
-#include "engine/inbound.h"
+#include "engine/acks.h"
+#include "engine/backlog.h"
+#include "engine/links.h"
 #include "engine/port_events.h"
+#include "engine/progress.h"
 #include "engine/timers.h"
+#include "engine/unanswered.h"
 #include "obs/explain.h"
-#include "udp/udp.h"
 #include "util/clock.h"
 #include "util/guard.h"
 #include "util/quiesce.h"
@@ -35,20 +38,13 @@
 #define NET_ROUNDS  64
 #define SLICE	    100000 /* ns: sched_setattr, so that a wake onto a busy core is short (M4) */
 
-static __thread bool leading __attribute__((tls_model("initial-exec")));
-
-bool loop_leading(void)
-{
-	return leading;
-}
-
 void loop_work(struct node *n)
 {
 	unsigned int got, rounds = 0;
 
 	do {
 		quiesce_enter();
-		got = inbound_progress(n);
+		got = progress_round(n);
 		quiesce_exit();
 		/* A round that finds nothing lets go the ACKs that were held back: it is the
 		 * last. But descriptors have their turn under any load. */
@@ -64,7 +60,7 @@ static void doorbell_clear(struct node *n)
 
 	if (preadv2(host_doorbell_fd(n->host), &iov, 1, -1, RWF_NOWAIT) < 0)
 		return;
-	full_fence(); /* pairs with loop_lead_begin(): we see the leader, or it sees the segment */
+	full_fence(); /* pairs with leader_begin(): we see the leader, or it sees the segment */
 	if (load_relaxed(&n->led))
 		host_ring_self(n->host);
 }
@@ -77,32 +73,17 @@ static void doorbell_watch(struct node *n, bool on)
 	epoll_ctl(n->epoll_fd, EPOLL_CTL_MOD, ev.data.fd, &ev);
 }
 
-/* While the program polls it reads the sockets itself, and no packet is to wake the engine; but a
- * nap at whose end packets lie there says that it spins on its memory, or computes. */
-static void network_watch(struct node *n, bool on)
-{
-	struct udp *u = load_acquire(&n->udp); /* pairs with path_network() */
-	struct epoll_event ev = { .events = on ? EPOLLIN : 0 };
-
-	if (!u || n->udp_watched == on)
-		return;
-	ev.data.fd = udp_fd(u);
-	if (epoll_ctl(n->epoll_fd, EPOLL_CTL_MOD, ev.data.fd, &ev) && errno == ENOENT)
-		epoll_ctl(n->epoll_fd, EPOLL_CTL_ADD, ev.data.fd, &ev);
-	n->udp_watched = on;
-}
-
 /* True: there were packets. */
 static bool network_work(struct node *n)
 {
 	bool any = false;
 	unsigned int got, rounds = 0;
 
-	if (likely(!load_relaxed(&n->udp)))
+	if (likely(!load_relaxed(&n->networks)))
 		return false;
 	do {
 		quiesce_enter();
-		got = inbound_network(n);
+		got = progress_network(n);
 		quiesce_exit();
 		any |= got != 0;
 	} while (got && ++rounds < NET_ROUNDS);
@@ -112,14 +93,14 @@ static bool network_work(struct node *n)
 /* How long the engine may sleep, ns; UINT64_MAX: until something comes. */
 static uint64_t timeout(struct node *n)
 {
-	uint64_t next = timers_next(n), control = host_deadline(n->host), now = clock_now();
-	uint64_t held = inbound_hold_end(n);
+	uint64_t next = timers_next(n), tended = links_deadline(n), now = clock_now();
+	uint64_t acks = acks_deadline(n);
 
-	if (control < next)
-		next = control;
-	if (held < next)
-		next = held;
-	if (load_relaxed(&n->unanswered) && next > now + RETRY_NS)
+	if (tended < next)
+		next = tended;
+	if (acks < next)
+		next = acks;
+	if (unanswered_any(n) && next > now + RETRY_NS)
 		next = now + RETRY_NS;
 	if (next == UINT64_MAX)
 		return next;
@@ -137,8 +118,9 @@ static bool serve(struct node *n, const struct epoll_event *ev)
 	}
 	if (ev->data.fd == n->kick_fd)
 		count = read(n->kick_fd, &count, sizeof(count));
-	else if (ev->data.fd != host_control_fd(n->host) && !frames_read(n, ev->data.fd))
-		port_events_read(n, ev->data.fd);
+	else if (!frames_read(n, ev->data.fd))
+		port_events_read(n,
+				 ev->data.fd); /* a link's is no device's: links_tend() serves it */
 	return false;
 }
 
@@ -148,7 +130,7 @@ static bool serve_all(struct node *n, const struct epoll_event *ev, int got)
 
 	for (int i = 0; i < got; i++)
 		rung |= serve(n, &ev[i]);
-	host_control(n->host, clock_now());
+	links_tend(n, clock_now());
 	return rung;
 }
 
@@ -203,28 +185,21 @@ static void linger(struct node *n)
  * same (peers/shm.c): it may spin on its memory. */
 static void doze(struct node *n, uint64_t ns)
 {
-	uint64_t now = clock_now(), held = inbound_hold_end(n);
+	uint64_t now = clock_now(), acks = acks_deadline(n);
 	struct epoll_event ev[EVENTS];
 	int got;
 
-	if (unlikely(held < now + ns))
-		ns = held > now ? held - now : 0;
+	if (unlikely(acks < now + ns))
+		ns = acks > now ? acks - now : 0;
 	got = wait_events(n, ev, ns);
-	network_watch(n, network_work(n));
+	links_watch(n, network_work(n));
 	if (!serve_all(n, ev, got)) {
-		if (unlikely(inbound_hold_end(n) <= clock_now()))
+		if (unlikely(acks_deadline(n) <= clock_now()))
 			loop_work(n);
 		return;
 	}
 	loop_work(n);
 	linger(n);
-}
-
-/* Left by others for whoever comes next. They look at n->asleep after they have left it
- * (inbound_progress()), the engine looks here after it has set it. */
-static bool work_waits(struct node *n)
-{
-	return load_relaxed(&n->acks) || load_relaxed(&n->ready);
 }
 
 /* Nobody polls: sleep until there is a reason. */
@@ -233,16 +208,16 @@ static void armed(struct node *n)
 	bool rung = false;
 
 	loop_work(n);
-	network_watch(n, true);
+	links_watch(n, true);
 	store_relaxed(&n->asleep, LOOP_ARMED);
 	host_change_mode(n->host, HOST_POLLED, HOST_ARMED);
 	/* Before the last look: senders store their segment, fence, and read the mode; a leader
 	 * sets n->led, fences, and reads n->asleep. */
 	full_fence();
 	if (!load_relaxed(&n->led))
-		rung = epoll_round(n, work_waits(n) || host_has_inbound(n->host) ? 0 : timeout(n));
+		rung = epoll_round(n, backlog_any(n) || host_has_inbound(n->host) ? 0 : timeout(n));
 	store_relaxed(&n->asleep, LOOP_AWAKE);
-	network_watch(n, false);
+	links_watch(n, false);
 	network_work(n);
 	if (!host_change_mode(n->host, HOST_ARMED, HOST_POLLED))
 		return; /* the mode is a leader's now */
@@ -263,26 +238,26 @@ static void under_leader(struct node *n)
 		uint32_t seq = load_relaxed(&n->led_seq);
 
 		store_relaxed(&n->asleep, nap < NAP_LONG_MS ? LOOP_NAPPING : LOOP_UNDER_LEADER);
-		full_fence(); /* before the last look; pairs with loop_lead_end() */
+		full_fence(); /* before the last look; pairs with leader_end() */
 		limit = timeout(n);
 		if (nap <= LED_MAX_MS && limit > nap * 1000000)
 			limit = nap * 1000000;
-		network_watch(n, true);
-		if (load_relaxed(&n->led) && !work_waits(n))
+		links_watch(n, true);
+		if (load_relaxed(&n->led) && !backlog_any(n))
 			epoll_round(n, limit);
 		store_relaxed(&n->asleep, LOOP_AWAKE);
 		network_work(n);
 		/* a contact that came up just now may have brought what the leader was woken for
 		 * before */
-		if (timers_next(n) <= clock_now() || work_waits(n) ||
-		    load_relaxed(&n->unanswered) || host_has_inbound(n->host))
+		if (timers_next(n) <= clock_now() || backlog_any(n) || unanswered_any(n) ||
+		    host_has_inbound(n->host))
 			loop_work(n);
 		nap = load_relaxed(&n->led_seq) == seq ? nap * 2 : 1;
 		if (nap > 2 * LED_MAX_MS)
 			nap = 2 * LED_MAX_MS;
 	}
 	doorbell_watch(n, true);
-	network_watch(n, false);
+	links_watch(n, false);
 }
 
 static void *run(void *arg)
@@ -312,48 +287,6 @@ static void *run(void *arg)
 		doze(n, nap);
 	}
 	return NULL;
-}
-
-static void kick(struct node *n)
-{
-	uint64_t one = 1;
-
-	if (write(n->kick_fd, &one, sizeof(one)) < 0)
-		return; /* its count is full: it is awake */
-}
-
-void loop_wake(struct node *n)
-{
-	full_fence(); /* pairs with armed(), under_leader(): they see what is new, or we them */
-	if (load_acquire(&n->asleep) != LOOP_AWAKE)
-		kick(n);
-}
-
-bool loop_lead_begin(struct node *n)
-{
-	uint32_t none = 0;
-
-	if (!cas_acq_rel(&n->led, &none, 1))
-		return false;
-	leading = true;
-	full_fence(); /* pairs with armed() */
-	if (load_relaxed(&n->asleep) == LOOP_ARMED)
-		kick(n);
-	return true;
-}
-
-void loop_lead_end(struct node *n)
-{
-	uint32_t asleep;
-
-	leading = false;
-	host_set_mode(n->host, HOST_POLLED);
-	store_relaxed(&n->led_seq, load_relaxed(&n->led_seq) + 1);
-	store_release(&n->led, 0);
-	full_fence(); /* pairs with under_leader() */
-	asleep = load_relaxed(&n->asleep);
-	if (asleep == LOOP_UNDER_LEADER || (asleep == LOOP_NAPPING && load_relaxed(&n->followers)))
-		kick(n);
 }
 
 /* M31: the inherited affinity may be a single CPU that the creator pinned itself to. */

@@ -12,9 +12,3 @@
 int loop_start(struct node *n); /* once, under node->lock */
 /* Inbound, timers, ready QPs, ACKs, until there is nothing left. Inside no section. */
 void loop_work(struct node *n);
-/* A sleeping engine must look again: at timers_next(), the list of ready QPs, n->udp. */
-void loop_wake(struct node *n);
-/* A leader comes or goes (wait.c). lead_begin: false when another thread leads. */
-bool loop_lead_begin(struct node *n);
-void loop_lead_end(struct node *n);
-bool loop_leading(void); /* does this thread lead? */

@@ -6,26 +6,25 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-#include "engine/frames.h"
+#include "engine/backlog.h"
 #include "engine/inbound.h"
+#include "engine/links.h"
 #include "engine/loop.h"
-#include "engine/path.h"
-#include "engine/timers.h"
+#include "engine/node_device.h"
+#include "engine/qp_table.h"
 #include "engine/tracing.h"
 #include "hca/key_table.h"
 #include "hca/limits.h"
 #include "hca/mcast.h"
 #include "obs/explain.h"
-#include "udp/udp.h"
+#include "peers/host_link.h"
+#include "udp/udp_link.h"
 #include "util/clock.h"
 #include "util/fork.h"
 #include "util/guard.h"
-#include "util/log.h"
-#include "util/quiesce.h"
 
-struct node *node_current;
-static pthread_mutex_t make_lock =
-	PTHREAD_MUTEX_INITIALIZER; /* guards node_current and its devices */
+/* Guards node_current and its devices. */
+static pthread_mutex_t make_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void fork_prepare(void)
 {
@@ -40,88 +39,22 @@ static void fork_done(void)
 /* The node that was inherited is the parent's but for its descriptors. */
 static void fork_child(void)
 {
-	if (node_current && node_current->udp)
-		udp_leave(node_current->udp);
+	if (node_current)
+		links_leave(node_current);
 	fork_done();
 }
 
-/* exit(), and the program has not destroyed its QPs. What it has taken of theirs the peers shall
- * hear of, as of hardware. Not from a signal handler that has interrupted the library: what that
- * holds nobody gives back. */
+/* exit(), and the program has not destroyed its QPs. The peers shall have ACKs for all that it has
+ * taken, as of hardware. Not from a signal handler that has interrupted the library, whose locks
+ * and turns would never be given back. */
 __attribute__((destructor)) static void leave(void)
 {
 	struct node *n = node_self();
 
 	if (!n || quiesce_inside())
 		return;
-	quiesce_wait(); /* what the program has seen in its memory may be listed just now */
-	inbound_end(n);
-}
-
-struct node *node_self(void)
-{
-	struct node *n = load_acquire(&node_current);
-
-	return n && fork_is_ours(n->epoch) ? n : NULL;
-}
-
-/* --- what hca sees of a netdev --- */
-
-static int port_gid(void *arg, unsigned int index, union ibv_gid *gid, bool *v2, uint32_t *ifindex)
-{
-	struct device *d = arg;
-	struct gid_entry e;
-	int err = gid_table_get(d->gids, index, &e);
-
-	if (err)
-		return err;
-	*gid = e.gid;
-	*v2 = e.used && e.type == GID_V2;
-	*ifindex = e.ifindex;
-	return 0;
-}
-
-static bool port_active(void *arg)
-{
-	struct device *d = arg;
-	struct netdev dev;
-
-	gid_table_netdev(d->gids, &dev);
-	return netdev_active(&dev);
-}
-
-static enum ibv_mtu port_mtu(void *arg)
-{
-	struct device *d = arg;
-	struct netdev dev;
-
-	gid_table_netdev(d->gids, &dev);
-	return netdev_active_mtu(&dev);
-}
-
-static void port_mac(void *arg, uint8_t mac[6])
-{
-	struct device *d = arg;
-	struct netdev dev;
-
-	gid_table_netdev(d->gids, &dev);
-	memcpy(mac, dev.mac, 6);
-}
-
-static const struct hca_ports ports = {
-	.gid = port_gid,
-	.active = port_active,
-	.active_mtu = port_mtu,
-	.mac = port_mac,
-};
-
-/* --- the node --- */
-
-static int watch(struct node *n, int fd)
-{
-	struct epoll_event ev = { .events = EPOLLIN, .data.fd = fd };
-
-	return epoll_ctl(n->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? errno : 0;
+	quiesce_wait(); /* ACKs of messages that the program has seen may be about to be listed */
+	backlog_end(n);
 }
 
 static void key_revoke(void *arg, uint32_t key)
@@ -149,50 +82,77 @@ static bool key_read(const void *table, uint32_t n, uint32_t key, struct host_ke
 	return true;
 }
 
-static int node_parts(struct node *n)
+static int make_host(struct node *n)
 {
-	tracing_start();
-
 	struct host_config cfg = {
 		.n_keys = LIMIT_KEYS,
 		.key_bytes = key_table_size(LIMIT_KEYS),
 		.key_read = key_read,
-		.make_grh = path_make_grh,
-		.deliver = tracing() ? tracing_deliver : inbound_deliver,
+		.make_grh = inbound_make_grh,
+		.deliver = tracing() ? inbound_deliver_traced : inbound_deliver,
 		.drained = inbound_drained,
 		.peer_dead = inbound_peer_dead,
 		.arg = n,
 	};
-	struct key_table_hook hook = { key_revoke, n };
-	int err = host_create(&cfg, &n->host);
 
-	if (!err)
-		err = key_table_create(host_key_memory(n->host), LIMIT_KEYS, &n->keys);
+	return host_create(&cfg, &n->host);
+}
+
+static int add_link(struct node *n, struct link *l)
+{
+	if (!l)
+		return refuse(ENOMEM, "ibv_open_device: no memory for a link");
+	links_add(n, l);
+	return 0;
+}
+
+/* This host's first, then the networks in the order in which paths try them. */
+static int make_links(struct node *n)
+{
+	struct udp_config cfg = { .deliver = tracing() ? inbound_packet_traced : inbound_packet,
+				  .arg = &n->link[1],
+				  .fellows = host_cast_circle(n->host),
+				  .slot = host_first_slot(n->host) };
+	int err = add_link(n, host_link(n->host));
+
+	return err ? err : add_link(n, udp_link(&cfg));
+}
+
+static int make_tables(struct node *n)
+{
+	struct key_table_hook hook = { key_revoke, n };
+	int err = key_table_create(host_key_memory(n->host), LIMIT_KEYS, &n->keys);
+
 	if (!err)
 		err = mcast_table_create(&n->mcast);
 	if (err)
 		return err;
 	key_table_set_hook(n->keys, &hook);
+	return qp_table_begin(n);
+}
+
+static int make_descriptors(struct node *n)
+{
+	int err;
+
 	n->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	n->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (n->epoll_fd < 0 || n->kick_fd < 0)
 		return errno;
-	err = watch(n, n->kick_fd);
-	err = err ? err : watch(n, host_control_fd(n->host));
-	return err ? err : watch(n, host_doorbell_fd(n->host));
+	err = node_device_watch(n, n->kick_fd);
+	err = err ? err : node_device_watch(n, n->link[0].link->fd(n->link[0].link));
+	return err ? err : node_device_watch(n, host_doorbell_fd(n->host));
 }
 
-/* The first slot's numbers are ours already. */
-static int first_block(struct node *n)
+static int node_parts(struct node *n)
 {
-	struct block *b = calloc(1, sizeof(*b));
+	int err;
 
-	if (!b || bitmap_init(&b->used, FIRST_INDEX, NUMBER_INDEXES - FIRST_INDEX)) {
-		free(b);
-		return refuse_memory("ibv_open_device", sizeof(*b));
-	}
-	n->blocks[host_first_slot(n->host)] = b;
-	return 0;
+	tracing_start();
+	err = make_host(n);
+	err = err ? err : make_links(n);
+	err = err ? err : make_tables(n);
+	return err ? err : make_descriptors(n);
 }
 
 static void node_init(struct node *n)
@@ -218,7 +178,6 @@ static int node_make(struct node **out)
 		return refuse(ENOMEM, "ibv_open_device: no memory for the node");
 	node_init(n);
 	err = node_parts(n);
-	err = err ? err : first_block(n);
 	err = err ? err : loop_start(n);
 	if (err) {
 		if (n->host)
@@ -243,42 +202,6 @@ static int renew(const struct hca *old, struct hca **out)
 	return err;
 }
 
-static int device_make(struct node *n, const char *name, const char *netdev, uint64_t guid)
-{
-	struct device *d = calloc(1, sizeof(*d));
-	int err;
-
-	if (!d)
-		return refuse_memory("ibv_open_device", sizeof(*d));
-	err = gid_table_create(netdev, &d->gids);
-	if (err) {
-		free(d);
-		return refuse(err, "ibv_open_device: %s has no interface %s", name, netdev);
-	}
-	if (gid_table_watch(d->gids, &d->watch_fd) || watch(n, d->watch_fd))
-		d->watch_fd =
-			-1; /* the table stays as it is; said in the log by gid_table_watch() */
-	snprintf(d->hca.name, sizeof(d->hca.name), "%s", name);
-	d->hca.epoch = n->epoch;
-	d->hca.ports = &ports;
-	d->hca.ports_arg = d;
-	d->hca.keys = n->keys;
-	d->hca.mcast = n->mcast;
-	d->hca.counters = calloc(1, sizeof(*d->hca.counters));
-	d->hca.node_guid = guid;
-	d->hca.renew = renew;
-	d->hca.cq_timers = &timers_of_cqs;
-	d->node = n;
-	if (frames_start(d) || !d->hca.counters) {
-		gid_table_destroy(d->gids);
-		free(d);
-		return refuse_memory("ibv_open_device", sizeof(*d->hca.counters));
-	}
-	n->devices[n->n_devices] = d;
-	store_release(&n->n_devices, n->n_devices + 1); /* port_events_read() */
-	return 0;
-}
-
 static struct hca *find(struct node *n, const char *name)
 {
 	for (unsigned int i = 0; i < n->n_devices; i++)
@@ -287,52 +210,17 @@ static struct hca *find(struct node *n, const char *name)
 	return NULL;
 }
 
-/* The machine's devices as they are now, by index; ENODEV past the end. */
-static int map_entry(unsigned int i, char *name, char *netdev, uint64_t *guid)
+static int device_add(struct node *n, const char *name)
 {
-	struct netdev_scan scan;
-	struct netdev_map map;
-	int err = netdev_scan(&scan);
+	struct device *d;
+	int err = node_device_make(n, name, &d);
 
 	if (err)
 		return err;
-	err = netdev_map_get(&scan, &map);
-	if (!err && i >= map.count)
-		err = ENODEV;
-	if (!err) {
-		const struct netdev *dev = netdev_by_name(&scan, map.entry[i].netdev);
-
-		snprintf(name, IBV_SYSFS_NAME_MAX, "%s", map.entry[i].device);
-		snprintf(netdev, IF_NAMESIZE, "%s", map.entry[i].netdev);
-		*guid = dev ? netdev_guid(dev, i) : 0;
-	}
-	netdev_scan_free(&scan);
-	return err;
-}
-
-unsigned int node_device_names(char names[][IBV_SYSFS_NAME_MAX], uint64_t *guids)
-{
-	char netdev[IF_NAMESIZE];
-	unsigned int n = 0;
-
-	while (n < NODE_DEVICES && !map_entry(n, names[n], netdev, &guids[n]))
-		n++;
-	return n;
-}
-
-static int device_add(struct node *n, const char *name)
-{
-	char found[IBV_SYSFS_NAME_MAX], netdev[IF_NAMESIZE];
-	uint64_t guid;
-
-	for (unsigned int i = 0; n->n_devices < NODE_DEVICES; i++) {
-		if (map_entry(i, found, netdev, &guid))
-			break;
-		if (!strcmp(found, name))
-			return device_make(n, name, netdev, guid);
-	}
-	return refuse(ENODEV, "ibv_open_device: there is no device %s; SOFTHCA_DEVICES names them",
-		      name);
+	d->hca.renew = renew;
+	n->devices[n->n_devices] = d;
+	store_release(&n->n_devices, n->n_devices + 1); /* pairs with port_events_read() */
+	return 0;
 }
 
 int node_hca(const char *name, struct hca **out)
@@ -346,7 +234,7 @@ int node_hca(const char *name, struct hca **out)
 	if (err)
 		refuse(err, "ibv_open_device: no memory for the fork page");
 	err = err ? err : guard_init();
-	/* after those: a fork takes the later one's lock first, as this function does */
+	/* after those: a fork takes the lock of the later one first, as this function does */
 	if (!err && !registered) {
 		pthread_atfork(fork_prepare, fork_done, fork_child);
 		registered = true;

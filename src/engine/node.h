@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* The node: what this process is to its host. Made at the first ibv_open_device(), one per
  * process and epoch (a forked child starts afresh), never torn down: a program just exits. It
- * owns the place on the host (peers/host.h), the key table, the multicast table, the QP number
- * table, the timer wheel, the devices and, from the first object that needs it, the engine
- * thread. */
+ * owns the links, the key table, the multicast table, the QP table, the timer wheel, the devices
+ * and the engine thread. */
 #pragma once
 #include "hca/device.h"
-#include "peers/host.h"
-#include "util/wheel.h"
 
 struct node;
-struct tqp;
 
 #define NODE_DEVICES 16
 
@@ -19,6 +15,3 @@ struct tqp;
 unsigned int node_device_names(char names[][IBV_SYSFS_NAME_MAX], uint64_t *guids);
 /* The device @name of this process, made on demand. ENODEV: no such device. */
 int node_hca(const char *name, struct hca **out);
-
-/* This process' node, NULL before the first node_hca() (also in a forked child). */
-struct node *node_self(void);

@@ -5,30 +5,16 @@
 #include <linux/rtnetlink.h>
 #include <stdlib.h>
 #include <string.h>
-#include "engine/inbound.h"
-#include "engine/loop.h"
-#include "engine/port_wait.h"
+#include "engine/links.h"
 #include "engine/tracing.h"
 #include "hca/ah.h"
 #include "link/fault_live.h"
 #include "net/rtnl.h"
 #include "obs/explain.h"
-#include "udp/udp.h"
-#include "util/clock.h"
-#include "util/log.h"
 #include "wire/grh.h"
 #include "wire/opcode.h"
 
-#define UDP_BTH_DETH_ICRC (8 + 12 + 8 + 4)
-#define SCOPE_INTERFACE	  1
-#define KEEP_NS		  UINT64_C(100000000)
-
-struct path_kept { /* where the last datagrams went */
-	struct av av;
-	uint32_t dqpn;
-	struct dest *dest; /* NULL: there is none */
-	uint64_t until;
-};
+#define SCOPE_INTERFACE 1 /* of a group's address */
 
 /* SOFTHCA_FAULT wraps every path. */
 static int with_faults(struct dest *d, struct dest **out)
@@ -49,7 +35,8 @@ static int with_faults(struct dest *d, struct dest **out)
 	return err;
 }
 
-/* As the program sends: before faults, with which a trace looks like one taken at the sender. */
+/* The trace sees segments as the program sends them, before faults: it looks like one taken at the
+ * sender. */
 static int wrapped(struct eqp *e, const struct av *to, struct dest *d, struct dest **out)
 {
 	struct dest *with;
@@ -66,60 +53,33 @@ static int to_number(struct eqp *e, const struct av *to, uint32_t qpn, struct de
 	return err ? err : wrapped(e, to, d, out);
 }
 
-int path_to_number(struct eqp *e, uint32_t qpn, struct dest **out)
-{
-	return to_number(e, NULL, qpn, out);
-}
-
-/* The number of an SRQ tells its process, as a QPN does. Through the network there is one way to
- * all of them, but the order between two is kept in the same manner: by one wait. */
+/* The number of an SRQ tells its process, as a QPN does. A network has one way to all processes of
+ * a host, but the order between two of them is kept in the same manner: by waiting until nothing is
+ * outstanding. */
 bool path_route(struct tqp *q, uint32_t srqn, bool idle)
 {
 	struct eqp *e = to_eqp(q);
 	uint32_t slot = number_slot(srqn) + 1;
-	struct dest *d, *old = q->dest;
+	struct dest *d;
 
 	if (likely(e->route == slot))
 		return true;
 	if (!idle)
 		return false;
-	if (old && old->net) {
+	if (q->dest && q->dest->net) {
 		e->route = slot;
 		return true;
 	}
-	if (path_to_number(e, srqn, &d))
-		return true; /* as it is: what nobody takes is lost */
+	if (to_number(e, NULL, srqn, &d))
+		return true; /* the old way stays: segments that no process takes are lost */
 	e->route = slot;
-	q->dest = d;
-	if (old) {
-		old->ops->cancel(old, &q->waiter);
-		old->ops->put(old);
-	}
+	path_swap(e, d);
 	return true;
 }
 
 /* --- the network --- */
 
-int path_network(struct node *n)
-{
-	struct udp_config cfg = { tracing() ? tracing_packet : inbound_packet, n,
-				  host_cast_circle(n->host), host_first_slot(n->host) };
-	struct udp *u = NULL;
-	int err = 0;
-
-	pthread_mutex_lock(&n->lock);
-	if (!n->udp) {
-		err = udp_create(&cfg, &u);
-		if (!err)
-			store_release(&n->udp, u); /* pairs with loop.c, inbound.c, groups.c */
-	}
-	pthread_mutex_unlock(&n->lock);
-	if (u)
-		loop_wake(n);
-	return err;
-}
-
-/* Does the kernel know a way? A host where netlink is refused tries. */
+/* Does the kernel know a way? Where netlink is refused, sending shows it. */
 static bool has_route(const union ibv_gid *gid, uint32_t ifindex)
 {
 	bool ipv4 = gid_is_ipv4(gid);
@@ -167,66 +127,17 @@ static int network_find(struct eqp *e, const struct path_ask *ask, struct dest *
 	if (err || !from.used)
 		return refuse(EINVAL, "QP 0x%x: sgid_index %u is an empty entry of the GID table",
 			      e->q.qp.qpn, ask->av->sgid_index);
-	struct udp_path p = { .net = { from.gid, ask->av->dgid },
-			      .ifindex = from.ifindex,
-			      .mtu = ask->mtu,
-			      .lqpn = e->q.qp.qpn,
-			      .rqpn = ask->dqpn,
-			      .flow_label = ask->av->flow_label,
-			      .tclass = ask->av->traffic_class,
-			      .hop_limit = ask->av->hop_limit };
+	const struct link_path p = { .net = { from.gid, ask->av->dgid },
+				     .ifindex = from.ifindex,
+				     .mtu = ask->mtu,
+				     .lqpn = e->q.qp.qpn,
+				     .rqpn = ask->dqpn,
+				     .flow_label = ask->av->flow_label,
+				     .tclass = ask->av->traffic_class,
+				     .hop_limit = ask->av->hop_limit };
 
 	err = grh_gid_is_group(ask->av->dgid.raw) ? 0 : check_route(e, ask, &from);
-	err = err ? err : path_network(e->node);
-	return err ? err : udp_dest(e->node->udp, &p, out);
-}
-
-/* @loud: says what is held by others. */
-static void listen_all(struct device *d, bool loud)
-{
-	struct gid_entry entry;
-	struct netdev dev;
-	char why[EXPLAIN_TEXT];
-	bool held = false;
-
-	gid_table_netdev(d->gids, &dev);
-	if (dev.loopback || !dev.up || path_network(d->node))
-		return;
-	for (unsigned int i = 1; i < GID_TABLE_LEN; i += 2) {
-		if (gid_table_get(d->gids, i, &entry) || !entry.used ||
-		    udp_listen(d->node->udp, &entry.gid, entry.ifindex) != EADDRINUSE)
-			continue;
-		held = true;
-		if (loud && !explain_last(why, sizeof(why)))
-			log_warn("%s", why);
-	}
-	if (held)
-		port_wait_begin(d->node, clock_now());
-}
-
-void path_listen(struct eqp *e)
-{
-	struct device *d = device_of(&e->q);
-
-	if (!xchg_acq_rel(&e->listens, 1))
-		fetch_add_relaxed(&d->listeners, 1);
-	listen_all(d, true);
-}
-
-void path_unlisten(struct eqp *e)
-{
-	if (xchg_acq_rel(&e->listens, 0))
-		fetch_sub_acq_rel(&device_of(&e->q)->listeners, 1);
-}
-
-void path_follow(struct device *d)
-{
-	struct udp *u = load_acquire(&d->node->udp); /* pairs with path_network() */
-
-	if (u)
-		udp_tidy(u);
-	if (load_relaxed(&d->listeners))
-		listen_all(d, false);
+	return err ? err : links_dest(e->node, &p, out);
 }
 
 /* --- choosing --- */
@@ -236,50 +147,10 @@ int path_find(struct eqp *e, const struct path_ask *ask, struct dest **out)
 	struct dest *d;
 	int err;
 
-	if (gid_is_local(device_of(&e->q)->gids, &ask->av->dgid))
+	if (gid_table_is_local(device_of(&e->q)->gids, &ask->av->dgid))
 		return to_number(e, ask->av, ask->dqpn, out);
 	err = network_find(e, ask, &d);
 	return err ? err : wrapped(e, ask->av, d, out);
-}
-
-void path_forget(struct eqp *e)
-{
-	struct path_kept *k = e->kept;
-
-	e->kept = NULL;
-	if (!k)
-		return;
-	if (k->dest)
-		k->dest->ops->put(k->dest);
-	free(k);
-}
-
-static bool same_way(const struct av *a, const struct av *b)
-{
-	return !memcmp(&a->dgid, &b->dgid, sizeof(a->dgid)) && a->flow_label == b->flow_label &&
-	       a->sgid_index == b->sgid_index && a->hop_limit == b->hop_limit &&
-	       a->traffic_class == b->traffic_class;
-}
-
-static bool is_kept(const struct path_kept *k, const struct av *av, uint32_t dqpn, uint64_t now)
-{
-	return k && k->dqpn == dqpn && k->until > now && same_way(&k->av, av);
-}
-
-/* A way through the network is found by system calls: it is kept for a moment, and so is that there
- * is none (@d NULL). */
-static void keep(struct eqp *e, const struct av *av, uint32_t dqpn, struct dest *d)
-{
-	struct path_kept *k = malloc(sizeof(*k));
-
-	path_forget(e);
-	if (!k)
-		return;
-	if (d)
-		fetch_add_relaxed(&d->refs, 1);
-	*k = (struct path_kept){ .dqpn = dqpn, .dest = d, .until = clock_now() + KEEP_NS };
-	memcpy(&k->av, av, sizeof(*av));
-	e->kept = k;
 }
 
 bool path_usable(struct tqp *q)
@@ -291,27 +162,10 @@ bool path_usable(struct tqp *q)
 
 	return q->alternate && !gid_table_get(d->gids, to->sgid_index, &from) &&
 	       memcmp(&from.gid, &none, sizeof(none)) &&
-	       (!q->alternate->same_host || gid_is_local(d->gids, &to->dgid));
+	       (!q->alternate->same_host || gid_table_is_local(d->gids, &to->dgid));
 }
 
-int path_resolve(struct tqp *q, const struct av *av, uint32_t dqpn, struct dest **out)
-{
-	struct eqp *e = to_eqp(q);
-	struct path_ask ask = { av, dqpn, q->req.mtu };
-	int err;
-
-	if (unlikely(e->kept != NULL) && is_kept(e->kept, av, dqpn, clock_now())) {
-		*out = e->kept->dest;
-		fetch_add_relaxed(&(*out)->refs, 1);
-		return 0;
-	}
-	err = path_find(e, &ask, out);
-	if (!err && (*out)->net)
-		keep(e, av, dqpn, *out);
-	return err;
-}
-
-static int find_cast(struct eqp *e, const struct av *av, struct dest **out)
+int path_find_cast(struct eqp *e, const struct av *av, struct dest **out)
 {
 	struct path_ask ask = { av, MULTICAST_QPN, e->q.req.mtu };
 	struct netdev dev;
@@ -331,41 +185,48 @@ static int find_cast(struct eqp *e, const struct av *av, struct dest **out)
 	return err ? err : with_faults(d, out);
 }
 
-int path_cast(struct eqp *e, const struct av *av, struct dest **out)
-{
-	struct dest *d = NULL;
-	int err;
+/* --- of connected QPs --- */
 
-	if (e->kept && is_kept(e->kept, av, MULTICAST_QPN, clock_now())) {
-		*out = e->kept->dest;
-		if (!*out)
-			return ENETUNREACH;
-		fetch_add_relaxed(&(*out)->refs, 1);
+int path_of_modify(struct eqp *e, const struct ibv_qp_attr *attr, int mask, bool alternate,
+		   struct dest **out)
+{
+	const struct ibv_qp_attr *old = &e->q.qp.attr;
+	struct av av;
+	struct path_ask ask = { .av = &av };
+	const struct ibv_ah_attr *ah = alternate ? &attr->alt_ah_attr : &attr->ah_attr;
+
+	*out = NULL;
+	if (!(mask & (alternate ? IBV_QP_ALT_PATH : IBV_QP_AV)) || !ah->is_global ||
+	    !e->q.qp.service->connected)
 		return 0;
-	}
-	err = find_cast(e, av, &d);
-	keep(e, av, MULTICAST_QPN, err ? NULL : d);
-	if (!err)
-		*out = d;
-	return err;
+	av_from_attr(ah, &av);
+	/* not before: others may change a target QP's, which takes a path only with both */
+	ask.dqpn = mask & IBV_QP_DEST_QPN ? attr->dest_qp_num : old->dest_qp_num;
+	ask.mtu = 128U << (mask & IBV_QP_PATH_MTU ? attr->path_mtu : old->path_mtu);
+	return path_find(e, &ask, out);
 }
 
-void path_make_grh(void *arg, const struct seg *s, uint8_t grh[40], uint8_t *l3)
+void path_put(struct dest *d)
 {
-	struct eqp *e = node_qp(arg, s->sqpn);
-	struct gid_entry from;
-	struct grh g = { .payload_len = s->len + UDP_BTH_DETH_ICRC };
+	if (d)
+		d->ops->put(d);
+}
 
-	if (!e || gid_table_get(device_of(&e->q)->gids, s->av->sgid_index, &from))
+void path_swap(struct eqp *e, struct dest *d)
+{
+	struct dest *old = e->q.dest;
+
+	e->q.dest = d;
+	if (!old)
 		return;
-	memcpy(g.sgid, from.gid.raw, sizeof(g.sgid));
-	memcpy(g.dgid, s->av->dgid.raw, sizeof(g.dgid));
-	g.tclass = s->av->traffic_class;
-	g.hop_limit = s->av->hop_limit;
-	g.flow_label = s->av->flow_label;
-	g.next_hdr = from.type == GID_V2 ? GRH_NEXT_UDP : GRH_NEXT_BTH;
-	grh_build(&g, grh);
-	*l3 = GRH_L3_ROCE_V1;
-	if (from.type == GID_V2)
-		*l3 = grh_version(grh) == GRH_IPV4 ? GRH_L3_IPV4 : GRH_L3_IPV6;
+	old->ops->cancel(old, &e->q.waiter);
+	old->ops->put(old);
+}
+
+void path_swap_alternate(struct eqp *e, struct dest *d)
+{
+	struct dest *old = e->q.alternate;
+
+	e->q.alternate = d;
+	path_put(old);
 }

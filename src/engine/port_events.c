@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "engine/port_events.h"
 #include "engine/groups.h"
-#include "engine/path.h"
+#include "engine/links.h"
+#include "engine/listeners.h"
+#include "engine/port_wait.h"
 #include "hca/device.h"
 
 static const struct {
@@ -21,19 +23,32 @@ static void raise_all(struct device *d, unsigned int changed)
 			device_event(&d->hca, events[i].type);
 }
 
-/* What hears of it finds everything as it is now. */
+/* A program that hears of an event finds everything as it is now. */
 static void follow(struct device *d)
 {
 	unsigned int changed = gid_table_sync(d->gids);
 
-	path_follow(d);
+	listeners_follow(d);
 	groups_follow(d);
 	raise_all(d, changed);
 }
 
 void port_events_read(struct node *n, int watch_fd)
 {
+	/* pairs with node_device_make() */
 	for (unsigned int i = 0; i < load_acquire(&n->n_devices); i++)
 		if (n->devices[i]->watch_fd == watch_fd)
 			follow(n->devices[i]);
+}
+
+void port_events_retry(struct node *n, uint64_t now)
+{
+	unsigned int taken;
+
+	if (likely(!port_wait_due(n)))
+		return;
+	if (links_again(n, &taken))
+		port_wait_longer(n, now);
+	for (unsigned int i = 0; taken && i < load_acquire(&n->n_devices); i++) /* as above */
+		groups_follow(n->devices[i]);
 }

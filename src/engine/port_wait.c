@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "engine/port_wait.h"
-#include "engine/groups.h"
 #include "engine/timers.h"
-#include "udp/udp.h"
 
 #define STEP_FIRST 1000000000ULL
 #define STEP_MOST  8000000000ULL
@@ -23,24 +21,24 @@ void port_wait_begin(struct node *n, uint64_t now)
 	wait_for(n, now, STEP_FIRST);
 }
 
+void port_wait_longer(struct node *n, uint64_t now)
+{
+	uint64_t step = load_relaxed(&n->ports.step);
+
+	wait_for(n, now, step < STEP_MOST ? 2 * step : STEP_MOST);
+}
+
 static bool is_needed(const struct node *n)
 {
-	for (unsigned int i = 0; i < load_acquire(&n->n_devices); i++) /* device_make() */
+	/* pairs with node_device_make() */
+	for (unsigned int i = 0; i < load_acquire(&n->n_devices); i++)
 		if (load_relaxed(&n->devices[i]->listeners))
 			return true;
 	return false;
 }
 
-void port_wait_run(struct node *n, uint64_t now)
+bool port_wait_due(struct node *n)
 {
-	uint64_t step = load_relaxed(&n->ports.step);
-	unsigned int taken;
-
-	if (likely(!load_relaxed(&n->ports.due)) || !xchg_acq_rel(&n->ports.due, 0) ||
-	    !is_needed(n))
-		return;
-	if (udp_again(n->udp, &taken))
-		wait_for(n, now, step < STEP_MOST ? 2 * step : STEP_MOST);
-	for (unsigned int i = 0; taken && i < load_acquire(&n->n_devices); i++) /* the same */
-		groups_follow(n->devices[i]);
+	return unlikely(load_relaxed(&n->ports.due)) && xchg_acq_rel(&n->ports.due, 0) &&
+	       is_needed(n);
 }

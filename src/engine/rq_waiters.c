@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "engine/rq_waiters.h"
-#include "engine/turn.h"
 
-static void add(struct eqp *e)
+static void list(struct eqp *e)
 {
 	struct node *n = e->node;
 	struct eqp **end = &n->rq_waiters;
@@ -18,14 +17,13 @@ static void add(struct eqp *e)
 	spin_unlock(&n->rq_waiters_lock);
 }
 
-void rq_waiters_look(struct eqp *e)
+bool rq_waiters_add(struct eqp *e)
 {
 	struct qp *qp = &e->q.qp;
 
-	add(e);
+	list(e);
 	full_fence(); /* pairs with doorbell_rq(), doorbell_srq() */
-	if (qp->srq ? srq_posted(qp->srq) : rq_posted(&qp->rq))
-		fetch_or_acq_rel(&e->turn, TURN_RQ);
+	return qp->srq ? srq_posted(qp->srq) : rq_posted(&qp->rq);
 }
 
 void rq_waiters_del(struct eqp *e)
@@ -42,8 +40,7 @@ void rq_waiters_del(struct eqp *e)
 	spin_unlock(&n->rq_waiters_lock);
 }
 
-/* One at a time: the note runs without the lock. */
-static struct eqp *pop_on(struct node *n, const struct srq *srq)
+struct eqp *rq_waiters_pop(struct node *n, const struct srq *srq)
 {
 	struct eqp *e = NULL;
 
@@ -59,7 +56,7 @@ static struct eqp *pop_on(struct node *n, const struct srq *srq)
 	return e;
 }
 
-static unsigned int count_on(struct node *n, const struct srq *srq)
+unsigned int rq_waiters_count(struct node *n, const struct srq *srq)
 {
 	unsigned int count = 0;
 
@@ -68,14 +65,4 @@ static unsigned int count_on(struct node *n, const struct srq *srq)
 		count += load_relaxed(&e->q.qp.srq) == srq;
 	spin_unlock(&n->rq_waiters_lock);
 	return count;
-}
-
-/* Each once: another thread may have taken the receive meanwhile, and then it waits again, behind
- * the others. */
-void rq_waiters_note_srq(struct node *n, const struct srq *srq)
-{
-	struct eqp *e;
-
-	for (unsigned int left = count_on(n, srq); left && (e = pop_on(n, srq)); left--)
-		turn_note(e, TURN_RQ);
 }

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "engine/timers.h"
-#include "engine/loop.h"
-#include "engine/port_wait.h"
-#include "engine/turn.h"
+#include "engine/wake.h"
 #include "util/clock.h"
 
-/* The due QPs and CQs of one run, collected under the wheel's lock, worked off without it. */
-static __thread struct eqp *due __attribute__((tls_model("initial-exec")));
-static __thread struct cq *due_cqs __attribute__((tls_model("initial-exec")));
+/* What the run under way has found, collected under the wheel's lock. */
+static __thread struct timers_due found __attribute__((tls_model("initial-exec")));
 
 static void fire(struct timer *t, uint64_t now __attribute__((unused)))
 {
@@ -15,10 +12,10 @@ static void fire(struct timer *t, uint64_t now __attribute__((unused)))
 
 	store_relaxed(&e->timer_at, TQP_NEVER);
 	if (load_acquire(&e->timer_queued))
-		return; /* some thread has it on its list, and has not come to it */
+		return; /* another thread has the QP in its list, and has not come to it */
 	e->timer_queued = true;
-	e->timer_due = due;
-	due = e;
+	e->timer_due = found.qps;
+	found.qps = e;
 }
 
 static void fire_cq(struct timer *t, uint64_t now __attribute__((unused)))
@@ -28,8 +25,8 @@ static void fire_cq(struct timer *t, uint64_t now __attribute__((unused)))
 	if (load_acquire(&cq->timer_queued))
 		return;
 	cq->timer_queued = true;
-	cq->timer_due = due_cqs;
-	due_cqs = cq;
+	cq->timer_due = found.cqs;
+	found.cqs = cq;
 }
 
 static void publish_next(struct node *n)
@@ -37,37 +34,37 @@ static void publish_next(struct node *n)
 	store_release(&n->next_timer, wheel_next(&n->wheel));
 }
 
-void timers_add(struct node *n, struct timer *t, void (*fire_it)(struct timer *, uint64_t),
-		uint64_t at)
+/* Under wheel_lock, which it drops. */
+static void add_and_unlock(struct node *n, struct timer *t, uint64_t at)
 {
 	bool earlier;
 
-	spin_lock(&n->wheel_lock);
-	t->fire = fire_it;
 	wheel_add(&n->wheel, t, at);
 	earlier = at < load_relaxed(&n->next_timer);
 	publish_next(n);
 	spin_unlock(&n->wheel_lock);
 	if (earlier)
-		loop_wake(n);
+		wake_engine(n);
+}
+
+void timers_add(struct node *n, struct timer *t, void (*fire_it)(struct timer *, uint64_t),
+		uint64_t at)
+{
+	spin_lock(&n->wheel_lock);
+	t->fire = fire_it;
+	add_and_unlock(n, t, at);
 }
 
 void timers_arm(struct eqp *e, uint64_t at)
 {
 	struct node *n = e->node;
-	bool earlier;
 
 	if (load_relaxed(&e->timer_at) <= at)
-		return; /* fires no later; the transport looks at its deadline then */
+		return;
 	spin_lock(&n->wheel_lock);
 	store_relaxed(&e->timer_at, at);
 	e->timer.fire = fire;
-	wheel_add(&n->wheel, &e->timer, at);
-	earlier = at < load_relaxed(&n->next_timer);
-	publish_next(n);
-	spin_unlock(&n->wheel_lock);
-	if (earlier)
-		loop_wake(n);
+	add_and_unlock(n, &e->timer, at);
 }
 
 static void cq_later(struct cq *cq, uint64_t ns)
@@ -78,7 +75,7 @@ static void cq_later(struct cq *cq, uint64_t ns)
 		timers_add(n, &cq->timer, fire_cq, clock_now() + ns);
 }
 
-/* No queue uses the CQ any more, so nobody arms it anew. */
+/* No queue uses the CQ any more, so no thread arms it anew. */
 static void cq_drop(struct cq *cq)
 {
 	struct node *n = node_self();
@@ -89,7 +86,7 @@ static void cq_drop(struct cq *cq)
 	wheel_del(&n->wheel, &cq->timer);
 	publish_next(n);
 	spin_unlock(&n->wheel_lock);
-	quiesce_wait(); /* whoever has it on its list is done */
+	quiesce_wait(); /* a thread that has the CQ in its list is done with it */
 }
 
 const struct cq_timers timers_of_cqs = { cq_later, cq_drop };
@@ -105,35 +102,32 @@ void timers_drop(struct eqp *e)
 	spin_unlock(&n->wheel_lock);
 }
 
-void timers_run(struct node *n)
+bool timers_take(struct node *n, uint64_t now, struct timers_due *out)
 {
-	uint64_t now;
-	struct eqp *e, *next;
-	struct cq *cq, *next_cq;
-
-	if (likely(load_relaxed(&n->next_timer) == UINT64_MAX))
-		return;
-	now = clock_now();
 	if (load_relaxed(&n->next_timer) > now || !spin_trylock(&n->wheel_lock))
-		return;
-	due = NULL;
-	due_cqs = NULL;
+		return false;
+	found = (struct timers_due){ 0 };
 	wheel_run(&n->wheel, now);
 	publish_next(n);
-	e = due;
-	cq = due_cqs;
+	*out = found;
 	spin_unlock(&n->wheel_lock);
-	for (; e; e = next) {
-		next = e->timer_due;
-		store_release(&e->timer_queued, false); /* from here on it may fire anew */
-		turn_note(e, TURN_TIMER);
-	}
-	for (; cq; cq = next_cq) {
-		next_cq = cq->timer_due;
-		store_release(&cq->timer_queued, false);
-		cq_period_over(cq);
-	}
-	port_wait_run(n, now);
+	return true;
+}
+
+struct eqp *timers_next_qp(struct eqp *e)
+{
+	struct eqp *next = e->timer_due;
+
+	store_release(&e->timer_queued, false);
+	return next;
+}
+
+struct cq *timers_next_cq(struct cq *cq)
+{
+	struct cq *next = cq->timer_due;
+
+	store_release(&cq->timer_queued, false);
+	return next;
 }
 
 uint64_t timers_next(struct node *n)

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "engine/inbound.h"
 #include "link/trace.h"
 #include "obs/explain.h"
 #include "obs/pcapng.h"
@@ -67,7 +66,7 @@ void tracing_cast(struct eqp *e, const struct seg *s)
 	trace_sent(&ends, "multicast", s, "sent", trace_now());
 }
 
-/* By the header that came, if one did. */
+/* By the GRH, when one came. */
 static void ends_of_arrival(struct node *n, const struct seg *s, struct trace_ends *out)
 {
 	struct eqp *e = s->op == FRAME_OP ? NULL : node_qp(n, s->dqpn);
@@ -82,7 +81,7 @@ static void ends_of_arrival(struct node *n, const struct seg *s, struct trace_en
 	}
 }
 
-/* Of connection management, as a part of a sentence. */
+/* The name of a message of connection management, as a part of a sentence. */
 static const char *message(uint32_t qpn, const struct trace_frame *f, char *out, size_t n)
 {
 	struct cm_msg m;
@@ -118,38 +117,33 @@ static void fate_of_packet(uint64_t sentences, char *out, size_t n)
 
 /* All packets of the segment are built before it is delivered, since its sender may use its memory
  * again then; the last waits for the verdict. */
-static void traced(struct node *n, const struct seg *s, void (*deliver)(void *, const struct seg *))
+void tracing_arrives(struct node *n, const struct seg *s, struct tracing_arrival *out)
 {
-	uint64_t now = trace_now(), sentences = explain_count();
-	char fate[PCAPNG_COMMENT - 96], comment[PCAPNG_COMMENT];
 	uint32_t count = trace_count(s);
-	struct trace_ends ends;
-	struct trace_frame f;
+	char comment[PCAPNG_COMMENT];
 
-	ends_of_arrival(n, s, &ends);
+	out->now = trace_now();
+	out->sentences = explain_count();
+	ends_of_arrival(n, s, &out->ends);
 	for (uint32_t k = 0; k < count; k++) {
-		trace_build(s, k, TRACE_IN, &ends, &f);
+		trace_build(s, k, TRACE_IN, &out->ends, &out->last);
 		if (k == count - 1)
 			break;
-		describe(&ends, &f, f.carried ? "ok" : "a part, see its last packet", comment,
+		describe(&out->ends, &out->last,
+			 out->last.carried ? "ok" : "a part, see its last packet", comment,
 			 sizeof(comment));
-		if (f.len)
-			trace_put(&f, now, TRACE_IN, comment);
+		if (out->last.len)
+			trace_put(&out->last, out->now, TRACE_IN, comment);
 	}
 	verdict_say(NULL);
-	deliver(n, s);
-	fate_of_packet(sentences, fate, sizeof(fate));
-	describe(&ends, &f, fate, comment, sizeof(comment));
-	if (f.len)
-		trace_put(&f, now, TRACE_IN, comment);
 }
 
-void tracing_deliver(void *arg, const struct seg *s)
+void tracing_arrived(const struct tracing_arrival *a)
 {
-	traced(arg, s, inbound_deliver);
-}
+	char fate[PCAPNG_COMMENT - 96], comment[PCAPNG_COMMENT];
 
-void tracing_packet(void *arg, const struct seg *s)
-{
-	traced(arg, s, inbound_packet);
+	fate_of_packet(a->sentences, fate, sizeof(fate));
+	describe(&a->ends, &a->last, fate, comment, sizeof(comment));
+	if (a->last.len)
+		trace_put(&a->last, a->now, TRACE_IN, comment);
 }

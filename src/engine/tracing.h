@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: MIT
-/* SOFTHCA_TRACE=FILE: what this process sends and receives, in a pcapng file (link/trace.h), each
- * packet with a comment: the QP, the verdict, the reason. Decided when the node is made: then
- * destinations are wrapped, and what comes in passes through here. Who is not traced pays
- * nothing. */
+/* SOFTHCA_TRACE=FILE: the packets that this process sends and receives, in a pcapng file
+ * (link/trace.h), each with a comment: the QP, the verdict, the reason. Decided when the node is
+ * made: then destinations are wrapped, and inbound.c calls here around each segment. Where there is
+ * no trace this costs nothing. */
 #pragma once
 #include "engine/node_state.h"
-#include "engine/path.h"
+#include "link/trace.h"
 
 void tracing_start(void); /* before the node's host is made */
 bool tracing(void);
 
-/* host_config.deliver and udp_config.deliver while tracing. */
-void tracing_deliver(void *arg, const struct seg *s);
-void tracing_packet(void *arg, const struct seg *s);
+struct tracing_arrival { /* a segment that is being delivered */
+	uint64_t now, sentences; /* when it came; the thread's reasons until then */
+	struct trace_ends ends;
+	struct trace_frame last; /* its last packet */
+};
+
+void tracing_arrives(struct node *n, const struct seg *s, struct tracing_arrival *out);
+void tracing_arrived(const struct tracing_arrival *a); /* delivered: writes the last packet */
 
 /* A frame or multicast datagram has gone to those who want it. Only while tracing. */
 void tracing_cast(struct eqp *e, const struct seg *s);

@@ -3,8 +3,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
-#include "engine/inbound.h"
-#include "engine/loop.h"
+#include "engine/leader.h"
+#include "engine/links.h"
+#include "engine/progress.h"
 #include "hca/async.h"
 #include "util/clock.h"
 
@@ -39,8 +40,8 @@ static void chores(struct node *n)
 {
 	uint64_t now = clock_now();
 
-	if (host_deadline(n->host) <= now)
-		host_control(n->host, now);
+	if (links_deadline(n) <= now)
+		links_tend(n, now);
 }
 
 /* Works until there is an event for @ch or nothing comes in any more. An event ends it at once: the
@@ -52,7 +53,7 @@ static int lead_work(struct node *n, struct comp_channel *ch, struct ibv_cq **cq
 
 	do {
 		quiesce_enter();
-		got = inbound_progress(n);
+		got = progress_round(n);
 		quiesce_exit();
 		chores(n);
 		err = comp_channel_pop(ch, cq);
@@ -82,14 +83,14 @@ int wait_cq_event(struct comp_channel *ch, struct ibv_cq **cq)
 		return err;
 	if (!n)
 		return comp_channel_wait(ch, cq);
-	if (!loop_lead_begin(n)) {
+	if (!leader_begin(n)) {
 		fetch_add_relaxed(&n->followers, 1);
 		err = comp_channel_wait(ch, cq);
 		fetch_sub_acq_rel(&n->followers, 1);
 		return err;
 	}
 	err = lead(n, ch, cq);
-	loop_lead_end(n);
+	leader_end(n);
 	return err;
 }
 

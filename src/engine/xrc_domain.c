@@ -7,7 +7,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "engine/xrc_target.h"
+#include "engine/xrc_half.h"
+#include "engine/xrc_member.h"
 #include "obs/explain.h"
 #include "peers/meeting.h"
 #include "util/fork.h"
@@ -19,137 +20,13 @@
 
 static pthread_mutex_t xrc_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list and refs */
 
-static size_t page_bytes(void)
-{
-	return (sizeof(struct xrc_page) + 4095) & ~(size_t)4095;
-}
-
-/* --- members --- */
-
-static int record(int fd, int command, short type, off_t byte, struct flock *out)
-{
-	int err;
-
-	*out = (struct flock){ .l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1 };
-	do
-		err = fcntl(fd, command, out) ? errno : 0;
-	while (err == EINTR);
-	return err;
-}
-
-int xrc_domain_lock(struct xrc_domain *d)
-{
-	struct flock l;
-	int err;
-
-	pthread_mutex_lock(&d->lock);
-	err = d->anonymous ? 0 : record(d->fd, F_SETLKW, F_WRLCK, XRC_LOCK_BYTE, &l);
-	if (err) {
-		pthread_mutex_unlock(&d->lock);
-		return refuse(err,
-			      "the XRC domain's record lock cannot be had; is there a limit on "
-			      "locks (RLIMIT_LOCKS)?");
-	}
-	return 0;
-}
-
-void xrc_domain_unlock(struct xrc_domain *d)
-{
-	struct flock l;
-
-	if (!d->anonymous)
-		record(d->fd, F_SETLK, F_UNLCK, XRC_LOCK_BYTE, &l);
-	pthread_mutex_unlock(&d->lock);
-}
-
-bool xrc_member_lives(const struct xrc_domain *d, uint32_t word)
-{
-	uint32_t index = (word & ((1U << XRC_MEMBER_BITS) - 1)) - 1;
-	struct flock l;
-
-	if (word == d->word || !word)
-		return true;
-	if (d->anonymous || index >= XRC_MEMBERS || index == d->me)
-		return false;
-	if (load_relaxed(&d->page->member_gen[index]) != word >> XRC_MEMBER_BITS)
-		return false;
-	return record(d->fd, F_GETLK, F_WRLCK, index, &l) || l.l_type != F_UNLCK;
-}
-
-/* What a member that died on our byte has left behind. */
-static void inherit(struct xrc_domain *d, uint32_t before)
-{
-	for (uint32_t i = 0; i < XRC_TARGETS; i++) {
-		struct xrc_shared *t = &d->page->target[i];
-		uint32_t turn = before;
-
-		fetch_and_acq_rel(&t->holders[d->me / 64], ~(UINT64_C(1) << d->me % 64));
-		if (before && load_relaxed(&t->turn) == before) {
-			t->state.state = IBV_QPS_ERR;
-			t->died = before;
-			t->moves++;
-			cas_acq_rel(&t->turn, &turn, 0);
-		}
-	}
-}
-
-/* Takes a byte of its own. */
-static int enlist(struct xrc_domain *d)
-{
-	struct flock l;
-	uint32_t gen, before;
-	int err = EAGAIN;
-
-	if (d->anonymous) {
-		d->word = 1;
-		return 0;
-	}
-	for (d->me = 0; d->me < XRC_MEMBERS; d->me++) {
-		err = record(d->fd, F_SETLK, F_WRLCK, d->me, &l);
-		if (!err || (err != EAGAIN && err != EACCES))
-			break;
-	}
-	if (err)
-		return refuse(ENOMEM,
-			      "ibv_open_xrcd: %d processes have this XRC domain open, as "
-			      "many as may; close it in some",
-			      XRC_MEMBERS);
-	gen = load_relaxed(&d->page->member_gen[d->me]) & 0xffff;
-	before = gen ? gen << XRC_MEMBER_BITS | (d->me + 1) : 0;
-	gen = gen % 0xffff + 1;
-	store_release(&d->page->member_gen[d->me], gen);
-	d->word = gen << XRC_MEMBER_BITS | (d->me + 1);
-	inherit(d, before);
-	return 0;
-}
-
-/* --- targets by number --- */
-
-struct xrc_shared *xrc_shared_find(struct xrc_domain *d, uint32_t qpn, uint32_t *index)
-{
-	uint32_t reach = load_relaxed(&d->page->reach);
-
-	for (uint32_t k = 0; k <= reach && k < XRC_TARGETS; k++) {
-		uint32_t i = (qpn + k) % XRC_TARGETS;
-
-		/* pairs with the store at creation */
-		if (load_acquire(&d->page->target[i].qpn) == qpn) {
-			*index = i;
-			return &d->page->target[i];
-		}
-	}
-	return NULL;
-}
-
-/* --- life --- */
-
 static void domain_free(struct xrc_domain *d)
 {
 	if (!d)
 		return;
 	meeting_leave(d->meeting);
 	if (d->page)
-		munmap(d->page, page_bytes());
+		munmap(d->page, xrc_page_bytes());
 	if (d->file >= 0)
 		close(d->file);
 	if (d->fd >= 0)
@@ -176,12 +53,12 @@ static struct xrc_domain *domain_new(struct context *ctx)
 
 static int private_page(struct xrc_domain *d)
 {
-	void *p = mmap(NULL, page_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-		       0);
+	void *p = mmap(NULL, xrc_page_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		       -1, 0);
 
 	if (p == MAP_FAILED)
 		return refuse(ENOMEM, "ibv_open_xrcd: no memory for %zu B of an XRC domain",
-			      page_bytes());
+			      xrc_page_bytes());
 	d->page = p;
 	return 0;
 }
@@ -196,7 +73,7 @@ static int open_anonymous(struct context *ctx, struct xrc_domain **out)
 		err = private_page(d);
 	}
 	if (!err)
-		err = enlist(d);
+		err = xrc_member_enlist(d);
 	if (err) {
 		domain_free(d);
 		return err;
@@ -205,7 +82,7 @@ static int open_anonymous(struct context *ctx, struct xrc_domain **out)
 	return 0;
 }
 
-/* How the domain of a file is called on this host. */
+/* The name of the file's domain at the meeting point. */
 static void domain_name(const struct xrc_domain *d, char *buf, size_t n)
 {
 	snprintf(buf, n, "xrcd.%.24s.%jx.%jx", d->ctx->hca->name, (uintmax_t)d->dev,
@@ -234,21 +111,21 @@ static int enter(struct xrc_domain *d, int oflags)
 static int share(struct xrc_domain *d)
 {
 	void *page = NULL;
-	int err = d->fd >= 0
-			  ? sealed_map(d->fd, page_bytes(), true, &page)
-			  : sealed_make("softhca-xrc", page_bytes(), SEALED_SPARSE, &d->fd, &page);
+	int err = d->fd >= 0 ? sealed_map(d->fd, xrc_page_bytes(), true, &page)
+			     : sealed_make("softhca-xrc", xrc_page_bytes(), SEALED_SPARSE, &d->fd,
+					   &page);
 
 	if (err)
 		return refuse(err,
 			      "ibv_open_xrcd: no memory for %zu B of an XRC domain, or another "
 			      "process gave what is none",
-			      page_bytes());
+			      xrc_page_bytes());
 	d->page = page;
-	err = xrc_domain_lock(d);
+	err = xrc_member_lock(d);
 	if (err)
 		return err;
-	err = enlist(d);
-	xrc_domain_unlock(d);
+	err = xrc_member_enlist(d);
+	xrc_member_unlock(d);
 	if (!err && meeting_begin(d->meeting, d->fd))
 		err = refuse(ENOMEM,
 			     "ibv_open_xrcd: the XRC domain's socket cannot be made; are there "
@@ -291,7 +168,7 @@ static struct xrc_domain *find(struct node *n, const struct context *ctx, const 
 static void list(struct xrc_domain *d)
 {
 	d->next = d->node->xrc_domains;
-	store_release(&d->node->xrc_domains, d); /* xrc_target_find() */
+	store_release(&d->node->xrc_domains, d); /* pairs with xrc_half_find() */
 }
 
 static int open_locked(struct context *ctx, int fd, int oflags, struct xrc_domain **out)
@@ -335,12 +212,12 @@ int xrc_domain_open(struct context *ctx, int fd, int oflags, struct xrcd **out)
 	return err;
 }
 
-/* Nobody finds it any more. */
+/* The domain is off the list. */
 static void domain_end(struct xrc_domain *d)
 {
 	quiesce_wait();
 	for (uint32_t i = 0; i < XRC_TARGETS; i++)
-		xrc_target_free(d->target[i]);
+		xrc_half_free(d->target[i]);
 	domain_free(d);
 }
 

@@ -284,7 +284,7 @@ check_special(const struct key_entry *e, uint32_t flags, const struct key_ask *a
 
 	if (flags & KEY_WINDOW)
 		return check_window(e, ask, addr);
-	v = key_layout(flags) == LAYOUT_NULL ? judge_null(e, ask) : judge(e, ask);
+	v = layout_of(flags) == LAYOUT_NULL ? judge_null(e, ask) : judge(e, ask);
 	if (v != KEY_OK)
 		return v;
 	s = span_of(e, ask);
@@ -305,7 +305,7 @@ enum key_verdict key_check(const struct key_table *t, const struct key_ask *ask,
 	if (!e)
 		return KEY_UNKNOWN;
 	flags = load_relaxed(&e->flags);
-	if (unlikely(flags & (KEY_WINDOW | KEY_LAYOUTS)))
+	if (unlikely(flags & (KEY_WINDOW | LAYOUT_MASK)))
 		return check_special(e, flags, ask, addr);
 	v = judge(e, ask);
 	if (v == KEY_OK)

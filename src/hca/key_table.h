@@ -21,10 +21,8 @@ enum {
 			   dereg and rereg revokes */
 	KEY_WINDOW = 2, /* a memory window: bound and unbound from turns (key_rebind()) */
 	KEY_BOUND = 4, /* of a window; without it no access is allowed */
-	KEY_LAYOUT_SHIFT = 4, /* two bits: enum layout */
-	KEY_NULL = LAYOUT_NULL << KEY_LAYOUT_SHIFT, /* any address; reads at addr, writes at iova */
-	KEY_LIST = LAYOUT_LIST << KEY_LAYOUT_SHIFT,
-	KEY_LAYOUTS = 3 << KEY_LAYOUT_SHIFT,
+	KEY_NULL = LAYOUT_NULL << LAYOUT_SHIFT, /* any address; reads at addr, writes at iova */
+	KEY_LIST = LAYOUT_LIST << LAYOUT_SHIFT,
 	KEY_QPN_SHIFT = 8, /* above: the only QP that may use the window, 0 any of the PD */
 };
 
@@ -52,11 +50,6 @@ enum key_verdict {
 	KEY_WRONG_QP, /* a window that another QP has bound */
 	KEY_APART, /* allowed, but the bytes lie in several spans: key_span() */
 };
-
-static inline enum layout key_layout(uint32_t flags)
-{
-	return (enum layout)((flags & KEY_LAYOUTS) >> KEY_LAYOUT_SHIFT);
-}
 
 struct key_table;
 struct key_table_hook {

@@ -14,7 +14,7 @@ static struct span list_span(const struct span *s, uint64_t off, uint64_t len)
 
 struct span layout_span(const struct key_entry *e, uint64_t off, uint64_t len, bool store)
 {
-	switch (key_layout(e->flags)) {
+	switch (layout_of(e->flags)) {
 	case LAYOUT_NULL:
 		return (struct span){ store ? e->iova : e->addr, len };
 	case LAYOUT_LIST:

@@ -13,6 +13,14 @@ enum layout {
 	LAYOUT_LIST, /* the bytes of an array of spans, which stands at key_entry.addr */
 };
 
+/* Where the layout stands in key_entry.flags */
+enum { LAYOUT_SHIFT = 4, LAYOUT_MASK = 3 << LAYOUT_SHIFT };
+
+static inline enum layout layout_of(uint32_t flags)
+{
+	return (enum layout)((flags & LAYOUT_MASK) >> LAYOUT_SHIFT);
+}
+
 /* Bytes that lie side by side */
 struct span {
 	uint64_t addr;

@@ -4,30 +4,7 @@
  * by rtnetlink, or where netlink is refused (seccomp) by ioctl and /proc/net. Choosing and reading
  * are pure functions of that picture. Nothing here is cached or shared: no locks. */
 #pragma once
-#include <infiniband/verbs.h>
-#include <net/if.h>
-#include <stdbool.h>
-#include <stdint.h>
-
-struct netdev {
-	char name[IF_NAMESIZE];
-	uint32_t index; /* 0: no such interface any more */
-	uint32_t mtu;
-	uint8_t mac[6]; /* zero where the interface has none (lo, tun) */
-	bool up, carrier, loopback;
-};
-
-struct netdev_addr {
-	uint32_t index; /* of the interface */
-	union ibv_gid gid; /* IPv4: ::ffff:a.b.c.d */
-};
-
-struct netdev_scan {
-	struct netdev *dev;
-	struct netdev_addr *addr;
-	unsigned int devs, addrs;
-	uint32_t default_index; /* interface of the default route with the lowest metric; 0: none */
-};
+#include "net/netdev_scan.h"
 
 #define NETDEV_MAP_MAX 8
 
@@ -40,18 +17,13 @@ struct netdev_map {
 	} entry[NETDEV_MAP_MAX];
 };
 
-int netdev_scan(struct netdev_scan *out); /* 0 or a positive errno */
-void netdev_scan_free(struct netdev_scan *s);
+/* By rtnetlink, or where that is refused from /proc. 0 or a positive errno. */
+int netdev_scan(struct netdev_scan *out);
 /* The two ways of netdev_scan(), each for itself. @routes: look for the default route, which costs
  * a look at each route of the host. */
 int netdev_scan_rtnl(struct netdev_scan *out, bool routes);
 int netdev_scan_proc(struct netdev_scan *out);
-/* For the two: append one, ENOMEM. */
-int netdev_scan_add(struct netdev_scan *s, const struct netdev *dev);
-int netdev_scan_add_addr(struct netdev_scan *s, uint32_t index, const union ibv_gid *gid);
 
-const struct netdev *netdev_by_name(const struct netdev_scan *s, const char *name); /* or NULL */
-const struct netdev *netdev_by_index(const struct netdev_scan *s, uint32_t index);
 /* The default route's interface, else the first that is up and not lo, else lo; NULL: none. */
 const struct netdev *netdev_choose(const struct netdev_scan *s);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "net/gid.h"
+#include "net/netdev.h"
 #include "net/rtnl.h"
 #include "util/barrier.h"
 

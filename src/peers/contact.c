@@ -2,7 +2,10 @@
 #include "peers/contact.h"
 #include <stdlib.h>
 #include <unistd.h>
+#include "peers/host_bell.h"
 #include "peers/host_state.h"
+#include "peers/host_target.h"
+#include "util/log.h"
 #include "util/sealed.h"
 
 struct contact *contact_new(struct host *h, int conn)
@@ -43,4 +46,13 @@ void contact_free(struct contact *c)
 	host_target_put(c->asked);
 	host_target_put(c->home);
 	free(c);
+}
+
+void contact_break(struct contact *c, const char *why)
+{
+	if (xchg_acq_rel(&c->broken, CONTACT_BROKEN) == CONTACT_BROKEN)
+		return;
+	log_warn("process in slot %u (pid %d): %s; the contact is ended", c->slot, (int)c->pid,
+		 why);
+	host_chore(c->host);
 }

@@ -1,36 +1,24 @@
 // SPDX-License-Identifier: MIT
 /* A contact: this process and one other of the host, with a ring each way. Made by a handshake of
- * three messages over a SOCK_SEQPACKET connection (contact_hello.c). There is at most one per pair
+ * three messages over a SOCK_SEQPACKET connection (contact_hello.h). There is at most one per pair
  * of processes: when both sides begin, the connection of the one with the lower slot stays.
  * Everything here but what is said to be for any thread runs under host->control. */
 #pragma once
 #include <sys/types.h>
 #include "link/link.h"
 #include "peers/contact_share.h"
+#include "peers/contact_state.h"
 #include "peers/host_page.h"
 #include "peers/host_watch.h"
 #include "peers/remote.h"
-#include "peers/ring.h"
+#include "peers/ring_end.h"
 #include "util/spin.h"
 
 struct target;
 
-enum contact_state {
-	CONTACT_CAME, /* theirs: accepted, HELLO is awaited */
-	CONTACT_ASKED, /* ours: HELLO is out, WELCOME is awaited */
-	CONTACT_WELCOMED, /* theirs: WELCOME is out; it may fetch from us from here on */
-	CONTACT_UP,
-};
-
 enum contact_end {
 	CONTACT_LEFT = 1, /* the peer has gone: what it published is still read */
 	CONTACT_BROKEN, /* it broke a rule: nothing of it is read any more */
-};
-
-struct ring_end {
-	struct ring ring;
-	void *map; /* NULL: none */
-	size_t len;
 };
 
 struct contact {
@@ -74,27 +62,12 @@ struct contact *contact_new(struct host *h, int conn); /* owns conn; NULL: no me
 /* Quiet: nobody can reach it any more. */
 void contact_free(struct contact *c);
 
-/* contact_hello.c */
-int contact_ask(struct host *h, struct target *t, uint64_t now); /* ECONNREFUSED, EAGAIN, … */
-void contact_accept(struct host *h, int conn, uint64_t now);
-
-/* contact_ring.c: rings and what goes through them; any thread but for the two marked ones. */
-int ring_end_make(struct ring_end *e, uint32_t size, int *fd);
-int ring_end_map(struct ring_end *e, uint32_t size, int fd);
-void ring_end_unmap(struct ring_end *e);
-unsigned int contact_drain(struct contact *c, unsigned int budget); /* in a quiesce section */
-bool contact_readable(const struct contact *c); /* or owes space */
-void contact_watch_ring(struct contact *c); /* sets poll and owed; under in_lock */
-/* There is something in its ring, or space in ours. @even_polled: although its program polls,
- * since it need not do so for this. */
-void contact_wake(struct contact *c, bool even_polled);
-bool contact_has_space(struct contact *c);
+/* The peer has broken a rule: the contact is ended by host_control(). Any thread. */
 void contact_break(struct contact *c, const char *why);
+/* The peer has gone, or the contact is not needed: the same, without a word. Any thread. */
 static inline void contact_left(struct contact *c)
 {
 	uint32_t none = 0;
 
 	cas_acq_rel(&c->broken, &none, CONTACT_LEFT); /* BROKEN stays */
 }
-void contact_grow(struct contact *c); /* control: a larger ring where the peer waited too often */
-int contact_take_ring(struct contact *c, uint32_t size, int fd); /* control: the peer's offer */

@@ -1,24 +1,18 @@
 // SPDX-License-Identifier: MIT
-/* The messages of a contact's connection, for contact_ring.c. */
+/* The handshake. The asker sends HELLO, the asked one WELCOME, both with their page, mail page,
+ * inbound ring and doorbell; then the asker sends READY. A memory descriptor is sent only to a
+ * process that is in host->contact[] already, so that host_revoke() sees the hazards of everyone
+ * who may reach us: by WELCOME, or by READY. What a message is (contact_message.h), what is done
+ * about it (contact_state.h) and who may have what (contact_trust.h) are decided elsewhere: this is
+ * the part that acts. Under host->control. */
 #pragma once
 #include <stdint.h>
 
-struct contact;
-struct share_message;
+struct host;
+struct target;
 
-enum contact_message {
-	CONTACT_HELLO = 1,
-	CONTACT_WELCOME,
-	CONTACT_READY,
-	CONTACT_ALIAS,
-	CONTACT_YIELD,
-	CONTACT_RING,
-	CONTACT_FETCHES,
-	CONTACT_SHARE, /* contact_share.h */
-	CONTACT_SHARED,
-	CONTACT_UNSHARE,
-};
-
-int contact_offer_ring(struct contact *c, uint32_t size, int fd); /* EAGAIN: the socket is full */
-int contact_say_share(struct contact *c, enum contact_message kind, const struct share_message *m,
-		      int fd); /* -1: none */
+/* Begins a contact with the process in the slot of @t. ECONNREFUSED: nobody has the slot; EAGAIN:
+ * later; or another errno. */
+int contact_ask(struct host *h, struct target *t, uint64_t now);
+/* A peer has connected; @conn is the contact's from now on. */
+void contact_accept(struct host *h, int conn, uint64_t now);

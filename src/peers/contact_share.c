@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "peers/contact_share.h"
 #include <stdlib.h>
-#include "peers/contact_hello.h"
+#include "peers/contact_talk.h"
+#include "peers/contact_trust.h"
+#include "peers/host_bell.h"
 #include "peers/host_state.h"
 #include "util/death.h"
 #include "util/quiesce.h"
@@ -77,7 +79,7 @@ void contact_share_ask(struct contact *c)
 
 	if (!m.key || c->shares.asked)
 		return;
-	if (contact_say_share(c, CONTACT_SHARE, &m, -1))
+	if (contact_talk_share(c, CONTACT_SHARE, &m, -1))
 		store_relaxed(&c->shares.wanted, 0); /* a full socket: some other time */
 	else
 		c->shares.asked = true;
@@ -91,7 +93,7 @@ void contact_share_asked(struct contact *c, const struct share_message *ask)
 
 	if (our_key(c->host, m.key, &k)) {
 		m.gen = k.gen;
-		m.found = c->trusted && k.flat && death_alive(&c->host->page->alive) &&
+		m.found = trust_file(c->trusted, k.flat, death_alive(&c->host->page->alive)) &&
 			  !mapping_find(k.addr, k.len, &m.file, &fd);
 	}
 	if (m.found)
@@ -100,7 +102,7 @@ void contact_share_asked(struct contact *c, const struct share_message *ask)
 	 * another generation. Pairs with contact_unshare(). */
 	full_fence();
 	m.found &= our_key(c->host, m.key, &k) && k.gen == m.gen;
-	contact_say_share(c, CONTACT_SHARED, &m, m.found ? fd : -1);
+	contact_talk_share(c, CONTACT_SHARED, &m, m.found ? fd : -1);
 }
 
 static void replace(struct contact *c, uint32_t key, struct share *s)
@@ -159,8 +161,8 @@ void contact_unshare(struct host *h, uint32_t key)
 		if (!c || load_relaxed(ours) != key)
 			continue;
 		store_relaxed(ours, 0);
-		contact_say_share(c, CONTACT_UNSHARE, &m,
-				  -1); /* if it cannot be said: it sees it */
+		contact_talk_share(c, CONTACT_UNSHARE, &m,
+				   -1); /* if it cannot be said: it sees it */
 	}
 	quiesce_exit();
 }

@@ -10,17 +10,11 @@
  * Threads: contact_share_at() any, in a quiesce section; contact_unshare() any, outside; the rest
  * under host->control. */
 #pragma once
+#include "peers/contact_message.h"
 #include "peers/host.h"
 #include "peers/mapping.h"
 
 struct contact;
-
-/* What the three messages carry. */
-struct share_message {
-	uint32_t key, found;
-	uint64_t gen;
-	struct mapping_file file;
-};
 
 enum { SHARES = 256, SHARE_USES = 4 /* of a key before it is asked for */ };
 

@@ -1,84 +1,34 @@
 // SPDX-License-Identifier: MIT
 #include "peers/contact_trust.h"
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-int contact_peer(int conn, pid_t *pid)
+enum trust_word trust_word(const char *text)
 {
-	socklen_t len = sizeof(struct ucred);
-	struct ucred cred;
-
-	if (getsockopt(conn, SOL_SOCKET, SO_PEERCRED, &cred, &len))
-		return errno;
-	if (cred.uid != geteuid())
-		return EPERM;
-	*pid = cred.pid;
-	return 0;
+	if (!text)
+		return TRUST_NO_WORD;
+	if (!strcmp(text, "0"))
+		return TRUST_NOBODY;
+	return strcmp(text, "1") ? TRUST_NO_WORD : TRUST_EVERYBODY;
 }
 
-static bool yama(void)
+bool trust_contact(uid_t peer, uid_t ours)
 {
-	int fd = open("/proc/sys/kernel/yama/ptrace_scope", O_RDONLY | O_CLOEXEC);
-	char c = '0';
-	bool on;
+	return peer == ours;
+}
 
-	if (fd < 0)
+static bool may_trace_us(const struct trust_facts *f)
+{
+	return f->pid && f->dumpable && !f->yama && f->same_user_ns;
+}
+
+bool trust_memory(enum trust_word word, const struct trust_facts *f)
+{
+	if (word == TRUST_NOBODY || !f->fds_left)
 		return false;
-	on = read(fd, &c, 1) != 1 || c != '0';
-	close(fd);
-	return on;
+	return word == TRUST_EVERYBODY || may_trace_us(f);
 }
 
-static bool same_user_ns(pid_t pid)
+bool trust_file(bool memory, bool flat, bool alive)
 {
-	struct stat mine, theirs;
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
-	return !stat("/proc/self/ns/user", &mine) && !stat(path, &theirs) &&
-	       mine.st_dev == theirs.st_dev && mine.st_ino == theirs.st_ino;
-}
-
-static bool may_trace_us(pid_t pid)
-{
-	return pid && prctl(PR_GET_DUMPABLE) == 1 && !yama() && same_user_ns(pid);
-}
-
-int contact_trust(pid_t pid, int conn)
-{
-	const char *said = getenv("SOFTHCA_DIRECT");
-	bool all = said && !strcmp(said, "1"), none = said && !strcmp(said, "0");
-
-	if (none || !contact_fds_left(conn) || (!all && !may_trace_us(pid)))
-		return -1;
-	return open("/proc/self/mem", O_RDWR | O_CLOEXEC);
-}
-
-bool contact_is_bell(int fd)
-{
-	char path[32], what[32];
-	ssize_t n;
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	n = readlink(path, what, sizeof(what) - 1);
-	if (n < 0)
-		return false;
-	what[n] = '\0';
-	return !strcmp(what, "anon_inode:[eventfd]");
-}
-
-bool contact_fds_left(int fd)
-{
-	struct rlimit lim;
-
-	return getrlimit(RLIMIT_NOFILE, &lim) || lim.rlim_cur == RLIM_INFINITY ||
-	       (rlim_t)fd < lim.rlim_cur / 5 * 4;
+	return memory && flat && alive;
 }

@@ -2,9 +2,11 @@
 /* Who everybody is, inside the host, is read from the names; a segment for all waits until the
  * contacts that are being made are up, so that the first one arrives too. */
 #include <errno.h>
+#include "peers/host_cast.h"
 #include "peers/host_names.h"
+#include "peers/host_slots.h"
 #include "peers/host_state.h"
-#include "peers/shm.h"
+#include "peers/host_target.h"
 #include "util/clock.h"
 #include "util/quiesce.h"
 
@@ -30,15 +32,12 @@ static bool any_pending(struct host *h)
 	return yes;
 }
 
-static bool nobody_pending(void *arg)
-{
-	return !any_pending(arg);
-}
-
 void host_cast_resume(struct host *h)
 {
-	if (host_wait_any(&h->cast_waiters))
-		host_wait_resume(&h->cast_waiters, nobody_pending, h);
+	uint32_t n = host_wait_count(&h->cast_waiters);
+
+	while (n && !any_pending(h) && host_wait_call(&h->cast_waiters))
+		n--;
 }
 
 bool host_cast_wait(struct host *h, struct waiter *w)
@@ -78,14 +77,6 @@ void host_cast_init(struct host *h)
 	host_wait_init(&h->cast_waiters);
 }
 
-static bool is_ours(const struct host *h, unsigned int slot)
-{
-	for (uint32_t i = 0; i < load_acquire(&h->n_slots); i++)
-		if (h->listener[i].slot == slot)
-			return true;
-	return false;
-}
-
 /* It has a name, and did not answer not long ago: stopped, or of another mind. */
 static bool is_silent(struct host *h, unsigned int slot)
 {
@@ -97,21 +88,24 @@ static bool is_silent(struct host *h, unsigned int slot)
 	return yes;
 }
 
-static void want(void *arg, unsigned int slot)
+static void want(struct host *h, unsigned int slot)
 {
-	struct host *h = arg;
 	struct target *t;
 
-	if (!is_ours(h, slot) && !is_silent(h, slot) && !host_target(h, slot, true, &t))
+	if (!host_slot_is_ours(h, slot) && !is_silent(h, slot) && !host_target(h, slot, true, &t))
 		host_target_put(t);
 }
 
 bool host_cast_look(struct host *h)
 {
 	uint64_t now = clock_now(), last = load_relaxed(&h->names_seen);
+	uint64_t taken[NUMBER_SLOTS / 64];
 
 	if (h->alone || now - last <= NAMES_NS || !cas_acq_rel(&h->names_seen, &last, now))
 		return false;
-	host_names_each(h->uid, want, h);
+	host_names_read(h->uid, taken);
+	for (unsigned int slot = 0; slot < NUMBER_SLOTS; slot++)
+		if (taken[slot / 64] >> slot % 64 & 1)
+			want(h, slot);
 	return true;
 }

@@ -3,6 +3,7 @@
  * waits for room: a receiver that polls loses none to a full ring. Who is late takes what fits. */
 #include <errno.h>
 #include "peers/contact.h"
+#include "peers/host_cast.h"
 #include "peers/host_state.h"
 #include "util/quiesce.h"
 #include "util/rand.h"

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "link/fault.h"
+#include "peers/contact_ring.h"
+#include "peers/host_resume.h"
 #include "peers/host_state.h"
 #include "util/quiesce.h"
 
 static unsigned int drain_one(struct host *h, uint32_t i, unsigned int budget)
 {
-	struct contact *c = load_acquire(&h->contact[i]); /* pairs with enlist() */
+	struct contact *c = load_acquire(&h->contact[i]); /* pairs with host_contacts_enlist() */
 
 	if (!c || load_acquire(&c->state) != CONTACT_UP)
 		return 0;
@@ -90,16 +92,6 @@ bool host_has_own(struct host *h)
 	return loopback_pending(&h->own);
 }
 
-static bool waiters_can_go_on(struct host *h)
-{
-	bool yes = false;
-
-	for (unsigned int i = 0; i < NUMBER_SLOTS / 64; i++)
-		for (uint64_t w = load_relaxed(&h->waiting[i]); w && !yes; w &= w - 1)
-			yes = host_target_can_go_on(h, i * 64 + (unsigned int)__builtin_ctzll(w));
-	return yes;
-}
-
 bool host_has_inbound(struct host *h)
 {
 	uint32_t top = load_acquire(&h->top);
@@ -109,5 +101,5 @@ bool host_has_inbound(struct host *h)
 	for (uint32_t i = 0; i < top && !yes; i++)
 		yes = readable(h, i);
 	quiesce_exit();
-	return yes || waiters_can_go_on(h);
+	return yes || host_waiters_can_go_on(h);
 }

@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include "peers/host_page.h"
 
-enum { BACKLOG = 1024, SLOTS = 1024 };
+enum { BACKLOG = 1024 };
 
 static uint32_t overflow_uid(void)
 {
@@ -147,20 +147,21 @@ int host_name_connect(uint32_t uid, unsigned int slot, int *fd)
 	return host_name_connect_any(uid, slot_name(slot, name, sizeof(name)), fd);
 }
 
-void host_names_each(uint32_t uid, void (*f)(void *arg, unsigned int slot), void *arg)
+void host_names_read(uint32_t uid, uint64_t taken[NUMBER_SLOTS / 64])
 {
 	FILE *names = fopen("/proc/net/unix", "re");
 	char line[512], format[64];
 	unsigned int slot;
 	const char *at;
 
+	memset(taken, 0, NUMBER_SLOTS / 8);
 	if (!names)
 		return;
 	snprintf(format, sizeof(format), "@softhca.%d.%u.slot.%%u", HOST_LAYOUT, uid);
 	while (fgets(line, sizeof(line), names)) {
 		at = strstr(line, " @softhca.");
-		if (at && sscanf(at + 1, format, &slot) == 1 && slot < SLOTS)
-			f(arg, slot);
+		if (at && sscanf(at + 1, format, &slot) == 1 && slot < NUMBER_SLOTS)
+			taken[slot / 64] |= UINT64_C(1) << slot % 64;
 	}
 	fclose(names);
 }

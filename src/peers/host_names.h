@@ -4,6 +4,7 @@
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
+#include "link/number.h"
 
 /* In the environment of who was led into a user namespace of its own: "UID:NAME", its user id there
  * and as names carried it before. It is no proof of anything: contacts check who the peer is. */
@@ -18,5 +19,5 @@ int host_name_connect(uint32_t uid, unsigned int slot, int *fd);
 /* The same for the names of other things: "softhca.<layout>.<uid>.<name>". Does not listen. */
 int host_name_bind_any(uint32_t uid, const char *name, int *fd);
 int host_name_connect_any(uint32_t uid, const char *name, int *fd);
-/* Calls @f for each slot that somebody has, as /proc/net/unix tells. */
-void host_names_each(uint32_t uid, void (*f)(void *arg, unsigned int slot), void *arg);
+/* Sets the bit of each slot that some process has, as /proc/net/unix tells. */
+void host_names_read(uint32_t uid, uint64_t taken[NUMBER_SLOTS / 64]);

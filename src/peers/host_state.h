@@ -88,32 +88,9 @@ static inline struct target *to_target(struct dest *d)
 	return container_of(d, struct target, d);
 }
 
-void host_chore(struct host *h); /* host_control() is to run soon */
-/* The slot's destination, with a reference; @wanted: a contact is begun. ENOMEM. */
-int host_target(struct host *h, unsigned int slot, bool wanted, struct target **out);
-void host_target_put(struct target *t);
-/* The target stays as it is for senders from now on; waiters are resumed by host_resume(). */
-void host_target_settle(struct target *t, enum target_state state, struct contact *c);
-void host_resume_all(struct host *h);
-/* Outside all locks: calls the waiters that can go on. */
-static inline void host_resume(struct host *h)
+/* host_control() wants to run at @at, ns, at the latest. Under host->control. */
+static inline void host_sooner(struct host *h, uint64_t at)
 {
-	uint64_t any = 0;
-
-	for (unsigned int i = 0; i < NUMBER_SLOTS / 64; i++)
-		any |= load_relaxed(&h->waiting[i]);
-	if (unlikely(any))
-		host_resume_all(h);
+	if (at < h->deadline)
+		store_relaxed(&h->deadline, at);
 }
-/* The target of the slot that is in the table now, with a reference; NULL none. */
-struct target *host_target_now(struct host *h, unsigned int slot);
-void host_contact_up(struct contact *c);
-void host_pid_ready(struct watch *w, uint64_t now); /* a process' pidfd says it has ended */
-void host_end_contacts(struct host *h); /* all, without a word to anybody: host_destroy() */
-int host_listen(struct host *h, struct listener *l); /* its fd is bound: contacts are accepted */
-void host_cast_init(struct host *h);
-/* False: everybody answers or is given up. True: @w (may be NULL) waits for contacts to come up. */
-bool host_cast_wait(struct host *h, struct waiter *w);
-bool host_cast_look(struct host *h); /* for processes that are new; false: not yet again */
-void host_cast_resume(struct host *h); /* multicast that waited for contacts */
-bool host_target_can_go_on(struct host *h, unsigned int slot); /* its waiters, if any */

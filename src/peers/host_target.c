@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Destinations of other processes' slots. */
+#include "peers/host_target.h"
 #include <errno.h>
 #include <stdlib.h>
-#include "peers/host_state.h"
+#include "peers/host_bell.h"
 #include "peers/shm.h"
 
 void host_target_put(struct target *t)
@@ -83,40 +83,4 @@ void host_target_settle(struct target *t, enum target_state state, struct contac
 		store_relaxed(&t->d.dead, true);
 	}
 	store_release(&t->state, state); /* pairs with try_send() in shm.c */
-}
-
-static bool can_go_on(void *arg)
-{
-	return shm_can_go_on(arg);
-}
-
-static void resume_slot(struct host *h, unsigned int slot)
-{
-	uint64_t *word = &h->waiting[slot / 64], bit = UINT64_C(1) << slot % 64;
-	struct target *t;
-
-	/* First: who waits from now on sets it again, perhaps on a new target of the slot. */
-	fetch_and_acq_rel(word, ~bit);
-	t = host_target_now(h, slot);
-	if (!t)
-		return;
-	if (!host_wait_resume(&t->waiters, can_go_on, t))
-		fetch_or_acq_rel(word, bit);
-	host_target_put(t);
-}
-
-void host_resume_all(struct host *h)
-{
-	for (unsigned int i = 0; i < NUMBER_SLOTS / 64; i++)
-		for (uint64_t w = load_relaxed(&h->waiting[i]); w; w &= w - 1)
-			resume_slot(h, i * 64 + (unsigned int)__builtin_ctzll(w));
-}
-
-bool host_target_can_go_on(struct host *h, unsigned int slot)
-{
-	struct target *t = host_target_now(h, slot);
-	bool yes = t && host_wait_any(&t->waiters) && shm_can_go_on(t);
-
-	host_target_put(t);
-	return yes;
 }

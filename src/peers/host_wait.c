@@ -77,17 +77,13 @@ static void end(struct host_wait *q)
 	spin_unlock(&q->lock);
 }
 
-bool host_wait_resume(struct host_wait *q, bool (*more)(void *arg), void *arg)
+bool host_wait_call(struct host_wait *q)
 {
-	struct waiter *w;
+	struct waiter *w = begin(q);
 
-	/* Who waits again meanwhile stands behind these, and has the next call. */
-	for (uint32_t n = load_relaxed(&q->n); n && more(arg); n--) {
-		w = begin(q);
-		if (!w)
-			break;
-		w->resume(w);
-		end(q);
-	}
-	return !load_relaxed(&q->n);
+	if (!w)
+		return false;
+	w->resume(w);
+	end(q);
+	return true;
 }

@@ -20,10 +20,15 @@ void host_wait_add(struct host_wait *q, struct waiter *w);
 bool host_wait_remove(struct host_wait *q,
 		      struct waiter *w); /* false: it was not listed any more */
 void host_wait_cancel(struct host_wait *q, struct waiter *w);
-/* Calls those that are on the list now while @more says so; true when the list is empty then. */
-bool host_wait_resume(struct host_wait *q, bool (*more)(void *arg), void *arg);
+/* Takes the first waiter off and calls it. False: none is listed, or another thread calls one. A
+ * waiter that waits again meanwhile stands behind the others: call no more than are listed now. */
+bool host_wait_call(struct host_wait *q);
+static inline uint32_t host_wait_count(const struct host_wait *q)
+{
+	return load_relaxed(&q->n);
+}
 /* A look without the lock: a list that somebody else fills just now may be missed. */
 static inline bool host_wait_any(const struct host_wait *q)
 {
-	return load_relaxed(&q->n) != 0;
+	return host_wait_count(q) != 0;
 }

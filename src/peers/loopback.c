@@ -67,10 +67,8 @@ static struct parcel *pop(struct loopback *l)
 	return p;
 }
 
-static bool has_space(void *arg)
+static bool has_space(const struct loopback *l)
 {
-	const struct loopback *l = arg;
-
 	return load_relaxed(&l->len) <= LOOPBACK_MAX / 2;
 }
 
@@ -174,6 +172,15 @@ void loopback_fini(struct loopback *l)
 		parcel_free(p);
 }
 
+/* Each waiter that is listed now is called once, while there is room. */
+static void resume(struct loopback *l)
+{
+	uint32_t n = host_wait_count(&l->waiters);
+
+	while (n && has_space(l) && host_wait_call(&l->waiters))
+		n--;
+}
+
 unsigned int loopback_drain(struct loopback *l, unsigned int budget)
 {
 	unsigned int n = 0;
@@ -187,6 +194,6 @@ unsigned int loopback_drain(struct loopback *l, unsigned int budget)
 		spin_unlock(&l->drain_lock);
 	}
 	if (host_wait_any(&l->waiters))
-		host_wait_resume(&l->waiters, has_space, l);
+		resume(l);
 	return n;
 }

@@ -10,7 +10,7 @@
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
-#include "peers/contact_trust.h"
+#include "peers/contact_peer.h"
 #include "peers/host_names.h"
 #include "peers/host_state.h"
 #include "util/clock.h"

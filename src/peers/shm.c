@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "peers/shm.h"
-#include "wire/opcode.h"
 #include <errno.h>
 #include <string.h>
 #include "link/copy.h"
-#include "peers/host_state.h"
+#include "peers/contact_ring.h"
+#include "peers/host_target.h"
 #include "peers/ring_seg.h"
 #include "util/quiesce.h"
+#include "wire/opcode.h"
 
 enum { SHORT = 2 * RING_LINE };
 

@@ -7,7 +7,7 @@
  * The sockets are not connected and send with DF, which makes the kernel leave the IPv4
  * identification 0, so that the ICRC is right; it is always written and always checked. A peer's
  * identification, which a socket does not see, is known of those that say they are like us
- * (udp_hello.h), and solved for and followed of the others (udp_ident.h).
+ * (udp_talk.h), and solved for and followed of the others (udp_ident.h).
  *
  * Paths lose packets: send() takes everything, and what the kernel does not want is lost. A full
  * socket buffer makes the sender wait for the device, for two milliseconds at most.

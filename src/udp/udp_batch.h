@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Packets of one destination on their way to the kernel. To a peer that knows trains (udp_hello.h)
+/* Packets of one destination on their way to the kernel. To a peer that knows trains (udp_talk.h)
  * those that follow each other with one length, the last may be shorter, leave as one message,
  * which the kernel or the device cuts up (UDP_SEGMENT). A batch is its destination's, under the
  * same turn. */

@@ -5,6 +5,7 @@
 #include "link/seg_pkt.h"
 #include "udp/udp_icrc.h"
 #include "udp/udp_state.h"
+#include "udp/udp_talk.h"
 #include "util/be.h"
 #include "util/clock.h"
 #include "wire/icrc.h"
@@ -120,7 +121,7 @@ static bool icrc_right(struct udp *u, struct arrival *a)
 	udp_addr_gid(a->from, gid.raw);
 	peer = udp_peer_find(u, a->port, &gid);
 	if (peer && load_relaxed(&peer->abilities)) {
-		udp_hello_doubt(u, a->port, peer);
+		udp_talk_doubt(u, a->port, peer);
 		return false;
 	}
 	return ident_right(u, a, id ^ (uint16_t)udp_index_get(a->packet));
@@ -134,7 +135,7 @@ static bool hello(struct udp *u, struct arrival *a, const struct pkt *p)
 	if (p->opcode != OP_HELLO && !answer)
 		return false;
 	if (p->opcode != OP_HELLO ||
-	    udp_hello_take(u, a->port, a->from, p->payload, p->payload_len, answer))
+	    udp_talk_take(u, a->port, a->from, p->payload, p->payload_len, answer))
 		udp_bump(&u->counts->malformed, 1);
 	return true;
 }

@@ -6,6 +6,7 @@
 #include "link/seg_pkt.h"
 #include "obs/explain.h"
 #include "udp/udp_batch.h"
+#include "udp/udp_talk.h"
 
 enum {
 	HOPS = 64, /* where the path names no limit */
@@ -66,7 +67,7 @@ static void get_to_know(struct udp_dest *t)
 	if (!t->peer)
 		return;
 	if (unlikely(load_relaxed(&t->peer->ask_at) != UINT64_MAX))
-		udp_hello_ask(t->way.u, t->port, t->peer, t->dqpn);
+		udp_talk_ask(t->way.u, t->port, t->peer, t->dqpn);
 	heed(t);
 }
 

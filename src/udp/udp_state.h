@@ -8,8 +8,8 @@
 #include <pthread.h>
 #include <sys/socket.h>
 #include "udp/udp.h"
-#include "udp/udp_hello.h"
 #include "udp/udp_ident.h"
+#include "udp/udp_peer.h"
 #include "udp/udp_seen.h"
 #include "udp/udp_steer.h"
 #include "util/spin.h"
@@ -111,7 +111,7 @@ int udp_socket_receives(const struct udp_port *p, int fd); /* what is to be said
 int udp_mcast_sender(struct udp *u, struct udp_port *p, uint32_t ifindex);
 void udp_mcast_leave(struct udp *u); /* as udp_leave() */
 void udp_mcast_free(struct udp *u);
-/* udp.c: with a reason */
+/* udp_holder.c: returns @err, with a reason that names the holder of the port */
 int udp_refuse_port(int err, const union ibv_gid *gid);
 /* A socket for trains with the port of sender[@i]. */
 int udp_socket_train(struct udp *u, struct udp_port *p, unsigned int i, const int **fd);

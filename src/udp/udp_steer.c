@@ -6,10 +6,12 @@
 #include "link/number.h"
 #include "udp/udp_hello.h"
 #include "udp/udp_state.h"
+#include "util/clock.h"
 
 /* ns */
-#define FIRST UINT64_C(10000000) /* doubled each time */
-#define MOST  UINT64_C(1000000000)
+#define FIRST  UINT64_C(10000000) /* doubled each time */
+#define MOST   UINT64_C(1000000000)
+#define LOCATE UINT64_C(50000000) /* polls look for answers so long */
 
 #define HASH UINT32_MAX /* no index: the kernel goes by its hash */
 
@@ -61,6 +63,17 @@ static void steer(const struct udp_port *port)
 		return;
 }
 
+/* Asks the socket at @index - 1 of UDP 4791 on the port's own address whose it is. */
+static void locate(struct udp_port *port, uint64_t number, uint32_t index)
+{
+	struct udp_hello h = { .index = (uint16_t)index, .number = number };
+	union udp_addr to;
+
+	store_relaxed(&port->asking_until, clock_now() + LOCATE);
+	udp_addr_set(&to, &port->gid, port->ifindex, UDP_ROCE_PORT);
+	udp_hello_send(port, false, &to, UDP_HELLO_DQPN, &h);
+}
+
 void udp_steer_ask(struct udp_port *port, uint64_t now)
 {
 	struct udp_steer *s = &port->steer;
@@ -76,7 +89,7 @@ void udp_steer_ask(struct udp_port *port, uint64_t now)
 	if (!first)
 		steer(port); /* nobody's has done it, or it was another's that knows less */
 	for (uint32_t i = 1; i <= UDP_STEER_MAX; i++)
-		udp_hello_locate(port, s->number, i);
+		locate(port, s->number, i);
 }
 
 /* An index that no socket has goes by the hash: a socket's own is the first that it answers to. */

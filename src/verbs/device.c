@@ -33,10 +33,11 @@ static struct listed *device_new(const char *name, uint64_t guid, unsigned int n
 	d->guid = guid;
 	d->ib.node_type = IBV_NODE_CA;
 	d->ib.transport_type = IBV_TRANSPORT_IB;
-	snprintf(d->ib.name, sizeof(d->ib.name), "%s", name);
+	snprintf(d->ib.name, sizeof(d->ib.name), "%.*s", IBV_SYSFS_NAME_MAX - 1, name);
 	snprintf(d->ib.dev_name, sizeof(d->ib.dev_name), "uverbs%u", n);
 	snprintf(d->ib.dev_path, sizeof(d->ib.dev_path), "/sys/class/infiniband_verbs/uverbs%u", n);
-	snprintf(d->ib.ibdev_path, sizeof(d->ib.ibdev_path), "/sys/class/infiniband/%s", name);
+	snprintf(d->ib.ibdev_path, sizeof(d->ib.ibdev_path), "/sys/class/infiniband/%s",
+		 d->ib.name);
 	return d;
 }
 

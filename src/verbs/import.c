@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "engine/node.h"
+#include "engine/node_self.h"
 #include "hca/dm.h"
 #include "obs/explain.h"
 #include "verbs/export.h"

@@ -16,16 +16,19 @@
 			       (n),                                                                \
 		       #field)
 
-SIZE(ibv_qp, 160);
-SIZE(ibv_cq, 128);
-SIZE(ibv_srq, 128);
+/* Of what has one inside, since its size is the architecture's. */
+enum { MUTEX = sizeof(pthread_mutex_t) };
+
+SIZE(ibv_qp, 120 + MUTEX);
+SIZE(ibv_cq, 88 + MUTEX);
+SIZE(ibv_srq, 88 + MUTEX);
 SIZE(ibv_mr, 48);
 SIZE(ibv_pd, 16);
 SIZE(ibv_ah, 24);
 SIZE(ibv_comp_channel, 16);
 SIZE(ibv_device, 664);
-SIZE(ibv_context, 328);
-SIZE(ibv_wq, 152);
+SIZE(ibv_context, 288 + MUTEX);
+SIZE(ibv_wq, 112 + MUTEX);
 SIZE(ibv_flow, 24);
 SIZE(ibv_td, 8);
 SIZE(ibv_dm, 32);
@@ -62,19 +65,19 @@ OP(post_srq_recv, 160);
 OP(post_send, 200);
 OP(post_recv, 208);
 
-SIZE(ibv_cq_ex, 288);
-AT(ibv_cq_ex, status, 132);
-AT(ibv_cq_ex, wr_id, 136);
-AT(ibv_cq_ex, start_poll, 144);
-AT(ibv_cq_ex, read_completion_wallclock_ns, 280);
+SIZE(ibv_cq_ex, 248 + MUTEX);
+AT(ibv_cq_ex, status, 92 + MUTEX);
+AT(ibv_cq_ex, wr_id, 96 + MUTEX);
+AT(ibv_cq_ex, start_poll, 104 + MUTEX);
+AT(ibv_cq_ex, read_completion_wallclock_ns, 240 + MUTEX);
 
-SIZE(ibv_qp_ex, 352);
-AT(ibv_qp_ex, wr_id, 168);
-AT(ibv_qp_ex, wr_flags, 176);
-AT(ibv_qp_ex, wr_atomic_cmp_swp, 184);
-AT(ibv_qp_ex, wr_start, 320);
-AT(ibv_qp_ex, wr_complete, 328);
-AT(ibv_qp_ex, wr_abort, 336);
+SIZE(ibv_qp_ex, 312 + MUTEX);
+AT(ibv_qp_ex, wr_id, 128 + MUTEX);
+AT(ibv_qp_ex, wr_flags, 136 + MUTEX);
+AT(ibv_qp_ex, wr_atomic_cmp_swp, 144 + MUTEX);
+AT(ibv_qp_ex, wr_start, 280 + MUTEX);
+AT(ibv_qp_ex, wr_complete, 288 + MUTEX);
+AT(ibv_qp_ex, wr_abort, 296 + MUTEX);
 
 static struct ibv_context *ctx;
 static struct ibv_device **list;

@@ -1,13 +1,15 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """Each gate finds what it is there to find, and lets through what it must."""
+import json
 import sys
 import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from gate import files, functions, includes, services, text  # noqa: E402
+import circles  # noqa: E402
+from gate import calls, files, functions, includes, services, text  # noqa: E402
 
 HEAD = "// SPDX-License-Identifier: MIT\n"
 DEEP = "if (a) { for (;;) while (b) switch (c) { case 1: if (d) e(); } }"
@@ -109,12 +111,105 @@ CASES = [
 ]
 
 
+def unit(code, *headers):
+    return "".join(f'#include "a/{name}.h"\n' for name in headers) + code
+
+
+OPS = "struct ops { void (*send)(void); void (*stop)(void); };\nextern const struct ops x_ops;\n"
+OTHER = "struct other { void (*send)(void); };\n"
+X = {"x.h": "void x(void);\n", "y.h": "void y(void);\n"}
+DIRECT = {**X, "x.c": unit("void x(void) { y(); }", "x", "y"),
+          "y.c": unit("void y(void) { x(); }", "x", "y")}
+ONE_WAY = {**DIRECT, "y.c": unit("void y(void) { }", "y")}
+TABLE = {"ops.h": OPS, "y.h": "void y(const struct ops *o);\n",
+         "x.c": unit("static void sent(void) { y(&x_ops); }\n"
+                     "const struct ops x_ops = { .send = sent };\n", "ops", "y"),
+         "y.c": unit("void y(const struct ops *o) { o->send(); }\n", "ops", "y")}
+WRAPPED = {**TABLE, "ops.h": OPS + "static inline void send(const struct ops *o) { o->send(); }\n",
+           "z.h": "void z(void);\n",
+           "y.c": unit("void y(const struct ops *o) { (void)o; }\n", "ops", "y"),
+           "z.c": unit("void z(void) { send(&x_ops); y(&x_ops); }\n", "ops", "y", "z")}
+PASSED = {"x.h": "void x(void);\n", "y.h": "void y(void (*f)(void));\n",
+          "y.c": unit("void y(void (*f)(void)) { f(); }\n", "y"),
+          "x.c": unit("static void back(void) { }\nvoid x(void) { y(back); }\n", "x", "y")}
+
+# (name, the files of src/a, the waivers, how many folders or waivers are wrong)
+CIRCLES = [
+    ("calls one way", ONE_WAY, "", 0),
+    ("a direct circle", DIRECT, "", 1),
+    ("a circle through a macro",
+     {**DIRECT, "x.h": "void x(void);\n#define CALL x()\n",
+      "y.c": unit("void y(void) { CALL; }", "x", "y")}, "", 1),
+    ("a static of the same name is another function",
+     {**ONE_WAY, "y.c": unit("static void own(void) { }\nvoid y(void) { own(); }", "y"),
+      "z.h": "void z(void);\n",
+      "z.c": unit("static void own(void) { x(); }\nvoid z(void) { own(); }", "x", "z")}, "", 0),
+    ("x.c and x.h are one file",
+     {**X, "x.h": "static void x(void);\nstatic inline void own(void) { x(); }\n",
+      "x.c": unit("static void x(void) { if (0) own(); }", "x")}, "", 0),
+    ("a pointer that a table holds", TABLE, "", 1),
+    ("a pointer that a field was given",
+     {**TABLE, "x.c": unit("static void sent(void) { y(0); }\nvoid x(struct ops *o);\n"
+                           "void x(struct ops *o) { o->send = sent; }\n", "ops", "y")}, "", 1),
+    ("a pointer that a function was given", PASSED, "", 1),
+    ("a pointer that a function was given and keeps",
+     {**PASSED, "ops.h": OPS, "y.h": "void y(struct ops *o, void (*f)(void));\n",
+      "y.c": unit("void y(struct ops *o, void (*f)(void)) { o->stop = f; }\n", "ops", "y"),
+      "z.h": "void z(struct ops *o);\n",
+      "z.c": unit("void z(struct ops *o) { o->stop(); }\n", "ops", "z"),
+      "x.c": unit("static void back(void) { z(0); }\nvoid x(void) { y(0, back); }\n",
+                  "x", "ops", "y", "z")}, "", 1),
+    ("another field of the struct",
+     {**TABLE, "y.c": unit("void y(const struct ops *o) { o->stop(); }\n", "ops", "y")}, "", 0),
+    ("a field of that name in another struct",
+     {**TABLE, "y.c": unit(OTHER + "void y(const struct ops *o) { struct other *other = (void *)o;"
+                           " other->send(); }\n", "ops", "y")}, "", 0),
+    ("an inline wrapper beside the struct calls for its caller", WRAPPED, "", 0),
+    ("and its caller is in the circle",
+     {**WRAPPED, "y.c": unit("void y(const struct ops *o) { send(o); }\n", "ops", "y")}, "", 1),
+    ("a good waiver", DIRECT, "src/a: x -> y: a reason\n", 0),
+    ("a waiver for the folder", DIRECT, "src/a: *: being cut\n", 0),
+    ("a waiver that no circle needs", ONE_WAY, "src/a: x -> y: a reason\n", 1),
+    ("one for the folder that no circle needs", ONE_WAY, "src/a: *: being cut\n", 1),
+    ("a waiver for a call that nobody makes", DIRECT,
+     "src/a: x -> y: a reason\nsrc/a: x -> z: a reason\n", 1),
+    ("a waiver for a folder that is not there", ONE_WAY, "src/b: x -> y: a reason\n", 1),
+]
+
+
+def in_circles(contents, waivers):
+    """How many findings circles.py has in a folder src/a of these files."""
+    with tempfile.TemporaryDirectory() as folder:
+        top, commands = Path(folder).resolve(), []
+        (top / "src/a").mkdir(parents=True)
+        for name, content in contents.items():
+            (top / "src/a" / name).write_text(content)
+            if name.endswith(".c"):
+                commands.append({"directory": folder, "file": f"src/a/{name}",
+                                 "command": f"cc -I{top}/src -c src/a/{name} -o {name}.o"})
+        (top / "compile_commands.json").write_text(json.dumps(commands))
+        found = calls.all_edges(top, top)
+        return circles.report(found, list(circles.waivers(waivers)), tell=lambda _line: None)
+
+
+def refuses_a_waiver_without_reason():
+    try:
+        list(circles.waivers("src/a: x -> y:\n"))
+    except SystemExit:
+        return 1
+    return 0
+
+
 def main():
-    print(f"1..{len(CASES)}")
+    table = [(name, lambda c=c, g=g: len(with_tree(c, g)), n) for name, c, g, n in CASES]
+    table += [(f"circles: {name}", lambda c=c, w=w: in_circles(c, w), n)
+              for name, c, w, n in CIRCLES]
+    table.append(("circles: a waiver without a reason", refuses_a_waiver_without_reason, 1))
+    print(f"1..{len(table)}")
     failed = 0
-    for number, (name, contents, gate, expected) in enumerate(CASES, 1):
-        found = with_tree(contents, gate)
-        good = len(found) == expected
+    for number, (name, run, expected) in enumerate(table, 1):
+        found = run()
+        good = found == expected
         failed += not good
         print(f"{'ok' if good else 'not ok'} {number} - {name}")
         if not good:

@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """The runner counts what it must, and lets nothing pass that did not."""
+import contextlib
+import io
 import sys
 import tempfile
 from pathlib import Path
@@ -75,6 +77,33 @@ def an_unlisted_skip_fails():
     assert judged("pass", "surprise", True) == "pass"
 
 
+def what_an_emulator_cannot_do_is_skipped():
+    with tempfile.NamedTemporaryFile("w+") as skips:
+        skips.write("arm k/whole it hangs\narm k/part:case it ignores madvise\n")
+        skips.flush()
+        there = report.Report(Path(skips.name), "arm", emulated=True)
+        here = report.Report(Path(skips.name), "arm")
+    assert there.impossible(discover.Test("k", "whole", Path("k"))) == "it hangs"
+    assert not here.impossible(discover.Test("k", "whole", Path("k")))
+    run = SimpleNamespace(test=SimpleNamespace(id="k/part"), title="part")
+    assert there._judge(run, tap.Case("case", "fail")).why == "it ignores madvise"
+    assert there._judge(run, tap.Case("other", "fail")).verdict == "fail"
+    assert here._judge(run, tap.Case("case", "fail")).verdict == "fail"
+
+
+def the_slowest_stand_before_the_counts():
+    result = report.Report(Path("/dev/null"), "none")
+    with contextlib.redirect_stdout(io.StringIO()) as told:
+        for seconds in range(report.SLOWEST + 5):
+            run = SimpleNamespace(test=SimpleNamespace(id="k/n", kind="k"), title=f"k/{seconds}")
+            result.test(run, [tap.Case("", "pass")], float(seconds), "")
+        result.close()
+    *_, counts = lines = told.getvalue().splitlines()
+    table = lines[-1 - report.SLOWEST:-1]
+    assert counts == f"{report.SLOWEST + 5} passed, 0 failed, 0 skipped", counts
+    assert table[0].split() == ["24.0", "8.0%", "k/24"] and table[-1].endswith(" k/5"), table
+
+
 def a_selection_without_tests_is_refused():
     tests = [discover.Test("unit", "a", Path("a"))]
     assert discover._matches(tests[0], "unit") and discover._matches(tests[0], "unit/a:b")
@@ -89,6 +118,7 @@ def a_selection_without_tests_is_refused():
 
 TESTS = [reads_outputs, keeps_both_streams, ends_a_test_that_hangs,
          ends_what_a_test_leaves_behind, an_unlisted_skip_fails,
+         what_an_emulator_cannot_do_is_skipped, the_slowest_stand_before_the_counts,
          a_selection_without_tests_is_refused]
 
 

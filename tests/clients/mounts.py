@@ -5,7 +5,7 @@
 mount and PID namespaces, as containers on one network do."""
 import sys
 
-from client import cases, pair, programs
+from client import cases, pair
 
 SHM = 'mount -t tmpfs -o {} none /dev/shm && exec "$@"'
 
@@ -28,10 +28,8 @@ def variants():
 
 
 def main():
-    table = []
-    for name, (server, client) in variants().items():
-        table += cases.pairs(programs.sample(), name, server=server, client=client)
-    return cases.run(table)
+    return cases.run_sample(*cases.crossed(variants()),
+                            "each variant meets each way of moving data")
 
 
 if __name__ == "__main__":

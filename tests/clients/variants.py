@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from client import cases, pair, programs
+from client import cases, pair
 
 REFUSE = ["/usr/bin/python3", str(Path(__file__).parent / "client/refuse.py")]
 UNDUMPABLE = Path(os.environ["SOFTHCA_BUILD"]) / "tests/clients/undumpable.so"
@@ -35,10 +35,8 @@ def variants():
 
 
 def main():
-    table = []
-    for name, (server, client) in variants().items():
-        table += cases.pairs(programs.sample(), name, server=server, client=client)
-    return cases.run(table)
+    return cases.run_sample(*cases.crossed(variants()),
+                            "each variant meets each way of moving data")
 
 
 if __name__ == "__main__":

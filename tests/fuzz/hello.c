@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "fuzz.h"
-#include "peers/contact_hello.h"
+#include "peers/contact_message.h"
 #include "peers/host_names.h"
 #include "peers/host_state.h"
 #include "util/clock.h"
@@ -30,7 +30,7 @@ struct key { /* of our table: 0 is free */
 	uint64_t iova, len, addr, gen;
 };
 
-struct greeting { /* contact_hello.c's message */
+struct greeting { /* contact_message.c's bytes */
 	uint32_t magic, layout, kind, slot;
 	uint64_t cookie, cookie_addr;
 	uint32_t gen, n_keys;

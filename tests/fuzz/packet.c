@@ -109,8 +109,8 @@ static void grh(const uint8_t *area)
 		return;
 	must(grh_version(area) != GRH_NONE);
 	grh_build(&g, built);
-	/* Addresses of an IPv6 header can spell a whole IPv4 header, checksum and all: every reader,
-	 * the Linux kernel's ib_get_gids_from_rdma_hdr() too, then takes it for IPv4. */
+	/* Addresses of an IPv6 header can spell a whole IPv4 header, checksum and all: every
+	 * reader, the Linux kernel's ib_get_gids_from_rdma_hdr() too, then takes it for IPv4. */
 	if (built[0] >> 4 == 6 && grh_version(built) == GRH_IPV4)
 		return;
 	must(!grh_parse(built, &again));

@@ -155,7 +155,7 @@ TEST(nonsense_in_the_handshake_is_refused_without_leaks)
 	station_close(&st);
 }
 
-/* The messages of a handshake (contact_hello.c), by their numbers. */
+/* The messages of a handshake (contact_message.h), by their numbers. */
 enum { HELLO = 1, READY = 3, KIND = 2, SLOT = 3, N_KEYS = 9, KEY_BYTES = 10, RING_BYTES = 12 };
 
 static void say(int conn, const uint32_t *m, const int *fds, unsigned int n)

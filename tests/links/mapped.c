@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Memory that both can map (M23): the owner is another process, whose area is a memfd of the
- * test's. It is reached by loads and stores once it was used often enough, and by nothing when its
- * key has gone, its file was cut short, or its owner is dead. */
+/* Memory that two processes have mapped (docs/design/mapped-memory.md): its owner is another
+ * process, the area a memfd that this test made. It is reached by loads and stores once it has
+ * been used often enough, and by nothing when its key has gone, its file was cut short, or its
+ * owner is dead. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -9,7 +10,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include "peers/contact_hello.h"
+#include "peers/contact_talk.h"
 #include "peers/host_state.h"
 #include "station.h"
 #include "util/guard.h"
@@ -47,15 +48,15 @@ static void lie(struct station *st, struct contact *c)
 		_exit(3);
 	m.gen = k.gen;
 	m.file.offset = UINT64_MAX - PAGE + 1;
-	contact_say_share(c, CONTACT_SHARED, &m, area_fd);
+	contact_talk_share(c, CONTACT_SHARED, &m, area_fd);
 	m.file.offset = 0;
 	m.file.len = k.len / 2;
-	contact_say_share(c, CONTACT_SHARED, &m, area_fd);
-	contact_say_share(c, CONTACT_SHARED, &m, -1);
-	contact_say_share(c, CONTACT_SHARED, &m, zero);
+	contact_talk_share(c, CONTACT_SHARED, &m, area_fd);
+	contact_talk_share(c, CONTACT_SHARED, &m, -1);
+	contact_talk_share(c, CONTACT_SHARED, &m, zero);
 	m.key = 5;
-	contact_say_share(c, CONTACT_SHARED, &m, area_fd);
-	contact_say_share(c, CONTACT_UNSHARE, &m, -1);
+	contact_talk_share(c, CONTACT_SHARED, &m, area_fd);
+	contact_talk_share(c, CONTACT_UNSHARE, &m, -1);
 }
 
 static int owner(int talk, void *arg)

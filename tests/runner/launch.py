@@ -15,7 +15,7 @@ SANITIZER_ENV = {
              "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"},
     "tsan": {"TSAN_OPTIONS": "exitcode=99:halt_on_error=1:second_deadlock_stack=1"},
 }
-CALLERS = ["SOFTHCA_SEED", "SOFTHCA_PART"]
+CALLERS = ["SOFTHCA_SEED", "SOFTHCA_PART", "SOFTHCA_BASE"]
 RUNTIME = {"asan": "libasan.so", "tsan": "libtsan.so"}
 
 
@@ -58,12 +58,14 @@ def uid_of(identity):
     return unused_uid() if identity == "user" else None
 
 
-def command(test, program, identity, sanitizer):
+def command(test, program, identity, settings):
     """The argument vector, wrapped in what the identity and the traits ask for."""
     inner = [str(program), *test.arguments]
+    if test.compiled:
+        inner = [*settings.under, *inner]
     if program.suffix == ".py":
         inner = ["/usr/bin/python3", "-B", *inner]
-    if sanitizer == "tsan":
+    if settings.sanitizer == "tsan":
         inner = ["setarch", "-R", *inner]
     return _become(test, identity, inner)
 

@@ -13,12 +13,14 @@ STILL_RUNNING = 30
 
 @dataclass
 class Settings:
-    """@patience multiplies every time-out."""
+    """@patience multiplies every time-out; @under runs the compiled programs, where they are of
+    another machine."""
     jobs: int
     length: str
     sanitizer: str
     fail_fast: bool
     patience: int
+    under: list
 
 
 class Run:
@@ -38,11 +40,13 @@ class Run:
     def title(self):
         return self.test.id if self.identity == "self" else f"{self.test.id} as {self.identity}"
 
-    def __call__(self, stage, settings):
+    def __call__(self, stage, settings, impossible):
         if Run.stopping:
             return None
         self.begun = time.monotonic()
         try:
+            if impossible:
+                raise launch.Forbidden(impossible)
             cases, log = self._execute(stage, settings)
         except launch.Forbidden as err:
             cases, log = [tap.Case("", "skip", str(err))], ""
@@ -50,7 +54,7 @@ class Run:
 
     def _execute(self, stage, settings):
         program = stage.path_of(self.test)
-        argv = launch.command(self.test, program, self.identity, settings.sanitizer)
+        argv = launch.command(self.test, program, self.identity, settings)
         home = stage.temporary(str(self.number), launch.uid_of(self.identity))
         self.output = home.with_suffix(".out")
         env = launch.environment(self.test, stage, home, settings)
@@ -88,7 +92,8 @@ def run(tests, stage, settings, report):
 
 def _run_group(runs, jobs, stage, settings, report):
     with ThreadPoolExecutor(jobs) as workers:
-        pending = {workers.submit(one, stage, settings) for one in runs}
+        pending = {workers.submit(one, stage, settings, report.impossible(one.test))
+                   for one in runs}
         try:
             while pending:
                 done, pending = wait(pending, STILL_RUNNING, FIRST_COMPLETED)

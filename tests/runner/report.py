@@ -5,23 +5,29 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 TAIL = 40
+SLOWEST = 20
+SEED = "SOFTHCA_SEED="
 TOLD_ALWAYS = {"bench"}
 
 
 class Report:
-    """Counts cases. As root on Debian 12 a skip that expected-skips does not list is a failure."""
+    """Counts cases. As root on Debian 12 a skip that expected-skips does not list is a failure.
+    @where: of its lines those; @emulated: a failure that they list is one of the emulator's."""
 
-    def __init__(self, expected_skips, sanitizer):
+    def __init__(self, expected_skips, where, emulated=False):
         self.passed = self.failed = self.skipped = 0
         self.strict = os.geteuid() == 0 and _debian_12()
-        self.expected = _read_skips(expected_skips, sanitizer)
+        self.emulated = emulated
+        self.expected = _read_skips(expected_skips, where)
         self.failures = []
+        self.took = []
 
     def note(self, text):
         print(f"     {text}", flush=True)
 
     def test(self, run, cases, seconds, log):
         """One finished program: a line for it, one for each case that did not pass."""
+        self.took.append((seconds, run.title))
         cases = [self._judge(run, case) for case in cases]
         counts = {v: sum(case.verdict == v for case in cases) for v in ("pass", "fail", "skip")}
         self.passed += counts["pass"]
@@ -37,7 +43,8 @@ class Report:
             first = next(case for case in cases if case.verdict == "fail")
             said = ": ".join(part for part in (first.name, first.why) if part)
             self.failures.append(f"{run.title}: {counts['fail']} failed, first: {said}")
-            self._tell(log.splitlines()[-TAIL:])
+            lines = log.splitlines()
+            self._tell([line for line in lines[:-TAIL] if SEED in line] + lines[-TAIL:])
         elif run.test.kind in TOLD_ALWAYS:
             self._tell(log.splitlines())
 
@@ -45,7 +52,13 @@ class Report:
         for line in lines:
             self.note(f"| {line}")
 
+    def impossible(self, test):
+        """Why the emulator cannot run it at all, or None."""
+        return self.expected.get(test.id) if self.emulated else None
+
     def _judge(self, run, case):
+        if case.verdict == "fail" and self.emulated and self._expected(run, case):
+            case.verdict, case.why = "skip", self._expected(run, case)
         if case.verdict == "skip" and self.strict and not self._expected(run, case):
             case.verdict = "fail"
             case.why = f"skipped, and tests/expected-skips does not list it: {case.why}"
@@ -53,7 +66,8 @@ class Report:
 
     def _expected(self, run, case):
         full = f"{run.test.id}:{case.name}" if case.name else run.test.id
-        return any(fnmatchcase(full, pattern) for pattern in self.expected)
+        return next((why for pattern, why in self.expected.items()
+                     if fnmatchcase(full, pattern)), "")
 
     def _explain(self, run, case):
         name = f"{run.title}: {case.name}" if case.name else run.title
@@ -65,12 +79,23 @@ class Report:
 
     def close(self):
         """The summary; returns the exit code."""
+        self._tell_slowest()
         if self.failures:
             print("\nWhat failed:")
             for line in self.failures:
                 print(f"  {line}")
         print(f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped", flush=True)
         return 1 if self.failed or not self.passed else 0
+
+    def _tell_slowest(self):
+        """Where the time went; tests that ran side by side are each counted in full."""
+        total = sum(seconds for seconds, _ in self.took)
+        if len(self.took) <= SLOWEST:
+            return
+        print(f"\nThe {SLOWEST} slowest of {len(self.took)} tests, in seconds, and their share of "
+              f"{total:.0f} s:")
+        for seconds, title in sorted(self.took, reverse=True)[:SLOWEST]:
+            print(f"  {seconds:6.1f} {seconds / total:6.1%}  {title}")
 
 
 def _told(counts):
@@ -86,15 +111,16 @@ def _debian_12():
     return "ID=debian" in lines and 'VERSION_ID="12"' in lines
 
 
-def _read_skips(path, sanitizer):
-    """Lines 'WHERE PATTERN REASON...'; WHERE is any, none, asan or tsan."""
-    patterns = []
+def _read_skips(path, here):
+    """Lines 'WHERE PATTERN REASON...' as {pattern: reason}; WHERE is any, none, asan, tsan or a
+    machine."""
+    patterns = {}
     for line in path.read_text().splitlines():
         if not line.strip() or line.startswith("#"):
             continue
         where, pattern, *reason = line.split(maxsplit=2)
         if not reason:
             raise SystemExit(f"{path}: '{line}' gives no reason")
-        if where in ("any", sanitizer):
-            patterns.append(pattern)
+        if where in ("any", here):
+            patterns[pattern] = reason[0]
     return patterns

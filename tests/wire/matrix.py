@@ -4,7 +4,7 @@
 """Debian's programs between two hosts: over a cable those of all services, over the relay those of
 RC and XRC.
 
-Short: every program over the cable by IPv4 and by IPv6, the MTUs in turn, and a sample of 60 runs
+Short: every program over the cable, IPv4 and IPv6 and the MTUs in turn, and a sample of 60 runs
 over the relay in which most pairs of verb, service, option, size, IP version, MTU and impairment
 meet. Full: the whole product of program (with each of its options), IP version, MTU and
 impairment, the cable being one of these; only the message size is chosen for each run, by the
@@ -25,10 +25,9 @@ from pathlib import Path
 
 from net import hosts, plan
 
-from client import cases, pair, programs
+from client import cases, pair, pairwise, programs
 
 RELAY = Path(os.environ["SOFTHCA_BUILD"]) / "tests/wire/relay"
-SEED = int(os.environ.get("SOFTHCA_SEED", random.randrange(1 << 32)))
 PART = os.environ.get("SOFTHCA_PART", "1/1")
 JUMBO = 4300
 BATCH = 24  # runs on one pair of hosts, one after the other
@@ -42,7 +41,7 @@ class Batch:
     def __init__(self, number, runs):
         self.runs = runs
         fault = runs[0].fault
-        self.over = (hosts.Relayed(RELAY, [*fault.split(), f"seed={SEED + number}"], JUMBO)
+        self.over = (hosts.Relayed(RELAY, [*fault.split(), f"seed={pairwise.SEED + number}"], JUMBO)
                      if fault else hosts.Pair(JUMBO))
 
     def __enter__(self):
@@ -63,7 +62,7 @@ def part(runs):
     """This one's of all of them; which are alike must not be all in one part."""
     mine, of = map(int, PART.split("/"))
     order = list(runs)
-    random.Random(SEED).shuffle(order)
+    random.Random(pairwise.SEED).shuffle(order)
     return order[mine - 1::of]
 
 
@@ -75,8 +74,8 @@ def batches(runs):
 
 
 def main():
-    runs, told = plan.runs(SEED, programs.FULL)
-    print(f"# SOFTHCA_SEED={SEED} SOFTHCA_PART={PART}: {told}")
+    runs, told = plan.runs(pairwise.SEED, programs.FULL)
+    print(f"# SOFTHCA_SEED={pairwise.SEED} SOFTHCA_PART={PART}: {told}")
     return cases.run_beside([Batch(*numbered) for numbered in enumerate(batches(runs))], BESIDE)
 
 

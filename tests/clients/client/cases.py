@@ -7,14 +7,30 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 
-from . import pair
+from . import pair, pairwise, programs
+
+
+def asked():
+    """Cases may be picked by glob: on the command line, or through the test runner."""
+    return sys.argv[1:] or os.environ.get("SOFTHCA_CASES", "").split()
 
 
 def chosen(name):
-    """Cases may be picked by glob: on the command line, or through the test runner."""
-    wanted = sys.argv[1:] or os.environ.get("SOFTHCA_CASES", "").split()
+    wanted = asked()
     return not wanted or any(fnmatchcase(name.replace(" ", "_"), w.replace(" ", "_"))
                              for w in wanted)
+
+
+def whole():
+    """Whether all that there is shall be run: in a soak, and where cases are picked by name."""
+    return programs.FULL or bool(asked())
+
+
+def run_sample(table, number, what):
+    """run() of @table, a sample of @number cases in which @what meets."""
+    if len(table) < number:
+        print(f"# SOFTHCA_SEED={pairwise.SEED}: {len(table)} of {number} cases, in which {what}")
+    return run(table)
 
 
 def run(cases):
@@ -85,3 +101,27 @@ def pairs(programs, variant="", **sides):
     return [(f"{variant}{': ' if variant else ''}{name}",
              lambda argv=argv, check=check: pair.run(argv, check, **sides))
             for name, argv, check in programs]
+
+
+def crossed(variants):
+    """The sample of programs in each of @variants, {name: (server, client)}, and how many cases
+    there are in all. Short: so many that each variant meets each way of moving data, messages of
+    every size and the wait for an event; as root others than as a user."""
+    every = [(name, program) for name in variants for program in programs.sample()]
+    features = [{"variant": name, "moves": _moves(program[0]), "sizes": "-a" in program[0],
+                 "waits": program[0].endswith("-e"), "program": program[0]}
+                for name, program in every]
+    seed = f"{pairwise.SEED} {os.geteuid() == 0}"
+    taken = range(len(every)) if whole() else pairwise.cover(features, ["program"], seed)
+    table = []
+    for name, program in (every[i] for i in taken):
+        server, client = variants[name]
+        table += pairs([program], name, server=server, client=client)
+    return table, len(every)
+
+
+def _moves(name):
+    """How a program moves its data."""
+    if name.startswith("ibv_"):
+        return "ping-pong"
+    return "messages" if "send" in name else "remote memory"

@@ -3,6 +3,8 @@
 import os
 import re
 
+from . import pairwise
+
 FULL = os.environ.get("SOFTHCA_LENGTH") == "full"
 
 PINGPONGS = {"ibv_rc_pingpong": [], "ibv_uc_pingpong": [], "ibv_srq_pingpong": [],
@@ -90,11 +92,11 @@ def _iterations(tool, option, service):
     the count times the QPs."""
     if tool == "ib_send_bw" and service in ("UC", "UD"):
         full = "512" if option == "-l" else "500"  # many QPs want hundreds: its CQ moderation
-        return full if FULL or option not in ("-a", "-q 64") else "100"
+        return full if FULL else {"-a": "20", "-q 64": "100"}.get(option, full)
     if FULL:
         return "6400" if option not in ("-a", "-q 64") else "1000"
     if option == "-a":
-        return "20" if tool.endswith("_lat") else "100"
+        return "5" if tool.endswith("_lat") else "20"
     return "640" if option == "-l" else "100" if option == "-q 64" else "1000"
 
 
@@ -109,6 +111,18 @@ def figures(least):
             return f"prints {rows} rows of figures, not {least}"
         return ""
     return check
+
+
+def pairwise_perftest():
+    """So many of perftest() that every pair of verb, figure, connection type and option meets."""
+    listed = list(perftest())
+    return [listed[i] for i in pairwise.cover([_features(program[0]) for program in listed])]
+
+
+def _features(name):
+    tool, service, option = name.split(" ", 2)
+    _, verb, figure = tool.split("_")
+    return {"verb": verb, "figure": figure, "service": service, "option": option}
 
 
 def sample():

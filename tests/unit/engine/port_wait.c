@@ -1,125 +1,105 @@
 // SPDX-License-Identifier: MIT
-/* A port that somebody else holds, by a clock of our own: it is tried again as long as somebody
- * waits for it. */
+/* A port that another program has, by a clock of our own: it is tried again as long as a listener
+ * waits for it. The network is a link of ours. */
 #include "engine/port_wait.h"
-#include <arpa/inet.h>
-#include <errno.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
-#include "engine/node_state.h"
-#include "test.h"
-#include "udp/udp.h"
-#include "util/clock.h"
+#include "engine/links.h"
+#include "engine/port_events.h"
+#include "stand.h"
 
 #define SECOND 1000000000ULL
-#define HOLDS  0x7f000009 /* 127.0.0.9 */
 
-struct stand {
-	struct node n;
-	struct device d;
-	union ibv_gid gid;
-	int holder;
-};
+static struct device *device;
+static bool is_free;
+static unsigned int tries;
 
-static int hold(void)
+static int open_link(struct link *l)
 {
-	struct sockaddr_in at = { .sin_family = AF_INET,
-				  .sin_port = htons(UDP_ROCE_PORT),
-				  .sin_addr.s_addr = htonl(HOLDS) };
-	int s = socket(AF_INET, SOCK_DGRAM, 0);
-
-	if (!bind(s, (struct sockaddr *)&at, sizeof(at)))
-		return s;
-	close(s);
-	return -1;
+	(void)l;
+	return 0;
 }
 
-static void ignore(void *arg, const struct seg *s)
+static bool again(struct link *l, unsigned int *taken)
 {
-	(void)arg;
-	(void)s;
+	(void)l;
+	*taken = 0;
+	tries++;
+	return !is_free;
 }
 
-/* At time 0 somebody has been refused. */
-static struct stand *start(uint32_t listeners)
+/* At time 0 a listener has been refused. */
+static void start(uint32_t listeners)
 {
-	struct udp_config cfg = { .deliver = ignore };
-	struct in_addr addr = { htonl(HOLDS) };
-	struct stand *s = calloc(1, sizeof(*s));
+	static const struct link_net_ops ops = { .again = again };
+	static struct link host, net = { .name = "test", .open = open_link, .net = &ops };
 
-	gid_of_ipv4(&addr, &s->gid);
-	spin_init(&s->n.wheel_lock);
-	wheel_init(&s->n.wheel, 0);
-	timer_init(&s->n.ports.timer, NULL);
-	s->n.next_timer = UINT64_MAX;
-	check_eq(udp_create(&cfg, &s->n.udp), 0);
-	check_eq(gid_table_create("lo", &s->d.gids), 0);
-	s->d.node = &s->n;
-	s->d.listeners = listeners;
-	s->n.devices[0] = &s->d;
-	s->n.n_devices = 1;
-	s->holder = hold();
-	check(s->holder >= 0);
-	check_eq(udp_listen(s->n.udp, &s->gid, 0), EADDRINUSE);
-	port_wait_begin(&s->n, 0);
-	return s;
+	stand_open();
+	links_add(&stand->n, &host);
+	links_add(&stand->n, &net);
+	check_eq(links_open(&stand->n), 0);
+	device = calloc(1, sizeof(*device));
+	device->listeners = listeners;
+	stand->n.devices[0] = device;
+	stand->n.n_devices = 1;
+	is_free = false;
+	tries = 0;
+	port_wait_begin(&stand->n, 0);
 }
 
-static void end(struct stand *s)
+static void end(void)
 {
-	gid_table_destroy(s->d.gids);
-	udp_destroy(s->n.udp);
-	close(s->holder);
-	free(s);
+	free(device);
+	stand_close();
 }
 
-/* True: somebody has looked at @now. */
-static bool looks(struct stand *s, uint64_t now)
+/* True: the port was tried at @now. */
+static bool tries_at(uint64_t now)
 {
-	bool fired;
+	unsigned int before = tries;
 
-	wheel_run(&s->n.wheel, now);
-	fired = s->n.ports.due;
-	port_wait_run(&s->n, now);
-	check(!s->n.ports.due);
-	return fired;
-}
-
-static bool is_ours(void)
-{
-	int s = hold();
-
-	if (s >= 0)
-		close(s);
-	return s < 0;
+	wheel_run(&stand->n.wheel, now);
+	port_events_retry(&stand->n, now);
+	check(!stand->n.ports.due);
+	return tries != before;
 }
 
 TEST(a_held_port_is_tried_less_and_less_until_it_is_had)
 {
 	static const unsigned int at[] = { 1, 3, 7, 15, 23, 31 };
-	struct stand *s = start(1);
 
+	start(1);
 	for (unsigned int i = 0; i < sizeof(at) / sizeof(at[0]); i++) {
-		check(!looks(s, at[i] * SECOND - SECOND / 100));
-		check(looks(s, at[i] * SECOND));
+		check(!tries_at(at[i] * SECOND - SECOND / 100));
+		check(tries_at(at[i] * SECOND));
 	}
-	close(s->holder);
-	check(!is_ours());
-	check(looks(s, 39 * SECOND));
-	check(is_ours());
-	check_eq(wheel_next(&s->n.wheel), UINT64_MAX);
-	end(s);
+	is_free = true;
+	check(tries_at(39 * SECOND));
+	check_eq(wheel_next(&stand->n.wheel), UINT64_MAX);
+	check_eq(tries, 7);
+	end();
+}
+
+TEST(a_new_refusal_begins_anew)
+{
+	start(1);
+	check(tries_at(SECOND));
+	check(tries_at(3 * SECOND));
+	port_wait_begin(&stand->n, 4 * SECOND);
+	check(!tries_at(5 * SECOND - SECOND / 100));
+	check(tries_at(5 * SECOND));
+	check(!tries_at(7 * SECOND - SECOND / 100));
+	check(tries_at(7 * SECOND));
+	wheel_del(&stand->n.wheel, &stand->n.ports.timer);
+	end();
 }
 
 TEST(nobody_wakes_for_a_port_that_nobody_waits_for)
 {
-	struct stand *s = start(0);
-
-	check(looks(s, SECOND));
-	check_eq(wheel_next(&s->n.wheel), UINT64_MAX);
-	end(s);
+	start(0);
+	check(!tries_at(SECOND));
+	check_eq(wheel_next(&stand->n.wheel), UINT64_MAX);
+	end();
 }
 
 RUN_TESTS(unit_test(a_held_port_is_tried_less_and_less_until_it_is_had),
+	  unit_test(a_new_refusal_begins_anew),
 	  unit_test(nobody_wakes_for_a_port_that_nobody_waits_for))

@@ -2,145 +2,177 @@
 /* What is left for the holder of a QP's turn. The QP is in RESET, where each request is answered by
  * its number alone: what the link is given shows what was worked on, and in which order. */
 #include "engine/turn.h"
-#include "test.h"
-#include "wire/opcode.h"
+#include "engine/inbox.h"
+#include "engine/ready.h"
+#include "stand.h"
 
 enum { PARCELS = 5 };
 
-struct stand {
-	struct eqp e;
-	struct hca hca;
-	struct counters counters;
-	struct context ctx;
-	struct dest peer;
-	uint32_t psn[2 * PARCELS];
-	unsigned int n;
-};
+static struct eqp *e;
 
-static struct stand *stand;
-
-static int note_answer(struct dest *d, const struct seg *s, struct waiter *w)
+static void open_qp(void)
 {
-	(void)d;
-	(void)w;
-	assert_true(stand->n < 2 * PARCELS);
-	stand->psn[stand->n++] = s->psn;
-	return 0;
+	stand_open();
+	e = stand_qp();
 }
 
-static void put_back(struct dest *d)
+static void close_qp(void)
 {
-	d->refs--;
-}
-
-static void open_stand(void)
-{
-	static const struct link_ops ops = { .name = "test", .send = note_answer, .put = put_back };
-	struct stand *s = aligned_alloc(64, (sizeof(*s) + 63) & ~(size_t)63);
-
-	memset(s, 0, sizeof(*s));
-	s->hca.counters = &s->counters;
-	s->ctx.hca = &s->hca;
-	s->peer = (struct dest){ .ops = &ops, .refs = 1, .same_host = true };
-	s->e.q.qp.ctx = &s->ctx;
-	s->e.q.qp.service = &services[SERVICE_RC];
-	s->e.q.qp.state = IBV_QPS_RESET;
-	s->e.q.deadline = s->e.timer_at = TQP_NEVER;
-	s->e.inbox_end = &s->e.inbox;
-	spin_init(&s->e.inbox_lock);
-	stand = s;
-}
-
-static void close_stand(void)
-{
-	check_eq(stand->peer.refs, 1);
-	free(stand);
+	free(e);
+	stand_close();
 }
 
 static void arrive(uint32_t psn)
 {
-	struct seg s = { .op = OP_WRITE_ONLY,
-			 .flags = SEG_SQPN,
-			 .pkey = 0xffff,
-			 .psn = psn,
-			 .npsn = 1,
-			 .from = &stand->peer };
+	struct seg s = stand_request(0, psn);
 	struct parcel *p;
 
 	check_eq(parcel_make(&s, true, &p), 0);
-	inbox_put(&stand->e, p);
-	turn_note(&stand->e, TURN_INBOX);
+	inbox_put(e, p);
+	turn_note(e, TURN_INBOX);
 }
 
 static void check_order(unsigned int n)
 {
-	check_eq(stand->n, n);
+	check_eq(stand->sent, n);
 	for (unsigned int i = 0; i < n; i++)
 		check_eq(stand->psn[i], i);
 }
 
 TEST(what_comes_under_anothers_turn_waits_and_keeps_its_order)
 {
-	open_stand();
-	turn_take(&stand->e);
+	open_qp();
+	turn_take(e);
 	for (uint32_t i = 0; i < PARCELS; i++)
 		arrive(i);
 	check_order(0);
-	check_eq(load_relaxed(&stand->e.inbox_len), PARCELS);
-	turn_leave(&stand->e);
+	check_eq(load_relaxed(&e->inbox_len), PARCELS);
+	turn_leave(e);
 	check_order(PARCELS);
-	check_eq(load_relaxed(&stand->e.turn), 0);
+	check_eq(load_relaxed(&e->turn), 0);
 	for (uint32_t i = PARCELS; i < 2 * PARCELS; i++)
 		arrive(i); /* nobody has the turn */
 	check_order(2 * PARCELS);
-	close_stand();
+	close_qp();
 }
 
 /* The drain that left the parcel may have been the last to look for ACKs to flush. */
 TEST(an_ack_that_is_due_leaves_with_the_turn)
 {
-	open_stand();
-	stand->e.q.dest = &stand->peer;
-	stand->e.q.rsp.epsn = 8;
-	turn_take(&stand->e);
+	open_qp();
+	e->q.dest = &stand->peer;
+	e->q.rsp.epsn = 8;
+	turn_take(e);
 	arrive(0);
-	stand->e.q.ack_due = true; /* as a request would, of a QP in RTR */
-	turn_leave(&stand->e);
-	check_eq(stand->n, 2);
+	e->q.ack_due = true; /* as a request would, of a QP in RTR */
+	turn_leave(e);
+	check_eq(stand->sent, 2);
 	check_eq(stand->psn[1], 7);
-	check(!stand->e.q.ack_due);
-	close_stand();
+	check(!e->q.ack_due);
+	close_qp();
 }
 
 TEST(a_held_turn_is_not_taken_by_trying)
 {
-	open_stand();
-	check(turn_try(&stand->e));
-	check(!turn_try(&stand->e));
+	open_qp();
+	check(turn_try(e));
+	check(!turn_try(e));
 	arrive(0);
 	check_order(0);
-	turn_leave(&stand->e);
+	turn_leave(e);
 	check_order(1);
-	check(turn_try(&stand->e));
-	turn_leave(&stand->e);
-	close_stand();
+	check(turn_try(e));
+	turn_leave(e);
+	close_qp();
 }
 
 TEST(a_closed_turn_tells_who_waits_and_drops_what_comes)
 {
-	open_stand();
-	turn_take(&stand->e);
+	open_qp();
+	turn_take(e);
 	arrive(0);
-	fetch_and_acq_rel(&stand->e.turn, ~(uint32_t)TURN_HELD); /* handed over, notes and all */
-	turn_close(&stand->e);
+	fetch_and_acq_rel(&e->turn, ~(uint32_t)TURN_HELD); /* handed over, notes and all */
+	turn_close(e);
 	check_eq(stand->peer.refs, 1);
-	turn_note(&stand->e, TURN_SQ | TURN_TIMER | TURN_ACK);
-	check(!turn_try(&stand->e));
+	turn_note(e, TURN_SQ | TURN_TIMER | TURN_ACK);
+	check(!turn_try(e));
 	check_order(1);
-	close_stand();
+	close_qp();
+}
+
+/* What the transport could not finish in one turn. */
+TEST(long_work_goes_on_later)
+{
+	uint32_t notes = 0;
+
+	open_qp();
+	check(turn_try(e));
+	e->q.again = true;
+	turn_after(e);
+	turn_leave(e);
+	check(!e->q.again);
+	check(ready_take_all(&stand->n) == e);
+	check(!ready_unlist(e, &notes));
+	check_eq(notes, TURN_RESUME);
+	close_qp();
+}
+
+TEST(a_QP_is_ready_once_and_keeps_its_reason)
+{
+	uint32_t notes = 0;
+
+	open_qp();
+	ready_put(e);
+	e->q.again = true;
+	turn_after(e); /* listed for its notes already */
+	check(ready_take_all(&stand->n) == e);
+	check(!ready_take_all(&stand->n));
+	check(!ready_unlist(e, &notes));
+	check_eq(notes, TURN_RESUME);
+	ready_put(e);
+	check(ready_take_all(&stand->n) == e);
+	ready_unlist(e, &notes);
+	check_eq(notes, 0);
+	close_qp();
+}
+
+TEST(an_ACK_waits_for_a_bounded_number_of_segments)
+{
+	unsigned int n = 0;
+
+	open_qp();
+	e->q.qp.state = IBV_QPS_RTS;
+	e->q.dest = &stand->peer;
+	while (!stand->sent && n++ < 1000) {
+		e->q.ack_due = true;
+		turn_after(e);
+	}
+	check_eq(n, 32);
+	check_eq(e->acks_owed, 0);
+	e->q.ack_due = true;
+	turn_after(e);
+	e->q.ack_due = false; /* it has left with another segment */
+	turn_after(e);
+	check_eq(e->acks_owed, 0);
+	check_eq(stand->sent, 1);
+	close_qp();
+}
+
+TEST(the_deadline_of_the_transport_is_armed)
+{
+	open_qp();
+	e->q.deadline = 1000000;
+	turn_after(e);
+	check_eq(e->timer_at, 1000000);
+	check(timer_running(&e->timer));
+	wheel_del(&stand->n.wheel, &e->timer);
+	close_qp();
 }
 
 RUN_TESTS(unit_test(what_comes_under_anothers_turn_waits_and_keeps_its_order),
 	  unit_test(an_ack_that_is_due_leaves_with_the_turn),
 	  unit_test(a_held_turn_is_not_taken_by_trying),
-	  unit_test(a_closed_turn_tells_who_waits_and_drops_what_comes))
+	  unit_test(a_closed_turn_tells_who_waits_and_drops_what_comes),
+	  unit_test(long_work_goes_on_later), unit_test(a_QP_is_ready_once_and_keeps_its_reason),
+	  unit_test(an_ACK_waits_for_a_bounded_number_of_segments),
+	  unit_test(the_deadline_of_the_transport_is_armed))

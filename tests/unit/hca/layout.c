@@ -75,7 +75,7 @@ static void try_all(const struct layout_case *c)
 
 	check_eq(fork_init(), 0);
 	check_eq(key_table_create(NULL, 4, &t), 0);
-	if (key_layout(e.flags) == LAYOUT_LIST)
+	if (layout_of(e.flags) == LAYOUT_LIST)
 		e.addr = (uintptr_t)list;
 	check_eq(key_add(t, &e, NULL, &key), 0);
 	quiesce_enter();

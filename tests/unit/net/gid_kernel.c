@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include "gid_netns.h"
-#include "net/gid.h"
+#include "net/gid_table.h"
 
 static bool readable(int fd)
 {
@@ -42,7 +42,7 @@ static bool is_local(struct gid_table *t, const char *text)
 {
 	union ibv_gid gid = netns_gid(text);
 
-	return gid_is_local(t, &gid);
+	return gid_table_is_local(t, &gid);
 }
 
 /* Adds an IPv6 address and waits until it is announced. */

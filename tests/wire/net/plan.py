@@ -4,9 +4,9 @@ import random
 import re
 from collections import namedtuple
 
-from . import hosts, matrix
+from . import hosts
 
-from client import programs
+from client import pairwise, programs
 
 ADDRESSES = ["v4", "v6"]
 MTUS = ["256", "512", "1024", "2048", "4096"]
@@ -122,16 +122,14 @@ def large():
         yield Run(f"loss=5: {name} v4 -m 256 -s 8388608", "loss=5", argv, check)
 
 
-def each_once():
-    """Every program by each IP version, the MTUs in turn."""
-    number = 0
-    for address in ADDRESSES:
-        for name in PROGRAMS:
-            if not (name.endswith("plain") or name in FEW or name.startswith("ibv_")):
-                continue
-            number += 1
-            mtu = MTUS[-1] if re.search("-[aq]", name) else MTUS[number % len(MTUS)]
-            yield make(name, address, mtu, "65536")
+def each_once(dice):
+    """Every program, the IP versions and the MTUs in turn, in an order of the @dice."""
+    names = [name for name in PROGRAMS
+             if name.endswith("plain") or name in FEW or name.startswith("ibv_")]
+    dice.shuffle(names)
+    for number, name in enumerate(names):
+        mtu = MTUS[-1] if re.search("-[aq]", name) else MTUS[number % len(MTUS)]
+        yield make(name, ADDRESSES[number % len(ADDRESSES)], mtu, "65536")
 
 
 def choices(faults, options=None):
@@ -156,7 +154,7 @@ def chosen(run):
 
 def sampled(faults, options, number, dice):
     """@number runs in which most pairs of features meet; and how many do, of how many."""
-    runs, met, reachable = matrix.sample(list(choices(faults, options)), number, dice)
+    runs, met, reachable = pairwise.sample(list(choices(faults, options)), number, dice)
     return [chosen(run) for run in runs], met, reachable
 
 
@@ -177,6 +175,6 @@ def runs(seed, full):
     faults = MORE_FAULTS if full else [*FAULTS, *MORE_FAULTS]
     sample, met, reachable = sampled(faults, None if full else OPTIONS, MIXED if full else 60,
                                      dice)
-    rest = list(product(dice)) if full else list(each_once())
+    rest = list(product(dice)) if full else list(each_once(dice))
     return ([*rest, *link_local(), *sample, *large()],
             f"{len(rest)} runs, and {len(sample)} in which {met} of {reachable} pairs meet")

@@ -3,7 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include "gid_netns.h"
-#include "net/gid.h"
+#include "net/gid_table.h"
 
 static struct netdev_scan net;
 

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+/* Work that threads have left for the next one that makes progress: ACKs, QPs whose turn's holder
+ * had too much to do. Each is done under the turn of its QP. Inside a quiesce section. */
+#pragma once
+#include "engine/node_state.h"
+
+void backlog_acks(struct node *n); /* lets the ACKs of node->acks leave */
+/* The delayed ones whose time has come, or @all; the others are listed again. */
+void backlog_delayed_acks(struct node *n, bool all);
+void backlog_ready(struct node *n); /* goes on with node->ready */
+
+/* For the last look before the engine thread sleeps: threads look at node->asleep after they have
+ * left work, the engine here after it has set that. */
+static inline bool backlog_any(const struct node *n)
+{
+	return load_relaxed(&n->acks) || load_relaxed(&n->ready);
+}
+
+/* Outside any section: the process ends, and ACKs that wait leave. */
+void backlog_end(struct node *n);
+/* Outside any section: takes a QP that ends off node->acks, delayed and ready. */
+void backlog_forget(struct eqp *e);

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+#include "engine/delivery.h"
+#include <errno.h>
+#include "engine/inbox.h"
+#include "engine/publish.h"
+#include "engine/tracing.h"
+#include "engine/turn.h"
+#include "engine/unanswered.h"
+#include "engine/xrc_half.h"
+#include "obs/verdict.h"
+#include "util/clock.h"
+#include "wire/opcode.h"
+
+/* The QP whose turn this thread keeps between segments, and the time at which it took it: the clock
+ * costs as much as a tenth of a segment's work. */
+static __thread struct {
+	struct eqp *e;
+	uint64_t now;
+} kept __attribute__((tls_model("initial-exec")));
+
+void delivery_release(void)
+{
+	struct eqp *e = kept.e;
+
+	kept.e = NULL;
+	if (e)
+		turn_leave(e);
+}
+
+/* The QP is busy: the holder of its turn takes the parcel. False: the inbox is full, or no memory
+ * is left. */
+static bool leave_parcel(struct eqp *e, const struct seg *s)
+{
+	struct parcel *p;
+
+	if (load_relaxed(&e->inbox_len) >= INBOX_MAX || parcel_make(s, false, &p))
+		return false;
+	inbox_put(e, p);
+	turn_note(e, TURN_INBOX);
+	return true;
+}
+
+/* Takes the turn of @e for this drain. False: it is busy, and has the segment as a parcel. */
+static bool take(struct eqp *e, const struct seg *s)
+{
+	delivery_release();
+	if (!turn_try(e)) {
+		if (!tracing() && leave_parcel(e, s))
+			return false;
+		turn_take(e); /* its holder waits for no thread that is in a drain */
+		turn_catch_up(e);
+	}
+	kept.e = e;
+	kept.now = clock_now();
+	if (unlikely(!e->met))
+		publish_met(e);
+	return true;
+}
+
+/* A request for a target QP belongs to its domain, an answer to an XRC_SEND QP of ours. */
+static struct eqp *xrc_find(struct node *n, const struct seg *s)
+{
+	return opcode_has(s->op, WIRE_REQUEST) ? xrc_half_find(n, s) : node_qp(n, s->dqpn);
+}
+
+void delivery_to_qp(struct node *n, uint32_t qpn, const struct seg *s)
+{
+	struct eqp *e =
+		unlikely(opcode_service(s->op) == SVC_XRC) ? xrc_find(n, s) : node_qp(n, qpn);
+
+	if (unlikely(!e)) {
+		verdict_say("dropped, there is no such QP");
+		if (tqp_no_responder(s) == EAGAIN)
+			unanswered_put(n, s);
+		return;
+	}
+	if (kept.e != e) {
+		if (!take(e, s))
+			return;
+	} else if (unlikely(load_relaxed(&e->turn) & TURN_INBOX)) {
+		turn_catch_up(e); /* never past a parcel that another drain left before */
+	} else if (unlikely((s->flags & SEG_NET) && opcode_has(s->op, WIRE_RESPONSE))) {
+		kept.now = clock_now(); /* round trips are measured */
+	}
+	turn_input(e, s, kept.now);
+	turn_after(e);
+}

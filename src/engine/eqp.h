@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+/* A queue pair as the engine has it: the protocol's part first, then its turn (turn.h), its inbox,
+ * its timer and its places on the node's lists. Locking: a field is the turn's unless its comment
+ * says otherwise; eqp->inbox_lock is a leaf and guards the inbox. */
+#pragma once
+#include "link/parcel.h"
+#include "transport/tqp.h"
+#include "util/spin.h"
+#include "util/wheel.h"
+
+/* Bits of a turn's word (turn.h). */
+enum {
+	TURN_HELD = 1,
+	TURN_SQ = 2, /* notes: SQ doorbell */
+	TURN_RQ = 4, /* RQ or SRQ doorbell */
+	TURN_TIMER = 8, /* the deadline passed */
+	TURN_RESUME = 16, /* the link has space */
+	TURN_ACK = 32, /* flush a due ACK */
+	TURN_INBOX = 64, /* parcels in the inbox */
+	TURN_CLOSED = 128, /* being destroyed: notes are dropped */
+	TURN_DEATH = 256, /* a process of this host has ended */
+};
+
+struct node;
+struct eqp;
+
+/* Operations of a QP whose protocol state is shared with other processes (xrc_half.c). */
+struct eqp_ops {
+	void (*input)(struct eqp *e, const struct seg *s, uint64_t now); /* under the turn */
+	/* as qp_life_modify(), qp_life_query(); outside the turn and any quiesce section */
+	int (*modify)(struct eqp *e, const struct ibv_qp_attr *attr, int mask);
+	int (*query)(struct eqp *e, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init);
+};
+
+struct eqp {
+	struct tqp q; /* first */
+	uint32_t turn; /* TURN_*; atomic */
+	uint32_t acks_owed; /* segments since the last ACK left */
+	/* a segment has come since the last modify: the peer's process stands in what is
+	 * published */
+	bool met;
+	bool unpublished; /* the QP ends: no peer sees it any more */
+	uint32_t ack_listed; /* the QP is on node->acks or node->delayed; atomic */
+	uint64_t ack_delay_end; /* ns: until then an ACK waits for the program's reply; atomic */
+	struct eqp *ack_next;
+	struct eqp *ready_next; /* node->ready: the engine goes on with the QP */
+	uint32_t ready_listed; /* atomic */
+	bool go_on; /* listed for the rest of long work; atomic */
+	struct eqp *rq_next; /* node->rq_waiters */
+	/* set while the QP is on node->rq_waiters. A stale value is harmless, since the thread that
+	 * removed the QP leaves TURN_RQ. Atomic */
+	bool rq_listed;
+	struct spin inbox_lock;
+	struct parcel *inbox, **inbox_end;
+	uint32_t inbox_len; /* parcels */
+	struct timer timer; /* under wheel_lock */
+	uint64_t timer_at; /* ns, as armed; TQP_NEVER: not armed; atomic */
+	struct eqp *timer_due; /* next QP of the same run of the wheel */
+	bool timer_queued; /* the QP is in the list of a run; atomic */
+	struct node *node;
+	struct path_kept *kept; /* where its last datagrams went (path_kept.c) */
+	uint32_t listens; /* the QP counts in device->listeners; atomic */
+	const struct eqp_ops *ops; /* NULL: an ordinary QP */
+	uint32_t route; /* XRC_SEND: q.dest leads to this slot, + 1; 0: nowhere */
+};
+
+static inline struct eqp *to_eqp(struct tqp *q)
+{
+	return (struct eqp *)q;
+}

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: MIT
+/* Beginning and end of what every QP of the engine has, whether it is a QP of its own (qp_life.h)
+ * or this process' half of a target QP (xrc_half.h). */
+#pragma once
+#include "engine/node_state.h"
+
+/* An empty QP, all zero until now; its waiter resumes it. */
+void eqp_life_begin(struct eqp *e, struct node *n, const struct tqp_env *env);
+/* Takes a QP that no number leads to any more off every list, out of its destination, its waiter
+ * and its timer, and moves it to RESET. When it returns no thread works on the QP. */
+void eqp_life_end(struct eqp *e);

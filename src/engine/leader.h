@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: MIT
+/* The leader: a thread that is blocked in a call (wait.h) and is the engine meanwhile. There is one
+ * at most; the engine thread stays out of its way (loop.h, docs/design/wakeups.md). */
+#pragma once
+#include "engine/node_state.h"
+
+bool leader_begin(struct node *n); /* false: another thread leads */
+void leader_end(struct node *n);
+bool leader_is_me(void); /* does the calling thread lead? */

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: MIT
+/* UD QPs that may receive from the network: the ports of all addresses of their device are opened
+ * (udp_listen() and its like). A port that cannot be had is said in the log, traffic on this host
+ * goes on, and it is tried again (port_wait.h). Outside any turn. */
+#pragma once
+#include "engine/node_state.h"
+
+void listeners_add(struct eqp *e); /* a UD QP is about to receive */
+void listeners_del(struct eqp *e); /* it ends; fine for a QP that is none */
+/* The device's interface or its addresses have changed: ports come and go with them. */
+void listeners_follow(struct device *d);

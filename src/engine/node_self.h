@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: MIT
+/* This process' node. */
+#pragma once
+
+struct node;
+
+extern struct node *node_current; /* perhaps that of a parent process; atomic */
+
+/* NULL before the first node_hca(), also in a forked child. */
+struct node *node_self(void);

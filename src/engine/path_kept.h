@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+/* Where a UD QP's last datagrams went. A path through the network is found by system calls, so it
+ * is kept for a tenth of a second, and so is the knowledge that there is none. Under the QP's
+ * turn. */
+#pragma once
+#include "engine/node_state.h"
+
+int path_kept_resolve(struct tqp *q, const struct av *av, uint32_t dqpn,
+		      struct dest **out); /* tqp_env.resolve */
+/* Where datagrams to a group go in the network; one reference. An errno: nowhere. */
+int path_kept_cast(struct eqp *e, const struct av *av, struct dest **out);
+void path_kept_drop(struct eqp *e); /* the QP ends */

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+#include "engine/qp_table.h"
+#include <stdlib.h>
+#include "obs/explain.h"
+
+static int block_add(struct node *n, unsigned int slot, const char *call)
+{
+	struct block *b = calloc(1, sizeof(*b));
+
+	if (!b || bitmap_init(&b->used, FIRST_INDEX, NUMBER_INDEXES - FIRST_INDEX)) {
+		free(b);
+		return refuse_memory(call, sizeof(*b));
+	}
+	store_release(&n->blocks[slot], b); /* pairs with node_qp() */
+	return 0;
+}
+
+int qp_table_begin(struct node *n)
+{
+	return block_add(n, host_first_slot(n->host), "ibv_open_device");
+}
+
+static bool take_from(struct node *n, unsigned int slot, uint32_t *qpn)
+{
+	struct block *b = n->blocks[slot];
+	uint32_t index;
+
+	if (!b || bitmap_alloc(&b->used, &index))
+		return false;
+	*qpn = number_make(slot, index);
+	return true;
+}
+
+static bool take(struct node *n, uint32_t *qpn)
+{
+	for (unsigned int slot = 0; slot < NUMBER_SLOTS; slot++)
+		if (take_from(n, slot, qpn))
+			return true;
+	return false;
+}
+
+int qp_table_take(struct node *n, uint32_t *qpn)
+{
+	unsigned int slot;
+	int err = 0;
+
+	pthread_mutex_lock(&n->lock);
+	while (!err && !take(n, qpn)) {
+		err = host_take_slot(n->host, &slot);
+		err = err ? err : block_add(n, slot, "ibv_create_qp");
+	}
+	pthread_mutex_unlock(&n->lock);
+	return err;
+}
+
+void qp_table_give(struct node *n, uint32_t qpn)
+{
+	pthread_mutex_lock(&n->lock);
+	bitmap_free(&n->blocks[number_slot(qpn)]->used, number_index(qpn));
+	pthread_mutex_unlock(&n->lock);
+}
+
+void qp_table_set(struct node *n, uint32_t qpn, struct eqp *e)
+{
+	/* pairs with node_qp() */
+	store_release(&n->blocks[number_slot(qpn)]->qp[number_index(qpn)], e);
+}

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: MIT
+/* Numbers of queue pairs, in blocks of a slot each (link/number.h), and the table that finds a QP
+ * by its number (node_qp()). Locking: node->lock guards the blocks' bitmaps and their making;
+ * lookups run inside a quiesce section. */
+#pragma once
+#include "engine/node_state.h"
+
+int qp_table_begin(struct node *n); /* with the host's first slot; ENOMEM */
+int qp_table_take(struct node *n, uint32_t *qpn); /* a number, for a QP of any kind */
+void qp_table_give(struct node *n, uint32_t qpn);
+void qp_table_set(struct node *n, uint32_t qpn, struct eqp *e); /* NULL: not to be found any more */

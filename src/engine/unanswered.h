@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+/* Requests for a QP that does not exist, whose senders could not be told so at once, as the link
+ * had no room. Senders of this host have no timer of their own, so each is told later. A request
+ * that cannot even be kept is answered when its sender dies. */
+#pragma once
+#include "engine/node_state.h"
+
+void unanswered_put(struct node *n, const struct seg *s); /* keeps its headers */
+void unanswered_later(struct tqp *q, const struct seg *s); /* tqp_env.no_responder_later */
+void unanswered_tell(struct node *n); /* tells those whose link has room; keeps the others */
+
+static inline bool unanswered_any(const struct node *n)
+{
+	return load_relaxed(&n->unanswered) != NULL;
+}

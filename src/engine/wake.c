@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+#include "engine/wake.h"
+#include <unistd.h>
+
+void wake_kick(struct node *n)
+{
+	uint64_t one = 1;
+
+	if (write(n->kick_fd, &one, sizeof(one)) < 0)
+		return; /* its count is full: the engine is awake */
+}
+
+void wake_engine(struct node *n)
+{
+	full_fence(); /* pairs with armed(), under_leader(): they see what is new, or we them */
+	if (load_acquire(&n->asleep) != LOOP_AWAKE)
+		wake_kick(n);
+}

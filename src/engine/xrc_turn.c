@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+#include "engine/xrc_turn.h"
+#include <sched.h>
+#include "engine/path.h"
+#include "engine/xrc_member.h"
+#include "obs/explain.h"
+
+enum {
+	SPINS = 64, /* tries before other threads get the core */
+	TRIES = 256,
+};
+
+/* The member @dead died in its turn, and how far it came is not known. True: the turn is ours
+ * now. */
+static bool take_over(struct xrc_target *x, uint32_t dead)
+{
+	struct xrc_shared *t = xrc_turn_shared(x);
+
+	if (!cas_acq_rel(&t->turn, &dead, x->domain->word))
+		return false;
+	t->state.state = IBV_QPS_ERR;
+	t->moves++;
+	t->died = dead;
+	x->e.q.cause = reason("XRC target QP 0x%x: a process of its domain died while it worked on "
+			      "it, so what it has received is not known: it is in ERR; take it "
+			      "through RESET and connect both sides anew",
+			      t->qpn);
+	return true;
+}
+
+bool xrc_turn_begin(struct xrc_target *x)
+{
+	struct xrc_shared *t = xrc_turn_shared(x);
+
+	for (unsigned int i = 0; i < TRIES; i++) {
+		uint32_t owner = 0;
+
+		if (likely(cas_acq_rel(&t->turn, &owner, x->domain->word))) {
+			x->inside = true;
+			return true;
+		}
+		if (i < SPINS) {
+			cpu_relax();
+			continue;
+		}
+		if (!(i % SPINS) && !xrc_member_lives(x->domain, owner) && take_over(x, owner)) {
+			x->inside = true;
+			return true;
+		}
+		sched_yield();
+	}
+	return false;
+}
+
+void xrc_turn_end(struct xrc_target *x)
+{
+	x->inside = false;
+	store_release(&xrc_turn_shared(x)->turn, 0); /* pairs with xrc_turn_begin() of the next */
+}
+
+int xrc_turn_catch_up(struct xrc_target *x, uint64_t now)
+{
+	struct xrc_shared *t = xrc_turn_shared(x);
+	bool moved = t->gen != x->gen || t->moves != x->moves;
+	int err;
+
+	if (likely(t->last == x->domain->word && !moved))
+		return 0;
+	if (moved) {
+		path_swap(&x->e, NULL);
+		tqp_unblock(&x->e.q);
+	}
+	err = xrc_load(&x->e.q, &t->state, moved, now);
+	if (err)
+		return err;
+	x->e.q.qp.qpn = t->qpn;
+	x->gen = t->gen;
+	x->moves = t->moves;
+	t->last = x->domain->word;
+	return 0;
+}

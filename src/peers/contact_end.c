@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+#include "peers/contact_end.h"
+#include <sched.h>
+#include "peers/contact_ring.h"
+#include "peers/host_contacts.h"
+#include "peers/host_state.h"
+#include "peers/host_target.h"
+#include "util/quiesce.h"
+
+enum { BUDGET = 64, LAST_RECORDS = 2 * RING_MAX / RING_LINE };
+
+/* What a peer published before it ended arrives. */
+static void last_words(struct contact *c)
+{
+	quiesce_enter();
+	for (unsigned int n = 0; n < LAST_RECORDS && contact_readable(c); n++)
+		if (!contact_drain(c, BUDGET))
+			sched_yield(); /* another thread has it in hand */
+	if (c->host->cfg.drained)
+		c->host->cfg.drained(c->host->cfg.arg);
+	quiesce_exit();
+}
+
+/* All destinations that lead to @c; how many. */
+static unsigned int bury_targets(struct host *h, const struct contact *c, unsigned int *slots)
+{
+	unsigned int n = 0;
+	struct target *t;
+
+	for (unsigned int slot = 0; slot < NUMBER_SLOTS; slot++) {
+		t = host_target_now(h, slot);
+		if (t && load_relaxed(&t->state) == TARGET_UP && t->c == c) {
+			t->deadline = 0;
+			host_target_settle(t, TARGET_DEAD, NULL);
+			if (n < HOST_PAGE_SLOTS)
+				slots[n++] = slot;
+		}
+		host_target_put(t);
+	}
+	return n;
+}
+
+void contact_end_up(struct host *h, struct contact *c)
+{
+	unsigned int slots[HOST_PAGE_SLOTS], n;
+
+	last_words(c);
+	h->ups--;
+	n = bury_targets(h, c, slots);
+	host_contacts_unlist(h, c);
+	quiesce_wait(); /* nobody of us is in its rings or its memory any more */
+	for (unsigned int i = 0; i < n && h->cfg.peer_dead; i++)
+		h->cfg.peer_dead(h->cfg.arg, slots[i]);
+	contact_free(c);
+}
+
+void contact_end_pending(struct host *h, struct contact *c)
+{
+	host_contacts_off_pending(h, c);
+	if (c->asked && load_relaxed(&c->asked->state) == TARGET_ASKING) {
+		host_target_settle(c->asked, TARGET_WANTED, NULL);
+		host_sooner(h, c->asked->retry);
+	}
+	host_contacts_unlist(h, c);
+	quiesce_wait();
+	contact_free(c);
+}
+
+void contact_end_all(struct host *h)
+{
+	while (h->pending)
+		contact_end_pending(h, h->pending);
+	for (uint32_t i = 0; i < h->top; i++) {
+		struct contact *c = h->contact[i];
+
+		if (!c)
+			continue;
+		host_contacts_unlist(h, c);
+		quiesce_wait();
+		contact_free(c);
+	}
+}

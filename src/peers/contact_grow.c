@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+#include "peers/contact_grow.h"
+#include <errno.h>
+#include <unistd.h>
+#include "peers/contact_ring.h"
+#include "peers/contact_talk.h"
+#include "util/quiesce.h"
+
+int contact_take_ring(struct contact *c, uint32_t size, int fd)
+{
+	struct ring_end next;
+	int err = ring_end_map(&next, size, fd);
+	bool taken;
+
+	if (err)
+		return err;
+	spin_lock(&c->out_lock);
+	taken = !c->out_next.map && size > c->out.ring.size;
+	if (taken)
+		c->out_next = next;
+	spin_unlock(&c->out_lock);
+	if (!taken) {
+		ring_end_unmap(&next);
+		return EPROTO;
+	}
+	contact_has_space(c);
+	return 0;
+}
+
+static void unmap_old(struct contact *c)
+{
+	struct ring_end old, none = { 0 };
+
+	if (!load_relaxed(&c->in_old.map))
+		return; /* nor is the lock taken from who drains; moved() sends us again */
+	spin_lock(&c->in_lock);
+	old = c->in_old;
+	contact_set_old(c, &none);
+	spin_unlock(&c->in_lock);
+	if (old.map)
+		quiesce_wait(); /* somebody may be looking at its next word */
+	ring_end_unmap(&old);
+}
+
+static uint32_t wish(struct contact *c)
+{
+	uint32_t size = 0;
+
+	if (load_relaxed(&c->wanted) < CONTACT_WANTED_MANY)
+		return 0;
+	spin_lock(&c->in_lock);
+	if (c->wanted >= CONTACT_WANTED_MANY && !c->in_next.map && !c->in_old.map &&
+	    c->in.ring.size < RING_MAX)
+		size = c->in.ring.size * 2;
+	spin_unlock(&c->in_lock);
+	return size;
+}
+
+void contact_grow(struct contact *c)
+{
+	struct ring_end next;
+	uint32_t size;
+	int fd;
+
+	unmap_old(c);
+	size = wish(c);
+	if (!size)
+		return;
+	if (ring_end_make(&next, size, &fd))
+		return; /* no memory now: the small one goes on */
+	spin_lock(&c->in_lock); /* before the peer can say MOVED */
+	c->in_next = next;
+	store_relaxed(&c->wanted, 0);
+	spin_unlock(&c->in_lock);
+	if (contact_talk_ring(c, size, fd)) {
+		spin_lock(&c->in_lock);
+		c->in_next = (struct ring_end){ 0 };
+		spin_unlock(&c->in_lock);
+		ring_end_unmap(&next);
+	}
+	close(fd);
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+/* The messages of a contact's connection: the bytes of one, and its fields. All are of one length
+ * and in the byte order of the host; descriptors travel beside them (contact_talk.h).
+ *
+ *	0 magic · 4 layout · 8 kind · 12 slot · 16 cookie · 24 its address · 32 generation ·
+ *	36 keys · 40 their bytes · 48 ring · 52 mail bit · 56 fetches · 60 zero ·
+ *	64 key · 68 found · 72 its generation · 80 device · 88 inode · 96 offset · 104 length
+ *
+ * Pure. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "peers/mapping.h"
+
+enum { CONTACT_MESSAGE_LEN = 112 };
+
+enum contact_kind {
+	CONTACT_HELLO = 1, /* the asker presents itself: page, mail page, ring, doorbell */
+	CONTACT_WELCOME, /* the asked one does; with its memory descriptor, or without */
+	CONTACT_READY, /* the asker's mail bit; with its memory descriptor, or without */
+	CONTACT_ALIAS, /* the two know each other under another slot */
+	CONTACT_YIELD, /* the sender's own HELLO goes first */
+	CONTACT_RING, /* a larger ring is offered: its descriptor, ring_size */
+	CONTACT_FETCHES, /* the sender reaches the receiver's memory */
+	CONTACT_SHARE, /* contact_share.h */
+	CONTACT_SHARED,
+	CONTACT_UNSHARE,
+};
+
+/* SHARE, SHARED, UNSHARE: a key, and the file behind it. */
+struct share_message {
+	uint32_t key, found;
+	uint64_t gen;
+	struct mapping_file file;
+};
+
+struct contact_message {
+	uint32_t kind; /* enum contact_kind, or anything else that a peer sends */
+	uint32_t slot; /* the sender's first */
+	uint64_t cookie, cookie_addr; /* of the sender's page */
+	uint32_t gen; /* of the sender's page */
+	uint32_t n_keys; /* of the sender's key table */
+	uint64_t key_bytes;
+	uint32_t ring_size; /* bytes of data */
+	uint32_t mail_bit; /* the receiver's in the sender's mail page */
+	uint32_t fetches; /* the sender reaches the receiver's memory */
+	struct share_message share;
+};
+
+void contact_message_encode(const struct contact_message *m, uint8_t out[CONTACT_MESSAGE_LEN]);
+/* EPROTO: another length, another magic, or another version of what is shared. */
+int contact_message_decode(const uint8_t *in, size_t len, struct contact_message *out);
+/* HELLO, WELCOME: its numbers are those of a peer whose page can be mapped, its key table with room
+ * for as many keys as it says there are. Entries are as large as ours: @key_bytes of @n_keys. */
+bool contact_message_presents(const struct contact_message *m, uint32_t n_keys, uint64_t key_bytes);

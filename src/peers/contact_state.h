@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+/* How far the handshake of a contact has come, and what is done about the next message: by the
+ * table of contact_state.c, without I/O. Two processes that ask each other at the same time end
+ * with one contact: the asker with the lower slot goes on, and the other one answers it. Pure. */
+#pragma once
+#include <stdbool.h>
+#include "peers/contact_message.h"
+
+enum contact_state {
+	CONTACT_CAME, /* theirs: accepted, HELLO is awaited */
+	CONTACT_ASKED, /* ours: HELLO is out, WELCOME is awaited */
+	CONTACT_WELCOMED, /* theirs: WELCOME is out; it may fetch from us from here on */
+	CONTACT_UP,
+	CONTACT_STATES,
+};
+
+enum contact_step {
+	CONTACT_DO_REFUSE, /* the message breaks the rules: so is the contact broken */
+	CONTACT_DO_LEAVE, /* this connection is not needed */
+	CONTACT_DO_WELCOME, /* HELLO: keep what it brought, answer WELCOME */
+	CONTACT_DO_READY, /* WELCOME: keep what it brought, answer READY; the contact is up */
+	CONTACT_DO_COMPLETE, /* READY: the contact is up */
+	CONTACT_DO_ALIAS, /* say ALIAS, and leave */
+	CONTACT_DO_YIELD, /* say YIELD, and leave */
+	CONTACT_DO_ADOPT, /* ALIAS: the slot leads to the contact that is up; leave */
+	CONTACT_DO_REFER, /* FETCHES: payloads may go by reference */
+	CONTACT_DO_RING, /* RING: send into the new ring when the old one is full */
+	CONTACT_DO_SHARE, /* one of the messages about a key */
+};
+
+/* What the host knows when a message comes. */
+struct contact_facts {
+	bool known; /* another contact has the process of that cookie already */
+	bool asking; /* a handshake of our own is under way for the sender's slot */
+	bool first; /* our slot is lower than the sender's */
+};
+
+struct contact_move {
+	enum contact_step step;
+	enum contact_state next; /* once the step is done */
+};
+
+/* @kind: any number that a peer sends. */
+struct contact_move contact_move(enum contact_state now, uint32_t kind,
+				 const struct contact_facts *f);

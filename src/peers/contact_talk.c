@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+#include "peers/contact_talk.h"
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "peers/host_state.h"
+
+/* CONTACT_FDS is even: CMSG_SPACE() rounds up to 8 bytes, and the kernel fills all of it. */
+int contact_talk_send(int conn, const struct contact_message *m, const int *fds, unsigned int n)
+{
+	uint8_t bytes[CONTACT_MESSAGE_LEN];
+	char control[CMSG_SPACE(sizeof(int) * CONTACT_FDS)] = { 0 };
+	struct iovec iov = { bytes, sizeof(bytes) };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	struct cmsghdr *cm;
+
+	contact_message_encode(m, bytes);
+	if (n) {
+		msg.msg_control = control;
+		msg.msg_controllen = CMSG_SPACE(sizeof(int) * n);
+		cm = CMSG_FIRSTHDR(&msg);
+		cm->cmsg_level = SOL_SOCKET;
+		cm->cmsg_type = SCM_RIGHTS;
+		cm->cmsg_len = CMSG_LEN(sizeof(int) * n);
+		memcpy(CMSG_DATA(cm), fds, sizeof(int) * n);
+	}
+	if (sendmsg(conn, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		return errno;
+	return 0;
+}
+
+void contact_talk_close(const int *fds, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+}
+
+/* All descriptors that came, at most CONTACT_FDS; more are cut off by the kernel, which says so. */
+static unsigned int take_fds(struct msghdr *msg, int *fds)
+{
+	struct cmsghdr *cm = CMSG_FIRSTHDR(msg);
+	unsigned int n;
+
+	if (!cm || cm->cmsg_level != SOL_SOCKET || cm->cmsg_type != SCM_RIGHTS)
+		return 0;
+	n = (unsigned int)((cm->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+	memcpy(fds, CMSG_DATA(cm), sizeof(int) * n);
+	return n;
+}
+
+int contact_talk_receive(int conn, struct contact_message *m, int *fds, unsigned int *n)
+{
+	uint8_t bytes[CONTACT_MESSAGE_LEN];
+	union {
+		char room[CMSG_SPACE(sizeof(int) * CONTACT_FDS)];
+		struct cmsghdr align;
+	} control;
+	struct iovec iov = { bytes, sizeof(bytes) };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = control.room,
+			      .msg_controllen = sizeof(control.room) };
+	ssize_t got = recvmsg(conn, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+	if (got < 0)
+		return errno == EINTR ? EAGAIN : errno;
+	*n = take_fds(&msg, fds); /* an empty message may bring some too */
+	if (!(msg.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) &&
+	    !contact_message_decode(bytes, (size_t)got, m))
+		return 0;
+	contact_talk_close(fds, *n);
+	return got ? EPROTO : ECONNRESET;
+}
+
+struct contact_message contact_talk_message(const struct contact *c, enum contact_kind kind)
+{
+	const struct host *h = c->host;
+
+	return (struct contact_message){
+		.kind = kind,
+		.slot = host_first_slot(h),
+		.cookie = h->page->cookie,
+		.cookie_addr = (uintptr_t)&h->page->cookie,
+		.gen = h->page->gen,
+		.n_keys = h->cfg.n_keys,
+		.key_bytes = h->cfg.key_bytes,
+		.mail_bit = c->index % NUMBER_SLOTS, /* the asker's comes by READY */
+		.fetches = c->remote && h->cfg.key_read,
+	};
+}
+
+int contact_talk_say(const struct contact *c, enum contact_kind kind)
+{
+	struct contact_message m = contact_talk_message(c, kind);
+
+	return contact_talk_send(c->conn.fd, &m, NULL, 0);
+}
+
+int contact_talk_ring(const struct contact *c, uint32_t size, int fd)
+{
+	struct contact_message m = contact_talk_message(c, CONTACT_RING);
+
+	m.ring_size = size;
+	return contact_talk_send(c->conn.fd, &m, &fd, 1);
+}
+
+int contact_talk_share(const struct contact *c, enum contact_kind kind,
+		       const struct share_message *s, int fd)
+{
+	struct contact_message m = contact_talk_message(c, kind);
+
+	m.share = *s;
+	return contact_talk_send(c->conn.fd, &m, &fd, fd >= 0);
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+/* Messages through a contact's connection, without blocking, and the descriptors that go with them.
+ * Under host->control, but for contact_talk_share(). */
+#pragma once
+#include "peers/contact_message.h"
+
+struct contact;
+
+enum { CONTACT_FDS = 6 /* descriptors of one message, at most */ };
+
+/* A message with what it always says of the sender. */
+struct contact_message contact_talk_message(const struct contact *c, enum contact_kind kind);
+/* @n descriptors, which stay the caller's. EAGAIN: the socket is full. Or another errno. */
+int contact_talk_send(int conn, const struct contact_message *m, const int *fds, unsigned int n);
+/* *n descriptors are the caller's then. EAGAIN: no message. ECONNRESET: the peer has left. EPROTO:
+ * what came is no message. */
+int contact_talk_receive(int conn, struct contact_message *m, int *fds, unsigned int *n);
+void contact_talk_close(const int *fds, unsigned int n); /* -1 are fine */
+
+/* Messages with nothing more, with a ring, and about a key. Errors as of sending. */
+int contact_talk_say(const struct contact *c, enum contact_kind kind);
+int contact_talk_ring(const struct contact *c, uint32_t size, int fd);
+/* Any thread. @fd: -1 none. */
+int contact_talk_share(const struct contact *c, enum contact_kind kind,
+		       const struct share_message *s, int fd);

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+#include "peers/host_ask.h"
+#include <errno.h>
+#include <string.h>
+#include "peers/contact_hello.h"
+#include "peers/host_contacts.h"
+#include "peers/host_state.h"
+#include "peers/host_target.h"
+#include "util/log.h"
+
+static void ask(struct host *h, struct target *t, uint64_t now)
+{
+	int err;
+
+	if (!t->deadline)
+		t->deadline = now + HOST_CONTACT_NS;
+	if (now >= t->deadline) {
+		host_target_settle(t, TARGET_DEAD, NULL);
+		return;
+	}
+	if (now < t->retry)
+		return;
+	t->retry = now + HOST_RETRY_NS;
+	if (host_contacts_coming(h, t->slot))
+		return;
+	err = h->alone ? ECONNREFUSED : contact_ask(h, t, now);
+	if (!err) {
+		host_target_settle(t, TARGET_ASKING, NULL);
+	} else if (err != EAGAIN) {
+		log_debug("slot %u does not answer: %s", t->slot, strerror(err));
+		t->deadline = 0;
+		host_target_settle(t, TARGET_DEAD, NULL);
+	}
+}
+
+void host_ask_targets(struct host *h, uint64_t now)
+{
+	struct target *t;
+
+	for (unsigned int slot = 0; slot < NUMBER_SLOTS; slot++) {
+		if (!load_relaxed(&h->target[slot]))
+			continue;
+		t = host_target_now(h, slot);
+		if (load_relaxed(&t->state) == TARGET_WANTED)
+			ask(h, t, now);
+		if (load_relaxed(&t->state) == TARGET_WANTED)
+			host_sooner(h, t->retry < t->deadline ? t->retry : t->deadline);
+		host_target_put(t);
+	}
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+/* Segments that go to every process of this host: which those are is read from the names, and
+ * senders wait until the contacts that are being made are up. */
+#pragma once
+#include <stdbool.h>
+
+struct host;
+struct waiter;
+
+void host_cast_init(struct host *h);
+/* False: everybody answers or is given up. True: @w (may be NULL) waits for contacts to come up. */
+bool host_cast_wait(struct host *h, struct waiter *w);
+bool host_cast_look(struct host *h); /* for processes that are new; false: not yet again */
+void host_cast_resume(struct host *h); /* multicast that waited for contacts */

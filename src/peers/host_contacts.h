@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+/* The contacts of a host: those whose handshake is under way (host->pending), and those whose
+ * hazards revocations look at (host->contact[]). Under host->control. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+struct contact;
+struct host;
+
+/* A contact with the process of that cookie has a place in host->contact[]; NULL none. */
+struct contact *host_contacts_known(struct host *h, uint64_t cookie);
+/* Our own handshake with the process in @slot; NULL none is under way. */
+struct contact *host_contacts_asking(struct host *h, unsigned int slot);
+/* The process in @slot makes a contact from its side: ours is not needed. */
+bool host_contacts_coming(const struct host *h, unsigned int slot);
+
+/* A place in host->contact[], so that revocations look at its hazards. ENOSPC. */
+int host_contacts_enlist(struct contact *c);
+void host_contacts_unlist(struct host *h, struct contact *c); /* fine without a place */
+void host_contacts_off_pending(struct host *h, struct contact *c);
+/* The handshake is complete: its destinations are up, and its records are read from now on. */
+void host_contacts_up(struct contact *c);

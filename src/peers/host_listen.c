@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+/* Slots are taken: their names are bound, and peers that connect to them are contacts to come. */
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "peers/contact_hello.h"
+#include "peers/host_names.h"
+#include "peers/host_state.h"
+#include "util/log.h"
+
+static void accept_ready(struct watch *w, uint64_t now)
+{
+	struct listener *l = container_of(w, struct listener, watch);
+	int conn = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	if (conn >= 0)
+		contact_accept(l->host, conn, now);
+	else if (errno != EAGAIN)
+		log_debug("a contact was not accepted: %s", strerror(errno));
+}
+
+/* Binds the first free slot, from one that differs between processes: a number that has just been
+ * given up is not taken again at once. */
+static int bind_slot(struct host *h, int *fd, unsigned int *slot)
+{
+	unsigned int first = (unsigned int)getpid() % NUMBER_SLOTS;
+	int err = EADDRINUSE;
+
+	for (unsigned int i = 0; i < NUMBER_SLOTS && err == EADDRINUSE; i++) {
+		*slot = (first + i) % NUMBER_SLOTS;
+		err = host_name_bind(h->uid, *slot, fd);
+	}
+	return err;
+}
+
+int host_take_slot(struct host *h, unsigned int *slot)
+{
+	struct listener *l;
+	int err = 0;
+
+	pthread_mutex_lock(&h->control);
+	l = &h->listener[h->n_slots % HOST_PAGE_SLOTS];
+	if (h->n_slots == HOST_PAGE_SLOTS)
+		err = EADDRINUSE;
+	else if (h->alone)
+		l->slot = h->n_slots;
+	else
+		err = bind_slot(h, &l->watch.fd, &l->slot);
+	if (!err && !h->alone)
+		err = host_watch(h, &l->watch, accept_ready);
+	if (!err) {
+		*slot = l->slot;
+		store_release(&h->page->slots[h->n_slots], l->slot + 1);
+		store_release(&h->n_slots, h->n_slots + 1); /* pairs with host_slot_block() */
+	}
+	pthread_mutex_unlock(&h->control);
+	return err;
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+#include "peers/host_publish.h"
+#include <string.h>
+#include <sys/random.h>
+#include "peers/host_slots.h"
+#include "peers/host_state.h"
+#include "peers/host_target.h"
+#include "util/death.h"
+#include "util/log.h"
+#include "util/quiesce.h"
+#include "util/sealed.h"
+
+static void random_fill(void *p, size_t n)
+{
+	while (getrandom(p, n, 0) != (ssize_t)n)
+		;
+}
+
+int host_publish_start(struct host *h)
+{
+	void *p;
+	int err;
+
+	host_layout(h->cfg.n_keys, h->cfg.key_bytes, &h->layout);
+	err = sealed_make("softhca-host", h->layout.bytes, SEALED_READONLY, &h->page_fd, &p);
+	if (err)
+		return err;
+	h->page = p;
+	random_fill(&h->page->cookie, sizeof(h->page->cookie));
+	random_fill(&h->page->gen, sizeof(h->page->gen));
+	h->page->gen = h->page->gen % 0xfffff + 1;
+	err = sealed_make("softhca-mail", HOST_MAIL_BYTES, SEALED_ALLOCATED, &h->mail_fd, &p);
+	if (!err)
+		h->mail = p;
+	return err;
+}
+
+void *host_key_memory(struct host *h)
+{
+	return (uint8_t *)h->page + h->layout.keys;
+}
+
+/* The generation of the process that has the peer's number now; 0 when there is no contact. */
+static uint32_t generation_at(struct host *h, uint32_t qpn)
+{
+	struct target *t = host_target_now(h, number_slot(qpn) & (NUMBER_SLOTS - 1));
+	uint32_t gen = 0;
+
+	quiesce_enter();
+	if (t && load_acquire(&t->state) == TARGET_UP)
+		gen = t->c->gen;
+	quiesce_exit();
+	host_target_put(t);
+	return gen;
+}
+
+/* Writers of one entry are serialised by the QP's turn. */
+void host_publish_qp(struct host *h, uint32_t qpn, const struct host_qp *e)
+{
+	unsigned int block = host_slot_block(h, qpn);
+	static const struct host_qp gone;
+	struct host_page_qp *q;
+	uint32_t seq;
+
+	if (block == HOST_PAGE_SLOTS)
+		return;
+	q = host_page_qp(h->page, &h->layout, block, qpn);
+	if (!e)
+		e = &gone;
+	seq = q->seq;
+	store_relaxed(&q->seq, seq + 1);
+	write_barrier(); /* the odd number first; pairs with read_qp() in shm_access.c */
+	store_relaxed(&q->state, e->state);
+	store_relaxed(&q->access, e->access);
+	store_relaxed(&q->pdn, e->pdn);
+	store_relaxed(&q->peer_qpn, e->peer_qpn);
+	store_relaxed(&q->flags, e->flags);
+	store_relaxed(&q->peer_gen, e->flags & HOST_QP_DIRECT ? generation_at(h, e->peer_qpn) : 0);
+	store_release(&q->seq, seq + 2);
+	full_fence(); /* before a look at hazards: pairs with hazard_set() */
+}
+
+void host_mark_alive(struct host *h)
+{
+	int err = death_mark(&h->page->alive);
+
+	if (err)
+		log_debug("no mark of life: %s", strerror(err));
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+/* Senders that wait for room at another process, or for a contact to come up. Any thread, outside
+ * all locks. */
+#pragma once
+#include "peers/host_state.h"
+
+void host_resume_all(struct host *h);
+/* Calls the waiters that can go on. */
+static inline void host_resume(struct host *h)
+{
+	uint64_t any = 0;
+
+	for (unsigned int i = 0; i < NUMBER_SLOTS / 64; i++)
+		any |= load_relaxed(&h->waiting[i]);
+	if (unlikely(any))
+		host_resume_all(h);
+}
+bool host_waiters_can_go_on(struct host *h); /* some of them */

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+/* The slots of this process: which numbers it hands out. A slot is a block of NUMBER_INDEXES
+ * numbers; host_listen.c takes them. Any thread. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+struct host;
+
+/* Which of our blocks @number is in, in the order in which they were taken; HOST_PAGE_SLOTS: not
+ * ours. */
+unsigned int host_slot_block(struct host *h, uint32_t number);
+bool host_slot_is_ours(const struct host *h, unsigned int slot);

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+/* The destinations of other processes' slots. Any thread but where it says otherwise. */
+#pragma once
+#include "peers/host_state.h"
+
+/* The slot's destination, with a reference; @wanted: a contact is begun. ENOMEM. */
+int host_target(struct host *h, unsigned int slot, bool wanted, struct target **out);
+/* The target of the slot that is in the table now, with a reference; NULL none. */
+struct target *host_target_now(struct host *h, unsigned int slot);
+void host_target_put(struct target *t);
+/* Under host->control: the target stays as it is for senders from now on; waiters are resumed by
+ * host_resume(). */
+void host_target_settle(struct target *t, enum target_state state, struct contact *c);

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+/* What is known of the hosts behind network addresses: an entry for each address that packets go
+ * to. Destinations and drains use entries without a lock; one is freed when the table is full, and
+ * then only outside any drain and if no destination uses it. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+#include "prm/av.h"
+
+struct udp;
+struct udp_port;
+
+enum { UDP_PEERS = 4096, UDP_PEER_BUCKETS = 256 };
+
+enum udp_ability { /* as on the wire; atomic */
+		   UDP_REPORTS = 1, /* understands OP_REPORT and packets out of order */
+		   UDP_TRAINS = 2, /* looks at the index in the BTH */
+		   UDP_ANSWERED = 1 << 16, /* not on the wire: the rest is valid */
+};
+
+struct udp_peer {
+	struct udp_peer *next; /* same bucket; set before it is seen */
+	union ibv_gid gid;
+	uint32_t ifindex;
+	uint64_t number; /* of our questions to it */
+	uint32_t abilities; /* atomic */
+	uint32_t budget; /* atomic: bytes that it can hold until it looks */
+	uint32_t dests; /* atomic: destinations that use the entry */
+	uint32_t changes; /* atomic: of abilities and budget */
+	uint32_t asked; /* atomic: times, since the question came up */
+	uint64_t ask_at; /* atomic, ns: when it is asked next; UINT64_MAX: no question */
+	uint64_t again_at; /* atomic, ns: when a new destination may raise the question again */
+	uint64_t used_at; /* ns: when it got its last destination; under udp->peer_lock */
+};
+
+/* The peer of a new destination, to be asked with the first packets unless that was done lately.
+ * The table being full, the peer goes that has had no destination for longest. NULL: none can go
+ * just now, or no memory; it will be taken for another stack. */
+struct udp_peer *udp_peer_use(struct udp *u, const struct udp_port *port, const union ibv_gid *gid);
+void udp_peer_leave(struct udp_peer *p); /* NULL is fine */
+/* NULL: nothing is known about the address. */
+struct udp_peer *udp_peer_find(struct udp *u, const struct udp_port *port,
+			       const union ibv_gid *gid);
+void udp_peer_question(struct udp_peer *p); /* the question comes up: it is asked at once */
+void udp_peers_free(struct udp *u);

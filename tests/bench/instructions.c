@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT
+/* Messages in lockstep between two processes, for callgrind to count: instructions RC|UC|UD
+ * send|write|read|atomic SIZE COUNT BATCH. What callgrind counts stands in the functions step_*();
+ * waiting for the other process stands outside of them.
+ *
+ * A batch is posted by as many calls; then the receiver polls until it has the messages and once
+ * more, which lets its ACK go; then the sender polls until its completions are there.
+ *
+ * Each process prints "ready PID" when its queue pair is connected, and polls until it can read a
+ * byte from its standard input: meanwhile instructions.py stops the engine threads, which would
+ * otherwise do part of the work, uncounted. "done PID", the same again: it lets them go. */
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "verbs/peer.h"
+
+enum { DEPTH = 512, WARM_UP = 64 };
+
+struct run {
+	enum ibv_qp_type type;
+	enum ibv_wr_opcode op;
+	uint32_t size;
+	unsigned int count, batch;
+	_Atomic uint32_t *turn; /* even: the sender's, odd: the receiver's */
+	struct peer_dev dev;
+	struct peer_ep ep;
+	struct ibv_mr *mr;
+	struct ibv_ah *ah;
+};
+
+static void post_receive(struct run *r)
+{
+	struct ibv_sge sge = { (uintptr_t)r->mr->addr, r->size + 40, r->mr->lkey };
+
+	peer_recv(&r->ep, 0, &sge, 1);
+}
+
+static void post_send(struct run *r)
+{
+	struct ibv_sge sge = { (uintptr_t)r->mr->addr, r->size, r->mr->lkey };
+	struct ibv_send_wr wr = { .opcode = r->op, .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	wr.send_flags = IBV_SEND_SIGNALED;
+	if (r->ah) {
+		wr.wr.ud.ah = r->ah;
+		wr.wr.ud.remote_qpn = r->ep.theirs.qpn;
+		wr.wr.ud.remote_qkey = 0x11111111;
+	} else if (r->op == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		wr.wr.atomic.remote_addr = r->ep.theirs.va;
+		wr.wr.atomic.rkey = r->ep.theirs.rkey;
+		wr.wr.atomic.compare_add = 1;
+	} else {
+		wr.wr.rdma.remote_addr = r->ep.theirs.va;
+		wr.wr.rdma.rkey = r->ep.theirs.rkey;
+	}
+	if (ibv_post_send(r->ep.qp, &wr, &bad))
+		die("ibv_post_send");
+}
+
+static int poll(struct ibv_cq *cq)
+{
+	struct ibv_wc wc;
+	int n = ibv_poll_cq(cq, 1, &wc);
+
+	if (n < 0 || (n && wc.status))
+		fail("completion: %s", n < 0 ? "no poll" : ibv_wc_status_str(wc.status));
+	return n;
+}
+
+/* What callgrind counts: not inlined, known by name to instructions.py. */
+__attribute__((noinline)) void step_receive(struct run *r);
+__attribute__((noinline)) void step_send(struct run *r);
+__attribute__((noinline)) int step_poll(struct ibv_cq *cq);
+
+void step_receive(struct run *r)
+{
+	post_receive(r);
+}
+
+void step_send(struct run *r)
+{
+	post_send(r);
+}
+
+int step_poll(struct ibv_cq *cq)
+{
+	return poll(cq);
+}
+
+static const struct steps {
+	void (*receive)(struct run *r);
+	void (*send)(struct run *r);
+	int (*poll)(struct ibv_cq *cq);
+} uncounted = { post_receive, post_send, poll }, counted = { step_receive, step_send, step_poll };
+
+static void collect(struct run *r, const struct steps *step)
+{
+	for (unsigned int got = 0; got < r->batch;)
+		got += (unsigned int)step->poll(r->ep.scq);
+}
+
+static void await(struct run *r, uint32_t turn)
+{
+	while (atomic_load(r->turn) != turn) {
+		/* no system call: callgrind would let the engine thread run */
+	}
+}
+
+static void pass(struct run *r)
+{
+	atomic_fetch_add(r->turn, 1);
+}
+
+/* A thread that polls keeps the engine thread asleep, and senders from waking it. */
+static void await_answer(struct run *r, const char *word)
+{
+	struct ibv_wc wc;
+	char go;
+
+	printf("%s %d\n", word, (int)getpid());
+	fflush(stdout);
+	while (read(0, &go, 1) != 1)
+		if (ibv_poll_cq(r->ep.scq, 1, &wc))
+			fail("a completion when none is due");
+}
+
+static void ready(struct run *r, int fd)
+{
+	struct peer_opts o = { .type = r->type,
+			       .cap = { DEPTH, DEPTH, 1, 1, 0 },
+			       .cqe = 2 * DEPTH };
+	size_t len = (r->size + 4096) & ~(size_t)4095;
+
+	peer_open(&r->dev);
+	peer_ep_create(&r->dev, &o, &r->ep);
+	r->mr = ibv_reg_mr(r->dev.pd, peer_memory(len, false), len,
+			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+				   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
+	if (!r->mr)
+		die("ibv_reg_mr");
+	r->ep.mine.va = (uintptr_t)r->mr->addr;
+	r->ep.mine.rkey = r->mr->rkey;
+	peer_ep_swap(fd, &r->ep);
+	peer_connect(&r->ep, &o);
+	if (r->type == IBV_QPT_UD)
+		r->ah = peer_ah(&r->dev, &r->ep.theirs);
+	for (unsigned int i = 0; i < 2 * r->batch; i++)
+		post_receive(r);
+	peer_sync(fd);
+}
+
+static void receive(struct run *r, const struct steps *step, unsigned int rounds)
+{
+	for (uint32_t i = 0; i < rounds; i++) {
+		await(r, 2 * i + 1);
+		if (r->op == IBV_WR_SEND) {
+			collect(r, step);
+			for (unsigned int k = 0; k < r->batch; k++)
+				step->receive(r);
+		}
+		step->poll(r->ep.scq);
+		pass(r);
+	}
+}
+
+static void send_all(struct run *r, const struct steps *step, unsigned int rounds)
+{
+	for (uint32_t i = 0; i < rounds; i++) {
+		for (unsigned int k = 0; k < r->batch; k++)
+			step->send(r);
+		pass(r);
+		await(r, 2 * i + 2);
+		collect(r, step);
+	}
+}
+
+/* The first rounds make the contact between the processes, which is the engine threads' work. */
+static void run(struct run *r, int fd,
+		void (*half)(struct run *r, const struct steps *step, unsigned int rounds))
+{
+	ready(r, fd);
+	half(r, &uncounted, WARM_UP);
+	await_answer(r, "ready");
+	peer_sync(fd);
+	atomic_store(r->turn, 0);
+	peer_sync(fd);
+	half(r, &counted, r->count / r->batch);
+	await_answer(r, "done");
+}
+
+static int receiver(int fd, void *arg)
+{
+	run(arg, fd, receive);
+	return 0;
+}
+
+static enum ibv_wr_opcode opcode_of(const char *name)
+{
+	return !strcmp(name, "send")	? IBV_WR_SEND
+	       : !strcmp(name, "write") ? IBV_WR_RDMA_WRITE
+	       : !strcmp(name, "read")	? IBV_WR_RDMA_READ
+					: IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+int main(int argc, char **argv)
+{
+	static struct run r;
+	pid_t child;
+	int fd;
+
+	if (argc != 6)
+		fail("usage: instructions RC|UC|UD send|write|read|atomic SIZE COUNT BATCH");
+	r = (struct run){
+		.type = !strcmp(argv[1], "RC")	 ? IBV_QPT_RC
+			: !strcmp(argv[1], "UC") ? IBV_QPT_UC
+						 : IBV_QPT_UD,
+		.op = opcode_of(argv[2]),
+		.size = (uint32_t)strtoul(argv[3], NULL, 0),
+		.count = (unsigned int)strtoul(argv[4], NULL, 0),
+		.batch = (unsigned int)strtoul(argv[5], NULL, 0),
+	};
+	if (fcntl(0, F_SETFL, O_NONBLOCK))
+		die("fcntl");
+	r.turn = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (r.turn == MAP_FAILED)
+		die("mmap");
+	child = peer_fork(receiver, &r, &fd);
+	run(&r, fd, send_all);
+	return peer_wait(child);
+}

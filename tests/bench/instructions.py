@@ -1,0 +1,120 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+# traits: alone timeout=900
+"""Instructions a message, counted by callgrind: repeatable where times are not.
+
+The engine threads of both processes are stopped, so the threads that post and poll do all of the
+work, and always the same. SOFTHCA_BASE, a folder with the libraries of another build, is counted
+beside this one, with the change in percent."""
+import ctypes
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+SEIZE, INTERRUPT, CONT, DETACH = 0x4206, 0x4207, 7, 17
+WALL = 0x40000000
+# nanosleep, clock_nanosleep, epoll_wait, epoll_pwait: a thread in one of them does not have the
+# lock that valgrind gives to one thread at a time.
+ASLEEP = {"35", "230", "232", "281"}
+libc = ctypes.CDLL(None, use_errno=True)
+libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+
+# transport, operation, size, messages, messages a batch
+PATHS = [("RC", "send", 8, 2000, 1), ("RC", "send", 8, 6400, 64), ("RC", "send", 4096, 2000, 1),
+         ("RC", "send", 65536, 320, 1), ("RC", "write", 8, 2000, 1), ("RC", "write", 65536, 320, 1),
+         ("RC", "read", 8, 2000, 1), ("RC", "read", 65536, 320, 1), ("RC", "atomic", 8, 2000, 1),
+         ("UC", "send", 8, 2000, 1), ("UC", "write", 8, 2000, 1), ("UD", "send", 8, 2000, 1)]
+COUNTED = re.compile(r"^(?:summary|totals): (\d+)", re.MULTILINE)
+
+
+class Failed(Exception):
+    pass
+
+
+def stop_engine(pid):
+    """Stops all threads of the process but the first while they sleep, and lists them."""
+    others = [int(name) for name in os.listdir(f"/proc/{pid}/task") if int(name) != pid]
+    for task in others:
+        ptrace(SEIZE, task)
+        while True:
+            ptrace(INTERRUPT, task)
+            os.waitpid(task, WALL)
+            if Path(f"/proc/{pid}/task/{task}/syscall").read_text().split()[0] in ASLEEP:
+                break
+            ptrace(CONT, task)
+    return others
+
+
+def ptrace(request, task):
+    if libc.ptrace(request, task, None, None):
+        raise Failed(f"ptrace of thread {task}: {os.strerror(ctypes.get_errno())}")
+
+
+def counted(libraries, path):
+    """(sender's, receiver's) instructions a message"""
+    program = Path(os.environ["SOFTHCA_BUILD"]) / "tests/bench/instructions"
+    with tempfile.TemporaryDirectory() as folder:
+        run = subprocess.Popen(
+            ["valgrind", "-q", "--tool=callgrind", "--collect-atstart=no",
+             "--toggle-collect=step_*", f"--callgrind-out-file={folder}/%p", program,
+             *(str(word) for word in path)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env={**os.environ, "LD_LIBRARY_PATH": str(libraries)})
+        pids = told(run, "ready", path)
+        stopped = [task for pid in pids for task in stop_engine(pid)]
+        answer(run)
+        told(run, "done", path)
+        for task in stopped:
+            ptrace(DETACH, task)
+        answer(run)
+        if run.wait():
+            raise Failed(f"{path}: exit code {run.returncode}")
+        found = {pid: COUNTED.search((Path(folder) / str(pid)).read_text()) for pid in pids}
+    if not all(found.values()):
+        raise Failed(f"{path}: callgrind counted nothing")
+    (receiver,) = found.keys() - {run.pid}
+    return tuple(int(found[pid].group(1)) / path[3] for pid in (run.pid, receiver))
+
+
+def told(run, word, path):
+    """The ids of both processes, once both have said @word."""
+    pids = []
+    for line in run.stdout:
+        if line.startswith(word + " "):
+            pids.append(int(line.split()[1]))
+        if len(pids) == 2:
+            return pids
+    raise Failed(f"{path}: exit code {run.wait()}")
+
+
+def answer(run):
+    run.stdin.write("go")
+    run.stdin.flush()
+
+
+def main():
+    ours, base = os.environ["SOFTHCA_LIB"], os.environ.get("SOFTHCA_BASE")
+    print("instructions a message        sender receiver"
+          + ("     base: sender receiver    change" if base else ""))
+    for path in PATHS:
+        service, op, size, _count, batch = path
+        name = f"{service} {op} {size} B" + (f", {batch} at a time" if batch > 1 else "")
+        new = counted(ours, path)
+        line = f"{name:<28} {new[0]:>7.0f} {new[1]:>8.0f}"
+        if base:
+            old = counted(base, path)
+            line += (f"           {old[0]:>7.0f} {old[1]:>8.0f}"
+                     f"  {100 * (sum(new) / sum(old) - 1):>+6.2f} %")
+        print(line, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except Failed as err:
+        print(err)
+        sys.exit(1)

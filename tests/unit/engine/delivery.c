@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+/* Inbound segments to QPs: which turn a thread keeps, and what becomes of segments that find it
+ * taken or no QP. The QPs are in RESET, where each request is answered by its number alone. */
+#include "engine/delivery.h"
+#include <errno.h>
+#include "engine/qp_table.h"
+#include "engine/turn.h"
+#include "engine/unanswered.h"
+#include "stand.h"
+
+static struct eqp *a, *b;
+static uint32_t a_qpn, b_qpn;
+
+static void open_qps(void)
+{
+	stand_open();
+	a = stand_qp();
+	b = stand_qp();
+	check_eq(qp_table_take(&stand->n, &a_qpn), 0);
+	check_eq(qp_table_take(&stand->n, &b_qpn), 0);
+	qp_table_set(&stand->n, a_qpn, a);
+	qp_table_set(&stand->n, b_qpn, b);
+}
+
+static void close_qps(void)
+{
+	delivery_release();
+	free(a);
+	free(b);
+	stand_close();
+}
+
+static void arrive(uint32_t qpn, uint32_t psn)
+{
+	struct seg s = stand_request(qpn, psn);
+
+	delivery_to_qp(&stand->n, qpn, &s);
+}
+
+TEST(a_burst_costs_one_turn)
+{
+	open_qps();
+	arrive(a_qpn, 0);
+	check_eq(a->turn, TURN_HELD);
+	arrive(a_qpn, 1);
+	check_eq(a->turn, TURN_HELD);
+	delivery_release();
+	check_eq(a->turn, 0);
+	check_eq(stand->sent, 2);
+	delivery_release(); /* nothing is kept */
+	close_qps();
+}
+
+TEST(never_two_turns_at_once)
+{
+	open_qps();
+	arrive(a_qpn, 0);
+	arrive(b_qpn, 1);
+	check_eq(a->turn, 0);
+	check_eq(b->turn, TURN_HELD);
+	delivery_release();
+	check_eq(b->turn, 0);
+	close_qps();
+}
+
+TEST(a_busy_QP_gets_a_parcel)
+{
+	open_qps();
+	turn_take(a); /* another thread */
+	arrive(a_qpn, 0);
+	arrive(a_qpn, 1);
+	check_eq(stand->sent, 0);
+	check_eq(a->inbox_len, 2);
+	arrive(b_qpn, 2);
+	turn_leave(a);
+	check_eq(a->inbox_len, 0);
+	check_eq(stand->sent, 3);
+	check_eq(stand->psn[0], 2);
+	check_eq(stand->psn[1], 0);
+	check_eq(stand->psn[2], 1);
+	close_qps();
+}
+
+/* Another thread drained before, found the turn taken by this one, and left a parcel. */
+TEST(no_segment_passes_a_parcel)
+{
+	struct seg s;
+	struct parcel *p;
+
+	open_qps();
+	arrive(a_qpn, 0);
+	s = stand_request(a_qpn, 1);
+	check_eq(parcel_make(&s, true, &p), 0);
+	p->next = NULL;
+	a->inbox = p;
+	a->inbox_end = &p->next;
+	a->inbox_len = 1;
+	turn_note(a, TURN_INBOX);
+	arrive(a_qpn, 2);
+	check_eq(stand->sent, 3);
+	for (uint32_t i = 0; i < 3; i++)
+		check_eq(stand->psn[i], i);
+	close_qps();
+}
+
+TEST(the_sender_hears_that_there_is_no_such_QP)
+{
+	open_qps();
+	arrive(number_make(STAND_SLOT, 77), 5);
+	check_eq(stand->sent, 1);
+	check_eq(stand->syndrome[0], SYN_NO_RESPONDER);
+	check(!unanswered_any(&stand->n));
+	stand->refuse = EAGAIN;
+	arrive(number_make(STAND_SLOT + 1, 77), 6); /* nor such a block */
+	check(unanswered_any(&stand->n));
+	stand->refuse = 0;
+	unanswered_tell(&stand->n);
+	check_eq(stand->sent, 2);
+	check_eq(stand->psn[1], 6);
+	close_qps();
+}
+
+RUN_TESTS(unit_test(a_burst_costs_one_turn), unit_test(never_two_turns_at_once),
+	  unit_test(a_busy_QP_gets_a_parcel), unit_test(no_segment_passes_a_parcel),
+	  unit_test(the_sender_hears_that_there_is_no_such_QP))

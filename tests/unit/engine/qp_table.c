@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+/* Numbers of queue pairs, and QPs by their number. */
+#include "engine/qp_table.h"
+#include "stand.h"
+
+TEST(numbers_are_of_a_block_of_ours_and_never_special)
+{
+	static bool seen[NUMBER_INDEXES];
+	uint32_t qpn = 0;
+
+	stand_open();
+	memset(seen, 0, sizeof(seen));
+	for (unsigned int i = FIRST_INDEX; i < NUMBER_INDEXES; i++) {
+		check_eq(qp_table_take(&stand->n, &qpn), 0);
+		check_eq(number_slot(qpn), STAND_SLOT);
+		check(number_index(qpn) >= FIRST_INDEX);
+		check(!seen[number_index(qpn)]);
+		seen[number_index(qpn)] = true;
+	}
+	stand_close();
+}
+
+TEST(a_number_that_was_given_back_is_handed_out_late)
+{
+	uint32_t first, qpn;
+
+	stand_open();
+	check_eq(qp_table_take(&stand->n, &first), 0);
+	qp_table_give(&stand->n, first);
+	for (unsigned int i = FIRST_INDEX + 1; i < NUMBER_INDEXES; i++) {
+		check_eq(qp_table_take(&stand->n, &qpn), 0);
+		check_ne(qpn, first);
+	}
+	check_eq(qp_table_take(&stand->n, &qpn), 0);
+	check_eq(qpn, first);
+	stand_close();
+}
+
+TEST(a_second_block_is_used_when_the_first_is_full)
+{
+	struct block *more = calloc(1, sizeof(*more));
+	uint32_t qpn = 0;
+
+	stand_open();
+	check_eq(bitmap_init(&more->used, FIRST_INDEX, NUMBER_INDEXES - FIRST_INDEX), 0);
+	stand->n.blocks[STAND_SLOT + 4] = more;
+	for (unsigned int i = FIRST_INDEX; i < NUMBER_INDEXES; i++)
+		check_eq(qp_table_take(&stand->n, &qpn), 0);
+	check_eq(qp_table_take(&stand->n, &qpn), 0);
+	check_eq(number_slot(qpn), STAND_SLOT + 4);
+	bitmap_fini(&more->used);
+	free(more);
+	stand_close();
+}
+
+TEST(a_QP_is_found_by_its_number_alone)
+{
+	struct eqp *e;
+	uint32_t qpn;
+
+	stand_open();
+	e = stand_qp();
+	check_eq(qp_table_take(&stand->n, &qpn), 0);
+	check(!node_qp(&stand->n, qpn));
+	qp_table_set(&stand->n, qpn, e);
+	check(node_qp(&stand->n, qpn) == e);
+	check(!node_qp(&stand->n, qpn + 1));
+	check(!node_qp(&stand->n, number_make(STAND_SLOT + 1, number_index(qpn))));
+	check(!node_qp(&stand->n, 0xffffff));
+	qp_table_set(&stand->n, qpn, NULL);
+	check(!node_qp(&stand->n, qpn));
+	free(e);
+	stand_close();
+}
+
+RUN_TESTS(unit_test(numbers_are_of_a_block_of_ours_and_never_special),
+	  unit_test(a_number_that_was_given_back_is_handed_out_late),
+	  unit_test(a_second_block_is_used_when_the_first_is_full),
+	  unit_test(a_QP_is_found_by_its_number_alone))
