@@ -12,8 +12,8 @@
 #include "userns.h"
 #include "view.h"
 
-/* A mount namespace with the HCA in /sys and /dev. Whoever may make one needs no user namespace;
- * a user inside an earlier run's may not, and sees that run's view. */
+/* A mount namespace with the HCA in /sys and /dev. A process that may make one needs no user
+ * namespace; a user inside that of an earlier run may not, and sees the view of that run. */
 static void show_device(void)
 {
 	struct sysfs_host *host;

@@ -16,7 +16,7 @@ int cmd_fault(int argc, char **argv);
 int cmd_counters(int argc, char **argv);
 int cmd_env(int argc, char **argv);
 
-/* The process that @text names by its number; 0: it is none. */
+/* The process whose number @text is; 0: @text is no such number. */
 pid_t process_of(const char *text);
 /* One line on stderr, "softhca: …". */
 void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

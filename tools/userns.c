@@ -23,7 +23,7 @@
 #include "peers/host_names.h"
 #include "view.h"
 
-#define TURN_MS 10000 /* longer nobody waits: the one before may be stopped */
+#define TURN_MS 10000 /* limit of the wait for another run, which may be stopped */
 
 static bool same_file(const struct stat *a, const struct stat *b)
 {
@@ -38,7 +38,8 @@ static long long now_ms(void)
 	return ts.tv_sec * 1000LL + ts.tv_nsec / 1000000;
 }
 
-/* Waits until the name's holder is through. False: it is somebody else's, or time is up. */
+/* Waits until the run that has the name ends its turn. False: the name belongs to another user, or
+ * time is up. */
 static bool wait_for_holder(const struct sockaddr_un *name, socklen_t len, long long until)
 {
 	int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -61,8 +62,9 @@ static bool wait_for_holder(const struct sockaddr_un *name, socklen_t len, long 
 	return again;
 }
 
-/* Our turn lasts until exec closes the socket. Without one (foreign holder, no time left) two first
- * runs may each make a namespace: they then use the ring copies, nothing is wrong. */
+/* The turn lasts until exec closes the socket. Without a turn (another user has the name, or time
+ * is up) two first runs may each make a namespace: their programs then copy by way of the rings,
+ * and nothing is wrong. */
 static void take_turn(void)
 {
 	int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -83,7 +85,8 @@ static void take_turn(void)
 	listen(s, 64);
 }
 
-/* Our group is mapped in the member's namespace: the run before may have had another one. */
+/* Whether this process's group is mapped in the member's namespace: an earlier run may have had
+ * another group. */
 static bool maps_our_group(int pid)
 {
 	int fd = openat(pid, "gid_map", O_RDONLY | O_CLOEXEC);
@@ -193,7 +196,7 @@ static int try_new(void)
 	return err;
 }
 
-/* The child makes it and stays until we have hold of it. */
+/* A child makes the namespace and stays until its parent has opened it. */
 static int make_new(int *ns)
 {
 	int pair[2], err = 0;
@@ -226,7 +229,7 @@ static int make_new(int *ns)
 	return err;
 }
 
-/* The uid stays as it is, so that is what the library sees from in there. */
+/* The uid stays as it is, and the library inside sees that uid. */
 static void tell_name(void)
 {
 	char text[32];

@@ -127,9 +127,9 @@ static int open_folder(const char *path)
 /* A folder that a tmpfs is to cover. */
 struct folder {
 	const char *path;
-	bool (*is_ours)(const char *name); /* an old entry that ours replaces */
+	bool (*is_ours)(const char *name); /* an entry of the HCA replaces it */
 	int (*fill)(const struct sysfs_host *host, int dir);
-	bool frozen; /* nobody may add entries afterwards */
+	bool frozen; /* read-only afterwards */
 };
 
 /* The tmpfs is made ready in /sys/class, so that binding all of /dev does not bind itself. */
@@ -173,7 +173,8 @@ static bool is_ours_in_dev(const char *name)
 	return !strcmp(name, "infiniband");
 }
 
-/* Nobody opens it; clients look whether it is a character device that they may read and write. */
+/* Clients never open it; they look whether it is a character device that they may read and
+ * write. */
 static int fill_dev(const struct sysfs_host *host, int dir)
 {
 	char to[64];
@@ -201,7 +202,7 @@ int view_show(const struct sysfs_host *host)
 	struct folder sys = { "/sys/class", is_ours_in_sys, sysfs_write, true };
 	int err;
 
-	/* What is mounted elsewhere still arrives here, what is mounted here goes nowhere. */
+	/* Later mounts of the machine still appear here; those made here stay here. */
 	if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL))
 		return errno;
 	err = cover(&dev, host);

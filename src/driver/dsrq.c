@@ -135,19 +135,19 @@ int dsrq_destroy(struct dsrq *srq)
 
 /* --- resizing --- */
 
-static void new_ring_free(struct dsrq_memory *n, uint32_t stride)
+static void memory_free(struct dsrq_memory *n, uint32_t stride)
 {
 	ring_memory_free(n->buf, (size_t)n->cnt * stride);
 	free(n->wr_id);
 }
 
-static int new_ring_alloc(struct dsrq_memory *n, struct pd *pd, uint32_t cnt, uint32_t stride)
+static int memory_alloc(struct dsrq_memory *n, struct pd *pd, uint32_t cnt, uint32_t stride)
 {
 	*n = (struct dsrq_memory){ .cnt = cnt, .wr_id = calloc(cnt, sizeof(*n->wr_id)) };
 	if (n->wr_id &&
 	    !ring_memory_alloc_in(pd, MLX5DV_RES_TYPE_SRQ, (size_t)cnt * stride, &n->buf))
 		return 0;
-	new_ring_free(n, stride);
+	memory_free(n, stride);
 	return refuse_memory("ibv_modify_srq", (size_t)cnt * stride);
 }
 
@@ -166,7 +166,7 @@ static int resize(struct dsrq *srq, uint32_t max_wr)
 {
 	uint32_t cnt = dsrq_ring_slots(max_wr), used;
 	struct dsrq_memory n;
-	int err = new_ring_alloc(&n, to_pd(srq->ib.pd), cnt, srq->stride);
+	int err = memory_alloc(&n, to_pd(srq->ib.pd), cnt, srq->stride);
 
 	if (err)
 		return err;
@@ -179,7 +179,7 @@ static int resize(struct dsrq *srq, uint32_t max_wr)
 			switch_ring(srq, &n);
 	}
 	spin_unlock(&srq->lock);
-	new_ring_free(&n, srq->stride);
+	memory_free(&n, srq->stride);
 	if (used <= cnt - 1)
 		return 0;
 	return refuse(EINVAL,

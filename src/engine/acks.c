@@ -36,7 +36,7 @@ bool acks_delay(struct tqp *q)
 	struct eqp *e = to_eqp(q);
 
 	if (load_relaxed(&e->node->led))
-		return false; /* the program sleeps: nobody's time is saved */
+		return false; /* the program sleeps: no reply is near */
 	acks_delay_until(e, clock_now() + DELAY);
 	return true;
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* ACKs that are due and have not left. Those on node->acks leave when a drain finds nothing; those
- * on node->delayed wait for the program's reply, which would carry them, until a time. Whoever
- * takes a list leaves TURN_ACK to each QP of it (backlog.h). */
+ * on node->delayed wait until a time for the program's reply, which would carry them. The thread
+ * that takes a list leaves TURN_ACK to each QP of it (backlog.h). */
 #pragma once
 #include "engine/node_state.h"
 
 void acks_later(struct tqp *q); /* tqp_env.ack_later; under the turn */
-/* tqp_env.ack_hold; under the turn. False: the ACK must not wait, since the program sleeps. */
+/* tqp_env.ack_delay; under the turn. False: the ACK must not wait, since the program sleeps. */
 bool acks_delay(struct tqp *q);
 /* Under the turn: the ACK waits until @end, ns. */
 void acks_delay_until(struct eqp *e, uint64_t end);

@@ -5,7 +5,7 @@
 #include "engine/node_state.h"
 
 void backlog_acks(struct node *n); /* lets the ACKs of node->acks leave */
-/* The delayed ones whose time has come, or @all; the others are listed again. */
+/* Lets the delayed ones leave whose time has come, or @all; the rest are listed again. */
 void backlog_delayed_acks(struct node *n, bool all);
 void backlog_ready(struct node *n); /* goes on with node->ready */
 

@@ -11,8 +11,8 @@
 #include "util/clock.h"
 #include "wire/opcode.h"
 
-/* The QP whose turn this thread keeps between segments, and the time at which it took it: the clock
- * costs as much as a tenth of a segment's work. */
+/* The QP whose turn this thread keeps between segments, and the time at which it took the turn: to
+ * read the clock costs as much as a tenth of a segment's work. */
 static __thread struct {
 	struct eqp *e;
 	uint64_t now;
@@ -47,7 +47,7 @@ static bool take(struct eqp *e, const struct seg *s)
 	if (!turn_try(e)) {
 		if (!tracing() && leave_parcel(e, s))
 			return false;
-		turn_take(e); /* its holder waits for no thread that is in a drain */
+		turn_take(e); /* the holder waits for no thread that is in a drain */
 		turn_catch_up(e);
 	}
 	kept.e = e;

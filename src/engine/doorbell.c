@@ -20,8 +20,8 @@ void doorbell_rq(struct tqp *q)
 {
 	struct eqp *e = to_eqp(q);
 
-	/* the record is stored and fenced: pairs with rq_waiters_add(), which stores the flag,
-	 * fences, and looks at the record */
+	/* The doorbell record is stored and fenced: pairs with turn_after(), behind which
+	 * rq_waiters_add() fences and looks at the record. */
 	if (likely(!load_relaxed(&q->rnr_waiting) && load_relaxed(&q->qp.state) != IBV_QPS_ERR))
 		return;
 	quiesce_enter();
@@ -30,8 +30,8 @@ void doorbell_rq(struct tqp *q)
 	quiesce_exit();
 }
 
-/* Each once: another thread may have taken the receive meanwhile, and then the QP waits again,
- * behind the others. */
+/* Each QP once: another thread may take the receive before it, and then the QP waits again, as the
+ * last. */
 static void note_waiters(struct node *n, const struct srq *srq)
 {
 	struct eqp *e;
@@ -57,8 +57,8 @@ void doorbell_srq(struct srq *srq)
 	quiesce_exit();
 }
 
-/* A poller that finds nothing for long gives its core away for a moment: whoever would send to it
- * may be waiting for that very core (M4). */
+/* A thread that polls and finds nothing for long gives its core away for a moment: the sender may
+ * be waiting for that very core (docs/design/polling.md). */
 #define EMPTY_POLLS 2000
 
 static __thread unsigned int empty_polls __attribute__((tls_model("initial-exec")));

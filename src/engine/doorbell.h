@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Doorbells and progress: how the caller's thread becomes the device for a moment (DESIGN
- * sections 2, 3). A doorbell takes the QP's turn, or leaves a note for whoever has it. progress()
- * delivers what came in, runs due timers and flushes ACKs; whoever polls calls it first. */
+/* Doorbells and progress: how the caller's thread becomes the device for a moment
+ * (docs/design/turns.md). A doorbell takes the QP's turn, or leaves a note for its holder.
+ * progress() delivers inbound segments, runs due timers and lets ACKs leave; every poll calls it
+ * first. */
 #pragma once
 #include "transport/tqp.h"
 
@@ -16,5 +17,5 @@ static inline void doorbell_atomic_writes(struct tqp *q)
 void doorbell_sq(struct tqp *q); /* WQEs were written and the doorbell record updated */
 /* The same for the receive queue, whose record was stored by store_fenced(). */
 void doorbell_rq(struct tqp *q);
-void doorbell_srq(struct srq *srq); /* the same for a shared one */
+void doorbell_srq(struct srq *srq); /* the same for a shared receive queue */
 void progress(void); /* never blocks */

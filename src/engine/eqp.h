@@ -11,7 +11,7 @@
 /* Bits of a turn's word (turn.h). */
 enum {
 	TURN_HELD = 1,
-	TURN_SQ = 2, /* notes: SQ doorbell */
+	TURN_SQ = 2, /* notes from here on: SQ doorbell */
 	TURN_RQ = 4, /* RQ or SRQ doorbell */
 	TURN_TIMER = 8, /* the deadline passed */
 	TURN_RESUME = 16, /* the link has space */

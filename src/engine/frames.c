@@ -10,7 +10,7 @@
 #include "obs/explain.h"
 #include "wire/frame.h"
 
-enum { READ_BUDGET = 64 }; /* frames of the network at a time */
+enum { READ_BUDGET = 64 }; /* frames of the netdev in one read */
 
 static uint64_t why_not(const struct device *d, const struct netdev *dev, int err)
 {
@@ -44,7 +44,7 @@ void frames_begin(struct device *d)
 {
 	pthread_mutex_lock(&d->frames_lock);
 	if (d->frames_out < 0)
-		store_release(&d->frames_out, open_fd(d, false)); /* frames_send() */
+		store_release(&d->frames_out, open_fd(d, false)); /* pairs with to_network() */
 	pthread_mutex_unlock(&d->frames_lock);
 }
 
@@ -53,7 +53,7 @@ static void listen_begin(struct device *d)
 	struct epoll_event ev = { .events = EPOLLIN };
 
 	ev.data.fd = open_fd(d, true);
-	store_release(&d->frames_in, ev.data.fd); /* frames_read() */
+	store_release(&d->frames_in, ev.data.fd); /* pairs with frames_read() */
 	if (ev.data.fd >= 0)
 		epoll_ctl(d->node->epoll_fd, EPOLL_CTL_ADD, ev.data.fd, &ev);
 }
@@ -72,7 +72,7 @@ static void listen_end(struct device *d)
 	pthread_mutex_unlock(&d->frames_reading);
 }
 
-/* The table got its first rule, or lost its last; two threads may tell it in either order. */
+/* The flow table got its first rule, or lost its last; two threads may tell so in either order. */
 static void rules_changed(void *arg, bool any)
 {
 	struct device *d = arg;

@@ -11,7 +11,7 @@
 
 /* --- members --- */
 
-/* What the network refuses is said; datagrams of this host go on. */
+/* A refusal of the network is said in the log; datagrams of this host go on. */
 static void join(struct eqp *e, const union ibv_gid *gid)
 {
 	struct device *d = device_of(&e->q);
@@ -74,7 +74,7 @@ int groups_send(struct tqp *q, const struct seg *s)
 struct fan_out {
 	struct node *node;
 	const struct seg *seg;
-	uint32_t ifindex; /* for QPs on this interface; 0: for all */
+	uint32_t ifindex; /* only QPs on this interface get it; 0: all do */
 };
 
 static void to_member(void *arg, uint32_t qpn)
@@ -106,6 +106,6 @@ void groups_deliver(struct node *n, const struct seg *s)
 		return;
 	memcpy(gid.raw, g.dgid, sizeof(gid));
 	f.ifindex =
-		load_acquire(&n->n_devices) > 1 ? s->rkey : 0; /* pairs with node_device_make() */
+		load_acquire(&n->n_devices) > 1 ? s->ifindex : 0; /* pairs with node_device_make() */
 	mcast_each(n->mcast, &gid, to_member, &f);
 }

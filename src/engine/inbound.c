@@ -34,7 +34,7 @@ static uint32_t whose(const struct seg *s)
 	return srq ? s->srqn : s->dqpn;
 }
 
-/* A process that cannot be reached in time has lost the packet, as on the way. */
+/* To another process of this host. One that has no room loses the packet, as on the way. */
 static void forward(struct node_link *from, const struct seg *s)
 {
 	struct node *n = from->node;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <sys/epoll.h>
 #include "engine/wake.h"
+#include "link/fault.h"
 
 enum {
 	BUDGET = 64, /* segments of one link in one drain */
@@ -180,7 +181,7 @@ void links_watch(struct node *n, bool on)
 
 uint64_t links_deadline(struct node *n)
 {
-	uint64_t at, first = UINT64_MAX;
+	uint64_t at, first = fault_deadline();
 
 	for (uint32_t i = 0; i <= load_acquire(&n->networks); i++) { /* pairs with links_open() */
 		struct link *l = n->link[i].link;
@@ -194,6 +195,7 @@ uint64_t links_deadline(struct node *n)
 
 void links_tend(struct node *n, uint64_t now)
 {
+	fault_progress();
 	for (uint32_t i = 0; i <= load_acquire(&n->networks); i++) { /* as above */
 		struct link *l = n->link[i].link;
 

@@ -12,10 +12,11 @@
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
-#include "engine/frames.h"
 #include "engine/acks.h"
 #include "engine/backlog.h"
+#include "engine/frames.h"
 #include "engine/links.h"
+#include "engine/nap.h"
 #include "engine/port_events.h"
 #include "engine/progress.h"
 #include "engine/timers.h"
@@ -25,18 +26,14 @@
 #include "util/guard.h"
 #include "util/quiesce.h"
 
-#define NAP_MIN	    200000ULL /* ns: while the program polls */
-#define NAP_MAX	    1000000ULL
-#define EVENTS	    8 /* of descriptors at a time */
-#define NAP_LONG_MS 4 /* a leader that leaves ends naps from here on */
-#define LED_MAX_MS  64 /* longest nap under a leader; then without a limit */
-#define RETRY_NS    1000000ULL /* who is to be told something waits for room */
-#define LINGER	    50000ULL /* ns: what a wake costs, so at most twice as much is spent */
-#define LINGER_MAX  2000000ULL /* then descriptors have their turn */
-#define LOOKS	    32 /* of who lingers, between two yields */
-#define ROUNDS	    1024 /* of work, while more keeps coming */
-#define NET_ROUNDS  64
-#define SLICE	    100000 /* ns: sched_setattr, so that a wake onto a busy core is short (M4) */
+#define EVENTS	   8 /* of descriptors at a time */
+#define RETRY_NS   1000000ULL /* until senders whose link had no room are told again */
+#define LINGER	   50000ULL /* ns: as long as a wake takes, so at most twice as much is spent */
+#define LINGER_MAX 2000000ULL /* ns: then descriptors are looked at */
+#define LOOKS	   32 /* while lingering, between two yields */
+#define ROUNDS	   1024 /* of work, while more keeps coming */
+#define NET_ROUNDS 64
+#define SLICE	   100000 /* ns: of sched_setattr, so that a wake onto a busy core is short */
 
 void loop_work(struct node *n)
 {
@@ -46,13 +43,14 @@ void loop_work(struct node *n)
 		quiesce_enter();
 		got = progress_round(n);
 		quiesce_exit();
-		/* A round that finds nothing lets go the ACKs that were held back: it is the
-		 * last. But descriptors have their turn under any load. */
+		/* A round that finds nothing lets ACKs leave: it is the last. But descriptors are
+		 * looked at under any load. */
 	} while ((got || host_has_inbound(n->host)) && ++rounds < ROUNDS);
 }
 
-/* The doorbell's count is worth nothing: who wakes looks at everything. But a leader that came
- * meanwhile sleeps in it, and senders ring once for it: what was its ring goes back. */
+/* The doorbell's count is worth nothing, since the engine looks at everything when it wakes. But a
+ * leader that has begun meanwhile sleeps in the doorbell, and senders ring once for it: its ring
+ * goes back. */
 static void doorbell_clear(struct node *n)
 {
 	uint64_t count;
@@ -73,7 +71,7 @@ static void doorbell_watch(struct node *n, bool on)
 	epoll_ctl(n->epoll_fd, EPOLL_CTL_MOD, ev.data.fd, &ev);
 }
 
-/* True: there were packets. */
+/* Takes packets until there are none. True: there were some. */
 static bool network_work(struct node *n)
 {
 	bool any = false;
@@ -119,8 +117,7 @@ static bool serve(struct node *n, const struct epoll_event *ev)
 	if (ev->data.fd == n->kick_fd)
 		count = read(n->kick_fd, &count, sizeof(count));
 	else if (!frames_read(n, ev->data.fd))
-		port_events_read(n,
-				 ev->data.fd); /* a link's is no device's: links_tend() serves it */
+		port_events_read(n, ev->data.fd); /* nothing when it is a link's: links_tend() */
 	return false;
 }
 
@@ -154,8 +151,8 @@ static bool epoll_round(struct node *n, uint64_t ns)
 	return serve_all(n, ev, wait_events(n, ev, ns));
 }
 
-/* Where somebody has rung more is to be expected. To look for it a little costs less than to
- * sleep and be woken, and nobody has to ring. A program that polls or leads takes over. */
+/* Behind a ring more segments are likely. To look for them for a moment costs less than to sleep
+ * and be woken, and spares senders the ring. A program that polls or leads takes over. */
 static void linger(struct node *n)
 {
 	uint32_t seq = load_relaxed(&n->poll_seq);
@@ -172,7 +169,7 @@ static void linger(struct node *n)
 		} else if (looks % LOOKS) {
 			cpu_relax();
 		} else {
-			sched_yield(); /* who is to send it may need this very CPU */
+			sched_yield(); /* the sender may need this very CPU */
 		}
 		now = clock_now();
 	}
@@ -181,8 +178,8 @@ static void linger(struct node *n)
 	loop_work(n);
 }
 
-/* The program polls. But a sender whose request needs no program at the other end rings all the
- * same (peers/shm.c): it may spin on its memory. */
+/* The program polls. But the sender of a request that the program does not see (a WRITE, a READ)
+ * rings all the same (peers/shm.c), since the program may spin on its memory. */
 static void doze(struct node *n, uint64_t ns)
 {
 	uint64_t now = clock_now(), acks = acks_deadline(n);
@@ -202,59 +199,59 @@ static void doze(struct node *n, uint64_t ns)
 	linger(n);
 }
 
-/* Nobody polls: sleep until there is a reason. */
+/* The program does not poll: the engine sleeps until there is a reason. */
 static void armed(struct node *n)
 {
 	bool rung = false;
 
 	loop_work(n);
-	links_watch(n, true);
 	store_relaxed(&n->asleep, LOOP_ARMED);
 	host_change_mode(n->host, HOST_POLLED, HOST_ARMED);
 	/* Before the last look: senders store their segment, fence, and read the mode; a leader
-	 * sets n->led, fences, and reads n->asleep. */
+	 * sets n->led, fences, and reads n->asleep; so does a thread that has opened a network. */
 	full_fence();
+	links_watch(n, true);
 	if (!load_relaxed(&n->led))
 		rung = epoll_round(n, backlog_any(n) || host_has_inbound(n->host) ? 0 : timeout(n));
 	store_relaxed(&n->asleep, LOOP_AWAKE);
 	links_watch(n, false);
 	network_work(n);
 	if (!host_change_mode(n->host, HOST_ARMED, HOST_POLLED))
-		return; /* the mode is a leader's now */
+		return; /* a leader has set the mode */
 	guard_recheck();
 	loop_work(n);
 	if (rung)
 		linger(n);
 }
 
-/* A leader sits in the doorbell: stay out of its way, but be back when it has gone. Descriptors
- * other than the doorbell and deadlines are served from here. */
+/* True: more has to be done than the leader does. */
+static bool needs_engine(struct node *n)
+{
+	/* A contact that came up just now may have brought what the leader was woken for before. */
+	return timers_next(n) <= clock_now() || backlog_any(n) || unanswered_any(n) ||
+	       host_has_inbound(n->host);
+}
+
+/* A leader sleeps in the doorbell: the engine stays out of its way, but is back when it has ended.
+ * All other descriptors, and deadlines, are served from here. */
 static void under_leader(struct node *n)
 {
-	uint64_t nap = 1, limit;
+	unsigned int nap = NAP_LED_FIRST;
 
 	doorbell_watch(n, false);
 	while (load_acquire(&n->led)) {
 		uint32_t seq = load_relaxed(&n->led_seq);
 
-		store_relaxed(&n->asleep, nap < NAP_LONG_MS ? LOOP_NAPPING : LOOP_UNDER_LEADER);
+		store_relaxed(&n->asleep, nap < NAP_LED_LONG ? LOOP_NAPPING : LOOP_UNDER_LEADER);
 		full_fence(); /* before the last look; pairs with leader_end() */
-		limit = timeout(n);
-		if (nap <= LED_MAX_MS && limit > nap * 1000000)
-			limit = nap * 1000000;
 		links_watch(n, true);
 		if (load_relaxed(&n->led) && !backlog_any(n))
-			epoll_round(n, limit);
+			epoll_round(n, nap_led_limit(nap, timeout(n)));
 		store_relaxed(&n->asleep, LOOP_AWAKE);
 		network_work(n);
-		/* a contact that came up just now may have brought what the leader was woken for
-		 * before */
-		if (timers_next(n) <= clock_now() || backlog_any(n) || unanswered_any(n) ||
-		    host_has_inbound(n->host))
+		if (needs_engine(n))
 			loop_work(n);
-		nap = load_relaxed(&n->led_seq) == seq ? nap * 2 : 1;
-		if (nap > 2 * LED_MAX_MS)
-			nap = 2 * LED_MAX_MS;
+		nap = nap_led_next(nap, load_relaxed(&n->led_seq) != seq);
 	}
 	doorbell_watch(n, true);
 	links_watch(n, false);
@@ -263,33 +260,24 @@ static void under_leader(struct node *n)
 static void *run(void *arg)
 {
 	struct node *n = arg;
-	uint32_t seen = load_relaxed(&n->poll_seq);
-	uint64_t nap = NAP_MIN;
-	unsigned int misses = 2;
+	struct nap nap;
 
+	nap_begin(&nap, load_relaxed(&n->poll_seq));
 	for (;;) {
-		uint32_t seq;
-
 		if (load_acquire(&n->led)) {
 			under_leader(n);
-			misses = 0;
-			continue;
-		}
-		seq = load_relaxed(&n->poll_seq);
-		if (seq != seen) {
-			nap = misses ? NAP_MIN : nap < NAP_MAX ? nap * 2 : NAP_MAX;
-			misses = 0;
-		} else if (++misses >= 2) {
+			nap_led(&nap);
+		} else if (nap_goes_on(&nap, load_relaxed(&n->poll_seq))) {
+			doze(n, nap.ns);
+		} else {
 			armed(n);
-			continue;
 		}
-		seen = seq;
-		doze(n, nap);
 	}
 	return NULL;
 }
 
-/* M31: the inherited affinity may be a single CPU that the creator pinned itself to. */
+/* The inherited affinity may be a single CPU, to which the creating thread has pinned itself: then
+ * the main thread's is taken (docs/design/wakeups.md). */
 static void own_affinity(void)
 {
 	cpu_set_t mine, main_thread;
@@ -328,12 +316,12 @@ static void *thread_main(void *arg)
 	syscall(SYS_sched_setattr, 0, &attr, 0); /* an old kernel ignores it */
 	quiesce_enter(); /* makes this thread's slot */
 	quiesce_exit();
-	sem_post(&start->up); /* and *start is gone */
+	sem_post(&start->up); /* *start is gone from here on */
 	return run(n);
 }
 
-/* Waits until the thread is up: a fork() right behind the call finds it past what a thread that
- * starts takes of the allocator's and of a sanitizer's locks, which a child would never get. */
+/* Waits until the thread is up. A thread that starts takes locks of the allocator and of
+ * sanitizers; in the child of a fork() right behind this call they would never be free. */
 int loop_start(struct node *n)
 {
 	struct start start = { .n = n };

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
-/* The engine thread, the backstop of progress (DESIGN section 3, M4, M31).
+/* The engine thread, the backstop of progress (docs/design/wakeups.md).
  *
  * Modes, as senders see them: POLLED - the program polls; the engine naps and looks now and then
- * whether it still does. ARMED - nobody polls; the engine sleeps in epoll until rung, on a
- * descriptor, or until the next deadline. WATCHED - it was rung, and lingers a moment for more.
- * LED - a thread blocked in a call reads the doorbell itself (wait.c); the engine naps longer and
- * longer and sleeps for good when the leader stays. */
+ * whether it still does. ARMED - the program does not poll; the engine sleeps in epoll until a
+ * sender rings, a descriptor is readable, or the next deadline comes. WATCHED - a sender rang, and
+ * the engine lingers a moment for more. LED - a thread blocked in a call reads the doorbell itself
+ * (wait.c); the engine naps longer and longer (nap.h), and sleeps for good when the leader
+ * stays. */
 #pragma once
 #include "engine/node_state.h"
 
 int loop_start(struct node *n); /* once, under node->lock */
-/* Inbound, timers, ready QPs, ACKs, until there is nothing left. Inside no section. */
+/* Rounds of progress_round() until there is nothing left. Outside any quiesce section. */
 void loop_work(struct node *n);

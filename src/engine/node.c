@@ -36,7 +36,7 @@ static void fork_done(void)
 	pthread_mutex_unlock(&make_lock);
 }
 
-/* The node that was inherited is the parent's but for its descriptors. */
+/* The inherited node is the parent's; only the child's descriptors of it are closed. */
 static void fork_child(void)
 {
 	if (node_current)
@@ -167,8 +167,7 @@ static void node_init(struct node *n)
 	timer_init(&n->ports.timer, NULL);
 }
 
-/* A failed start leaves nothing behind but descriptors of a host that nobody joins; the program
- * is told why and cannot go on anyway. */
+/* A failed start frees no table and no link: the program is told why, and cannot go on anyway. */
 static int node_make(struct node **out)
 {
 	struct node *n = calloc(1, sizeof(*n));

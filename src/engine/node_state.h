@@ -27,7 +27,7 @@ struct device {
 	/* frames.c */
 	pthread_mutex_t frames_lock; /* guards frames_wanted and the opening of both descriptors */
 	pthread_mutex_t frames_reading; /* guards reading and closing of frames_in */
-	int frames_wanted; /* flow tables that have rules */
+	int frames_wanted; /* first rules told minus last rules told, by the flow table */
 	int frames_out, frames_in; /* AF_PACKET; -1 none; atomic */
 };
 
@@ -51,7 +51,7 @@ struct node_link {
 struct node {
 	uint32_t epoch; /* of fork.h: the process that made the node */
 	struct host *host;
-	struct node_link link[NODE_LINKS]; /* links.h: [0] is this host's, the others networks */
+	struct node_link link[NODE_LINKS]; /* links.h: [0] is this host's, the rest networks */
 	uint32_t n_links; /* frozen once the node is made */
 	uint32_t networks; /* open ones: link[1] and those that follow it; atomic */
 	struct key_table *keys;
@@ -72,7 +72,7 @@ struct node {
 		struct timer timer; /* under wheel_lock; the others: atomic */
 		uint64_t step; /* ns from the last try to the next */
 		uint32_t due; /* the timer has fired */
-	} ports; /* that others hold: port_wait.h */
+	} ports; /* the next try for ports that other programs have: port_wait.h */
 	/* the thread that makes progress: docs/design/wakeups.md; leader.h, loop.h */
 	uint32_t poll_seq; /* counts polls */
 	uint32_t led; /* 1: a blocked thread is the engine */

@@ -200,7 +200,7 @@ int path_of_modify(struct eqp *e, const struct ibv_qp_attr *attr, int mask, bool
 	    !e->q.qp.service->connected)
 		return 0;
 	av_from_attr(ah, &av);
-	/* not before: others may change a target QP's, which takes a path only with both */
+	/* Read at the last moment: of a target QP other members may change them. */
 	ask.dqpn = mask & IBV_QP_DEST_QPN ? attr->dest_qp_num : old->dest_qp_num;
 	ask.mtu = 128U << (mask & IBV_QP_PATH_MTU ? attr->path_mtu : old->path_mtu);
 	return path_find(e, &ask, out);

@@ -9,6 +9,7 @@
 #include "engine/timers.h"
 #include "engine/turn.h"
 #include "engine/unanswered.h"
+#include "link/fault.h"
 #include "util/clock.h"
 
 #define BUDGET 64 /* segments of this host in one round */
@@ -55,8 +56,10 @@ static void run_timers(struct node *n)
 
 unsigned int progress_round(struct node *n)
 {
-	unsigned int got = host_drain(n->host, BUDGET);
+	unsigned int got;
 
+	fault_progress();
+	got = host_drain(n->host, BUDGET);
 	if (unlikely(load_relaxed(&n->networks) != 0))
 		got += links_poll(n, got);
 	delivery_release();

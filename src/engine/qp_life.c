@@ -36,7 +36,7 @@ static int cast(struct tqp *q, const struct seg *s)
 static const struct tqp_env env = {
 	.resolve = path_kept_resolve,
 	.ack_later = acks_later,
-	.ack_hold = acks_delay,
+	.ack_delay = acks_delay,
 	.moved = publish_moved,
 	.usable = path_usable,
 	.no_responder_later = unanswered_later,
@@ -235,7 +235,7 @@ int qp_life_destroy(struct tqp *q)
 	uint32_t qpn = q->qp.qpn;
 
 	if (!fork_is_ours(q->qp.epoch)) {
-		e->q.dest = e->q.alternate = NULL; /* the parent's */
+		e->q.dest = e->q.alternate = NULL; /* they are the parent's */
 		e->kept = NULL;
 		eqp_free(e);
 		return 0;

@@ -33,7 +33,7 @@ static void own_gid(struct eqp *e, unsigned int index, union ibv_gid *out)
 		*out = entry.gid;
 }
 
-/* A connected QP's own idea of its path. */
+/* Where the QP sends: @to, or NULL, to where it is connected. */
 static void ends_of(struct eqp *e, const struct av *to, struct trace_ends *out)
 {
 	const struct ibv_global_route *r = &e->q.qp.attr.ah_attr.grh;
@@ -104,7 +104,7 @@ static void describe(const struct trace_ends *ends, const struct trace_frame *f,
 		 f->payload_lost ? "; the payload could not be read" : "");
 }
 
-/* What was said while the packet was worked on. */
+/* What was said while the thread worked on the packet (obs/verdict.h, obs/explain.h). */
 static void fate_of_packet(uint64_t sentences, char *out, size_t n)
 {
 	char why[EXPLAIN_TEXT];

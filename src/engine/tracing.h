@@ -19,7 +19,7 @@ struct tracing_arrival { /* a segment that is being delivered */
 void tracing_arrives(struct node *n, const struct seg *s, struct tracing_arrival *out);
 void tracing_arrived(const struct tracing_arrival *a); /* delivered: writes the last packet */
 
-/* A frame or multicast datagram has gone to those who want it. Only while tracing. */
+/* A frame or multicast datagram of @e has left. Only while tracing. */
 void tracing_cast(struct eqp *e, const struct seg *s);
 
 /* A destination of @e's that is traced, if there is a trace. Takes over the reference on @d, also

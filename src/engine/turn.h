@@ -6,7 +6,7 @@
 #pragma once
 #include "engine/eqp.h"
 
-/* Leaves @notes and, when nobody has the turn, takes it and works them off. */
+/* Leaves @notes and, when the turn is free, takes it and works them off. */
 void turn_note(struct eqp *e, uint32_t notes);
 /* Takes the turn for the caller, waiting for a holder by yielding. Notes stay for turn_leave(). */
 void turn_take(struct eqp *e);

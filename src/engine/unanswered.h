@@ -7,7 +7,7 @@
 
 void unanswered_put(struct node *n, const struct seg *s); /* keeps its headers */
 void unanswered_later(struct tqp *q, const struct seg *s); /* tqp_env.no_responder_later */
-void unanswered_tell(struct node *n); /* tells those whose link has room; keeps the others */
+void unanswered_tell(struct node *n); /* tells senders whose link has room, keeps the rest */
 
 static inline bool unanswered_any(const struct node *n)
 {

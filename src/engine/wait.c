@@ -35,7 +35,7 @@ static int lead_sleep(struct node *n, struct comp_channel *ch, struct ibv_cq **c
 	return err;
 }
 
-/* A contact to make, a ring to grow: they ring the doorbell in which the leader sleeps. */
+/* Contacts to make, rings to grow: for these the doorbell is rung, in which the leader sleeps. */
 static void chores(struct node *n)
 {
 	uint64_t now = clock_now();
@@ -44,8 +44,8 @@ static void chores(struct node *n)
 		links_tend(n, now);
 }
 
-/* Works until there is an event for @ch or nothing comes in any more. An event ends it at once: the
- * program has receives to post again. */
+/* Works until there is an event for @ch or nothing comes in any more. An event ends it at once,
+ * since the program has receives to post again. */
 static int lead_work(struct node *n, struct comp_channel *ch, struct ibv_cq **cq)
 {
 	unsigned int got;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Blocking calls. The thread that blocks in wait_cq_event() is the engine meanwhile (LED, M4).
- * O_NONBLOCK on the descriptor is honoured: EAGAIN. EINTR is not hidden where read(2) would show
- * it. */
+/* Blocking calls. A thread that blocks in wait_cq_event() is the engine meanwhile (leader.h).
+ * EAGAIN: the descriptor has O_NONBLOCK. EINTR is not hidden where read(2) would show it. */
 #pragma once
 #include "hca/comp_channel.h"
 

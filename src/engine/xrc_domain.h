@@ -23,11 +23,11 @@ struct xrc_domain {
 	int fd; /* the page's, with the record locks; -1 anonymous */
 	struct xrc_page *page;
 	uint32_t me, word; /* this process as a member: its byte, its word */
-	uint32_t refs; /* of handles; under xrc_lock */
-	struct meeting *meeting; /* or NULL */
+	uint32_t refs; /* struct xrcd's that name it; under xrc_lock */
+	struct meeting *meeting; /* where processes that open it find the members; NULL anonymous */
 	pthread_mutex_t lock;
-	struct xrc_target *target[XRC_TARGETS]; /* made once, kept until the domain is closed */
-	struct xrc_domain *next; /* of the process */
+	struct xrc_target *target[XRC_TARGETS]; /* our halves: made once, kept until the end */
+	struct xrc_domain *next; /* node->xrc_domains */
 };
 
 /* ibv_open_xrcd: @fd -1: anonymous. EBADF, EAGAIN (no such domain, and no O_CREAT), EINVAL (O_EXCL

@@ -86,7 +86,7 @@ struct eqp *xrc_half_find(struct node *n, const struct seg *s)
 
 	if (likely(e != NULL))
 		return e;
-	/* whoever has the QP refuses it */
+	/* another domain's QP: its responder refuses the SRQ */
 	for (d = load_acquire(&n->xrc_domains); d && !e; d = load_acquire(&d->next))
 		e = xrc_half_find_in(d, s->dqpn);
 	return e;

@@ -56,7 +56,6 @@ bool xrc_member_lives(const struct xrc_domain *d, uint32_t word)
 	return record(d->fd, F_GETLK, F_WRLCK, index, &l) || l.l_type != F_UNLCK;
 }
 
-/* Takes a byte of its own. */
 int xrc_member_enlist(struct xrc_domain *d)
 {
 	struct flock l;

@@ -8,14 +8,15 @@
 enum {
 	XRC_MEMBERS = 256,
 	XRC_TARGETS = 4096, /* of a domain */
-	XRC_MEMBER_BITS = 16, /* of a member's word, for the index + 1 */
+	XRC_MEMBER_BITS = 16, /* of a member's word: its byte's index + 1; above: the generation */
 };
 
 struct xrc_shared { /* a target QP */
 	uint32_t qpn; /* stored last at creation, 0 first at destruction; 0: free */
 	uint32_t turn; /* 0, or the word of the member that has it */
 	uint32_t gen; /* counts creations here */
-	uint32_t moves; /* counts what makes a member's own part worthless: modifies, deaths */
+	uint32_t
+		moves; /* counts modifies and deaths: each makes the members' own parts worthless */
 	uint32_t last; /* the word of the member that had the turn last */
 	uint32_t died; /* the word of a member that died in its turn since the last RESET */
 	uint64_t holders[XRC_MEMBERS / 64]; /* members with a handle on it */

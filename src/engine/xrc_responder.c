@@ -28,7 +28,7 @@ bool xrc_responder_serve(struct tqp *q, uint32_t srqn)
 	return q->qp.srq;
 }
 
-/* The shared turn, with what others have done since. */
+/* Takes the shared turn and loads what other members have done. False: the segment is dropped. */
 static bool arrive(struct xrc_target *x, const struct seg *s, uint64_t now)
 {
 	if (!xrc_turn_begin(x))
@@ -55,7 +55,7 @@ void xrc_responder_input(struct eqp *e, const struct seg *s, uint64_t now)
 	bool inside = arrive(x, s, now);
 
 	if (unlikely(inside && !e->q.dest)) {
-		xrc_turn_end(x); /* not while others wait: it may ask the kernel */
+		xrc_turn_end(x); /* find_way() may ask the kernel: other members need not wait */
 		find_way(e);
 		inside = arrive(x, s, now);
 	}

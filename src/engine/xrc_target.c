@@ -25,7 +25,7 @@ void xrc_target_forget_srq(struct xrc_domain *d, const struct srq *srq)
 		turn_leave(&x->e);
 		quiesce_exit();
 	}
-	quiesce_wait(); /* a drain may have found it before */
+	quiesce_wait(); /* a drain may have found the SRQ before */
 }
 
 /* --- handles --- */
@@ -46,7 +46,8 @@ static void add_handle(struct xrc_target *x, struct xrcd *xrcd, struct xrc_handl
 	fetch_or_acq_rel(&t->holders[x->domain->me / 64], UINT64_C(1) << x->domain->me % 64);
 }
 
-/* A number that no QP of the domain has: one whose process ended may have had ours. */
+/* A number that no QP of the domain has. A QP of the domain may have one of our numbers, since it
+ * outlives the process that gave it. */
 static int number(struct xrc_domain *d, uint32_t *qpn)
 {
 	uint32_t index, taken;
@@ -80,7 +81,7 @@ static int make(struct xrc_domain *d, struct xrc_target **out)
 		return err ? err : ENOMEM;
 	}
 	if (x->number)
-		qp_table_give(d->node, x->number); /* of one that another member destroyed */
+		qp_table_give(d->node, x->number); /* of a QP that another member destroyed */
 	x->number = qpn;
 	while (!xrc_turn_begin(x))
 		; /* no member works for long on one that is free */

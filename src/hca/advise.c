@@ -59,7 +59,7 @@ static int region_problem(const struct pd *pd, const struct mr *mr, const struct
 	return 0;
 }
 
-/* @addr: the range's host address. */
+/* *addr: host address of the range. */
 static int check(struct pd *pd, const struct ibv_sge *s, bool write, uint64_t *addr)
 {
 	const struct key_table *keys = pd->ctx->hca->keys;

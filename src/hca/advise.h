@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* ibv_advise_mr(): brings pages of on-demand regions in before they are used. Advice that has to be
- * carried out before the call returns (IBV_ADVISE_MR_FLAG_FLUSH) fails where a page cannot be had;
- * else it is a hint. Errors, first one first:
+/* ibv_advise_mr(): brings pages of on-demand regions in before they are used. With
+ * IBV_ADVISE_MR_FLAG_FLUSH the call does that before it returns, and fails where a page cannot be
+ * had; else the advice is a hint. Errors, in the order of the checks:
  * EOPNOTSUPP: unknown advice; EINVAL: flags, no SGE, a window's key, a region that is not
  * on-demand; ENOENT: no such key; EPERM: of another PD, or to be written and not writable; EFAULT:
  * outside the region, or not mapped. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Address handles: a checked address vector. RoCE needs a GRH: without is_global EINVAL. */
+/* Address handles: checked address vectors. RoCE needs a GRH: without is_global EINVAL. */
 #pragma once
 #include "hca/pd.h"
 #include "prm/av.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* The queue of a context's asynchronous events and its descriptor (event_fd.h). async.h is what
- * raises and takes them; the context makes and ends the queue.
- * Locking: a small mutex, a leaf, guards the list, the descriptor and its count. Threads that push
- * may have a turn, but no other leaf. */
+/* The queue of a context's asynchronous events and its descriptor (event_fd.h). async.h
+ * raises and takes events; the context makes and ends the queue.
+ * Locking: a small mutex, a leaf, guards the list, the descriptor and its count. A thread that
+ * pushes may have a turn, but no other leaf. */
 #pragma once
 #include <infiniband/verbs.h>
 #include <stdbool.h>
@@ -11,9 +11,9 @@ struct async_queue;
 
 int async_queue_create(struct async_queue **out);
 int async_queue_fd(const struct async_queue *q);
-/* Gives the queue the number @fd (closing what it was) and the open file flags @flags. */
+/* Gives the queue's descriptor the number @fd, whose file is closed, and the file flags @flags. */
 int async_queue_move(struct async_queue *q, int fd, int flags);
-void async_queue_close(struct async_queue *q); /* its descriptor; later events vanish */
+void async_queue_close(struct async_queue *q); /* closes the descriptor; later events vanish */
 void async_queue_destroy(struct async_queue *q); /* NULL is fine */
 /* @element: struct ibv_cq *, ibv_qp *, ibv_srq *, ibv_wq *; NULL for port and device events (the
  * port is 1). */

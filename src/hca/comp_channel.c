@@ -7,7 +7,7 @@
 #include "obs/explain.h"
 #include "util/fork.h"
 
-enum { HELD_MAX = 4 }; /* more are pushed at once */
+enum { HELD_MAX = 4 }; /* events beyond these are pushed at once */
 
 static __thread struct {
 	bool on;
@@ -154,7 +154,7 @@ int comp_channel_wait(struct comp_channel *ch, struct ibv_cq **cq)
 {
 	int err = comp_channel_pop(ch, cq);
 
-	while (err == EAGAIN) { /* another waiter may be faster */
+	while (err == EAGAIN) { /* another thread that waits may be faster */
 		err = event_fd_await(ch->ib.fd);
 		if (err)
 			return err;
@@ -168,7 +168,7 @@ unsigned int comp_channel_drop(struct comp_channel *ch, struct ibv_cq *cq)
 	struct list *at, *tmp;
 	unsigned int dropped = 0;
 
-	if (!fork_is_ours(ch->epoch)) /* the descriptor is the parent's too */
+	if (!fork_is_ours(ch->epoch)) /* the parent reads the same descriptor */
 		return 0;
 	pthread_mutex_lock(&ch->queue->lock);
 	list_for_each_safe(at, tmp, &ch->queue->list)

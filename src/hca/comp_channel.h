@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* Completion channels: the queue of completion events that a program reads, and its descriptor
- * (event_fd.h). comp_channel_wait() sleeps; the engine's wait.h makes progress meanwhile. Locking:
- * a small mutex, a leaf, guards the queue and the descriptor's count. Threads that push may have a
- * turn, but no other leaf. */
+ * (event_fd.h). comp_channel_wait() sleeps; the engine's wait.h makes progress meanwhile.
+ * Locking: a small mutex, a leaf, guards the queue and the descriptor's count. A thread that pushes
+ * may have a turn, but no other leaf. */
 #pragma once
 #include "hca/device.h"
 #include "util/list.h"
@@ -36,10 +36,9 @@ void comp_channel_push(struct comp_channel *ch,
  * whose answer has not left yet. Not nested; the CQs stay alive in between. */
 void comp_hold(void);
 void comp_release(void);
-/* Takes an event, the CQs in turn. EAGAIN: none. */
+/* Takes an event; CQs with several take turns. EAGAIN: none. */
 int comp_channel_pop(struct comp_channel *ch, struct ibv_cq **cq);
 /* The same, but waits by read(2) on the channel's descriptor, with its EINTR and O_NONBLOCK. */
 int comp_channel_wait(struct comp_channel *ch, struct ibv_cq **cq);
-/* Drops the queued events of a CQ that is being destroyed; returns how many (cq_destroy() does
- * it). */
+/* For cq_destroy(): drops the CQ's queued events; returns how many. */
 unsigned int comp_channel_drop(struct comp_channel *ch, struct ibv_cq *cq);

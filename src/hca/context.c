@@ -105,7 +105,7 @@ static struct context *context_new(struct hca *hca, struct ibv_device *dev)
 	return ctx;
 }
 
-/* The last steps; @fd stays the caller's when they fail. */
+/* The last steps of making a context; @fd stays the caller's when they fail. */
 static int context_start(struct context *ctx, int fd)
 {
 	struct stat st;
@@ -194,21 +194,20 @@ void context_destroy(struct context *ctx)
 	if (ours)
 		unlist_context(ctx);
 	store_release(&ctx->closed, true); /* pairs with context_use() */
-	if (ours) /* an inherited queue's lock may be held for ever; context_free() closes it */
+	if (ours) /* an inherited queue's lock may never be free; context_free() closes it */
 		async_queue_close(ctx->async);
 	close(ctx->ib.context.cmd_fd);
 	ctx->ib.context.cmd_fd = -1;
 	context_put(ctx);
 }
 
-/* The new queue's descriptor takes the number that the program knows; the parent's keeps its
- * file. */
+/* The new queue's descriptor takes the number that the program knows; the parent keeps its file. */
 static int renew_async(struct context *ctx)
 {
 	struct async_queue *q;
 	int fd = ctx->ib.context.async_fd, flags = fcntl(fd, F_GETFL), err;
 
-	err = async_queue_create(&q); /* the old one stays: its lock may be held for ever */
+	err = async_queue_create(&q); /* the old one stays: its lock may never be free */
 	if (err)
 		return err;
 	err = async_queue_move(q, fd, flags);
@@ -220,7 +219,7 @@ static int renew_async(struct context *ctx)
 	return 0;
 }
 
-/* Several threads of the child may come at once: the one that sets `moving` does it. */
+/* Several threads of the child may call at once: the one that sets `moving` moves the context. */
 static int move_to_child(struct context *ctx, const char *call)
 {
 	uint32_t epoch, was = load_relaxed(&ctx->moving);
@@ -246,7 +245,7 @@ static int move_to_child(struct context *ctx, const char *call)
 		return err;
 	}
 	ctx->hca = hca;
-	objects_init(ctx); /* what is inherited cannot be imported; its lock may be held for ever */
+	objects_init(ctx); /* inherited objects are not imported; their lock may never be free */
 	list_context(ctx);
 	store_release(&ctx->epoch, epoch); /* (A) */
 	return 0;

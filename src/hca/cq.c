@@ -93,8 +93,7 @@ static bool is_error(const struct cqe *c)
 	return c->opcode == MLX5_CQE_REQ_ERR || c->opcode == MLX5_CQE_RESP_ERR;
 }
 
-/* Acquire pairs with the consumer's store of its index after reading entries: their slots are
- * free. */
+/* Acquire pairs with the consumer's store of its index, after it has read the entries before. */
 static bool full(const struct cq *cq)
 {
 	uint32_t ci = be32toh(load_acquire(&cq->dbrec[0]));
@@ -104,7 +103,7 @@ static bool full(const struct cq *cq)
 
 enum { NOTIFY_NOT, NOTIFY_NOW, NOTIFY_LATER };
 
-/* Under the lock. The first entry of an event waits for others if the CQ is moderated. */
+/* Under the lock. One entry more for the event of a moderated CQ. */
 static int moderated(struct cq *cq)
 {
 	bool first = !cq->moderate.pending++;
@@ -116,7 +115,7 @@ static int moderated(struct cq *cq)
 	return NOTIFY_NOW;
 }
 
-/* Under the lock. NOTIFY_NOW: the entry fulfils what was armed, which is armed no more. */
+/* Under the lock. NOTIFY_NOW: the entry is what the CQ was armed for; the CQ is armed no more. */
 static int fulfils(struct cq *cq, const struct cqe *c)
 {
 	if (cq->armed == CQ_IDLE ||
@@ -138,7 +137,7 @@ static void notify(struct cq *cq, int when)
 		t->later(cq, load_relaxed(&cq->moderate.period));
 }
 
-/* Under the lock. The clock of two threads differs a little: an entry is not older than the one
+/* Under the lock. The clocks of two cores differ a little, but no entry may be older than the one
  * before it. */
 static struct cqe stamped(struct cq *cq, const struct cqe *c)
 {
@@ -209,7 +208,7 @@ uint32_t cq_switch(struct cq *cq, const struct cqe_ring *ring, uint32_t ci)
 	return unread;
 }
 
-/* A solicited arm does not weaken one for any entry. */
+/* Arming for solicited entries leaves a CQ that is armed for all entries as it is. */
 void cq_arm(struct cq *cq, bool solicited)
 {
 	spin_lock(&cq->lock);
@@ -220,7 +219,7 @@ void cq_arm(struct cq *cq, bool solicited)
 	spin_unlock(&cq->lock);
 }
 
-/* What waits for others waits no longer. */
+/* Under the lock. Entries that wait for more to share an event wait no longer. */
 static int settle(struct cq *cq)
 {
 	if (!cq->moderate.pending)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* Completion queue, the device's half: writes CQEs into a ring that the driver (or a program, by
- * mlx5dv) gave it, and raises completion events.
- * Locking: @lock is a leaf (producers: turns of any QP on it, resize, purge). The consumer's half
- * is driver/cq_poll's; it is read here only through dbrec[0] (overrun) (M40). */
+/* Completion queue, the device's half: writes CQEs into a ring that the driver has given it, and
+ * raises completion events.
+ * Locking: @lock is a leaf; it is taken in the turns of all QPs on the CQ and by cq_switch(). Of
+ * the consumer's half, driver/dcq_ring.h, only the index in dbrec[0] is read, to notice an overrun
+ * (docs/design/completions.md). */
 #pragma once
 #include "hca/comp_channel.h"
 #include "util/wheel.h"
@@ -19,21 +20,21 @@ struct cq {
 	volatile uint32_t *dbrec; /* [0] consumer index (24 bits, big-endian), [1] arm */
 	uint32_t pi; /* entries written; atomic for cq_written() */
 	bool ignore_overrun;
-	bool stamped; /* each entry says when it was written: cq_attr's */
-	bool overrun; /* IBV_EVENT_CQ_ERR was raised: nothing is written any more */
+	bool stamped; /* each entry has the time when it was written */
+	bool overrun; /* IBV_EVENT_CQ_ERR was raised, and no entry is written any more */
 	enum { CQ_IDLE, CQ_ARMED_SOLICITED, CQ_ARMED } armed;
-	uint64_t stamp; /* the last entry's: they do not go back */
-	struct { /* ibv_modify_cq: how many entries, or ns, an event may stand for; under lock */
+	uint64_t stamp; /* time of the last entry, clock_raw() */
+	struct { /* ibv_modify_cq: entries, or ns, that one event may stand for; under lock */
 		uint32_t count; /* 0: every event at once */
 		uint64_t period;
 		uint32_t pending; /* entries that the next event stands for */
 	} moderate;
-	struct timer timer; /* the period's; the engine's, under its wheel's lock */
-	struct cq *timer_due; /* the engine's: next of the same run */
-	bool timer_queued; /* the engine's: it is in some run's list */
+	struct timer timer; /* end of the period; the engine's, under its wheel's lock */
+	struct cq *timer_due; /* the engine's: next CQ whose period is over */
+	bool timer_queued; /* the engine's: the CQ is on such a list */
 	struct comp_channel *channel; /* or NULL */
-	struct comp_event event; /* the channel's */
-	void *user; /* struct ibv_cq *: what events name */
+	struct comp_event event; /* place in the channel's queue; the channel's */
+	void *user; /* struct ibv_cq * that events name */
 	uint32_t refs; /* atomic: QPs, SRQs on it */
 };
 
@@ -47,8 +48,8 @@ struct cq_attr {
 	void *user;
 };
 
-/* Timers for moderation, by the surroundings (engine). The engine calls cq_period_over() no sooner
- * than @ns after later(), which is called without a lock; after drop() returned it does not. */
+/* The engine's timers for moderation. later(): the engine calls cq_period_over() in @ns or later,
+ * with no lock taken. drop(): it does not do so after the call. */
 struct cq_timers {
 	void (*later)(struct cq *cq, uint64_t ns);
 	void (*drop)(struct cq *cq);
@@ -58,12 +59,11 @@ int cq_create(struct context *ctx, const struct cq_attr *attr, struct cq **out);
 int cq_destroy(struct cq *cq); /* EBUSY while a QP or SRQ uses it; drops its queued events */
 void cq_get(struct cq *cq);
 void cq_put(struct cq *cq);
-/* Writes one entry. EOVERFLOW: the ring was full; the CQ is in overrun from now on, the event is
- * raised once and the caller moves its QP to ERR. */
+/* Writes one entry. EOVERFLOW: the ring was full. The CQ is in overrun from now on, its event is
+ * raised once, and the caller moves its QP to ERR. */
 int cq_push(struct cq *cq, const struct cqe *c);
-/* How many entries were ever written, which the consumer compares with how many it has read. Read
- * without the lock: an entry counts no sooner than it can be read. A consumer that has armed the CQ
- * since sees all that came before, as cq_arm() takes the lock. */
+/* How many entries were ever written, for the consumer to compare with how many it has read. Takes
+ * no lock: the number may be a little old, but not older than the consumer's last cq_arm(). */
 static inline uint32_t cq_written(const struct cq *cq)
 {
 	return load_relaxed(&cq->pi);
@@ -77,7 +77,7 @@ uint32_t cq_switch(struct cq *cq, const struct cqe_ring *ring, uint32_t ci);
 /* The arm doorbell (ibv_req_notify_cq): one event for the next entry (@solicited: the next that is
  * solicited or an error) written after this call. */
 void cq_arm(struct cq *cq, bool solicited);
-/* An armed CQ raises its event when @count entries that fulfil it are there, or @us microseconds
- * after the first of them, whichever is sooner. Either 0: at the first. */
+/* An armed CQ raises its event at the @count-th entry that it is armed for, or @us microseconds
+ * after the first, whichever is sooner. Either 0: at the first. */
 void cq_moderate(struct cq *cq, uint16_t count, uint16_t us);
 void cq_period_over(struct cq *cq);

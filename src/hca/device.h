@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The device (struct hca) and an open instance of it (struct context). An hca is made by the
- * engine, one per name and process, and lives until the process ends. A context belongs to its
- * opener; its objects hold it with a reference.
+ * engine, one per name and process, and lives until the process ends. A context belongs to the
+ * program that opened it; its objects have a reference.
  * Locking: an hca's fields are frozen at creation but for the netdev's view, which has its own lock
  * (behind the functions of struct hca_ports). Object counts are atomics. */
 #pragma once
@@ -19,16 +19,16 @@ struct flow_table;
 struct async_queue;
 struct cq_timers;
 
-/* Counting of the events that programs take (hca->taken): called at the moment from which an event
- * cannot be dropped any more, under the queue's lock. A counter takes no lock itself. */
+/* The driver counts the events that programs take (hca->taken). Called under the queue's lock when
+ * an event leaves the queue and cannot be dropped any more; takes no lock itself. */
 struct event_takers {
 	void (*comp)(struct ibv_cq *cq);
 	void (*async)(const struct ibv_async_event *ev);
 };
 
-/* What the engine knows of the netdev, as functions so that hca (and its tests) need no link. */
+/* The netdev's view of the port, by functions of the engine, so that hca needs no net. */
 struct hca_ports {
-	/* 0, EINVAL: @index outside the table. An empty entry: zero GID, *v2 false. */
+	/* EINVAL: @index outside the table. An empty entry has a zero GID and *v2 false. */
 	int (*gid)(void *arg, unsigned int index, union ibv_gid *gid, bool *v2, uint32_t *ifindex);
 	bool (*active)(void *arg);
 	enum ibv_mtu (*active_mtu)(void *arg);
@@ -40,7 +40,7 @@ struct hca {
 	uint32_t epoch; /* fork_epoch() of its process */
 	const struct hca_ports *ports;
 	void *ports_arg;
-	struct key_table *keys; /* of the process */
+	struct key_table *keys; /* the process' */
 	struct mcast_table *mcast; /* of the process */
 	struct flow_table *flows; /* of the device */
 	struct counters *counters;
@@ -59,24 +59,24 @@ struct hca {
 	} count; /* atomics, against the limits */
 };
 
-/* What can be found again by its handle, to be imported: PDs and device memory of a context and of
- * all that were imported from it. */
+/* PDs and device memory of a context and of all contexts imported from it, to be found by their
+ * handles when a program imports them. */
 struct context_objects {
 	pthread_mutex_t lock; /* guards the lists; never held with another */
 	struct list pds, dms;
 };
 
-/* An open device. The shell embeds nothing: struct context is what ibv_open_device() returns. */
+/* An open device; ibv_open_device() returns its last member. */
 struct context {
 	struct hca *hca;
 	uint32_t epoch;
-	struct context *root; /* the one that it was imported from, with a reference; or itself */
-	struct context_objects objects; /* of the root */
-	uint64_t dev, ino; /* of cmd_fd's file, which names root */
+	struct context *root; /* context that it was imported from, with a reference; or itself */
+	struct context_objects objects; /* used of the root only */
+	uint64_t dev, ino; /* file of cmd_fd, by which root is found */
 	struct async_queue *async;
 	struct context *next; /* in hca->contexts */
 	uint32_t refs; /* atomic: the opener and the objects */
-	uint32_t moving; /* epoch of the process that moves it to its own device (context_use()) */
+	uint32_t moving; /* epoch of the process that is moving it (context_use()) */
 	bool closed;
 	struct verbs_context ib; /* last: ibv_context is its last member and may be extended */
 };
@@ -90,19 +90,18 @@ static inline struct context *to_context(struct ibv_context *ib)
 }
 
 int context_create(struct hca *hca, struct ibv_device *dev, struct context **out);
-/* A second context on the file of @orig's cmd_fd; takes @fd over, which ibv_close_device() then
- * closes. */
+/* A second context on the file of @orig's cmd_fd. It owns @fd, which ibv_close_device() closes. */
 int context_import(struct context *orig, int fd, struct context **out);
 /* The open context of @hca whose cmd_fd is the file @dev, @ino, with a reference; or NULL. */
 struct context *context_find(struct hca *hca, uint64_t dev, uint64_t ino);
-/* Frees it: closes async_fd and cmd_fd. Objects still alive are the caller's error as in rdma-core:
- * they stay valid memory but any use is refused. */
+/* Closes async_fd and cmd_fd. A program should have destroyed its objects before: those that are
+ * left stay valid memory, but any use of them is refused. */
 void context_destroy(struct context *ctx);
 void context_get(struct context *ctx); /* for objects */
 void context_put(struct context *ctx);
-/* To be asked before something is made or changed on @ctx. EIO with a reason: it was closed. An
- * inherited one (fork) is moved to this process' own device first, with an async queue of its own
- * under the same descriptor number. @call names the caller in the reason. */
+/* Called before an object is made or changed on @ctx. EIO with a reason: the context was closed. A
+ * context that a forked child inherited is moved to the child's own device first, with an async
+ * queue of its own under the same descriptor number. @call names the caller in the reason. */
 int context_use(struct context *ctx, const char *call);
 /* Raises a port event (IBV_EVENT_GID_CHANGE, _PORT_ACTIVE, …; port_num 1) on every open context. */
 void device_event(struct hca *hca, enum ibv_event_type type);

@@ -81,7 +81,7 @@ static int check(const struct ibv_alloc_dm_attr *a)
 	return 0;
 }
 
-/* At an address of alignment @align, a power of two. */
+/* Maps it at a multiple of @align, a power of two. */
 static int map(struct dm_memory *m, size_t align)
 {
 	size_t len = pages(m->len) * PAGE;
@@ -108,7 +108,7 @@ static int make(struct dm_memory *m, size_t align)
 	return map(m, align);
 }
 
-/* The last name and region have gone. */
+/* The last name and the last region are gone. */
 static void memory_free(struct dm_memory *m)
 {
 	if (!m)
@@ -172,7 +172,7 @@ static int from_dm_call(void *to, struct ibv_dm *ib, uint64_t off, size_t len)
 	return dm_read(to_dm(ib), off, to, len);
 }
 
-/* Takes a name of @m over. */
+/* Owns a name of @m from now on, which is given up on failure. */
 static struct dm *name_new(struct context *ctx, struct dm_memory *m)
 {
 	struct dm *dm = calloc(1, sizeof(*dm));
@@ -330,7 +330,7 @@ static void region_leaves(struct mr *mr)
 	leave(m);
 }
 
-/* Under no lock: a DM that is being freed takes no region any more. */
+/* False: the device memory is being freed. Takes no lock. */
 static bool region_enters(struct dm_memory *m)
 {
 	uint32_t n = load_relaxed(&m->regions);

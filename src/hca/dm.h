@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* Device memory: sealed memfds, mapped. A device's is LIMIT_DM bytes for each process, handed out
- * in pages. Regions on it are zero based and have no address; peers reach it as any memory. The
- * descriptor stays open: by it peers can be given the file to map (M23).
- * Imported names share the mapping; the memory goes with the last name and region. Fork: a child
- * does not have the mapping, as it would not have a device's. */
+/* Device memory: sealed memfds, mapped. A device has LIMIT_DM bytes for each process, handed out in
+ * pages. Regions on it are zero based and have no address; peers reach it like other memory. The
+ * descriptor stays open, so that peers can map the file (docs/design/mapped-memory.md).
+ * Imported names share the mapping; the last name or region to go takes the memory with it.
+ * Fork: a child does not have the mapping, as it would not have that of hardware. */
 #pragma once
 #include "hca/mr.h"
 

@@ -133,7 +133,7 @@ static unsigned int rank(const struct flow *f)
 	return (unsigned int)ranks[f->type] << 16 | f->priority;
 }
 
-/* A copy of @old with room for one more. Under the lock. */
+/* A copy of @old with room for one rule more. Under the lock. */
 static struct rules *copy(const struct rules *old, unsigned int more)
 {
 	unsigned int n = old ? old->n : 0;
@@ -200,7 +200,7 @@ int flow_create(struct flow_table *t, struct qp *qp, const struct ibv_flow_attr 
 	return 0;
 }
 
-/* ENOENT: it is not in the table. */
+/* ENOENT: the rule is not in the table. */
 static int take_out(struct flow_table *t, const struct flow *f, struct rules **old)
 {
 	struct rules *r = NULL;
@@ -295,7 +295,8 @@ static unsigned int skip(const struct rules *r, enum ibv_flow_attr_type type, un
 	return i;
 }
 
-/* The rule at @i has matched: it and its equals get the frame. False: the search goes on. */
+/* The rule at @i has matched: it and the rules with the same specs get the frame. False: the search
+ * goes on behind them. */
 static bool trapped(struct steering *s, unsigned int i)
 {
 	const struct rules *r = s->rules;
@@ -310,7 +311,7 @@ static bool trapped(struct steering *s, unsigned int i)
 	return true;
 }
 
-/* True: a rule took it. *@at: behind the NORMAL rules. */
+/* True: a rule took the frame. *@at: index behind the NORMAL rules. */
 static bool normal(struct steering *s, unsigned int *at)
 {
 	const struct rules *r = s->rules;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-/* Flow steering: which queue pairs get an Ethernet frame that comes to a device's port. One
- * table per device and process.
+/* Flow steering: which queue pairs get an Ethernet frame that comes to a device's port. One table
+ * per device and process.
  *
- * Order. SNIFFER rules get every frame. Of the NORMAL rules the one with the lowest priority
- * number takes it, of equal ones the oldest; rules of the same priority with the very same specs
- * share it (each QP gets a copy). With DONT_TRAP the search goes on behind it. What no NORMAL
- * rule took goes to the MC_DEFAULT rules if it is a multicast, else or without them to the
- * ALL_DEFAULT rules. A rule with ACTION_DROP takes the frame and gives it to nobody.
+ * Order. SNIFFER rules get every frame. Of the NORMAL rules the one with the lowest priority number
+ * takes the frame, of equal ones the oldest; rules of the same priority with the very same specs
+ * share it (each QP gets a copy). With DONT_TRAP the search goes on behind the rule. A frame that
+ * no NORMAL rule took goes to the MC_DEFAULT rules if it is a multicast, else or without them to
+ * the ALL_DEFAULT rules. A rule with ACTION_DROP takes the frame and drops it.
  *
  * Locking: lookups run in a quiesce section on an array that is replaced whole; @lock guards the
- * writers' side. A rule holds its QP: qp.flows counts. */
+ * replacing. A rule counts on its QP (qp.flows). */
 #pragma once
 #include "hca/flow_spec.h"
 #include "hca/qp.h"
@@ -17,7 +17,7 @@
 struct flow_table;
 struct flow;
 
-/* @changed: the table got its first rule, or lost its last. Called without locks. */
+/* @changed: called without locks when the table got its first rule, or lost its last. */
 int flow_table_create(void (*changed)(void *arg, bool any), void *arg, struct flow_table **out);
 void flow_table_destroy(struct flow_table *t);
 
@@ -30,6 +30,6 @@ struct flow_hit {
 	uint32_t qpn;
 	uint32_t tag;
 };
-/* Calls @fn for each QP that gets the frame; how many. In a quiesce section. */
+/* Calls @fn for each QP that gets the frame; returns how many. In a quiesce section. */
 unsigned int flow_steer(struct flow_table *t, const struct frame *f,
 			void (*fn)(void *arg, const struct flow_hit *hit), void *arg);

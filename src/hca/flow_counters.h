@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Counters that flow rules feed: what ibv_create_counters() makes. Points (which value, at which
- * index) are attached before the first rule uses the set; rules hold a reference.
+ * index) are attached before the first rule uses the set; rules have a reference.
  * Locking: points and the reference count under @lock, a leaf; the sums are atomics. */
 #pragma once
 #include "hca/device.h"
@@ -11,7 +11,7 @@ struct flow_counters {
 	struct ibv_counters ib; /* first */
 	struct context *ctx;
 	struct spin lock;
-	uint32_t rules; /* that count here */
+	uint32_t rules; /* rules that count here */
 	unsigned int n;
 	struct {
 		enum ibv_counter_description what;

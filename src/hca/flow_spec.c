@@ -6,9 +6,9 @@
 #include "obs/explain.h"
 #include "util/be.h"
 
-#define TAG_MAX 0xffffffU /* what a completion has room for */
+#define TAG_MAX 0xffffffU /* 24 bits, which a completion has room for */
 
-/* What an IPv4 header says about fragments, as ibv_flow_ipv4_ext_filter.flags has it. */
+/* Bits of ibv_flow_ipv4_ext_filter.flags: the fragment flags of an IPv4 header. */
 enum { IP4_DONT_FRAG = 2, IP4_MORE_FRAG = 4 };
 
 static const struct kind {
@@ -146,7 +146,7 @@ int flow_specs_read(const struct ibv_flow_attr *attr, struct flow_specs *out)
 	return err;
 }
 
-/* --- what a frame's headers say, in the form of the filters --- */
+/* --- a frame's headers in the form of the filters --- */
 
 static bool eth_of(const struct frame_layer *l, struct ibv_flow_eth_filter *v)
 {

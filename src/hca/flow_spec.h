@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* Flow specifications: what ibv_create_flow() gets behind its struct ibv_flow_attr, checked and
- * copied once into matches and actions. A match compares the filter of <infiniband/verbs.h> that
- * the frame's own headers make, under a mask; a header that the frame does not have matches
+/* Flow specifications, which stand behind the struct ibv_flow_attr of ibv_create_flow(), checked
+ * and copied once into matches and actions. A match compares the filter of <infiniband/verbs.h>
+ * that the frame's own headers make, under a mask; a header that the frame does not have matches
  * nothing. Pure, but for the reasons. */
 #pragma once
 #include <infiniband/verbs.h>

@@ -35,7 +35,7 @@ struct key_entry { /* 64 bytes: one cache line */
 	uint64_t len; /* bytes */
 	uint64_t addr; /* where iova lies in memory, or what the layout makes of it */
 	uint64_t gen; /* counts changes of this entry: odd while being changed */
-	uint64_t map_id; /* 0, or names a file that peers can map: docs/design/mapped-memory.md */
+	uint64_t map_id; /* file that peers can map (docs/design/mapped-memory.md); 0: none */
 	uint64_t map_off;
 };
 

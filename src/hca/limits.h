@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* Every advertised limit, in one table. Each is really reachable and has a test at its edge. */
+/* Every advertised limit. Each can be reached, and a test reaches it. */
 #pragma once
 #include "prm/wqe.h"
 
 enum {
-	LIMIT_QP_WR = 32768, /* 16-bit wqe_counter: at most 32768 blocks (M41) */
+	LIMIT_QP_WR = 32768, /* blocks; half of wqe_counter (docs/design/work-requests.md) */
 	LIMIT_SGE = WQE_MAX_SGE,
 	LIMIT_SGE_RD = WQE_MAX_SGE,
 	LIMIT_INLINE = WQE_INLINE_MAX,
@@ -21,7 +21,7 @@ enum {
 	LIMIT_SRQ_WR = 32767,
 	LIMIT_SRQ_SGE = WQE_MAX_SGE,
 	LIMIT_TM_TAGS = 256, /* tagged buffers of a tag-matching SRQ */
-	LIMIT_TM_OPS = 1024, /* its list operations that were not polled */
+	LIMIT_TM_OPS = 1024, /* its list operations whose completion was not polled */
 	LIMIT_TM_RNDV = 64, /* bytes of a rendezvous message: headers and what the program adds */
 	LIMIT_RD_ATOMIC = 16, /* per QP, either direction */
 	LIMIT_MCAST_GRP = 256,

@@ -48,7 +48,7 @@ static bool is_member(const struct group *g, uint32_t qpn)
 	return false;
 }
 
-/* The place of @gid's group, else a free one, else NULL. */
+/* The place of @gid's group, or else a free place, or else NULL. */
 static struct group **place(struct mcast_table *t, const union ibv_gid *gid)
 {
 	struct group **unused = NULL;
@@ -81,8 +81,8 @@ static int check(const struct qp *qp, const union ibv_gid *gid, const char *call
 		      call, qp->qpn, text);
 }
 
-/* @fresh becomes the group at @at with @qpn. False: no place, or the group is full. Under the
- * lock. */
+/* Puts @fresh, a copy of the group at @at with @qpn added, in its place. False: no place, or the
+ * group is full. Under the lock. */
 static bool join(struct group **at, struct group *fresh, const union ibv_gid *gid, uint32_t qpn)
 {
 	const struct group *old = at ? *at : NULL;
@@ -143,9 +143,8 @@ int mcast_attach(struct mcast_table *t, struct qp *qp, const union ibv_gid *gid,
 	return 0;
 }
 
-/* Takes @qpn out of the group at @at, which has it; the last one takes the group along. Under the
- * lock.
- * True: @fresh is in the table now. */
+/* Takes @qpn out of the group at @at, where it is; a group without members goes. Under the lock.
+ * True: @fresh, a copy without the member, is in the table now. */
 static bool leave(struct group **at, struct group *fresh, uint32_t qpn)
 {
 	const struct group *old = *at;

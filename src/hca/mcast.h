@@ -9,8 +9,8 @@
 struct mcast_table;
 int mcast_table_create(struct mcast_table **out);
 void mcast_table_destroy(struct mcast_table *t);
-/* EINVAL: not a UD QP or not a multicast GID; ENOMEM: limits. Attaching twice is fine (counted
- * once): *joined, false when it is called, then stays so. */
+/* EINVAL: not a UD QP or not a multicast GID; ENOMEM: limits. Attaching twice is fine and
+ * counts once: *joined, false before the call, is set by the first only. */
 int mcast_attach(struct mcast_table *t, struct qp *qp, const union ibv_gid *gid, bool *joined);
 int mcast_detach(struct mcast_table *t, struct qp *qp,
 		 const union ibv_gid *gid); /* EINVAL: was not */

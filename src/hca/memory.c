@@ -28,7 +28,7 @@ static bool next_area(FILE *maps, struct area *a)
 	return got == 3;
 }
 
-/* Walks the areas that cover [addr, addr + len). 0: all there with the rights. */
+/* Walks the areas that cover [addr, addr + len). 0: all are mapped with the rights. */
 static int walk(FILE *maps, uint64_t addr, uint64_t len, bool write, const char *call)
 {
 	uint64_t at = addr, end = addr + len;
@@ -72,7 +72,7 @@ int memory_check_maps(uint64_t addr, uint64_t len, bool write, const char *call)
 
 static bool kernel_populates(uintptr_t page)
 {
-	static char mine; /* its page is ours and writable */
+	static char mine; /* in a page that is certainly mapped and writable */
 
 	return !madvise((void *)((uintptr_t)&mine & ~(page - 1)), page, MADV_POPULATE_WRITE);
 }

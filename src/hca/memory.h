@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What a kernel's pinning would find out about a range of this process' memory: is every page
+/* Checks of a range of this process' memory that a kernel makes when it pins pages: is every page
  * mapped, may it be read, may it be written, is it ordinary memory. Pages are populated on the
  * way. */
 #pragma once
@@ -14,5 +14,5 @@ int memory_check(uint64_t addr, uint64_t len, bool write, const char *call);
 int memory_check_maps(uint64_t addr, uint64_t len, bool write, const char *call);
 /* EINVAL: not all of it lies in huge pages (hugetlbfs, MAP_HUGETLB); EFAULT: not mapped. */
 int memory_check_huge(uint64_t addr, uint64_t len, const char *call);
-/* Brings a range in as far as it can be had, without a reason. EFAULT: not all of it. */
+/* Populates as much of a range as it can, and records no reason. EFAULT: not all of it. */
 int memory_populate(uint64_t addr, uint64_t len, bool write);

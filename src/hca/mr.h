@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 /* Memory regions: an address range, its rights, its key (lkey == rkey, as on mlx5).
- * Lifetime: published by mr_create()'s last step; mr_destroy() and mr_rereg() return when nobody in
- * this process or a peer touches the old range any more (quiesce, then the key table's hook).
+ * Lifetime: published by mr_create()'s last step; mr_destroy() and mr_rereg() return when no thread
+ * of this process or of a peer touches the old range (quiesce, then the key table's hook).
  * Memory: unmapped, or read-only where the rights need writing, is refused with EFAULT as a kernel
  * would; pages are populated as pinning would do. The MR follows the address space afterwards
- * (ODP's semantics, M9), so IBV_ACCESS_ON_DEMAND only leaves that first look out.
- * Kinds: what else a key can stand for is made by the file of that object (mr_publish()). */
+ * (ODP's semantics, docs/design/guarded-copies.md), so IBV_ACCESS_ON_DEMAND only leaves that first
+ * look out.
+ * Kinds: null, device memory and dma-buf regions are made by files of their own, with
+ * mr_publish(). */
 #pragma once
 #include "hca/key_table.h"
 #include "hca/pd.h"
@@ -27,8 +29,8 @@ struct mr {
 	uint64_t iova;
 	uint64_t base; /* host address of iova */
 	unsigned int access;
-	uint32_t holds; /* atomic: windows bound to it; with a bit set while it goes or changes */
-	void *behind; /* MR_DM, MR_DMABUF: what release() gives back */
+	uint32_t holds; /* atomic: windows bound to it; top bit: it ends or changes */
+	void *behind; /* MR_DM, MR_DMABUF: the memory that release() gives back */
 	void (*release)(struct mr *mr);
 	bool gone; /* deregistered by another name */
 };
@@ -49,7 +51,8 @@ int mr_destroy(struct mr *mr);
  * old region. */
 int mr_rereg(struct mr *mr, int flags, struct pd *pd, const struct mr_attr *attr);
 
-/* For windows: no dereg while held. False: it is going. Inside a quiesce section. */
+/* For windows: from mr_hold() to mr_unhold() the region cannot be deregistered. False: it is
+ * ending. Inside a quiesce section. */
 bool mr_hold(struct mr *mr);
 void mr_unhold(struct mr *mr);
 

@@ -7,7 +7,7 @@
 #include "util/fork.h"
 
 #define RIGHTS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
-/* LOCAL_WRITE says nothing, since a window has no lkey; programs set it all the same. */
+/* LOCAL_WRITE has no effect, since a window has no lkey; programs set it all the same. */
 #define KNOWN	 (RIGHTS | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_LOCAL_WRITE)
 #define INDEX(k) ((k) >> 8)
 
@@ -61,7 +61,7 @@ int mw_destroy(struct mw *mw)
 
 	if (fork_is_ours(mw->epoch)) {
 		spin_lock(&mw->lock);
-		mw->dead = true; /* no turn publishes it again */
+		mw->dead = true; /* no turn publishes the key again */
 		spin_unlock(&mw->lock);
 		key_remove(hca->keys, mw->rkey);
 		unbind(mw);
@@ -111,7 +111,7 @@ static const char *wrong_region(const struct mr *mr, const struct mw_bind *b)
 	return NULL;
 }
 
-/* Under the lock. @mr: held, or NULL. */
+/* Under the lock. @mr: after mr_hold(), or NULL. */
 static void publish(struct key_table *keys, struct mw *mw, const struct mw_bind *b, struct mr *mr)
 {
 	struct key_entry e = { .pdn = mw->pd->pdn, .flags = KEY_WINDOW };

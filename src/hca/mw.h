@@ -3,22 +3,22 @@
  * Type 1 is open to every QP of its PD and changes by ibv_bind_mw(); type 2B belongs to the QP that
  * bound it and ends by invalidation, of that QP or by its peer. A window has no lkey.
  * Locking: @lock guards what bind and invalidate change. They run inside turns, so they find the
- * window in a quiesce section and wait for no other process: what a peer may do by a window always
- * runs in the owner's turns (never directly, READs by value), which hold the lock from the check to
- * the end of the copy (mw_enter()). So nobody touches a window's memory by an old key when its bind
- * or invalidation has completed. Of the leaf locks it is the outermost. */
+ * window in a quiesce section and wait for no other process: a peer's access by a window is always
+ * carried out in the owner's turns (never directly, READs by value), with the lock taken from the
+ * check to the end of the copy (mw_enter()). So when a bind or an invalidation has completed, no
+ * access by the old key is under way. Of the leaf locks it is the outermost. */
 #pragma once
 #include "hca/key_table.h"
 #include "hca/mr.h"
 
 struct mw {
-	struct ibv_mw ib; /* first; ib.rkey is the program's view: the last bind that was posted */
+	struct ibv_mw ib; /* first; ib.rkey is that of the last bind that the program posted */
 	struct pd *pd;
 	uint32_t epoch;
 	struct spin lock;
-	uint32_t rkey; /* as the device sees it */
-	struct mr *mr; /* bound to; NULL: not bound */
-	uint32_t qpn; /* which QP has bound it */
+	uint32_t rkey; /* that of the last bind or invalidation that was carried out */
+	struct mr *mr; /* region that it is bound to; NULL: none */
+	uint32_t qpn; /* QP that has bound it */
 	bool dead; /* being deallocated */
 };
 
@@ -30,7 +30,7 @@ static inline struct mw *to_mw(struct ibv_mw *ib)
 int mw_create(struct pd *pd, enum ibv_mw_type type, struct mw **out); /* EINVAL: unknown type */
 int mw_destroy(struct mw *mw); /* unbinds */
 
-/* What a bind WQE says. */
+/* The contents of a bind WQE. */
 struct mw_bind {
 	uint32_t window; /* any rkey of the window: its index counts */
 	uint32_t rkey; /* from now on */
@@ -40,10 +40,10 @@ struct mw_bind {
 	uint32_t pdn, qpn; /* of the QP */
 };
 
-/* Both: NULL, or what is wrong, for a reason's text. Inside a quiesce section. */
+/* Both return NULL, or what is wrong, for the text of a reason. Inside a quiesce section. */
 const char *mw_bind(struct key_table *keys, const struct mw_bind *b);
 const char *mw_invalidate(struct key_table *keys, uint32_t rkey, uint32_t pdn, uint32_t qpn);
-/* Before a key that a peer names is checked and used, until mw_leave(). NULL: it is no window's.
- * Inside a quiesce section. */
+/* Takes the lock of the window with the key @rkey, before the key is checked and used, until
+ * mw_leave(). NULL: the key is no window's. Inside a quiesce section. */
 struct mw *mw_enter(struct key_table *keys, uint32_t rkey);
 void mw_leave(struct mw *mw); /* NULL is fine */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* The null region: two mappings of 2 GiB, as long as the longest message, made with the first null
- * MR and kept: one reads zeros, the other takes what is written and is the same few pages again and
- * again. So it needs no case of its own where bytes are moved. */
+/* The null region: two mappings of 2 GiB, the longest message, made with the first null MR and
+ * kept. One reads zeros; the other takes what is written, the same few pages again and again. So it
+ * needs no case of its own where bytes are moved. */
 #include <errno.h>
 #include <pthread.h>
 #include <sys/mman.h>

@@ -28,7 +28,7 @@ static struct pd *name_new(struct context *ctx, enum pd_kind kind)
 	return pd;
 }
 
-/* @pd becomes one more name of @base, which has been held. */
+/* @pd becomes one more name of @base, whose count the caller has raised. */
 static void name_join(struct pd *pd, struct pd *base)
 {
 	pd->base = base;
@@ -77,7 +77,7 @@ static int busy(const struct pd *pd, uint32_t refs)
 		      pd->pdn, refs, refs == 1 ? "" : "s", refs == 1 ? "it" : "them");
 }
 
-/* The domain itself. EINVAL: by another name it was done before. */
+/* Destroys the domain itself. EINVAL: it was destroyed by another name before. */
 static int base_destroy(struct pd *base)
 {
 	struct context_objects *o = &base->ctx->root->objects;

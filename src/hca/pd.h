@@ -25,7 +25,7 @@ struct pd {
 	uint32_t epoch;
 	uint32_t pdn; /* 24 bits, never 0, unique in the process and its children */
 	uint32_t refs; /* atomic: objects on it; on a base also those of its other names */
-	uint32_t holders; /* atomic: of this memory: the owner, objects, names of a base */
+	uint32_t holders; /* atomic: users of this memory: the owner, objects, names of a base */
 	enum pd_kind kind;
 	struct pd *base; /* the domain itself */
 	bool gone; /* of a base: destroyed by another name */
@@ -41,7 +41,7 @@ static inline struct pd *to_pd(struct ibv_pd *ib)
 
 int pd_create(struct context *ctx, struct pd **out);
 /* EBUSY while objects refer to it. By an imported name it destroys the domain; by a parent domain
- * nothing but that. */
+ * only the parent domain. */
 int pd_destroy(struct pd *pd);
 /* Before an object is made on it: EIO with a reason when it is inherited (fork) or its context is
  * closed, EINVAL when it was destroyed by another name. */
@@ -56,8 +56,8 @@ void pd_unimport(struct pd *pd);
  * TD of another device. */
 int pd_create_parent(struct context *ctx, const struct ibv_parent_domain_init_attr *attr,
 		     struct pd **out);
-/* The memory functions of a parent domain. NULL: none, or they ask for the default, or *err is
- * ENOMEM: they refused. Zeroed. */
+/* Memory by a parent domain's functions, zeroed. NULL: there are none, or they ask for the default;
+ * or they refused, and *err is ENOMEM. */
 void *pd_memory_alloc(struct pd *pd, size_t size, size_t align, uint64_t type, int *err);
 void pd_memory_free(struct pd *pd, void *p, uint64_t type);
 

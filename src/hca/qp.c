@@ -26,7 +26,7 @@ static int service_check(const struct qp_attr *a)
 	return 0;
 }
 
-/* A QP that receives nothing. */
+/* The checks of a QP that receives nothing and so has no receive CQ. */
 static int initiator_check(const struct pd *pd, const struct qp_attr *a)
 {
 	if (!a->scq)
@@ -155,8 +155,8 @@ static int cur_state_check(const struct qp *qp, const struct ibv_qp_attr *attr, 
 		      qp->qpn, qp_state_name(qp->state), qp_state_name(attr->cur_qp_state));
 }
 
-/* ARMED comes by itself; an alternate path must be there before REARM, and the peer must have
- * agreed before it is migrated to. */
+/* A program does not set ARMED. It sets REARM after an alternate path, and MIGRATED after the peer
+ * has agreed. */
 static int migration_check(const struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	enum ibv_mig_state is = qp->attr.path_mig_state, to = attr->path_mig_state;

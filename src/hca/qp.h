@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Queue pair, the device's half, without its protocol state (that is transport/tqp.h, which embeds
- * this as its first member): identity, rings, rights, attributes, state.
- * Locking: everything below "guarded" is read and written under the QP's turn; state alone may be
- * read without (it is a hint then). The rest is frozen by qp_init(). */
+/* Queue pair, the device's half: identity, rings, rights, attributes, state. The protocol's state
+ * is in transport/tqp.h, whose first member this is.
+ * Locking: members below "guarded" are read and written under the QP's turn, but state may be read
+ * without as a hint. The rest is frozen by qp_init(). */
 #pragma once
 #include "hca/qp_names.h"
 #include "hca/service.h"
@@ -11,7 +11,7 @@
 enum { QP_HASH_KEY = 40 }; /* bytes of a Toeplitz key */
 
 struct qp_hash { /* of a QP that spreads frames over work queues (RSS) */
-	struct rwq_table *table; /* NULL: not one */
+	struct rwq_table *table; /* NULL: no RSS QP */
 	uint64_t fields; /* enum ibv_rx_hash_fields */
 	uint8_t key[QP_HASH_KEY];
 };
@@ -29,16 +29,16 @@ struct qp {
 	/* WQEs may have WQE_OPCODE_ATOMIC_WRITE: the QP was created for it, or a verb has asked
 	 * (doorbell_atomic_writes()); atomic */
 	bool atomic_writes;
-	uint32_t flows; /* atomic: rules that steer here */
+	uint32_t flows; /* atomic: flow rules that steer frames to it */
 	struct sq_ring sq;
 	struct rq rq;
 	bool sq_sig_all;
 	uint32_t create_flags; /* IBV_QP_CREATE_* */
 	struct ibv_qp_cap cap; /* as granted */
-	void *user; /* struct ibv_qp *: what events name */
+	void *user; /* struct ibv_qp * that events name */
 	struct { /* guarded */
 		enum ibv_qp_state state;
-		struct ibv_qp_attr attr; /* what modify set; query returns it */
+		struct ibv_qp_attr attr; /* as modify calls have set them, for query */
 	};
 };
 
@@ -59,12 +59,12 @@ struct qp_attr {
 
 /* Fills @qp and takes references on what it names. The caller gives the number. */
 int qp_init(struct qp *qp, struct pd *pd, const struct qp_attr *attr, uint32_t qpn);
-void qp_fini(struct qp *qp); /* gives the references back; half-initialised is fine */
+void qp_fini(struct qp *qp); /* gives the references back; none after a failed qp_init() */
 
 /* Checks a modify call against the state table and the attributes' ranges (qp_moves.h), and on
  * success writes the attributes and the state into @qp. Positive errno with a reason that names the
  * field. Does no protocol work: the caller tells the transport (tqp_moved). */
 int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask);
-/* Everything, whatever @mask says (as drivers do); cur_qp_state as it is now. */
+/* All attributes, as drivers return them; cur_qp_state is the state. */
 void qp_query(const struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init);
 uint32_t qp_mtu(const struct qp *qp); /* bytes, from path_mtu; UD: the port's */

@@ -17,7 +17,7 @@
 
 enum { NONE, BARE, STEP }; /* BARE: a move without attributes; from STEP on: of enum service_move */
 
-/* Nothing but RESET leads out of ERR, and a queue that was never initialised has no errors. */
+/* Only RESET leads out of ERR, and a queue that was never initialised cannot enter it. */
 static const uint8_t diagram[ERR + 1][ERR + 1] = {
 	[RESET] = { [RESET] = BARE, [INIT] = STEP + MOVE_INIT },
 	[INIT] = { [RESET] = BARE,

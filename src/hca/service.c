@@ -36,8 +36,8 @@ enum {
 };
 
 /* The specification's table of required and optional attributes (10.3; ibv_modify_qp(3)), read by
- * columns. IBV_QP_RATE_LIMIT goes with every move to RTS of a service that sends. SQE is where a
- * send queue comes by itself after a failed send, if no acknowledgement makes both sides fail. */
+ * columns. IBV_QP_RATE_LIMIT goes with every move to RTS of a service that sends. Where no peer
+ * acknowledges, a queue pair enters SQE by itself after a failed send. */
 /* clang-format off */
 const struct service services[SERVICES] = {
 	[SERVICE_RC] = {

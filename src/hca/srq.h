@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* Receive queues, the device's half: a QP's own (struct rq) and the shared one (struct srq).
  * A WQE belongs to the device from the doorbell record's store until its CQE is written. A
- * multi-packet message takes its WQE at its FIRST packet (M38).
+ * multi-packet message takes its WQE at its FIRST packet
+ * (docs/design/shared-receive-queues.md).
  * Locking: a QP's rq is used under its turn; srq->lock is a leaf. */
 #pragma once
 #include "hca/cq.h"
@@ -29,7 +30,7 @@ struct srq {
 	struct spin lock; /* guards ring state below */
 	struct rq_ring ring; /* slots linked by next_wqe_index, from slot 0 */
 	uint16_t next; /* slot the next message takes */
-	uint16_t taken; /* count, against the doorbell record's */
+	uint16_t taken; /* WQEs ever taken, to compare with the doorbell record */
 	uint32_t max_wr, max_sge;
 	uint32_t limit; /* work requests; 0: not armed; atomic for srq_limit() */
 	void *user; /* struct ibv_srq * */
@@ -44,10 +45,9 @@ struct srq_attr {
 	uint32_t max_wr, max_sge, limit;
 	uint32_t uidx;
 	void *user;
-	struct cq
-		*tm_cq; /* a tag-matching SRQ's, with room for max_num_tags buffers; NULL: basic */
-	uint32_t max_num_tags;
-	struct xrcd *xrcd; /* XRC: all three; else 0 */
+	struct cq *tm_cq; /* CQ of a tag-matching SRQ; else NULL */
+	uint32_t max_num_tags; /* tag matching: buffers of the list */
+	struct xrcd *xrcd; /* XRC: domain, CQ and number; else 0 */
 	struct cq *cq;
 	uint32_t srqn; /* unique on the host */
 };
@@ -58,12 +58,12 @@ void srq_get(struct srq *srq);
 void srq_put(struct srq *srq);
 /* Takes the next WQE; raises IBV_EVENT_SRQ_LIMIT_REACHED once when fewer than limit are left. */
 int srq_take(struct srq *srq, struct rwqe *out);
-/* Its two halves, for the tag list: under the lock, and the event after it. */
+/* The two halves of srq_take(), for srq_tags.c: under the lock, and the event after it if *low. */
 int srq_take_locked(struct srq *srq, struct rwqe *out, bool *low);
 void srq_low(struct srq *srq);
 uint16_t srq_posted(struct srq *srq);
-/* Another ring takes the place of the old one, which nobody reads after the call. @anew: its list
- * starts at slot 0 with nothing posted; else all slots are where they were. */
+/* Another ring takes the place of the old one, which the device does not read after the call.
+ * @anew: the list starts at slot 0 with nothing posted; else all slots are where they were. */
 void srq_switch(struct srq *srq, const struct rq_ring *ring, bool anew);
 void srq_set_max_wr(struct srq *srq, uint32_t max_wr);
 /* As it is armed now; without the lock. */

@@ -2,8 +2,8 @@
 /* The matching list of a tag-matching SRQ: tagged buffers in the order in which they were added,
  * and the counts that keep device and program coherent. A buffer that is added with another count
  * than the device's may be too late for a message that the program has not seen yet: it matches
- * nothing until the counts have met (ibv_post_srq_ops(3), phase synchronization). Locking: none
- * here; the list stands under its SRQ's leaf lock (srq_tags.h). */
+ * nothing until the counts have met (ibv_post_srq_ops(3), phase synchronization).
+ * Locking: none here; the list stands under its SRQ's leaf lock (srq_tags.h). */
 #pragma once
 #include "prm/wqe.h"
 #include "util/list.h"

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* Receive work queues (ibv_create_wq) and the indirection tables by which a receive-side-scaling
- * QP spreads frames over them. A WQ is a receive queue with a CQ and a state of its own; several
- * QPs may feed it, each under its own turn. Locking: @lock guards ring and state, and is held
- * until the CQE of what was taken is written, so that completions have the ring's order: turn,
- * wq lock, the CQ's producer lock. Tables are frozen. References: a table holds its WQs, a QP
- * its table. */
+/* Receive work queues (ibv_create_wq) and the indirection tables by which a receive-side-scaling QP
+ * spreads frames over them. A WQ is a receive queue with a CQ and a state of its own; several QPs
+ * may feed it, each under its own turn.
+ * Locking: @lock guards ring and state, from the taking of a WQE until its CQE is written, so that
+ * completions have the ring's order. Order of locks: turn, @lock, the CQ's producer lock. Tables
+ * are frozen.
+ * References: a table counts on its WQs, a QP on its table. */
 #pragma once
 #include "hca/srq.h"
 
@@ -14,7 +15,7 @@ struct wq {
 	uint32_t epoch;
 	uint32_t wqn;
 	uint32_t uidx; /* the driver's object index, in CQEs */
-	struct spin lock; /* guards what follows */
+	struct spin lock; /* guards state, flags and rq */
 	enum ibv_wq_state state;
 	uint32_t flags; /* IBV_WQ_FLAGS_* */
 	struct rq rq;
@@ -31,12 +32,13 @@ struct wq_attr {
 
 int wq_create(struct pd *pd, const struct wq_attr *attr, struct wq **out);
 int wq_destroy(struct wq *wq); /* EBUSY while a table names it */
-/* As ibv_modify_wq(); *reset: it is in RESET now, the driver's cursors start anew. */
+/* As ibv_modify_wq(). *reset: the WQ is in RESET now, so the driver's cursors start anew. */
 int wq_modify(struct wq *wq, const struct ibv_wq_attr *attr, bool *reset);
 /* The WQ may have new WQEs: in ERR they are flushed. */
 void wq_doorbell(struct wq *wq);
 
-/* It failed: ERR, its WQEs are flushed. Under its lock; the event is the caller's, after it. */
+/* The WQ has failed: it goes to ERR and its WQEs are flushed. Under its lock; the caller raises the
+ * event after it. */
 void wq_stop(struct wq *wq);
 
 struct rwq_table {

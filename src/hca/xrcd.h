@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* XRC domains as a program holds them: a handle on a domain, which the engine keeps
- * (engine/xrc_domain.h) and other processes may share. SRQs and target QPs that were made or opened
- * through it hold a reference; xrcd_destroy() answers EBUSY until they are gone. */
+/* A program's handles on XRC domains. The engine keeps the domain (engine/xrc_domain.h), which
+ * other processes may share. SRQs and target QPs that were made or opened by a handle have a
+ * reference to it; xrcd_idle() answers EBUSY until they are gone. */
 #pragma once
 #include "hca/device.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Gather and scatter over pieces of this process' memory, by guarded copies (util/guard.h): 0 or
- * EFAULT. @skip: bytes of the pieces to pass over first. The last line of the bytes moved
- * becomes visible last. */
+ * EFAULT. @skip: bytes of the pieces to pass over first. The last cache line of the bytes becomes
+ * visible last. */
 #pragma once
 #include <stddef.h>
 #include <string.h>

@@ -14,25 +14,25 @@
 #include "wire/icrc.h"
 
 enum { MAX_SEG = 4096, IP_LEN = 20, UDP_LEN = 8, PORT = 4791, ROUTED_BYTE = 4, FLIPS = 3 };
-#define HELD_NS UINT64_C(100000) /* how long one that is to be overtaken is held back */
+#define REORDER_NS UINT64_C(100000) /* delay of a segment that others are to overtake */
 
 struct fault {
-	struct dest d; /* first; inner: what it wraps */
+	struct dest d; /* d.inner: the destination that it wraps */
 	struct fault_config cfg;
 	struct spin lock; /* guards cfg, rand, seen, hits and the queue */
 	struct rand rand;
-	uint64_t index; /* goes into the seed */
-	uint32_t seen; /* of fault_live_changed() */
-	uint64_t hits; /* segments that the faults were for */
-	struct parcel *first; /* by time */
-	struct spin out; /* held while the link sends: delayed ones leave without the QP's turn */
-	struct list all; /* under all_lock */
+	uint64_t index; /* number of the destination; added to the seed */
+	uint32_t seen; /* number of the live settings; see fault_live_changed() */
+	uint64_t hits; /* segments that cfg has picked */
+	struct parcel *first; /* delayed segments, by time */
+	struct spin out; /* one thread sends: delayed segments leave without the QP's turn */
+	struct list all; /* node in everyone; under all_lock */
 };
 
 uint32_t fault_queued;
 static struct fault_counts counts;
 static struct list everyone = { &everyone, &everyone };
-static struct spin all_lock; /* guards everyone; faults on it are alive */
+static struct spin all_lock; /* guards everyone; a fault that is listed is not freed */
 static uint32_t wrapped;
 
 static struct fault *to_fault(struct dest *d)
@@ -101,7 +101,7 @@ static size_t build(const struct seg *s, uint8_t *buf, size_t cap)
 	return len;
 }
 
-/* Flips different bits of the packet, outside what routers may change. */
+/* Flips up to FLIPS different bits of the packet, none that routers may change. */
 static void damage(struct fault *f, uint8_t *buf, size_t len)
 {
 	size_t bits = (len - IP_LEN - UDP_LEN) * 8, first = below(f, bits);
@@ -137,7 +137,7 @@ static int send_damaged(struct fault *f, const struct seg *s)
 	return 0;
 }
 
-static int send_later(struct fault *f, const struct seg *s, uint64_t at, bool held)
+static int send_later(struct fault *f, const struct seg *s, uint64_t at, bool overtaken)
 {
 	struct parcel *p, **place;
 	int err = parcel_make(s, true, &p);
@@ -146,7 +146,7 @@ static int send_later(struct fault *f, const struct seg *s, uint64_t at, bool he
 		return err == ENOMEM ? 0 : err; /* lost, as in a network without memory */
 	p->at = at;
 	p->next = NULL;
-	count(held ? &counts.reordered : &counts.delayed);
+	count(overtaken ? &counts.reordered : &counts.delayed);
 	spin_lock(&f->lock);
 	for (place = &f->first; *place && (*place)->at <= at; place = &(*place)->next)
 		;
@@ -170,10 +170,10 @@ static int pass(struct fault *f, const struct seg *s, struct waiter *w)
 static int send_one(struct fault *f, const struct fault_config *c, const struct seg *s,
 		    struct waiter *w)
 {
-	bool held = happens(f, c->reorder);
-	uint64_t wait = c->delay + (held ? HELD_NS : 0);
+	bool overtaken = happens(f, c->reorder);
+	uint64_t wait = c->delay + (overtaken ? REORDER_NS : 0);
 
-	return wait ? send_later(f, s, clock_now() + wait, held) : pass(f, s, w);
+	return wait ? send_later(f, s, clock_now() + wait, overtaken) : pass(f, s, w);
 }
 
 static bool is_for(const struct fault_config *c, const struct seg *s)
@@ -184,7 +184,7 @@ static bool is_for(const struct fault_config *c, const struct seg *s)
 	       (!c->only_psn || psn_within(s->psn, (uint32_t)c->psn, psns));
 }
 
-/* The settings as they are now. False: not for this segment; else it counts as one of theirs. */
+/* The settings as they are now. True: they pick this segment, which is counted. */
 static bool settings(struct fault *f, const struct seg *s, struct fault_config *out)
 {
 	bool yes;
@@ -201,7 +201,7 @@ static bool settings(struct fault *f, const struct seg *s, struct fault_config *
 	return yes;
 }
 
-/* The link did not take it: it comes again. */
+/* The link did not take the segment: the sender brings it again, and it counts then. */
 static int not_taken(struct fault *f, int err)
 {
 	spin_lock(&f->lock);
@@ -331,7 +331,7 @@ int fault_wrap(struct dest *inner, const struct fault_config *cfg, struct dest *
 	return 0;
 }
 
-/* The first one with something due, with a reference. */
+/* The first destination with a segment that is due, with a reference. */
 static struct fault *next_due(uint64_t now)
 {
 	struct fault *f, *due = NULL;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* Faults by seed: a destination that wraps another and loses, doubles, delays, reorders and
- * damages segments on their way out, as a network would. Behind it nothing is same_host any more:
- * the transport uses its timers, payload goes by value, direct access is refused. A damaged
- * segment is built as a packet, its bits are flipped, and the ICRC has to notice; it is dropped
- * then.
- * fault_live.h: how the settings change while a program runs.
- * Delayed segments leave by fault_progress(), which host_drain() and host_control() call. Any
+ * damages segments on their way out, as a network would. It is not same_host, whatever it wraps:
+ * the transport uses its timers, payload goes by value, direct access is refused. A damaged segment
+ * is built as a packet and some bits of it are flipped; the ICRC has to tell, and the segment is
+ * lost.
+ * fault_live.h tells how the settings change while a program runs.
+ * Delayed segments leave by fault_progress(), which the engine calls where it drains the links. Any
  * thread. */
 #pragma once
 #include "link/link.h"
@@ -15,17 +15,17 @@ struct fault_config {
 	uint64_t delay; /* ns, of every segment */
 	uint64_t seed;
 	/* which segments */
-	uint64_t qp; /* that come from or go to it; 0: any */
-	uint64_t psn, psn_last; /* whose first number is one of these, if only_psn */
+	uint64_t qp; /* number of their sender or receiver; 0: any */
+	uint64_t psn, psn_last; /* range of their first PSN, if only_psn */
 	bool only_psn;
-	uint64_t count; /* so many, of each destination; 0: all */
+	uint64_t count; /* how many of each destination; 0: all */
 };
 
 /* Over all wrapped destinations of this process. */
 struct fault_counts {
 	uint64_t sent, lost, doubled, delayed, reordered, damaged;
 	uint64_t undetected; /* damaged, and the ICRC was right: never */
-	uint64_t crowded; /* delayed ones the link had no room for: lost */
+	uint64_t crowded; /* lost after a delay: the link had no room */
 };
 
 /* "loss=1%,dup=0.1%,delay=50us,reorder=0.1%,corrupt=0.01,seed=7": probabilities as percentages or
@@ -36,7 +36,7 @@ int fault_parse(const char *text, struct fault_config *out);
 int fault_wrap(struct dest *inner, const struct fault_config *cfg, struct dest **out);
 void fault_count(struct fault_counts *out);
 
-extern uint32_t fault_queued; /* segments that wait for their time, in all */
+extern uint32_t fault_queued; /* delayed segments of all destinations */
 void fault_progress_now(void);
 static inline void fault_progress(void)
 {

@@ -18,7 +18,7 @@ struct live { /* written by the tool */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the making */
-static struct live *live; /* of epoch; the parent's is not mapped in a child */
+static struct live *live; /* made in epoch; a forked child does not have its parent's */
 static uint32_t epoch;
 static int live_fd = -1;
 
@@ -29,11 +29,11 @@ void fault_live_start(void)
 	pthread_mutex_lock(&lock);
 	if (!fork_is_ours(epoch)) {
 		if (live_fd >= 0)
-			close(live_fd); /* a child's copy of its parent's */
+			close(live_fd); /* the parent's, in a forked child */
 		live_fd = -1;
 		store_release(&live, NULL); /* pairs with fault_live_changed() */
 		if (!sealed_make(NAME, PAGE, SEALED_ALLOCATED, &live_fd, &map))
-			store_release(&live, map); /* the same */
+			store_release(&live, map); /* pairs with fault_live_changed() */
 		epoch = fork_epoch();
 	}
 	pthread_mutex_unlock(&lock);

@@ -5,7 +5,7 @@
 #include "link/fault.h"
 #include "wire/aeth.h"
 
-/* Both read up to the next comma or the end; false: something else stands there. */
+/* chance() and duration() read up to the next comma or the end; false: the text is neither. */
 static bool chance(const char *text, const char **end, double *out)
 {
 	char *at;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
-/* Links move segments to destinations and know no QP. A destination is a (link, peer) pair: a
- * process of this host (loopback: this process itself), or an address on the network.
+/* Links move segments to destinations and know no QP. A destination is a pair of a link and a peer:
+ * a process of this host (loopback: this process itself), or an address on the network.
  *
- * Threads: every function may be called by any thread; links do their own locking (leaf locks).
- * send() never blocks on the peer and never calls back into a QP. Payload and all the caller's
- * memory have been copied or are referenced by piece when it returns. */
+ * Threads: any thread may call every function; links do their own locking (leaf locks). send()
+ * never blocks on the peer and never calls back into a QP. When it returns, the link has copied the
+ * payload and all the caller's memory, or refers to it by piece. */
 #pragma once
 #include <stddef.h>
 #include "link/seg.h"
 #include "util/list.h"
 
-/* Who waits for a destination to take more: on a link's waiting list after EAGAIN. The link calls
- * resume() once, from its progress function, outside its locks. */
+/* A sender that waits until a destination takes more: on a link's waiting list after EAGAIN. The
+ * link calls resume() once, from its progress function, outside its locks. */
 struct waiter {
 	struct list node; /* list_init() by the owner; guarded by the link */
 	void (*resume)(struct waiter *w);
@@ -19,33 +19,35 @@ struct waiter {
 
 struct direct_ask {
 	bool write;
-	bool mapped; /* by loads and stores (M23) or not at all: others keep the peer busy */
+	bool mapped; /* only by loads and stores (docs/design/mapped-memory.md): a system call would
+			keep the peer busy */
 	uint32_t sqpn, dqpn;
 	uint32_t rkey;
 	uint64_t va;
 	uint32_t len; /* bytes */
-	uint32_t done; /* of them are in place */
+	uint32_t done; /* bytes that are in place */
 	const struct piece *pieces;
 	unsigned int npieces;
 };
 
 struct link_ops {
 	const char *name; /* "loopback", "shm", "udp", "fault" */
-	/* 0: taken. EAGAIN: full, @w (may be NULL) is on the waiting list. EFAULT: a piece is not
-	 * mapped in this process. ENETUNREACH: nobody is there (dead, no such process): the
-	 * caller's ordinary timeout and retries follow. */
+	/* 0: the link has the segment. EAGAIN: full, @w (may be NULL) is on the waiting list.
+	 * EFAULT: a piece is not mapped in this process. ENETUNREACH: the peer is dead, or no such
+	 * process: the caller's ordinary timeout and retries follow. */
 	int (*send)(struct dest *d, const struct seg *s, struct waiter *w);
 	/* Copies @n pieces' bytes from @skip on, @len bytes, from the peer's memory into @dst
-	 * (this process, ordered as M3 says) under a hazard. 0; EFAULT: @dst is not mapped;
-	 * EREMOTEIO: the peer's memory or key is gone; EPERM: this process may not (by value,
-	 * then). */
+	 * (this process; docs/design/guarded-copies.md tells in which order) under a hazard. 0;
+	 * EFAULT: @dst is not mapped; EREMOTEIO: the peer's memory or key is gone; EPERM: this
+	 * process may not read the peer's memory, so payload has to come by value. */
 	int (*fetch)(struct dest *from, const struct seg *s, uint32_t skip, const struct piece *dst,
 		     unsigned int ndst);
-	/* Direct access (M5): executes the next part of a WRITE (@write) or READ of the pieces at
-	 * the peer's @ask->va by itself, as much as is good to do at once. 0: @ask->done says how
-	 * far the bytes are in place. Anything else: nothing is promised, go through send(). */
+	/* Direct access (docs/design/direct-access.md): this thread itself does the next part of a
+	 * WRITE or READ of @ask->pieces at the peer's @ask->va, as much as is good to do at once.
+	 * 0: @ask->done bytes are in place. Any error: go through send(). NULL: never. */
 	int (*direct)(struct dest *d, struct direct_ask *ask);
-	/* Wakes the peer for what was sent with seg.more. NULL: nobody may set that. */
+	/* Wakes the peer for segments that were sent with seg.more. NULL: senders leave seg.more
+	 * false. */
 	void (*flush)(struct dest *d);
 	void (*cancel)(struct dest *d, struct waiter *w); /* off the waiting list */
 	void (*put)(struct dest *d); /* gives a reference back */
@@ -56,7 +58,7 @@ struct dest_net {
 	union ibv_gid local, remote; /* IPv4 as ::ffff:a.b.c.d */
 };
 
-enum { /* what the host behind a network destination is able to (its hello says so) */
+enum { /* abilities of the host behind a network destination, as its hello says */
        DEST_REPORTS = 1, /* it sends and understands OP_REPORT, and takes packets out of order */
 };
 
@@ -64,26 +66,26 @@ struct dest {
 	const struct link_ops *ops;
 	uint32_t refs; /* atomic */
 	uint32_t max_seg; /* payload bytes of one segment by value */
-	uint32_t max_ref; /* the same by reference; 0: the peer cannot fetch from us */
-	uint32_t inline_max; /* above it the link prefers references */
+	uint32_t max_ref; /* payload bytes of one by reference; 0: the peer cannot fetch from us */
+	uint32_t inline_max; /* payload bytes above which the link prefers references */
 	const struct dest_net *net; /* through a network; NULL: on this host */
 	uint32_t window; /* atomic: PSNs that may be outstanding where packets are lost; 0: the
 			    default */
 	uint32_t abilities; /* atomic: DEST_*; more may come at any time, none goes */
 	bool same_host; /* lossless, ordered, knows sqpn, piggybacks ACKs; no ack timer */
 	bool dead; /* the peer has ended; hint, set once */
-	struct dest *inner; /* of one that wraps another; else NULL */
+	struct dest *inner; /* the destination that this one wraps; NULL none */
 };
 
-/* Where a segment that goes to everybody on this host has got to: one that had to wait goes on
- * there. All zero: from the start. */
+/* How far a segment that goes to every process of this host has come: after a wait the sender goes
+ * on there. All zero: from the start. */
 struct cast_way {
-	uint32_t next; /* who comes next; 0: nobody has it yet */
-	bool late; /* set by the sender: who comes next has had its time */
-	struct dest *at; /* who has no room; a reference, NULL none */
+	uint32_t next; /* number of the process that gets it next; 0: none has it yet */
+	bool late; /* set by the sender: that process has had its time */
+	struct dest *at; /* the destination that has no room; a reference, NULL none */
 };
 
-/* What changes stands in the innermost alone. */
+/* Fields that change stand in the innermost destination alone. */
 static inline const struct dest *dest_innermost(const struct dest *d)
 {
 	while (d->inner)

@@ -8,7 +8,7 @@
 
 enum { GRH_BYTES = 40 };
 
-/* What stands behind the struct, in this order. */
+/* Bytes behind the struct, in this order. */
 struct sizes {
 	size_t pieces, av, grh, data;
 };

@@ -2,13 +2,13 @@
 /* A segment: what the transport hands to a link and gets from one. On the udp link a segment is
  * one RoCEv2 packet (at most the path MTU of payload); on same-host links it may stand for many
  * PSNs of one message (seg.npsn), up to the destination's max_seg bytes. Headers are the
- * specification's, decoded; the opcode says which of them are meaningful (wire/opcode.h).
+ * specification's, decoded; the opcode says which of them have a meaning (wire/opcode.h).
  *
- * Payload. Sending: @pieces name ranges of this process' memory that the sender has checked (key
- * = the lkey it was checked under, 0 for rings and inline data, which are always copied by the
- * link before send() returns). Receiving: either @data (bytes in the link's buffer: a peer may
- * still write them, so copy once) or, by reference, @pieces in the *sender's* memory, to be
- * fetched by link_ops.fetch. */
+ * Payload. Sending: @pieces name ranges of this process' memory that the sender has checked. Their
+ * key is the lkey they were checked under, or 0 for rings and inline data, which the link always
+ * copies before send() returns. Receiving: either @data, bytes in the link's buffer, which a peer
+ * may still write, so they are copied once; or, by reference, @pieces in the *sender's* memory,
+ * which link_ops.fetch fetches. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,54 +22,59 @@ struct piece {
 	uint32_t key;
 };
 
-enum {
-	SEG_SOLICITED = 1,
-	SEG_ACKREQ = 2,
-	SEG_ACK = 4, /* carries a piggybacked cumulative ACK: ack_psn, ack_msn (same-host links) */
-	SEG_BYREF = 8, /* receiving: payload by reference */
-	SEG_NO_REF = 16, /* request: answer without references (the asker cannot fetch) */
-	SEG_SQPN = 32, /* sqpn is known and must match (same-host links, and UD) */
-	SEG_ARMING = 64, /* connections: BTH's MigReq is 0, the sender's path is REARM or ARMED */
-	SEG_MCAST = 64, /* datagrams: to every QP attached to the AV's group, or grh's */
-	SEG_NET =
-		128, /* received from a network: grh and l3 say from whom to whom, sqpn is not known
-			  but of UD, npsn is 1 */
+enum { /* seg.flags */
+       SEG_SOLICITED = 1,
+       SEG_ACKREQ = 2,
+       SEG_ACK = 4, /* carries a piggybacked cumulative ACK: ack_psn, ack_msn (same-host links) */
+       SEG_BYREF = 8, /* receiving: payload by reference */
+       SEG_NO_REF = 16, /* request: answer without references (the asker cannot fetch) */
+       SEG_SQPN = 32, /* sqpn is known and must match (same-host links, and UD) */
+       SEG_ARMING = 64, /* connections: BTH's MigReq is 0, the sender's path is REARM or ARMED */
+       SEG_NET = 128, /* received from a network: the addresses are in grh and l3, only UD has a
+			  sqpn, npsn is 1 */
+       SEG_MCAST = 256, /* datagrams: to every QP attached to the group of the AV, or of grh */
 };
 
 /* AETH syndromes beyond the specification's, on same-host links only. */
 enum {
-	SYN_RNR_CLEAR =
-		0x7c, /* a receive WQE was posted: send what was RNR NAKed again, now (M20) */
-	SYN_NO_RESPONDER =
-		0x7d, /* hardware would be silent here: the ordinary timeout follows (M10) */
-	SYN_SOURCE_FAULT =
-		0x7e, /* your memory behind a by-reference payload is gone: LOC_PROT_ERR */
-	SYN_NO_REF = 0x7f, /* I cannot fetch from you: send that PSN again, by value */
+	/* a receive WQE was posted: send again now what got an RNR NAK
+	 * (docs/design/receiver-not-ready.md) */
+	SYN_RNR_CLEAR = 0x7c,
+	/* no QP answers, hardware would be silent: the ordinary timeout follows */
+	SYN_NO_RESPONDER = 0x7d,
+	/* the requester's memory behind a payload by reference is gone: LOC_PROT_ERR */
+	SYN_SOURCE_FAULT = 0x7e,
+	/* the responder cannot fetch from the requester: that PSN is to be sent again, by value */
+	SYN_NO_REF = 0x7f,
 };
 
-/* A segment with this opcode, on same-host links only, is no RoCE packet: its payload is a whole
- * Ethernet frame without its FCS, by value; sqpn sent it (0: it came from the netdev), qkey is the
- * interface index of the port; delivered to a QP, imm is the flow tag. */
+/* A segment with this opcode, on same-host links only, is no RoCE packet. Its payload is a whole
+ * Ethernet frame without its FCS, by value; sqpn is the QP that sent it, or 0 for one from the
+ * netdev; qkey is the interface index of the port; when a QP gets it, imm is the flow tag. */
 enum { FRAME_OP = 0xff };
 
 struct seg {
 	uint8_t op; /* BTH opcode */
-	uint8_t flags;
 	uint8_t syndrome; /* AETH */
+	uint16_t flags; /* SEG_* */
 	uint16_t pkey;
 	uint32_t dqpn, sqpn;
-	uint32_t psn; /* the first it covers */
-	uint32_t npsn; /* PSNs it covers, >= 1; a READ request: those of its response */
+	uint32_t psn; /* first PSN of the segment */
+	uint32_t
+		npsn; /* number of its PSNs, at least 1; of a READ request: those of its response */
 	uint32_t msn; /* AETH */
 	uint32_t ack_psn, ack_msn;
-	uint32_t imm; /* ImmDt or IETH, as in memory */
+	uint32_t imm; /* ImmDt or IETH, in network order */
 	uint32_t qkey;
 	uint32_t srqn; /* XRCETH: the SRQ that a request names */
 	uint64_t va; /* RETH, AtomicETH */
-	uint32_t rkey; /* SEG_NET and SEG_MCAST: the interface that it came in by */
-	uint32_t dma_len; /* bytes */
-	uint64_t swap_add,
-		compare; /* AtomicETH; ATOMIC ACK: swap_add is the original value. Host order */
+	union {
+		uint32_t rkey; /* RETH, AtomicETH */
+		uint32_t ifindex; /* SEG_NET with SEG_MCAST: the interface that it came in by */
+	};
+	uint32_t dma_len; /* RETH: bytes */
+	/* AtomicETH, host order; of an ATOMIC ACK swap_add is the original value */
+	uint64_t swap_add, compare;
 	const struct av *av; /* UD, sending */
 	uint32_t len; /* payload bytes */
 	uint16_t npieces;
@@ -77,8 +82,7 @@ struct seg {
 	const struct piece *pieces;
 	const uint8_t *data;
 	struct dest *from; /* receiving: its sender, valid during the call */
-	const uint8_t
-		*grh; /* UD receive, and all from a network: 40 bytes as they go to the buffer */
+	const uint8_t *grh; /* received by UD or from a network: 40 bytes for the receive buffer */
 	uint8_t l3, sl; /* with grh: see struct cqe */
 	bool marked; /* SEG_NET: the network is congested (ECN CE) */
 };

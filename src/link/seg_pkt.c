@@ -3,7 +3,7 @@
 #include <endian.h>
 #include "wire/opcode.h"
 
-/* SEG_ARMING means something else for datagrams. */
+/* Only connections have a path that migrates. */
 static bool connected(uint8_t op)
 {
 	return opcode_service(op) == SVC_RC || opcode_service(op) == SVC_UC ||
@@ -15,7 +15,7 @@ void seg_to_pkt(const struct seg *s, struct pkt *out)
 	*out = (struct pkt){
 		.opcode = s->op,
 		.solicited = s->flags & SEG_SOLICITED,
-		.migreq = !connected(s->op) || !(s->flags & SEG_ARMING),
+		.migreq = !(s->flags & SEG_ARMING),
 		.ackreq = s->flags & SEG_ACKREQ,
 		.becn = s->op == OP_CNP,
 		.pkey = s->pkey,
@@ -42,9 +42,9 @@ void seg_from_pkt(const struct pkt *p, struct seg *out)
 {
 	*out = (struct seg){
 		.op = p->opcode,
-		.flags = (uint8_t)((p->solicited ? SEG_SOLICITED : 0) |
-				   (p->ackreq ? SEG_ACKREQ : 0) |
-				   (!p->migreq && connected(p->opcode) ? SEG_ARMING : 0)),
+		.flags = (uint16_t)((p->solicited ? SEG_SOLICITED : 0) |
+				    (p->ackreq ? SEG_ACKREQ : 0) |
+				    (!p->migreq && connected(p->opcode) ? SEG_ARMING : 0)),
 		.syndrome = p->syndrome,
 		.pkey = p->pkey,
 		.dqpn = p->dqpn,

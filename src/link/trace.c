@@ -21,7 +21,7 @@ enum {
 	IP6_LEN = 40,
 	UDP_LEN = 8,
 	PORT = 4791,
-	FIRST_PORT = 0xc000, /* of senders */
+	FIRST_PORT = 0xc000, /* source ports begin here */
 	MTU_MIN = 256,
 	MTU_MAX = 4096,
 	TTL = 64,
@@ -76,7 +76,8 @@ void trace_put(const struct trace_frame *f, uint64_t now, enum trace_way way, co
 
 /* --- the packets of a segment --- */
 
-/* FIRST of the messages that @op is a packet of; MIDDLE is the next. No name: it is none of one. */
+/* The opcode FIRST of the messages that @op is a packet of; MIDDLE is the next number. FRAME_OP: no
+ * message has such a packet. */
 static uint8_t first_of(uint8_t op)
 {
 	uint8_t service = opcode_service(op), operation = opcode_operation(op);
@@ -90,7 +91,7 @@ static uint8_t first_of(uint8_t op)
 	return service | OP_SEND_FIRST;
 }
 
-/* The path MTU at which the payload makes that many packets; 0: one packet, or nonsense. */
+/* The path MTU at which the payload makes npsn packets; 0: one packet, or nonsense. */
 static uint32_t mtu_of(const struct seg *s)
 {
 	if (s->npsn < 2 || !opcode_has(s->op, WIRE_PAYLOAD) || !opcodes[first_of(s->op)].name)
@@ -206,7 +207,7 @@ static size_t put_ip(uint8_t *ip, const union ibv_gid *from, const union ibv_gid
 	return IP6_LEN;
 }
 
-/* MAC addresses that nobody has, made of the IP addresses. */
+/* Made-up MAC addresses (locally administered), from the IP addresses. */
 static void put_eth(uint8_t *eth, const union ibv_gid *from, const union ibv_gid *to, bool ipv4)
 {
 	static const uint8_t local[2] = { 2, 0 };
@@ -218,7 +219,8 @@ static void put_eth(uint8_t *eth, const union ibv_gid *from, const union ibv_gid
 	put_be16(eth + 12, ipv4 ? 0x0800 : 0x86dd);
 }
 
-/* @roce: where BTH and all behind it stand, @n bytes with the place of the ICRC. */
+/* Ethernet, IP and UDP headers around the RoCE packet at @b, out->len bytes with the place of the
+ * ICRC, and the ICRC. */
 static void wrap_up(uint8_t *b, const struct trace_ends *e, enum trace_way way, uint32_t dqpn,
 		    struct trace_frame *out)
 {
@@ -252,7 +254,7 @@ static void build_roce(const struct seg *s, uint64_t skip, enum trace_way way,
 	p.xrc_srqn = s->srqn;
 	out->len = 0;
 	if (wire_build_headers(&p, bth, WIRE_HEADERS_MAX, &head))
-		return; /* no such opcode: a hostile peer */
+		return; /* no such opcode: from a hostile peer */
 	if (payload(s, skip, way, (struct piece){ (uintptr_t)bth + head, s->len, 0 })) {
 		memset(bth + head, 0, s->len);
 		out->payload_lost = true;

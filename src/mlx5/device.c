@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What a program asks first. As long as the answer is no, programs use the plain verbs. */
+/* The first question of a program. As long as the answer is no, programs use the plain verbs. */
 #include <infiniband/mlx5dv.h>
 #include "verbs/export.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Everything of mlx5dv.h that is not built yet. A call moves to a file of its object when it
+/* Calls of mlx5dv.h that are not built yet. A call moves to a file of its object when it
  * works. */
 #include "verbs/unbuilt.h"
 

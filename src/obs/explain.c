@@ -25,7 +25,7 @@ static uint64_t last_id; /* ids are handed out from here */
 static __thread struct {
 	uint64_t id; /* the last record of this thread */
 	uint64_t again; /* how often its sentence came again */
-	uint64_t count; /* of all it said */
+	uint64_t count; /* how often it recorded a reason */
 } mine;
 
 /* Output: read from the environment once; set by tests and tools. */
@@ -76,7 +76,7 @@ static void print(const char *text)
 		fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
 	if (fd < 0)
 		return;
-	ignored = write(fd, line, (size_t)n); /* nobody to tell when that fails */
+	ignored = write(fd, line, (size_t)n); /* when that fails there is no place to say so */
 	(void)ignored;
 	if (to == OUT_FILE)
 		close(fd);

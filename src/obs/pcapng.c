@@ -109,7 +109,7 @@ int pcapng_begin(const char *path)
 	option(&interface, OPT_NAME, name, sizeof(name) - 1);
 	option(&interface, OPT_TSRESOL, &ns, sizeof(ns));
 	end(&interface);
-	put(&section, interface.b, interface.n); /* one write: nobody comes in between */
+	put(&section, interface.b, interface.n); /* one write: no other block in between */
 	return append(path, &section, O_CREAT);
 }
 

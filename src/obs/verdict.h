@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* What became of the packet that this thread is working on, in a few words, for traces: said by who
- * decides it, on paths that are slow anyway. Nothing said means that it was taken. */
+/* What became of the packet that this thread works on, in a few words, for traces. The function
+ * that decides it says so, on paths that are slow anyway; a packet of which nothing was said was
+ * accepted. */
 #pragma once
 
 extern __thread const char *verdict_said __attribute__((tls_model("initial-exec")));

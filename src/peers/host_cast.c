@@ -51,6 +51,15 @@ bool host_cast_wait(struct host *h, struct waiter *w)
 	return any_pending(h) || !host_wait_remove(&h->cast_waiters, w);
 }
 
+/* host_cast_send() sends to the destinations one by one: on this one senders only wait. */
+static int cast_send(struct dest *d, const struct seg *s, struct waiter *w)
+{
+	(void)d;
+	(void)s;
+	(void)w;
+	return ENETUNREACH;
+}
+
 static void cast_cancel(struct dest *d, struct waiter *w)
 {
 	host_wait_cancel(&container_of(d, struct host, all)->cast_waiters, w);
@@ -63,6 +72,7 @@ static void cast_put(struct dest *d)
 
 static const struct link_ops cast_ops = {
 	.name = "multicast",
+	.send = cast_send,
 	.cancel = cast_cancel,
 	.put = cast_put,
 };

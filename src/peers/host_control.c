@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* What is not for each message: contacts begin, are served, and end. One thread at a time. */
 #include <sys/epoll.h>
-#include "link/fault.h"
 #include "peers/contact_alive.h"
 #include "peers/contact_end.h"
 #include "peers/contact_grow.h"
@@ -60,7 +59,6 @@ static void tend_contacts(struct host *h, uint64_t now)
 
 void host_control(struct host *h, uint64_t now)
 {
-	fault_progress();
 	if (pthread_mutex_trylock(&h->control))
 		return;
 	store_relaxed(&h->deadline, UINT64_MAX);
@@ -77,8 +75,5 @@ void host_control(struct host *h, uint64_t now)
 
 uint64_t host_deadline(struct host *h)
 {
-	uint64_t own = load_acquire(&h->chores) ? 0 : load_relaxed(&h->deadline);
-	uint64_t late = fault_deadline();
-
-	return own < late ? own : late;
+	return load_acquire(&h->chores) ? 0 : load_relaxed(&h->deadline);
 }

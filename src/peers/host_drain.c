@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "link/fault.h"
 #include "peers/contact_ring.h"
 #include "peers/host_resume.h"
 #include "peers/host_state.h"
@@ -77,7 +76,6 @@ unsigned int host_drain(struct host *h, unsigned int budget)
 {
 	unsigned int done;
 
-	fault_progress();
 	quiesce_enter();
 	done = loopback_drain(&h->own, budget);
 	if (done < budget)

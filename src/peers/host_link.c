@@ -34,8 +34,7 @@ struct link *host_link(struct host *h)
 	if (!l)
 		return NULL;
 	*l = (struct host_link){
-		.link = { .name = "host", .fd = fd, .deadline = deadline, .tend = tend },
-		.host = h
+		.link = { .name = "host", .fd = fd, .deadline = deadline, .tend = tend }, .host = h
 	};
 	return &l->link;
 }

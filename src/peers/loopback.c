@@ -23,7 +23,7 @@ static int make(struct loopback *l, const struct seg *s, struct parcel **out)
 	int err;
 
 	mine.from = &l->d;
-	mine.flags = (uint8_t)((s->flags & ~SEG_BYREF) | (ref ? SEG_BYREF : 0));
+	mine.flags = (uint16_t)((s->flags & ~SEG_BYREF) | (ref ? SEG_BYREF : 0));
 	if (s->av && !s->grh) {
 		if (l->host->cfg.make_grh)
 			l->host->cfg.make_grh(l->host->cfg.arg, s, grh, &mine.l3);

@@ -2,6 +2,7 @@
 #include "peers/ring_seg.h"
 #include <errno.h>
 #include <string.h>
+#include "wire/opcode.h"
 
 /* Extensions, in this order; 12 bits in the word. */
 enum {
@@ -27,6 +28,22 @@ struct fixed { /* behind the word */
 	uint32_t psn, npsn, len;
 };
 _Static_assert(sizeof(uint64_t) + sizeof(struct fixed) == FIXED, "the fixed part has no holes");
+
+/* A record has 8 bits for flags: SEG_MCAST, which only datagrams have, is said by the bit of
+ * SEG_ARMING, which they never have. */
+static uint8_t flags_out(const struct seg *s, bool by_ref)
+{
+	uint32_t flags = (s->flags & ~(uint32_t)SEG_BYREF) | (by_ref ? SEG_BYREF : 0);
+
+	return (uint8_t)(flags | (unlikely(s->flags & SEG_MCAST) ? SEG_ARMING : 0));
+}
+
+static uint16_t flags_in(uint8_t op, uint8_t flags)
+{
+	if (likely(!(flags & SEG_ARMING)) || opcode_service(op) != SVC_UD)
+		return flags;
+	return (uint16_t)((flags & ~SEG_ARMING) | SEG_MCAST);
+}
 
 static uint32_t ext_bytes(uint32_t ext)
 {
@@ -132,7 +149,7 @@ static void put_ext(const struct seg *s, uint32_t ext, uint8_t *p)
 
 uint64_t ring_seg_encode(const struct seg *s, const struct ring_plan *p, bool by_ref, uint8_t *rec)
 {
-	uint8_t flags = (uint8_t)((s->flags & ~SEG_BYREF) | (by_ref ? SEG_BYREF : 0));
+	uint8_t flags = flags_out(s, by_ref);
 	struct fixed f = {
 		.dqpn_syndrome = (s->dqpn & BITS24) | (uint32_t)s->syndrome << 24,
 		.sqpn_npieces = (s->sqpn & BITS24) | (by_ref ? (uint32_t)s->npieces << 24 : 0),
@@ -232,7 +249,7 @@ static void clear_ext(struct ring_got *o)
 static void put_fixed(struct seg *s, uint64_t info, const struct fixed *f)
 {
 	s->op = (uint8_t)info;
-	s->flags = (uint8_t)(info >> 8);
+	s->flags = flags_in(s->op, (uint8_t)(info >> 8));
 	s->pkey = (uint16_t)(info >> 16);
 	s->dqpn = f->dqpn_syndrome & BITS24;
 	s->syndrome = (uint8_t)(f->dqpn_syndrome >> 24);

@@ -19,7 +19,7 @@ static bool is_error(uint8_t opcode)
 
 static void write_error(struct mlx5_err_cqe *e, const struct cqe *c)
 {
-	memcpy(e, &c->reason, sizeof(c->reason)); /* rsvd0: the explain record (M34) */
+	memcpy(e, &c->reason, sizeof(c->reason)); /* rsvd0: number of the explain record */
 	put_be64(e->rsvd0 + 8, c->timestamp);
 	e->vendor_err_synd = c->vendor_err;
 	e->syndrome = c->syndrome;

@@ -36,14 +36,14 @@ struct cqe {
 	uint16_t vlan; /* receives of raw frames: the TCI that was stripped, 0 none */
 	uint16_t wqe_counter; /* first block of the send WQE, or index of the receive WQE */
 	uint16_t pkey;
-	uint32_t uidx; /* srqn_uidx: the driver's object index; CQEs resolve by it (M32) */
+	uint32_t uidx; /* srqn_uidx: index of the QP or SRQ among the driver's objects */
 	uint32_t qpn; /* local QPN (XRC receive: the target QPN) or flow tag */
 	uint32_t src_qp; /* UD receive */
 	uint32_t byte_cnt; /* receives: bytes incl. 40 of GRH on UD; READ, atomics: bytes placed */
 	uint32_t imm; /* as in memory; IETH for RESP_SEND_INV */
 	uint64_t timestamp; /* clock_raw() */
-	uint64_t reason; /* errors: explain record id, 0 none */
-	uint8_t app_op; /* tag matching: hca/tag_list.h's enum tag_cqe; 0: an ordinary entry */
+	uint64_t reason; /* errors: number of the explain record; 0: none */
+	uint8_t app_op; /* tag matching: hca/srq_tags.h's enum tag_cqe; 0: an ordinary entry */
 	bool tm_success; /* list operations */
 	uint16_t app_info; /* the tagged buffer's slot */
 	uint16_t tm_phase; /* list operations: unexpected messages so far */

@@ -197,7 +197,7 @@ void wqe_peek(const struct sq_ring *ring, uint16_t pi, struct wqe *out)
 	control(at(ring, pi * WQE_BB), out);
 }
 
-/* What stands behind the control segment on this service. */
+/* Parses the segment that the service has behind the control segment. */
 static int service(struct cursor *c, enum wqe_service svc, struct wqe *out)
 {
 	switch (svc) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* Work queue elements in the mlx5 format (structs of <infiniband/mlx5dv.h>): the seam between the
- * half that programs call (driver) and the device (DESIGN section 2). Pure: bytes in, struct out.
- * Rings are application memory and hostile: wqe_parse() reads each field once into its own copy,
- * bounds everything by the ring, and never follows anything in a loop that the ring controls. */
+/* Work queue elements in the mlx5 format (structs of <infiniband/mlx5dv.h>): what the driver, which
+ * programs call, and the device have in common (docs/design/driver-and-device.md). Pure: bytes in,
+ * struct out. Rings are application memory and hostile: wqe_parse() reads each field once into its
+ * own copy, bounds everything by the ring, and never follows anything in a loop that the ring
+ * controls. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,7 +20,7 @@
 
 struct sge {
 	uint64_t addr;
-	uint32_t len; /* bytes, in a send queue 0..2^31; never "0 means 2^31": that is resolved */
+	uint32_t len; /* bytes; in a send queue 0..2^31, the code 0 for 2^31 resolved */
 	uint32_t key;
 };
 

@@ -2,8 +2,8 @@
 /* All of librdmacm but its strings: there is no connection manager yet. */
 #include "verbs/unbuilt.h"
 
-/* Where programs come in: "no such device", which they take for a machine without a connection
- * manager and go on without. */
+/* The first calls of a program answer "no such device", which it takes for a machine without a
+ * connection manager. */
 #define NO_CM(name) minus1_errno(softhca_unbuilt(#name, ENODEV))
 UNBUILT_CALL(void *, rdma_create_event_channel,
 	     return null_errno(softhca_unbuilt("rdma_create_event_channel", ENODEV));)

@@ -7,9 +7,9 @@
 enum { PATIENCE = 2 };
 
 /* ns */
-#define REPEAT_UNKNOWN	50000000UL /* while no round trip was measured */
-#define REPEAT_MIN	2000000UL /* what a scheduler takes at times */
-#define REPEAT_MIN_BACK 8000000UL /* where repeating means a whole window */
+#define REPEAT_UNKNOWN	50000000UL /* while no round trip is measured */
+#define REPEAT_MIN	2000000UL /* a scheduler may take as long */
+#define REPEAT_MIN_BACK 8000000UL /* where a whole window is repeated */
 #define REPEAT_MAX	1000000000UL
 
 void ack_timer_set(struct tqp *q, uint64_t at)
@@ -19,9 +19,9 @@ void ack_timer_set(struct tqp *q, uint64_t at)
 		q->deadline = at;
 }
 
-/* How long one of retry_cnt's tries takes. The specification lets it be up to four times what the
- * attribute says: on a network each try waits longer than the one before, since a peer that lost
- * its core or a path that is jammed is not helped by more packets. */
+/* The time of one of retry_cnt's tries. The specification allows up to four times the attribute:
+ * where the path may congest, each try waits longer than the one before, since more packets do not
+ * help a peer that has lost its core, nor a path that is jammed. */
 static uint64_t timeout_ns(const struct tqp *q)
 {
 	uint64_t ns = aeth_timeout_ns(q->qp.attr.timeout);
@@ -37,7 +37,7 @@ static uint64_t later(uint64_t now, uint64_t ns)
 	return ns == UINT64_MAX ? TQP_NEVER : now + ns;
 }
 
-/* How long to wait until what stands at una goes out again, which uses up no try. */
+/* The time after which the segment at una is repeated, which uses up no try. */
 static uint64_t repeat_ns(const struct tqp *q)
 {
 	uint64_t ns = rtt_overdue_ns(q), min = q->req.rec ? REPEAT_MIN : REPEAT_MIN_BACK;
@@ -80,7 +80,7 @@ void ack_timer_lost(struct tqp *q, uint64_t now)
 void ack_timer_progress(struct tqp *q, uint64_t now)
 {
 	struct requester *r = &q->req;
-	/* An ACK that was held back comes after the word that what follows it is lost. */
+	/* A delayed ACK may come after the notice that the segments behind it are lost. */
 	bool lost = r->wait == WAIT_LOST && r->una != r->max_psn;
 
 	if (link_may_congest(q->dest)) {

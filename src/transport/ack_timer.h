@@ -6,8 +6,8 @@
 
 void ack_timer_set(struct tqp *q, uint64_t at); /* ns */
 void ack_timer_arm(struct tqp *q, uint64_t now); /* if segments are outstanding */
-/* Something was acknowledged: all counts start afresh. */
+/* The peer has acknowledged something: all counts start afresh. */
 void ack_timer_progress(struct tqp *q, uint64_t now);
-/* Something has arrived behind what is missing: time without progress starts afresh. */
+/* The peer has got a packet behind the one that it misses: the tries start afresh. */
 void ack_timer_heard(struct tqp *q, uint64_t now);
-void ack_timer_lost(struct tqp *q, uint64_t now); /* the link says that no peer is there */
+void ack_timer_lost(struct tqp *q, uint64_t now); /* the link says that there is no peer */

@@ -13,7 +13,8 @@
 
 enum { PARTING_ACKS = 3, REPLIES = 3 };
 
-/* 0, or EAGAIN: the QP is called again when there is space. What nobody takes is lost. */
+/* 0, or EAGAIN: the QP is called again when the link has room; EFAULT. An answer to a peer that is
+ * gone counts as sent. */
 static int put(struct tqp *q, struct seg *s)
 {
 	int err;
@@ -84,7 +85,7 @@ void answer_forget(struct tqp *q)
 {
 	struct responder_reads *rd = q->rsp.reads;
 
-	q->ack_due = q->rsp.nak_due = q->rsp.ack_held = false;
+	q->ack_due = q->rsp.nak_due = q->rsp.ack_delayed = false;
 	if (rd) {
 		rd->first = rd->last = rd->fresh = 0;
 		rd->nsaved = 0;
@@ -101,7 +102,7 @@ static uint32_t first_unanswered(const struct tqp *q)
 	return q->rsp.nak_due ? q->rsp.nak_psn : psn_add(q->rsp.epsn, PSN_MASK);
 }
 
-/* The last ACK may be lost on its way, and nobody is left to repeat it. */
+/* The last ACK may be lost on its way, and this QP cannot repeat it later. */
 static void part(struct tqp *q)
 {
 	for (unsigned int i = 0; q->rsp.msn && i < PARTING_ACKS; i++) {
@@ -130,7 +131,7 @@ void answer_leave(struct tqp *q)
 	answer_forget(q);
 }
 
-/* In place of an ACK, while there is a gap: it says what came behind it, too. */
+/* Takes the place of an ACK while requests are missing: says which came behind them. */
 static int put_report(struct tqp *q)
 {
 	struct seg s = reply(q, q->rsp.epsn, credit_syndrome(q));
@@ -144,8 +145,8 @@ static int put_report(struct tqp *q)
 	return put(q, &s);
 }
 
-/* The newest PSN that a plain ACK may carry: that of a READ or an atomic it may not. A peer whose
- * answer is lost could take it for one (Linux rxe does, and goes on without the data). */
+/* The newest PSN that a plain ACK may carry: not that of a READ or an atomic. A peer that has lost
+ * the answer could take the ACK for it (Linux rxe does, and goes on without the data). */
 static uint32_t ack_psn(const struct tqp *q)
 {
 	const struct responder_reads *rd = q->rsp.reads;
@@ -162,7 +163,7 @@ static uint32_t ack_psn(const struct tqp *q)
 	return psn;
 }
 
-/* @more: something that is flushed follows at once. */
+/* @more: another segment follows at once and is flushed. */
 static int put_ack(struct tqp *q, bool more)
 {
 	struct seg s = reply(q, ack_psn(q), credit_syndrome(q));
@@ -179,7 +180,7 @@ static bool ack_may_go(const struct tqp *q)
 void answer_ack_now(struct tqp *q)
 {
 	if (ack_may_go(q) && !(hold_any(q) ? put_report(q) : put_ack(q, false)))
-		q->ack_due = q->rsp.ack_held = false;
+		q->ack_due = q->rsp.ack_delayed = false;
 }
 
 static bool is_plain_write(uint8_t op)
@@ -195,13 +196,13 @@ void answer_ahead(struct tqp *q, uint8_t op)
 	if (is_plain_write(opcode_operation(op)) || !ack_may_go(q) || hold_any(q) ||
 	    put_ack(q, more))
 		return;
-	q->ack_due = q->rsp.ack_held = false;
+	q->ack_due = q->rsp.ack_delayed = false;
 	q->req.unflushed = more;
 }
 
-/* A program that has replied to message after message will reply to this one, and may spin on its
- * memory for the reply to its own: if the ACK comes no sooner, it finds both while it polls for
- * its completion, and no engine thread has to take the core from it. */
+/* May the ACK of @s wait for the program's reply? A program that has replied to message after
+ * message will reply to this one. Its peer may spin on memory for the reply, with no call into the
+ * library: an ACK that comes earlier would need the peer's engine thread, which takes the core. */
 static bool wait_for_reply(struct tqp *q, const struct seg *s)
 {
 	struct responder *r = &q->rsp;
@@ -211,9 +212,9 @@ static bool wait_for_reply(struct tqp *q, const struct seg *s)
 	if (r->unreplied)
 		r->replies = 0;
 	r->unreplied = true;
-	r->ack_held = r->replies >= REPLIES && answer_idle(q) && !hold_any(q) && q->env->ack_hold &&
-		      q->env->ack_hold(q);
-	return r->ack_held;
+	r->ack_delayed = r->replies >= REPLIES && answer_idle(q) && !hold_any(q) &&
+			 q->env->ack_delay && q->env->ack_delay(q);
+	return r->ack_delayed;
 }
 
 void answer_replied(struct tqp *q)
@@ -268,7 +269,7 @@ void answer_nak(struct tqp *q, uint8_t syndrome, uint32_t psn)
 	answer_run(q);
 }
 
-/* One PSN that names no memory. */
+/* The answer to an atomic or an atomic write: one PSN without memory. */
 static int put_small(struct tqp *q, struct answer *a)
 {
 	struct seg s = reply(q, a->psn, credit_syndrome(q));
@@ -304,7 +305,7 @@ static uint32_t response_len(const struct tqp *q, const struct answer *a, uint32
 	return a->len < max ? a->len : max;
 }
 
-/* The memory of a READ that waited is refused or gone by now. */
+/* While the READ waited, its memory was unmapped or its key has changed. */
 static void read_failed(struct tqp *q, const struct answer *a, enum key_verdict why,
 			const struct key_ask *ask)
 {
@@ -397,7 +398,7 @@ void answer_run(struct tqp *q)
 		rd->first++;
 		rd->fresh -= !again;
 		if (!again && a->psn == q->rsp.epsn && !hold_any(q))
-			q->ack_due = false; /* it has acknowledged all */
+			q->ack_due = false; /* the answer has acknowledged all */
 	}
 	if (q->rsp.nak_due)
 		put_nak(q);

@@ -1,42 +1,41 @@
 // SPDX-License-Identifier: MIT
-/* What an RC responder sends: ACKs and NAKs, READ responses, atomic answers, in the order of their
- * requests. What the link does not take waits here. */
+/* The segments of an RC responder: ACKs and NAKs, READ responses, atomic answers, in the order of
+ * their requests. Those that the link has no room for wait here. */
 #pragma once
 #include "transport/tqp.h"
 
-/* The request @s, new or a duplicate, is executed: an ACK now, later, or none, as the link wants
- * it. */
+/* The request @s, new or a duplicate, is executed. The link decides whether its ACK leaves now,
+ * later, or never. */
 void answer_ack(struct tqp *q, const struct seg *s);
 void answer_ack_now(struct tqp *q); /* if one is due */
-/* Through a network an ACK may wait a moment for what the program sends next. Before a packet that
- * the peer may be told of by a completion it leaves first: a program takes a reply to mean that its
- * own message is complete, and may have room for no other. Else it leaves behind it. */
-void answer_ahead(struct tqp *q, uint8_t op); /* a packet leaves now, with what is unflushed */
-static inline void answer_behind(struct tqp *q) /* its message is on its way */
+/* Through a network an ACK may be delayed until the program sends its reply. It leaves ahead of a
+ * reply that the peer's program sees by a completion: that program takes the reply to mean that its
+ * own message is complete, and may have room for no other. It leaves behind a plain WRITE. */
+void answer_ahead(struct tqp *q, uint8_t op); /* a packet with opcode @op leaves now */
+static inline void answer_behind(struct tqp *q) /* the reply is on its way */
 {
-	if (unlikely(q->rsp.ack_held))
+	if (unlikely(q->rsp.ack_delayed))
 		answer_ack_now(q);
 }
 
 void answer_replied(struct tqp *q);
-static inline void answer_reply(struct tqp *q) /* it has posted: does it reply to a message? */
+static inline void answer_reply(struct tqp *q) /* the program has posted: is it a reply? */
 {
 	if (unlikely(q->rsp.unreplied))
 		answer_replied(q);
 }
 
 void answer_nak(struct tqp *q, uint8_t syndrome, uint32_t psn);
-void answer_run(struct tqp *q); /* sends what waits */
-/* Nothing leaves while q->rsp.silent; now it does, an ACK without waiting for what it could ride
- * on. */
+void answer_run(struct tqp *q); /* sends the answers that wait */
+/* Ends q->rsp.silent: the answers leave, an ACK without waiting for a segment to ride on. */
 void answer_release(struct tqp *q);
-bool answer_idle(const struct tqp *q); /* nothing waits, so an ACK may overtake nothing */
-int answer_reads(struct tqp *q); /* allots q->rsp.reads. ENOMEM */
+bool answer_idle(const struct tqp *q); /* no answer waits that an ACK could overtake */
+int answer_reads(struct tqp *q); /* allocates q->rsp.reads. ENOMEM */
 void answer_add(struct tqp *q, const struct answer *a);
-void answer_forget(struct tqp *q);
-/* The same for a responder that ends. The peer on a same-host link has no timer: what was executed
- * is acknowledged first, and of what was not answered it hears that nobody is there any more.
- * Through a network the last ACK goes out a few more times: it may get lost. */
+void answer_forget(struct tqp *q); /* drops all answers that wait */
+/* The same for a responder that ends. On one host the peer has no timer: requests that were
+ * executed are acknowledged first, and for the others the peer is told that no responder is there.
+ * Through a network, where it may get lost, the last ACK is repeated a few times. */
 void answer_leave(struct tqp *q);
 /* As tqp_no_responder(). */
 int answer_no_responder(const struct seg *s);

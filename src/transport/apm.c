@@ -25,7 +25,7 @@ static void set_state(struct tqp *q, enum ibv_mig_state state)
 	q->req.arming = state == IBV_MIG_MIGRATED ? 0 : SEG_ARMING;
 }
 
-/* What was sent on the old path goes out again on the new one. */
+/* Segments that were sent on the old path go out again on the new one. */
 static bool migrate(struct tqp *q, uint64_t now)
 {
 	struct dest *old = q->dest;
@@ -37,7 +37,7 @@ static bool migrate(struct tqp *q, uint64_t now)
 	if (old)
 		blocked_cancel(q, old);
 	q->req.blocked = false;
-	q->req.exchanged = false; /* the peer hears of it before anything goes past it */
+	q->req.exchanged = false; /* no direct access before the peer knows the new path */
 	q->dest = q->alternate;
 	q->alternate = old;
 	swap_attributes(&q->qp.attr);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* Automatic path migration of RC and UC (IB specification 17.2.8). MIGRATED: packets say MigReq.
- * REARM, by modify once an alternate path is loaded: packets do not, and a packet of the peer that
- * does not either makes it ARMED. ARMED: by modify, by a packet of the peer that says MigReq, or
- * when the primary path's retries are exhausted, the alternate becomes the primary path and the
- * state MIGRATED, with an event; the old primary stays as the alternate. A path that is no longer
- * there is not migrated to: IBV_EVENT_PATH_MIG_ERR.
+ * REARM (by modify, once an alternate path is loaded): packets do not say MigReq; the first packet
+ * of the peer without MigReq makes the state ARMED. ARMED: the QP migrates by modify, by a packet
+ * of the peer with MigReq, or when the primary path's retries are exhausted. To migrate is to swap
+ * primary and alternate path, with an event; the state is MIGRATED then. The QP does not migrate to
+ * a path that no longer exists: IBV_EVENT_PATH_MIG_ERR.
  * Called under the turn, like all of the transport. */
 #pragma once
 #include "transport/tqp.h"

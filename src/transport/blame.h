@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* The sentences: why a completion failed, by the half that knows (DESIGN section 7). Each
- * records one reason (obs/explain.h) and returns its id. */
+/* The sentences that say why a completion failed (docs/design/explanations.md). Each function
+ * records one reason (obs/explain.h) and returns the record's number. */
 #pragma once
 #include "transport/fate.h"
 #include "transport/gather.h"
@@ -11,11 +11,12 @@ uint64_t blame_wqe(const struct tqp *q, const struct wqe *w, enum verdict v,
 		   const struct gather *g);
 /* A bind or local invalidation: @why is what mw_bind() or mw_invalidate() said. */
 uint64_t blame_window(const struct tqp *q, const struct wqe *w, const char *why);
-/* The peer refused the entry @e with a NAK, or answered nonsense, or not at all. */
+/* The peer refused the entry @e by a NAK, answered nonsense, or did not answer. */
 uint64_t blame_peer(struct tqp *q, const struct sent *e, enum verdict v);
-/* The responder refuses request @s: not enabled, alignment, length, depth: @what and the remedy. */
+/* The responder refuses request @s; @what says why (not enabled, alignment, length, depth) and the
+ * remedy. */
 uint64_t blame_request(const struct tqp *q, const struct seg *s, const char *what);
-/* … by a key. */
+/* The responder refuses request @s by its key, for @why; KEY_OK: the memory is not mapped. */
 uint64_t blame_rkey(const struct tqp *q, const struct seg *s, enum key_verdict why,
 		    const struct key_ask *ask);
 /* The receive WQE is too small for the message: @need bytes and it has @have. */

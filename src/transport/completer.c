@@ -16,7 +16,7 @@
 #include "wire/opcode.h"
 #include <errno.h>
 
-/* Completes what ends before @psn; una stops at a READ or atomic whose answer is missing. */
+/* Completes the entries that end before @psn; una stops at a READ or atomic without its answer. */
 static void retire(struct tqp *q, uint32_t psn, uint64_t now)
 {
 	struct requester *r = &q->req;
@@ -41,7 +41,7 @@ static void retire(struct tqp *q, uint32_t psn, uint64_t now)
 		r->una = psn;
 }
 
-/* Moves una over all that is done (recovery.h), and completes what that covers. */
+/* Moves una over the PSNs that are done (recovery.h), and completes the entries before it. */
 static bool recovered(struct tqp *q, uint64_t now)
 {
 	struct requester *r = &q->req;
@@ -95,7 +95,7 @@ bool completer_acked(struct tqp *q, uint32_t psn, uint64_t now)
 	return true;
 }
 
-/* Is the answer to a PSN that was sent and not acknowledged yet? */
+/* Was @psn sent, and not acknowledged yet? */
 static bool expected(const struct tqp *q, uint32_t psn)
 {
 	const struct requester *r = &q->req;
@@ -162,7 +162,7 @@ static void nak(struct tqp *q, const struct seg *s, uint64_t now)
 	}
 }
 
-/* Syndromes that RoCE has not. True: it was one. */
+/* Takes a syndrome that RoCE does not have (link_has_notices()). True: it was one. */
 static bool notice(struct tqp *q, const struct seg *s, uint64_t now)
 {
 	switch (s->syndrome) {
@@ -202,7 +202,7 @@ static void acknowledge(struct tqp *q, const struct seg *s, uint64_t now)
 		return;
 	}
 	if (!expected(q, s->psn))
-		return; /* stale */
+		return; /* an answer to an earlier try */
 	if (aeth_kind(s->syndrome) == AETH_RNR) {
 		completer_acked(q, s->psn, now);
 		if (q->qp.state != IBV_QPS_ERR)
@@ -246,14 +246,14 @@ static enum verdict store(struct tqp *q, const struct sent *e, const struct seg 
 		*id = blame_wqe(q, &w, V_LOCAL_PROT, &g);
 		return V_LOCAL_PROT;
 	}
-	if (err) { /* not by reference, then */
+	if (err) { /* the next try asks for the bytes by value */
 		q->req.no_ref = true;
 		return V_FLUSHED;
 	}
 	return V_OK;
 }
 
-/* Lengths and places that only a wrong responder sends. */
+/* False: its length or its place are not those of an answer to @e. */
 static bool sane(const struct tqp *q, const struct sent *e, const struct seg *s)
 {
 	uint32_t k = psn_diff(s->psn, e->psn) & PSN_MASK;
@@ -290,8 +290,8 @@ static void answered(struct tqp *q, struct sent *e, uint32_t n, uint64_t now)
 	completer_acked(q, r->una, now);
 }
 
-/* READ responses and atomic answers of a peer that reports: in any order. What cannot be right, or
- * cannot be stored, is judged when it is next. */
+/* READ responses and atomic answers of a peer that reports, in any order. A wrong answer, or one
+ * that cannot be stored, fails its work request when that is the oldest. */
 static void data_in_any_order(struct tqp *q, const struct seg *s, uint64_t now)
 {
 	struct requester *r = &q->req;
@@ -336,7 +336,7 @@ static void data(struct tqp *q, const struct seg *s, uint64_t now)
 		data_in_any_order(q, s, now);
 		return;
 	}
-	completer_acked(q, s->psn, now); /* it acknowledges everything before it */
+	completer_acked(q, s->psn, now); /* an answer acknowledges everything before it */
 	if (q->qp.state == IBV_QPS_ERR || r->head == r->tail)
 		return;
 	e = sent_at(r, r->head);

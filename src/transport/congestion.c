@@ -6,12 +6,12 @@
 #include "wire/opcode.h"
 
 enum {
-	LOSSY = 128, /* PSNs, where the peer has not said what it can take */
+	LOSSY = 128, /* PSNs: the window if the peer has not said how many it can take */
 	LOSSY_MIN = 4,
 	START = 32,
 	LEAST = 2,
 	MORE = 6, /* PSNs, each round trip */
-	MANY = 3, /* losses of one round trip, if they are a quarter of the window */
+	MANY = 3, /* losses in a round trip that tell of congestion, if a quarter of the window */
 	CNP_LEN = 16, /* bytes, all zero */
 	CNP_EVERY_NS = 50000,
 	IDLE_NS = 10000000, /* longer than a scheduler keeps a sender from its core */
@@ -48,7 +48,7 @@ uint32_t congestion_network(const struct tqp *q)
 	return link_may_congest(q->dest) && now < most ? now : most;
 }
 
-/* By @num / 8, once per round trip. */
+/* To @num / 8 of its size, once per round trip. */
 static void shrink(struct tqp *q, uint32_t num)
 {
 	struct congestion *c = &q->req.cc;
@@ -104,7 +104,7 @@ void congestion_progress(struct tqp *q, uint64_t now)
 		if (crowded)
 			shrink(q, 6);
 		else if (!slow && !c->shrunk && c->acked * 2 >= c->window)
-			c->window += MORE; /* it is of use */
+			c->window += MORE; /* the QP has used it */
 		c->round = r->max_psn;
 		c->shrunk = false;
 		c->acked = c->lost = 0;
@@ -163,7 +163,7 @@ void congestion_marked(struct tqp *q, const struct seg *s, uint64_t now)
 
 	counters_inc(count, COUNTER_NP_ECN_MARKED_ROCE_PACKETS);
 	if (opcode_has(s->op, WIRE_RESPONSE))
-		congestion_noted(q); /* it has asked for too much */
+		congestion_noted(q); /* this QP has asked for too much */
 	if (!link_may_congest(q->dest) || q->rsp.silent ||
 	    (q->cnp_at && now - q->cnp_at < CNP_EVERY_NS))
 		return;

@@ -4,12 +4,12 @@
 #include "transport/sent.h"
 
 enum {
-	WAIT_MIN = 16 << 10, /* bytes of a READ or WRITE that is worth a wait for direct access */
-	WAIT_AGAIN_MIN = 32, /* READs or WRITEs between two waits in vain */
+	WAIT_MIN = 16 << 10, /* bytes: a READ or WRITE of this length may wait for direct access */
+	WAIT_AGAIN_MIN = 32, /* READs or WRITEs that do not wait after one that waited in vain */
 	WAIT_AGAIN_MAX = 4096,
 };
 
-/* Is there one exchange behind us, and a peer that has memory to reach? (M5) */
+/* Has the QP exchanged something with a peer whose memory the link reaches? */
 static bool reaches(const struct tqp *q)
 {
 	const struct requester *r = &q->req;
@@ -17,7 +17,7 @@ static bool reaches(const struct tqp *q)
 	return r->exchanged && !r->pace.kbps && !r->arming && q->dest && q->dest->ops->direct;
 }
 
-/* Nothing else is outstanding or started. */
+/* No other entry is outstanding or started. */
 static bool alone(const struct tqp *q, const struct sent *e)
 {
 	const struct requester *r = &q->req;
@@ -31,8 +31,9 @@ static bool one_sided(const struct sent *e)
 	return e->opcode == MLX5_OPCODE_RDMA_WRITE || e->opcode == MLX5_OPCODE_RDMA_READ;
 }
 
-/* A stream of READs or WRITEs that began by the ring would stay there. One of them waits until
- * the queue is empty, and when direct access then works the others follow it. */
+/* A stream of READs or WRITEs that began by the ring would stay there, since direct access needs an
+ * empty queue. So one of them waits until the queue is empty; if its direct access then succeeds,
+ * the others follow. */
 static bool must_wait(struct tqp *q, const struct sent *e)
 {
 	struct requester *r = &q->req;
@@ -50,7 +51,7 @@ static bool must_wait(struct tqp *q, const struct sent *e)
 	return true;
 }
 
-/* Takes the entry's PSNs back: it was done without them. It is the only one. */
+/* The entry, which is alone, was done without PSNs: gives them back. */
 static void done_directly(struct tqp *q, struct sent *e, uint64_t now)
 {
 	q->req.next_psn = e->psn;
@@ -60,7 +61,7 @@ static void done_directly(struct tqp *q, struct sent *e, uint64_t now)
 	completion_done(q, now);
 }
 
-/* In vain: the next may try it later. */
+/* The wait was in vain: doubles the number of entries that do not wait. */
 static void wait_longer(struct requester *r, bool write)
 {
 	uint16_t gap = r->wait_again[write].gap * 2;
@@ -69,7 +70,6 @@ static void wait_longer(struct requester *r, bool write)
 	r->wait_again[write].in = r->wait_again[write].gap = gap;
 }
 
-/* A WRITE or READ by direct access: the whole of it, or a part, and the rest in later turns. */
 enum direct_way direct_try(struct tqp *q, struct sent *e, const struct wqe *w,
 			   const struct gather *g, uint64_t now)
 {

@@ -36,7 +36,7 @@ static unsigned int right_for(enum answer_kind kind)
 	return rights[kind];
 }
 
-/* What all kinds share: enabled, in place, within the depth. NULL: fine; else what is wrong. */
+/* Is the request enabled, in its place, within the depth? NULL: yes; else what is wrong. */
 static const char *unfit(const struct tqp *q, const struct seg *s, unsigned int right)
 {
 	const struct responder_reads *rd = q->rsp.reads;

@@ -3,10 +3,11 @@
 #include "prm/cqe.h"
 #include "wire/aeth.h"
 
-#define NAK(code) (AETH_NAK | NAK_##code)
-#define SYN(name) MLX5_CQE_SYNDROME_##name
-#define NAK_OP	  NAK(REMOTE_OPERATIONAL)
-#define EVENT(e)  .has_event = true, .event = IBV_EVENT_##e
+#define NAK(code)   (AETH_NAK | NAK_##code)
+#define SYN(name)   MLX5_CQE_SYNDROME_##name
+#define NAK_OP	    NAK(REMOTE_OPERATIONAL)
+#define NAK_INVALID NAK(INVALID_REQUEST)
+#define EVENT(e)    .has_event = true, .event = IBV_EVENT_##e
 
 /* clang-format off */
 
@@ -25,18 +26,18 @@ static const struct fate_code requester[V_COUNT] = {
 	[V_MW_BIND]        = { SYN(MW_BIND_ERR), VENDOR_MW_BIND },
 };
 
-/* The peer of an RC QP is told by a NAK; what no receive WQE can report becomes an event. */
+/* The peer of an RC QP is told by a NAK; a refusal that no receive WQE reports raises an event. */
 static const struct fate responder_rc[V_COUNT] = {
-	[V_LOCAL_LENGTH]   = { { SYN(LOCAL_LENGTH_ERR), VENDOR_LOC_LEN }, NAK(INVALID_REQUEST), true },
+	[V_LOCAL_LENGTH]   = { { SYN(LOCAL_LENGTH_ERR), VENDOR_LOC_LEN }, NAK_INVALID, true },
 	[V_LOCAL_PROT]     = { { SYN(LOCAL_PROT_ERR), VENDOR_LOC_PROT }, NAK_OP, true },
-	[V_REMOTE_INVALID] = { { 0, 0 }, NAK(INVALID_REQUEST), true, EVENT(QP_REQ_ERR) },
+	[V_REMOTE_INVALID] = { { 0, 0 }, NAK_INVALID, true, EVENT(QP_REQ_ERR) },
 	[V_REMOTE_ACCESS]  = { { 0, 0 }, NAK(REMOTE_ACCESS), true, EVENT(QP_ACCESS_ERR) },
 	[V_REMOTE_OP]      = { { 0, 0 }, NAK_OP, true, EVENT(QP_FATAL) },
 	[V_FLUSHED]        = { { SYN(WR_FLUSH_ERR), VENDOR_RECV_FLUSH } },
 };
 
-/* UC, UD and RAW_PACKET: what the peer did wrong is dropped in silence; what this side's receive
- * WQE cannot take completes it with an error. */
+/* UC, UD and RAW_PACKET: wrong requests of the peer are dropped in silence; a message that this
+ * side's receive WQE cannot take completes it with an error. */
 static const struct fate responder_silent[V_COUNT] = {
 	[V_LOCAL_LENGTH]   = { { SYN(LOCAL_LENGTH_ERR), VENDOR_LOC_LEN }, 0, true },
 	[V_LOCAL_PROT]     = { { SYN(LOCAL_PROT_ERR), VENDOR_LOC_PROT }, 0, true },

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Fate: what follows from a verdict. The tables are data. At the requester each verdict completes the
- * work request with a status and stops the queue (ERR; the SQ of UC and UD: SQE). At the responder
- * the service decides: NAK to the peer, completion of the receive, asynchronous event, ERR. */
+/* Fate: what follows from a verdict. The tables are data. At the requester each verdict completes
+ * the work request with a status and stops the queue (ERR; the SQ of UC and UD: SQE). At the
+ * responder the service decides: NAK to the peer, completion of the receive, asynchronous event,
+ * ERR. */
 #pragma once
 #include <stdint.h>
 #include <stdbool.h>

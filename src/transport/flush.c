@@ -36,7 +36,7 @@ static void send_cqe(struct tqp *q, uint16_t block, uint8_t opcode, uint64_t now
 	struct cqe c = flushed_send(q, block, opcode, now);
 
 	counters_inc(q->qp.ctx->hca->counters, COUNTER_REQ_CQE_FLUSH_ERROR);
-	cq_push(q->qp.scq, &c); /* an overrun CQ loses these as hardware's would */
+	cq_push(q->qp.scq, &c); /* a CQ that is full loses it, as hardware's would */
 }
 
 void flush_sq(struct tqp *q, uint64_t now)

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT
-/* Queues that stop: ERR completes every WQE with WR_FLUSH_ERR, SQE those of the SQ, SQD waits
- * for the started ones, RESET forgets all. */
+/* Queues that stop: ERR completes every WQE with WR_FLUSH_ERR, SQE those of the SQ, SQD waits for
+ * the WQEs that were started, RESET forgets all. */
 #pragma once
 #include "transport/tqp.h"
 #include "transport/fate.h"
 
-/* The QP is in ERR: stops both halves and completes everything. @id: the reason, 0: modify. */
+/* The QP is in ERR: stops both halves and completes all WQEs. @id: the reason's record; 0:
+ * modify. */
 void flush_all(struct tqp *q, uint64_t id, uint64_t now);
 void flush_sq(struct tqp *q, uint64_t now);
 void flush_rq(struct tqp *q, uint64_t now);
-/* RESET in the middle of a message: the SRQ's receive that it took goes back, by a completion (the
- * driver's purge returns its slot). */
+/* RESET in the middle of a message: completes the receive that the message took from the SRQ; the
+ * driver drops that completion and frees the SRQ's entry. */
 void flush_shared(struct tqp *q, uint64_t now);
-/* The protocol itself moves the QP: to ERR, or an SQ of UC and UD to SQE. @id: the reason. */
+/* The protocol itself moves the QP: to ERR, or UC and UD to SQE. @id: the reason's record. */
 void flush_to_err(struct tqp *q, uint64_t id, uint64_t now);
 void flush_to_sqe(struct tqp *q, uint64_t id, uint64_t now);
 void flush_drained(struct tqp *q); /* SQD: raises the event when the last started WQE is done */

@@ -26,7 +26,6 @@ const struct form forms[256] = {
 	/* clang-format on */
 };
 
-/* READ and atomics where max_rd_atomic says none, opcodes that the service lacks, sizes. */
 enum verdict form_allowed(const struct tqp *q, const struct wqe *w)
 {
 	bool reads = forms[w->opcode].reads;
@@ -38,7 +37,7 @@ enum verdict form_allowed(const struct tqp *q, const struct wqe *w)
 	if (!(forms[w->opcode].verb & q->qp.service->verbs))
 		return V_LOCAL_QP_OP;
 	if (w->opcode == WQE_OPCODE_ATOMIC_WRITE && !load_relaxed(&q->qp.atomic_writes))
-		return V_LOCAL_QP_OP; /* nobody writes our own opcode by chance */
+		return V_LOCAL_QP_OP; /* softhca's own opcode: the driver says when it writes one */
 	if (reads && (!q->qp.attr.max_rd_atomic || (w->ninline && !form_brings_data(w))))
 		return V_LOCAL_QP_OP;
 	if (reads && w->opcode != MLX5_OPCODE_RDMA_READ && w->len != 8)

@@ -17,7 +17,7 @@ extern const struct form forms[256]; /* by MLX5_OPCODE_* */
  * max_rd_atomic says none, sizes. */
 enum verdict form_allowed(const struct tqp *q, const struct wqe *w);
 
-/* Of those that are answered: it has a payload of its own, and gets none. */
+/* Of the opcodes that are answered by data only the atomic write sends a payload; it gets none. */
 static inline bool form_brings_data(const struct wqe *w)
 {
 	return w->opcode == WQE_OPCODE_ATOMIC_WRITE;

@@ -9,10 +9,10 @@
 enum { REPORT_EVERY = 16 /* packets that arrive in order behind a gap */ };
 
 struct hold {
-	struct parcel *slot[HOLD_PSNS]; /* by PSN; of the HOLD_PSNS from the missing one on */
-	uint32_t n, bytes;
+	struct parcel *slot[HOLD_PSNS]; /* by PSN, from the missing one on */
+	uint32_t n, bytes; /* requests that are kept, and their payload */
 	uint32_t top; /* one past the highest PSN kept, since the gap opened */
-	uint32_t quiet; /* kept since the last report */
+	uint32_t quiet; /* requests kept since the last report */
 };
 
 bool hold_able(const struct tqp *q)

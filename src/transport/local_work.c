@@ -6,7 +6,7 @@
 #include "transport/completion.h"
 #include "util/be.h"
 
-/* NULL: done, or nothing to do. */
+/* NULL: @w is executed; else what refused it. */
 static const char *execute_local(struct tqp *q, const struct wqe *w)
 {
 	struct key_table *keys = q->qp.ctx->hca->keys;
@@ -26,7 +26,6 @@ static const char *execute_local(struct tqp *q, const struct wqe *w)
 	return NULL;
 }
 
-/* Once, though sending may go back over it. An error waits for those before it. */
 bool local_work_do(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t now)
 {
 	struct requester *r = &q->req;

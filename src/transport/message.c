@@ -33,7 +33,7 @@ static uint8_t op_at(const struct form *f, bool first, bool last)
 	return last ? f->last : f->middle;
 }
 
-/* A SEND has none, and leaves room for 16 more bytes in the line of its header. */
+/* A SEND has no target: its header leaves 16 more bytes of a ring's cache line to the payload. */
 static void target(const struct wqe *w, struct seg *s)
 {
 	bool has = w->opcode == MLX5_OPCODE_RDMA_WRITE || w->opcode == MLX5_OPCODE_RDMA_WRITE_IMM;
@@ -90,7 +90,7 @@ bool message_send(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t n
 		g.why = KEY_OK;
 		return request_fail(q, w, V_LOCAL_PROT, &g, now);
 	}
-	/* UC: what nobody takes is lost, and the sender never knows */
+	/* UC: a segment that no peer takes is lost, and the sender never knows */
 	if (err && (err == EAGAIN || q->qp.service->reliable))
 		return false;
 	request_sent(q, e, psn_add(r->psn, n));

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* Rate limits (ibv_modify_qp_rate_limit): a QP's requester sends no faster than so many kbit/s,
- * headers included, on any link. Driven by the QP's deadline: nobody waits. Time that was lost
- * because a deadline was noticed late is made up for, as far as one burst goes. Responses are not
- * limited: the peer's requests are. */
+ * headers included, on any link. The QP's deadline says when it may go on. A deadline that is
+ * noticed late costs no throughput, as long as the lost time is shorter than a burst. Responses are
+ * not limited: the peer's requests are. */
 #pragma once
 #include "transport/tqp.h"
 
-/* @kbps 0: no limit. @burst: bytes that may leave back to back; 0: what passes in a millisecond. */
+/* @kbps 0: no limit. @burst: bytes that may leave back to back; 0: a millisecond's worth. */
 void pace_set(struct tqp *q, uint32_t kbps, uint32_t burst);
 /* With a limit: may the next segment leave? False: q->deadline says when. */
 bool pace_open(struct tqp *q, uint64_t now);

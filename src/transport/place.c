@@ -42,7 +42,7 @@ int place_copy(const struct seg *s, uint32_t skip, const struct gather *g)
 	return copy_scatter(g->piece, g->n, 0, s->data + skip, s->len - skip);
 }
 
-/* The payload fits its place in the message: NULL, or what is wrong. */
+/* Does the segment fit into its message? NULL: yes; else what is wrong. */
 static const char *misshapen(const struct tqp *q, const struct seg *s)
 {
 	uint32_t flags = opcodes[s->op].flags, mtu = q->req.mtu;
@@ -141,7 +141,8 @@ static enum place target_apart(struct tqp *q, const struct seg *s, struct gather
 	return refused(no, V_REMOTE_ACCESS, blame_rkey(q, s, g->why, &g->refused));
 }
 
-/* A WRITE's target: all of it at its first packet, then each part (it may be revoked meanwhile). */
+/* Checks a WRITE's target: the whole at its first packet, then the rest at each: it may be
+ * revoked. */
 static enum place target(struct tqp *q, const struct seg *s, struct gather *g, struct refusal *no)
 {
 	struct responder *r = &q->rsp;
@@ -206,7 +207,7 @@ static enum place write_part(struct tqp *q, const struct seg *s, struct refusal 
 	return PLACE_DONE;
 }
 
-/* A window that it goes by stays bound as it is meanwhile. */
+/* While a WRITE goes through a memory window, the window stays bound. */
 static enum place write(struct tqp *q, const struct seg *s, struct refusal *no)
 {
 	uint32_t rkey = opcode_has(s->op, WIRE_FIRST) ? s->rkey : q->rsp.rkey;

@@ -4,20 +4,21 @@
 #include "transport/tqp.h"
 #include "transport/fate.h"
 
-/* PLACE_NO_REF: the payload must come by value; PLACE_GONE: the sender's memory is gone;
- * PLACE_RNR: no receive WQE. The verdict is in *v for PLACE_REFUSED, with its record in *id. */
+/* PLACE_RNR: no receive WQE; PLACE_NO_REF: the payload must come by value; PLACE_GONE: the sender's
+ * memory is gone; PLACE_REFUSED: struct refusal says why. */
 enum place { PLACE_DONE, PLACE_RNR, PLACE_NO_REF, PLACE_GONE, PLACE_REFUSED };
 
 struct refusal {
 	enum verdict v;
-	uint64_t id;
+	uint64_t id; /* the reason's record */
 };
 
-/* A segment of a SEND or WRITE that is next in its message. */
+/* Places the payload of @s, a segment of a SEND or WRITE. */
 enum place place_segment(struct tqp *q, const struct seg *s, struct refusal *no);
 /* Completes the receive WQE that was taken, well. */
 void place_complete(struct tqp *q, const struct seg *s, uint64_t now);
-/* Completes it with an error if there is one and the fate has a syndrome; events; ERR. */
+/* Acts as the verdict's fate says: an error completion of the receive that was taken, event,
+ * ERR. */
 void place_fail(struct tqp *q, const struct refusal *no, uint64_t now);
 /* Copies the payload from @skip on to @g's pieces. 0, EFAULT, EREMOTEIO, EPERM. */
 struct gather;

@@ -42,7 +42,7 @@ static bool payload(struct tqp *q, const struct wqe *w, uint32_t n, struct gathe
 	return true;
 }
 
-/* The frame with @n bytes of data into the QP's buffer. V_LOCAL_PROT: *g says why. */
+/* Builds the frame with @n bytes of data in the QP's buffer. V_LOCAL_PROT: *g says why. */
 static enum verdict build(struct tqp *q, const struct wqe *w, uint32_t n, struct gather *g)
 {
 	uint8_t *at = q->req.frame;
@@ -65,12 +65,12 @@ static enum verdict build(struct tqp *q, const struct wqe *w, uint32_t n, struct
 static unsigned int sums(const struct wqe *w)
 {
 	if (w->opcode == MLX5_OPCODE_TSO)
-		return FRAME_L3_OK | FRAME_L4_OK; /* every segment's differ */
+		return FRAME_L3_OK | FRAME_L4_OK; /* each segment has its own checksums */
 	return (w->cs_flags & MLX5_ETH_WQE_L3_CSUM ? FRAME_L3_OK : 0) |
 	       (w->cs_flags & MLX5_ETH_WQE_L4_CSUM ? FRAME_L4_OK : 0);
 }
 
-/* Checksums, padding, and out. */
+/* Fills in checksums and padding, and sends the frame. */
 static int emit(struct tqp *q, const struct wqe *w, uint32_t len, uint64_t now)
 {
 	struct seg s = { .op = FRAME_OP, .flags = SEG_NO_REF, .sqpn = q->qp.qpn, .npsn = 1 };
@@ -122,7 +122,7 @@ static bool send_one(struct tqp *q, const struct wqe *w, uint32_t n, uint64_t no
 	if (emit(q, w, w->head_len + n, now) == EAGAIN)
 		return false;
 	if (unlikely(q->req.pace.kbps))
-		pace_sent(q, w->head_len + n, 0, now); /* its headers are in it */
+		pace_sent(q, w->head_len + n, 0, now); /* @n and the headers are the whole frame */
 	return true;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* RAW_PACKET queue pairs send Ethernet frames as the program wrote them: each is built in a buffer
  * of the QP (inline headers, data, padding, checksums where asked for; of a TSO send one frame
- * after the other) and handed to cast_send(). A send never fails for what becomes of the frame. */
+ * after the other) and handed to cast_send(). A send succeeds whether or not the frame arrives. */
 #pragma once
 #include "transport/fate.h"
 #include "transport/sent.h"

@@ -15,12 +15,12 @@
 #include "wire/grh.h"
 #include "wire/icrc.h"
 
-#define HELD_NS UINT64_C(1000000000)
+#define KEEP_NS UINT64_C(1000000000)
 
-enum { HELD_MAX = 4 << 20 }; /* bytes: what is in the largest ring, and more */
+enum { KEEP_MAX = 4 << 20 }; /* bytes of frames, more than the largest ring has room for */
 enum { MACS = 12, TYPE_VLAN = 0x8100 };
 
-/* What is stored of a frame: runs of bytes, one behind the other. */
+/* The bytes that are stored for a frame: runs, one behind the other. */
 struct image {
 	struct {
 		const uint8_t *p;
@@ -38,11 +38,11 @@ static void add(struct image *m, const uint8_t *p, uint32_t len)
 	m->len += len;
 }
 
-/* What the queue asks for beyond the bytes themselves. */
+/* Options of the receiving queue. */
 struct wish {
-	bool grh; /* a GRH area before them */
-	bool strip; /* the outermost customer tag goes into the completion */
-	bool fcs; /* and the check sequence behind them */
+	bool grh; /* a GRH area in front of the frame */
+	bool strip; /* the outermost VLAN tag goes into the completion instead */
+	bool fcs; /* the frame check sequence behind the frame */
 };
 
 static void image_of(const struct frame *f, const struct wish *w, struct image *m, struct cqe *c)
@@ -71,14 +71,14 @@ static bool both_right(const struct frame *f)
 	return f->outer.l3 == FRAME_IP4 && frame_checksums(f) == (FRAME_L3_OK | FRAME_L4_OK);
 }
 
-/* Where an image goes. */
+/* A receive WQE, and the keys of its SGEs. */
 struct slot {
 	const struct key_table *keys;
 	const struct rwqe *w;
 	uint32_t pdn;
 };
 
-/* 0; EACCES, EFAULT: *g says what refused. The receive WQE is long enough. */
+/* Stores @m in @at, which is long enough. 0; EACCES, EFAULT: *g says what refused. */
 static int store(const struct slot *at, const struct image *m, struct gather *g)
 {
 	struct gather_ask ask = { at->w->sge, at->w->nsge, 0, 0, at->pdn, IBV_ACCESS_LOCAL_WRITE };
@@ -96,7 +96,7 @@ static int store(const struct slot *at, const struct image *m, struct gather *g)
 	return 0;
 }
 
-/* Into the receive that was taken. */
+/* Stores the frame in the receive that was taken, and completes it. */
 static void to_queue(struct tqp *q, const struct seg *s, const struct frame *f, uint64_t now)
 {
 	const struct wish wish = { !q->qp.service->frames,
@@ -135,25 +135,25 @@ static void to_queue(struct tqp *q, const struct seg *s, const struct frame *f, 
 
 /* --- frames that wait for a receive --- */
 
-static void hold(struct tqp *q, const struct seg *s, uint64_t now)
+static void keep(struct tqp *q, const struct seg *s, uint64_t now)
 {
 	struct responder *r = &q->rsp;
 	struct parcel *p;
 	uint32_t size = (uint32_t)sizeof(*p) + s->len;
 
-	if (r->held_bytes + size > HELD_MAX || !q->qp.service->frames ||
+	if (r->frame_bytes + size > KEEP_MAX || !q->qp.service->frames ||
 	    parcel_make(s, false, &p)) {
 		counters_inc(q->qp.ctx->hca->counters, COUNTER_OUT_OF_BUFFER);
 		return;
 	}
 	p->next = NULL;
-	p->at = now + HELD_NS;
-	if (r->held)
-		r->held_last->next = p;
+	p->at = now + KEEP_NS;
+	if (r->frames)
+		r->last_frame->next = p;
 	else
-		r->held = p;
-	r->held_last = p;
-	r->held_bytes += size;
+		r->frames = p;
+	r->last_frame = p;
+	r->frame_bytes += size;
 	store_relaxed(&q->rnr_waiting, true); /* doorbell_rq() notes it */
 	if (p->at < q->deadline)
 		q->deadline = p->at;
@@ -162,48 +162,49 @@ static void hold(struct tqp *q, const struct seg *s, uint64_t now)
 static void drop_first(struct tqp *q)
 {
 	struct responder *r = &q->rsp;
-	struct parcel *p = r->held;
+	struct parcel *p = r->frames;
 
-	r->held = p->next;
-	r->held_bytes -= (uint32_t)sizeof(*p) + p->seg.len;
+	r->frames = p->next;
+	r->frame_bytes -= (uint32_t)sizeof(*p) + p->seg.len;
 	parcel_free(p);
-	if (!r->held)
+	if (!r->frames)
 		store_relaxed(&q->rnr_waiting, false);
 }
 
 void raw_receive_forget(struct tqp *q)
 {
-	while (q->rsp.held)
+	while (q->rsp.frames)
 		drop_first(q);
 }
 
 void raw_receive_expire(struct tqp *q, uint64_t now)
 {
-	while (q->rsp.held && q->rsp.held->at <= now) {
+	while (q->rsp.frames && q->rsp.frames->at <= now) {
 		counters_inc(q->qp.ctx->hca->counters, COUNTER_OUT_OF_BUFFER);
 		drop_first(q);
 	}
-	if (q->rsp.held && q->rsp.held->at < q->deadline)
-		q->deadline = q->rsp.held->at;
+	if (q->rsp.frames && q->rsp.frames->at < q->deadline)
+		q->deadline = q->rsp.frames->at;
 }
 
 void raw_receive_doorbell(struct tqp *q, uint64_t now)
 {
 	struct frame f;
 
-	while (q->rsp.held && q->qp.state != IBV_QPS_ERR && !receive_take(q)) {
-		const struct seg *s = &q->rsp.held->seg;
+	while (q->rsp.frames && q->qp.state != IBV_QPS_ERR && !receive_take(q)) {
+		const struct seg *s = &q->rsp.frames->seg;
 
 		frame_parse(s->data, s->len, &f);
 		to_queue(q, s, &f, now);
-		if (q->rsp.held)
+		if (q->rsp.frames)
 			drop_first(q);
 	}
 }
 
 /* --- work queues --- */
 
-/* The WQE taken cannot have the frame: it says so, and the WQ stops. Under its lock. */
+/* The WQE that was taken cannot take the frame: completes it with an error and stops the WQ. Under
+ * the WQ's lock. */
 static void wq_refuse(struct wq *wq, struct cqe *c, enum verdict v, uint64_t id)
 {
 	const struct fate *f = fate_at_responder(v, false);
@@ -278,8 +279,8 @@ void raw_receive(struct tqp *q, const struct seg *s, uint64_t now)
 		return;
 	if (q->qp.hash.table)
 		to_work_queue(q, s, &f, now);
-	else if (q->rsp.held || receive_take(q))
-		hold(q, s, now);
+	else if (q->rsp.frames || receive_take(q))
+		keep(q, s, now);
 	else
 		to_queue(q, s, &f, now);
 }

@@ -15,10 +15,11 @@ static bool read_allowed(const struct tqp *q)
 	return q->req.reads < q->qp.attr.max_rd_atomic;
 }
 
-/* How many PSNs of a READ are asked for at once: through a network no more than may be on their
- * way. The rest is asked for when they are here, so that the peer counts one READ at a time. A
- * part that is asked for again ends where it ended before, as a responder wants it. A peer that
- * reports is asked ahead, and each part counts as a READ. 0: wait. */
+/* How many PSNs of a READ one request asks for: on one host all, through a network no more than may
+ * be on their way. The next part is requested when this one is here, so that the peer counts one
+ * READ at a time. A part that is requested again ends where it ended before: a responder refuses
+ * other ranges. From a peer that reports, parts are requested ahead, and each counts as a READ. 0:
+ * wait. */
 static uint32_t read_part(struct tqp *q, uint32_t skip, uint32_t left)
 {
 	struct requester *r = &q->req;
@@ -43,7 +44,7 @@ static uint32_t read_part(struct tqp *q, uint32_t skip, uint32_t left)
 	return left < part ? left : part;
 }
 
-/* Where the answer goes, or the payload of an atomic write. */
+/* The memory for the answer, or the payload of an atomic write. */
 static bool gather_read(struct tqp *q, const struct sent *e, const struct wqe *w, struct seg *s,
 			struct gather *g)
 {
@@ -65,7 +66,6 @@ static bool gather_read(struct tqp *q, const struct sent *e, const struct wqe *w
 	return true;
 }
 
-/* A READ or atomic request; a READ that was partly answered goes on where it stopped. */
 bool read_request_send(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t now)
 {
 	struct requester *r = &q->req;

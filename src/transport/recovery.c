@@ -13,8 +13,8 @@ enum state {
 	NEVER, /* not sent */
 	SENT, /* on its way, or its answer is */
 	LOST, /* to be sent again */
-	HELD, /* with the peer, which waits for something before it */
-	DONE, /* executed; a READ's: here */
+	KEPT, /* by the peer, which waits for a PSN before it */
+	DONE, /* executed; of a READ: its bytes are here */
 	STATES
 };
 
@@ -22,7 +22,7 @@ struct out {
 	uint32_t sending; /* the number of its last sending */
 	uint8_t state; /* enum state */
 	bool again; /* it was sent more than once */
-	bool read; /* answered by data */
+	bool read; /* of a READ or atomic: answered by data */
 };
 
 struct recovery {
@@ -32,7 +32,7 @@ struct recovery {
 	bool heard;
 };
 
-/* The latest sending of those that turn out to have arrived. */
+/* The latest sending among those that an answer reports as arrived. */
 struct news {
 	const struct out *out; /* NULL: none */
 	uint32_t psn;
@@ -55,7 +55,7 @@ static uint32_t outstanding(const struct tqp *q)
 	return (q->req.psn - q->req.una) & PSN_MASK;
 }
 
-/* What was sent before it began. */
+/* Records the PSNs that were sent before recovery began. */
 static void take_over(struct tqp *q)
 {
 	const struct requester *r = &q->req;
@@ -87,7 +87,7 @@ void recovery_begin(struct tqp *q, bool told)
 		return;
 	r->rec = calloc(1, sizeof(*r->rec));
 	if (!r->rec)
-		return; /* it goes back, as to anybody */
+		return; /* sending goes back after a loss, as to a peer that does not report */
 	r->rec->in[NEVER] = RECOVERY_PSNS;
 	take_over(q);
 }
@@ -166,7 +166,8 @@ uint32_t recovery_first(const struct tqp *q, uint32_t *n)
 	return psn;
 }
 
-/* (its sending, its PSN) is before @by's: a READ's PSNs are sent together and answered in order. */
+/* Was @o, or its answer, sent before @by? A READ's PSNs are requested together and answered in
+ * order. */
 static bool earlier(const struct out *o, uint32_t psn, const struct news *by)
 {
 	int32_t d = (int32_t)(o->sending - by->out->sending);
@@ -180,7 +181,7 @@ static void note(struct news *n, const struct out *o, uint32_t psn)
 		*n = (struct news){ o, psn };
 }
 
-/* Of the PSNs up to @end: what was sent before what has arrived, and has not, is lost. */
+/* Of the PSNs up to @end, those that were sent before @n and have not arrived are lost. */
 static void infer(struct tqp *q, const struct news *n, uint32_t end)
 {
 	uint32_t before = q->req.rec->in[LOST];
@@ -189,7 +190,7 @@ static void infer(struct tqp *q, const struct news *n, uint32_t end)
 		return;
 	q->req.rec->heard = true;
 	if (!n->out->again)
-		end = n->psn; /* what has a higher one was sent later */
+		end = n->psn; /* higher PSNs were sent later */
 	for (uint32_t psn = q->req.una; psn != end; psn = psn_add(psn, 1)) {
 		struct out *o = out_at(q, psn);
 
@@ -202,7 +203,7 @@ static void infer(struct tqp *q, const struct news *n, uint32_t end)
 	congestion_lost(q, q->req.rec->in[LOST] - before);
 }
 
-static bool unknown(const struct out *o) /* whether it has arrived */
+static bool unknown(const struct out *o) /* has it arrived, or not? */
 {
 	return o->state == SENT || o->state == LOST;
 }
@@ -213,7 +214,7 @@ static void executed(struct tqp *q, uint32_t end, struct news *n)
 		struct out *o = out_at(q, psn);
 
 		if (o->read) {
-			if (o->state == HELD)
+			if (o->state == KEPT)
 				turn(q, o, SENT); /* its response is on its way now */
 			continue;
 		}
@@ -227,12 +228,12 @@ void recovery_missing(struct tqp *q, uint32_t psn)
 {
 	struct out *o = out_at(q, psn);
 
-	if (psn == q->req.psn || o->state != HELD || o->read)
-		return; /* of a READ that is executed an ACK says nothing */
+	if (psn == q->req.psn || o->state != KEPT || o->read)
+		return; /* an ACK does not tell whether a READ was executed */
 	rtt_forget(q);
 	for (; psn != q->req.psn; psn = psn_add(psn, 1)) {
 		o = out_at(q, psn);
-		if (o->state == HELD)
+		if (o->state == KEPT)
 			turn(q, o, LOST);
 	}
 }
@@ -271,8 +272,8 @@ bool recovery_has(const struct tqp *q, uint32_t psn)
 	return out_at(q, psn)->state == DONE;
 }
 
-/* A READ's request has arrived: none of its PSNs is lost. */
-static void held(struct tqp *q, uint32_t psn, struct news *n)
+/* The peer keeps the request at @psn. If it is a READ, none of its PSNs is lost. */
+static void kept(struct tqp *q, uint32_t psn, struct news *n)
 {
 	struct out *o = out_at(q, psn);
 	uint32_t sending = o->sending;
@@ -281,7 +282,7 @@ static void held(struct tqp *q, uint32_t psn, struct news *n)
 		return;
 	note(n, o, psn);
 	do {
-		turn(q, o, HELD);
+		turn(q, o, KEPT);
 		psn = psn_add(psn, 1);
 		o = out_at(q, psn);
 	} while (o->read && o->sending == sending && unknown(o));
@@ -295,7 +296,7 @@ bool recovery_reported(struct tqp *q, const struct seg *s)
 	if ((s->flags & SEG_BYREF) || s->len <= REPORT_AETH || s->len > REPORT_MAX)
 		return false;
 	if (psn_before(s->psn, q->req.una))
-		return true; /* overtaken by a later one */
+		return true; /* a later report has overtaken it */
 	if (ahead > all)
 		return false;
 	bits = (s->len - REPORT_AETH) * 8;
@@ -303,7 +304,7 @@ bool recovery_reported(struct tqp *q, const struct seg *s)
 	recovery_missing(q, s->psn);
 	for (uint32_t i = 0; i < bits && ahead + 1 + i < all; i++)
 		if (s->data[REPORT_AETH + i / 8] >> i % 8 & 1)
-			held(q, psn_add(s->psn, 1 + i), &n);
+			kept(q, psn_add(s->psn, 1 + i), &n);
 	infer(q, &n, q->req.psn);
 	return true;
 }

@@ -1,49 +1,54 @@
 // SPDX-License-Identifier: MIT
-/* Selective recovery: what the requester knows of each PSN that is outstanding, towards a peer that
- * reports (hold.h). A READ's PSNs are those of its response, which is taken in any order.
+/* Selective recovery: the requester's record of each outstanding PSN, towards a peer that reports
+ * (hold.h). A READ's PSNs are those of its response, whose packets are taken in any order.
  *
- * Each sending of a PSN has a number. Something is lost when what was sent after it has arrived
- * (the network keeps the order of a flow, or it costs a packet too many), or when time has passed;
- * so nothing is asked for again while it is on its way. Sending never goes back: r->psn is one past
- * the highest PSN sent, and what is lost goes out again before anything new. */
+ * Each sending of a PSN has a number. A PSN is lost when a later sending has arrived (a network
+ * keeps the order of a flow; where it does not, a packet is sent once too often), or when its time
+ * has passed. So no PSN is sent again while it is on its way. Sending never goes back: q->req.psn
+ * is one past the highest PSN sent, and lost PSNs go out before new ones.
+ * docs/design/loss-recovery.md */
 #pragma once
 #include "transport/tqp.h"
 
 enum {
-	RECOVERY_PSNS = 512, /* a power of two: so many from una on can be told apart */
-	RECOVERY_AHEAD = 256, /* so far from una on sending starts; a READ may reach further */
+	RECOVERY_PSNS = 512, /* a power of two: PSNs from una on that have a record */
+	RECOVERY_AHEAD = 256, /* PSNs from una on where sending may start; a READ may end later */
 };
 
-/* Begins it if the peer is able. @told: it has sent a report. */
+/* Begins if the peer is able to report. @told: it has sent a report. */
 void recovery_begin(struct tqp *q, bool told);
 void recovery_end(struct tqp *q);
 
-/* [psn, psn + n) leaves now: a packet of a message, or a READ (@read) that asks for so many. */
+/* [psn, psn + n) leaves now: a packet of a message, or a request (@read) for @n packets of data. */
 void recovery_sent(struct tqp *q, uint32_t psn, uint32_t n, bool read);
-/* May something leave, with @window PSNs on their way at most? What all the others wait for may. */
+/* May something leave, with @window PSNs on their way at most? The lost segment at una always
+ * may. */
 bool recovery_open(const struct tqp *q, uint32_t window);
-/* Is all that the peer's end can take nearly on its way, and an ACK due? Then sending begins when
- * there is room for a quarter of it or for a train: what leaves by twos and threes costs the kernel
- * as much each time, and its ACKs make room for twos and threes again. Where the path takes less
- * than the end, each ACK is followed at once: bursts would take their share from other senders. */
+/* Shall sending wait for more room? It shall while nearly as many PSNs are on their way as the
+ * peer's end can take, and an ACK is due, until there is room for a quarter of them or for a train:
+ * packets that leave by twos and threes cost the kernel as much each time, and their ACKs make room
+ * for twos and threes again. A QP whose window is smaller than that sends at each ACK: its bursts
+ * would take the path from other senders. */
 bool recovery_crowded(const struct tqp *q);
-uint32_t recovery_questions(const struct tqp *q); /* READs and atomics on their way, at most */
-bool recovery_lost(const struct tqp *q); /* is there anything to send again? */
-/* The first PSN that is lost; *n: how many from it on a READ asks for at once. */
+uint32_t recovery_questions(const struct tqp *q); /* READs and atomics without all their data */
+bool recovery_lost(const struct tqp *q); /* is there a PSN to send again? */
+/* The first lost PSN; *n: how many from it on one READ request asks for. */
 uint32_t recovery_first(const struct tqp *q, uint32_t *n);
 
 void recovery_acked(struct tqp *q, uint32_t psn); /* the peer has executed all before @psn */
-/* The same, said by an answer to @psn. It leaves open what the peer keeps behind it. */
+/* The same, by a response to @psn, which says nothing of the PSNs behind it. */
 void recovery_answered(struct tqp *q, uint32_t psn);
-/* The peer waits for @psn. If it had told that it keeps it, it is another process by now (XRC), and
- * has nothing of what it kept. */
+/* The peer waits for @psn. If it has reported that it keeps @psn, then another process is the peer
+ * by now (XRC), and has none of the requests that the former one kept. */
 void recovery_missing(struct tqp *q, uint32_t psn);
-void recovery_here(struct tqp *q, uint32_t psn, uint32_t n); /* so much of an answer has come */
-bool recovery_has(const struct tqp *q, uint32_t psn); /* has it come already? */
-bool recovery_reported(struct tqp *q, const struct seg *s); /* false: no report of ours */
-/* The first PSN from una on that is not done. What is before it is forgotten. */
+/* The data of [psn, psn + n) has come. */
+void recovery_here(struct tqp *q, uint32_t psn, uint32_t n);
+bool recovery_has(const struct tqp *q, uint32_t psn); /* has the data at @psn come already? */
+/* Takes the report @s. False: it tells of PSNs that were not sent. */
+bool recovery_reported(struct tqp *q, const struct seg *s);
+/* The first PSN from una on that is not done. Forgets the records before it. */
 uint32_t recovery_front(struct tqp *q);
-bool recovery_heard(struct tqp *q); /* has anything arrived since the last call? */
+bool recovery_heard(struct tqp *q); /* has the peer got anything since the last call? */
 
-void recovery_again(struct tqp *q); /* what stands at una goes out again */
-void recovery_all_again(struct tqp *q); /* all that is on its way does */
+void recovery_again(struct tqp *q); /* the segment or READ at una goes out again */
+void recovery_all_again(struct tqp *q); /* all PSNs that are not done go out again */

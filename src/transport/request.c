@@ -10,8 +10,6 @@
 #include "transport/recovery.h"
 #include "wire/opcode.h"
 
-/* The entry at head cannot be sent at all. Errors come out in order: not before the others are
- * done. False: it has to wait for them, or the QP has stopped. */
 bool request_fail(struct tqp *q, const struct wqe *w, enum verdict v, const struct gather *g,
 		  uint64_t now)
 {
@@ -20,7 +18,6 @@ bool request_fail(struct tqp *q, const struct wqe *w, enum verdict v, const stru
 	return false;
 }
 
-/* Hands a segment to the link, with the ACK that is due. */
 int request_emit(struct tqp *q, struct seg *s, uint64_t now)
 {
 	struct requester *r = &q->req;
@@ -32,7 +29,7 @@ int request_emit(struct tqp *q, struct seg *s, uint64_t now)
 		s->ack_psn = psn_add(q->rsp.epsn, PSN_MASK);
 		s->ack_msn = q->rsp.msn;
 	}
-	if (unlikely(q->rsp.ack_held))
+	if (unlikely(q->rsp.ack_delayed))
 		answer_ahead(q, s->op);
 	s->more = q->dest && q->dest->ops->flush;
 	err = q->dest ? dest_send(q->dest, s, &q->waiter) : ENETUNREACH;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* A request segment of a connected service: its headers, its way to the link, and what the
- * requester remembers of it. */
+/* A request segment of a connected service: its headers, handing it to the link, and the record of
+ * its PSNs in the requester. */
 #pragma once
 #include "transport/fate.h"
 #include "transport/gather.h"
@@ -13,8 +13,8 @@ static inline uint32_t request_psns(const struct tqp *q, uint32_t len)
 	return len <= q->req.mtu ? 1 : (uint32_t)(((uint64_t)len + q->req.mtu - 1) / q->req.mtu);
 }
 
-/* Clears what request_fill() and its callers leave alone. Member by member: clearing the whole at
- * once becomes a string instruction that costs 20 ns. */
+/* Clears the members that request_fill() and its callers do not set, one by one: clearing the whole
+ * struct becomes a string instruction, which costs 20 ns. */
 static inline void request_blank(struct seg *s)
 {
 	s->syndrome = 0;
@@ -30,7 +30,7 @@ static inline void request_blank(struct seg *s)
 	s->marked = false;
 }
 
-/* The headers that all request segments have. @op: of RC. */
+/* The headers that all request segments have. @op: RC's opcode. */
 static inline void request_fill(const struct tqp *q, struct seg *s, uint8_t op)
 {
 	s->op = op | q->qp.service->wire;
@@ -41,7 +41,7 @@ static inline void request_fill(const struct tqp *q, struct seg *s, uint8_t op)
 	s->psn = q->req.psn;
 }
 
-/* Hands a segment to the link, with the ACK that is due. 0, or what the link says. */
+/* Hands a segment to the link, with the ACK that is due. 0, or the errno of dest_send(). */
 int request_emit(struct tqp *q, struct seg *s, uint64_t now);
 /* The segments of @e up to @psn have left. */
 void request_sent(struct tqp *q, const struct sent *e, uint32_t psn);

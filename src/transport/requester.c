@@ -19,7 +19,7 @@
 #include "transport/sent.h"
 #include "transport/ud.h"
 
-/* False: no more can be started now. */
+/* False: no work request can be started now. */
 static bool may_start(struct tqp *q, uint64_t now)
 {
 	struct requester *r = &q->req;
@@ -35,7 +35,7 @@ static bool may_start(struct tqp *q, uint64_t now)
 	return r->tail - r->head <= r->mask;
 }
 
-/* The same for work of the inner queue. */
+/* Starts the next entry of the inner queue. */
 static int start_inner(struct tqp *q, struct wqe *w, uint64_t now)
 {
 	struct requester *r = &q->req;
@@ -121,15 +121,15 @@ static bool may_send(struct tqp *q, uint64_t now)
 	return window_open(q) && (likely(!q->req.pace.kbps) || pace_open(q, now));
 }
 
-/* XRC: the SRQ that @w names may be another process' than the last one's. Two processes keep no
- * order between them, so what the first has is to be acknowledged before the second gets more. */
+/* XRC: the SRQ that @w names may belong to another process than the last one's. Two processes keep
+ * no order between them, so the first acknowledges all its messages before the second gets one. */
 static bool routed(struct tqp *q, const struct wqe *w)
 {
 	return q->qp.service->wire != SVC_XRC || !q->env->route ||
 	       q->env->route(q, w->srqn, q->req.una == q->req.psn);
 }
 
-/* Sends what remains of @e, whose WQE is @w. False: not now. */
+/* Sends the rest of @e, whose WQE is @w. False: not now. */
 static bool send_entry(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t now)
 {
 	struct requester *r = &q->req;
@@ -153,7 +153,7 @@ static bool send_entry(struct tqp *q, struct sent *e, const struct wqe *w, uint6
 	return true;
 }
 
-/* What was lost first, one packet or READ of it, and sending goes on where it was. */
+/* Sends the first lost packet or READ again; then sending goes on where it was. */
 static bool send_again(struct tqp *q, uint64_t now)
 {
 	struct requester *r = &q->req;
@@ -183,7 +183,7 @@ static bool send_again(struct tqp *q, uint64_t now)
 	return sent;
 }
 
-/* False: what is on its way comes first. */
+/* False: the requester waits until fewer packets are on their way. */
 static bool begin_on_network(struct tqp *q, uint64_t now)
 {
 	if (!q->req.rec)
@@ -220,7 +220,7 @@ void requester_run(struct tqp *q, uint64_t now)
 	}
 	if (r->unflushed) {
 		r->unflushed = false;
-		answer_behind(q); /* in one call with it */
+		answer_behind(q); /* the flush sends both */
 		q->dest->ops->flush(q->dest);
 	}
 	ack_timer_arm(q, now);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* The requester of a QP: reads WQEs from the SQ ring and sends them as request segments, in order.
  * A WQE that was started stands in the ring of sent[] (sent.h) until it is completed: [head, cur)
- * are sent completely, cur is being sent from @psn on, [cur, tail) wait (after going back).
- * Only the transport's files look inside. */
+ * are sent completely, cur is being sent from psn on, (cur, tail) wait since sending went back.
+ * Only the transport's files look inside, but for mtu and way: the engine resolves and casts. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,8 +14,8 @@ struct tqp;
 
 enum requester_wait {
 	WAIT_NOTHING,
-	WAIT_RNR, /* for the RNR timer or an RNR clear */
-	WAIT_LOST, /* same-host: nobody took or answered a segment; for the ack timeout */
+	WAIT_RNR, /* for the RNR timer, or for the notice that receives were posted */
+	WAIT_LOST, /* for the ack timeout, since the peer takes or answers no segment */
 };
 
 struct inner_queue;
@@ -23,77 +23,77 @@ struct recovery;
 struct pace { /* pace.h */
 	uint32_t kbps; /* 0: no limit */
 	uint32_t burst; /* bytes */
-	uint64_t at; /* ns: when what has left would have left at that rate */
+	uint64_t at; /* ns: earliest time of the next segment */
 };
 
 struct rtt { /* rtt.h; ns */
-	uint64_t at; /* when @psn has left; 0: none is timed */
-	uint32_t psn;
-	uint64_t mean, deviation; /* 0: nothing was measured */
-	uint64_t least, least_at; /* of the last seconds, and when it was measured */
+	uint64_t at; /* when @psn left; 0: no PSN is timed */
+	uint32_t psn; /* the PSN that is timed */
+	uint64_t mean, deviation; /* of the round trip; 0: not measured */
+	uint64_t least, least_at; /* shortest of the last seconds, and when it was measured */
 };
 
 struct congestion { /* congestion.h */
 	uint32_t window; /* PSNs */
-	uint32_t una; /* when it was last looked at */
-	uint32_t round; /* the round trip ends when una gets here */
-	uint32_t acked, lost; /* PSNs of this round trip */
-	uint32_t asked; /* the last that asks for an ACK */
-	uint64_t at; /* when una moved last */
-	bool slow; /* start: not shrunk since */
-	bool shrunk; /* in this round trip */
+	uint32_t una; /* the requester's una at the last progress */
+	uint32_t round; /* PSN at which una ends this round trip */
+	uint32_t acked, lost; /* PSNs in this round trip */
+	uint32_t asked; /* last PSN that asks for an ACK */
+	uint64_t at; /* ns: when una moved last */
+	bool slow; /* slow start: the window has not shrunk since the start */
+	bool shrunk; /* the window has shrunk in this round trip */
 };
 
 struct credit { /* credit.h; messages, 24 bits */
-	uint32_t sent; /* begun, each part of a READ, too */
-	uint32_t msn; /* of the latest ACK */
-	uint32_t last; /* the last that has a receive, if limited */
-	bool limited;
+	uint32_t sent; /* messages begun; each part of a READ is one */
+	uint32_t msn; /* MSN of the latest ACK */
+	uint32_t last; /* last message with a receive, if limited */
+	bool limited; /* the peer counts its receives */
 };
 
 struct requester {
 	struct sent *sent; /* NULL until the first WQE */
 	uint32_t mask; /* entries - 1 */
-	uint32_t head, cur, tail;
-	uint32_t una; /* the oldest PSN that is not acknowledged */
-	uint32_t psn; /* the next to send */
+	uint32_t head, cur, tail; /* indices of sent[] */
+	uint32_t una; /* oldest PSN that is not acknowledged */
+	uint32_t psn; /* next PSN to send */
 	uint32_t max_psn; /* one past the highest ever sent */
-	uint32_t next_psn; /* the first of the next WQE */
+	uint32_t next_psn; /* first PSN of the next WQE */
 	uint32_t mtu; /* bytes */
-	uint16_t next_block;
-	uint16_t reads; /* SENT_READ without SENT_DONE in [head, cur) */
-	uint8_t retries; /* left */
-	uint8_t rnr_retries; /* left; 7: without end */
+	uint16_t next_block; /* of the SQ: where the next WQE begins */
+	uint16_t reads; /* entries SENT_READ without SENT_DONE in [head, cur) */
+	uint8_t retries; /* tries that are left */
+	uint8_t rnr_retries; /* tries after an RNR NAK that are left; 7: without end */
 	uint8_t wait; /* enum requester_wait */
-	bool blocked; /* the waiter is on the destination's list */
-	bool unflushed; /* segments were sent for which the peer is to be woken yet */
-	bool exchanged; /* the peer has answered through the ring: direct access may follow */
-	bool waited; /* the WQE at cur, for those before it, to go by direct access */
+	bool blocked; /* the QP's waiter is on a destination's list */
+	bool unflushed; /* the destination has segments that it does not send before flush() */
+	bool exchanged; /* the peer has answered a segment: direct access may follow */
+	bool waited; /* the WQE at cur waits for those before it, to go by direct access */
 	struct {
-		uint16_t in, gap; /* so many WQEs do not wait; the next time */
+		uint16_t in, gap; /* WQEs that do not wait for direct access: now, next time */
 	} wait_again[2]; /* READ, WRITE */
 	uint32_t direct_done; /* bytes of the WQE at cur that direct access has moved */
-	bool by_value; /* the peer could not fetch from us */
-	bool no_ref; /* we could not fetch from the peer */
-	struct recovery *rec; /* NULL: the peer does not report, sending goes back */
-	bool again; /* what is lost is being sent, at psn; sending then goes on where it was */
-	uint32_t part; /* PSNs that a READ asks for at once; 0: not known yet */
-	bool gap; /* sending went back once because an answer is missing at una */
-	uint8_t arming; /* SEG_ARMING or 0: goes with every segment (apm.h) */
-	bool draining; /* SQD: the event is still to come */
-	uint64_t timer_at; /* ns; TQP_NEVER: none */
-	uint64_t try_at; /* when one of retries is used up; TQP_NEVER: not counting */
-	uint8_t repeats; /* since something was acknowledged, before the try was used up */
+	bool by_value; /* the peer cannot fetch from this process */
+	bool no_ref; /* this process cannot fetch from the peer */
+	struct recovery *rec; /* NULL: the peer does not report; sending goes back after a loss */
+	bool again; /* a lost segment is being sent again, at psn */
+	uint32_t part; /* PSNs that one READ request asks for; 0: not known yet */
+	bool gap; /* sending went back once, since the answer at una was overtaken */
+	uint8_t arming; /* SEG_ARMING or 0: a flag of every segment (apm.h) */
+	bool draining; /* SQD: IBV_EVENT_SQ_DRAINED is still to come */
+	uint64_t timer_at; /* ns: when retry_timer() acts; TQP_NEVER: not set */
+	uint64_t try_at; /* ns: when a try is used up; TQP_NEVER: no try runs */
+	uint8_t repeats; /* of the segment at una, in this try */
 	struct rtt rtt;
 	struct congestion cc;
 	struct credit credit;
 	struct inner_queue *inner; /* NULL until the device has work of its own */
 	uint8_t *frame; /* RAW_PACKET: FRAME_MAX bytes to build in; NULL until the first WQE */
-	struct cast_way way; /* who has the frame, or the multicast datagram, already */
-	uint32_t cut, ncut; /* TSO: payload bytes and segments that are sent */
-	struct dest *ud_dest; /* UD: where the WQE that got EAGAIN goes; a reference */
+	struct cast_way way; /* how far a frame or a multicast datagram has got */
+	uint32_t cut, ncut; /* TSO: bytes of payload and segments that are sent */
+	struct dest *ud_dest; /* UD: destination of the WQE that got EAGAIN; a reference */
 	struct pace pace;
 };
 
-/* Sends what may be sent now. */
+/* Starts posted work requests and sends their segments, as far as the window and the link allow. */
 void requester_run(struct tqp *q, uint64_t now);

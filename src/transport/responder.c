@@ -37,8 +37,8 @@ static void executed(struct tqp *q, const struct seg *s)
 		q->rsp.msn = psn_add(q->rsp.msn, 1);
 }
 
-/* Receives are posted without this QP's turn: whoever holds it looks at the queue once more
- * after the flag was set. */
+/* Receives are posted without this QP's turn: the holder of the turn looks at the queue once more
+ * after it has set rnr_waiting. */
 static void no_receive(struct tqp *q)
 {
 	counters_inc(counters(q), COUNTER_OUT_OF_BUFFER);
@@ -54,7 +54,7 @@ static void message(struct tqp *q, const struct seg *s, uint64_t now)
 	switch (place_segment(q, s, &no)) {
 	case PLACE_DONE:
 		executed(q, s);
-		answer_ack(q, s); /* first: who sees the completion may answer by another QP */
+		answer_ack(q, s); /* first: the program may answer the completion by another QP */
 		if (opcode_has(s->op, WIRE_LAST))
 			place_complete(q, s, now);
 		break;
@@ -101,7 +101,7 @@ static void duplicate(struct tqp *q, const struct seg *s)
 	counters_inc(counters(q), COUNTER_DUPLICATE_REQUEST);
 	verdict_say("duplicate");
 	if (psn_after(psn_add(s->psn, s->npsn), q->rsp.epsn)) {
-		silence(q, aeth_nak(NAK_PSN_SEQUENCE)); /* only its tail is new: cut it there */
+		silence(q, aeth_nak(NAK_PSN_SEQUENCE)); /* the peer sends the new tail again */
 		return;
 	}
 	if (!is_question(s->op)) {
@@ -114,9 +114,9 @@ static void duplicate(struct tqp *q, const struct seg *s)
 	answer_add(q, &a);
 }
 
-static void hold(struct tqp *q, const struct seg *s)
+static void keep(struct tqp *q, const struct seg *s)
 {
-	verdict_say("out of sequence, held");
+	verdict_say("out of sequence, kept");
 	if (!hold_keep(q, s))
 		return;
 	q->ack_due = true;
@@ -126,7 +126,7 @@ static void hold(struct tqp *q, const struct seg *s)
 static void ahead(struct tqp *q, const struct seg *s)
 {
 	if (hold_able(q)) {
-		hold(q, s);
+		keep(q, s);
 		return;
 	}
 	verdict_say("out of sequence, dropped");
@@ -149,8 +149,8 @@ static void expected(struct tqp *q, const struct seg *s, uint64_t now)
 		message(q, s, now);
 }
 
-/* What was held and is next. XRC: each request names its SRQ, which may be gone by now. */
-static struct parcel *take_held(struct tqp *q)
+/* The next request, if it was kept. XRC: each request names its SRQ, which may be gone by now. */
+static struct parcel *take_kept(struct tqp *q)
 {
 	struct parcel *p = hold_take(q);
 
@@ -160,8 +160,8 @@ static struct parcel *take_held(struct tqp *q)
 	return NULL;
 }
 
-/* @s fills the gap: after it comes what was held behind it. A request that is NAKed, or that nobody
- * is there for, is not kept: the peer sends it again. */
+/* @s fills the gap: executes it and the requests that were kept behind it. A request that is NAKed,
+ * or whose SRQ is gone, is dropped: the peer sends it again. */
 static void catch_up(struct tqp *q, const struct seg *s, uint64_t now)
 {
 	struct responder *r = &q->rsp;
@@ -172,7 +172,7 @@ static void catch_up(struct tqp *q, const struct seg *s, uint64_t now)
 	expected(q, s, now);
 	if (r->epsn != psn)
 		hold_passed(q, psn, s->npsn);
-	while (r->epsn != psn && q->qp.state != IBV_QPS_ERR && (p = take_held(q))) {
+	while (r->epsn != psn && q->qp.state != IBV_QPS_ERR && (p = take_kept(q))) {
 		psn = r->epsn;
 		expected(q, &p->seg, now);
 		if (r->epsn != psn)
@@ -181,7 +181,7 @@ static void catch_up(struct tqp *q, const struct seg *s, uint64_t now)
 	}
 	r->catching_up = false;
 	if (r->epsn == psn || q->qp.state == IBV_QPS_ERR)
-		return; /* NAKed */
+		return; /* a NAK has left */
 	q->ack_due = true;
 	answer_ack_now(q);
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* The responder of a QP: takes request segments in PSN order, places their payload, executes
- * READs and atomics, and answers. Its state, embedded in struct tqp; only the transport's files
- * look inside.
+/* The responder of a QP takes request segments in PSN order, places their payload, executes READs
+ * and atomics, and answers. Its state is embedded in struct tqp; only the transport's files look
+ * inside.
  *
- * Answers that the link cannot take at once are bounded: READs and atomics stand in a ring
- * (allotted at the first of them), everything else is one cumulative ACK or one NAK behind them. */
+ * The answers that wait for the link are bounded: those of READs and atomics stand in a ring, which
+ * is allocated for the first of them; behind them waits one cumulative ACK or one NAK. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,66 +20,68 @@ enum { RESPONDER_DEPTH = 16, RESPONDER_ANSWERS = 32 };
 
 enum answer_kind { ANSWER_READ, ANSWER_ATOMIC, ANSWER_WRITTEN /* atomic write: no data */ };
 
-struct saved { /* a READ or atomic executed lately, for duplicates */
+struct saved { /* a READ or atomic that was executed lately, for its duplicates */
 	uint32_t psn, npsn;
 	uint8_t kind; /* enum answer_kind */
-	uint64_t orig; /* atomics: what was found */
+	uint64_t orig; /* atomics: the value that was replaced */
 };
 
-struct answer { /* a READ or atomic whose answer has not left (completely) */
-	uint32_t psn, npsn; /* what is left */
+struct answer { /* to a READ or atomic; it has not left, or not completely */
+	uint32_t psn, npsn; /* PSNs that have not left */
 	uint8_t kind; /* enum answer_kind */
-	bool no_ref, again, started;
+	bool no_ref; /* the requester wants the bytes by value */
+	bool again; /* to a duplicate */
+	bool started; /* a part of it has left */
 	uint32_t rkey, pdn, len, msn;
-	uint64_t va;
-	uint64_t orig;
+	uint64_t va; /* READ: address of the bytes that have not left */
+	uint64_t orig; /* atomics: the value that was replaced */
 };
 
 struct responder_reads {
 	struct saved saved[RESPONDER_DEPTH];
-	uint32_t nsaved; /* ever */
+	uint32_t nsaved; /* counts all that were ever saved */
 	struct answer out[RESPONDER_ANSWERS];
-	uint32_t first, last; /* [first, last) wait */
-	uint32_t fresh; /* of them, those that are no repetition */
+	uint32_t first, last; /* answers [first, last) of out wait */
+	uint32_t fresh; /* those of them that are not to duplicates */
 };
 
-enum responder_message { MSG_NONE, MSG_SEND, MSG_WRITE, MSG_SKIP /* UC: a damaged one */ };
+enum responder_message { MSG_NONE, MSG_SEND, MSG_WRITE, MSG_SKIP /* UC: dropped to its end */ };
 
-struct responder_tag { /* of the message in hand, on a tag-matching SRQ (tag.h) */
+struct responder_tag { /* tag matching of the message in hand (tag.h) */
 	uint8_t what; /* enum tag_cqe; 0: an ordinary receive */
-	bool pending; /* a rendezvous is to begin */
+	bool pending; /* its rendezvous is to begin */
 	uint32_t ctx, rkey, len;
 	uint64_t tag, va;
 };
 
 struct responder {
-	uint32_t epsn; /* the PSN that comes next */
-	uint32_t peer; /* whom it answers; the QP's attributes are gone in RESET */
+	uint32_t epsn; /* expected PSN: that of the next request */
+	uint32_t peer; /* QP number that it answers; in RESET the attributes have none */
 	uint32_t msn;
-	uint8_t msg; /* enum responder_message: in the middle of */
+	uint8_t msg; /* enum responder_message: the message that has begun */
 	bool have_rwqe; /* rwqe is taken and not completed */
-	bool nak_sent; /* sequence error or RNR: silence until epsn comes */
+	bool nak_sent; /* for a sequence error or RNR: no other before epsn comes */
 	bool nak_due; /* a NAK waits behind the answers */
-	bool comm_est; /* the event was raised */
-	bool silent; /* nothing leaves before answer_release() */
-	bool catching_up; /* what was held is being executed; its ACKs come at the end, as one */
-	bool unreplied; /* a message has come, and the program has posted nothing since */
-	bool ack_held; /* ack_due, and it waits for the reply */
-	uint8_t replies; /* that followed a message each, one by one: answer_replied() */
-	uint8_t nak; /* its syndrome */
-	uint32_t nak_psn;
-	uint32_t rkey; /* of the WRITE in the middle */
-	uint32_t left; /* bytes the WRITE still has to bring */
-	uint64_t va; /* where the next go */
-	uint64_t got; /* bytes of the message so far */
-	uint64_t now; /* of the input that is being worked on */
-	/* RAW_PACKET: frames that wait for a receive, oldest first; parcel.at: until when */
-	struct parcel *held, *held_last;
-	uint32_t held_bytes;
-	struct responder_reads *reads;
-	struct hold *hold; /* NULL until a request came too early */
+	bool comm_est; /* IBV_EVENT_COMM_EST was raised */
+	bool silent; /* no answer leaves before answer_release() */
+	bool catching_up; /* requests that were kept are being executed; one ACK for all */
+	bool unreplied; /* the program has posted nothing since the last message came */
+	bool ack_delayed; /* the ACK that is due is delayed until the program replies */
+	uint8_t replies; /* messages in a row that were replied to one by one */
+	uint8_t nak; /* syndrome of the NAK that is due */
+	uint32_t nak_psn; /* its PSN */
+	uint32_t rkey; /* of the WRITE that has begun */
+	uint32_t left; /* bytes that the WRITE still has to bring */
+	uint64_t va; /* where the next of them go */
+	uint64_t got; /* bytes of the message that have come */
+	uint64_t now; /* ns: time of the segment in hand */
+	/* RAW_PACKET: frames that wait for a receive, oldest first, each until parcel.at */
+	struct parcel *frames, *last_frame;
+	uint32_t frame_bytes; /* their memory */
+	struct responder_reads *reads; /* NULL until the first READ or atomic */
+	struct hold *hold; /* requests that came too early; NULL until the first */
 	struct responder_tag tag;
-	struct rwqe rwqe;
+	struct rwqe rwqe; /* the receive of the message in hand, if have_rwqe */
 };
 
 /* RC: a request segment. */

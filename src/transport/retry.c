@@ -12,7 +12,7 @@
 
 enum { REPEATS_MAX = 10 };
 
-/* One try fewer. False: that was the last, and the oldest entry has failed. */
+/* Uses up a try. False: there was none left, and the oldest entry has failed. */
 static bool try_again(struct tqp *q, uint64_t now)
 {
 	struct requester *r = &q->req;
@@ -42,7 +42,7 @@ void retry_sequence(struct tqp *q, uint64_t now)
 void retry_gap(struct tqp *q, uint64_t now)
 {
 	if (q->req.gap)
-		return; /* if it is lost again the timeout finds out */
+		return; /* if the answer is lost again, the timeout notices */
 	q->req.gap = true;
 	counters_inc(q->qp.ctx->hca->counters, COUNTER_IMPLIED_NAK_SEQ_ERR);
 	retry_sequence(q, now);
@@ -84,8 +84,7 @@ void retry_timer(struct tqp *q, uint64_t now)
 	if (now < r->try_at) {
 		counters_inc(q->qp.ctx->hca->counters, COUNTER_ROCE_ADP_RETRANS);
 		if (r->repeats)
-			congestion_silence(
-				q); /* not the first: what is lost alone is found by it */
+			congestion_silence(q); /* the first repeat finds a single loss */
 		r->repeats += r->repeats < REPEATS_MAX;
 		rewind_go_on(q);
 		return;

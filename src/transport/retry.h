@@ -5,5 +5,6 @@
 
 void retry_rnr(struct tqp *q, uint8_t syndrome, uint64_t now); /* an RNR NAK */
 void retry_sequence(struct tqp *q, uint64_t now); /* a NAK: send again from una */
-void retry_gap(struct tqp *q, uint64_t now); /* the answer at una was overtaken: the same, once */
+/* A later answer has overtaken the one at una: as for a NAK, once. */
+void retry_gap(struct tqp *q, uint64_t now);
 void retry_timer(struct tqp *q, uint64_t now); /* the deadline has passed */

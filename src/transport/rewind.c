@@ -21,7 +21,7 @@ void rewind_to(struct tqp *q, uint32_t psn)
 		const struct sent *e = sent_at(r, i);
 
 		if (psn_within(psn, e->psn, e->npsn) || (!e->npsn && !(e->flags & SENT_DONE)))
-			break; /* local work before it is done, or waits for its turn */
+			break; /* local work that was not executed yet */
 		if ((e->flags & (SENT_READ | SENT_DONE)) == SENT_READ)
 			r->reads++;
 	}

@@ -3,7 +3,7 @@
 #include "wire/aeth.h"
 
 /* ns */
-#define LEAST_NS 10000000000UL /* so long the least is remembered: paths change */
+#define LEAST_NS 10000000000UL /* how long the shortest counts: paths change */
 #define GROWN_NS 100000UL
 
 void rtt_sent(struct tqp *q, uint32_t psn, uint64_t now)

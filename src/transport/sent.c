@@ -5,9 +5,9 @@
 #include "transport/inner.h"
 #include "util/be.h"
 
-enum { SENT_MAX = 512 /* WQEs started and not completed */ };
+enum { SENT_MAX = 512 /* work requests that are started and not completed */ };
 
-/* The SQ's oldest block that is not completed; entries of the inner queue have none. */
+/* The SQ's oldest block that is not completed; inner work has no block. */
 static uint16_t oldest_block(const struct requester *r)
 {
 	for (uint32_t i = r->head; i != r->tail; i++)
@@ -29,7 +29,7 @@ uint16_t sent_posted(const struct tqp *q)
 	/* (A) pairs with the driver's release before it stores the record */
 	posted = (uint16_t)be32toh(load_acquire(sq->dbrec)) - oldest;
 	if (posted > sq->cnt)
-		posted = sq->cnt; /* the record is the program's memory: believe what can be */
+		posted = sq->cnt; /* the record is the program's memory: it may say anything */
 	return posted > ours ? posted - ours : 0;
 }
 

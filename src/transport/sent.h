@@ -8,7 +8,7 @@
 enum { /* struct sent's flags */
        SENT_SIGNALED = 1,
        SENT_READ = 2, /* READ or atomic: answered by data */
-       SENT_DONE = 4, /* its data has arrived; it is local and was executed */
+       SENT_DONE = 4, /* its data has arrived; of local work: it was executed */
        SENT_FENCE = 8,
        SENT_INNER = 16, /* of the inner queue: block is its number there (inner.h) */
 };
@@ -17,11 +17,11 @@ struct sent {
 	uint16_t block; /* of the SQ, as the producer counts */
 	uint8_t opcode; /* MLX5_OPCODE_* */
 	uint8_t flags; /* SENT_* */
-	uint32_t psn, npsn; /* 24 bits; npsn up to 2^23 */
+	uint32_t psn, npsn; /* first PSN, number of PSNs: 24 bits, at most 2^23 */
 	uint32_t len; /* bytes */
 };
 
-int sent_allot(struct tqp *q); /* the ring. ENOMEM */
+int sent_allot(struct tqp *q); /* allocates the ring. ENOMEM */
 /* Blocks of the SQ that the program has posted and the requester has not started. */
 uint16_t sent_posted(const struct tqp *q);
 /* Reads the WQE of an entry again. False: the program has changed it. */

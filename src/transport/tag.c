@@ -10,7 +10,7 @@
 
 enum { TMH = sizeof(struct ibv_tmh), HEADERS = TMH + sizeof(struct ibv_rvh) };
 
-/* The peer may change its message meanwhile: what was read once is what counts. */
+/* Reads the headers once: the peer may change its message meanwhile. */
 static enum place peek(const struct seg *s, uint8_t head[HEADERS])
 {
 	struct piece to = { (uintptr_t)head, s->len < HEADERS ? s->len : HEADERS, 0 };
@@ -41,7 +41,7 @@ static bool has_tag(const struct seg *s, const uint8_t *head)
 	return head[0] == IBV_TMH_EAGER;
 }
 
-/* What becomes of a message that matched; its headers are remembered. */
+/* The completion of a message that matched (TAG_CQE_*); keeps its headers. */
 static uint8_t matched(struct tqp *q, const uint8_t *head)
 {
 	struct responder_tag *t = &q->rsp.tag;
@@ -86,7 +86,7 @@ enum place tag_begin(struct tqp *q, const struct seg *s, uint32_t *skip)
 	uint8_t head[HEADERS];
 	enum place p;
 
-	if (!r->have_rwqe) { /* else it comes once more, by value */
+	if (!r->have_rwqe) { /* taken already if the segment comes again, by value */
 		p = peek(s, head);
 		if (p != PLACE_DONE)
 			return p;

@@ -5,7 +5,7 @@
 
 struct inner;
 
-/* Makes an ordinary receive completion one of tag matching, if it is; the CQ it goes to. */
+/* Makes @c a completion of tag matching, if the message in hand is one. The CQ that @c goes to. */
 struct cq *tag_cqe_route(struct tqp *q, struct cqe *c);
 /* The READ of a rendezvous is done, well or with @error. EOVERFLOW: the tag list's CQ is full. */
 int tag_cqe_arrived(struct tqp *q, const struct inner *in, const struct cqe *error, uint64_t now);

@@ -26,7 +26,7 @@
 
 static void no_waiter(struct waiter *w)
 {
-	(void)w; /* whoever embeds the QP in a surrounding that blocks sets its own */
+	(void)w; /* surroundings whose links may be full set their own */
 }
 
 static void forget(struct tqp *q)
@@ -126,7 +126,7 @@ void tqp_moved(struct tqp *q, enum ibv_qp_state old, uint64_t now)
 	switch (q->qp.state) {
 	case IBV_QPS_RESET:
 		flush_shared(q, now);
-		if (old != IBV_QPS_ERR) /* or it has left */
+		if (old != IBV_QPS_ERR) /* else it has left already */
 			answer_leave(q);
 		forget(q);
 		break;
@@ -176,7 +176,7 @@ void tqp_rq_doorbell(struct tqp *q, uint64_t now)
 	answer_nak(q, SYN_RNR_CLEAR, q->rsp.epsn);
 }
 
-/* A connected QP hears its peer alone, and by the address that it was told. */
+/* A connected QP takes packets from the address of its peer only. */
 static bool from_peer(const struct tqp *q, const struct seg *s)
 {
 	const struct dest_net *net = link_ends(q->dest);
@@ -198,7 +198,7 @@ static bool from_whom_it_should(const struct tqp *q, const struct seg *s)
 	return !(s->flags & SEG_NET) || from_peer(q, s);
 }
 
-/* The service's own, or of those that have no service: what a peer may send that knows of it. */
+/* Is the opcode one of the QP's service, or one of softhca's that its service has? */
 static bool known(const struct tqp *q, uint8_t op)
 {
 	const struct service *svc = q->qp.service;
@@ -210,7 +210,7 @@ static bool known(const struct tqp *q, uint8_t op)
 	return opcodes[op].name && opcode_service(op) == svc->wire;
 }
 
-/* Everything that a receiver drops in silence before it looks at the PSN. */
+/* False: a receiver drops it in silence before it looks at the PSN. */
 static bool mine(const struct tqp *q, const struct seg *s)
 {
 	if (!known(q, s->op))
@@ -350,14 +350,14 @@ void tqp_flush_ack(struct tqp *q)
 {
 	if (!q->ack_due)
 		return;
-	if (q->rsp.ack_held)
-		q->rsp.replies = 0; /* in vain */
+	if (q->rsp.ack_delayed)
+		q->rsp.replies = 0; /* the ACK has waited in vain */
 	answer_ack_now(q);
 }
 
 bool tqp_ack_waits(const struct tqp *q)
 {
-	return q->rsp.ack_held;
+	return q->rsp.ack_delayed;
 }
 
 void tqp_release(struct tqp *q)

@@ -28,47 +28,46 @@ struct tqp {
 	struct waiter waiter; /* on dest's waiting list */
 	uint64_t deadline; /* ns; TQP_NEVER: none */
 	uint64_t cnp_at; /* ns: when the peer was last sent a CNP; 0: never */
-	bool ack_due; /* an ACK waits for what is sent next, for tqp_flush_ack(), or for the link */
+	bool ack_due; /* an ACK waits for the next segment, for tqp_flush_ack(), or for the link */
 	bool again; /* long work goes on in a later turn, by tqp_resume(); the engine clears it */
-	bool rnr_waiting; /* RNR NAKed the peer; tqp_rq_doorbell() when the RQ or SRQ is filled */
-	uint64_t cause; /* the record of why it is in ERR or SQE, 0: by modify */
+	bool rnr_waiting; /* a sender waits: call tqp_rq_doorbell() when a receive is posted */
+	uint64_t cause; /* the reason's record for ERR or SQE; 0: by modify */
 	struct requester req;
 	struct responder rsp;
 };
 
 /* What the surroundings (engine, or a simulator) do for a QP. */
 struct tqp_env {
-	/* Where a UD segment goes. 0 and a reference in *out; or an errno: it vanishes (UD) */
+	/* The destination of a UD segment. 0 and a reference in *out; or an errno: it is lost. */
 	int (*resolve)(struct tqp *q, const struct av *av, uint32_t dqpn, struct dest **out);
-	/* q->ack_due was set: call tqp_flush_ack() when the inbound side has run dry. */
+	/* q->ack_due was set: call tqp_flush_ack() when no more segments are there. */
 	void (*ack_later)(struct tqp *q);
 	/* Through a network: may the ACK of a message wait a moment for the program's reply? true:
 	 * call tqp_flush_ack() soon. NULL: it may not. */
-	bool (*ack_hold)(struct tqp *q);
-	/* The protocol itself has moved the QP to ERR or SQE (direct access ends). NULL: nobody
-	 * asks. */
+	bool (*ack_delay)(struct tqp *q);
+	/* The protocol itself has moved the QP to ERR or SQE (direct access ends). NULL:
+	 * ignored. */
 	void (*moved)(struct tqp *q);
 	/* Does the alternate path still exist? NULL: always. */
 	bool (*usable)(struct tqp *q);
 	/* tqp_no_responder(s) got EAGAIN: call it again later. NULL: the QP's own answer is used
 	 * if it has a destination. */
 	void (*no_responder_later)(struct tqp *q, const struct seg *s);
-	/* A frame (FRAME_OP) or a multicast datagram goes out. 0: it has. EAGAIN: q->waiter waits
-	 * at q->req.way.at; the same again later. */
+	/* Sends a frame (FRAME_OP) or a multicast datagram. 0: it is out. EAGAIN: q->waiter waits
+	 * at q->req.way.at; call again with the same segment. */
 	int (*cast)(struct tqp *q, const struct seg *s);
 	/* XRC: makes q->dest the way to the process of SRQ @srqn. False: it is another process than
 	 * now, and not @idle: something is outstanding there. NULL: one destination serves all. */
 	bool (*route)(struct tqp *q, uint32_t srqn, bool idle);
 	/* XRC: the responder is to work for SRQ @srqn, by xrc_bind(). False: its domain has it
-	 * not. NULL: what was held is for whom it works for now. */
+	 * not. NULL: a request that was kept is for the SRQ in use. */
 	bool (*serve)(struct tqp *q, uint32_t srqn);
 	/* An event of a QP that several handles name (XRC). NULL: qp.user is the only one. */
 	void (*event)(struct tqp *q, enum ibv_event_type type);
-	/* The multicast groups' and this process' names, counters: through q->qp.ctx->hca. */
 };
 
 void tqp_init(struct tqp *q, const struct tqp_env *env);
-/* Frees what the protocol holds; the QP is in RESET or being destroyed. */
+/* Frees the protocol's memory and references; the QP is in RESET or being destroyed. */
 void tqp_fini(struct tqp *q);
 
 /* The state was changed by qp_modify() from @old: RESET drops all protocol state; RTR arms the
@@ -77,21 +76,21 @@ void tqp_fini(struct tqp *q);
 void tqp_moved(struct tqp *q, enum ibv_qp_state old, uint64_t now);
 
 void tqp_doorbell(struct tqp *q, uint64_t now); /* the SQ may have new WQEs */
-void tqp_rq_doorbell(struct tqp *q,
-		     uint64_t now); /* in ERR: flush; else RNR clear on same-host links */
+/* Receives were posted. In ERR they are flushed; else a sender that waits for one is told. */
+void tqp_rq_doorbell(struct tqp *q, uint64_t now);
 void tqp_input(struct tqp *q, const struct seg *s, uint64_t now);
-void tqp_timer(struct tqp *q, uint64_t now); /* now >= q->deadline, or not: it looks */
+void tqp_timer(struct tqp *q, uint64_t now); /* before q->deadline it does nothing */
 /* ibv_modify_qp_rate_limit(); attr.rate_limit says it already. */
 void tqp_rate(struct tqp *q, uint32_t burst, uint64_t now);
 void tqp_resume(struct tqp *q, uint64_t now); /* the link has space again */
 void tqp_flush_ack(struct tqp *q);
-bool tqp_ack_waits(const struct tqp *q); /* for the program's reply, by env->ack_hold() */
-/* XRC: what answers a segment may leave now, an ACK without waiting for a segment to ride on. */
+bool tqp_ack_waits(const struct tqp *q); /* is an ACK delayed by env->ack_delay()? */
+/* XRC: the answers to a segment may leave now, an ACK without waiting for a segment to ride on. */
 void tqp_release(struct tqp *q);
-void tqp_unblock(struct tqp *q); /* the destination that it waited for is gone */
-/* A process of this host has ended. If it was the peer's, what it has not answered is lost: no
- * ordinary timer watches a same-host link, so the timeout starts here. */
+void tqp_unblock(struct tqp *q); /* the destination that the QP waited for is gone */
+/* A process of this host has ended. If it was the peer's, the requests that it has not answered are
+ * lost: the ack timeout starts, since no timer runs on a lossless link. */
 void tqp_peer_dead(struct tqp *q, uint64_t now);
-/* A segment for a number that no QP has: on a same-host link the sender of a request is told, so
- * that its ordinary timeout starts. 0, or EAGAIN: try again later, or the sender waits for ever. */
+/* A segment for a number that no QP has: on one host the sender of a request is told, and its ack
+ * timeout starts. 0; EAGAIN: call again later, or the sender waits for ever. */
 int tqp_no_responder(const struct seg *s);

@@ -8,8 +8,8 @@
 
 enum { LATE_MAX = 4096 }; /* PSNs by which a packet may be behind those that overtook it */
 
-/* A packet that comes again, or behind its successors: nothing is delivered twice or out of order.
- * One that is further behind is of a sender that has begun anew. */
+/* Is the packet a duplicate, or behind its successors? UC delivers nothing twice or out of order. A
+ * packet that is further behind is the first of a sender that has begun anew. */
 static bool late(const struct tqp *q, const struct seg *s)
 {
 	int32_t behind = psn_diff(q->rsp.epsn, s->psn);
@@ -17,7 +17,7 @@ static bool late(const struct tqp *q, const struct seg *s)
 	return behind > 0 && behind <= LATE_MAX;
 }
 
-/* The rest of the message is not wanted; its receive WQE serves the next one. */
+/* Drops the rest of the message; its receive WQE serves the next one. */
 static void skip_message(struct tqp *q, const struct seg *s)
 {
 	q->rsp.msg = opcode_has(s->op, WIRE_LAST) ? MSG_NONE : MSG_SKIP;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* The responder of the unreliable connected service: a message with a gap, or one that may not
- * go where it wants, is dropped whole and in silence. */
+/* The responder of the unreliable connected service: drops a message with a gap, or one whose
+ * target refuses it, as a whole and in silence. */
 #pragma once
 #include "transport/tqp.h"
 

@@ -16,10 +16,11 @@
 #include "wire/grh.h"
 #include "wire/opcode.h"
 
-#define PRIVILEGED_QKEY (1U << 31) /* asks for the QP's own Q_Key */
+#define PRIVILEGED_QKEY (1U << 31) /* in a WQE: send the QP's own Q_Key */
 
-/* 0 and a reference, which finish() gives back; or nobody is there. Who was waited for stays: if
- * it has died, asking for it again is a wait for somebody in its place. */
+/* Finds the WQE's destination. 0 and a reference, which finish() gives back; or an errno. A
+ * destination that the QP has waited for is kept, even if its process has ended: another may have
+ * its address by now. */
 static int resolve(struct tqp *q, const struct wqe *w)
 {
 	if (q->req.ud_dest)
@@ -95,7 +96,7 @@ bool ud_send(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t now)
 	}
 	if (unlikely(q->req.pace.kbps))
 		pace_sent(q, w->len, 1, now);
-	finish(q, e, now); /* what did not arrive, nobody knows */
+	finish(q, e, now); /* UD does not learn whether the datagram has arrived */
 	return true;
 }
 
@@ -107,7 +108,7 @@ static bool wanted(const struct tqp *q, const struct seg *s)
 		 (q->qp.create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB));
 }
 
-/* The GRH area, then the payload. */
+/* Stores the GRH, then the payload. */
 static int store(struct tqp *q, const struct seg *s, struct gather *g)
 {
 	static const uint8_t none[GRH_LEN];

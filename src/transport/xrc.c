@@ -10,8 +10,8 @@
 #include "wire/aeth.h"
 #include "wire/opcode.h"
 
-/* The SRQ that the request names is not one of this domain, or not any more. A request that is not
- * the next one is not judged: its sender hears what it would hear from nobody. */
+/* The domain does not have the SRQ that the request names, or not any more. Only the next request
+ * is refused; the sender of another one is told that no responder is there. */
 static void no_srq(struct tqp *q, const struct seg *s, const struct seg *rc, uint64_t now)
 {
 	struct refusal no;

@@ -56,7 +56,7 @@ bool udp_again(struct udp *u, unsigned int *taken);
  * destinations use them, since an address may come back. Never inside deliver(). */
 void udp_tidy(struct udp *u);
 /* Datagrams to @group that come in by interface @ifindex (0: none yet) reach this process from now
- * on, as segments with SEG_MCAST whose rkey is the interface: those of other hosts and of this
+ * on, as segments with SEG_MCAST: those of other hosts and of this
  * host's other users, not those of our fellows. @owner: whose interface it is; counted. Errors as
  * above, with a reason; what could not be had is tried again by udp_rejoin(). Never inside
  * deliver(). */

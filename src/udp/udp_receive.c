@@ -156,11 +156,11 @@ static void deliver(struct udp *u, const struct arrival *a, const struct pkt *p)
 	s.flags |= SEG_NET;
 	if (p->dqpn == MULTICAST_QPN) {
 		s.flags |= SEG_MCAST;
-		s.rkey = a->port->ifindex;
+		s.ifindex = a->port->ifindex;
 	}
 	s.marked = (a->tclass & ECN) == ECN;
 	if (a->asks > a->packet && get_be24(a->asks + BTH_DQPN) == s.dqpn)
-		s.flags &= (uint8_t)~SEG_ACKREQ;
+		s.flags &= (uint16_t)~SEG_ACKREQ;
 	s.grh = a->area;
 	s.l3 = a->port->ipv4 ? GRH_L3_IPV4 : GRH_L3_IPV6;
 	udp_bump(&u->counts->received, 1);

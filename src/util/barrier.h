@@ -34,8 +34,8 @@
 /* True when *@p was *@expected and is @v now; else *@expected holds what was found. */
 #define cas_acq_rel(p, expected, v)                                                                \
 	__atomic_compare_exchange_n((p), (expected), (v), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
-/* Before a load_seq_cst() that follows: who stores what that loads and then fences sees one or the
- * other. */
+/* Ordered before a load_seq_cst() that follows. When another thread stores the word of that load,
+ * fences and loads @*p, then this thread sees its store, or that thread sees @v. */
 #define cas_seq_cst(p, expected, v)                                                                \
 	__atomic_compare_exchange_n((p), (expected), (v), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
 
@@ -44,7 +44,7 @@
 #pragma GCC diagnostic ignored "-Wtsan"
 #endif
 
-/* Orders every earlier access before every later one, an earlier store before a later load too. */
+/* Every earlier access before every later one, also an earlier store before a later load. */
 static inline void full_fence(void)
 {
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* The TSC is tied to CLOCK_MONOTONIC by a line: ns = ns0 + (tsc - tsc0) * rate. A line is used
- * for its span of ticks only; the first call after that draws the next one (while others ask the
- * kernel), beginning no earlier than the old line can have gone. The rate is what was measured
- * since the line before, so nobody waits for a calibration: the kernel is asked for the first 10
- * ms, and spans double from there to one second. A forked child in which the writer of a line is
- * lost asks the kernel for ever: slower, and right. */
+/* The TSC is tied to CLOCK_MONOTONIC by a line: ns = ns0 + (tsc - tsc0) * rate. A line is used for
+ * its span of ticks only; the first call after that draws the next one (other threads ask the
+ * kernel meanwhile), beginning no earlier than the old line can have gone. The rate is what was
+ * measured since the line before, so no thread waits for a calibration: the kernel is asked for the
+ * first 10 ms, and spans double from there to one second. A forked child in which the writer of a
+ * line is lost asks the kernel for ever: slower, and right. */
 #include <time.h>
 #include "util/clock.h"
 #include "util/spin.h"
@@ -49,7 +49,8 @@ static uint64_t straddle(uint64_t (*outer)(void), uint64_t (*inner)(void), uint6
 	return at;
 }
 
-/* What this thread was told last: the kernel's clock and a line differ by some 10 ns. */
+/* The later of @ns and the time this thread got last: the kernel's clock and a line differ by some
+ * 10 ns. */
 static uint64_t never_back(uint64_t ns)
 {
 	static __thread uint64_t last __attribute__((tls_model("initial-exec")));
@@ -71,14 +72,15 @@ struct point {
 	uint64_t tsc, ns;
 };
 
-/* Written under line_lock with seq odd; read by everybody between two looks at an even seq. */
+/* Written under line_lock while seq is odd; a reader uses what it read between two looks at the
+ * same even seq. */
 static struct {
 	uint64_t seq;
 	uint64_t tsc0, ns0;
 	uint64_t rate; /* ns per tick, 32 bits of fraction */
 	uint64_t span; /* ticks; 0: no line yet */
 } line;
-static struct spin line_lock; /* guards the writing of line, and what follows */
+static struct spin line_lock; /* guards writes to line, and base and measured */
 static struct point base; /* the rate is measured from here */
 static uint64_t measured; /* the rate of the last line, before draw() flattened it; 0: none */
 static uint64_t span_ns = SPAN_MIN_NS;
@@ -93,7 +95,7 @@ static uint64_t read_tsc(void)
 	return __builtin_ia32_rdtsc();
 }
 
-/* False when the kernel measures time by something slower: it has found the TSC out. */
+/* False when the kernel measures time by something slower: it has found the TSC wrong. */
 static bool kernel_trusts_tsc(void)
 {
 	static const char path[] =

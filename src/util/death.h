@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-/* A word by which others see at the cost of a load that a process has ended, or has become another
- * program: the kernel changes it when the thread that marked it ends, however it ends, before
- * the thread's memory is given up and before anybody can have waited for the process (it is what
- * robust futexes are made of). */
+/* A word in shared memory by which another process sees, at the cost of a load, that this one has
+ * ended or has become another program. The kernel changes the word when the thread that marked it
+ * ends, however it ends: before the thread's memory is given up, and before a wait for the process
+ * can return. Robust futexes work the same way (docs/design/death-of-a-process.md). */
 #pragma once
 #include <linux/futex.h>
 #include "util/barrier.h"
 
-/* @word, in memory shared with others, stays alive while the calling thread does. The thread uses
- * no robust mutexes, marks one word in its life, and the word lives as long as it. 0, or an errno
- * where the kernel cannot do it: the word stays 0. */
+/* @word, in memory shared with other processes, stays alive while the calling thread does. The
+ * thread uses no robust mutexes, marks one word in its life, and the word lives as long as it. 0,
+ * or an errno where the kernel cannot do it: the word stays 0. */
 int death_mark(uint32_t *word);
 
 /* False for 0 too: never marked. */

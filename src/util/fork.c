@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 static const uint32_t before_init;
-static uint32_t last_epoch; /* survives a fork: the ancestors' highest */
+static uint32_t last_epoch; /* highest epoch of this process and its ancestors; survives a fork */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the page's creation */
 static uint32_t *page;
 

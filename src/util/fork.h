@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* Fork: one page that a child sees wiped (MADV_WIPEONFORK) holds the epoch of this process. It is 0
  * before fork_init() and in a fresh child, else a number that no ancestor of this process has used.
- * Whoever owns process state (a node, an object on it) keeps the epoch it was made in and compares
- * it at each entry: a load and a compare, no system call. An object of another epoch is inherited:
- * nothing of it may be used but plain private memory.
- * Mappings shared with anybody are made with MADV_DONTFORK by their owner. */
+ * An object that holds state of a process (a node, a QP) keeps the epoch in which it was made, and
+ * its functions compare that at each entry: a load and a compare, no system call. An object of
+ * another epoch is inherited: nothing of it may be used but plain private memory. Mappings that
+ * other processes share are made with MADV_DONTFORK. Why: docs/design/fork.md. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

@@ -21,10 +21,10 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the traps, an
 static bool ready;
 uint32_t guard_cpu;
 
-/* A descriptor of our own memory; a child's is another one. */
+/* A descriptor of this process's memory; a forked child opens its own. */
 static struct {
 	int fd;
-	uint32_t epoch; /* of the process that opened it, 0 none (A) */
+	uint32_t epoch; /* epoch of the process that opened it; 0: none (A) */
 } mem = { .fd = -1 };
 
 /* Set when this thread was seen with both signals open: its mask is looked at once. */
@@ -75,7 +75,7 @@ int guard_init(void)
 void guard_recheck(void)
 {
 	if (!load_relaxed(&ready) || pthread_mutex_trylock(&lock))
-		return; /* whoever holds it is doing it */
+		return; /* the thread that has the lock does it */
 	guard_trap_set();
 	lock_drop();
 }
@@ -87,7 +87,7 @@ static int mem_open(void)
 		int fd = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
 
 		if (mem.fd >= 0)
-			close(mem.fd); /* the parent's memory: never ours to touch */
+			close(mem.fd); /* it shows the parent's memory */
 		store_relaxed(&mem.fd, fd);
 		store_release(&mem.epoch, fd < 0 ? 0 : fork_epoch()); /* (A) */
 	}
@@ -166,7 +166,7 @@ static int asm_copy(char *dst, const char *src, size_t n, size_t last)
 	if (n > last && guard_asm_bulk(dst, src, n - last))
 		return EFAULT;
 	/* all of the message, the pieces before this one too, is seen before the last line: pairs
-	 * with whatever orders the reader's loads behind that of the last byte */
+	 * with a reader that loads the last byte before the rest */
 	write_barrier();
 	return guard_asm_line(dst + (n - last), src + (n - last), last);
 }
@@ -210,9 +210,9 @@ static int locked_cmp_swap(uint64_t *addr, uint64_t compare, uint64_t swap, uint
 }
 #endif
 
-/* Nothing but the instruction itself is atomic, so a thread that must not fault opens the
- * signals for it. Without handlers the page is made writable first, or found not to be; it may
- * still go between. */
+/* Only the instruction itself is atomic, so a thread in which the signals are blocked opens them
+ * for it. Without handlers the page is made writable first, or refused; it may still be unmapped in
+ * between. */
 static int locked_begin(uint64_t *addr, uint64_t *mask)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);

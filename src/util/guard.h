@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* Guarded copies: the only code that dereferences application addresses (M9), and the only code
- * that stores payload (M3).
+/* Guarded copies: the only code that dereferences application addresses, and the only code that
+ * stores payload (docs/design/guarded-copies.md).
  * Faults: a function returns EFAULT when an address is not mapped (or not writable); it never kills
  * the process. A SIGSEGV/SIGBUS handler knows the instruction ranges of the assembly copy routine;
- * it is set with the raw rt_sigaction at guard_init(), looked at again by guard_recheck(); what is
- * not ours is chained to the handler before. In a thread where one of the signals is blocked, or
- * before the handlers are set, copies go through /proc/self/mem.
+ * it is set with the raw rt_sigaction at guard_init(), looked at again by guard_recheck(); other
+ * signals go on to the handler that was there before. In a thread where one of the signals is
+ * blocked, or before the handlers are set, copies go through /proc/self/mem.
  * Order: the last (partial) 64-byte line of a destination becomes visible last, after a release
- * barrier, in ascending aligned 8-byte stores (unaligned ends in ascending smaller ones): who
- * sees the last byte sees all of them. */
+ * barrier, in ascending aligned 8-byte stores (unaligned ends in ascending smaller ones): a
+ * reader that sees the last byte sees all of them. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>

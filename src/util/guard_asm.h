@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* What an architecture brings to util/guard.c: routines that may fault (guard_<arch>.S) and how
- * the signal handler leads a fault in them to an orderly return of EFAULT. None of them uses the
- * stack, so a fault is answered by going on at a landing that sets the result and returns. An
+/* What an architecture brings to util/guard.c: routines that may fault (guard_<arch>.S) and how the
+ * signal handler leads a fault in them to an orderly return of EFAULT. None of them uses the stack,
+ * so after a fault the handler continues at a landing, which sets the result and returns. An
  * architecture without them has GUARD_ASM 0: every copy then goes through /proc/self/mem. */
 #pragma once
 #include <stddef.h>
@@ -30,6 +30,6 @@ extern const char guard_asm_begin[], guard_asm_wide[], guard_asm_end[];
 extern const char guard_asm_landing[], guard_asm_landing_wide[];
 #endif
 
-/* What guard_asm_bulk() may use; set by guard_init(), before it only what every CPU has. */
+/* What guard_asm_bulk() may use. 0 until guard_init(): what every CPU has. */
 enum { GUARD_CPU_WIDE = 1, GUARD_CPU_STRING = 2 };
 extern uint32_t guard_cpu;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* Chaining. Whoever replaces our handler may call it later as "the handler before mine", or put it
- * back; and we call the replacer as the one before ours. So that this ends, each time that we go in
- * front again another of our entries is set: entry k leads to what it found, below[k], and a
- * program that saved entry k and calls it gets what was there before itself. A handler that meets
- * itself that way (it was set twice) is passed over: @busy names the levels that this thread is
- * inside of.
- * The raw system calls are used, because others interpose sigaction() (sanitizers, UCX). */
+/* Chaining. A library that replaces our handler may call it later as the handler that was there
+ * before, or put it back; and ours calls the replacement, which was there before ours. So that this
+ * ends, another of our entries is set each time that we go in front again: entry k leads to the
+ * handler that it found, below[k], and a program that saved entry k and calls it gets the handler
+ * that was there before its own. A handler that meets itself that way (it was set twice) is passed
+ * over: @busy names the levels that this thread is inside of. The raw system calls are used,
+ * because sanitizers and UCX interpose sigaction(). */
 #include "util/guard_trap.h"
 #include <errno.h>
 #include <signal.h>
@@ -79,8 +79,8 @@ static void ctx_set_pc(ucontext_t *ctx, const char *pc)
 }
 #endif
 
-/* A fault of our own: go on at the landing. @info says whether a fault it was: kill() has no
- * code > 0. */
+/* After a fault in our routines, continues at the landing. @info tells a fault from a kill(), whose
+ * code is not > 0. */
 static bool land(const siginfo_t *info, ucontext_t *ctx)
 {
 	uintptr_t pc = ctx_pc(ctx);
@@ -178,7 +178,7 @@ ENTRY(7)
 static const trap_fn entries[LEVELS] = { entry_0, entry_1, entry_2, entry_3,
 					 entry_4, entry_5, entry_6, entry_7 };
 
-/* -1: not ours */
+/* level of one of our entries; -1: another function */
 static int level_of(trap_fn fn)
 {
 	int level = LEVELS - 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* The SIGSEGV and SIGBUS handlers behind util/guard.h: a fault in the routines of guard_asm.h
- * becomes EFAULT, everything else goes to whoever handled the signal before. */
+ * becomes EFAULT, every other signal goes to the handler that was set before. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

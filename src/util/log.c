@@ -50,7 +50,7 @@ void log_line(enum log_level level, const char *fmt, ...)
 	if (n > 0)
 		at += (size_t)n < LINE - at - 1 ? (size_t)n : LINE - at - 1;
 	line[at++] = '\n';
-	ignored = write(STDERR_FILENO, line, at); /* nobody to tell when stderr is closed */
+	ignored = write(STDERR_FILENO, line, at); /* stderr is closed */
 	(void)ignored;
 	errno = err;
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* Slots are never freed: a thread that ends leaves its slot to the next one. */
+/* Slots are never freed: a thread that ends leaves its slot to the next new thread. */
 static struct quiesce_slot *slots; /* lock-free push-only list */
 static pthread_key_t key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -20,7 +20,8 @@ static void slot_release(void *p)
 	__atomic_store_n(&s->used, 0, __ATOMIC_RELEASE);
 }
 
-/* In a child only the forking thread lives on: sections of the others never end by themselves. */
+/* In a child only the forking thread lives on: sections of other threads never end by
+ * themselves. */
 static void child_reset(void)
 {
 	for (struct quiesce_slot *s = slots; s; s = s->next) {
@@ -59,7 +60,7 @@ struct quiesce_slot *quiesce_slot_make(void)
 	if (!s) {
 		s = aligned_alloc(64, 64);
 		if (!s)
-			abort(); /* 64 bytes: nothing in this process can go on */
+			abort(); /* no memory for 64 bytes: no call of this process could succeed */
 		*s = (struct quiesce_slot){ .used = 1 };
 		s->next = __atomic_load_n(&slots, __ATOMIC_RELAXED);
 		while (!__atomic_compare_exchange_n(&slots, &s->next, s, 1, __ATOMIC_RELEASE,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* Quiescence: readers (whoever runs a QP's turn, looks a key up, touches an application's memory)
- * mark a section; a writer that has unpublished something waits until every section that might
- * still see it has ended. After quiesce_wait() returns nobody in this process uses what was
- * unpublished before the call.
- * Sections nest, cost two plain stores and one fence at the outermost level, and must not block on
- * anything a waiter could hold: quiesce_wait() is called outside any section and without locks. */
+/* Quiescence: a reader (a thread that runs a QP's turn, looks a key up or touches an application's
+ * memory) marks a section; a writer that has unpublished an object waits until every section that
+ * might still see it has ended. After quiesce_wait() no thread of this process uses what was
+ * unpublished before the call. Sections nest, cost two plain stores and one fence at the outermost
+ * level, and must not block on anything a waiter could hold: quiesce_wait() is called outside any
+ * section and without locks. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Reference count. Whoever gets true from ref_put() held the last one and frees the object. */
+/* Reference count. The caller that gets true from ref_put() gave the last reference back and frees
+ * the object. */
 #pragma once
 #include "util/barrier.h"
 
@@ -18,7 +19,7 @@ static inline void ref_get(struct ref *r)
 	fetch_add_relaxed(&r->count, 1);
 }
 
-/* For tables that do not own what they list: false when the object is already going. */
+/* For tables that list objects without a reference: false when the object is about to be freed. */
 static inline bool ref_get_unless_zero(struct ref *r)
 {
 	uint32_t n = load_relaxed(&r->count);
@@ -29,7 +30,8 @@ static inline bool ref_get_unless_zero(struct ref *r)
 	return false;
 }
 
-/* True for the last one. Release by all, acquire by the last: it sees what the others wrote. */
+/* True for the last reference. Every put releases, the last acquires: its caller sees what all
+ * callers wrote before their puts. */
 static inline bool ref_put(struct ref *r)
 {
 	return fetch_sub_acq_rel(&r->count, 1) == 1;

@@ -12,6 +12,6 @@ void spin_wait(struct spin *s)
 				return;
 			cpu_relax();
 		}
-		sched_yield(); /* the holder may be waiting for this core */
+		sched_yield(); /* the thread that has the lock may be waiting for this core */
 	}
 }

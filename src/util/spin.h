@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* Spin lock for sections of a few hundred instructions: never held across a syscall but a copy. A
- * waiter gives its time slice away after about 1000 looks, since the holder may have lost its core.
- * Uncontended, lock and unlock are one atomic exchange and one release store. All zero is unlocked;
- * works in memory shared between processes. */
+/* Spin lock for sections of a few hundred instructions: no system call inside but a copy. A waiting
+ * thread gives its time slice away after about 1000 looks, since the thread that has the lock may
+ * have lost its core. Uncontended, lock and unlock are one atomic exchange and one release store.
+ * All zero is unlocked; works in memory shared between processes. */
 #pragma once
 #include "util/barrier.h"
 
 struct spin {
-	uint32_t word; /* 0 free, 1 held */
+	uint32_t word; /* 0: unlocked, 1: locked */
 };
 
 void spin_wait(struct spin *s); /* spin_lock()'s slow half */
@@ -30,5 +30,5 @@ static inline void spin_lock(struct spin *s)
 
 static inline void spin_unlock(struct spin *s)
 {
-	store_release(&s->word, 0); /* pairs with (A): what the holder wrote is the next one's */
+	store_release(&s->word, 0); /* pairs with (A): the next thread sees what this one wrote */
 }

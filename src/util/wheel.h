@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Timer wheel: 9 levels of 64 slots, the lowest 16 us wide, each next one 64 times as wide, so
- * that adding and deleting cost the same for any deadline. Time is an argument, in ns, and never
- * goes back. A timer never fires before its `at`; it fires in the first wheel_run() whose now
- * reaches it. Not thread safe: the owner's lock guards it, and is held while fire() runs. */
+/* Timer wheel: 9 levels of 64 slots, the lowest 16 us wide, each next one 64 times as wide, so that
+ * adding and deleting cost the same for any deadline. Time is an argument, in ns, and never goes
+ * back. A timer never fires before its `at`; it fires in the first wheel_run() whose now reaches
+ * it. Not thread safe: the owner's lock guards it, and stays locked while fire() runs. */
 #pragma once
 #include "util/list.h"
 
@@ -12,7 +12,7 @@ struct timer {
 	struct list node; /* the wheel's */
 	uint64_t at;
 	void (*fire)(struct timer *t, uint64_t now); /* set by the owner before wheel_add() */
-	uint16_t slot; /* the wheel's: level * WHEEL_SLOTS + slot */
+	uint16_t slot; /* the wheel's: level * WHEEL_SLOTS + slot in the level */
 };
 
 struct wheel {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* The first ABI of libibverbs (version node IBVERBS_1.0, structures of before 2008). Nothing that
- * runs today binds it: its names are there, so that such a program is told why instead of not
+/* The first ABI of libibverbs (version node IBVERBS_1.0, structures of before 2008). No program
+ * of today binds it; its names are there so that an old program gets a reason instead of not
  * starting. */
 #include "verbs/unbuilt.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Devices: the list, opening and closing, what they are called and where they stand in /sys. */
+/* Devices: the list, opening and closing, their names and paths in /sys. */
 #include <infiniband/verbs.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,8 +19,8 @@ struct listed {
 	uint64_t guid; /* big-endian */
 };
 
-/* Every device that this process ever listed, in the order of first sight. One stays once it is
- * there, since programs keep pointers to it beyond ibv_free_device_list(). Entries go from NULL to
+/* Every device that this process ever listed, in the order of first sight. An entry stays,
+ * since programs keep pointers to it beyond ibv_free_device_list(). Entries go from NULL to
  * their device (A) and never change again. */
 static struct listed *devices[NODE_DEVICES];
 
@@ -41,7 +41,7 @@ static struct listed *device_new(const char *name, uint64_t guid, unsigned int n
 	return d;
 }
 
-/* What stands in entry @n afterwards: the new device, or that of a thread that was faster. */
+/* The device in entry @n after the call: the new one, or that of a thread that was faster. */
 static struct listed *device_put(struct listed *d, unsigned int n)
 {
 	struct listed *there = NULL;

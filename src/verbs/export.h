@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* What every public call is written with: EXPORT, one translation per error convention, and the
- * private exports (version node SOFTHCA_PRIVATE) through which libmlx5 and librdmacm reach the
+/* Tools of every public call: EXPORT, one translation for each error convention, and the private
+ * exports (version node SOFTHCA_PRIVATE) through which libmlx5 and librdmacm reach the
  * core. Below the shells a function returns 0 or a positive errno and has recorded its reason. */
 #pragma once
 #include <errno.h>
@@ -25,5 +25,5 @@ static inline int minus1_errno(int err) /* -1 and errno; 0 stays 0 */
 
 /* One moment by the device's counter (1 GHz, LIMIT_CLOCK_MASK) and by the wall clock, in ns. */
 void softhca_clock(uint64_t *raw, uint64_t *wall);
-/* Records that @call is not there yet, with errno value @err, and returns @err. */
+/* Records that @call is not built yet, with the errno value @err, and returns @err. */
 int softhca_unbuilt(const char *call, int err);

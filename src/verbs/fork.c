@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Fork support as programs ask for it. Nothing here is pinned, and what is shared with other
- * processes is kept from children by its owners: there is nothing to switch on. */
+/* Fork support as programs ask for it. No memory is pinned, and memory that is shared with
+ * other processes is kept out of children where it is mapped: there is nothing to switch on. */
 #include <infiniband/verbs.h>
 #include "verbs/export.h"
 

@@ -20,7 +20,7 @@ static int positive_errno(int err)
 	return err;
 }
 
-/* As with the rows of unbuilt.h: the arguments are the caller's to pass and remove. */
+/* As with the rows of unbuilt.h, the caller passes and removes the arguments. */
 #define REFUSE_OP(type, table, entry, call, convention)                                            \
 	static type refuse_##entry(void)                                                           \
 	{                                                                                          \

@@ -4,7 +4,7 @@
  * these only the registration is ever called. */
 #include "verbs/unbuilt.h"
 
-/* A provider says that it exists, from a constructor: taken silently, none is ever asked. */
+/* Called by a provider's constructor. Providers are taken silently, and none is ever asked. */
 #define REGISTER(n)   verbs_register_driver_##n
 #define REGISTER_N(n) REGISTER(n)
 EXPORT void REGISTER_N(IBVERBS_PABI)(const void *ops);
@@ -13,7 +13,7 @@ EXPORT void REGISTER_N(IBVERBS_PABI)(const void *ops)
 	(void)ops;
 }
 
-/* What providers log about devices that are not theirs. */
+/* Providers log by it about devices that are not theirs. */
 EXPORT void __verbs_log(void *ctx, unsigned int level, const char *fmt, ...);
 EXPORT void __verbs_log(void *ctx, unsigned int level, const char *fmt, ...)
 {

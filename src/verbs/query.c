@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What a device and its port are and can. */
+/* Attributes of a device and its port. */
 #include "hca/device.h"
 #include "hca/limits.h"
 #include "obs/explain.h"
@@ -25,7 +25,8 @@ int ops_query_device_ex(struct ibv_context *ib, const struct ibv_query_device_ex
 	return device_query_ex(to_context(ib)->hca, in, attr, size);
 }
 
-/* The device's counter stands in tv_nsec whole, as drivers do it. comp_mask: what was answered. */
+/* The whole counter stands in tv_nsec, as drivers do it. comp_mask: the values that were
+ * returned. */
 int ops_query_rt_values(struct ibv_context *ib, struct ibv_values_ex *values)
 {
 	uint32_t asked = values->comp_mask;
@@ -49,7 +50,7 @@ int ops_query_port(struct ibv_context *ib, uint8_t port, struct ibv_port_attr *a
 	return device_query_port(to_context(ib)->hca, port, attr, size);
 }
 
-/* The function's structure ends before what was added later. */
+/* The structure of this function ends before members that were added later. */
 EXPORT int ibv_query_port(struct ibv_context *ib, uint8_t port, struct _compat_ibv_port_attr *attr)
 {
 	return ops_query_port(ib, port, (struct ibv_port_attr *)attr,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Reading what stands under /sys, for programs that leave the path to us. */
+/* Reading files under /sys, for programs that leave the path to libibverbs. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

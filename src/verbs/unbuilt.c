@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What of verbs.h is not built yet. A call moves to the file of its object when it works. */
+/* Calls of verbs.h that are not built yet. A call moves to the file of its object when it works. */
 #include "verbs/unbuilt.h"
 
 RETURNS_ERRNO(ibv_resolve_eth_l2_from_gid)

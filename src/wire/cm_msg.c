@@ -15,10 +15,10 @@ enum {
 };
 
 struct field {
-	uint16_t at; /* its first bit in the data */
+	uint16_t at; /* first bit of the field, counted from the MAD's data */
 	uint16_t width; /* bits */
 	uint8_t shift; /* of a number that comes in parts: where this part goes */
-	uint8_t size; /* of the member, bytes */
+	uint8_t size; /* bytes of the struct's member */
 	uint16_t member;
 };
 

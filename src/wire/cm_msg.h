@@ -46,9 +46,9 @@ struct cm_msg {
 	uint32_t vendor_id; /* 24 bits: ECE */
 	uint64_t service_id, ca_guid;
 	uint32_t qkey;
-	uint32_t qpn; /* 24 bits: the sender's; DREQ, LAP: the receiver's */
+	uint32_t qpn; /* 24 bits: QP of the sender; DREQ, LAP: of the receiver */
 	uint32_t local_eecn, remote_eecn; /* 24 bits; REP for XRC: local_eecn is the target QP */
-	uint32_t psn; /* 24 bits: the first that the sender sends */
+	uint32_t psn; /* 24 bits: PSN of the sender's first packet */
 	uint8_t responder_resources, initiator_depth;
 	uint8_t remote_timeout, local_timeout; /* 5 bits: of CM responses, 4.096 us * 2^n */
 	uint8_t transport; /* 2 bits: 0 RC, 1 UC, 3 see ext_transport */
@@ -67,12 +67,12 @@ struct cm_msg {
 	uint8_t info[CM_INFO_MAX];
 	uint8_t ack_delay; /* 5 bits: of the target's CA */
 	uint8_t failover; /* 2 bits */
-	uint8_t private_len; /* set by the parser: all the room that the message has */
+	uint8_t private_len; /* bytes; the parser sets all that the message has room for */
 	uint8_t private_data[CM_PRIVATE_MAX];
 };
 
 /* EBADMSG: not a MAD of 256 bytes of this class, version and method, or no such message. Values are
- * not judged. */
+ * not checked. */
 int cm_parse(const uint8_t *mad, size_t len, struct cm_msg *out);
 /* EINVAL: no such kind. Private data beyond the message's room is left out. */
 int cm_build(const struct cm_msg *m, uint8_t mad[MAD_LEN]);

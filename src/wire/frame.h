@@ -11,7 +11,7 @@
 enum {
 	FRAME_ETH_LEN = 14,
 	FRAME_VLAN_LEN = 4,
-	FRAME_MIN = 60, /* shorter ones are padded by who sends them */
+	FRAME_MIN = 60, /* the sender pads shorter ones */
 	FRAME_FCS_LEN = 4,
 	FRAME_MAX = 10000, /* headers and all: an MTU of 9978 with two VLAN tags */
 	FRAME_HASH_KEY = 40, /* bytes of a Toeplitz key */
@@ -41,8 +41,8 @@ struct frame {
 void frame_parse(const uint8_t *buf, uint32_t len, struct frame *out);
 bool frame_is_multicast(const struct frame *f);
 
-/* What a receiver says about checksums: of the outer IP header (IPv6 has none and is fine), of the
- * outer TCP or UDP. */
+/* Which checksums a receiver found right: of the outer IP header (IPv6 has none, and counts as
+ * right), of the outer TCP or UDP. */
 enum { FRAME_L3_OK = 1, FRAME_L4_OK = 2 };
 unsigned int frame_checksums(const struct frame *f);
 /* Computes those checksums of the frame in @buf that @which names (FRAME_L3_OK, FRAME_L4_OK). */

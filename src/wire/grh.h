@@ -8,7 +8,7 @@
 
 enum { GRH_LEN = 40, GRH_NEXT_UDP = 17, GRH_NEXT_BTH = 0x1b /* RoCEv1 */ };
 
-/* Which header came, as completions carry it (bits of wc.sl that UCX reads). */
+/* Which header the packet had, as completions carry it (bits of wc.sl that UCX reads). */
 enum grh_l3 { GRH_L3_ROCE_V1, GRH_L3_IPV6, GRH_L3_IPV4 };
 
 enum grh_version { GRH_NONE = 0, GRH_IPV4 = 4, GRH_IPV6 = 6 };

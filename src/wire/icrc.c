@@ -17,7 +17,7 @@ static size_t ip_len(const uint8_t *ip)
 	return ip[0] >> 4 == 6 ? IP6_LEN : IP4_LEN;
 }
 
-/* What routers change becomes ones. */
+/* Sets the fields that routers change to ones. */
 static void mask_ip(uint8_t *ip)
 {
 	if (ip[0] >> 4 == 6) {
@@ -49,7 +49,7 @@ uint32_t icrc_begin(const uint8_t *ip, const uint8_t *udp, const uint8_t *bth)
 	return crc_update(0, h, n);
 }
 
-/* Bytes behind the IP header that its length field promises; 0 when it is not UDP as we know it. */
+/* Bytes behind the IP header by its length field; 0 when it is not plain UDP. */
 static size_t ip_body(const uint8_t *ip, size_t len)
 {
 	if (len >= IP4_LEN && ip[0] == 0x45 && ip[9] == PROTO_UDP && get_be16(ip + 2) == len)

@@ -2,8 +2,8 @@
 /* The IPv4 identification out of an ICRC. It is covered by the ICRC, but a UDP socket does not show
  * it to its reader. CRCs are affine: the difference between the ICRC that came and the one computed
  * with identification 0 depends on the identification and its place alone, and can be solved for
- * it. One packet in 2^16 whose bits are wrong has a solution all the same: whoever solves has to
- * judge by other means whether the identification is the sender's next. Pure. */
+ * it. Of 2^16 packets with wrong bits one has a solution all the same: the caller has to judge by
+ * other means whether the identification is the sender's next. Pure. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

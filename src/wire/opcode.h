@@ -13,7 +13,7 @@ enum {
 	SVC_UD = 0x60,
 	SVC_CNP = 0x80,
 	SVC_XRC = 0xa0,
-	SVC_OWN = 0xc0, /* the manufacturers' range: between softhca peers, dropped by others */
+	SVC_OWN = 0xc0, /* the manufacturers' range: only softhca peers know these opcodes */
 	SVC_MASK = 0xe0,
 	OP_MASK = 0x1f,
 };
@@ -46,8 +46,8 @@ enum {
 	OP_FLUSH = 0x1c,
 	OP_ATOMIC_WRITE = 0x1d,
 	OP_CNP = 0x81, /* the whole byte: congestion notification */
-	OP_HELLO = 0xc0, /* the whole byte: what a host is able to; its payload is the link's */
-	OP_REPORT = 0xc1, /* the whole byte: what of a window has arrived; the transport's */
+	OP_HELLO = 0xc0, /* the whole byte: what a host can do; udp defines its payload */
+	OP_REPORT = 0xc1, /* the whole byte: which PSNs of a window are here; transport's */
 };
 
 enum {

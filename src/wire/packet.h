@@ -36,8 +36,8 @@ struct pkt {
 	size_t payload_len; /* bytes, without pad */
 };
 
-/* Decodes @len bytes from BTH to ICRC; *out borrows @buf.
- * EBADMSG: not a packet we know, drop and count it, never NAK it. */
+/* Decodes @len bytes from BTH to ICRC; *out borrows @buf. EBADMSG: an unknown packet: drop and
+ * count it, never NAK it. */
 int wire_parse(const uint8_t *buf, size_t len, struct pkt *out);
 
 /* Headers of @p alone; payload_len decides the PadCnt. EINVAL: no such opcode, or payload on one

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* libFuzzer's main() without arguments: the corpus is unpacked into a folder of TMPDIR, and the
- * target runs on it for FUZZ_SECONDS; in a soak for fifteen times as long. With arguments
+ * target runs on it for FUZZ_SECONDS; in a soak for thirty times as long. With arguments
  * everything is libFuzzer's. It prints its seed, and the input that failed. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include "fuzz.h"
 
-enum { FUZZ_SECONDS = 20, FULL = 15, ARGS = 10, ARG = 256 };
+enum { FUZZ_SECONDS = 10, FULL = 30, ARGS = 10, ARG = 256 };
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 

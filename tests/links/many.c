@@ -195,6 +195,7 @@ TEST(multicast_reaches_every_process_and_this_one)
 	for (int i = 0; i < 3; i++)
 		child_hear(c[i].talk);
 	s = message(&st, 0xffffff, &p);
+	s.op = 0x64; /* UD SEND ONLY */
 	s.flags = SEG_MCAST;
 	s.av = &av;
 	while (host_cast_send(st.h, &s, &way, NULL)) {

@@ -43,7 +43,7 @@ struct rig_qp {
 	struct mr *mr;
 	unsigned int ack_later; /* how often the QP asked for it */
 	bool ack_queued;
-	unsigned int ack_hold; /* how often the QP asked for it */
+	unsigned int ack_delay; /* how often the QP asked for it */
 	uint64_t hold_end; /* TQP_NEVER: none */
 };
 
@@ -151,11 +151,11 @@ static inline void rig_ack_later(struct tqp *q)
 	p->ack_queued = true;
 }
 
-static inline bool rig_ack_hold(struct tqp *q)
+static inline bool rig_ack_delay(struct tqp *q)
 {
 	struct rig_qp *p = container_of(q, struct rig_qp, q);
 
-	p->ack_hold++;
+	p->ack_delay++;
 	p->hold_end = p->rig->net.now + RIG_HOLD;
 	return true;
 }
@@ -174,7 +174,7 @@ static inline int rig_resolve(struct tqp *q, const struct av *av, uint32_t dqpn,
 static const struct tqp_env rig_env = {
 	.resolve = rig_resolve,
 	.ack_later = rig_ack_later,
-	.ack_hold = rig_ack_hold,
+	.ack_delay = rig_ack_delay,
 };
 
 static inline void rig_open(struct rig *r, const struct net_config *cfg, uint64_t seed)

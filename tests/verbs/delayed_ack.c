@@ -79,7 +79,7 @@ static bool message(void)
 	quiesce_enter();
 	turn_take(e);
 	waits = acks_delay(&e->q);
-	e->q.ack_due = e->q.rsp.ack_held = waits;
+	e->q.ack_due = e->q.rsp.ack_delayed = waits;
 	turn_leave(e);
 	quiesce_exit();
 	return waits;

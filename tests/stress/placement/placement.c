@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* placement PATH [ARRIVALS]: messages of many sizes and alignments are stored by PATH, one after
  * the other, while another process spins on the last byte of each and then looks whether all
- * bytes before it are there (docs/design/guarded-copies.md). Prints how many had stale bytes;
- * exit 1 when any had, 77 on a single CPU. Two paths are wrong on purpose: `memcpy` (how often
- * depends on the C library), and `control`, which stores from the end to the start and has the
- * verdict turned round: it shows that this program can see stale bytes on this machine. */
+ * bytes before it are there (docs/design/guarded-copies.md). Prints how many had stale bytes; exit
+ * 1 when any had, 77 on a single CPU. Two paths are wrong on purpose: `memcpy` (how often depends
+ * on the C library), and `control`, which stores from the end to the start and has the verdict
+ * turned round: it shows that this program can see stale bytes on this machine. */
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What happens to entries that nobody has polled: a purge takes one object's and gives the slots of
+/* What happens to unread entries: a purge takes those of one object and gives the slots of
  * its shared receives back, a resize keeps them all. No node: entries are pushed by hand. */
 #include "../hca/fixture.h"
 #include "driver/dcq.h"
@@ -90,6 +90,24 @@ TEST(a_purge_takes_one_objects_entries_and_no_others)
 	close_bench(&b);
 }
 
+TEST(a_purge_sweeps_a_full_ring)
+{
+	struct bench b;
+
+	open_bench(&b, 15);
+	for (int round = 0; round < 40; round++) {
+		uint16_t n = 0;
+
+		for (; n < b.cq->cnt; n++)
+			push(&b, n & 1, MLX5_CQE_REQ, n);
+		dcq_ring_purge(b.cq, b.qp[round & 1]->uidx);
+		check_left(&b, !(round & 1), n / 2, !(round & 1), 2);
+		push(&b, 0, MLX5_CQE_REQ, 0); /* the next round begins one place on */
+		check_left(&b, 0, 1, 0, 0);
+	}
+	close_bench(&b);
+}
+
 TEST(a_resize_keeps_what_waits_at_every_place)
 {
 	static const int sizes[] = { 7, 31, 15, 63, 7 };
@@ -139,5 +157,6 @@ TEST(a_purge_gives_shared_receives_back)
 }
 
 RUN_TESTS(unit_test(a_purge_takes_one_objects_entries_and_no_others),
+	  unit_test(a_purge_sweeps_a_full_ring),
 	  unit_test(a_resize_keeps_what_waits_at_every_place),
 	  unit_test(a_purge_gives_shared_receives_back))

@@ -131,7 +131,7 @@ TEST(atomics)
 		  EXPECT(0x12, CTRL(4, 0, NO_IMM), REMOTE, B64(5), B64(0), DATA(100)));
 }
 
-/* The opcode is ours; the device takes it only from who has asked. */
+/* The opcode is our own; the device takes it only after the driver has said so. */
 TEST(atomic_writes_are_announced)
 {
 	struct ibv_send_wr wr = send_of(IBV_WR_ATOMIC_WRITE), *bad;

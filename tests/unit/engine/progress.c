@@ -85,7 +85,7 @@ TEST(but_a_leader_drains_again)
 
 static void delay(uint64_t end)
 {
-	e->q.rsp.ack_held = true;
+	e->q.rsp.ack_delayed = true;
 	acks_delay_until(e, end);
 }
 
@@ -152,7 +152,25 @@ TEST(a_QP_that_ends_is_on_no_list)
 	check(!stand->n.delayed);
 	check(!stand->n.ready);
 	check_eq(stand->sent, 2); /* the other's too */
+	check_eq(e->acks_owed, 0); /* at once, not after many rounds */
+	check_eq(e->ack_delay_end, 0);
 	free(other);
+	close_qp();
+}
+
+TEST(QPs_that_are_ready_are_gone_on_with)
+{
+	open_qp();
+	check(turn_try(e));
+	e->q.again = true;
+	turn_after(e);
+	turn_leave(e);
+	check(stand->n.ready == e);
+	check(backlog_any(&stand->n));
+	progress_round(&stand->n);
+	check(!stand->n.ready);
+	check(!e->ready_listed);
+	check(!e->go_on);
 	close_qp();
 }
 
@@ -206,6 +224,7 @@ RUN_TESTS(unit_test(ACKs_leave_when_a_drain_finds_nothing),
 	  unit_test(but_a_leader_drains_again), unit_test(a_delayed_ACK_waits_for_its_time),
 	  unit_test(it_does_not_wait_while_the_program_or_the_engine_sleeps),
 	  unit_test(all_ACKs_leave_when_the_process_ends), unit_test(a_QP_that_ends_is_on_no_list),
+	  unit_test(QPs_that_are_ready_are_gone_on_with),
 	  unit_test(a_deadline_that_has_passed_is_worked_off),
 	  unit_test(a_sender_is_told_when_its_link_has_room),
 	  unit_test(own_segments_are_delivered_behind_a_turn))

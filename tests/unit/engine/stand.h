@@ -61,6 +61,7 @@ static inline void stand_open(void)
 
 	memset(s, 0, sizeof(*s));
 	s->host.page = &s->page;
+	s->host.bell = s->host.epoll = -1;
 	loopback_init(&s->host.own, &s->host);
 	s->n.host = &s->host;
 	s->n.kick_fd = s->n.epoll_fd = -1;

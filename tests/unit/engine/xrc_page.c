@@ -114,7 +114,7 @@ TEST(a_new_QP_is_in_RESET_and_known_to_have_moved)
 
 TEST(a_new_member_ends_what_a_dead_one_was_in)
 {
-	const uint32_t me = 70, dead = xrc_page_word(4, 70), other = xrc_page_word(4, 71);
+	const uint32_t me = 100, dead = xrc_page_word(4, 100), other = xrc_page_word(4, 101);
 	struct xrc_shared *t, *u;
 
 	open_page();
@@ -123,17 +123,17 @@ TEST(a_new_member_ends_what_a_dead_one_was_in)
 	t->state.state = u->state.state = IBV_QPS_RTS;
 	t->turn = dead;
 	u->turn = other;
-	t->holders[1] = u->holders[1] = UINT64_C(3) << 6; /* members 70 and 71 */
+	t->holders[1] = u->holders[1] = UINT64_C(3) << 36; /* members 100 and 101 */
 	xrc_page_inherit(page, me, dead);
 	check_eq(t->state.state, IBV_QPS_ERR);
 	check_eq(t->turn, 0);
 	check_eq(t->died, dead);
 	check_eq(t->moves, 2);
-	check_eq(t->holders[1], UINT64_C(1) << 7);
+	check_eq(t->holders[1], UINT64_C(1) << 37);
 	check_eq(u->state.state, IBV_QPS_RTS);
 	check_eq(u->turn, other);
 	check_eq(u->moves, 1);
-	check_eq(u->holders[1], UINT64_C(1) << 7);
+	check_eq(u->holders[1], UINT64_C(1) << 37);
 	free(page);
 }
 

@@ -119,7 +119,7 @@ TEST(a_buffer_waits_until_the_counts_meet)
 	open_bench(&b);
 	add(&b, 0, 1, UINT64_MAX);
 	check_eq(take(&b, 9), -1);
-	add(&b, 1, 2, UINT64_MAX); /* by who has not seen the 9 */
+	add(&b, 1, 2, UINT64_MAX); /* the program has not seen message 9 yet */
 	check_eq(take(&b, 2), -1);
 	check_eq(take(&b, 1), 0); /* was there before */
 	sync_to(&b, 1);

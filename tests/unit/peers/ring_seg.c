@@ -3,6 +3,7 @@
 #include "peers/ring_seg.h"
 #include "test.h"
 #include "util/rand.h"
+#include "wire/opcode.h"
 
 enum { ROUNDS = 200, PAYLOAD = 600 };
 
@@ -24,7 +25,7 @@ static uint64_t maybe64(struct rand *r)
 static struct seg any_seg(struct rand *r, uint8_t op)
 {
 	struct seg s = { .op = op,
-			 .flags = (uint8_t)maybe(r, 0xff & ~SEG_BYREF),
+			 .flags = (uint16_t)maybe(r, 0xff & ~(SEG_BYREF | SEG_ARMING)),
 			 .syndrome = (uint8_t)maybe(r, 0xff),
 			 .pkey = (uint16_t)maybe(r, 0xffff),
 			 .dqpn = maybe(r, 0xffffff),
@@ -46,6 +47,8 @@ static struct seg any_seg(struct rand *r, uint8_t op)
 			 .l3 = (uint8_t)maybe(r, 0xff),
 			 .sl = (uint8_t)maybe(r, 15) };
 
+	if (rand_chance(r, 0.3))
+		s.flags |= opcode_service(op) == SVC_UD ? SEG_MCAST : SEG_ARMING;
 	if (rand_chance(r, 0.3))
 		s.grh = grh;
 	if (s.flags & SEG_MCAST)
@@ -155,6 +158,29 @@ TEST(every_field_of_every_opcode_comes_over_by_reference)
 	}
 }
 
+/* Other builds on this host read the same records. */
+TEST(the_flags_of_a_record_are_8_bits)
+{
+	static const struct {
+		uint8_t op;
+		uint16_t flags;
+		uint8_t bits;
+	} cases[] = { { SVC_RC | OP_SEND_ONLY, SEG_SQPN | SEG_ARMING, 0x60 },
+		      { SVC_UC | OP_SEND_ONLY, SEG_SQPN | SEG_ARMING, 0x60 },
+		      { SVC_UD | OP_SEND_ONLY, SEG_SQPN | SEG_MCAST, 0x60 },
+		      { SVC_UD | OP_SEND_ONLY, SEG_NET | SEG_SQPN, 0xa0 } };
+	uint8_t rec[256] __attribute__((aligned(64)));
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct seg s = { .op = cases[i].op, .flags = cases[i].flags };
+		struct ring_plan plan;
+
+		ring_seg_plan(&s, false, &plan);
+		check_eq(ring_word_info(ring_seg_encode(&s, &plan, false, rec)) >> 8 & 0xff,
+			 cases[i].bits);
+	}
+}
+
 TEST(a_short_send_with_an_acknowledgement_takes_one_line)
 {
 	struct seg s = { .op = 4,
@@ -219,6 +245,7 @@ TEST(random_records_decode_within_bounds_or_not_at_all)
 
 RUN_TESTS(unit_test(every_field_of_every_opcode_comes_over_by_value),
 	  unit_test(every_field_of_every_opcode_comes_over_by_reference),
+	  unit_test(the_flags_of_a_record_are_8_bits),
 	  unit_test(a_short_send_with_an_acknowledgement_takes_one_line),
 	  unit_test(too_long_a_payload_is_never_planned_to_fit),
 	  unit_test(random_records_decode_within_bounds_or_not_at_all))

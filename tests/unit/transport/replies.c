@@ -52,11 +52,11 @@ TEST(it_leaves_before_a_reply_that_completes)
 {
 	struct pair *p = open_learnt();
 
-	check_eq(p->b->ack_hold, 0);
+	check_eq(p->b->ack_delay, 0);
 	rig_run(&p->rig);
 	p->n = 0;
 	exchange(p);
-	check_eq(p->b->ack_hold, 1);
+	check_eq(p->b->ack_delay, 1);
 	check_eq(pair_count(p, p->a, OP_ACKNOWLEDGE), 1);
 	check_eq(newest(p, p->a, OP_ACKNOWLEDGE) + 1, newest(p, p->a, OP_SEND_ONLY));
 	check_eq(p->at[newest(p, p->a, OP_ACKNOWLEDGE)], p->at[newest(p, p->a, OP_SEND_ONLY)]);
@@ -88,7 +88,7 @@ TEST(it_leaves_behind_a_write)
 	while (rig_step(&p->rig, TQP_NEVER - 1) && !p->b->q.rsp.unreplied)
 		;
 	rig_post(p->b, &w);
-	check_eq(p->b->ack_hold, 1);
+	check_eq(p->b->ack_delay, 1);
 	check_eq(pair_count(p, p->a, OP_ACKNOWLEDGE), 1);
 	check_eq(newest(p, p->a, OP_ACKNOWLEDGE), newest(p, p->a, OP_WRITE_ONLY) + 1);
 	check_eq(p->at[newest(p, p->a, OP_ACKNOWLEDGE)], p->at[newest(p, p->a, OP_WRITE_ONLY)]);
@@ -116,10 +116,10 @@ TEST(without_a_reply_it_leaves_in_time_and_the_next_at_once)
 		pair_good(p->a, false);
 	check_eq(pair_count(p, p->b, OP_SEND_ONLY), 1); /* nothing was repeated */
 
-	p->b->ack_hold = 0;
+	p->b->ack_delay = 0;
 	send(p->a, 8);
 	rig_run(&p->rig);
-	check_eq(p->b->ack_hold, 0);
+	check_eq(p->b->ack_delay, 0);
 	pair_good(p->a, false);
 	pair_close(p);
 }
@@ -138,7 +138,7 @@ TEST(a_reply_that_comes_late_is_not_waited_for_again)
 		send(p->b, 8);
 	}
 	rig_run(&p->rig);
-	check_eq(p->b->ack_hold, 1);
+	check_eq(p->b->ack_delay, 1);
 	pair_close(p);
 }
 
@@ -147,13 +147,13 @@ TEST(one_way_it_never_waits)
 	struct pair *p = open_learnt();
 
 	rig_run(&p->rig);
-	p->b->ack_hold = 0;
+	p->b->ack_delay = 0;
 	for (int i = 0; i < 8; i++) {
 		pair_receive(p->b, 0x1000, 512);
 		send(p->a, i & 1 ? 8 : 512);
 	}
 	rig_run(&p->rig);
-	check_eq(p->b->ack_hold, 1); /* the first might have been replied to */
+	check_eq(p->b->ack_delay, 1); /* the first might have been replied to */
 	for (int i = 0; i < LEARNT + 8; i++)
 		pair_good(p->a, false);
 	pair_close(p);
@@ -189,9 +189,9 @@ TEST(a_duplicate_is_answered_at_once)
 	again = p->log[newest(p, p->b, OP_SEND_ONLY)];
 	again.psn = psn_add(again.psn, PSN_MASK); /* the one before */
 	p->n = 0;
-	p->b->ack_hold = 0;
+	p->b->ack_delay = 0;
 	tqp_input(&p->b->q, &again, p->rig.net.now);
-	check_eq(p->b->ack_hold, 0);
+	check_eq(p->b->ack_delay, 0);
 	check_eq(pair_count(p, p->a, OP_ACKNOWLEDGE), 1);
 	pair_close(p);
 }

@@ -184,6 +184,7 @@ TEST(nonsense_and_damage_are_counted_and_dropped)
 
 TEST(a_port_that_another_holds_is_refused_with_the_holder)
 {
+	unsigned int taken;
 	struct udp *u = start();
 	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(UDP_ROCE_PORT) };
 	union ibv_gid gid = address(false, 3);
@@ -195,7 +196,11 @@ TEST(a_port_that_another_holds_is_refused_with_the_holder)
 	check_eq(udp_listen(u, &gid, 0), EADDRINUSE);
 	snprintf(want, sizeof(want), "uid %u", getuid());
 	check(!strncmp(udp_holder(&gid, who, sizeof(who)), want, strlen(want)));
+	check(udp_again(u, &taken));
+	check_eq(taken, 0);
 	close(s);
+	check(!udp_again(u, &taken));
+	check_eq(taken, 1);
 	check_eq(udp_listen(u, &gid, 0), 0);
 	udp_destroy(u);
 }

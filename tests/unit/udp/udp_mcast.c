@@ -111,7 +111,7 @@ static void this_host(int family)
 	check_eq(other.n, 3);
 	check_eq(other.last.imm, 3);
 	check_eq(other.last.flags, SEG_NET | SEG_MCAST);
-	check_eq(other.last.rkey, if_nametoindex("t0"));
+	check_eq(other.last.ifindex, if_nametoindex("t0"));
 	check_eq(grh_parse(other.grh, &g), 0);
 	check_mem(g.dgid, netns_gid(groups[family]).raw, 16);
 	check_mem(g.sgid, netns_gid(ours[family]).raw, 16);
@@ -148,7 +148,7 @@ TEST(another_host_may_use_the_same_port)
 		send_one(d, SVC_UD | OP_SEND_ONLY, 0);
 		drain(&far, 0);
 	}
-	check_eq(far.last.rkey, if_nametoindex("t1"));
+	check_eq(far.last.ifindex, if_nametoindex("t1"));
 	d->ops->put(d);
 	udp_destroy(sender.u);
 	udp_destroy(far.u);
