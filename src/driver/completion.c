@@ -103,7 +103,7 @@ static bool resolve(const struct cqe *c, struct completion *d)
 		return true;
 	}
 	d->wc_flags = 0;
-	d->raw = qp->type == IBV_QPT_RAW_PACKET && !is_send(c->opcode);
+	d->raw = qp->service->frames && !is_send(c->opcode);
 	d->status = IBV_WC_SUCCESS;
 	d->qpn = qp->ib.qp_base.qp_num;
 	if (is_send(c->opcode))

@@ -41,12 +41,8 @@ static int check_cap(const struct ibv_qp_cap *c)
 	return 0;
 }
 
-static bool receives(enum ibv_qp_type t)
-{
-	return t != IBV_QPT_XRC_SEND;
-}
-
-static int check_attr(const struct ibv_qp_init_attr_ex *a)
+/* @s: the service of a->qp_type, or NULL */
+static int check_attr(const struct ibv_qp_init_attr_ex *a, const struct service *s)
 {
 	struct ibv_qp_cap cap = a->cap;
 
@@ -55,11 +51,11 @@ static int check_attr(const struct ibv_qp_init_attr_ex *a)
 			      "ibv_create_qp_ex: comp_mask 0x%x, of which 0x%x does not work on "
 			      "this device; leave it out",
 			      a->comp_mask, a->comp_mask & ~(uint32_t)COMP_MASK);
+	/* gate: services: a type that says no service, and names another call */
 	if (a->qp_type == IBV_QPT_DRIVER)
 		return refuse(EOPNOTSUPP, "ibv_create_qp: qp_type IBV_QPT_DRIVER is "
 					  "mlx5dv_create_qp()'s; call that one");
-	if (a->qp_type != IBV_QPT_RC && a->qp_type != IBV_QPT_UC && a->qp_type != IBV_QPT_UD &&
-	    a->qp_type != IBV_QPT_RAW_PACKET && a->qp_type != IBV_QPT_XRC_SEND)
+	if (!s || s->home != HOME_PD)
 		return refuse(EOPNOTSUPP,
 			      "ibv_create_qp: qp_type %d is not built; RC, UC, UD, XRC and "
 			      "RAW_PACKET are",
@@ -72,25 +68,25 @@ static int check_attr(const struct ibv_qp_init_attr_ex *a)
 			      a->create_flags, a->create_flags & ~(uint32_t)CREATE_FLAGS);
 	if (dqp_is_rss(a))
 		return 0;
-	if (!a->send_cq || (!a->recv_cq && receives(a->qp_type)))
+	if (!a->send_cq || (!a->recv_cq && s->receives))
 		return refuse(EINVAL, "ibv_create_qp: %s is NULL; a %s QP needs %s",
-			      a->send_cq ? "recv_cq" : "send_cq", qp_type_name(a->qp_type),
-			      receives(a->qp_type) ? "both CQs" : "it");
-	if (a->srq && a->qp_type != IBV_QPT_RC && a->qp_type != IBV_QPT_UD)
+			      a->send_cq ? "recv_cq" : "send_cq", s->name,
+			      s->receives ? "both CQs" : "it");
+	if (a->srq && !s->srq)
 		return refuse(EINVAL,
 			      "ibv_create_qp: srq is set on a %s QP; only RC and UD take one",
-			      qp_type_name(a->qp_type));
-	if (a->srq && to_dsrq(a->srq)->tags && a->qp_type != IBV_QPT_RC)
+			      s->name);
+	if (a->srq && to_dsrq(a->srq)->tags && !s->tags)
 		return refuse(
 			EINVAL,
 			"ibv_create_qp: srq 0x%x matches tags, which %s QPs do not (tm_caps); "
 			"use a basic one",
-			a->srq->handle, qp_type_name(a->qp_type));
+			a->srq->handle, s->name);
 	if (a->srq && to_dsrq(a->srq)->dev->xrcd)
 		return refuse(EINVAL,
 			      "ibv_create_qp: SRQ 0x%x is an XRC SRQ; a %s QP takes a basic one",
-			      a->srq->handle, qp_type_name(a->qp_type));
-	if (a->srq || !receives(a->qp_type)) /* ignored then (ibv_create_qp(3)) */
+			      a->srq->handle, s->name);
+	if (a->srq || !s->receives) /* ignored then (ibv_create_qp(3)) */
 		cap.max_recv_wr = cap.max_recv_sge = 0;
 	return check_cap(&cap);
 }
@@ -100,16 +96,20 @@ static uint32_t pow2_at_least(uint32_t n)
 	return n <= 1 ? n : 1U << (32 - __builtin_clz(n - 1));
 }
 
-/* Bytes before the data of the largest WQE. @inl: before inline data, which atomics do not have. */
+/* Bytes before the data of the largest WQE: control segment, receiver, remote address or what the
+ * device does with a frame, an atomic's operands or a TSO send's headers. Neither of the last two
+ * goes with inline data. */
 static uint32_t fixed_part(const struct dqp *qp, bool inl)
 {
-	if (qp->type == IBV_QPT_UD)
-		return SEG + sizeof(struct mlx5_wqe_av);
-	if (qp->type == IBV_QPT_XRC_SEND)
-		return SEG + SEG + SEG + (inl ? 0 : SEG);
-	if (qp->type == IBV_QPT_RAW_PACKET)
-		return SEG + SEG + (inl ? 0 : dqp_tso_segs(qp->max_tso_header) * SEG);
-	return SEG + SEG + (qp->type == IBV_QPT_RC && !inl ? SEG : 0);
+	const struct service *s = qp->service;
+	bool remote = service_takes(s, IBV_WR_RDMA_WRITE);
+	uint32_t segs = 1 + s->address_segs + (remote || s->frames);
+
+	if (!inl && service_takes(s, IBV_WR_ATOMIC_FETCH_AND_ADD))
+		segs++;
+	if (!inl && s->frames)
+		segs += dqp_tso_segs(qp->max_tso_header);
+	return segs * SEG;
 }
 
 static uint32_t min(uint32_t a, uint32_t b)
@@ -207,9 +207,9 @@ static int device_half(struct dqp *qp, struct pd *pd, const struct ibv_qp_init_a
 	bool rss = dqp_is_rss(a);
 	uint64_t ops = a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS ? a->send_ops_flags : 0;
 	struct qp_attr dev = {
-		.type = a->qp_type,
+		.service = qp->service,
 		.scq = rss ? NULL : to_dcq(a->send_cq)->dev,
-		.rcq = rss || !receives(a->qp_type) ? NULL : to_dcq(a->recv_cq)->dev,
+		.rcq = rss || !qp->service->receives ? NULL : to_dcq(a->recv_cq)->dev,
 		.srq = a->srq ? to_dsrq(a->srq)->dev : NULL,
 		.sq = { qp->sq.buf, qp->sq.cnt, &qp->dbrec[MLX5_SND_DBR] },
 		.rq = { qp->rq.buf, qp->rq.cnt, qp->rq.stride, &qp->dbrec[MLX5_RCV_DBR] },
@@ -228,7 +228,8 @@ static int device_half(struct dqp *qp, struct pd *pd, const struct ibv_qp_init_a
 
 int dqp_create(struct pd *pd, struct ibv_qp_init_attr_ex *a, struct dqp **out)
 {
-	int err = check_attr(a);
+	const struct service *service = service_find(a->qp_type);
+	int err = check_attr(a, service);
 	struct ibv_qp_cap cap = a->cap;
 	struct dqp *qp;
 
@@ -239,16 +240,16 @@ int dqp_create(struct pd *pd, struct ibv_qp_init_attr_ex *a, struct dqp **out)
 		return refuse_memory("ibv_create_qp", sizeof(*qp));
 	memset(qp, 0, sizeof(*qp));
 	qp->epoch = fork_epoch();
-	qp->type = a->qp_type;
+	qp->service = service;
 	qp->sq_sig_all = a->sq_sig_all;
 	spin_init(&qp->sq.lock);
 	spin_init(&qp->rq.lock);
-	if (a->srq || !receives(a->qp_type))
+	if (a->srq || !qp->service->receives)
 		a->cap.max_recv_wr = a->cap.max_recv_sge = 0;
 	err = dqp_raw_check(qp, a);
 	if (!err && !dqp_is_rss(a)) {
 		err = sq_memory(qp, pd, &a->cap);
-		if (!err && !a->srq && receives(a->qp_type))
+		if (!err && !a->srq && qp->service->receives)
 			err = rq_memory(qp, pd, &a->cap);
 	}
 	if (!err && (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
@@ -282,8 +283,8 @@ static void purge(struct dqp *qp)
 int dqp_destroy(struct dqp *qp)
 {
 	bool ours = fork_is_ours(qp->epoch);
-	int err = qp->type == IBV_QPT_XRC_RECV ? xrc_target_close(qp->dev, &qp->handle)
-					       : qp_life_destroy(qp->dev);
+	int err = qp->service->home == HOME_XRCD ? xrc_target_close(qp->dev, &qp->handle)
+						 : qp_life_destroy(qp->dev);
 
 	if (err)
 		return err;

@@ -54,7 +54,7 @@ struct dqp {
 	struct tqp *dev;
 	uint32_t epoch;
 	uint32_t uidx;
-	enum ibv_qp_type type;
+	const struct service *service; /* the device half's */
 	bool sq_sig_all;
 	uint32_t max_inline, max_send_sge, max_tso_header;
 	struct dqp_sq sq;

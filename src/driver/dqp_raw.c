@@ -60,11 +60,11 @@ int dqp_raw_check(struct dqp *qp, const struct ibv_qp_init_attr_ex *a)
 {
 	uint32_t mask = a->comp_mask & DQP_RAW_MASK;
 
-	if (mask && a->qp_type != IBV_QPT_RAW_PACKET)
+	if (mask && !qp->service->frames)
 		return refuse(EINVAL,
 			      "ibv_create_qp_ex: comp_mask has 0x%x, which only RAW_PACKET QPs "
 			      "take; this is a %s QP",
-			      mask, qp_type_name(a->qp_type));
+			      mask, qp->service->name);
 	if (mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER) {
 		if (a->max_tso_header > LIMIT_TSO_HEADER)
 			return refuse(EINVAL,

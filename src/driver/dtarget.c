@@ -15,12 +15,12 @@ static struct dqp *handle_new(void *user_context)
 		return NULL;
 	memset(qp, 0, sizeof(*qp));
 	qp->epoch = fork_epoch();
-	qp->type = IBV_QPT_XRC_RECV;
+	qp->service = &services[SERVICE_XRC_RECV];
 	spin_init(&qp->sq.lock);
 	spin_init(&qp->rq.lock);
 	ib = &qp->ib.qp_base;
 	ib->qp_context = user_context;
-	ib->qp_type = IBV_QPT_XRC_RECV;
+	ib->qp_type = qp->service->type;
 	ib->state = IBV_QPS_RESET;
 	pthread_mutex_init(&ib->mutex, NULL);
 	pthread_cond_init(&ib->cond, NULL);
@@ -83,7 +83,7 @@ int dtarget_open(const struct ibv_qp_open_attr *a, struct dqp **out)
 			      "ibv_open_qp: comp_mask 0x%x; qp_num, xrcd and qp_type are needed "
 			      "(0x%x)",
 			      a->comp_mask, need);
-	if (a->qp_type != IBV_QPT_XRC_RECV)
+	if (a->qp_type != services[SERVICE_XRC_RECV].type)
 		return refuse(
 			EINVAL,
 			"ibv_open_qp: qp_type %d (%s); only XRC_RECV QPs are in an XRC domain",

@@ -7,55 +7,35 @@
 #include "obs/explain.h"
 #include "util/fork.h"
 
-enum { RC = 1, UC = 2, UD = 4, RAW = 8, NO_XRC = 16 }; /* RC: XRC too; NO_XRC: RC alone */
-
-/* The opcode of each verb, and the services that have it. */
+/* What each verb becomes; its service says whether a queue pair takes it. */
 // clang-format off
 static const struct {
-	uint8_t opcode, wc_opcode, services;
+	uint8_t opcode, wc_opcode;
 	bool remote, atomic, imm, inv, local, tso;
 } verbs[] = {
-	[IBV_WR_SEND]                 = { MLX5_OPCODE_SEND, IBV_WC_SEND, RC | UC | UD | RAW },
-	[IBV_WR_SEND_WITH_IMM]        = { MLX5_OPCODE_SEND_IMM, IBV_WC_SEND, RC | UC | UD,
+	[IBV_WR_SEND]                 = { MLX5_OPCODE_SEND, IBV_WC_SEND },
+	[IBV_WR_SEND_WITH_IMM]        = { MLX5_OPCODE_SEND_IMM, IBV_WC_SEND,
 	                                  .imm = true },
-	[IBV_WR_SEND_WITH_INV]        = { MLX5_OPCODE_SEND_INVAL, IBV_WC_SEND, RC, .inv = true },
-	[IBV_WR_RDMA_WRITE]           = { MLX5_OPCODE_RDMA_WRITE, IBV_WC_RDMA_WRITE, RC | UC,
+	[IBV_WR_SEND_WITH_INV]        = { MLX5_OPCODE_SEND_INVAL, IBV_WC_SEND, .inv = true },
+	[IBV_WR_RDMA_WRITE]           = { MLX5_OPCODE_RDMA_WRITE, IBV_WC_RDMA_WRITE,
 	                                  .remote = true },
-	[IBV_WR_RDMA_WRITE_WITH_IMM]  = { MLX5_OPCODE_RDMA_WRITE_IMM, IBV_WC_RDMA_WRITE, RC | UC,
+	[IBV_WR_RDMA_WRITE_WITH_IMM]  = { MLX5_OPCODE_RDMA_WRITE_IMM, IBV_WC_RDMA_WRITE,
 	                                  .remote = true, .imm = true },
-	[IBV_WR_RDMA_READ]            = { MLX5_OPCODE_RDMA_READ, IBV_WC_RDMA_READ, RC,
+	[IBV_WR_RDMA_READ]            = { MLX5_OPCODE_RDMA_READ, IBV_WC_RDMA_READ,
 	                                  .remote = true },
-	[IBV_WR_ATOMIC_CMP_AND_SWP]   = { MLX5_OPCODE_ATOMIC_CS, IBV_WC_COMP_SWAP, RC,
+	[IBV_WR_ATOMIC_CMP_AND_SWP]   = { MLX5_OPCODE_ATOMIC_CS, IBV_WC_COMP_SWAP,
 	                                  .remote = true, .atomic = true },
-	[IBV_WR_ATOMIC_FETCH_AND_ADD] = { MLX5_OPCODE_ATOMIC_FA, IBV_WC_FETCH_ADD, RC,
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = { MLX5_OPCODE_ATOMIC_FA, IBV_WC_FETCH_ADD,
 	                                  .remote = true, .atomic = true },
-	[IBV_WR_ATOMIC_WRITE]         = { WQE_OPCODE_ATOMIC_WRITE, IBV_WC_ATOMIC_WRITE, NO_XRC,
+	[IBV_WR_ATOMIC_WRITE]         = { WQE_OPCODE_ATOMIC_WRITE, IBV_WC_ATOMIC_WRITE,
 	                                  .remote = true },
-	[IBV_WR_LOCAL_INV]            = { MLX5_OPCODE_LOCAL_INVAL, IBV_WC_LOCAL_INV, RC | UC,
+	[IBV_WR_LOCAL_INV]            = { MLX5_OPCODE_LOCAL_INVAL, IBV_WC_LOCAL_INV,
 	                                  .inv = true, .local = true },
-	[IBV_WR_BIND_MW]              = { WQE_OPCODE_BIND_MW, IBV_WC_BIND_MW, RC | UC,
+	[IBV_WR_BIND_MW]              = { WQE_OPCODE_BIND_MW, IBV_WC_BIND_MW,
 	                                  .local = true },
-	[IBV_WR_TSO]                  = { MLX5_OPCODE_TSO, IBV_WC_TSO, RAW, .tso = true },
+	[IBV_WR_TSO]                  = { MLX5_OPCODE_TSO, IBV_WC_TSO, .tso = true },
 };
 // clang-format on
-
-static int service(enum ibv_qp_type t)
-{
-	switch (t) {
-	case IBV_QPT_RC:
-		return RC | NO_XRC;
-	case IBV_QPT_XRC_SEND:
-		return RC;
-	case IBV_QPT_UC:
-		return UC;
-	case IBV_QPT_UD:
-		return UD;
-	case IBV_QPT_RAW_PACKET:
-		return RAW;
-	default:
-		return 0; /* XRC_RECV sends nothing */
-	}
-}
 
 static const char *name(unsigned int op)
 {
@@ -81,13 +61,12 @@ static bool known(struct dqp *qp, const struct ibv_send_wr *wr)
 {
 	unsigned int op = wr->opcode;
 
-	if (likely(op < sizeof(verbs) / sizeof(verbs[0]) &&
-		   (verbs[op].services & service(qp->type))))
+	if (likely(service_takes(qp->service, op)))
 		return true;
 	qp->build.err = refuse(EINVAL,
 			       "ibv_post_send: opcode %u (%s) is not one of a %s QP (0x%x); use "
 			       "one that is, or another type of QP",
-			       op, name(op), qp_type_name(qp->type), qp->ib.qp_base.qp_num);
+			       op, name(op), qp->service->name, qp->ib.qp_base.qp_num);
 	return false;
 }
 
@@ -161,9 +140,9 @@ static void build(struct dqp *qp, const struct ibv_send_wr *wr)
 		h.mss = wr->tso.mss;
 	}
 	wqe_begin(qp, &h);
-	if (qp->type == IBV_QPT_UD)
+	if (qp->service->wqe == WQE_DATAGRAM)
 		wqe_datagram(qp, wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
-	else if (qp->type == IBV_QPT_XRC_SEND)
+	else if (qp->service->wqe == WQE_XRC)
 		wqe_xrc(qp, wr->qp_type.xrc.remote_srqn);
 	if (verbs[wr->opcode].remote)
 		remote(qp, wr);
@@ -207,11 +186,11 @@ int dqp_bind_mw(struct ibv_qp *ib, struct ibv_mw *mw, struct ibv_mw_bind *b)
 	struct dqp *qp = to_dqp(ib);
 	int err;
 
-	if (!(verbs[IBV_WR_BIND_MW].services & service(qp->type)))
+	if (!service_takes(qp->service, IBV_WR_BIND_MW))
 		return refuse(EINVAL,
 			      "ibv_bind_mw: QP 0x%x is of type %s; windows need RC, UC "
 			      "or XRC_SEND",
-			      ib->qp_num, qp_type_name(qp->type));
+			      ib->qp_num, qp->service->name);
 	err = wqe_batch_begin(qp, "ibv_bind_mw");
 	if (err)
 		return err;

@@ -160,12 +160,6 @@ static void ethernet(struct dqp *qp, const struct wqe_head *h)
 		next_seg(qp);
 }
 
-/* Segments that name the receiver: an address vector, or the number of an SRQ. */
-static unsigned int address_segs(const struct dqp *qp)
-{
-	return qp->type == IBV_QPT_UD ? sizeof(struct mlx5_wqe_av) / SEG : 1;
-}
-
 void wqe_xrc(struct dqp *qp, uint32_t srqn)
 {
 	uint8_t *p = qp->build.av;
@@ -206,15 +200,15 @@ void wqe_begin(struct dqp *qp, const struct wqe_head *h)
 	put_be32(b->ctrl + 8, flags);
 	memcpy(b->ctrl + 12, &h->imm, sizeof(h->imm));
 	next_seg(qp);
-	b->need_av = qp->type == IBV_QPT_UD || qp->type == IBV_QPT_XRC_SEND;
-	if (qp->type == IBV_QPT_RAW_PACKET)
+	b->need_av = qp->service->address_segs;
+	if (qp->service->frames)
 		ethernet(qp, h);
 	if (!b->need_av)
 		return;
 	b->av = b->seg; /* kept free, since setters may come in any order */
-	for (unsigned int i = address_segs(qp); i; i--)
+	for (unsigned int i = qp->service->address_segs; i; i--)
 		next_seg(qp);
-	if (qp->type == IBV_QPT_XRC_SEND &&
+	if (qp->service->wqe == WQE_XRC &&
 	    (h->opcode == WQE_OPCODE_BIND_MW || h->opcode == MLX5_OPCODE_LOCAL_INVAL))
 		wqe_xrc(qp, 0); /* no message, so no SRQ */
 }
@@ -397,11 +391,13 @@ void wqe_finish(struct dqp *qp)
 	if (unlikely(b->err) || !b->ctrl)
 		return;
 	if (unlikely(b->need_av)) {
+		bool xrc = qp->service->wqe == WQE_XRC;
+
 		b->err = refuse(EINVAL,
 				"ibv_wr_complete: a%s send on QP 0x%x has no address; call "
 				"ibv_wr_set_%s",
-				qp->type == IBV_QPT_UD ? " UD" : "n XRC", qp->ib.qp_base.qp_num,
-				qp->type == IBV_QPT_UD ? "ud_addr" : "xrc_srqn");
+				xrc ? "n XRC" : " UD", qp->ib.qp_base.qp_num,
+				xrc ? "xrc_srqn" : "ud_addr");
 		return;
 	}
 	put_be32(b->ctrl + 4, qp->ib.qp_base.qp_num << 8 | b->segs);

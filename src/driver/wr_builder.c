@@ -239,41 +239,24 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ib, size_t n, const struct
 		wqe_inline(qpx(ib), bufs, n);
 }
 
-#define OPS_UD (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
-#define OPS_UC                                                                                     \
-	(OPS_UD | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |                 \
-	 IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV)
-#define OPS_RAW (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_TSO)
-#define OPS_RC                                                                                     \
-	(OPS_UC | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |                   \
-	 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV |                      \
-	 IBV_QP_EX_WITH_ATOMIC_WRITE)
+#define ATTACH(op, entry)                                                                          \
+	if (service_takes(s, IBV_WR_##op))                                                         \
+	ib->entry = entry
 
-static uint64_t legal(enum ibv_qp_type t)
+static void attach(struct ibv_qp_ex *ib, const struct service *s)
 {
-	if (t == IBV_QPT_RAW_PACKET)
-		return OPS_RAW;
-	if (t == IBV_QPT_RC)
-		return OPS_RC;
-	if (t == IBV_QPT_XRC_SEND)
-		return OPS_RC & ~(uint64_t)IBV_QP_EX_WITH_ATOMIC_WRITE;
-	return t == IBV_QPT_UC ? OPS_UC : OPS_UD;
-}
-
-static void attach_connected(struct ibv_qp_ex *ib, enum ibv_qp_type type)
-{
-	ib->wr_rdma_write = wr_rdma_write;
-	ib->wr_rdma_write_imm = wr_rdma_write_imm;
-	ib->wr_local_inv = wr_local_inv;
-	ib->wr_bind_mw = wr_bind_mw;
-	if (type == IBV_QPT_UC)
-		return;
-	ib->wr_send_inv = wr_send_inv;
-	ib->wr_rdma_read = wr_rdma_read;
-	ib->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
-	ib->wr_atomic_fetch_add = wr_atomic_fetch_add;
-	if (type == IBV_QPT_RC)
-		ib->wr_atomic_write = wr_atomic_write;
+	ATTACH(SEND, wr_send);
+	ATTACH(SEND_WITH_IMM, wr_send_imm);
+	ATTACH(SEND_WITH_INV, wr_send_inv);
+	ATTACH(RDMA_WRITE, wr_rdma_write);
+	ATTACH(RDMA_WRITE_WITH_IMM, wr_rdma_write_imm);
+	ATTACH(RDMA_READ, wr_rdma_read);
+	ATTACH(ATOMIC_CMP_AND_SWP, wr_atomic_cmp_swp);
+	ATTACH(ATOMIC_FETCH_AND_ADD, wr_atomic_fetch_add);
+	ATTACH(ATOMIC_WRITE, wr_atomic_write);
+	ATTACH(LOCAL_INV, wr_local_inv);
+	ATTACH(BIND_MW, wr_bind_mw);
+	ATTACH(TSO, wr_send_tso);
 }
 
 /* X(entry): functions that some type of QP lacks. Hardware's library leaves NULL there, and the
@@ -293,6 +276,7 @@ static void attach_connected(struct ibv_qp_ex *ib, enum ibv_qp_type type)
 	X(wr_rdma_read)                                                                            \
 	X(wr_rdma_write)                                                                           \
 	X(wr_rdma_write_imm)                                                                       \
+	X(wr_send_imm)                                                                             \
 	X(wr_send_inv)                                                                             \
 	X(wr_send_tso)                                                                             \
 	X(wr_set_ud_addr)                                                                          \
@@ -303,7 +287,7 @@ static void lacking(struct dqp *qp, const char *call)
 	if (inside(qp, call))
 		qp->build.err =
 			refuse(EINVAL, "%s: a %s QP (0x%x) does not do it; use one that does", call,
-			       qp_type_name(qp->type), qp->ib.qp_base.qp_num);
+			       qp->service->name, qp->ib.qp_base.qp_num);
 }
 
 /* The functions read only their first argument: the caller passes and removes the others
@@ -319,33 +303,27 @@ LACKING(LACKING_OP)
 
 int wr_builder_attach(struct dqp *qp, uint64_t ops)
 {
+	uint64_t legal = service_send_ops(qp->service);
 	struct ibv_qp_ex *ib = &qp->ib;
 
-	if (ops & ~legal(qp->type))
+	if (ops & ~legal)
 		return refuse(EOPNOTSUPP,
 			      "ibv_create_qp_ex: send_ops_flags 0x%llx, of which 0x%llx do not "
 			      "work on a %s QP; leave them out",
-			      (unsigned long long)ops, (unsigned long long)(ops & ~legal(qp->type)),
-			      qp_type_name(qp->type));
+			      (unsigned long long)ops, (unsigned long long)(ops & ~legal),
+			      qp->service->name);
 	LACKING(SET_LACKING)
 	ib->wr_start = wr_start;
 	ib->wr_complete = wr_complete;
 	ib->wr_abort = wr_abort;
-	ib->wr_send = wr_send;
+	attach(ib, qp->service);
 	ib->wr_set_sge = wr_set_sge;
 	ib->wr_set_sge_list = wr_set_sge_list;
 	ib->wr_set_inline_data = wr_set_inline_data;
 	ib->wr_set_inline_data_list = wr_set_inline_data_list;
-	if (qp->type == IBV_QPT_RAW_PACKET) {
-		ib->wr_send_tso = wr_send_tso;
-		return 0;
-	}
-	ib->wr_send_imm = wr_send_imm;
-	if (qp->type == IBV_QPT_UD)
+	if (qp->service->wqe == WQE_DATAGRAM)
 		ib->wr_set_ud_addr = wr_set_ud_addr;
-	else
-		attach_connected(ib, qp->type);
-	if (qp->type == IBV_QPT_XRC_SEND)
+	if (qp->service->wqe == WQE_XRC)
 		ib->wr_set_xrc_srqn = wr_set_xrc_srqn;
 	return 0;
 }

@@ -197,7 +197,7 @@ int path_of_modify(struct eqp *e, const struct ibv_qp_attr *attr, int mask, bool
 
 	*out = NULL;
 	if (!(mask & (alternate ? IBV_QP_ALT_PATH : IBV_QP_AV)) || !ah->is_global ||
-	    e->q.qp.type == IBV_QPT_UD)
+	    !e->q.qp.service->connected)
 		return 0;
 	av_from_attr(ah, &av);
 	/* Read at the last moment: of a target QP other members may change them. */

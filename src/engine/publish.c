@@ -10,7 +10,7 @@ void publish(struct eqp *e)
 		.access = qp->attr.qp_access_flags,
 		.pdn = qp->pd->pdn,
 		.peer_qpn = qp->attr.dest_qp_num,
-		.flags = qp->type == IBV_QPT_RC && !tracing() ? HOST_QP_DIRECT : 0,
+		.flags = qp->service->direct && !tracing() ? HOST_QP_DIRECT : 0,
 	};
 
 	if (!e->unpublished)
@@ -26,7 +26,7 @@ void publish_end(struct eqp *e)
 void publish_met(struct eqp *e)
 {
 	e->met = true;
-	if (e->q.qp.type == IBV_QPT_RC)
+	if (e->q.qp.service->direct)
 		publish(e);
 }
 

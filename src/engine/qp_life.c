@@ -79,7 +79,7 @@ int qp_life_create(struct pd *pd, const struct qp_attr *attr, struct tqp **out)
 		return err;
 	}
 	eqp_life_begin(e, n, &env);
-	if (attr->type == IBV_QPT_RAW_PACKET)
+	if (attr->service->frames)
 		frames_begin(device_of(&e->q));
 	publish(e);
 	qp_table_set(n, qpn, e);
@@ -152,7 +152,7 @@ int qp_life_modify(struct tqp *q, const struct ibv_qp_attr *attr, int mask)
 		path_put(alternate);
 		return err;
 	}
-	if (q->qp.type == IBV_QPT_UD && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTR)
+	if (q->qp.service->wire == SVC_UD && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTR)
 		listeners_add(e);
 	host_revoke_qp(e->node->host, q->qp.qpn);
 	return 0;
@@ -184,7 +184,7 @@ int qp_life_rate(struct tqp *q, const struct ibv_qp_rate_limit_attr *attr)
 	int err = rate_check(q->qp.qpn, attr);
 	enum ibv_qp_state s;
 
-	if (!err && q->qp.type == IBV_QPT_XRC_RECV)
+	if (!err && !q->qp.service->sends)
 		err = refuse(EINVAL,
 			     "ibv_modify_qp_rate_limit: QP 0x%x is XRC_RECV, which sends nothing; "
 			     "set it on the XRC_SEND QP",

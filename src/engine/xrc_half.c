@@ -39,7 +39,7 @@ static struct xrc_target *half_new(struct xrc_domain *d, uint32_t index)
 	x->e.met = true;
 	x->e.q.qp.ctx = d->ctx;
 	x->e.q.qp.epoch = fork_epoch();
-	x->e.q.qp.type = IBV_QPT_XRC_RECV;
+	x->e.q.qp.service = &services[SERVICE_XRC_RECV];
 	eqp_life_begin(&x->e, d->node, &env);
 	return x;
 }

@@ -5,18 +5,16 @@
 #include <stdio.h>
 #include <string.h>
 #include "hca/limits.h"
+#include "hca/service.h"
 #include "hca/tag_list.h"
 #include "obs/explain.h"
 #include "util/barrier.h"
 
-#define VENDOR_ID    0x02c9
-#define PART_ID	     4129
-#define PAGE_SIZES   0xfffffffffffff000ULL /* 4 KiB and every larger power of two */
-#define CA_ACK_DELAY 16 /* 4.096 us << 16 */
-#define ATOMIC_WRITE (1ULL << 40) /* newer headers: IBV_DEVICE_ATOMIC_WRITE */
-#define PACED_TYPES                                                                                \
-	(1 << IBV_QPT_RC | 1 << IBV_QPT_UC | 1 << IBV_QPT_UD | 1 << IBV_QPT_RAW_PACKET |           \
-	 1 << IBV_QPT_XRC_SEND)
+#define VENDOR_ID     0x02c9
+#define PART_ID	      4129
+#define PAGE_SIZES    0xfffffffffffff000ULL /* 4 KiB and every larger power of two */
+#define CA_ACK_DELAY  16 /* 4.096 us << 16 */
+#define ATOMIC_WRITE  (1ULL << 40) /* newer headers: IBV_DEVICE_ATOMIC_WRITE */
 #define WIDTH_4X      2
 #define SPEED_25G     32
 #define PHYS_DISABLED 3
@@ -89,8 +87,9 @@ int device_query_ex(const struct hca *hca, const struct ibv_query_device_ex_inpu
 {
 	struct ibv_device_attr_ex a = {
 		.device_cap_flags_ex = DEVICE_CAPS | ATOMIC_WRITE | SCATTER_FCS,
-		.tso_caps = { LIMIT_TSO, 1 << IBV_QPT_RAW_PACKET },
+		.tso_caps = { LIMIT_TSO, service_types(IBV_WR_TSO) },
 		.rss_caps = {
+			/* gate: services: an attribute that names types to programs */
 			.supported_qpts = 1 << IBV_QPT_RAW_PACKET,
 			.max_rwq_indirection_tables = LIMIT_RWQ_TABLES,
 			.max_rwq_indirection_table_size = 1 << LIMIT_RWQ_TABLE_LOG,
@@ -114,7 +113,7 @@ int device_query_ex(const struct hca *hca, const struct ibv_query_device_ex_inpu
 		.max_dm_size = LIMIT_DM,
 		.completion_timestamp_mask = LIMIT_CLOCK_MASK,
 		.hca_core_clock = LIMIT_CLOCK_KHZ,
-		.packet_pacing_caps = { LIMIT_RATE_MIN, LIMIT_RATE, PACED_TYPES },
+		.packet_pacing_caps = { LIMIT_RATE_MIN, LIMIT_RATE, service_types(IBV_WR_SEND) },
 		.cq_mod_caps = { LIMIT_MODERATE, LIMIT_MODERATE },
 	};
 

@@ -354,7 +354,7 @@ int dm_register(struct pd *pd, struct dm *dm, const struct mr_attr *attr, struct
 			   .release = region_leaves };
 	struct key_entry e = { .pdn = pd->pdn,
 			       .access = like.access,
-			       .flags = KEY_FLAT,
+			       .flags = KEY_DIRECT,
 			       .len = attr->len,
 			       .addr = like.base };
 	int err = register_check(pd, dm, attr);

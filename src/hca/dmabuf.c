@@ -126,7 +126,7 @@ int mr_create_dmabuf(struct pd *pd, const struct mr_attr *a, uint64_t offset, in
 			   .release = unmap };
 	struct key_entry e = { .pdn = pd->pdn,
 			       .access = like.access,
-			       .flags = KEY_FLAT,
+			       .flags = KEY_DIRECT,
 			       .iova = like.iova,
 			       .len = a->len,
 			       .addr = like.base };

@@ -64,11 +64,11 @@ static int check(const struct qp *qp, const struct ibv_flow_attr *a)
 			      "ibv_create_flow: QP 0x%x was made before fork(); make one in the "
 			      "child",
 			      qp->qpn);
-	if (qp->type != IBV_QPT_RAW_PACKET && qp->type != IBV_QPT_UD)
+	if (!qp->service->steered)
 		return refuse(EINVAL,
 			      "ibv_create_flow: QP 0x%x is %s; frames are steered to RAW_PACKET "
 			      "and UD QPs",
-			      qp->qpn, qp_type_name(qp->type));
+			      qp->qpn, qp->service->name);
 	if (a->comp_mask)
 		return refuse(EINVAL, "ibv_create_flow: comp_mask 0x%x, nothing is defined; pass 0",
 			      a->comp_mask);

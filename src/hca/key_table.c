@@ -259,17 +259,37 @@ static enum key_verdict check_window(const struct key_entry *e, const struct key
 	return v;
 }
 
-static enum key_verdict check_null(const struct key_entry *e, const struct key_ask *ask,
-				   uint64_t *addr)
+/* The null region has every address. */
+static enum key_verdict judge_null(const struct key_entry *e, const struct key_ask *ask)
 {
 	if (e->pdn != ask->pdn)
 		return KEY_WRONG_PD;
 	if ((e->access & ask->need) != ask->need)
 		return KEY_NO_RIGHT;
-	if (ask->len > e->len)
-		return KEY_RANGE;
-	*addr = ask->need ? e->iova : e->addr;
-	return KEY_OK;
+	return ask->len > e->len ? KEY_RANGE : KEY_OK;
+}
+
+static struct span span_of(const struct key_entry *e, const struct key_ask *ask)
+{
+	return layout_span(e, ask->va - e->iova, ask->len, ask->need != 0);
+}
+
+/* Every key but that of a flat region. Out of line: its copy of an entry would give key_check() a
+ * frame. */
+__attribute__((noinline)) static enum key_verdict
+check_special(const struct key_entry *e, uint32_t flags, const struct key_ask *ask, uint64_t *addr)
+{
+	enum key_verdict v;
+	struct span s;
+
+	if (flags & KEY_WINDOW)
+		return check_window(e, ask, addr);
+	v = layout_of(flags) == LAYOUT_NULL ? judge_null(e, ask) : judge(e, ask);
+	if (v != KEY_OK)
+		return v;
+	s = span_of(e, ask);
+	*addr = s.addr;
+	return s.len < ask->len ? KEY_APART : KEY_OK;
 }
 
 enum key_verdict key_check(const struct key_table *t, const struct key_ask *ask, uint64_t *addr)
@@ -285,12 +305,19 @@ enum key_verdict key_check(const struct key_table *t, const struct key_ask *ask,
 	if (!e)
 		return KEY_UNKNOWN;
 	flags = load_relaxed(&e->flags);
-	if (unlikely(flags & (KEY_WINDOW | KEY_NULL)))
-		return flags & KEY_NULL ? check_null(e, ask, addr) : check_window(e, ask, addr);
+	if (unlikely(flags & (KEY_WINDOW | LAYOUT_MASK)))
+		return check_special(e, flags, ask, addr);
 	v = judge(e, ask);
 	if (v == KEY_OK)
 		*addr = e->addr + (ask->va - e->iova);
 	return v;
+}
+
+struct span key_span(const struct key_table *t, const struct key_ask *ask)
+{
+	const struct key_entry *e = find(t, ask->key);
+
+	return e ? span_of(e, ask) : (struct span){ 0, 0 };
 }
 
 /* The owner may change or remove the entry meanwhile: false then. */
@@ -318,15 +345,6 @@ bool key_copy_foreign(const void *mem, uint32_t n, uint32_t key, struct key_entr
 	uint32_t i = index_of(key);
 
 	return key && i < n && copy_foreign(&e[i], out) && out->key == key;
-}
-
-enum key_verdict key_check_foreign(const void *mem, uint32_t n, const struct key_ask *ask,
-				   struct key_entry *out)
-{
-	memset(out, 0, sizeof(*out));
-	if (!ask->len)
-		return KEY_OK;
-	return key_copy_foreign(mem, n, ask->key, out) ? judge(out, ask) : KEY_UNKNOWN;
 }
 
 /* "LOCAL_WRITE|REMOTE_READ" */
@@ -388,6 +406,10 @@ const char *key_describe(const struct key_table *t, enum key_verdict v, const st
 		snprintf(buf, n, "%s 0x%x lacks %s; its rights are %s", kind, ask->key,
 			 rights_text(ask->need & ~e->access, needs, sizeof(needs)),
 			 rights_text(e->access, has, sizeof(has)));
+	else if (v == KEY_APART)
+		snprintf(buf, n,
+			 "%s 0x%x: the bytes of 0x%llx+%llu lie in too many places for one access",
+			 kind, ask->key, (unsigned long long)ask->va, (unsigned long long)ask->len);
 	else
 		describe_range(e, ask, kind, buf, n);
 	return buf;

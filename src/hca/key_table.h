@@ -14,12 +14,15 @@
 #include <stddef.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include "hca/layout.h"
 
 enum {
-	KEY_FLAT = 1, /* a plain range: nothing can revoke it but dereg, rereg */
+	KEY_DIRECT = 1, /* peers may reach the memory themselves: a flat range that nothing but
+			   dereg and rereg revokes */
 	KEY_WINDOW = 2, /* a memory window: bound and unbound from turns (key_rebind()) */
 	KEY_BOUND = 4, /* of a window; without it no access is allowed */
-	KEY_NULL = 8, /* ibv_alloc_null_mr: any address; reads at addr, writes at iova */
+	KEY_NULL = LAYOUT_NULL << LAYOUT_SHIFT, /* any address; reads at addr, writes at iova */
+	KEY_LIST = LAYOUT_LIST << LAYOUT_SHIFT,
 	KEY_QPN_SHIFT = 8, /* above: the only QP that may use the window, 0 any of the PD */
 };
 
@@ -30,7 +33,7 @@ struct key_entry { /* 64 bytes: one cache line */
 	uint32_t flags; /* KEY_* */
 	uint64_t iova; /* first address as work requests name it */
 	uint64_t len; /* bytes */
-	uint64_t addr; /* host address of iova */
+	uint64_t addr; /* where iova lies in memory, or what the layout makes of it */
 	uint64_t gen; /* counts changes of this entry: odd while being changed */
 	uint64_t map_id; /* file that peers can map (docs/design/mapped-memory.md); 0: none */
 	uint64_t map_off;
@@ -45,6 +48,7 @@ enum key_verdict {
 	KEY_RANGE,
 	KEY_UNBOUND, /* a window that is not bound */
 	KEY_WRONG_QP, /* a window that another QP has bound */
+	KEY_APART, /* allowed, but the bytes lie in several spans: key_span() */
 };
 
 struct key_table;
@@ -85,16 +89,16 @@ void *key_lookup_window(const struct key_table *t, uint32_t key);
 /* Checks an access. len 0 is always KEY_OK: the specification looks at no key then, and *addr is 0.
  * Else *addr is the host address of va. Inside a quiesce section only. */
 enum key_verdict key_check(const struct key_table *t, const struct key_ask *ask, uint64_t *addr);
+/* Where the bytes of @ask begin, as far as they lie side by side, when key_check() has said
+ * KEY_APART: the caller asks again for those behind them. Length 0: the key was removed meanwhile.
+ * Inside the same quiesce section only. */
+struct span key_span(const struct key_table *t, const struct key_ask *ask);
 /* Whether what @key covers may be revoked inside a turn: who answers a READ by reference would have
  * to be waited for. Inside a quiesce section only. */
 bool key_is_window(const struct key_table *t, uint32_t key);
 /* The entry of @key, copied once out of a table of @n entries that is mapped from a peer; false:
  * the key is not valid there. */
 bool key_copy_foreign(const void *mem, uint32_t n, uint32_t key, struct key_entry *out);
-/* key_check() on a table of @n entries mapped from a peer, before a direct access: the entry is
- * copied once into *out, which is what the caller uses from then on. */
-enum key_verdict key_check_foreign(const void *mem, uint32_t n, const struct key_ask *ask,
-				   struct key_entry *out);
 /* Writes what a refused check compared: "rkey 0x1a03 covers 0x7f…0000+4096 …; the range exceeds it
  * by 4096". Returns @buf. Inside a quiesce section only. */
 const char *key_describe(const struct key_table *t, enum key_verdict v, const struct key_ask *ask,

@@ -69,9 +69,9 @@ static int check(const struct qp *qp, const union ibv_gid *gid, const char *call
 	if (!fork_is_ours(qp->epoch))
 		return refuse(EIO, "%s: QP 0x%x was made before fork(); make one in the child",
 			      call, qp->qpn);
-	if (qp->type != IBV_QPT_UD)
+	if (!qp->service->multicast)
 		return refuse(EINVAL, "%s: QP 0x%x is %s; only UD QPs receive multicast", call,
-			      qp->qpn, qp_type_name(qp->type));
+			      qp->qpn, qp->service->name);
 	if (grh_gid_is_group(gid->raw))
 		return 0;
 	inet_ntop(AF_INET6, gid->raw, text, sizeof(text));

@@ -96,7 +96,7 @@ static struct key_entry entry_of(const struct pd *pd, const struct mr *like)
 		.pdn = pd->pdn,
 		.access = like->access,
 		/* what follows the address space by contract is reached through the owner */
-		.flags = like->access & IBV_ACCESS_ON_DEMAND ? 0 : KEY_FLAT,
+		.flags = like->access & IBV_ACCESS_ON_DEMAND ? 0 : KEY_DIRECT,
 		.iova = like->iova,
 		.len = like->ib.length,
 		.addr = like->base,

@@ -9,35 +9,29 @@
 #include "obs/explain.h"
 #include "util/fork.h"
 
-#define RAW_FLAGS                                                                                  \
-	(IBV_QP_CREATE_BLOCK_SELF_MCAST_LB | IBV_QP_CREATE_SCATTER_FCS |                           \
-	 IBV_QP_CREATE_CVLAN_STRIPPING)
-
-static int type_check(const struct qp_attr *a)
+static int service_check(const struct qp_attr *a)
 {
-	uint32_t flags = a->type == IBV_QPT_UD		 ? IBV_QP_CREATE_BLOCK_SELF_MCAST_LB
-			 : a->type == IBV_QPT_RAW_PACKET ? RAW_FLAGS
-							 : 0;
+	const struct service *s = a->service;
 
-	if (a->type != IBV_QPT_RC && a->type != IBV_QPT_UC && a->type != IBV_QPT_UD &&
-	    a->type != IBV_QPT_RAW_PACKET && a->type != IBV_QPT_XRC_SEND)
+	if (!s || s->home != HOME_PD)
 		return refuse(EOPNOTSUPP,
-			      "ibv_create_qp: QP type %d (%s) is not built; RC, UC, UD, "
+			      "ibv_create_qp: QPs of this type (%s) are not built; RC, UC, UD, "
 			      "XRC and RAW_PACKET are",
-			      a->type, qp_type_name(a->type));
-	if (a->create_flags & ~flags)
+			      s ? s->name : "unknown");
+	if (a->create_flags & ~s->create_flags)
 		return refuse(EOPNOTSUPP,
 			      "ibv_create_qp: create_flags 0x%x, %s QPs know 0x%x; leave the "
 			      "rest out",
-			      a->create_flags, qp_type_name(a->type), flags);
+			      a->create_flags, s->name, s->create_flags);
 	return 0;
 }
 
-/* The checks of an XRC_SEND QP, which receives nothing and so has no receive CQ. */
+/* The checks of a QP that receives nothing and so has no receive CQ. */
 static int initiator_check(const struct pd *pd, const struct qp_attr *a)
 {
 	if (!a->scq)
-		return refuse(EINVAL, "ibv_create_qp: no send_cq; an XRC_SEND QP needs one");
+		return refuse(EINVAL, "ibv_create_qp: no send_cq; an %s QP needs one",
+			      a->service->name);
 	if (a->scq->ctx != pd->ctx)
 		return refuse(EINVAL,
 			      "ibv_create_qp: PD 0x%x and the send_cq are of different contexts; "
@@ -51,7 +45,7 @@ static int initiator_check(const struct pd *pd, const struct qp_attr *a)
 
 static int objects_check(const struct pd *pd, const struct qp_attr *a)
 {
-	if (a->type == IBV_QPT_XRC_SEND)
+	if (!a->service->receives)
 		return initiator_check(pd, a);
 	if (a->hash.table)
 		return a->hash.table->ctx == pd->ctx && fork_is_ours(a->hash.table->epoch)
@@ -83,7 +77,7 @@ int qp_init(struct qp *qp, struct pd *pd, const struct qp_attr *attr, uint32_t q
 
 	memset(qp, 0, sizeof(*qp));
 	if (!err)
-		err = type_check(attr);
+		err = service_check(attr);
 	if (!err)
 		err = objects_check(pd, attr);
 	if (!err)
@@ -94,7 +88,7 @@ int qp_init(struct qp *qp, struct pd *pd, const struct qp_attr *attr, uint32_t q
 		.ctx = pd->ctx,
 		.pd = pd,
 		.epoch = fork_epoch(),
-		.type = attr->type,
+		.service = attr->service,
 		.qpn = qpn,
 		.uidx = attr->uidx,
 		.scq = attr->scq,
@@ -189,17 +183,12 @@ static int migration_check(const struct qp *qp, const struct ibv_qp_attr *attr, 
 	return 0;
 }
 
-static bool is_xrc(enum ibv_qp_type t)
-{
-	return t == IBV_QPT_XRC_SEND || t == IBV_QPT_XRC_RECV;
-}
-
 int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : qp->state;
 	int err = use(qp);
 
-	mask = qp_moves_used(qp->type, mask);
+	mask &= ~qp->service->ignores;
 	if (!err && qp->hash.table)
 		err = refuse(EOPNOTSUPP,
 			     "ibv_modify_qp: QP 0x%x spreads frames over work queues and has no "
@@ -208,12 +197,12 @@ int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 	if (!err)
 		err = cur_state_check(qp, attr, mask);
 	if (!err)
-		err = qp_moves_check(qp->qpn, qp->state, to, qp->type, mask);
-	if (!err && (mask & IBV_QP_ALT_PATH) && is_xrc(qp->type))
+		err = qp_moves_check(qp->qpn, qp->service, qp->state, to, mask);
+	if (!err && (mask & IBV_QP_ALT_PATH) && !qp->service->alternate_path)
 		err = refuse(EOPNOTSUPP,
 			     "ibv_modify_qp: QP 0x%x: %s QPs have no alternate path; leave "
 			     "IBV_QP_ALT_PATH out",
-			     qp->qpn, qp_type_name(qp->type));
+			     qp->qpn, qp->service->name);
 	if (!err)
 		err = qp_attrs_check(qp->ctx->hca, qp->qpn, attr, mask);
 	if (!err)
@@ -240,7 +229,7 @@ void qp_query(const struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_
 		.recv_cq = qp->rcq ? qp->rcq->user : NULL,
 		.srq = qp->srq ? qp->srq->user : NULL,
 		.cap = qp->cap,
-		.qp_type = qp->type,
+		.qp_type = qp->service->type,
 		.sq_sig_all = qp->sq_sig_all,
 	};
 }
@@ -250,7 +239,7 @@ uint32_t qp_mtu(const struct qp *qp)
 	const struct hca *hca = qp->ctx->hca;
 	enum ibv_mtu mtu = qp->attr.path_mtu;
 
-	if (qp->type == IBV_QPT_UD)
+	if (qp->service->one_packet)
 		mtu = hca->ports->active_mtu(hca->ports_arg);
 	return 128U << mtu;
 }

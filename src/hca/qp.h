@@ -5,6 +5,7 @@
  * without as a hint. The rest is frozen by qp_init(). */
 #pragma once
 #include "hca/qp_names.h"
+#include "hca/service.h"
 #include "hca/wq.h"
 
 enum { QP_HASH_KEY = 40 }; /* bytes of a Toeplitz key */
@@ -19,7 +20,7 @@ struct qp {
 	struct context *ctx;
 	struct pd *pd;
 	uint32_t epoch;
-	enum ibv_qp_type type;
+	const struct service *service;
 	uint32_t qpn; /* 24 bits */
 	uint32_t uidx; /* the driver's object index, in CQEs */
 	struct cq *scq, *rcq; /* NULL on an RSS QP */
@@ -42,7 +43,7 @@ struct qp {
 };
 
 struct qp_attr {
-	enum ibv_qp_type type;
+	const struct service *service;
 	struct cq *scq, *rcq;
 	struct srq *srq;
 	struct sq_ring sq;
@@ -66,11 +67,4 @@ void qp_fini(struct qp *qp); /* gives the references back; none after a failed q
 int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask);
 /* All attributes, as drivers return them; cur_qp_state is the state. */
 void qp_query(const struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init);
-/* RC and both halves of XRC: acknowledged, in order, each message once. */
-static inline bool qp_reliable(const struct qp *qp)
-{
-	return qp->type == IBV_QPT_RC || qp->type == IBV_QPT_XRC_SEND ||
-	       qp->type == IBV_QPT_XRC_RECV;
-}
-
 uint32_t qp_mtu(const struct qp *qp); /* bytes, from path_mtu; UD: the port's */

@@ -52,7 +52,7 @@ void ack_timer_arm(struct tqp *q, uint64_t now)
 	struct requester *r = &q->req;
 	uint64_t at;
 
-	if (r->wait || !qp_reliable(&q->qp))
+	if (r->wait || !q->qp.service->reliable)
 		return;
 	if (r->una == r->max_psn || !q->dest || link_is_lossless(q->dest)) {
 		r->timer_at = r->try_at = TQP_NEVER;

@@ -5,6 +5,7 @@
 #include "transport/answer.h"
 #include "transport/blame.h"
 #include "transport/credit.h"
+#include "transport/gather.h"
 #include "transport/hold.h"
 #include "transport/place.h"
 #include "wire/aeth.h"
@@ -18,8 +19,8 @@ static int put(struct tqp *q, struct seg *s)
 {
 	int err;
 
-	if (q->qp.type == IBV_QPT_XRC_RECV && s->op != OP_REPORT)
-		s->op |= SVC_XRC;
+	if (unlikely(!q->qp.service->sends) && s->op != OP_REPORT)
+		s->op |= q->qp.service->wire;
 	if (q->req.blocked || q->rsp.silent)
 		return EAGAIN;
 	err = q->dest ? dest_send(q->dest, s, &q->waiter) : 0;
@@ -118,7 +119,7 @@ void answer_leave(struct tqp *q)
 			 .dqpn = q->qp.qpn,
 			 .from = q->dest };
 
-	if (q->qp.type == IBV_QPT_RC && link_is_lossless(q->dest)) {
+	if (q->qp.service->wire == SVC_RC && link_is_lossless(q->dest)) {
 		answer_ack_now(q);
 		s.psn = first_unanswered(q);
 		if ((q->ack_due || !answer_idle(q)) && answer_no_responder(&s) == EAGAIN &&
@@ -315,7 +316,19 @@ static void read_failed(struct tqp *q, const struct answer *a, enum key_verdict 
 
 	answer_forget(q);
 	place_fail(q, &no, q->rsp.now);
-	answer_nak(q, fate_at_responder(no.v, IBV_QPT_RC)->nak, psn);
+	answer_nak(q, fate_at_responder(no.v, true)->nak, psn);
+}
+
+/* The payload is of a key whose bytes lie apart. */
+static enum key_verdict pieces_apart(const struct tqp *q, const struct key_ask *ask, uint32_t key,
+				     struct gather *g, struct seg *s)
+{
+	g->n = 0;
+	if (!gather_apart(q->qp.ctx->hca->keys, ask, key, GATHER_PIECES, g))
+		return g->why;
+	s->pieces = g->piece;
+	s->npieces = (uint16_t)g->n;
+	return KEY_OK;
 }
 
 /* One segment of a READ's response. 0: sent; EAGAIN; EFAULT: the QP has failed. */
@@ -337,11 +350,14 @@ static int put_read(struct tqp *q, struct answer *a)
 	ask.len = s.len;
 	struct mw *mw = mw_enter(q->qp.ctx->hca->keys, a->rkey); /* by value: until it is copied */
 	enum key_verdict why = key_check(q->qp.ctx->hca->keys, &ask, &addr);
+	struct gather apart;
 
 	s.more = link_is_of_packets(q->dest) && q->dest->ops->flush && s.len < a->len;
 	piece = (struct piece){ addr, s.len, key };
 	s.pieces = &piece;
 	s.npieces = s.len ? 1 : 0;
+	if (unlikely(why == KEY_APART))
+		why = pieces_apart(q, &ask, key, &apart, &s);
 	err = why == KEY_OK ? put(q, &s) : EFAULT;
 	mw_leave(mw);
 	if (err == EFAULT)

@@ -42,8 +42,7 @@ static bool migrate(struct tqp *q, uint64_t now)
 	q->alternate = old;
 	swap_attributes(&q->qp.attr);
 	set_state(q, IBV_MIG_MIGRATED);
-	if (q->qp.type == IBV_QPT_RC &&
-	    (q->qp.state == IBV_QPS_RTS || q->qp.state == IBV_QPS_SQD)) {
+	if (q->qp.service->reliable && (q->qp.state == IBV_QPS_RTS || q->qp.state == IBV_QPS_SQD)) {
 		rewind_to(q, q->req.una);
 		ack_timer_progress(q, now);
 	}

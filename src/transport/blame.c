@@ -61,7 +61,7 @@ const char *blame_name(uint8_t op)
 
 static const char *type_name(const struct tqp *q)
 {
-	return qp_type_name(q->qp.type);
+	return q->qp.service->name;
 }
 
 static uint64_t blame_sge(const struct tqp *q, const struct wqe *w, const struct gather *g)
@@ -89,11 +89,11 @@ uint64_t blame_wqe(const struct tqp *q, const struct wqe *w, enum verdict v, con
 {
 	if (v == V_LOCAL_PROT && g)
 		return blame_sge(q, w, g);
-	if (v == V_LOCAL_LENGTH && q->qp.type == IBV_QPT_UD)
+	if (v == V_LOCAL_LENGTH && q->qp.service->one_packet)
 		return reason("ibv_post_send: %s of %u B on UD QP 0x%x exceeds the MTU of %u B; "
 			      "send less",
 			      wqe_name(w->opcode), w->len, q->qp.qpn, q->req.mtu);
-	if (v == V_LOCAL_LENGTH && q->qp.type == IBV_QPT_RAW_PACKET)
+	if (v == V_LOCAL_LENGTH && q->qp.service->frames)
 		return reason("ibv_post_send: %s on RAW_PACKET QP 0x%x: headers of %u B and %u B "
 			      "of data (mss %u); a frame has 14..%d B, a TSO send at most %d B of "
 			      "data and headers up to TCP; stay within",
@@ -109,12 +109,13 @@ uint64_t blame_wqe(const struct tqp *q, const struct wqe *w, enum verdict v, con
 			      wqe_name(w->opcode), q->qp.qpn,
 			      w->opcode == WQE_OPCODE_ATOMIC_WRITE ? "payload" : "result buffer",
 			      w->len);
-	if ((w->opcode == MLX5_OPCODE_RDMA_READ || is_atomic(w->opcode)) && qp_reliable(&q->qp) &&
-	    !q->qp.attr.max_rd_atomic)
+	if ((w->opcode == MLX5_OPCODE_RDMA_READ || is_atomic(w->opcode)) &&
+	    q->qp.service->reliable && !q->qp.attr.max_rd_atomic)
 		return reason("ibv_post_send: %s on QP 0x%x with max_rd_atomic 0; set "
 			      "IBV_QP_MAX_QP_RD_ATOMIC in ibv_modify_qp to RTS",
 			      wqe_name(w->opcode), q->qp.qpn);
-	if (w->opcode == WQE_OPCODE_ATOMIC_WRITE && q->qp.type == IBV_QPT_RC)
+	if (w->opcode == WQE_OPCODE_ATOMIC_WRITE &&
+	    service_takes(q->qp.service, IBV_WR_ATOMIC_WRITE))
 		return reason(
 			"WQE 0x%x on QP 0x%x: opcode 0x%x is softhca's own for atomic writes; "
 			"create the QP with IBV_QP_EX_WITH_ATOMIC_WRITE, or post by the verbs",
@@ -225,7 +226,7 @@ uint64_t blame_short(const struct tqp *q, const struct seg *s, uint64_t need, ui
 	return reason("%s to QP 0x%x brings at least %lu B%s, the receive has room for %lu B; post "
 		      "larger receives",
 		      blame_name(s->op), q->qp.qpn, (unsigned long)need,
-		      q->qp.type == IBV_QPT_UD ? " with 40 B of GRH" : "", (unsigned long)have);
+		      q->qp.service->one_packet ? " with 40 B of GRH" : "", (unsigned long)have);
 }
 
 uint64_t blame_receive(const struct tqp *q, const struct gather *g)

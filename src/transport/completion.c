@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "transport/completion.h"
 #include <errno.h>
-#include "hca/tag_list.h"
+#include "hca/srq_tags.h"
 #include "transport/flush.h"
 #include "transport/inner.h"
 #include "transport/sent.h"
@@ -68,7 +68,7 @@ void completion_fail(struct tqp *q, enum verdict v, uint64_t id, uint64_t now)
 		inner_retire(q, &c, now);
 	else
 		push(q, &c, now);
-	if (qp_reliable(&q->qp))
+	if (q->qp.service->reliable)
 		flush_to_err(q, id, now);
 	else
 		flush_to_sqe(q, id, now);

@@ -8,7 +8,7 @@ uint8_t credit_syndrome(const struct tqp *q)
 {
 	const struct responder *r = &q->rsp;
 
-	if (q->qp.type != IBV_QPT_RC || q->qp.srq || !link_is_of_packets(q->dest))
+	if (!q->qp.service->credits || q->qp.srq || !link_is_of_packets(q->dest))
 		return AETH_ACK | AETH_UNLIMITED;
 	/* the message in hand has its receive, and is not in the MSN yet */
 	return aeth_ack(rq_posted(&q->qp.rq) + (r->have_rwqe && r->msg != MSG_NONE));

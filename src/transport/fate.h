@@ -40,4 +40,4 @@ struct fate {
 };
 
 const struct fate_code *fate_at_requester(enum verdict v);
-const struct fate *fate_at_responder(enum verdict v, enum ibv_qp_type type);
+const struct fate *fate_at_responder(enum verdict v, bool reliable);

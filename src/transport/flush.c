@@ -71,7 +71,7 @@ void flush_sq(struct tqp *q, uint64_t now)
 
 static void receive_cqe(struct tqp *q, uint64_t now)
 {
-	const struct fate *f = fate_at_responder(V_FLUSHED, q->qp.type);
+	const struct fate *f = fate_at_responder(V_FLUSHED, q->qp.service->reliable);
 	struct cqe c = { .opcode = MLX5_CQE_RESP_ERR,
 			 .syndrome = f->receive.syndrome,
 			 .vendor_err = f->receive.vendor,
@@ -108,7 +108,7 @@ void flush_all(struct tqp *q, uint64_t id, uint64_t now)
 	store_relaxed(&q->rnr_waiting, false);
 	flush_sq(q, now);
 	flush_rq(q, now);
-	if (q->qp.srq && q->qp.type != IBV_QPT_XRC_RECV)
+	if (q->qp.srq && q->qp.service->srq)
 		flush_event(q, IBV_EVENT_QP_LAST_WQE_REACHED);
 }
 

@@ -5,7 +5,8 @@
 #include "transport/tqp.h"
 
 struct form {
-	bool known, reads; /* reads: answered by data */
+	uint32_t verb; /* 1 << IBV_WR_*: the work request that has this opcode; 0: none */
+	bool reads; /* answered by data */
 	uint8_t first, middle, last, only; /* OP_* */
 	bool local; /* sends nothing */
 };

@@ -1,6 +1,38 @@
 // SPDX-License-Identifier: MIT
 #include "transport/gather.h"
+#include "util/barrier.h"
 
+bool gather_apart(const struct key_table *keys, const struct key_ask *ask, uint32_t key,
+		  unsigned int max, struct gather *out)
+{
+	struct key_ask rest = *ask;
+
+	while (rest.len) {
+		struct span s = key_span(keys, &rest);
+
+		if (!s.len || out->n >= max) {
+			out->why = s.len ? KEY_APART : KEY_UNKNOWN;
+			out->refused = *ask;
+			return false;
+		}
+		out->piece[out->n++] = (struct piece){ s.addr, (uint32_t)s.len, key };
+		rest.va += s.len;
+		rest.len -= s.len;
+	}
+	return true;
+}
+
+/* The SGE was not simply allowed: its bytes lie apart, or it is refused. */
+static bool gather_special(const struct key_table *keys, const struct key_ask *k, unsigned int max,
+			   struct gather *out)
+{
+	if (out->why == KEY_APART)
+		return gather_apart(keys, k, k->key, max, out);
+	out->refused = *k;
+	return false;
+}
+
+/* The SGEs behind one whose bytes lie apart need a piece each at least. */
 bool gather(const struct key_table *keys, const struct gather_ask *ask, struct gather *out)
 {
 	uint64_t skip = ask->skip, left = ask->len;
@@ -18,12 +50,12 @@ bool gather(const struct key_table *keys, const struct gather_ask *ask, struct g
 		struct key_ask k = { s->key, ask->pdn, s->addr + skip, len, ask->need };
 
 		out->why = key_check(keys, &k, &addr);
-		if (out->why != KEY_OK) {
-			out->refused = k;
+		if (likely(out->why == KEY_OK)) {
+			out->piece[out->n++] = (struct piece){ addr, len, s->key };
+		} else if (!gather_special(keys, &k, GATHER_PIECES - (ask->n - i - 1), out)) {
 			out->which = i;
 			return false;
 		}
-		out->piece[out->n++] = (struct piece){ addr, len, s->key };
 		left -= len;
 		skip = 0;
 	}

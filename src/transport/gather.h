@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* From SGEs to pieces: checks the keys of the part of a scatter/gather list that is used and
- * gives the ranges of this process' memory. Inside a quiesce section, like every key check. */
+/* From SGEs to pieces: checks the keys of the part of a scatter/gather list that is used and walks
+ * what they cover to ranges of this process' memory. Inside a quiesce section, like every key
+ * check. */
 #pragma once
 #include "hca/key_table.h"
 #include "link/seg.h"
 #include "prm/wqe.h"
+
+enum { GATHER_PIECES = WQE_MAX_SGE };
 
 struct gather_ask {
 	const struct sge *sge;
@@ -16,7 +19,7 @@ struct gather_ask {
 
 struct gather {
 	unsigned int n;
-	struct piece piece[WQE_MAX_SGE];
+	struct piece piece[GATHER_PIECES];
 	struct key_ask refused; /* the access that failed */
 	enum key_verdict why;
 	unsigned int which; /* the SGE's index */
@@ -24,5 +27,9 @@ struct gather {
 
 /* False: refused, and the last three say what. The list must be long enough. */
 bool gather(const struct key_table *keys, const struct gather_ask *ask, struct gather *out);
+/* Of a key whose bytes lie apart (KEY_APART): appends the pieces of @ask under @key. False:
+ * refused, since they are more than @max in all, or the key is gone. */
+bool gather_apart(const struct key_table *keys, const struct key_ask *ask, uint32_t key,
+		  unsigned int max, struct gather *out);
 /* Inline data, which needs no key: pieces with key 0. */
 void gather_inline(const struct wqe *w, uint64_t skip, uint64_t len, struct gather *out);

@@ -64,7 +64,7 @@ bool message_send(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t n
 		if (!gather(q->qp.ctx->hca->keys, &ask, &g))
 			return request_fail(q, w, V_LOCAL_PROT, &g, now);
 	}
-	if (len == w->len && e->opcode == MLX5_OPCODE_RDMA_WRITE && q->qp.type == IBV_QPT_RC) {
+	if (len == w->len && e->opcode == MLX5_OPCODE_RDMA_WRITE && q->qp.service->direct) {
 		way = direct_try(q, e, w, &g, now);
 		if (way != BY_RING)
 			return way == DIRECTLY;
@@ -91,7 +91,7 @@ bool message_send(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t n
 		return request_fail(q, w, V_LOCAL_PROT, &g, now);
 	}
 	/* UC: a segment that no peer takes is lost, and the sender never knows */
-	if (err && (err == EAGAIN || qp_reliable(&q->qp)))
+	if (err && (err == EAGAIN || q->qp.service->reliable))
 		return false;
 	request_sent(q, e, psn_add(r->psn, n));
 	if (len == left)

@@ -128,6 +128,19 @@ static enum place send(struct tqp *q, const struct seg *s, struct refusal *no)
 	return PLACE_DONE;
 }
 
+/* Of a key whose bytes lie apart: the pieces of this segment's part. */
+static enum place target_apart(struct tqp *q, const struct seg *s, struct gather *g,
+			       struct refusal *no)
+{
+	struct key_ask part = g->refused;
+
+	part.len = s->len;
+	g->n = 0;
+	if (gather_apart(q->qp.ctx->hca->keys, &part, part.key, GATHER_PIECES, g))
+		return PLACE_DONE;
+	return refused(no, V_REMOTE_ACCESS, blame_rkey(q, s, g->why, &g->refused));
+}
+
 /* Checks a WRITE's target: the whole at its first packet, then the rest at each: it may be
  * revoked. */
 static enum place target(struct tqp *q, const struct seg *s, struct gather *g, struct refusal *no)
@@ -147,6 +160,8 @@ static enum place target(struct tqp *q, const struct seg *s, struct gather *g, s
 	*ask = (struct key_ask){ r->rkey, q->qp.pd->pdn,	   r->va,
 				 r->left, IBV_ACCESS_REMOTE_WRITE, q->qp.qpn };
 	g->why = key_check(q->qp.ctx->hca->keys, ask, &addr);
+	if (g->why == KEY_APART)
+		return target_apart(q, s, g, no);
 	if (g->why != KEY_OK)
 		return refused(no, V_REMOTE_ACCESS, blame_rkey(q, s, g->why, ask));
 	g->piece[0] = (struct piece){ addr, s->len, r->rkey };
@@ -267,7 +282,7 @@ static void count_failure(const struct tqp *q, enum verdict v)
 void place_fail(struct tqp *q, const struct refusal *no, uint64_t now)
 {
 	struct responder *r = &q->rsp;
-	const struct fate *f = fate_at_responder(no->v, q->qp.type);
+	const struct fate *f = fate_at_responder(no->v, q->qp.service->reliable);
 
 	count_failure(q, no->v);
 	if (f->receive.syndrome && r->have_rwqe) {

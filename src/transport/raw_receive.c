@@ -99,7 +99,7 @@ static int store(const struct slot *at, const struct image *m, struct gather *g)
 /* Stores the frame in the receive that was taken, and completes it. */
 static void to_queue(struct tqp *q, const struct seg *s, const struct frame *f, uint64_t now)
 {
-	const struct wish wish = { q->qp.type == IBV_QPT_UD,
+	const struct wish wish = { !q->qp.service->frames,
 				   q->qp.create_flags & IBV_QP_CREATE_CVLAN_STRIPPING,
 				   q->qp.create_flags & IBV_QP_CREATE_SCATTER_FCS };
 	const struct pd *pd = q->qp.srq ? q->qp.srq->pd : q->qp.pd;
@@ -141,7 +141,7 @@ static void keep(struct tqp *q, const struct seg *s, uint64_t now)
 	struct parcel *p;
 	uint32_t size = (uint32_t)sizeof(*p) + s->len;
 
-	if (r->frame_bytes + size > KEEP_MAX || q->qp.type != IBV_QPT_RAW_PACKET ||
+	if (r->frame_bytes + size > KEEP_MAX || !q->qp.service->frames ||
 	    parcel_make(s, false, &p)) {
 		counters_inc(q->qp.ctx->hca->counters, COUNTER_OUT_OF_BUFFER);
 		return;
@@ -207,7 +207,7 @@ void raw_receive_doorbell(struct tqp *q, uint64_t now)
  * the WQ's lock. */
 static void wq_refuse(struct wq *wq, struct cqe *c, enum verdict v, uint64_t id)
 {
-	const struct fate *f = fate_at_responder(v, IBV_QPT_RAW_PACKET);
+	const struct fate *f = fate_at_responder(v, false);
 
 	c->opcode = MLX5_CQE_RESP_ERR;
 	c->syndrome = f->receive.syndrome;

@@ -80,7 +80,7 @@ bool read_request_send(struct tqp *q, struct sent *e, const struct wqe *w, uint6
 		return false;
 	if (!gather_read(q, e, w, &s, &g))
 		return request_fail(q, w, V_LOCAL_PROT, &g, now);
-	if (!skip && q->qp.type == IBV_QPT_RC && e->opcode == MLX5_OPCODE_RDMA_READ) {
+	if (!skip && q->qp.service->direct && e->opcode == MLX5_OPCODE_RDMA_READ) {
 		way = direct_try(q, e, w, &g, now);
 		if (way != BY_RING)
 			return way == DIRECTLY;

@@ -78,8 +78,8 @@ void recovery_begin(struct tqp *q, bool told)
 {
 	struct requester *r = &q->req;
 
-	if (r->rec || !link_is_of_packets(q->dest) ||
-	    (q->qp.type != IBV_QPT_RC && q->qp.type != IBV_QPT_XRC_SEND))
+	if (r->rec || !link_is_of_packets(q->dest) || !q->qp.service->reliable ||
+	    !q->qp.service->sends)
 		return;
 	if (!told && !link_reports_loss(q->dest))
 		return;

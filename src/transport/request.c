@@ -45,7 +45,7 @@ int request_emit(struct tqp *q, struct seg *s, uint64_t now)
 	}
 	if (err == EAGAIN)
 		r->blocked = true;
-	else if (err != EFAULT && qp_reliable(&q->qp))
+	else if (err != EFAULT && q->qp.service->reliable)
 		ack_timer_lost(q, now);
 	return err;
 }

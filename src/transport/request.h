@@ -30,17 +30,10 @@ static inline void request_blank(struct seg *s)
 	s->marked = false;
 }
 
-static inline uint8_t request_service(const struct tqp *q) /* SVC_* */
-{
-	if (likely(q->qp.type == IBV_QPT_RC))
-		return SVC_RC;
-	return q->qp.type == IBV_QPT_UC ? SVC_UC : SVC_XRC;
-}
-
 /* The headers that all request segments have. @op: RC's opcode. */
 static inline void request_fill(const struct tqp *q, struct seg *s, uint8_t op)
 {
-	s->op = op | request_service(q);
+	s->op = op | q->qp.service->wire;
 	s->flags = SEG_SQPN | q->req.arming;
 	s->pkey = 0xffff;
 	s->dqpn = q->qp.attr.dest_qp_num;

@@ -68,7 +68,7 @@ static int start(struct tqp *q, struct wqe *w, uint64_t now)
 	avail = sent_posted(q);
 	if (!avail || !may_start(q, now))
 		return ENOENT;
-	err = wqe_parse(&q->qp.sq, r->next_block, avail, sent_service(q), w);
+	err = wqe_parse(&q->qp.sq, r->next_block, avail, q->qp.service->wqe, w);
 	e = sent_at(r, r->tail);
 	*e = (struct sent){
 		.block = r->next_block, .opcode = w->opcode, .psn = r->next_psn, .len = w->len
@@ -111,7 +111,7 @@ static bool window_open(const struct tqp *q)
 {
 	if (unlikely(q->req.rec != NULL))
 		return recovery_open(q, congestion_window(q));
-	return !qp_reliable(&q->qp) ||
+	return !q->qp.service->reliable ||
 	       ((q->req.psn - q->req.una) & PSN_MASK) < congestion_window(q);
 }
 
@@ -125,7 +125,7 @@ static bool may_send(struct tqp *q, uint64_t now)
  * no order between them, so the first acknowledges all its messages before the second gets one. */
 static bool routed(struct tqp *q, const struct wqe *w)
 {
-	return q->qp.type != IBV_QPT_XRC_SEND || !q->env->route ||
+	return q->qp.service->wire != SVC_XRC || !q->env->route ||
 	       q->env->route(q, w->srqn, q->req.una == q->req.psn);
 }
 
@@ -146,7 +146,7 @@ static bool send_entry(struct tqp *q, struct sent *e, const struct wqe *w, uint6
 	while (r->cur == i)
 		if (!may_send(q, now) || !credit_allows(q, e) || !message_send(q, e, w, now))
 			return false;
-	if (!qp_reliable(&q->qp)) {
+	if (!q->qp.service->reliable) {
 		r->una = r->psn;
 		completion_done(q, now);
 	}
@@ -211,12 +211,12 @@ void requester_run(struct tqp *q, uint64_t now)
 			break;
 		if (v != V_OK)
 			more = request_fail(q, &w, v, NULL, now);
-		else if (q->qp.type == IBV_QPT_UD)
-			more = ud_send(q, sent_at(r, r->cur), &w, now);
-		else if (q->qp.type == IBV_QPT_RAW_PACKET)
+		else if (likely(q->qp.service->connected))
+			more = send_entry(q, sent_at(r, r->cur), &w, now);
+		else if (q->qp.service->frames)
 			more = raw_send(q, sent_at(r, r->cur), &w, now);
 		else
-			more = send_entry(q, sent_at(r, r->cur), &w, now);
+			more = ud_send(q, sent_at(r, r->cur), &w, now);
 	}
 	if (r->unflushed) {
 		r->unflushed = false;

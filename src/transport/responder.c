@@ -24,7 +24,7 @@ static void silence(struct tqp *q, uint8_t syndrome)
 
 static void refuse_request(struct tqp *q, const struct refusal *no, uint64_t now)
 {
-	uint8_t nak = fate_at_responder(no->v, IBV_QPT_RC)->nak;
+	uint8_t nak = fate_at_responder(no->v, true)->nak;
 
 	place_fail(q, no, now);
 	answer_nak(q, nak, q->rsp.epsn);

@@ -39,7 +39,7 @@ bool sent_reread(struct tqp *q, const struct sent *e, struct wqe *w)
 		inner_wqe(q, e->block, w);
 		return true;
 	}
-	return !wqe_parse(&q->qp.sq, e->block, q->qp.sq.cnt, sent_service(q), w) &&
+	return !wqe_parse(&q->qp.sq, e->block, q->qp.sq.cnt, q->qp.service->wqe, w) &&
 	       w->opcode == e->opcode && w->len == e->len;
 }
 

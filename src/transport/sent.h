@@ -28,21 +28,6 @@ uint16_t sent_posted(const struct tqp *q);
 bool sent_reread(struct tqp *q, const struct sent *e, struct wqe *w);
 uint32_t sent_pdn(const struct tqp *q, const struct sent *e); /* the PD whose keys its READ uses */
 
-/* The format of the QP's WQEs. */
-static inline enum wqe_service sent_service(const struct tqp *q)
-{
-	switch (q->qp.type) {
-	case IBV_QPT_UD:
-		return WQE_DATAGRAM;
-	case IBV_QPT_RAW_PACKET:
-		return WQE_ETHERNET;
-	case IBV_QPT_XRC_SEND:
-		return WQE_XRC;
-	default:
-		return WQE_CONNECTED;
-	}
-}
-
 static inline struct sent *sent_at(const struct requester *r, uint32_t i)
 {
 	return &r->sent[i & r->mask];

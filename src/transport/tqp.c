@@ -166,7 +166,7 @@ void tqp_rq_doorbell(struct tqp *q, uint64_t now)
 {
 	if (q->qp.state == IBV_QPS_ERR)
 		flush_rq(q, now);
-	if (q->qp.type == IBV_QPT_RAW_PACKET) {
+	if (q->qp.service->frames) {
 		raw_receive_doorbell(q, now);
 		return;
 	}
@@ -191,7 +191,7 @@ static bool from_peer(const struct tqp *q, const struct seg *s)
 
 static bool from_whom_it_should(const struct tqp *q, const struct seg *s)
 {
-	if (q->qp.type == IBV_QPT_UD)
+	if (q->qp.service->any_sender)
 		return true;
 	if (s->flags & SEG_SQPN)
 		return s->sqpn == q->qp.attr.dest_qp_num;
@@ -201,20 +201,13 @@ static bool from_whom_it_should(const struct tqp *q, const struct seg *s)
 /* Is the opcode one of the QP's service, or one of softhca's that its service has? */
 static bool known(const struct tqp *q, uint8_t op)
 {
-	static const uint8_t services[] = {
-		[IBV_QPT_RC] = SVC_RC,
-		[IBV_QPT_UC] = SVC_UC,
-		[IBV_QPT_UD] = SVC_UD,
-		[IBV_QPT_RAW_PACKET] = FRAME_OP, /* no packets, only frames */
-		[IBV_QPT_XRC_SEND] = SVC_XRC,
-		[IBV_QPT_XRC_RECV] = SVC_XRC,
-	};
+	const struct service *svc = q->qp.service;
 
 	if (op == OP_REPORT)
-		return q->qp.type == IBV_QPT_RC || q->qp.type == IBV_QPT_XRC_SEND;
+		return svc->reliable && svc->sends;
 	if (op == OP_CNP)
-		return qp_reliable(&q->qp) || q->qp.type == IBV_QPT_UC;
-	return opcodes[op].name && opcode_service(op) == services[q->qp.type];
+		return svc->connected;
+	return opcodes[op].name && opcode_service(op) == svc->wire;
 }
 
 /* False: a receiver drops it in silence before it looks at the PSN. */
@@ -290,7 +283,7 @@ void tqp_input(struct tqp *q, const struct seg *s, uint64_t now)
 			answer_nak(q, SYN_NO_RESPONDER, s->psn);
 		return;
 	}
-	if (unlikely(s->marked) && q->qp.type != IBV_QPT_UD)
+	if (unlikely(s->marked) && q->qp.service->connected)
 		congestion_marked(q, s, now);
 	if (unlikely(s->op == OP_CNP)) {
 		counters_inc(c, COUNTER_RP_CNP_HANDLED);
@@ -299,11 +292,11 @@ void tqp_input(struct tqp *q, const struct seg *s, uint64_t now)
 	}
 	if (unlikely(q->req.arming))
 		apm_input(q, s, now);
-	if (q->qp.type == IBV_QPT_RC)
+	if (likely(q->qp.service->wire == SVC_RC))
 		rc_input(q, s, now);
-	else if (q->qp.type == IBV_QPT_UC)
+	else if (q->qp.service->wire == SVC_UC)
 		uc_input(q, s, now);
-	else if (q->qp.type != IBV_QPT_UD)
+	else if (q->qp.service->wire == SVC_XRC)
 		xrc_input(q, s, now);
 	else
 		ud_input(q, s, now);
@@ -318,7 +311,7 @@ void tqp_timer(struct tqp *q, uint64_t now)
 {
 	if (now < q->deadline)
 		return;
-	if (q->qp.type == IBV_QPT_RAW_PACKET || q->qp.type == IBV_QPT_UD) {
+	if (!q->qp.service->connected) {
 		q->deadline = TQP_NEVER;
 		raw_receive_expire(q, now);
 		cast_timer(q, now);
@@ -348,7 +341,7 @@ void tqp_peer_dead(struct tqp *q, uint64_t now)
 {
 	enum ibv_qp_state s = q->qp.state;
 
-	if (qp_reliable(&q->qp) && (s == IBV_QPS_RTS || s == IBV_QPS_SQD) && q->dest &&
+	if (q->qp.service->reliable && (s == IBV_QPS_RTS || s == IBV_QPS_SQD) && q->dest &&
 	    dest_dead(q->dest) && q->req.una != q->req.max_psn)
 		ack_timer_lost(q, now);
 }

@@ -27,14 +27,14 @@ static void no_srq(struct tqp *q, const struct seg *s, const struct seg *rc, uin
 					     "one that is (ibv_get_srq_num)") };
 	q->rsp.now = now;
 	place_fail(q, &no, now);
-	answer_nak(q, fate_at_responder(no.v, q->qp.type)->nak, q->rsp.epsn);
+	answer_nak(q, fate_at_responder(no.v, q->qp.service->reliable)->nak, q->rsp.epsn);
 }
 
 bool xrc_admit(struct tqp *q, const struct seg *s, struct seg *rc, uint64_t now)
 {
 	bool request = opcode_has(s->op, WIRE_REQUEST);
 
-	if (request != (q->qp.type == IBV_QPT_XRC_RECV)) {
+	if (request != !q->qp.service->sends) {
 		counters_inc(q->qp.ctx->hca->counters, COUNTER_PORT_RCV_ERRORS);
 		return false;
 	}

@@ -9,7 +9,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import circles  # noqa: E402
-from gate import calls, files, functions, includes, text  # noqa: E402
+from gate import calls, files, functions, includes, services, text  # noqa: E402
 
 HEAD = "// SPDX-License-Identifier: MIT\n"
 DEEP = "if (a) { for (;;) while (b) switch (c) { case 1: if (d) e(); } }"
@@ -55,6 +55,10 @@ def marked(top, paths, _sources):
     return [*text.spdx(top, paths), *text.file_names(paths)]
 
 
+def typed(_top, _paths, sources):
+    return services.types(sources)
+
+
 NOTE = "TO" + "DO"
 CASES = [
     ("80 lines pass", function("\n" * 76), measured, 0),
@@ -96,6 +100,14 @@ CASES = [
     ("no SPDX line", {"a.c": "int a;\n"}, marked, 1),
     ("a forbidden name", {"src/hca/common.c": HEAD}, marked, 1),
     ("the folder verbs may be called so", {"src/verbs/pd.c": HEAD}, marked, 0),
+    ("a type of queue pair", {"src/driver/a.c": "int a = IBV_QPT_RC;\n"}, typed, 1),
+    ("a type in a macro", {"src/driver/a.h": "#define A IBV_QPT_RC\n"}, typed, 1),
+    ("a type in a comment", {"src/driver/a.c": "/* IBV_QPT_RC */\n"}, typed, 0),
+    ("a type with a reason",
+     {"src/driver/a.c": "/* gate: services: its name */\nint a = IBV_QPT_RC;\n"}, typed, 0),
+    ("a type where services are described", {"src/hca/service.c": "int a = IBV_QPT_RC;\n"},
+     typed, 0),
+    ("a type in a test", {"tests/unit/a.c": "int a = IBV_QPT_RC;\n"}, typed, 0),
 ]
 
 

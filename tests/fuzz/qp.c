@@ -161,7 +161,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 
 	if (!qp)
 		begin();
-	attr.type = qp->q.qp.type = uc ? IBV_QPT_UC : IBV_QPT_RC;
+	attr.type = uc ? IBV_QPT_UC : IBV_QPT_RC;
+	qp->q.qp.service = service_find(attr.type);
 	attr.sq_psn = attr.rq_psn = head & 2 ? 0xfffff0 : 0;
 	attr.rnr_retry = head & 8 ? 2 : 7;
 	qp->end.d.abilities = head & 4 ? DEST_REPORTS : 0;

@@ -219,7 +219,7 @@ static inline struct rig_qp *rig_qp_open(struct rig *r, const struct rig_attr *a
 {
 	struct rig_qp *p = rig_alloc(sizeof(*p));
 	struct mr_attr ma = { .len = RIG_MEM, .iova = RIG_IOVA, .access = a->access };
-	struct qp_attr qa = { .type = a->type, .sq_sig_all = a->sig_all };
+	struct qp_attr qa = { .service = service_find(a->type), .sq_sig_all = a->sig_all };
 
 	p->rig = r;
 	p->sq = rig_alloc(RIG_SQ * WQE_BB);
@@ -347,14 +347,14 @@ static inline unsigned int rig_segments(struct rig_qp *p, struct rig_ds *d, cons
 {
 	unsigned int n = 0;
 
-	if (p->q.qp.type == IBV_QPT_UD) {
+	if (p->q.qp.service->wqe == WQE_DATAGRAM) {
 		put_be32(d[0].b, w->qkey);
 		put_be32(d[0].b + 8, w->dqpn | 1U << 31);
 		n = 3;
 	}
-	if (p->q.qp.type == IBV_QPT_RAW_PACKET)
+	if (p->q.qp.service->wqe == WQE_ETHERNET)
 		n = 1; /* no inline headers, no checksums */
-	if (p->q.qp.type == IBV_QPT_XRC_SEND)
+	if (p->q.qp.service->wqe == WQE_XRC)
 		put_be32(d[n++].b, w->srqn);
 	if (w->op == MLX5_OPCODE_RDMA_WRITE || w->op == MLX5_OPCODE_RDMA_WRITE_IMM ||
 	    w->op == MLX5_OPCODE_RDMA_READ || w->op == MLX5_OPCODE_ATOMIC_CS ||

@@ -52,7 +52,7 @@ static void open_stand(void)
 	s->e.node = s->n;
 	s->e.q.dest = &s->peer;
 	s->e.q.qp.ctx = &s->ctx;
-	s->e.q.qp.type = IBV_QPT_RC;
+	s->e.q.qp.service = &services[SERVICE_RC];
 	s->e.q.qp.state = IBV_QPS_RTS;
 	s->e.q.deadline = s->e.timer_at = TQP_NEVER;
 	s->e.inbox_end = &s->e.inbox;

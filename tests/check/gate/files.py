@@ -33,13 +33,15 @@ class Comment:
 
 
 class Source:
-    """A C file: .text; .code, the same with comments and literals blanked; .comments"""
+    """A C file: .text; .plain, the same with comments and literals blanked; .code, also without
+    directives and the parts behind #else; .comments"""
 
     def __init__(self, top, path):
         self.path = path
         self.text = (top / path).read_text(errors="replace")
         self.comments = []
-        self.code = _first_branches(LEXEME.sub(self._blank, self.text))
+        self.plain = LEXEME.sub(self._blank, self.text)
+        self.code = _first_branches(self.plain)
 
     def _blank(self, match):
         lexeme = match.group(0)

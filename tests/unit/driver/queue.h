@@ -60,7 +60,7 @@ static inline void open_queue(struct queue *q, enum ibv_qp_type type)
 	memset(q->memory, 0xee, ring + 2 * GUARD);
 	qp->dev = &q->dev;
 	qp->epoch = fork_epoch();
-	qp->type = type;
+	qp->service = service_find(type);
 	qp->ib.qp_base.qp_type = type;
 	qp->ib.qp_base.state = IBV_QPS_RTS;
 	qp->ib.qp_base.qp_num = 0x123456;

@@ -122,7 +122,7 @@ TEST(each_service_takes_its_verbs_and_no_others)
 	static const struct {
 		enum ibv_qp_type type;
 		uint32_t verbs;
-	} services[] = {
+	} offers[] = {
 		{ IBV_QPT_RC, S | I | V | W | R | A | L | B | 1 << IBV_WR_ATOMIC_WRITE },
 		{ IBV_QPT_XRC_SEND, S | I | V | W | R | A | L | B },
 		{ IBV_QPT_UC, S | I | W | L | B },
@@ -131,16 +131,16 @@ TEST(each_service_takes_its_verbs_and_no_others)
 		{ IBV_QPT_XRC_RECV, 0 },
 	};
 
-	for (unsigned int i = 0; i < sizeof(services) / sizeof(services[0]); i++) {
+	for (unsigned int i = 0; i < sizeof(offers) / sizeof(offers[0]); i++) {
 		for (unsigned int op = 0; op < 20; op++) {
 			struct ibv_send_wr wr = { .opcode = op }, *bad;
-			bool has = services[i].verbs >> op & 1;
+			bool has = offers[i].verbs >> op & 1;
 			struct queue q;
 
-			open_queue(&q, services[i].type);
+			open_queue(&q, offers[i].type);
 			if (!has)
 				check_eq(post(&q, &wr, &bad), EINVAL);
-			else if (op != IBV_WR_BIND_MW && services[i].type != IBV_QPT_UD)
+			else if (op != IBV_WR_BIND_MW && offers[i].type != IBV_QPT_UD)
 				check_eq(post(&q, &wr, &bad), 0); /* no window, no AH here */
 			close_queue(&q);
 		}

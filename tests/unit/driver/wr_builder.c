@@ -23,9 +23,9 @@ static void check_fails(struct queue *q, const char *word)
 	check_eq(rung.sq, 0);
 	ex->wr_start(ex);
 	ex->wr_send(ex);
-	if (q->qp->type == IBV_QPT_XRC_SEND)
+	if (q->qp->service->wqe == WQE_XRC)
 		ex->wr_set_xrc_srqn(ex, 1);
-	if (q->qp->type != IBV_QPT_UD)
+	if (q->qp->service->wqe != WQE_DATAGRAM)
 		check_eq(ex->wr_complete(ex), 0);
 	else
 		ex->wr_abort(ex);
@@ -234,6 +234,28 @@ TEST(operations_that_a_service_lacks_fail_the_batch)
 	check_fails(&q, "ibv_wr_send_tso: a RC QP (0x123456) does not do it");
 }
 
+/* From the first entry to the last, also of what a service lacks: a program may call it. */
+TEST(no_entry_is_empty_on_any_service)
+{
+	static const enum ibv_qp_type types[] = { IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD,
+						  IBV_QPT_RAW_PACKET, IBV_QPT_XRC_SEND };
+
+	for (unsigned int i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		struct queue q;
+		const char *ex = (const char *)open_builder(&q, types[i]);
+		size_t at = offsetof(struct ibv_qp_ex, wr_atomic_cmp_swp);
+
+		for (; at < sizeof(struct ibv_qp_ex); at += sizeof(void *)) {
+			void *entry;
+
+			memcpy(&entry, ex + at, sizeof(entry));
+			if (!entry)
+				fail_msg("type %d, entry at %zu", types[i], at);
+		}
+		close_queue(&q);
+	}
+}
+
 TEST(flags_that_a_service_lacks_are_refused)
 {
 	struct queue q;
@@ -255,4 +277,5 @@ RUN_TESTS(unit_test(a_batch_is_posted_by_one_ring),
 	  unit_test(an_aborted_batch_may_have_had_errors),
 	  unit_test(the_first_error_of_a_batch_stays),
 	  unit_test(operations_that_a_service_lacks_fail_the_batch),
+	  unit_test(no_entry_is_empty_on_any_service),
 	  unit_test(flags_that_a_service_lacks_are_refused))

@@ -32,7 +32,7 @@ static void open_qps(void)
 	for (unsigned int i = 0; i < QPS; i++) {
 		e[i] = stand_qp();
 		e[i]->q.qp.epoch = fork_epoch();
-		e[i]->q.qp.type = IBV_QPT_UD;
+		e[i]->q.qp.service = &services[SERVICE_UD];
 		check_eq(qp_table_take(&stand->n, &qpn[i]), 0);
 		qp_table_set(&stand->n, qpn[i], e[i]);
 		e[i]->q.qp.qpn = qpn[i];

@@ -96,7 +96,7 @@ static inline struct eqp *stand_qp(void)
 	e->met = true;
 	e->q.env = &stand->env;
 	e->q.qp.ctx = &stand->ctx;
-	e->q.qp.type = IBV_QPT_RC;
+	e->q.qp.service = &services[SERVICE_RC];
 	e->q.qp.state = IBV_QPS_RESET;
 	e->q.deadline = e->timer_at = TQP_NEVER;
 	list_init(&e->timer.node);

@@ -43,8 +43,10 @@ static void make(struct objects *o)
 	check_eq(cq_create(o->f->ctx, &attr, &o->cq), 0);
 	check_eq(srq_create(o->f->pd, &(struct srq_attr){ .max_wr = 1 }, &o->srq), 0);
 	check_eq(qp_init(&o->qp, o->f->pd,
-			 &(struct qp_attr){
-				 .type = IBV_QPT_UD, .scq = o->cq, .rcq = o->cq, .srq = o->srq },
+			 &(struct qp_attr){ .service = &services[SERVICE_UD],
+					    .scq = o->cq,
+					    .rcq = o->cq,
+					    .srq = o->srq },
 			 7),
 		 0);
 	o->counts = o->f->hca;

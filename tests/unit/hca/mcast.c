@@ -11,7 +11,7 @@ static union ibv_gid group(unsigned int n)
 
 static struct qp ud(uint32_t qpn)
 {
-	return (struct qp){ .type = IBV_QPT_UD, .qpn = qpn, .epoch = fork_epoch() };
+	return (struct qp){ .service = &services[SERVICE_UD], .qpn = qpn, .epoch = fork_epoch() };
 }
 
 struct sum {
@@ -86,7 +86,7 @@ TEST(only_ud_queues_and_multicast_gids)
 	ipv4.raw[12] = 239;
 	ipv4.raw[9] = 1; /* not a mapped address */
 	check_eq(mcast_attach(f->hca.mcast, &a, &ipv4, &joined), EINVAL);
-	a.type = IBV_QPT_RC;
+	a.service = &services[SERVICE_RC];
 	check_eq(mcast_attach(f->hca.mcast, &a, &g, &joined), EINVAL);
 	check_reason("is RC");
 	fixture_close(f);

@@ -24,7 +24,7 @@ static void bench_open(struct bench *b, enum ibv_qp_type type)
 	b->f = fixture_open(8);
 	check_eq(cq_create(b->f->ctx, &(struct cq_attr){ .user = &b->user_scq }, &b->scq), 0);
 	check_eq(cq_create(b->f->ctx, &(struct cq_attr){ .user = &b->user_rcq }, &b->rcq), 0);
-	check_eq(init(b, (struct qp_attr){ .type = type,
+	check_eq(init(b, (struct qp_attr){ .service = service_find(type),
 					   .sq_sig_all = true,
 					   .cap = { .max_send_wr = 64, .max_send_sge = 2 } }),
 		 0);
@@ -272,18 +272,26 @@ TEST(what_does_not_fit_together_is_refused)
 
 	bench_open(&b, IBV_QPT_UC);
 	qp_fini(&b.qp);
-	check_eq(init(&b, (struct qp_attr){ .type = IBV_QPT_DRIVER }), EOPNOTSUPP);
-	check_eq(init(&b, (struct qp_attr){ .type = IBV_QPT_RC, .create_flags = 2 }), EOPNOTSUPP);
-	check_eq(init(&b, (struct qp_attr){ .type = IBV_QPT_UD, .create_flags = 3 }), EOPNOTSUPP);
-	check_eq(init(&b, (struct qp_attr){ .type = IBV_QPT_UD, .create_flags = 2 }), 0);
+	check_eq(init(&b, (struct qp_attr){ .service = service_find(IBV_QPT_DRIVER) }), EOPNOTSUPP);
+	check_eq(init(&b, (struct qp_attr){ .service = &services[SERVICE_DCI] }), EOPNOTSUPP);
+	check_reason("DC initiator");
+	check_eq(init(&b, (struct qp_attr){ .service = &services[SERVICE_RC], .create_flags = 2 }),
+		 EOPNOTSUPP);
+	check_eq(init(&b, (struct qp_attr){ .service = &services[SERVICE_UD], .create_flags = 3 }),
+		 EOPNOTSUPP);
+	check_eq(init(&b, (struct qp_attr){ .service = &services[SERVICE_UD], .create_flags = 2 }),
+		 0);
 	qp_fini(&b.qp);
-	check_eq(qp_init(&b.qp, b.f->pd, &(struct qp_attr){ .type = IBV_QPT_RC, .scq = b.scq }, 1),
+	check_eq(qp_init(&b.qp, b.f->pd,
+			 &(struct qp_attr){ .service = &services[SERVICE_RC], .scq = b.scq }, 1),
 		 EINVAL);
 	check_reason("no recv_cq");
 	check_eq(context_create(&b.f->hca, NULL, &other), 0);
 	check_eq(cq_create(other, &(struct cq_attr){ 0 }, &cq), 0);
 	check_eq(qp_init(&b.qp, b.f->pd,
-			 &(struct qp_attr){ .type = IBV_QPT_RC, .scq = b.scq, .rcq = cq }, 1),
+			 &(struct qp_attr){
+				 .service = &services[SERVICE_RC], .scq = b.scq, .rcq = cq },
+			 1),
 		 EINVAL);
 	check_eq(cq_destroy(cq), 0);
 	context_destroy(other);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "fixture.h"
-#include "hca/qp.h"
 #include "hca/qp_moves.h"
+#include "hca/qp_names.h"
 
 /* The state diagram once more, as a list: what is not in it is illegal. */
 #define CUR    IBV_QP_CUR_STATE
@@ -98,7 +98,8 @@ static bool expected(int from, int to, int type, struct row *out)
 
 static int moves(const struct row *r, int mask)
 {
-	return qp_moves_check(1, r->from, r->to, r->type, mask | IBV_QP_STATE);
+	return qp_moves_check(1, service_find((enum ibv_qp_type)r->type), r->from, r->to,
+			      mask | IBV_QP_STATE);
 }
 
 static void walk(void (*fn)(const struct row *r, bool legal))
@@ -160,26 +161,27 @@ TEST(a_move_with_one_foreign_attribute_is_refused)
 
 TEST(the_reason_names_the_attribute_or_the_ways_out)
 {
-	qp_moves_check(1, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPT_RC, IBV_QP_STATE | PATH | DST_RD);
+	const struct service *rc = &services[SERVICE_RC];
+
+	qp_moves_check(1, rc, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QP_STATE | PATH | DST_RD);
 	check_reason("needs IBV_QP_MIN_RNR_TIMER;");
-	qp_moves_check(1, IBV_QPS_RESET, IBV_QPS_RTR, IBV_QPT_RC, IBV_QP_STATE);
+	qp_moves_check(1, rc, IBV_QPS_RESET, IBV_QPS_RTR, IBV_QP_STATE);
 	check_reason("RESET to RTR is not a move of RC QPs; from RESET they go to: RESET, INIT");
-	qp_moves_check(1, IBV_QPS_RTS, IBV_QPS_RTS, IBV_QPT_UD, IBV_QP_STATE | IBV_QP_CAP);
+	qp_moves_check(1, &services[SERVICE_UD], IBV_QPS_RTS, IBV_QPS_RTS,
+		       IBV_QP_STATE | IBV_QP_CAP);
 	check_reason("does not take IBV_QP_CAP;");
 }
 
-TEST(states_and_types_outside_the_table_are_refused)
+TEST(states_outside_the_table_are_refused)
 {
-	check_eq(qp_moves_check(1, IBV_QPS_UNKNOWN, IBV_QPS_RESET, IBV_QPT_RC, IBV_QP_STATE),
-		 EINVAL);
-	check_eq(qp_moves_check(1, IBV_QPS_RESET, (enum ibv_qp_state)99, IBV_QPT_RC, IBV_QP_STATE),
-		 EINVAL);
-	check_eq(qp_moves_check(1, IBV_QPS_RESET, IBV_QPS_RESET, IBV_QPT_DRIVER, IBV_QP_STATE),
-		 EINVAL);
+	const struct service *rc = &services[SERVICE_RC];
+
+	check_eq(qp_moves_check(1, rc, IBV_QPS_UNKNOWN, IBV_QPS_RESET, IBV_QP_STATE), EINVAL);
+	check_eq(qp_moves_check(1, rc, IBV_QPS_RESET, (enum ibv_qp_state)99, IBV_QP_STATE), EINVAL);
 }
 
 RUN_TESTS(unit_test(exactly_the_diagram_is_legal),
 	  unit_test(a_move_without_one_required_attribute_is_refused),
 	  unit_test(a_move_with_one_foreign_attribute_is_refused),
 	  unit_test(the_reason_names_the_attribute_or_the_ways_out),
-	  unit_test(states_and_types_outside_the_table_are_refused))
+	  unit_test(states_outside_the_table_are_refused))

@@ -9,7 +9,7 @@ static struct pair *open_pair(const struct net_config *cfg)
 	static char some_srq[1];
 	struct pair *p = pair_open(cfg, &rig_rc);
 
-	p->b->q.qp.type = IBV_QPT_XRC_RECV;
+	p->b->q.qp.service = &services[SERVICE_XRC_RECV];
 	p->b->q.qp.srq = (void *)some_srq; /* nothing here takes a receive */
 	return p;
 }

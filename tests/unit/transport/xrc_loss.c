@@ -79,7 +79,7 @@ static struct rig_qp *open_member(struct rig *r)
 {
 	struct rig_qp *p = rig_qp_open(r, &rig_rc, 0x77);
 
-	p->q.qp.type = IBV_QPT_XRC_RECV;
+	p->q.qp.service = &services[SERVICE_XRC_RECV];
 	p->q.env = &env;
 	return p;
 }
@@ -117,7 +117,7 @@ static struct domain *open_domain(const struct net_config *cfg, uint64_t seed)
 	p->rig.net.watch = pair_watch;
 	p->rig.net.watch_arg = p;
 	p->a = rig_qp_open(&p->rig, &attr, 0x11);
-	p->a->q.qp.type = IBV_QPT_XRC_SEND;
+	p->a->q.qp.service = &services[SERVICE_XRC_SEND];
 	for (unsigned int i = 0; i < 2; i++)
 		d->member[i].p = open_member(&p->rig);
 	p->b = d->member[0].p;

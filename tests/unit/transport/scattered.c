@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+/* Keys whose bytes lie apart (LAYOUT_LIST): SENDs, WRITEs, READs and atomics through one, by
+ * packets and by whole messages. */
+#include "hca/layout.h"
+#include "pair.h"
+
+enum { SPANS = 40, WIDE = 300, NARROW = 7, TOTAL = SPANS / 2 * (WIDE + NARROW) };
+#define VA 0x50000UL /* the first address of such a key */
+
+/* One side's list: WIDE and NARROW bytes in turn, each from a page of its own, backwards. */
+struct scattered {
+	struct rig_qp *p;
+	struct span *list;
+	uint32_t key;
+};
+
+static uint8_t *byte_of(const struct scattered *s, uint64_t off)
+{
+	unsigned int i = 0;
+
+	while (off >= s->list[i].len)
+		off -= s->list[i++].len;
+	return (uint8_t *)(uintptr_t)(s->list[i].addr + off);
+}
+
+static struct scattered scatter(struct rig_qp *p)
+{
+	struct scattered s = { p, calloc(SPANS, sizeof(*s.list)), 0 };
+	struct key_entry e = { .pdn = p->pd->pdn,
+			       .access = rig_rc.access,
+			       .flags = KEY_LIST,
+			       .iova = VA,
+			       .len = TOTAL };
+
+	assert_non_null(s.list);
+	for (unsigned int i = 0; i < SPANS; i++)
+		s.list[i] = (struct span){ (uintptr_t)p->mem + (SPANS - i) * 4096 + 3,
+					   i & 1 ? NARROW : WIDE };
+	e.addr = (uintptr_t)s.list;
+	check_eq(key_add(p->q.qp.ctx->hca->keys, &e, NULL, &s.key), 0);
+	return s;
+}
+
+static void gather_again(struct scattered *s)
+{
+	quiesce_exit(); /* the rig's */
+	key_remove(s->p->q.qp.ctx->hca->keys, s->key);
+	quiesce_enter();
+	free(s->list);
+}
+
+/* What is posted on a, with a receive on b for a SEND. */
+static struct rig_wr work(const struct scattered *a, const struct scattered *b, uint8_t op,
+			  uint64_t off, uint32_t len)
+{
+	struct sge to = { VA + off + 1, len, b->key };
+
+	if (op == MLX5_OPCODE_SEND)
+		rig_receive(b->p, &to, 1);
+	return (struct rig_wr){ .op = op,
+				.nsge = 1,
+				.sge = { { VA + off, len, a->key } },
+				.signaled = true,
+				.rkey = b->key,
+				.raddr = VA + off + 1 };
+}
+
+/* @len bytes from a's @off meet b's @off + 1, and the bytes beside them are as before. */
+static void move(const struct net_config *cfg, uint8_t op, uint64_t off, uint32_t len)
+{
+	struct pair *p = pair_open(cfg, &rig_rc);
+	struct scattered a = scatter(p->a), b = scatter(p->b);
+	struct rig_wr w = work(&a, &b, op, off, len);
+	const struct scattered *from = op == MLX5_OPCODE_RDMA_READ ? &b : &a;
+	const struct scattered *to = op == MLX5_OPCODE_RDMA_READ ? &a : &b;
+	uint64_t src = off + (from == &b), dst = off + (to == &b);
+	uint8_t before = *byte_of(to, dst - 1), after = *byte_of(to, dst + len);
+
+	rig_post(p->a, &w);
+	rig_run(&p->rig);
+	pair_good(p->a, false);
+	for (uint32_t i = 0; i < len; i++)
+		check_eq(*byte_of(to, dst + i), *byte_of(from, src + i));
+	check_eq(*byte_of(to, dst - 1), before);
+	check_eq(*byte_of(to, dst + len), after);
+	gather_again(&a);
+	gather_again(&b);
+	pair_close(p);
+}
+
+static const uint8_t ops[] = { MLX5_OPCODE_SEND, MLX5_OPCODE_RDMA_WRITE, MLX5_OPCODE_RDMA_READ };
+
+TEST(messages_go_through_lists_on_both_sides)
+{
+	static const struct net_config *const nets[] = { &pair_lossy, &pair_host };
+
+	for (unsigned int n = 0; n < 2; n++)
+		for (unsigned int i = 0; i < sizeof(ops); i++) {
+			move(nets[n], ops[i], 1, 1); /* one span */
+			move(nets[n], ops[i], WIDE - 3, 5); /* two, less than a packet */
+			move(nets[n], ops[i], 200, 1500); /* ten, more than a packet */
+			move(nets[n], ops[i], WIDE + 2, 4000); /* by reference where that is done */
+		}
+}
+
+/* 4000 bytes are at most 28 pieces; the whole list is 40, in one message by reference. */
+TEST(more_pieces_than_a_segment_takes_are_refused)
+{
+	struct pair *p = pair_open(&pair_host, &rig_rc);
+	struct scattered a = scatter(p->a), b = scatter(p->b);
+	struct rig_wr w = work(&a, &b, MLX5_OPCODE_RDMA_WRITE, 0, TOTAL - 1);
+
+	rig_post(p->a, &w);
+	rig_run(&p->rig);
+	pair_bad(p->a, false, MLX5_CQE_SYNDROME_LOCAL_PROT_ERR, VENDOR_LOC_PROT);
+	gather_again(&a);
+	gather_again(&b);
+	pair_close(p);
+}
+
+TEST(an_atomic_needs_its_word_in_one_place)
+{
+	for (unsigned int apart = 0; apart < 2; apart++) {
+		struct pair *p = pair_open(&pair_lossy, &rig_rc);
+		struct scattered b = scatter(p->b);
+		struct rig_wr w = pair_remote(p, MLX5_OPCODE_ATOMIC_FA, 0, 8);
+		uint64_t before, now;
+
+		/* aligned from here on; four bytes of this span lie behind 296 */
+		b.list[0].addr += 5;
+		w.rkey = b.key;
+		w.raddr = VA + (apart ? 296 : 0);
+		w.swap_add = 1;
+		memcpy(&before, byte_of(&b, 0), 8);
+		rig_post(p->a, &w);
+		rig_run(&p->rig);
+		memcpy(&now, byte_of(&b, 0), 8);
+		check_eq(now, apart ? before : before + 1);
+		if (!apart)
+			pair_good(p->a, false);
+		else
+			pair_bad(p->a, false, MLX5_CQE_SYNDROME_REMOTE_ACCESS_ERR,
+				 VENDOR_REM_ACCESS);
+		gather_again(&b);
+		pair_close(p);
+	}
+}
+
+RUN_TESTS(unit_test(messages_go_through_lists_on_both_sides),
+	  unit_test(more_pieces_than_a_segment_takes_are_refused),
+	  unit_test(an_atomic_needs_its_word_in_one_place))
