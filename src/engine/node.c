@@ -73,7 +73,7 @@ static bool key_read(const void *table, uint32_t n, uint32_t key, struct host_ke
 	*out = (struct host_key){
 		.pdn = e.pdn,
 		.access = e.access,
-		.flat = e.flags & KEY_DIRECT,
+		.direct = e.flags & KEY_DIRECT,
 		.iova = e.iova,
 		.len = e.len,
 		.addr = e.addr,

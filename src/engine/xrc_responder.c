@@ -64,7 +64,7 @@ void xrc_responder_input(struct eqp *e, const struct seg *s, uint64_t now)
 		return;
 	}
 	xrc_responder_serve(&e->q, s->srqn);
-	comp_hold(); /* the program's reply goes by another QP: it must not overtake the ACK */
+	comp_delay(); /* the program's reply goes by another QP: it must not overtake the ACK */
 	tqp_input(&e->q, s, now);
 	xrc_store(&e->q, &xrc_turn_shared(x)->state);
 	xrc_turn_end(x);

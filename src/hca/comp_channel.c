@@ -7,14 +7,14 @@
 #include "obs/explain.h"
 #include "util/fork.h"
 
-enum { HELD_MAX = 4 }; /* events beyond these are pushed at once */
+enum { DELAYED_MAX = 4 }; /* events beyond these are pushed at once */
 
 static __thread struct {
 	bool on;
 	unsigned int n;
-	struct comp_channel *channel[HELD_MAX];
-	struct comp_event *event[HELD_MAX];
-} held __attribute__((tls_model("initial-exec")));
+	struct comp_channel *channel[DELAYED_MAX];
+	struct comp_event *event[DELAYED_MAX];
+} delayed __attribute__((tls_model("initial-exec")));
 
 struct comp_queue {
 	pthread_mutex_t lock; /* guards list, every member's pending, and the descriptor's count */
@@ -103,25 +103,25 @@ static void push(struct comp_channel *ch, struct comp_event *ev)
 
 void comp_channel_push(struct comp_channel *ch, struct comp_event *ev)
 {
-	if (likely(!held.on) || held.n == HELD_MAX) {
+	if (likely(!delayed.on) || delayed.n == DELAYED_MAX) {
 		push(ch, ev);
 		return;
 	}
-	held.channel[held.n] = ch;
-	held.event[held.n++] = ev;
+	delayed.channel[delayed.n] = ch;
+	delayed.event[delayed.n++] = ev;
 }
 
-void comp_hold(void)
+void comp_delay(void)
 {
-	held.on = true;
+	delayed.on = true;
 }
 
 void comp_release(void)
 {
-	held.on = false;
-	for (unsigned int i = 0; i < held.n; i++)
-		push(held.channel[i], held.event[i]);
-	held.n = 0;
+	delayed.on = false;
+	for (unsigned int i = 0; i < delayed.n; i++)
+		push(delayed.channel[i], delayed.event[i]);
+	delayed.n = 0;
 }
 
 int comp_channel_pop(struct comp_channel *ch, struct ibv_cq **cq)

@@ -34,7 +34,7 @@ void comp_channel_push(struct comp_channel *ch,
 		       struct comp_event *ev); /* list_init(&ev->node) before */
 /* Pushes of this thread are delayed until comp_release(), so that a program is not woken by work
  * whose answer has not left yet. Not nested; the CQs stay alive in between. */
-void comp_hold(void);
+void comp_delay(void);
 void comp_release(void);
 /* Takes an event; CQs with several take turns. EAGAIN: none. */
 int comp_channel_pop(struct comp_channel *ch, struct ibv_cq **cq);

@@ -19,7 +19,7 @@
 	 IBV_ACCESS_MW_BIND)
 #define REREG_FLAGS                                                                                \
 	(IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS)
-#define LEAVING (1U << 31) /* in holds */
+#define LEAVING (1U << 31) /* in windows */
 
 static bool is_implicit(const struct mr_attr *a)
 {
@@ -115,20 +115,20 @@ int mr_create(struct pd *pd, const struct mr_attr *attr, struct mr **out)
 	return err ? err : mr_publish(pd, &like, &e, call, out);
 }
 
-bool mr_hold(struct mr *mr)
+bool mr_window_begin(struct mr *mr)
 {
-	uint32_t holds = load_relaxed(&mr->holds);
+	uint32_t windows = load_relaxed(&mr->windows);
 
 	do
-		if (holds & LEAVING)
+		if (windows & LEAVING)
 			return false;
-	while (!cas_acq_rel(&mr->holds, &holds, holds + 1));
+	while (!cas_acq_rel(&mr->windows, &windows, windows + 1));
 	return true;
 }
 
-void mr_unhold(struct mr *mr)
+void mr_window_end(struct mr *mr)
 {
-	fetch_sub_acq_rel(&mr->holds, 1);
+	fetch_sub_acq_rel(&mr->windows, 1);
 }
 
 /* From here on no window is bound to it. */
@@ -136,7 +136,7 @@ static int leave(struct mr *mr, const char *call)
 {
 	uint32_t none = 0;
 
-	if (cas_acq_rel(&mr->holds, &none, LEAVING))
+	if (cas_acq_rel(&mr->windows, &none, LEAVING))
 		return 0;
 	if (none & LEAVING)
 		return refuse(EBUSY,
@@ -320,7 +320,7 @@ static int rereg(struct mr *mr, struct pd *to, const struct mr_attr *want, const
 		mr_set(mr, to, &like);
 		pd_put(old);
 	}
-	store_release(&mr->holds, 0); /* pairs with mr_hold() */
+	store_release(&mr->windows, 0); /* pairs with mr_window_begin() */
 	return err;
 }
 

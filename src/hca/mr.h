@@ -29,7 +29,7 @@ struct mr {
 	uint64_t iova;
 	uint64_t base; /* host address of iova */
 	unsigned int access;
-	uint32_t holds; /* atomic: windows bound to it; top bit: it ends or changes */
+	uint32_t windows; /* atomic: windows bound to it; top bit: it ends or changes */
 	void *behind; /* MR_DM, MR_DMABUF: the memory that release() gives back */
 	void (*release)(struct mr *mr);
 	bool gone; /* deregistered by another name */
@@ -51,10 +51,10 @@ int mr_destroy(struct mr *mr);
  * old region. */
 int mr_rereg(struct mr *mr, int flags, struct pd *pd, const struct mr_attr *attr);
 
-/* For windows: from mr_hold() to mr_unhold() the region cannot be deregistered. False: it is
- * ending. Inside a quiesce section. */
-bool mr_hold(struct mr *mr);
-void mr_unhold(struct mr *mr);
+/* For windows: from mr_window_begin() to mr_window_end() the region cannot be deregistered. False:
+ * it is already being deregistered or changed. Inside a quiesce section. */
+bool mr_window_begin(struct mr *mr);
+void mr_window_end(struct mr *mr);
 
 /* For the files of each kind (mr_key.c): */
 /* EINVAL: bits that @allowed does not have, or remote writing without LOCAL_WRITE. Optional bits

@@ -51,7 +51,7 @@ int mw_create(struct pd *pd, enum ibv_mw_type type, struct mw **out)
 static void unbind(struct mw *mw)
 {
 	if (mw->mr)
-		mr_unhold(mw->mr);
+		mr_window_end(mw->mr);
 	mw->mr = NULL;
 }
 
@@ -111,7 +111,7 @@ static const char *wrong_region(const struct mr *mr, const struct mw_bind *b)
 	return NULL;
 }
 
-/* Under the lock. @mr: after mr_hold(), or NULL. */
+/* Under the lock. @mr: after mr_window_begin(), or NULL. */
 static void publish(struct key_table *keys, struct mw *mw, const struct mw_bind *b, struct mr *mr)
 {
 	struct key_entry e = { .pdn = mw->pd->pdn, .flags = KEY_WINDOW };
@@ -141,7 +141,7 @@ static const char *bind(struct key_table *keys, struct mw *mw, const struct mw_b
 	if (!why && b->len) {
 		mr = key_lookup_region(keys, b->lkey);
 		why = wrong_region(mr, b);
-		if (!why && !mr_hold(mr))
+		if (!why && !mr_window_begin(mr))
 			why = "the region is being deregistered or changed";
 	}
 	if (!why)

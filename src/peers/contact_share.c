@@ -93,7 +93,7 @@ void contact_share_asked(struct contact *c, const struct share_message *ask)
 
 	if (our_key(c->host, m.key, &k)) {
 		m.gen = k.gen;
-		m.found = trust_file(c->trusted, k.flat, death_alive(&c->host->page->alive)) &&
+		m.found = trust_file(c->trusted, k.direct, death_alive(&c->host->page->alive)) &&
 			  !mapping_find(k.addr, k.len, &m.file, &fd);
 	}
 	if (m.found)

@@ -28,7 +28,7 @@ bool trust_memory(enum trust_word word, const struct trust_facts *f)
 	return word == TRUST_EVERYBODY || may_trace_us(f);
 }
 
-bool trust_file(bool memory, bool flat, bool alive)
+bool trust_file(bool memory, bool direct, bool alive)
 {
-	return memory && flat && alive;
+	return memory && direct && alive;
 }

@@ -25,6 +25,6 @@ struct trust_facts {
 enum trust_word trust_word(const char *text); /* NULL: the variable is not set */
 bool trust_contact(uid_t peer, uid_t ours);
 bool trust_memory(enum trust_word word, const struct trust_facts *f);
-/* @memory: it got our memory descriptor. @flat, @alive: nothing but its owner revokes the key, and
+/* @memory: it got our memory descriptor. @direct, @alive: only its owner revokes the key, and
  * the peer sees at once when we end. */
-bool trust_file(bool memory, bool flat, bool alive);
+bool trust_file(bool memory, bool direct, bool alive);

@@ -30,7 +30,7 @@ enum host_mode {
 /* What a key of a published table covers, as plain numbers: this folder knows no key table. */
 struct host_key {
 	uint32_t pdn, access; /* IBV_ACCESS_* */
-	bool flat; /* only dereg and rereg can revoke it: direct access may use it */
+	bool direct; /* only dereg and rereg can revoke it: direct access may use it */
 	uint64_t iova, len, addr; /* host address of iova */
 	uint64_t gen; /* counts changes of the entry */
 };

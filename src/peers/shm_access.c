@@ -216,7 +216,7 @@ static bool look(const struct contact *c, const struct direct_ask *ask, struct g
 	    g->qp.peer_qpn != ask->sqpn || g->qp.peer_gen != c->host->page->gen ||
 	    !(g->qp.access & need))
 		return false;
-	return key_read(c, ask->rkey, &g->key) && g->key.flat && g->key.pdn == g->qp.pdn &&
+	return key_read(c, ask->rkey, &g->key) && g->key.direct && g->key.pdn == g->qp.pdn &&
 	       (g->key.access & need) && within(ask->va, ask->len, g->key.iova, g->key.len);
 }
 

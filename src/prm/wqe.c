@@ -7,7 +7,7 @@
 
 #define SEG	      16 /* bytes */
 #define INLINE_FLAG   (1U << 31)
-#define DATA_LIST_END 0x100 /* lkey that ends a receive list (MLX5_INVALID_LKEY) */
+#define DATA_LIST_END 0x100 /* with a byte count of 0 it ends a list (MLX5_INVALID_LKEY) */
 #define FENCE_MASK    0xe0
 
 /* A segment reader: 16-byte steps that wrap at the ring's end, bounded by ds. */
@@ -256,7 +256,7 @@ static void receive_list(const uint8_t *p, unsigned int n, struct rwqe *out)
 	for (; n && out->nsge < WQE_MAX_SGE; n--, p += SEG) {
 		uint32_t len = get_be32(p), key = get_be32(p + 4);
 
-		if (key == DATA_LIST_END)
+		if (key == DATA_LIST_END && !len)
 			break;
 		len = len ? len : 1U << 31;
 		out->sge[out->nsge++] = (struct sge){ get_be64(p + 8), len, key };

@@ -42,7 +42,7 @@ bool xrc_admit(struct tqp *q, const struct seg *s, struct seg *rc, uint64_t now)
 	*rc = *s;
 	if (s->op != OP_REPORT)
 		rc->op = opcode_operation(s->op);
-	rc->flags &= (uint8_t)~SEG_ACK; /* a target QP has nothing to be acknowledged */
+	rc->flags &= (uint16_t)~SEG_ACK; /* a target QP has nothing to be acknowledged */
 	if (!request || q->qp.srq)
 		return true;
 	no_srq(q, s, rc, now);

@@ -22,7 +22,7 @@ static bool key_read(const void *table, uint32_t n, uint32_t key, struct host_ke
 		return false;
 	*out = (struct host_key){ .pdn = e->pdn,
 				  .access = e->access,
-				  .flat = e->flat,
+				  .direct = e->direct,
 				  .iova = e->iova,
 				  .len = e->len,
 				  .addr = e->addr,
@@ -118,7 +118,7 @@ uint32_t station_key(struct station *st, unsigned int index, void *addr, size_t 
 
 	e->pdn = 7;
 	e->access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
-	e->flat = 1;
+	e->direct = 1;
 	e->iova = e->addr = (uintptr_t)addr;
 	e->len = len;
 	e->gen += 2;

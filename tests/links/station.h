@@ -12,7 +12,7 @@
 enum { STATION_KEYS = 64 };
 
 struct station_key { /* the table's entry; key 0: free */
-	uint32_t key, pdn, access, flat;
+	uint32_t key, pdn, access, direct;
 	uint64_t iova, len, addr, gen;
 };
 

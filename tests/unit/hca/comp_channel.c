@@ -75,7 +75,7 @@ TEST(what_is_held_wakes_nobody_until_it_is_released)
 	struct comp_event ev[6];
 
 	check_eq(comp_channel_create(f->ctx, &ch), 0);
-	comp_hold();
+	comp_delay();
 	for (int i = 0; i < 6; i++) {
 		ev[i] = event_of(&cq[i]);
 		list_init(&ev[i].node);

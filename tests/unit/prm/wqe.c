@@ -296,7 +296,7 @@ TEST(a_receive_list_ends_at_its_terminator)
 	memset(mem, 0, sizeof(mem));
 	for (unsigned int n = 0; n <= 4; n++) {
 		for (unsigned int k = 0; k < 4; k++) {
-			put_be32(mem + 64 + k * 16, 100 + k);
+			put_be32(mem + 64 + k * 16, k < n ? 100 + k : 0);
 			put_be32(mem + 64 + k * 16 + 4, k < n ? k + 1 : MLX5_INVALID_LKEY);
 		}
 		rwqe_parse(&rq, 4 + 1, &got);
@@ -304,6 +304,22 @@ TEST(a_receive_list_ends_at_its_terminator)
 		check_eq(got.nsge, n);
 		check_eq(got.len, n * 100 + n * (n - 1) / 2);
 	}
+}
+
+/* A program may have got its key wrong so that it is the one of the end mark. */
+TEST(bytes_under_the_key_of_the_end_mark_are_an_entry)
+{
+	uint8_t mem[64];
+	struct rq_ring rq = { mem, 1, 64, &record };
+	struct rwqe got;
+
+	memset(mem, 0, sizeof(mem));
+	put_be32(mem, 8);
+	put_be32(mem + 4, MLX5_INVALID_LKEY);
+	put_be32(mem + 16 + 4, MLX5_INVALID_LKEY);
+	rwqe_parse(&rq, 0, &got);
+	check_eq(got.nsge, 1);
+	check_eq(got.sge[0].key, MLX5_INVALID_LKEY);
 }
 
 TEST(a_shared_receive_wqe_names_the_next)
@@ -334,4 +350,5 @@ RUN_TESTS(unit_test(a_gather_list_reads_back_at_every_place_of_the_ring),
 	  unit_test(a_byte_count_of_zero_is_two_gib), unit_test(what_is_malformed_is_refused),
 	  unit_test(random_bytes_never_lead_outside_the_ring),
 	  unit_test(a_receive_list_ends_at_its_terminator),
+	  unit_test(bytes_under_the_key_of_the_end_mark_are_an_entry),
 	  unit_test(a_shared_receive_wqe_names_the_next))
