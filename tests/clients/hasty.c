@@ -10,7 +10,8 @@
 
 enum { NS_TOLD_AS_US = 50 };
 
-int gettimeofday(struct timeval *restrict tv, void *restrict zone)
+__attribute__((visibility("default"))) int gettimeofday(struct timeval *restrict tv,
+							void *restrict zone)
 {
 	struct timespec now;
 	int64_t us;
