@@ -80,9 +80,6 @@ static const char *wrong_window(const struct mw *mw, const struct mw_bind *b)
 		return "the window is being deallocated";
 	if (mw->pd->pdn != b->pdn)
 		return "the window belongs to another PD than the queue pair";
-	if (INDEX(b->rkey) != INDEX(b->window))
-		return "the new rkey differs from the window's in more than its low 8 bits; use "
-		       "ibv_inc_rkey()";
 	if (b->access & ~(unsigned int)KNOWN)
 		return "mw_access_flags has bits that windows do not know";
 	if (mw->ib.type == IBV_MW_TYPE_1)
@@ -152,12 +149,14 @@ static const char *bind(struct key_table *keys, struct mw *mw, const struct mw_b
 const char *mw_bind(struct key_table *keys, const struct mw_bind *b)
 {
 	struct mw *mw = key_lookup_window(keys, b->window);
+	struct mw_bind own = *b;
 	const char *why;
 
 	if (!mw)
 		return wrong_window(NULL, b);
+	own.rkey = INDEX(b->window) << 8 | (b->rkey & 0xff);
 	spin_lock(&mw->lock);
-	why = bind(keys, mw, b);
+	why = bind(keys, mw, &own);
 	spin_unlock(&mw->lock);
 	return why;
 }

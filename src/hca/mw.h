@@ -33,7 +33,7 @@ int mw_destroy(struct mw *mw); /* unbinds */
 /* The contents of a bind WQE. */
 struct mw_bind {
 	uint32_t window; /* any rkey of the window: its index counts */
-	uint32_t rkey; /* from now on */
+	uint32_t rkey; /* from now on; its low 8 bits count, the others are the window's */
 	uint32_t lkey; /* of the region */
 	uint32_t access; /* IBV_ACCESS_REMOTE_*, IBV_ACCESS_ZERO_BASED */
 	uint64_t addr, len; /* as the region's keys name it; len 0: unbind (type 1) */

@@ -236,10 +236,10 @@ void qp_query(const struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_
 
 uint32_t qp_mtu(const struct qp *qp)
 {
-	const struct hca *hca = qp->ctx->hca;
-	enum ibv_mtu mtu = qp->attr.path_mtu;
+	const struct hca *hca;
 
-	if (qp->service->one_packet)
-		mtu = hca->ports->active_mtu(hca->ports_arg);
-	return 128U << mtu;
+	if (!qp->service->one_packet)
+		return 128U << qp->attr.path_mtu;
+	hca = qp->ctx->hca;
+	return 128U << hca->ports->active_mtu(hca->ports_arg);
 }

@@ -379,12 +379,49 @@ static void receive_capacity_is_ignored(int arg)
 	duo_close(&duo);
 }
 
+/* The plain structs end where the extended ones have comp_mask: a caller leaves anything there. */
+static void padding_is_not_read(int arg)
+{
+	union {
+		struct ibv_srq_init_attr attr;
+		uint8_t bytes[sizeof(struct ibv_srq_init_attr_ex)];
+	} s;
+	union {
+		struct ibv_qp_init_attr attr;
+		uint8_t bytes[sizeof(struct ibv_qp_init_attr_ex)];
+	} q;
+	struct ibv_srq *own;
+	struct ibv_qp *qp;
+
+	(void)arg;
+	begin();
+	memset(&s, 0xff, sizeof(s));
+	s.attr.srq_context = &duo;
+	s.attr.attr.max_wr = 4;
+	s.attr.attr.max_sge = 1;
+	own = ibv_create_srq(duo.far.dev.pd, &s.attr);
+	want(own && own->srq_context == &duo);
+	memset(&q, 0xff, sizeof(q));
+	q.attr.qp_context = NULL;
+	q.attr.send_cq = q.attr.recv_cq = duo.far.ep.scq;
+	q.attr.srq = own;
+	q.attr.cap = (struct ibv_qp_cap){ .max_send_wr = 1, .max_send_sge = 1 };
+	q.attr.qp_type = IBV_QPT_RC;
+	q.attr.sq_sig_all = 0;
+	qp = ibv_create_qp(duo.far.dev.pd, &q.attr);
+	want(qp != NULL);
+	want_eq(ibv_destroy_qp(qp), 0);
+	want_eq(ibv_destroy_srq(own), 0);
+	duo_close(&duo);
+}
+
 static const struct test_case cases[] = {
 	CASE(create_and_query_say_the_same), CASE(growing_keeps_what_is_there),
 	CASE(shrinking_waits_for_nobody),    CASE(nothing_changes_when_one_is_wrong),
 	CASE(the_limit_is_armed_again),	     CASE(the_limit_survives_a_resize),
 	CASE(resized_under_traffic),	     CASE(half_a_message_costs_nothing),
 	CASE(busy_while_a_qp_uses_it),	     CASE(receive_capacity_is_ignored),
+	CASE(padding_is_not_read),
 };
 
 int main(void)

@@ -21,6 +21,7 @@ static void open_target(void)
 	memset(target, 0, sizeof(*target));
 	target->domain = domain;
 	target->index = INDEX;
+	target->e.q.qp.ctx = &stand->ctx;
 	target->e.q.qp.service = &services[SERVICE_XRC_RECV];
 	shared = xrc_turn_shared(target);
 	xrc_page_begin(shared, QPN);
