@@ -17,7 +17,7 @@ EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 
 EXPORT int ibv_destroy_ah(struct ibv_ah *ah)
 {
-	return ah_destroy((struct ah *)ah);
+	return positive_errno(ah_destroy((struct ah *)ah));
 }
 
 /* The index of our GID that the datagram was sent to: of the RoCE version it came by. */

@@ -16,7 +16,7 @@ EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ib)
 
 EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ib)
 {
-	return comp_channel_destroy((struct comp_channel *)ib);
+	return positive_errno(comp_channel_destroy((struct comp_channel *)ib));
 }
 
 struct ibv_cq_ex *ops_create_cq_ex(struct ibv_context *ib, struct ibv_cq_init_attr_ex *attr)
@@ -42,17 +42,17 @@ EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *ib, int cqe, void *cq_co
 
 int ops_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 {
-	return dcq_modify(to_dcq(cq), attr);
+	return positive_errno(dcq_modify(to_dcq(cq), attr));
 }
 
 EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 {
-	return dcq_resize(to_dcq(cq), cqe);
+	return positive_errno(dcq_resize(to_dcq(cq), cqe));
 }
 
 EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
 {
-	return dcq_destroy(to_dcq(cq));
+	return positive_errno(dcq_destroy(to_dcq(cq)));
 }
 
 EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)

@@ -23,6 +23,14 @@ static inline int minus1_errno(int err) /* -1 and errno; 0 stays 0 */
 	return -1;
 }
 
+/* @err itself, and errno, which the ioctl of a kernel's device sets too; 0 leaves it alone */
+static inline int positive_errno(int err)
+{
+	if (err)
+		errno = err;
+	return err;
+}
+
 /* One moment by the device's counter (1 GHz, LIMIT_CLOCK_MASK) and by the wall clock, in ns. */
 void softhca_clock(uint64_t *raw, uint64_t *wall);
 /* Records that @call is not built yet, with the errno value @err, and returns @err. */

@@ -18,7 +18,7 @@ struct ibv_flow *ops_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *attr)
 
 int ops_destroy_flow(struct ibv_flow *flow)
 {
-	return flow_destroy(flow);
+	return positive_errno(flow_destroy(flow));
 }
 
 struct ibv_counters *ops_create_counters(struct ibv_context *ib,
@@ -32,16 +32,16 @@ struct ibv_counters *ops_create_counters(struct ibv_context *ib,
 
 int ops_destroy_counters(struct ibv_counters *ib)
 {
-	return flow_counters_destroy((struct flow_counters *)ib);
+	return positive_errno(flow_counters_destroy((struct flow_counters *)ib));
 }
 
 int ops_attach_counters(struct ibv_counters *ib, struct ibv_counter_attach_attr *attr,
 			struct ibv_flow *flow)
 {
-	return flow_counters_attach((struct flow_counters *)ib, attr, flow);
+	return positive_errno(flow_counters_attach((struct flow_counters *)ib, attr, flow));
 }
 
 int ops_read_counters(struct ibv_counters *ib, uint64_t *values, uint32_t n, uint32_t flags)
 {
-	return flow_counters_read((struct flow_counters *)ib, values, n, flags);
+	return positive_errno(flow_counters_read((struct flow_counters *)ib, values, n, flags));
 }

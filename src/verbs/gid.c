@@ -88,12 +88,12 @@ EXPORT int _ibv_query_gid_ex(struct ibv_context *ib, uint32_t port, uint32_t ind
 
 	if (!err)
 		err = read_entry(ib, port, index, &e);
+	if (!err && is_empty(&e))
+		err = refuse(ENODATA,
+			     "ibv_query_gid_ex: entry %u is empty; use one that holds a GID",
+			     index);
 	if (err)
-		return err;
-	if (is_empty(&e))
-		return refuse(ENODATA,
-			      "ibv_query_gid_ex: entry %u is empty; use one that holds a GID",
-			      index);
+		return positive_errno(err);
 	write_entry(entry, &e, entry_size);
 	return 0;
 }

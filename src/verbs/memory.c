@@ -18,7 +18,7 @@ static struct ibv_mw *alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 
 static int dealloc_mw(struct ibv_mw *mw)
 {
-	return mw_destroy(to_mw(mw));
+	return positive_errno(mw_destroy(to_mw(mw)));
 }
 
 static struct ibv_mr *alloc_null_mr(struct ibv_pd *pd)
@@ -32,7 +32,7 @@ static struct ibv_mr *alloc_null_mr(struct ibv_pd *pd)
 static int advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
 		     struct ibv_sge *sg_list, uint32_t num_sge)
 {
-	return mr_advise(to_pd(pd), advice, flags, sg_list, num_sge);
+	return positive_errno(mr_advise(to_pd(pd), advice, flags, sg_list, num_sge));
 }
 
 EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
@@ -55,7 +55,7 @@ static struct ibv_dm *alloc_dm(struct ibv_context *ib, struct ibv_alloc_dm_attr 
 
 static int free_dm(struct ibv_dm *dm)
 {
-	return dm_destroy(to_dm(dm));
+	return positive_errno(dm_destroy(to_dm(dm)));
 }
 
 /* The offset stands where other regions have their first address. */
@@ -88,7 +88,7 @@ static struct ibv_td *alloc_td(struct ibv_context *ib, struct ibv_td_init_attr *
 
 static int dealloc_td(struct ibv_td *td)
 {
-	return td_destroy((struct td *)td);
+	return positive_errno(td_destroy((struct td *)td));
 }
 
 void ops_fill_memory(struct verbs_context *v)

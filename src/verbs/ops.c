@@ -15,11 +15,6 @@
 	X(void *, *v, create_flow_action_esp, "ibv_create_flow_action_esp", null_errno)
 // clang-format on
 
-static int positive_errno(int err)
-{
-	return err;
-}
-
 /* As with the rows of unbuilt.h, the caller passes and removes the arguments. */
 #define REFUSE_OP(type, table, entry, call, convention)                                            \
 	static type refuse_##entry(void)                                                           \

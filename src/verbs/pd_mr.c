@@ -16,7 +16,7 @@ EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *ib)
 
 EXPORT int ibv_dealloc_pd(struct ibv_pd *ib)
 {
-	return pd_destroy(to_pd(ib));
+	return positive_errno(pd_destroy(to_pd(ib)));
 }
 
 static struct ibv_mr *reg_mr(struct ibv_pd *pd, const struct mr_attr *attr)
@@ -46,7 +46,7 @@ EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, i
 
 EXPORT int ibv_dereg_mr(struct ibv_mr *ib)
 {
-	return mr_destroy((struct mr *)ib);
+	return positive_errno(mr_destroy((struct mr *)ib));
 }
 
 /* An IBV_REREG_MR_ERR_* code and errno. @pd may be garbage when @flags do not name it. */

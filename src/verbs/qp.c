@@ -57,17 +57,17 @@ struct ibv_qp *ops_open_qp(struct ibv_context *ib, struct ibv_qp_open_attr *attr
 
 EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 {
-	return dqp_destroy(to_dqp(qp));
+	return positive_errno(dqp_destroy(to_dqp(qp)));
 }
 
 EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
-	return dqp_modify(to_dqp(qp), attr, mask);
+	return positive_errno(dqp_modify(to_dqp(qp), attr, mask));
 }
 
 int ops_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
 {
-	return dqp_rate(to_dqp(qp), attr);
+	return positive_errno(dqp_rate(to_dqp(qp), attr));
 }
 
 EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
@@ -78,7 +78,7 @@ EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 
 	if (!err && (mask & IBV_QP_STATE))
 		qp->state = attr->qp_state; /* so programs learn of moves that the queue made */
-	return err;
+	return positive_errno(err);
 }
 
 /* NULL: not created with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS. Programs probe, so that is no refusal. */
@@ -121,7 +121,7 @@ EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 			     "0x%x; leave the call out for peers of other vendors",
 			     ece->vendor_id, qp->qp_num, ECE_VENDOR);
 	if (err)
-		return errno = err;
+		return positive_errno(err);
 	ece->options = 0;
 	return 0;
 }
@@ -136,11 +136,11 @@ EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 EXPORT int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
 	(void)lid; /* RoCE has none */
-	return groups_attach(to_dqp(qp)->dev, gid, true);
+	return positive_errno(groups_attach(to_dqp(qp)->dev, gid, true));
 }
 
 EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
 	(void)lid;
-	return groups_attach(to_dqp(qp)->dev, gid, false);
+	return positive_errno(groups_attach(to_dqp(qp)->dev, gid, false));
 }

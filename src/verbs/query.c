@@ -22,7 +22,7 @@ EXPORT int ibv_query_device(struct ibv_context *ib, struct ibv_device_attr *attr
 int ops_query_device_ex(struct ibv_context *ib, const struct ibv_query_device_ex_input *in,
 			struct ibv_device_attr_ex *attr, size_t size)
 {
-	return device_query_ex(to_context(ib)->hca, in, attr, size);
+	return positive_errno(device_query_ex(to_context(ib)->hca, in, attr, size));
 }
 
 /* The whole counter stands in tv_nsec, as drivers do it. comp_mask: the values that were
@@ -47,7 +47,7 @@ EXPORT void softhca_clock(uint64_t *raw, uint64_t *wall)
 
 int ops_query_port(struct ibv_context *ib, uint8_t port, struct ibv_port_attr *attr, size_t size)
 {
-	return device_query_port(to_context(ib)->hca, port, attr, size);
+	return positive_errno(device_query_port(to_context(ib)->hca, port, attr, size));
 }
 
 /* The structure of this function ends before members that were added later. */

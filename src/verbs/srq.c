@@ -77,15 +77,15 @@ int ops_get_srq_num(struct ibv_srq *srq, uint32_t *num)
 
 EXPORT int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
 {
-	return dsrq_modify(to_dsrq(srq), attr, mask);
+	return positive_errno(dsrq_modify(to_dsrq(srq), attr, mask));
 }
 
 EXPORT int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
 {
-	return dsrq_query(to_dsrq(srq), attr);
+	return positive_errno(dsrq_query(to_dsrq(srq), attr));
 }
 
 EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
 {
-	return dsrq_destroy(to_dsrq(srq));
+	return positive_errno(dsrq_destroy(to_dsrq(srq)));
 }

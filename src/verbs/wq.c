@@ -17,12 +17,12 @@ struct ibv_wq *ops_create_wq(struct ibv_context *ib, struct ibv_wq_init_attr *at
 
 int ops_destroy_wq(struct ibv_wq *wq)
 {
-	return dwq_destroy(to_dwq(wq));
+	return positive_errno(dwq_destroy(to_dwq(wq)));
 }
 
 int ops_modify_wq(struct ibv_wq *wq, struct ibv_wq_attr *attr)
 {
-	return dwq_modify(to_dwq(wq), attr);
+	return positive_errno(dwq_modify(to_dwq(wq), attr));
 }
 
 struct ibv_rwq_ind_table *ops_create_rwq_ind_table(struct ibv_context *ib,
@@ -46,5 +46,5 @@ struct ibv_rwq_ind_table *ops_create_rwq_ind_table(struct ibv_context *ib,
 
 int ops_destroy_rwq_ind_table(struct ibv_rwq_ind_table *ib)
 {
-	return rwq_table_destroy((struct rwq_table *)ib);
+	return positive_errno(rwq_table_destroy((struct rwq_table *)ib));
 }

@@ -27,5 +27,5 @@ struct ibv_xrcd *ops_open_xrcd(struct ibv_context *ib, struct ibv_xrcd_init_attr
 
 int ops_close_xrcd(struct ibv_xrcd *xrcd)
 {
-	return xrc_domain_close(to_xrcd(xrcd));
+	return positive_errno(xrc_domain_close(to_xrcd(xrcd)));
 }

@@ -492,7 +492,7 @@ static void inside(int arg)
 	SAYS("ibv_post_send: this thread is between ibv_wr_start and ibv_wr_complete on QP 0x%x; "
 	     "end that first",
 	     qp->qp_num);
-	want_eq(ibv_modify_qp(qp, &reset, IBV_QP_STATE), EINVAL);
+	want_errno(ibv_modify_qp(qp, &reset, IBV_QP_STATE), EINVAL);
 	SAYS("ibv_modify_qp: this thread is between ibv_wr_start and ibv_wr_complete on QP 0x%x; "
 	     "end that first",
 	     qp->qp_num);
@@ -623,7 +623,7 @@ static void flush_is_refused(int arg)
 		struct ibv_qp_attr move = { .qp_access_flags = (unsigned int)access };
 
 		want_null(ibv_reg_mr(duo.near.dev.pd, duo.near.mem, 64, access), EINVAL);
-		want_eq(ibv_modify_qp(qp, &move, IBV_QP_ACCESS_FLAGS), EINVAL);
+		want_errno(ibv_modify_qp(qp, &move, IBV_QP_ACCESS_FLAGS), EINVAL);
 	}
 	wr = duo_wr(&duo, (enum ibv_wr_opcode)wr_flush, &sg, 0);
 	want_eq(duo_post(&duo, &wr), EINVAL);
@@ -644,14 +644,14 @@ static void ece(int arg)
 	want_eq(ibv_set_ece(qp, &e), 0);
 	want_eq(e.options, 0); /* of which nothing is agreed on */
 	e.comp_mask = 1;
-	want_eq(ibv_set_ece(qp, &e), EINVAL);
+	want_errno(ibv_set_ece(qp, &e), EINVAL);
 	e = (struct ibv_ece){ .vendor_id = 0x1d0f };
-	want_eq(ibv_set_ece(qp, &e), EINVAL);
+	want_errno(ibv_set_ece(qp, &e), EINVAL);
 	SAYS("ibv_set_ece: vendor_id 0x1d0f on QP 0x%x, this device's is 0x15b3; leave the call "
 	     "out for peers of other vendors",
 	     qp->qp_num);
 	e.vendor_id = 0;
-	want_eq(ibv_set_ece(qp, &e), EOPNOTSUPP);
+	want_errno(ibv_set_ece(qp, &e), EOPNOTSUPP);
 }
 
 #define BOTH_LINKS(f) CASE_ARG(f, OTHER_PROCESS), CASE_ARG(f, THIS_PROCESS)

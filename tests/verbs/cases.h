@@ -39,6 +39,13 @@ void case_skip(const char *why) __attribute__((noreturn));
 			fail("%s:%d: %s is %lld (0x%llx), not %lld (0x%llx)", __FILE__, __LINE__,  \
 			     #a, a_, a_, b_, b_);                                                  \
 	} while (0)
+/* A call that returns an errno, and sets it. */
+#define want_errno(call, err)                                                                      \
+	do {                                                                                       \
+		errno = 0;                                                                         \
+		want_eq(call, err);                                                                \
+		want_eq(errno, err);                                                               \
+	} while (0)
 /* A call that returns a pointer, or NULL and errno. */
 #define want_null(call, err)                                                                       \
 	do {                                                                                       \

@@ -413,7 +413,7 @@ static void resize_below_its_content_changes_nothing(int arg)
 		write_one(i);
 	post_to(~mr->rkey, a.qp, IBV_WR_RDMA_WRITE, 40, IBV_SEND_SIGNALED);
 	event();
-	want_eq(ibv_resize_cq(cq, 4), EINVAL);
+	want_errno(ibv_resize_cq(cq, 4), EINVAL);
 	want_eq(cq->cqe, cqe);
 	for (uint64_t i = 0; i < 40; i++)
 		completion(i);

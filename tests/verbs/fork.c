@@ -199,10 +199,10 @@ static void inherited_queues(void)
 	want_eq(ibv_post_srq_recv(srq, &rwr, &rbad), EIO);
 	said_want(SAID_NEAR, "ibv_post_srq_recv: SRQ 0x%x was made before fork(); make a new one",
 		  srq->handle);
-	want_eq(ibv_modify_srq(srq, &limit, IBV_SRQ_LIMIT), EIO);
+	want_errno(ibv_modify_srq(srq, &limit, IBV_SRQ_LIMIT), EIO);
 	said_want(SAID_NEAR, "ibv_modify_srq: SRQ 0x%x was made before fork(); make a new one",
 		  srq->handle);
-	want_eq(ibv_modify_qp(qp, &to_err, IBV_QP_STATE), EIO);
+	want_errno(ibv_modify_qp(qp, &to_err, IBV_QP_STATE), EIO);
 	said_want(SAID_NEAR, "ibv_modify_qp: QP 0x%x was made before fork(); make a new one",
 		  qp->qp_num);
 	want(ibv_poll_cq(cq, 1, &wc) < 0);
@@ -211,7 +211,7 @@ static void inherited_queues(void)
 	want_eq(ibv_req_notify_cq(cq, 0), EIO);
 	said_want(SAID_NEAR, "ibv_req_notify_cq: CQ 0x%x was made before fork(); make a new one",
 		  cq->handle);
-	want_eq(ibv_resize_cq(cq, 500), EIO);
+	want_errno(ibv_resize_cq(cq, 500), EIO);
 	said_want(SAID_NEAR, "ibv_resize_cq: CQ 0x%x was made before fork(); make a new one",
 		  cq->handle);
 }

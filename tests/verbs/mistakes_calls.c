@@ -283,7 +283,7 @@ static void srq_limit_above_size(int arg)
 	want_eq(ibv_query_srq(srq, &a), 0);
 	n = a.max_wr;
 	a.srq_limit = n + 1;
-	want_eq(ibv_modify_srq(srq, &a, IBV_SRQ_LIMIT), EINVAL);
+	want_errno(ibv_modify_srq(srq, &a, IBV_SRQ_LIMIT), EINVAL);
 	SAYS("ibv_modify_srq: srq_limit %u is above max_wr %u of SRQ 0x%x; ask for less", n + 1, n,
 	     srq->handle);
 }
@@ -330,11 +330,11 @@ static void cq_too_small_for_what_it_holds(int arg)
 	want_eq(post_receives(qp, 3, 1), 0);
 	want_eq(ibv_modify_qp(qp, &(struct ibv_qp_attr){ .qp_state = IBV_QPS_ERR }, IBV_QP_STATE),
 		0);
-	want_eq(ibv_resize_cq(cq, 1), EINVAL);
+	want_errno(ibv_resize_cq(cq, 1), EINVAL);
 	SAYS("ibv_resize_cq: cqe 1 is fewer than the 3 completions that wait to be polled on CQ "
 	     "0x%x; poll them first",
 	     cq->handle);
-	want_eq(ibv_resize_cq(cq, 0), EINVAL);
+	want_errno(ibv_resize_cq(cq, 0), EINVAL);
 	SAYS("ibv_resize_cq: cqe 0 is not in 1..1048575 (max_cqe); ask for a size in it");
 }
 
@@ -348,7 +348,7 @@ static void illegal_move(int arg)
 	(void)arg;
 	begin_type(IBV_QPT_RC);
 	q = fresh_qp(IBV_QPT_RC);
-	want_eq(ibv_modify_qp(q, &a, IBV_QP_STATE), EINVAL);
+	want_errno(ibv_modify_qp(q, &a, IBV_QP_STATE), EINVAL);
 	SAYS("ibv_modify_qp: QP 0x%x: RESET to RTR is not a move of RC QPs; from RESET they go to: "
 	     "RESET, INIT",
 	     q->qp_num);
@@ -362,7 +362,7 @@ static void missing_attributes(int arg)
 	(void)arg;
 	begin_type(IBV_QPT_RC);
 	q = fresh_qp(IBV_QPT_RC);
-	want_eq(ibv_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_PORT), EINVAL);
+	want_errno(ibv_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_PORT), EINVAL);
 	SAYS("ibv_modify_qp: QP 0x%x: RESET to INIT of RC QPs needs IBV_QP_ACCESS_FLAGS, "
 	     "IBV_QP_PKEY_INDEX; add it to attr_mask",
 	     q->qp_num);
@@ -374,7 +374,7 @@ static void foreign_attributes(int arg)
 
 	(void)arg;
 	begin_type(IBV_QPT_RC);
-	want_eq(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_QKEY), EINVAL);
+	want_errno(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_QKEY), EINVAL);
 	SAYS("ibv_modify_qp: QP 0x%x: RTS to RTS of RC QPs does not take IBV_QP_QKEY; leave it out "
 	     "of attr_mask",
 	     qp->qp_num);
@@ -386,7 +386,7 @@ static void wrong_current_state(int arg)
 
 	(void)arg;
 	begin_type(IBV_QPT_RC);
-	want_eq(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_CUR_STATE), EINVAL);
+	want_errno(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_CUR_STATE), EINVAL);
 	SAYS("ibv_modify_qp: QP 0x%x is in RTS, cur_qp_state says SQD; leave IBV_QP_CUR_STATE out "
 	     "or query it before",
 	     qp->qp_num);
@@ -403,7 +403,8 @@ static void port_or_pkey_out_of_range(int which)
 
 	begin_type(IBV_QPT_RC);
 	q = fresh_qp(IBV_QPT_RC);
-	want_eq(ibv_modify_qp(q, &a,
+	want_errno(
+		ibv_modify_qp(q, &a,
 			      IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS),
 		EINVAL);
 	SAYS("ibv_modify_qp: QP 0x%x: %s, outside %s; set it inside", q->qp_num,
@@ -439,7 +440,7 @@ static void too_many_reads_wanted(int arg)
 	begin_type(IBV_QPT_RC);
 	q = before_rtr(&a, &mask);
 	a.max_dest_rd_atomic = 200;
-	want_eq(ibv_modify_qp(q, &a, mask), EINVAL);
+	want_errno(ibv_modify_qp(q, &a, mask), EINVAL);
 	SAYS("ibv_modify_qp: QP 0x%x: max_dest_rd_atomic is 200, outside 0..16; set it inside",
 	     q->qp_num);
 }
@@ -454,7 +455,7 @@ static void path_without_grh(int arg)
 	begin_type(IBV_QPT_RC);
 	q = before_rtr(&a, &mask);
 	a.ah_attr.is_global = 0;
-	want_eq(ibv_modify_qp(q, &a, mask), EINVAL);
+	want_errno(ibv_modify_qp(q, &a, mask), EINVAL);
 	SAYS("ibv_modify_qp: the address vector has no GRH (is_global 0), which RoCE needs; set "
 	     "is_global, grh.dgid and grh.sgid_index (-g of many programs)");
 }
@@ -469,11 +470,11 @@ static void path_from_an_empty_gid(int arg)
 	begin_type(IBV_QPT_RC);
 	q = before_rtr(&a, &mask);
 	a.ah_attr.grh.sgid_index = 15;
-	want_eq(ibv_modify_qp(q, &a, mask), EINVAL);
+	want_errno(ibv_modify_qp(q, &a, mask), EINVAL);
 	SAYS("ibv_modify_qp: sgid_index 15 is an empty entry of the GID table; use one that "
 	     "ibv_query_gid() shows");
 	a.ah_attr.grh.sgid_index = 16;
-	want_eq(ibv_modify_qp(q, &a, mask), EINVAL);
+	want_errno(ibv_modify_qp(q, &a, mask), EINVAL);
 	SAYS("ibv_modify_qp: sgid_index 16 is outside the GID table of 16 entries; use one that "
 	     "ibv_query_gid() shows");
 }
@@ -640,7 +641,7 @@ static void busy_pd(int arg)
 {
 	(void)arg;
 	begin_type(IBV_QPT_RC);
-	want_eq(ibv_dealloc_pd(pd), EBUSY);
+	want_errno(ibv_dealloc_pd(pd), EBUSY);
 	SAYS("ibv_dealloc_pd: PD 0x%x is in use by 2 objects; destroy them first", pd->handle);
 }
 
@@ -648,7 +649,7 @@ static void busy_cq(int arg)
 {
 	(void)arg;
 	begin_type(IBV_QPT_RC);
-	want_eq(ibv_destroy_cq(duo.near.ep.scq), EBUSY);
+	want_errno(ibv_destroy_cq(duo.near.ep.scq), EBUSY);
 	SAYS("ibv_destroy_cq: CQ 0x%x is in use by 2 queues; destroy them first",
 	     duo.near.ep.scq->handle);
 }
@@ -659,7 +660,7 @@ static void busy_srq(int arg)
 
 	(void)arg;
 	begin(&o);
-	want_eq(ibv_destroy_srq(duo.far.srq), EBUSY);
+	want_errno(ibv_destroy_srq(duo.far.srq), EBUSY);
 	SAYS("ibv_destroy_srq: SRQ 0x%x is in use by 1 QP; destroy it first", duo.far.srq->handle);
 }
 
@@ -671,7 +672,7 @@ static void busy_channel(int arg)
 	begin_type(IBV_QPT_RC);
 	ch = ibv_create_comp_channel(ctx);
 	want(ch && ibv_create_cq(ctx, 1, NULL, ch, 0));
-	want_eq(ibv_destroy_comp_channel(ch), EBUSY);
+	want_errno(ibv_destroy_comp_channel(ch), EBUSY);
 	SAYS("ibv_destroy_comp_channel: 1 CQ still uses the channel; destroy it first");
 }
 
@@ -683,7 +684,7 @@ static void multicast_on_rc(int arg)
 {
 	(void)arg;
 	begin_type(IBV_QPT_RC);
-	want_eq(ibv_attach_mcast(qp, &group, 0), EINVAL);
+	want_errno(ibv_attach_mcast(qp, &group, 0), EINVAL);
 	SAYS("ibv_attach_mcast: QP 0x%x is RC; only UD QPs receive multicast", qp->qp_num);
 }
 
@@ -693,7 +694,7 @@ static void multicast_to_a_unicast_gid(int arg)
 
 	(void)arg;
 	begin_type(IBV_QPT_UD);
-	want_eq(ibv_attach_mcast(qp, &gid, 0), EINVAL);
+	want_errno(ibv_attach_mcast(qp, &gid, 0), EINVAL);
 	SAYS("ibv_attach_mcast: QP 0x%x: fe80:: is no group; give a GID of ff00::/8, or an IPv4 "
 	     "one, ::ffff:224.0.0.0 to ::ffff:239.255.255.255",
 	     qp->qp_num);
@@ -703,7 +704,7 @@ static void detach_what_is_not_attached(int arg)
 {
 	(void)arg;
 	begin_type(IBV_QPT_UD);
-	want_eq(ibv_detach_mcast(qp, &group, 0), EINVAL);
+	want_errno(ibv_detach_mcast(qp, &group, 0), EINVAL);
 	SAYS("ibv_detach_mcast: QP 0x%x is not attached to that group; attach it first, or give "
 	     "the GID it was attached with",
 	     qp->qp_num);
@@ -714,7 +715,7 @@ static void destroy_an_attached_qp(int arg)
 	(void)arg;
 	begin_type(IBV_QPT_UD);
 	want_eq(ibv_attach_mcast(qp, &group, 0), 0);
-	want_eq(ibv_destroy_qp(qp), EBUSY);
+	want_errno(ibv_destroy_qp(qp), EBUSY);
 	SAYS("ibv_destroy_qp: QP 0x%x is attached to a multicast group; ibv_detach_mcast first",
 	     qp->qp_num);
 }

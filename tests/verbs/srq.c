@@ -175,10 +175,10 @@ static void nothing_changes_when_one_is_wrong(int arg)
 	want(dev.device_cap_flags & IBV_DEVICE_SRQ_RESIZE);
 	was = query();
 	a = (struct ibv_srq_attr){ .max_wr = 100, .srq_limit = 5000 };
-	want_eq(ibv_modify_srq(srq, &a, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT), EINVAL);
+	want_errno(ibv_modify_srq(srq, &a, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT), EINVAL);
 	a = (struct ibv_srq_attr){ .max_wr = (uint32_t)dev.max_srq_wr + 1, .srq_limit = 1 };
-	want_eq(ibv_modify_srq(srq, &a, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT), EINVAL);
-	want_eq(ibv_modify_srq(srq, &a, 4), EINVAL);
+	want_errno(ibv_modify_srq(srq, &a, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT), EINVAL);
+	want_errno(ibv_modify_srq(srq, &a, 4), EINVAL);
 	a = query();
 	want(!memcmp(&a, &was, sizeof(a)));
 	a = (struct ibv_srq_attr){ .max_wr = 100, .srq_limit = 90 };
@@ -344,7 +344,7 @@ static void busy_while_a_qp_uses_it(int arg)
 
 	(void)arg;
 	begin();
-	want_eq(ibv_destroy_srq(srq), EBUSY);
+	want_errno(ibv_destroy_srq(srq), EBUSY);
 	want_eq(ibv_query_srq(srq, &a), 0);
 	want_eq(post(1), 0);
 	takes(1);

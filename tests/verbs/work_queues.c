@@ -113,14 +113,14 @@ static void spread_open(struct spread *s, uint64_t fields, uint32_t flags)
 
 static void spread_close(struct spread *s)
 {
-	want_eq(ibv_destroy_qp(s->qp), EBUSY);
+	want_errno(ibv_destroy_qp(s->qp), EBUSY);
 	want_eq(ibv_destroy_flow(s->flow), 0);
-	want_eq(ibv_destroy_rwq_ind_table(s->table), EBUSY);
+	want_errno(ibv_destroy_rwq_ind_table(s->table), EBUSY);
 	want_eq(ibv_destroy_qp(s->qp), 0);
-	want_eq(ibv_destroy_wq(s->q[0].wq), EBUSY);
+	want_errno(ibv_destroy_wq(s->q[0].wq), EBUSY);
 	want_eq(ibv_destroy_rwq_ind_table(s->table), 0);
 	for (unsigned int i = 0; i < WQS; i++) {
-		want_eq(ibv_destroy_cq(s->q[i].cq), EBUSY);
+		want_errno(ibv_destroy_cq(s->q[i].cq), EBUSY);
 		want_eq(ibv_destroy_wq(s->q[i].wq), 0);
 		want_eq(ibv_destroy_cq(s->q[i].cq), 0);
 	}
@@ -318,7 +318,7 @@ static void tags_are_stripped_on_demand(int arg)
 	peer_poll_ok(s.q[0].cq, &wc);
 	want_eq(wc.byte_len, 14 + 4 + 20 + 8 + 100 + 4);
 	a.flags_mask = IBV_WQ_FLAGS_SCATTER_FCS;
-	want_eq(ibv_modify_wq(s.q[0].wq, &a), EOPNOTSUPP);
+	want_errno(ibv_modify_wq(s.q[0].wq, &a), EOPNOTSUPP);
 	spread_close(&s);
 	ether_close(&e);
 }
@@ -354,7 +354,7 @@ static void wrong_ones_are_refused(int arg)
 	want(!rss_qp(&s, ADDR4 | ADDR6, &err) && err == EINVAL);
 	want(!rss_qp(&s, TCP | UDP, &err) && err == EINVAL);
 	want(!rss_qp(&s, 1 << 20, &err) && err == EOPNOTSUPP);
-	want_eq(ibv_modify_qp(s.qp, &attr, IBV_QP_STATE | IBV_QP_PORT), EOPNOTSUPP);
+	want_errno(ibv_modify_qp(s.qp, &attr, IBV_QP_STATE | IBV_QP_PORT), EOPNOTSUPP);
 	spread_close(&s);
 }
 
