@@ -26,18 +26,28 @@ static bool is_implicit(const struct mr_attr *a)
 	return (a->access & IBV_ACCESS_ON_DEMAND) && !a->addr && a->len == SIZE_MAX;
 }
 
+/* A region of no bytes is one of the page in which it lies: Linux pins that. */
+static uint64_t touched(const struct mr_attr *a)
+{
+	return a->len ? a->len : 1;
+}
+
 static int range_check(const struct mr_attr *a, const char *call)
 {
 	uint64_t addr = (uintptr_t)a->addr, page_mask = (uint64_t)sysconf(_SC_PAGESIZE) - 1;
+	uint64_t len = touched(a);
 
-	if (!a->len)
-		return refuse(EINVAL, "%s: length 0; register at least one byte", call);
+	if (!a->len && !(addr & page_mask))
+		return refuse(EINVAL,
+			      "%s: length 0 at 0x%" PRIx64 ", where a page begins, is no memory at "
+			      "all; register at least one byte",
+			      call, addr);
 	if (a->len > LIMIT_MR_SIZE)
 		return refuse(EINVAL,
 			      "%s: length %" PRIu64 " B is above max_mr_size %llu B; register "
 			      "it in parts",
 			      call, a->len, LIMIT_MR_SIZE);
-	if (addr + a->len < addr || a->iova + a->len - 1 < a->iova)
+	if (addr + a->len < addr || a->iova + len - 1 < a->iova)
 		return refuse(EINVAL,
 			      "%s: 0x%" PRIx64 "+%" PRIu64 " (iova 0x%" PRIx64 ") wraps around "
 			      "the end of the address space; check addr and length",
@@ -74,8 +84,8 @@ static int attr_check(const struct mr_attr *a, const char *call)
 	if (err)
 		return err;
 	if (!(a->access & IBV_ACCESS_ON_DEMAND))
-		return memory_check(addr, a->len, a->access & WRITES, call);
-	return a->access & IBV_ACCESS_HUGETLB ? memory_check_huge(addr, a->len, call) : 0;
+		return memory_check(addr, touched(a), a->access & WRITES, call);
+	return a->access & IBV_ACCESS_HUGETLB ? memory_check_huge(addr, touched(a), call) : 0;
 }
 
 /* What @a means for keys. */

@@ -632,7 +632,9 @@ static void register_nothing(int arg)
 	(void)arg;
 	begin_type(IBV_QPT_RC);
 	want_null(ibv_reg_mr(pd, duo.near.mem, 0, 0), EINVAL);
-	SAYS("ibv_reg_mr: length 0; register at least one byte");
+	SAYS("ibv_reg_mr: length 0 at 0x%lx, where a page begins, is no memory at all; register at "
+	     "least one byte",
+	     (unsigned long)duo.near.mem);
 }
 
 /* --- destruction --- */

@@ -196,6 +196,28 @@ TEST(lengths_and_wraps_are_refused)
 	fixture_close(f);
 }
 
+/* As on Linux: a region of no bytes pins the page in which it lies, and gives access to none. */
+TEST(a_region_of_no_bytes_lies_in_a_page)
+{
+	struct fixture *f = fixture_open(16);
+	static _Alignas(64) uint8_t bytes[64];
+	struct mr_attr nothing = { bytes + 8, 0, (uintptr_t)bytes + 8, W };
+	struct mr_attr unmapped = { (void *)0x1008, 0, 0x1008, W };
+	struct key_ask ask = { .pdn = f->pd->pdn, .va = nothing.iova, .len = 1, .need = W };
+	uint64_t addr;
+	struct mr *mr;
+
+	check_eq(mr_create(f->pd, &unmapped, &mr), EFAULT);
+	check_eq(mr_create(f->pd, &nothing, &mr), 0);
+	check_eq(mr->ib.length, 0);
+	ask.key = mr->ib.lkey;
+	check_eq(key_check(f->hca.keys, &ask, &addr), KEY_RANGE);
+	ask.va--;
+	check_eq(key_check(f->hca.keys, &ask, &addr), KEY_RANGE);
+	check_eq(mr_destroy(mr), 0);
+	fixture_close(f);
+}
+
 TEST(iova_moves_the_range)
 {
 	struct fixture *f = fixture_open(16);
@@ -332,8 +354,8 @@ RUN_TESTS(unit_test(public_fields_are_filled), unit_test(access_flags_are_checke
 	  unit_test(memory_must_be_there_with_the_rights),
 	  unit_test(the_reason_names_the_first_bad_address),
 	  unit_test(a_mapping_behind_its_files_end_is_refused),
-	  unit_test(lengths_and_wraps_are_refused), unit_test(iova_moves_the_range),
-	  unit_test(rereg_changes_what_its_flags_name),
+	  unit_test(a_region_of_no_bytes_lies_in_a_page), unit_test(lengths_and_wraps_are_refused),
+	  unit_test(iova_moves_the_range), unit_test(rereg_changes_what_its_flags_name),
 	  unit_test(rereg_that_fails_leaves_the_mr_as_it_was),
 	  unit_test(rereg_refuses_a_pd_of_another_context),
 	  unit_test(max_mr_regions_can_be_registered_and_not_one_more))
