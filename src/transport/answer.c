@@ -28,7 +28,7 @@ static int put(struct tqp *q, struct seg *s)
 	return err == EAGAIN || err == EFAULT ? err : 0;
 }
 
-static struct seg bare(uint32_t dqpn, uint32_t sqpn, uint32_t psn, uint8_t syndrome)
+static inline struct seg bare(uint32_t dqpn, uint32_t sqpn, uint32_t psn, uint8_t syndrome)
 {
 	return (struct seg){ .op = OP_ACKNOWLEDGE,
 			     .flags = SEG_SQPN,
@@ -40,7 +40,7 @@ static struct seg bare(uint32_t dqpn, uint32_t sqpn, uint32_t psn, uint8_t syndr
 			     .syndrome = syndrome };
 }
 
-static struct seg reply(const struct tqp *q, uint32_t psn, uint8_t syndrome)
+static inline struct seg reply(const struct tqp *q, uint32_t psn, uint8_t syndrome)
 {
 	struct seg s = bare(q->rsp.peer, q->qp.qpn, psn, syndrome);
 
