@@ -8,7 +8,7 @@
 #include "driver/account.h"
 #include "driver/objects.h"
 #include "engine/qp_life.h"
-#include "engine/xrc_target.h"
+#include "xrc/xrc_target.h"
 
 struct sq_slot {
 	uint64_t wr_id;

@@ -6,10 +6,10 @@
 #include "driver/dcq_ring.h"
 #include "driver/dsrq_tags.h"
 #include "driver/ring_memory.h"
-#include "engine/xrc_srq.h"
 #include "hca/limits.h"
 #include "obs/explain.h"
 #include "util/fork.h"
+#include "xrc/xrc_srq.h"
 
 static int check_wr(const char *call, uint32_t max_wr)
 {

@@ -6,7 +6,6 @@
 #include "engine/tracing.h"
 #include "engine/turn.h"
 #include "engine/unanswered.h"
-#include "engine/xrc_half.h"
 #include "obs/verdict.h"
 #include "util/clock.h"
 #include "wire/opcode.h"
@@ -58,15 +57,20 @@ static bool take(struct eqp *e, const struct seg *s)
 }
 
 /* A request for a target QP belongs to its domain, an answer to an XRC_SEND QP of ours. */
-static struct eqp *xrc_find(struct node *n, const struct seg *s)
+static struct eqp *shared_find(struct node *n, const struct seg *s)
 {
-	return opcode_has(s->op, WIRE_REQUEST) ? xrc_half_find(n, s) : node_qp(n, s->dqpn);
+	struct eqp *(*find)(struct node * n, const struct seg *s);
+
+	if (!opcode_has(s->op, WIRE_REQUEST))
+		return node_qp(n, s->dqpn);
+	find = load_acquire(&n->find_shared); /* pairs with xrc/xrc_domain.c */
+	return find ? find(n, s) : NULL;
 }
 
 void delivery_to_qp(struct node *n, uint32_t qpn, const struct seg *s)
 {
 	struct eqp *e =
-		unlikely(opcode_service(s->op) == SVC_XRC) ? xrc_find(n, s) : node_qp(n, qpn);
+		unlikely(opcode_service(s->op) == SVC_XRC) ? shared_find(n, s) : node_qp(n, qpn);
 
 	if (unlikely(!e)) {
 		verdict_say("dropped, there is no such QP");

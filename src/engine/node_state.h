@@ -83,6 +83,8 @@ struct node {
 	int epoll_fd; /* links, netlink, kick_fd, and the doorbell while no thread leads */
 	struct eqp *rq_waiters; /* QPs whose sender got RNR; under rq_waiters_lock */
 	struct spin rq_waiters_lock;
+	/* The target QP that a request is for (src/xrc); NULL until the first XRC domain */
+	struct eqp *(*find_shared)(struct node *n, const struct seg *s);
 	struct srq **xrc_srqs; /* by index (xrc_srq_table.h); NULL until the first */
 	struct xrc_domain *xrc_domains; /* of the process; readers: inside a quiesce section */
 	bool started; /* the engine thread runs */

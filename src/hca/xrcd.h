@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A program's handles on XRC domains. The engine keeps the domain (engine/xrc_domain.h), which
+/* A program's handles on XRC domains. The engine keeps the domain (xrc/xrc_domain.h), which
  * other processes may share. SRQs and target QPs that were made or opened by a handle have a
  * reference to it; xrcd_idle() answers EBUSY until they are gone. */
 #pragma once

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* XRC domains. */
 #include <errno.h>
-#include "engine/xrc_domain.h"
 #include "obs/explain.h"
 #include "verbs/export.h"
 #include "verbs/ops.h"
+#include "xrc/xrc_domain.h"
 
 struct ibv_xrcd *ops_open_xrcd(struct ibv_context *ib, struct ibv_xrcd_init_attr *attr)
 {

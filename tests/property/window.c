@@ -90,8 +90,9 @@ void window_build(const struct side *s, unsigned int k, struct ibv_send_wr *wr)
 		return;
 	}
 	wr->bind_mw.mw = s->mw[2];
-	wr->bind_mw.rkey = o->sin == SIN_WINDOW ? rkey + 0x100 : rkey;
+	wr->bind_mw.rkey = rkey;
 	wr->bind_mw.bind_info = all(s, ACCESS);
+	wr->bind_mw.bind_info.length += o->sin == SIN_WINDOW; /* a byte behind the region */
 }
 
 void window_refused(struct side *s)

@@ -47,7 +47,7 @@ static void die(struct member *m)
 	domain->last = NULL;
 }
 
-/* As the engine: engine/xrc_responder.c. */
+/* As the engine: xrc/xrc_responder.c. */
 static void work(struct member *m, const struct seg *s, uint64_t now)
 {
 	struct tqp *q = &m->p->q;

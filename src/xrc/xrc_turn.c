@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "engine/xrc_turn.h"
+#include "xrc/xrc_turn.h"
 #include <sched.h>
 #include "engine/path.h"
-#include "engine/xrc_member.h"
 #include "obs/explain.h"
+#include "xrc/xrc_member.h"
 
 enum {
 	SPINS = 64, /* tries before other threads get the core */

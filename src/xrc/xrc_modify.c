@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-#include "engine/xrc_modify.h"
+#include "xrc/xrc_modify.h"
 #include <errno.h>
 #include <time.h>
 #include "engine/path.h"
 #include "engine/turn.h"
-#include "engine/xrc_handle.h"
-#include "engine/xrc_turn.h"
 #include "obs/explain.h"
 #include "util/clock.h"
+#include "xrc/xrc_handle.h"
+#include "xrc/xrc_turn.h"
 
 enum { CALL_MS = 2000 }; /* that a call waits for the shared turn */
 

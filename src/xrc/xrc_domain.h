@@ -8,8 +8,8 @@
 #pragma once
 #include <sys/types.h>
 #include "engine/node_state.h"
-#include "engine/xrc_page.h"
 #include "hca/xrcd.h"
+#include "xrc/xrc_page.h"
 
 struct xrc_target;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "engine/xrc_domain.h"
+#include "xrc/xrc_domain.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -7,12 +7,12 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "engine/xrc_half.h"
-#include "engine/xrc_member.h"
 #include "obs/explain.h"
 #include "peers/meeting.h"
 #include "util/fork.h"
 #include "util/sealed.h"
+#include "xrc/xrc_half.h"
+#include "xrc/xrc_member.h"
 
 #define EXISTS                                                                                     \
 	"ibv_open_xrcd: the file has an XRC domain, and O_EXCL says that it must not; leave it "   \
@@ -168,6 +168,7 @@ static struct xrc_domain *find(struct node *n, const struct context *ctx, const 
 static void list(struct xrc_domain *d)
 {
 	d->next = d->node->xrc_domains;
+	store_release(&d->node->find_shared, xrc_half_find); /* pairs with shared_find() */
 	store_release(&d->node->xrc_domains, d); /* pairs with xrc_half_find() */
 }
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-#include "engine/xrc_target.h"
+#include "xrc/xrc_target.h"
 #include <errno.h>
 #include <sched.h>
 #include "engine/qp_table.h"
 #include "engine/turn.h"
-#include "engine/xrc_half.h"
-#include "engine/xrc_member.h"
 #include "hca/async.h"
 #include "hca/limits.h"
 #include "obs/explain.h"
 #include "transport/hold.h"
 #include "util/fork.h"
+#include "xrc/xrc_half.h"
+#include "xrc/xrc_member.h"
 
 void xrc_target_forget_srq(struct xrc_domain *d, const struct srq *srq)
 {

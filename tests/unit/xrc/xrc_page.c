@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Places of target QPs in the page that the members of an XRC domain share. */
-#include "engine/xrc_page.h"
+#include "xrc/xrc_page.h"
 #include <stdlib.h>
 #include "test.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* The shared turn of a target QP, of a domain that has no file: every other word is a dead
  * member's. */
-#include "engine/xrc_turn.h"
-#include "stand.h"
+#include "xrc/xrc_turn.h"
+#include "unit/engine/stand.h"
 
 enum { MINE = 0x10001, OTHER = 0x10002, INDEX = 5, QPN = 0x4005 };
 

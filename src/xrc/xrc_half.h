@@ -2,7 +2,7 @@
 /* This process' halves of target QPs: each a place to run the responder, with the work that is
  * under way here. One is made when it is first needed, and kept until its domain is closed here. */
 #pragma once
-#include "engine/xrc_turn.h"
+#include "xrc/xrc_turn.h"
 
 /* That of entry @index, made if need be; NULL: no memory. */
 struct xrc_target *xrc_half_get(struct xrc_domain *d, uint32_t index);

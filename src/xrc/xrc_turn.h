@@ -3,7 +3,7 @@
  * It carries the word of the member that has it; a member that finds it with one that has died
  * takes it over and puts the QP in ERR. */
 #pragma once
-#include "engine/xrc_domain.h"
+#include "xrc/xrc_domain.h"
 
 struct xrc_handle;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "engine/xrc_srq_table.h"
+#include "xrc/xrc_srq_table.h"
 #include <errno.h>
 #include <stdlib.h>
 #include "hca/numbers.h"

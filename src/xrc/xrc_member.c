@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "engine/xrc_member.h"
+#include "xrc/xrc_member.h"
 #include <errno.h>
 #include <fcntl.h>
 #include "obs/explain.h"

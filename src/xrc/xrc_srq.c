@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "engine/xrc_srq.h"
+#include "xrc/xrc_srq.h"
 #include <errno.h>
-#include "engine/xrc_srq_table.h"
-#include "engine/xrc_target.h"
 #include "obs/explain.h"
 #include "util/fork.h"
+#include "xrc/xrc_srq_table.h"
+#include "xrc/xrc_target.h"
 
 int xrc_srq_create(struct pd *pd, struct srq_attr *attr, struct srq **out)
 {

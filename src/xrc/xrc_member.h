@@ -6,7 +6,7 @@
  * member that touches the page no more. A member's word is its byte's index + 1 with a generation
  * above, which differs from that of every earlier member on the byte. */
 #pragma once
-#include "engine/xrc_domain.h"
+#include "xrc/xrc_domain.h"
 
 /* domain->lock, and behind it the record lock on one more byte: the table of members, creation,
  * opening and destruction of target QPs. An errno (ENOLCK, ...) with a reason; never EINTR. */

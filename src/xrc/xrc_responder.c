@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-#include "engine/xrc_responder.h"
+#include "xrc/xrc_responder.h"
 #include <errno.h>
 #include "engine/path.h"
 #include "engine/unanswered.h"
-#include "engine/xrc_handle.h"
-#include "engine/xrc_srq_table.h"
-#include "engine/xrc_turn.h"
 #include "hca/async.h"
 #include "transport/tqp.h"
+#include "xrc/xrc_handle.h"
+#include "xrc/xrc_srq_table.h"
+#include "xrc/xrc_turn.h"
 
 static void vanish(struct eqp *e, const struct seg *s)
 {

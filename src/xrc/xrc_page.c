@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "engine/xrc_page.h"
+#include "xrc/xrc_page.h"
 #include <string.h>
 
 struct xrc_shared *xrc_page_find(struct xrc_page *page, uint32_t qpn, uint32_t *index)

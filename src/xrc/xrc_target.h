@@ -3,8 +3,8 @@
  * the QP lives until the last handle of a living member is closed, or, when the last process with
  * one died without closing it, as long as the domain has members. */
 #pragma once
-#include "engine/xrc_domain.h"
-#include "engine/xrc_handle.h"
+#include "xrc/xrc_domain.h"
+#include "xrc/xrc_handle.h"
 
 /* Makes one. @h: the driver's memory, for as long as the handle is open. */
 int xrc_target_create(struct xrcd *x, struct xrc_handle *h, struct tqp **out);

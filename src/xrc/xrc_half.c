@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-#include "engine/xrc_half.h"
+#include "xrc/xrc_half.h"
 #include <stdlib.h>
 #include <string.h>
 #include "engine/acks.h"
 #include "engine/eqp_life.h"
 #include "engine/qp_table.h"
 #include "engine/unanswered.h"
-#include "engine/xrc_responder.h"
-#include "engine/xrc_modify.h"
-#include "engine/xrc_srq_table.h"
 #include "util/fork.h"
+#include "xrc/xrc_modify.h"
+#include "xrc/xrc_responder.h"
+#include "xrc/xrc_srq_table.h"
 
 static const struct tqp_env env = {
 	.ack_later = acks_later,
