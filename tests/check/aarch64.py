@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-# traits: timeout=300
+# traits: timeout=900
 """All of src and tools compiles for aarch64 without a warning, and lacks nothing of its own there.
 
 The headers of libraries are those of this machine: Debian has one text for all architectures.

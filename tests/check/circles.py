@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-# traits: timeout=300
+# traits: timeout=900
 """No files of one folder call each other in a circle, but for the calls that
 circles.waivers lists with a reason; a waiver that no circle needs fails too.
 

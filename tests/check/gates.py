@@ -18,6 +18,7 @@ def main():
         "SPDX lines": list(text.spdx(TOP, sources)),
         "width of lines": list(text.width(TOP, sources)),
         "length of files": list(text.length(code)),
+        "files in a folder": list(text.crowds(sources)),
         "leftovers (notes to do, code in comments, #if 0)":
             list(text.leftovers(TOP, sources, code)),
         "README in each folder": list(text.readmes(TOP, sources)),

@@ -51,6 +51,10 @@ def lengthy(_top, _paths, sources):
     return text.length(sources)
 
 
+def crowded(_top, paths, _sources):
+    return text.crowds(paths)
+
+
 def marked(top, paths, _sources):
     return [*text.spdx(top, paths), *text.file_names(paths)]
 
@@ -96,6 +100,10 @@ CASES = [
     ("101 do not", {"a.c": "\t" + "x" * 93 + "\n"}, wide, 1),
     ("800 lines pass", {"a.c": "\n" * 800}, lengthy, 0),
     ("801 do not", {"a.c": "\n" * 801}, lengthy, 1),
+    ("45 names in a folder pass", {f"src/a/{n}.{s}": "" for n in range(45) for s in "ch"},
+     crowded, 0),
+    ("46 do not", {f"src/a/{n}.h": "" for n in range(46)}, crowded, 1),
+    ("in src alone", {f"tests/a/{n}.h": "" for n in range(46)}, crowded, 0),
     ("a waived file", {"a.c": "/* gate: file-length: one table */\n" + "\n" * 800}, lengthy, 0),
     ("no SPDX line", {"a.c": "int a;\n"}, marked, 1),
     ("a forbidden name", {"src/hca/common.c": HEAD}, marked, 1),

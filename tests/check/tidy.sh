@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # clang-tidy, with the checks of .clang-tidy, over src and tools.
-# traits: alone timeout=420
+# traits: alone timeout=900
 set -eu
 cd "$(dirname "$0")/../.."
 command -v clang-tidy >/dev/null || {

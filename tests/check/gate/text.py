@@ -3,6 +3,7 @@
 import re
 
 WIDTH, FILE_LENGTH, README_LENGTH, TAB = 100, 800, 40, 8
+CROWD = 45
 FORBIDDEN = {"common", "misc", "helper", "helpers", "util", "utils", "verbs"}
 WITHOUT_SPDX = {".md", ".txt", ".patch", ".in", ".gitignore", ".clang-format", ".clang-tidy",
                 "expected-skips"}
@@ -42,6 +43,17 @@ def length(sources):
         lines = source.text.count("\n")
         if lines > FILE_LENGTH and not source.waived_file("file-length"):
             yield f"{source.path}: {lines} lines, limit {FILE_LENGTH}"
+
+
+def crowds(paths):
+    """Folders of src/ in which a reader loses his way; x.c and x.h are one name."""
+    names = {}
+    for path in paths:
+        if path.parts[0] == "src" and path.suffix in (".c", ".h", ".S"):
+            names.setdefault(path.parent, set()).add(path.stem)
+    for folder, found in sorted(names.items()):
+        if len(found) > CROWD:
+            yield f"{folder}: {len(found)} names of files, limit {CROWD}"
 
 
 def readmes(top, paths):
