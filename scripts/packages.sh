@@ -10,7 +10,8 @@ declare -A package_set=(
 	[test]="libcmocka-dev python3 python3-pyverbs python3-scapy infiniband-diags iproute2
 		procps patch binutils tcpdump tshark clang libclang-rt-dev clang-format clang-tidy
 		cppcheck shellcheck gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-system-x86
-		seabios busybox-static kmod cpio zstd xz-utils"
+		seabios busybox-static kmod cpio zstd xz-utils ucx-utils openmpi-bin
+		libopenmpi-dev mpich libmpich-dev"
 	[aarch64]="qemu-user"
 	[bench]="python3 qperf iperf3 ucx-utils iproute2 valgrind"
 	[fresh]="debootstrap"
