@@ -160,6 +160,15 @@ int device_query_port(const struct hca *hca, uint8_t port, struct ibv_port_attr 
 	return 0;
 }
 
+int device_port_speed(const struct hca *hca, uint32_t port, uint64_t *out)
+{
+	if (port != 1)
+		return refuse(EINVAL, "ibv_query_port_speed: port %u; %s has one port, number 1",
+			      port, hca->name);
+	*out = 4 * 250; /* WIDTH_4X lanes of SPEED_25G */
+	return 0;
+}
+
 int device_take(uint32_t *count, uint32_t limit, const char *what)
 {
 	uint32_t n = load_relaxed(count);

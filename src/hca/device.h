@@ -111,6 +111,8 @@ void device_query(const struct hca *hca, struct ibv_device_attr *out);
 int device_query_ex(const struct hca *hca, const struct ibv_query_device_ex_input *in,
 		    struct ibv_device_attr_ex *out, size_t size);
 int device_query_port(const struct hca *hca, uint8_t port, struct ibv_port_attr *out, size_t size);
+/* Units of 100 Mb/s. */
+int device_port_speed(const struct hca *hca, uint32_t port, uint64_t *out);
 /* Takes one of @count below @limit; ENOMEM with a reason that names @what. */
 int device_take(uint32_t *count, uint32_t limit, const char *what);
 void device_give(uint32_t *count);

@@ -140,6 +140,24 @@ RETURNS_ERRNO(mlx5dv_dump_dr_matcher)
 RETURNS_ERRNO(mlx5dv_dump_dr_rule)
 RETURNS_ERRNO(mlx5dv_dump_dr_table)
 
+/* Of releases after v54. There is no PCIe function beside the device's own, which would be the data
+ * direct device: ENODEV. */
+UNBUILT_CALL(int, mlx5dv_get_data_direct_sysfs_path,
+	     return softhca_unbuilt("mlx5dv_get_data_direct_sysfs_path", ENODEV);)
+RETURNS_NULL(mlx5dv_reg_dmabuf_mr)
+RETURNS_NULL(__mlx5dv_create_flow)
+RETURNS_MINUS1(mlx5dv_devx_uar_export_dmabuf_fd)
+RETURNS_NOTHING(_mlx5dv_get_export_sizes)
+RETURNS_ERRNO(mlx5dv_devx_obj_export)
+RETURNS_NULL(mlx5dv_devx_obj_import)
+RETURNS_NOTHING(mlx5dv_devx_obj_unimport)
+RETURNS_ERRNO(mlx5dv_devx_umem_export)
+RETURNS_NULL(mlx5dv_devx_umem_import)
+RETURNS_NOTHING(mlx5dv_devx_umem_unimport)
+RETURNS_ERRNO(mlx5dv_var_export)
+RETURNS_NULL(mlx5dv_var_import)
+RETURNS_NOTHING(mlx5dv_var_unimport)
+
 /* The 2017 form, with a UAR by address: bound by programs that were built then. */
 RETURNS_ERRNO(old_init_obj)
 __asm__(".symver old_init_obj, mlx5dv_init_obj@MLX5_1.0");

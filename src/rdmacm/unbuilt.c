@@ -84,3 +84,11 @@ RETURNS_MINUS1(rshutdown)
 RETURNS_MINUS1(rsocket)
 RETURNS_MINUS1_LONG(rwrite)
 RETURNS_MINUS1_LONG(rwritev)
+
+/* Of releases after v56. */
+RETURNS_MINUS1(rdma_query_addrinfo)
+RETURNS_MINUS1(rdma_resolve_addrinfo)
+RETURNS_MINUS1(rdma_write_cm_event)
+RETURNS_MINUS1(repoll_create)
+RETURNS_MINUS1(repoll_ctl)
+RETURNS_MINUS1(repoll_wait)

@@ -6,13 +6,14 @@
 #include "hca/device.h"
 #include "hca/limits.h"
 #include "obs/explain.h"
+#include "private_nodes.h"
 #include "verbs/export.h"
 
 /* As /sys/class/infiniband counts them: not enum ibv_gid_type. */
 enum gid_type_sysfs { GID_TYPE_SYSFS_ROCE_V1, GID_TYPE_SYSFS_ROCE_V2 };
 
 EXPORT int ibv_query_gid_type(struct ibv_context *ib, uint8_t port, unsigned int index,
-			      enum gid_type_sysfs *type);
+			      enum gid_type_sysfs *type) PRIVATE_SYMBOL(ibv_query_gid_type);
 
 static int read_entry(struct ibv_context *ib, uint32_t port, uint32_t index,
 		      struct ibv_gid_entry *out)
@@ -79,6 +80,7 @@ EXPORT int ibv_query_gid_type(struct ibv_context *ib, uint8_t port, unsigned int
 								    : GID_TYPE_SYSFS_ROCE_V1;
 	return 0;
 }
+AT_EACH_NODE(ibv_query_gid_type)
 
 EXPORT int _ibv_query_gid_ex(struct ibv_context *ib, uint32_t port, uint32_t index,
 			     struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)

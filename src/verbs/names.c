@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Names of numbers, in the words that scripts know from libibverbs. */
 #include <infiniband/verbs.h>
+#include "private_nodes.h"
 #include "verbs/export.h"
 
 static const char *const statuses[] = {
@@ -97,3 +98,30 @@ EXPORT const char *ibv_event_type_str(enum ibv_event_type event)
 {
 	return NAME_OF(events, event);
 }
+
+static const char *const opcodes[] = { "rdma-write",
+				       "rdma-write-with-imm",
+				       "send",
+				       "send-with-imm",
+				       "rdma-read",
+				       "atomic-cmp-and-swp",
+				       "atomic-fetch-and-add",
+				       "local-inv",
+				       "bind-mw",
+				       "send-with-inv",
+				       "tso",
+				       "driver1",
+				       NULL,
+				       NULL,
+				       "flush",
+				       "atomic-write" };
+
+/* Declared by newer headers. */
+EXPORT const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode) PRIVATE_SYMBOL(ibv_wr_opcode_str);
+EXPORT const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode)
+{
+	size_t n = (size_t)opcode;
+
+	return n < sizeof(opcodes) / sizeof(*opcodes) && opcodes[n] ? opcodes[n] : "unknown";
+}
+AT_EACH_NODE(ibv_wr_opcode_str)

@@ -5,6 +5,7 @@
 #include "obs/explain.h"
 #include "util/clock.h"
 #include "verbs/export.h"
+#include "verbs/newer.h"
 #include "verbs/ops.h"
 #include <arpa/inet.h>
 #include <time.h>
@@ -55,6 +56,11 @@ EXPORT int ibv_query_port(struct ibv_context *ib, uint8_t port, struct _compat_i
 {
 	return ops_query_port(ib, port, (struct ibv_port_attr *)attr,
 			      offsetof(struct ibv_port_attr, port_cap_flags2));
+}
+
+EXPORT int ibv_query_port_speed(struct ibv_context *ib, uint32_t port, uint64_t *speed)
+{
+	return positive_errno(device_port_speed(to_context(ib)->hca, port, speed));
 }
 
 EXPORT int ibv_query_pkey(struct ibv_context *ib, uint8_t port, int index, __be16 *pkey)

@@ -1,10 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The drop-ins export what the system's libraries export: same names at the same versions, same
-# SONAME. Of libibverbs' private node they have what libefa and pyverbs bind, and nothing that the
-# system's does not have. Each is -z nodelete and runs nothing when it is loaded.
+# The drop-ins export what the system's libraries and those of newer releases (newer.txt) export:
+# same names at the same versions, same SONAME. libibverbs has private nodes, each with all that
+# providers and pyverbs bind: those that are installed here, and those of Debian 13 and sid
+# (providers.txt). Each is -z nodelete and runs nothing when it is loaded.
 set -eu
 ours=$SOFTHCA_LIB
+here=$(dirname "$0")
 system=$(dirname "$(ldconfig -p | awk '$1 == "libibverbs.so.1" { print $NF; exit }')")
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -32,8 +34,14 @@ same() { # what expected-file actual-file
 
 for name in libibverbs libmlx5 librdmacm; do
 	lib=$ours/$name.so.1
-	exports "$system/$name.so.1" | grep -v @IBVERBS_PRIVATE >"$tmp/system"
-	test -s "$tmp/system" || fail "$system/$name.so.1: no symbols read"
+	exports "$system/$name.so.1" | grep -v @IBVERBS_PRIVATE >"$tmp/installed"
+	test -s "$tmp/installed" || fail "$system/$name.so.1: no symbols read"
+	case $name in
+	libibverbs) node='@@IBVERBS_' ;;
+	libmlx5) node='@@MLX5_' ;;
+	*) node='@@RDMACM_' ;;
+	esac
+	grep -e "$node" "$here/newer.txt" | LC_ALL=C sort -u - "$tmp/installed" >"$tmp/system"
 	exports "$lib" | grep -v -e @IBVERBS_PRIVATE -e @SOFTHCA_PRIVATE >"$tmp/ours"
 	same "$name.so.1" "$tmp/system" "$tmp/ours"
 	readelf -Wd "$lib" | grep -q "SONAME.*\[$name.so.1\]" || fail "$lib: SONAME"
@@ -47,15 +55,31 @@ for name in libibverbs libmlx5 librdmacm; do
 		fail "$lib: .init_array of 0x$constructors bytes: a constructor"
 done
 
-exports "$system/libibverbs.so.1" | grep @IBVERBS_PRIVATE >"$tmp/system"
-exports "$ours/libibverbs.so.1" | grep @IBVERBS_PRIVATE >"$tmp/ours"
-LC_ALL=C comm -13 "$tmp/system" "$tmp/ours" >"$tmp/extra"
-test ! -s "$tmp/extra" || fail "private names that the system's does not have: $(cat "$tmp/extra")"
-for user in "$system"/libefa.so.1 /usr/lib/python3/dist-packages/pyverbs/*.so; do
+readelf -W --dyn-syms "$ours/libibverbs.so.1" |
+	awk '$7 != "UND" && $8 ~ /@IBVERBS_PRIVATE_/ && $4 != "NOTYPE" { print $8 }' |
+	sed 's/@@/@/' | grep -v '^IBVERBS_PRIVATE' | LC_ALL=C sort >"$tmp/ours"
+binds() { # what a library or module binds of private nodes
+	readelf -W --dyn-syms "$1" | awk '$7 == "UND" && $8 ~ /@IBVERBS_PRIVATE/ { print $8 }'
+}
+for user in "$system"/libefa.so.1 "$system"/libhns.so.1 "$system"/libmana.so.1 \
+	"$system"/libmlx4.so.1 "$system"/libibverbs/*.so \
+	/usr/lib/python3/dist-packages/pyverbs/*.so "$here/providers.txt"; do
 	test -e "$user" || continue
-	readelf -W --dyn-syms "$user" | awk '$7 == "UND" && $8 ~ /@IBVERBS_PRIVATE/ { print $8 }' |
-		sed 's/@/@@/' | LC_ALL=C sort >"$tmp/needs"
+	case $user in
+	*.txt) cat "$user" ;;
+	*) binds "$user" ;;
+	esac | LC_ALL=C sort -u >"$tmp/needs"
 	LC_ALL=C comm -23 "$tmp/needs" "$tmp/ours" >"$tmp/missing"
 	test ! -s "$tmp/missing" || fail "$user binds $(cat "$tmp/missing")"
 done
+
+# Every private node has the same names.
+sed 's/.*@//' "$tmp/ours" | LC_ALL=C sort -u >"$tmp/nodes"
+test "$(wc -l <"$tmp/nodes")" -ge 10 || fail "private nodes: $(cat "$tmp/nodes")"
+while read -r node; do
+	sed -n "s/@$node\$//p" "$tmp/ours" |
+		sed 's/^verbs_register_driver_.*/register/' >"$tmp/names"
+	test -e "$tmp/first" || cp "$tmp/names" "$tmp/first"
+	same "names of $node" "$tmp/first" "$tmp/names"
+done <"$tmp/nodes"
 exit $failed
