@@ -67,6 +67,7 @@ bool path_route(struct tqp *q, uint32_t srqn, bool idle)
 	if (!idle)
 		return false;
 	if (q->dest && q->dest->net) {
+		sender_forget(q); /* each process answers from a port of its own */
 		e->route = slot;
 		return true;
 	}

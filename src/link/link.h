@@ -61,6 +61,7 @@ struct dest_net {
 /* Abilities of the host behind a network destination, as its hello says. */
 enum {
 	DEST_REPORTS = 1, /* it sends and understands OP_REPORT, and takes packets out of order */
+	DEST_ONE_PORT = 2, /* all packets of a QP leave its host by one UDP port */
 };
 
 struct dest {
@@ -72,7 +73,11 @@ struct dest {
 	const struct dest_net *net; /* through a network; NULL: on this host */
 	uint32_t window; /* atomic: PSNs that may be outstanding where packets are lost; 0: the
 			    default */
+	uint32_t refused; /* atomic: errno with which this host's kernel refuses to send packets
+			     there; 0: it does not */
 	uint32_t abilities; /* atomic: DEST_*; more may come at any time, none goes */
+	uint64_t process; /* atomic: on this host, which process is behind it, the same number in
+			     all destinations to it; 0: none yet, none any more, or a network */
 	bool same_host; /* lossless, ordered, knows sqpn, piggybacks ACKs; no ack timer */
 	bool dead; /* the peer has ended; hint, set once */
 	struct dest *inner; /* the destination that this one wraps; NULL none */
@@ -107,6 +112,16 @@ static inline uint32_t dest_window(const struct dest *d)
 static inline uint32_t dest_abilities(const struct dest *d)
 {
 	return __atomic_load_n(&dest_innermost(d)->abilities, __ATOMIC_RELAXED);
+}
+
+static inline int dest_refused(const struct dest *d)
+{
+	return (int)__atomic_load_n(&dest_innermost(d)->refused, __ATOMIC_RELAXED);
+}
+
+static inline uint64_t dest_process(const struct dest *d)
+{
+	return __atomic_load_n(&dest_innermost(d)->process, __ATOMIC_RELAXED);
 }
 
 static inline int dest_send(struct dest *d, const struct seg *s, struct waiter *w)

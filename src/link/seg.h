@@ -29,7 +29,7 @@ enum {
 	SEG_ACK = 4, /* carries a piggybacked cumulative ACK: ack_psn, ack_msn (same-host links) */
 	SEG_BYREF = 8, /* receiving: payload by reference */
 	SEG_NO_REF = 16, /* request: answer without references (the asker cannot fetch) */
-	SEG_SQPN = 32, /* sqpn is known and must match (same-host links, and UD) */
+	SEG_SQPN = 32, /* sqpn is known (same-host links, and UD); it is the sender's word */
 	SEG_ARMING = 64, /* connections: BTH's MigReq is 0, the sender's path is REARM or ARMED */
 	SEG_NET = 128, /* received from a network: the addresses are in grh and l3, only UD has a
 			  sqpn, npsn is 1 */
@@ -85,5 +85,6 @@ struct seg {
 	struct dest *from; /* receiving: its sender, valid during the call */
 	const uint8_t *grh; /* received by UD or from a network: 40 bytes for the receive buffer */
 	uint8_t l3, sl; /* with grh: see struct cqe */
+	uint16_t sport; /* SEG_NET: the UDP port that it came from */
 	bool marked; /* SEG_NET: the network is congested (ECN CE) */
 };

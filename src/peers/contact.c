@@ -17,6 +17,7 @@ struct contact *contact_new(struct host *h, int conn)
 		return NULL;
 	}
 	c->host = h;
+	c->number = ++h->last_number;
 	c->index = NUMBER_SLOTS;
 	c->conn.fd = conn;
 	c->pidfd.fd = -1;

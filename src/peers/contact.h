@@ -23,6 +23,7 @@ enum contact_end {
 
 struct contact {
 	struct host *host;
+	uint64_t number; /* of the process at its other end: no other contact ever has it */
 	struct contact *next; /* in host->pending, until it is up */
 	uint32_t state; /* enum contact_state */
 	uint32_t broken; /* enum contact_end: host_control() is to end it; 0 not */

@@ -69,6 +69,7 @@ struct host {
 	struct spin table_lock;
 	struct target *target[NUMBER_SLOTS];
 	struct contact *contact[NUMBER_SLOTS];
+	uint64_t last_number; /* of a contact */
 	struct contact *pending; /* not up yet */
 	uint32_t top; /* contacts stand below */
 	uint32_t ups; /* contacts that are up */

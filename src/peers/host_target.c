@@ -76,10 +76,13 @@ struct target *host_target_now(struct host *h, unsigned int slot)
 
 void host_target_settle(struct target *t, enum target_state state, struct contact *c)
 {
-	if (state == TARGET_UP)
+	if (state == TARGET_UP) {
 		t->c = c;
+		store_relaxed(&t->d.process, c->number);
+	}
 	if (state == TARGET_DEAD) {
 		store_relaxed(&t->d.max_ref, 0);
+		store_relaxed(&t->d.process, 0);
 		store_relaxed(&t->d.dead, true);
 	}
 	store_release(&t->state, state); /* pairs with try_send() in shm.c */

@@ -157,6 +157,7 @@ void loopback_init(struct loopback *l, struct host *h)
 		       .max_seg = HOST_MAX_SEG,
 		       .max_ref = h->cfg.key_read ? HOST_MAX_REF : 0,
 		       .inline_max = HOST_INLINE_MAX,
+		       .process = LOOPBACK_PROCESS,
 		       .same_host = true },
 		.host = h,
 		.end = &l->first,

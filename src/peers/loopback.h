@@ -9,6 +9,7 @@
 #include "util/spin.h"
 
 enum { LOOPBACK_MAX = 1024 }; /* parcels queued; more wait */
+#define LOOPBACK_PROCESS UINT64_MAX /* dest.process; contacts count up from 1 */
 
 struct loopback {
 	struct dest d;

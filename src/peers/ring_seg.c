@@ -12,7 +12,7 @@ enum {
 	EXT_ADDR = 8, /* va, rkey, dma_len */
 	EXT_SWAP = 16,
 	EXT_CMP = 32,
-	EXT_UD = 64, /* qkey, l3, sl */
+	EXT_UD = 64, /* qkey, l3, sl, sport */
 	EXT_GRH = 128,
 	EXT_AV = 256, /* struct av */
 	EXT_XRC = 512, /* srqn */
@@ -75,7 +75,7 @@ static uint32_t ext_of(const struct seg *s)
 		ext |= EXT_SWAP;
 	if (s->compare)
 		ext |= EXT_CMP;
-	if (s->qkey | s->l3 | s->sl)
+	if (s->qkey | s->l3 | s->sl | s->sport)
 		ext |= EXT_UD;
 	if (s->grh)
 		ext |= EXT_GRH;
@@ -118,7 +118,7 @@ static uint8_t *put(uint8_t *p, const void *v, size_t n)
 
 static void put_ext(const struct seg *s, uint32_t ext, uint8_t *p)
 {
-	uint8_t ud[4] = { s->l3, s->sl };
+	uint8_t ud[2] = { s->l3, s->sl };
 
 	if (ext & EXT_ACK) {
 		PUT(p, s->ack_psn);
@@ -140,6 +140,7 @@ static void put_ext(const struct seg *s, uint32_t ext, uint8_t *p)
 	if (ext & EXT_UD) {
 		PUT(p, s->qkey);
 		PUT(p, ud);
+		PUT(p, s->sport);
 	}
 	if (ext & EXT_GRH)
 		p = put(p, s->grh, RING_SEG_GRH);
@@ -181,7 +182,7 @@ static const uint8_t *get(const uint8_t *p, void *v, size_t n)
 static void get_ext(struct ring_got *o, uint32_t ext, const uint8_t *p)
 {
 	struct seg *s = &o->seg;
-	uint8_t ud[4];
+	uint8_t ud[2];
 
 	if (ext & EXT_ACK) {
 		GET(p, s->ack_psn);
@@ -203,6 +204,7 @@ static void get_ext(struct ring_got *o, uint32_t ext, const uint8_t *p)
 	if (ext & EXT_UD) {
 		GET(p, s->qkey);
 		GET(p, ud);
+		GET(p, s->sport);
 		s->l3 = ud[0];
 		s->sl = ud[1];
 	}
@@ -244,6 +246,7 @@ static void clear_ext(struct ring_got *o)
 	s->av = NULL;
 	s->grh = NULL;
 	s->l3 = s->sl = 0;
+	s->sport = 0;
 	s->marked = false;
 	o->ext = 0;
 }

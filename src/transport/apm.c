@@ -46,6 +46,7 @@ static bool migrate(struct tqp *q, uint64_t now)
 		rewind_to(q, q->req.una);
 		ack_timer_progress(q, now);
 	}
+	sender_forget(q);
 	flush_event(q, IBV_EVENT_PATH_MIG);
 	return true;
 }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include <errno.h>
+#include <string.h>
 #include "hca/limits.h"
 #include "obs/explain.h"
 #include "transport/blame.h"
@@ -136,10 +138,34 @@ uint64_t blame_window(const struct tqp *q, const struct wqe *w, const char *why)
 		      (unsigned long)w->bind.addr, w->bind.lkey, why);
 }
 
+/* What to do when this host's own kernel does not send. */
+static const char *kernel_remedy(int err)
+{
+	switch (err) {
+	case EMSGSIZE:
+		return "they are longer than the MTU of the interface: raise it, or lower path_mtu";
+	case EPERM:
+		return "a packet filter of this host drops them: let UDP port 4791 out";
+	case ENETUNREACH:
+	case EHOSTUNREACH:
+	case ENETDOWN:
+	case EINVAL:
+		return "the address is no longer reached: look at the interface and its routes";
+	default:
+		return "look at the interface";
+	}
+}
+
 static uint64_t blame_silence(struct tqp *q, const struct sent *e)
 {
 	const struct ibv_qp_attr *a = &q->qp.attr;
+	int err = q->dest ? dest_refused(q->dest) : 0;
 
+	if (err)
+		return reason("%s of %u B on QP 0x%x: no answer from QP 0x%x after %u tries: the "
+			      "kernel of this host refuses to send its packets (%s); %s",
+			      wqe_name(e->opcode), e->len, q->qp.qpn, a->dest_qp_num,
+			      a->retry_cnt + 1U, strerror(err), kernel_remedy(err));
 	return reason("%s of %u B on QP 0x%x: no answer from QP 0x%x after %u tries of 4.096 us * "
 		      "2^%u (retry_cnt %u); is the peer alive, its QP in RTR or RTS, connected to "
 		      "this QP, and its rq_psn this sq_psn?",

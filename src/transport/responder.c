@@ -149,12 +149,14 @@ static void expected(struct tqp *q, const struct seg *s, uint64_t now)
 		message(q, s, now);
 }
 
-/* The next request, if it was kept. XRC: each request names its SRQ, which may be gone by now. */
+/* The next request, if it was kept. The first accepted packet may have shown since that another
+ * sender's is among them. XRC: each request names its SRQ, which may be gone by now. */
 static struct parcel *take_kept(struct tqp *q)
 {
 	struct parcel *p = hold_take(q);
 
-	if (!p || !q->env->serve || q->env->serve(q, p->seg.srqn))
+	if (!p ||
+	    (sender_is_known(q, &p->seg) && (!q->env->serve || q->env->serve(q, p->seg.srqn))))
 		return p;
 	parcel_free(p);
 	return NULL;

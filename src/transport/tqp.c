@@ -21,7 +21,6 @@
 #include "transport/ud.h"
 #include "transport/xrc.h"
 #include "wire/aeth.h"
-#include "wire/grh.h"
 #include "wire/opcode.h"
 
 static void no_waiter(struct waiter *w)
@@ -50,6 +49,7 @@ static void forget(struct tqp *q)
 	q->ack_due = false;
 	store_relaxed(&q->rnr_waiting, false);
 	q->cause = 0;
+	sender_forget(q);
 	q->req = (struct requester){
 		.sent = sent,
 		.mask = mask,
@@ -176,28 +176,6 @@ void tqp_rq_doorbell(struct tqp *q, uint64_t now)
 	answer_nak(q, SYN_RNR_CLEAR, q->rsp.epsn);
 }
 
-/* A connected QP takes packets from the address of its peer only. */
-static bool from_peer(const struct tqp *q, const struct seg *s)
-{
-	const struct dest_net *net = link_ends(q->dest);
-	bool ipv4 = s->l3 == GRH_L3_IPV4;
-	size_t n = ipv4 ? 4 : 16, skip = 16 - n;
-
-	if (!net || !s->grh)
-		return false;
-	return !memcmp(s->grh + (ipv4 ? 32 : 8), net->remote.raw + skip, n) &&
-	       !memcmp(s->grh + (ipv4 ? 36 : 24), net->local.raw + skip, n);
-}
-
-static bool from_whom_it_should(const struct tqp *q, const struct seg *s)
-{
-	if (q->qp.service->any_sender)
-		return true;
-	if (s->flags & SEG_SQPN)
-		return s->sqpn == q->qp.attr.dest_qp_num;
-	return !(s->flags & SEG_NET) || from_peer(q, s);
-}
-
 /* Is the opcode one of the QP's service, or one of softhca's that its service has? */
 static bool known(const struct tqp *q, uint8_t op)
 {
@@ -210,14 +188,21 @@ static bool known(const struct tqp *q, uint8_t op)
 	return opcodes[op].name && opcode_service(op) == svc->wire;
 }
 
+/* The usual case of sender_admits(), without a call. */
+static bool from_its_peer(const struct tqp *q, const struct seg *s)
+{
+	return s->from && s->from == q->dest && s->sqpn == q->qp.attr.dest_qp_num &&
+	       (s->flags & (SEG_NET | SEG_SQPN)) == SEG_SQPN;
+}
+
 /* False: a receiver drops it in silence before it looks at the PSN. */
-static bool mine(const struct tqp *q, const struct seg *s)
+static bool mine(struct tqp *q, const struct seg *s, uint64_t now)
 {
 	if (!known(q, s->op))
 		return false;
 	if ((s->pkey & 0x7fff) != 0x7fff)
 		return false;
-	return from_whom_it_should(q, s);
+	return likely(from_its_peer(q, s)) || sender_admits(q, s, now);
 }
 
 static bool receiving(const struct tqp *q)
@@ -272,7 +257,7 @@ void tqp_input(struct tqp *q, const struct seg *s, uint64_t now)
 			raw_receive(q, s, now);
 		return;
 	}
-	if (unlikely(!receiving(q) || !mine(q, s))) {
+	if (unlikely(!receiving(q) || !mine(q, s, now))) {
 		counters_inc(c, COUNTER_PORT_RCV_ERRORS);
 		verdict_say("dropped, not what the QP receives in its state and from its peer");
 		if (tqp_no_responder(s) != EAGAIN)

@@ -15,6 +15,7 @@
 #include "link/link.h"
 #include "transport/requester.h"
 #include "transport/responder.h"
+#include "transport/sender.h"
 
 #define TQP_NEVER UINT64_MAX
 
@@ -31,6 +32,7 @@ struct tqp {
 	bool ack_due; /* an ACK waits for the next segment, for tqp_flush_ack(), or for the link */
 	bool again; /* long work goes on in a later turn, by tqp_resume(); the engine clears it */
 	bool rnr_waiting; /* a sender waits: call tqp_rq_doorbell() when a receive is posted */
+	struct sender sender; /* whose packets are accepted */
 	uint64_t cause; /* the reason's record for ERR or SQE; 0: by modify */
 	struct requester req;
 	struct responder rsp;

@@ -89,6 +89,7 @@ int xrc_load(struct tqp *q, const struct xrc_state *s, bool moved, uint64_t now)
 	int err;
 
 	if (moved) {
+		sender_forget(q);
 		flush_rq(q, now);
 		answer_forget(q);
 		store_relaxed(&q->rnr_waiting, false);

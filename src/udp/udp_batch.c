@@ -173,6 +173,22 @@ static bool train_refused(int err)
 	return err == EINVAL || err == EIO || err == EMSGSIZE;
 }
 
+/* It is not on its way: dest.refused tells why nothing comes back, until one as long is taken. */
+static void count_refused(struct udp_way *w, const struct message *m, unsigned int packets)
+{
+	if (!device_full(errno)) {
+		w->refused_size = m->size;
+		store_relaxed(w->refused, (uint32_t)errno);
+	}
+	udp_bump(&w->u->counts->unsent, packets);
+}
+
+static void count_taken(struct udp_way *w, const struct message *m)
+{
+	if (unlikely(load_relaxed(w->refused)) && m->size >= w->refused_size)
+		store_relaxed(w->refused, 0);
+}
+
 /* From now on each packet goes alone. */
 static void split(struct udp_way *w, const struct mmsghdr *mm, const struct message *train)
 {
@@ -193,7 +209,7 @@ static void split(struct udp_way *w, const struct mmsghdr *mm, const struct mess
 		else if (errno == EINTR || wait_for_room(*w->fd, &waited))
 			continue;
 		else
-			udp_bump(&w->u->counts->unsent, 1);
+			count_refused(w, train, 1);
 		at += len;
 	}
 }
@@ -222,6 +238,7 @@ void udp_batch_send(struct udp_way *w, struct udp_batch *b)
 
 		if (n > 0) {
 			count_sent(w->u, m, (unsigned int)n);
+			count_taken(w, m);
 			done += (unsigned int)n;
 		} else if (errno == EINTR || wait_for_room(*w->fd, &waited)) {
 			continue;
@@ -229,7 +246,7 @@ void udp_batch_send(struct udp_way *w, struct udp_batch *b)
 			if (m->packets > 1 && train_refused(errno))
 				split(w, &b->msg[done], m);
 			else
-				udp_bump(&w->u->counts->unsent, m->packets);
+				count_refused(w, m, m->packets);
 			done++;
 		}
 	}

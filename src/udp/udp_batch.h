@@ -17,6 +17,8 @@ struct udp_way {
 	uint8_t header[GRH_LEN]; /* the IP header, as the ICRC sees it */
 	int level, tos_type, ttl_type; /* socket options of the address family */
 	int hops;
+	uint32_t *refused; /* dest.refused; and the bytes of such a packet */
+	size_t refused_size;
 };
 
 struct udp_batch *udp_batch_take(struct udp *u); /* NULL: no memory */

@@ -99,11 +99,15 @@ static bool ident_right(struct udp *u, const struct arrival *a, uint16_t id)
 	       (seen == UDP_SEEN_MISSED && udp_ident_fits(&u->ident, identity(a), id, a->now));
 }
 
+static uint16_t source_port(const struct arrival *a)
+{
+	return ntohs(a->port->ipv4 ? a->from->in.sin_port : a->from->in6.sin6_port);
+}
+
 /* The identification of a packet of ours is its index; that of another stack's is solved for. */
 static bool icrc_right(struct udp *u, struct arrival *a)
 {
-	uint16_t sport = ntohs(a->port->ipv4 ? a->from->in.sin_port : a->from->in6.sin6_port);
-	uint32_t diff = udp_icrc(a->area, sport, a->dport, a->packet, a->len) ^
+	uint32_t diff = udp_icrc(a->area, source_port(a), a->dport, a->packet, a->len) ^
 			icrc_get(a->packet + a->len - ICRC_LEN);
 	size_t after = IP4_LEN - ID_AT - 2 + UDP_HEADER_LEN + a->len - ICRC_LEN;
 	struct udp_peer *peer;
@@ -162,6 +166,7 @@ static void deliver(struct udp *u, const struct arrival *a, const struct pkt *p)
 	if (a->asks > a->packet && get_be24(a->asks + BTH_DQPN) == s.dqpn)
 		s.flags &= (uint16_t)~SEG_ACKREQ;
 	s.grh = a->area;
+	s.sport = source_port(a);
 	s.l3 = a->port->ipv4 ? GRH_L3_IPV4 : GRH_L3_IPV6;
 	udp_bump(&u->counts->received, 1);
 	u->cfg.deliver(u->cfg.arg, &s);

@@ -43,6 +43,12 @@ static uint32_t window(uint32_t mtu, uint32_t bytes)
 	return n < WINDOW_MIN ? WINDOW_MIN : n < WINDOW_MAX ? n : WINDOW_MAX;
 }
 
+/* Whoever speaks our hello binds one socket for a QP (udp_dest). */
+static uint32_t abilities(const struct udp_peer *p)
+{
+	return DEST_ONE_PORT | (load_relaxed(&p->abilities) & UDP_REPORTS ? DEST_REPORTS : 0);
+}
+
 /* Follows what the peer has said since the last time. */
 static void heed(struct udp_dest *t)
 {
@@ -53,8 +59,8 @@ static void heed(struct udp_dest *t)
 		return;
 	t->heeded = changes;
 	store_relaxed(&t->d.window, window(t->d.max_seg, load_relaxed(&p->budget)));
-	if (load_relaxed(&p->abilities) & UDP_REPORTS)
-		store_relaxed(&t->d.abilities, DEST_REPORTS);
+	if (load_relaxed(&p->abilities) & UDP_ANSWERED)
+		store_relaxed(&t->d.abilities, t->d.abilities | abilities(p));
 	if ((load_relaxed(&p->abilities) & UDP_TRAINS) && !t->trains_tried) {
 		t->trains_tried = true;
 		t->way.trains = !udp_socket_train(t->way.u, t->port, t->sender, &t->way.fd);
@@ -192,6 +198,7 @@ static void set_way(struct udp_dest *t, struct udp *u, const struct udp_path *p)
 				   .level = v4 ? IPPROTO_IP : IPPROTO_IPV6,
 				   .tos_type = v4 ? IP_TOS : IPV6_TCLASS,
 				   .ttl_type = v4 ? IP_TTL : IPV6_HOPLIMIT,
+				   .refused = &t->d.refused,
 				   .hops = p->hop_limit				 ? p->hop_limit
 					   : grh_gid_is_group(p->net.remote.raw) ? 1
 										 : HOPS };

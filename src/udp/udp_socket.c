@@ -47,7 +47,9 @@ void udp_socket_receive_buffer(int fd)
 		udp_option(fd, SOL_SOCKET, SO_RCVBUF, BUFFER);
 }
 
-/* DF and no fragments: the identification stays 0. Buffers as large as we are allowed. */
+/* DF and no fragments: the identification stays 0. Whatever ICMP says of the path's MTU changes
+ * nothing, since anybody can say it (docs/design/security.md). Buffers as large as we are
+ * allowed. */
 static int common_options(const struct udp_port *p, int fd)
 {
 	int err;
@@ -56,8 +58,8 @@ static int common_options(const struct udp_port *p, int fd)
 	if (udp_option(fd, SOL_SOCKET, SO_SNDBUFFORCE, BUFFER))
 		udp_option(fd, SOL_SOCKET, SO_SNDBUF, BUFFER);
 	if (!p->ipv4)
-		return udp_option(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
-	err = udp_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
+		return udp_option(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE);
+	err = udp_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);
 	return err ? err : udp_option(fd, SOL_SOCKET, SO_NO_CHECK, 1);
 }
 

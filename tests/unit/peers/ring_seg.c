@@ -45,6 +45,7 @@ static struct seg any_seg(struct rand *r, uint8_t op)
 			 .swap_add = maybe64(r),
 			 .compare = maybe64(r),
 			 .l3 = (uint8_t)maybe(r, 0xff),
+			 .sport = (uint16_t)maybe(r, 0xffff),
 			 .sl = (uint8_t)maybe(r, 15) };
 
 	if (rand_chance(r, 0.3))
@@ -78,6 +79,7 @@ static void same(const struct seg *a, const struct seg *b)
 	check_eq(a->swap_add, b->swap_add);
 	check_eq(a->compare, b->compare);
 	check_eq(a->l3, b->l3);
+	check_eq(a->sport, b->sport);
 	check_eq(a->sl, b->sl);
 	check_eq(a->len, b->len);
 	check_eq(!a->grh, !b->grh);

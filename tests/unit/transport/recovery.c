@@ -203,7 +203,8 @@ static void report(struct pair *p, uint32_t psn, const uint8_t *bytes, uint32_t 
 			 .psn = psn,
 			 .npsn = 1,
 			 .len = len,
-			 .data = bytes };
+			 .data = bytes,
+			 .from = &p->a->end.d };
 
 	tqp_input(&p->a->q, &s, p->rig.net.now);
 }

@@ -188,6 +188,7 @@ TEST(a_duplicate_is_answered_at_once)
 	rig_run(&p->rig);
 	again = p->log[newest(p, p->b, OP_SEND_ONLY)];
 	again.psn = psn_add(again.psn, PSN_MASK); /* the one before */
+	again.from = &p->b->end.d;
 	p->n = 0;
 	p->b->ack_delay = 0;
 	tqp_input(&p->b->q, &again, p->rig.net.now);

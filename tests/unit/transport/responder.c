@@ -556,12 +556,13 @@ TEST(a_window_stays_bound_while_a_write_goes_by_it)
 {
 	static const struct link_ops ops = { .name = "test", .fetch = fetch_beside_unbinding };
 	struct rig_attr attr = rig_rc;
-	struct dest from = { .ops = &ops };
+	struct dest from = { .ops = &ops, .process = 1 };
 	struct pair *p;
 	struct seg s;
 
 	attr.access |= IBV_ACCESS_MW_BIND;
 	p = pair_open(&pair_lossy, &attr);
+	p->b->end.d.process = from.process;
 	window = bind_window(p->b);
 	s = request(p, OP_WRITE_ONLY, 0);
 	s.flags |= SEG_BYREF;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Timers and retry counts, exact under the virtual clock. */
+#include "obs/explain.h"
 #include "pair.h"
 
 #define TIMEOUT 1048576UL /* 4.096 us * 2^8 */
@@ -31,6 +32,23 @@ TEST(timeout_times_retry_count)
 		check_eq(pair_count(p, p->b, OP_WRITE_ONLY), retries + 1);
 		pair_close(p);
 	}
+}
+
+/* Silence that this host's own kernel has made is not the peer's. */
+TEST(what_the_kernel_refused_to_send_is_not_blamed_on_the_peer)
+{
+	struct pair *p = pair_open(&pair_lossy, &rig_rc);
+	char text[EXPLAIN_TEXT];
+
+	p->rig.net.cut = true;
+	p->a->end.d.refused = EMSGSIZE;
+	fails_at(p, MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR, VENDOR_TRANSPORT_RETRY);
+	check_eq(explain_last(text, sizeof(text)), 0);
+	check(strstr(text, "the kernel of this host refuses to send its packets (Message too "
+			   "long)"));
+	check(strstr(text, "lower path_mtu"));
+	check(!strstr(text, "is the peer alive"));
+	pair_close(p);
 }
 
 TEST(timeout_0_waits_for_ever)
@@ -87,7 +105,8 @@ TEST(one_host_a_late_ack_does_not_undo_a_loss)
 			 .pkey = 0xffff,
 			 .dqpn = p->a->q.qp.qpn,
 			 .sqpn = p->b->q.qp.qpn,
-			 .npsn = 1 };
+			 .npsn = 1,
+			 .from = &p->a->end.d };
 
 	p->rig.net.cut = true;
 	rig_post(p->a, &w);
@@ -287,6 +306,7 @@ TEST(an_ack_behind_a_read_says_its_response_was_lost)
 }
 
 RUN_TESTS(unit_test(timeout_times_retry_count), unit_test(timeout_0_waits_for_ever),
+	  unit_test(what_the_kernel_refused_to_send_is_not_blamed_on_the_peer),
 	  unit_test(one_host_nobody_there_takes_the_same_time),
 	  unit_test(one_host_a_silent_state_takes_the_same_time),
 	  unit_test(one_host_a_late_ack_does_not_undo_a_loss),

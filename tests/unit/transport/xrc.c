@@ -26,6 +26,7 @@ static void arrive(struct pair *p, struct seg *s)
 	s->flags = SEG_ACKREQ;
 	s->pkey = 0xffff;
 	s->npsn = 1;
+	s->from = &p->b->end.d;
 	s->rkey = p->b->mr->ib.rkey;
 	s->va = RIG_IOVA;
 	tqp_input(&p->b->q, s, p->rig.net.now);

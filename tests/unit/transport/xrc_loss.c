@@ -48,13 +48,14 @@ static void die(struct member *m)
 }
 
 /* As the engine: xrc/xrc_responder.c. */
-static void work(struct member *m, const struct seg *s, uint64_t now)
+static void work(struct member *m, struct seg *s, uint64_t now)
 {
 	struct tqp *q = &m->p->q;
 
 	if (domain->last != m)
 		check_eq(xrc_load(q, &domain->state, false, now), 0);
 	domain->last = m;
+	s->from = q->dest;
 	serve(q, s->srqn);
 	tqp_input(q, s, now);
 	xrc_store(q, &domain->state);
@@ -68,11 +69,12 @@ static void deliver(void *arg, uint32_t qpn, struct seg *s, uint64_t now)
 	struct pair *p = &domain->pair;
 
 	(void)arg;
-	s->from = &p->b->end.d;
-	if (qpn == p->a->q.qp.qpn)
+	if (qpn == p->a->q.qp.qpn) {
+		s->from = &p->a->end.d;
 		tqp_input(&p->a->q, s, now);
-	else
+	} else {
 		work(&domain->member[s->srqn == SRQS - 1], s, now);
+	}
 }
 
 static struct rig_qp *open_member(struct rig *r)

@@ -109,6 +109,7 @@ static void check_arrival(uint32_t i, bool v6)
 	check_eq(got.last.qkey, 0x11111111);
 	check_eq(got.last.imm, 0xdeadbeef);
 	check_eq(got.last.l3, v6 ? GRH_L3_IPV6 : GRH_L3_IPV4);
+	check(got.last.sport >= 0xc000);
 	for (uint32_t k = 0; k < got.last.len; k++)
 		check_eq(got.data[k], i + 1);
 	check_eq(grh_parse(got.grh, &g), 0);
@@ -205,6 +206,27 @@ TEST(a_port_that_another_holds_is_refused_with_the_holder)
 	udp_destroy(u);
 }
 
+/* Sent to a broadcast address without asking for it, which the kernel does not do. */
+TEST(what_the_kernel_refuses_to_send_is_told)
+{
+	struct udp *u = start();
+	union ibv_gid all = address(false, 255);
+	struct udp_path p = { .net = { address(false, 1), all }, .mtu = 256, .rqpn = 9 };
+	struct udp_counts c;
+	struct dest *d;
+
+	memset(all.raw + 13, 255, 3);
+	p.net.remote = all;
+	check_eq(udp_dest(u, &p, &d), 0);
+	check_eq(dest_refused(d), 0);
+	send_datagrams(d, 1);
+	check_eq(dest_refused(d), EACCES);
+	udp_count(u, &c);
+	check_eq(c.unsent, 1);
+	d->ops->put(d);
+	udp_destroy(u);
+}
+
 TEST(families_do_not_mix)
 {
 	struct udp *u = start();
@@ -218,4 +240,4 @@ TEST(families_do_not_mix)
 RUN_TESTS(unit_test(packets_arrive_whole_over_ipv4), unit_test(packets_arrive_whole_over_ipv6),
 	  unit_test(nonsense_and_damage_are_counted_and_dropped),
 	  unit_test(a_port_that_another_holds_is_refused_with_the_holder),
-	  unit_test(families_do_not_mix))
+	  unit_test(what_the_kernel_refuses_to_send_is_told), unit_test(families_do_not_mix))

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+#include "transport/sender.h"
+#include <string.h>
+#include "transport/hold.h"
+#include "transport/tqp.h"
+#include "wire/aeth.h"
+#include "wire/grh.h"
+#include "wire/opcode.h"
+
+/* --- this host --- */
+
+static bool same_process(const struct dest *a, const struct dest *b)
+{
+	uint64_t process;
+
+	if (likely(a == b))
+		return a;
+	if (!a || !b)
+		return false;
+	process = dest_process(a);
+	return process && process == dest_process(b);
+}
+
+/* --- a network --- */
+
+static bool between(const struct seg *s, const struct dest_net *net)
+{
+	bool ipv4 = s->l3 == GRH_L3_IPV4;
+	size_t n = ipv4 ? 4 : 16, skip = 16 - n;
+
+	return net && !memcmp(s->grh + (ipv4 ? 32 : 8), net->remote.raw + skip, n) &&
+	       !memcmp(s->grh + (ipv4 ? 36 : 24), net->local.raw + skip, n);
+}
+
+/* The peer has moved to the path that this side keeps ready. */
+static bool migrates(const struct tqp *q, const struct seg *s)
+{
+	return unlikely(q->req.arming) && !(s->flags & SEG_ARMING) &&
+	       q->qp.attr.path_mig_state == IBV_MIG_ARMED;
+}
+
+/* The next request, or an answer to one that is outstanding: whoever guesses has one PSN of 2^24,
+ * or a few. */
+static bool is_next(const struct tqp *q, const struct seg *s)
+{
+	const struct requester *r = &q->req;
+
+	if (s->op == OP_CNP)
+		return false;
+	if (s->op == OP_REPORT || opcode_has(s->op, WIRE_RESPONSE))
+		return psn_within(s->psn, r->una, (r->max_psn - r->una) & PSN_MASK);
+	return s->psn == q->rsp.epsn;
+}
+
+/* What a peer may send that begins on its other path: it repeats what was not acknowledged. */
+static bool is_near(const struct tqp *q, const struct seg *s)
+{
+	int32_t ahead = psn_diff(s->psn, q->rsp.epsn);
+
+	return is_next(q, s) ||
+	       (opcode_has(s->op, WIRE_REQUEST) && ahead < HOLD_PSNS && ahead > -HOLD_PSNS);
+}
+
+static bool keeps_port(const struct tqp *q)
+{
+	return q->sender.port && (dest_abilities(q->dest) & DEST_ONE_PORT);
+}
+
+/* Has nothing been accepted for so long that the port may have changed on the way? */
+static bool lapsed(const struct tqp *q, uint64_t now)
+{
+	return now - q->sender.at > SENDER_LAPSE;
+}
+
+static bool right_port(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	bool next = is_next(q, s);
+
+	if (keeps_port(q) && s->sport != q->sender.port) {
+		if (migrates(q, s))
+			return is_near(q, s);
+		if (!lapsed(q, now))
+			return false;
+		if (!next)
+			return !q->qp.service->reliable; /* UC begins anew with any PSN */
+	}
+	if (next)
+		q->sender = (struct sender){ now, s->sport };
+	return true;
+}
+
+static bool from_network(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	if (!s->grh || !q->dest)
+		return false;
+	if (!between(s, link_ends(q->dest)) &&
+	    !(migrates(q, s) && between(s, link_ends(q->alternate))))
+		return false;
+	return right_port(q, s, now);
+}
+
+bool sender_admits(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	if (unlikely(s->flags & SEG_NET))
+		return q->qp.service->any_sender || from_network(q, s, now);
+	if (q->qp.service->any_sender)
+		return true;
+	return same_process(s->from, q->dest) &&
+	       (!(s->flags & SEG_SQPN) || s->sqpn == q->qp.attr.dest_qp_num);
+}
+
+bool sender_is_known(const struct tqp *q, const struct seg *s)
+{
+	return !(s->flags & SEG_NET) || !keeps_port(q) || s->sport == q->sender.port;
+}
+
+void sender_forget(struct tqp *q)
+{
+	q->sender = (struct sender){ 0 };
+}

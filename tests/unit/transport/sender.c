@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: MIT
+/* Who may send to a connected QP: on one host the process at the end of its destination, through a
+ * network the UDP port that its first accepted packet came from. */
+#include "pair.h"
+#include "transport/apm.h"
+#include "transport/hold.h"
+#include "wire/grh.h"
+
+enum { MTU = 256, PEER = 50000, STRANGER = 50001 };
+
+static struct dest_net ab, ba, other;
+
+static struct pair *open_pair(uint32_t abilities)
+{
+	struct pair *p = pair_open(&pair_lossy, &rig_rc);
+
+	memset(&ab, 0, sizeof(ab));
+	ab.local = (union ibv_gid){ .raw = { [10] = 0xff, 0xff, 10, 0, 0, 1 } };
+	ab.remote = (union ibv_gid){ .raw = { [10] = 0xff, 0xff, 10, 0, 0, 2 } };
+	ba = (struct dest_net){ ab.remote, ab.local };
+	p->a->end.d.net = &ab;
+	p->b->end.d.net = &ba;
+	p->a->end.d.window = p->b->end.d.window = 8;
+	p->a->end.d.abilities = p->b->end.d.abilities = abilities;
+	return p;
+}
+
+/* To @to, from the host at the other end of @path and UDP port @port. */
+static void arrive_by(struct rig_qp *to, const struct dest_net *path, struct seg s, uint16_t port)
+{
+	struct grh g = { .next_hdr = GRH_NEXT_UDP };
+	uint8_t area[GRH_LEN];
+
+	memcpy(g.sgid, path->remote.raw, sizeof(g.sgid));
+	memcpy(g.dgid, path->local.raw, sizeof(g.dgid));
+	grh_build(&g, area);
+	s.flags |= SEG_NET;
+	s.pkey = 0xffff;
+	s.dqpn = to->q.qp.qpn;
+	s.npsn = 1;
+	s.l3 = GRH_L3_IPV4;
+	s.grh = area;
+	s.sport = port;
+	tqp_input(&to->q, &s, to->rig->net.now);
+}
+
+static void arrive(struct rig_qp *to, struct seg s, uint16_t port)
+{
+	arrive_by(to, to->end.d.net, s, port);
+}
+
+static struct seg add(const struct pair *p, uint32_t psn)
+{
+	return (struct seg){ .op = OP_FETCH_ADD,
+			     .flags = SEG_ACKREQ,
+			     .psn = psn,
+			     .rkey = p->b->mr->ib.rkey,
+			     .va = RIG_IOVA,
+			     .swap_add = 1 };
+}
+
+static uint64_t word(const struct pair *p)
+{
+	uint64_t x;
+
+	memcpy(&x, p->b->mem, sizeof(x));
+	return x;
+}
+
+static const uint32_t softhca = DEST_ONE_PORT | DEST_REPORTS;
+
+/* --- requests --- */
+
+TEST(after_the_first_request_another_port_is_not_heard)
+{
+	struct pair *p = open_pair(softhca);
+	uint64_t before = word(p);
+
+	arrive(p->b, add(p, 0), PEER);
+	check_eq(word(p), before + 1);
+	arrive(p->b, add(p, 1), STRANGER);
+	check_eq(word(p), before + 1);
+	check_eq(p->n, 1);
+	arrive(p->b, add(p, 1), PEER);
+	check_eq(word(p), before + 2);
+	pair_close(p);
+}
+
+/* Before the first accepted one a wrong PSN fixes nothing: the peer could not begin any more. */
+TEST(a_guess_that_fails_does_not_keep_the_peer_out)
+{
+	struct pair *p = open_pair(softhca);
+	uint64_t before = word(p);
+
+	arrive(p->b, add(p, 7), STRANGER);
+	arrive(p->b, add(p, PSN_MASK), STRANGER);
+	arrive(p->b, add(p, 0), PEER);
+	check_eq(word(p), before + 1);
+	arrive(p->b, add(p, 1), PEER);
+	check_eq(word(p), before + 2);
+	pair_close(p);
+}
+
+/* What a stranger put into the gap before the peer was known is not executed behind it. */
+TEST(a_kept_request_of_another_port_is_not_executed)
+{
+	struct pair *p = open_pair(softhca);
+	uint64_t before = word(p);
+
+	arrive(p->b, add(p, 1), STRANGER);
+	check(hold_any(&p->b->q));
+	arrive(p->b, add(p, 0), PEER);
+	check_eq(word(p), before + 1);
+	arrive(p->b, add(p, 1), PEER);
+	check_eq(word(p), before + 2);
+	pair_close(p);
+}
+
+/* Adapters choose it by flow label, rxe by a hash: nobody promises that it stays. */
+TEST(other_stacks_may_change_their_port)
+{
+	struct pair *p = open_pair(0);
+	uint64_t before = word(p);
+
+	for (uint32_t i = 0; i < 4; i++)
+		arrive(p->b, add(p, i), (uint16_t)(PEER + i));
+	check_eq(word(p), before + 4);
+	pair_close(p);
+}
+
+/* An address translator on the way has forgotten the flow, and gives it another port. */
+TEST(after_a_long_silence_the_exact_psn_may_come_from_another_port)
+{
+	struct pair *p = open_pair(softhca);
+	uint64_t before = word(p);
+
+	arrive(p->b, add(p, 0), PEER);
+	p->rig.net.now += SENDER_LAPSE;
+	arrive(p->b, add(p, 1), STRANGER);
+	check_eq(word(p), before + 1);
+	p->rig.net.now += 1;
+	arrive(p->b, add(p, 2), STRANGER); /* early: kept, if it were the peer's */
+	check(!hold_any(&p->b->q));
+	arrive(p->b, add(p, 1), STRANGER);
+	check_eq(word(p), before + 2);
+	arrive(p->b, add(p, 2), PEER); /* which is the stranger now */
+	check_eq(word(p), before + 2);
+	pair_close(p);
+}
+
+TEST(after_reset_the_port_is_learned_anew)
+{
+	struct pair *p = open_pair(softhca);
+	uint64_t before = word(p);
+
+	arrive(p->b, add(p, 0), PEER);
+	rig_move(p->b, IBV_QPS_RESET);
+	rig_connect(p->b, &rig_rc, p->a->q.qp.qpn);
+	arrive(p->b, add(p, 0), STRANGER);
+	check_eq(word(p), before + 2);
+	pair_close(p);
+}
+
+/* --- answers --- */
+
+/* a has sent @n SENDs and has had the ACK of the first from its peer. */
+static struct pair *open_sender(unsigned int n)
+{
+	struct pair *p = open_pair(softhca);
+	struct rig_wr w = pair_send(p->a, 0, 8);
+
+	p->rig.net.cut = true;
+	for (unsigned int i = 0; i < n; i++)
+		rig_post(p->a, &w);
+	arrive(p->a, (struct seg){ .op = OP_ACKNOWLEDGE, .syndrome = AETH_UNLIMITED }, PEER);
+	pair_good(p->a, false);
+	return p;
+}
+
+TEST(no_answer_of_another_port_is_heard)
+{
+	static const uint8_t report[] = { AETH_UNLIMITED, 0, 0, 0, 0xff };
+	const struct seg forged[] = {
+		{ .op = OP_ACKNOWLEDGE, .psn = 1, .syndrome = AETH_UNLIMITED },
+		{ .op = OP_ACKNOWLEDGE, .psn = 1, .syndrome = aeth_nak(NAK_REMOTE_ACCESS) },
+		{ .op = OP_ACKNOWLEDGE, .psn = 1, .syndrome = aeth_nak(NAK_PSN_SEQUENCE) },
+		{ .op = OP_ACKNOWLEDGE, .psn = 1, .syndrome = aeth_rnr(1) },
+		{ .op = OP_READ_RESP_ONLY, .psn = 1, .syndrome = AETH_UNLIMITED },
+		{ .op = OP_ATOMIC_ACK, .psn = 1, .syndrome = AETH_UNLIMITED },
+		{ .op = OP_REPORT, .psn = 2, .data = report, .len = sizeof(report) },
+		{ .op = OP_CNP },
+	};
+	struct pair *p = open_sender(4);
+	uint32_t window = p->a->q.req.cc.window;
+	unsigned int sent = p->n;
+
+	for (unsigned int i = 0; i < sizeof(forged) / sizeof(forged[0]); i++)
+		arrive(p->a, forged[i], STRANGER);
+	pair_none(p->a, false);
+	check_eq(p->a->q.qp.state, IBV_QPS_RTS);
+	check_eq(p->a->q.req.una, 1);
+	check_eq(p->a->q.req.cc.window, window);
+	check_eq(p->n, sent);
+	check_eq(p->rig.counters.v[COUNTER_RP_CNP_HANDLED], 0);
+	arrive(p->a, forged[0], PEER);
+	pair_good(p->a, false);
+	pair_close(p);
+}
+
+TEST(a_forged_response_does_not_reach_the_memory_of_a_read)
+{
+	static const uint8_t lie[8] = "forged!";
+	struct pair *p = open_sender(1);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_READ, 0x100, sizeof(lie));
+	struct seg s = { .op = OP_READ_RESP_ONLY, .psn = 1, .data = lie, .len = sizeof(lie) };
+	uint8_t before[sizeof(lie)];
+
+	s.syndrome = AETH_UNLIMITED;
+	rig_post(p->a, &w);
+	memcpy(before, p->a->mem + 0x100, sizeof(before));
+	arrive(p->a, s, STRANGER);
+	pair_none(p->a, false);
+	check_mem(p->a->mem + 0x100, before, sizeof(before));
+	arrive(p->a, s, PEER);
+	pair_good(p->a, false);
+	check_mem(p->a->mem + 0x100, lie, sizeof(lie));
+	pair_close(p);
+}
+
+/* --- path migration --- */
+
+static void arm(struct pair *p, struct dest *alternate)
+{
+	enum ibv_mig_state was = p->b->q.qp.attr.path_mig_state;
+
+	p->b->q.alternate = alternate;
+	p->b->q.qp.attr.path_mig_state = IBV_MIG_ARMED;
+	apm_modified(&p->b->q, was, p->rig.net.now);
+}
+
+/* The peer's other path leaves by another port, and repeats what had no answer on the first. */
+TEST(a_peer_that_migrates_is_heard_from_its_new_port)
+{
+	struct pair *p = open_pair(softhca);
+	struct net_end alternate = p->b->end;
+	uint64_t before = word(p);
+	struct seg s = add(p, 0);
+
+	other = ba;
+	other.remote.raw[15] = 77;
+	alternate.d.net = &other;
+	s.flags |= SEG_ARMING;
+	arrive(p->b, s, PEER);
+	arm(p, &alternate.d);
+	arrive_by(p->b, &other, s, STRANGER); /* it does not say that it has migrated */
+	check_eq(p->b->q.qp.attr.path_mig_state, IBV_MIG_ARMED);
+	arrive_by(p->b, &other, add(p, HOLD_PSNS + 1), STRANGER); /* it guesses */
+	check_eq(p->b->q.qp.attr.path_mig_state, IBV_MIG_ARMED);
+	arrive_by(p->b, &other, add(p, 0), STRANGER);
+	check_eq(p->b->q.qp.attr.path_mig_state, IBV_MIG_MIGRATED);
+	arrive_by(p->b, &other, add(p, 1), STRANGER);
+	check_eq(word(p), before + 2);
+	arrive_by(p->b, &other, add(p, 2), PEER);
+	check_eq(word(p), before + 2);
+	pair_event(p->b, IBV_EVENT_PATH_MIG);
+	p->b->q.dest = &p->b->end.d;
+	p->b->q.alternate = NULL;
+	pair_close(p);
+}
+
+/* --- one host --- */
+
+static void by_ring(struct pair *p, struct seg s, struct dest *from)
+{
+	s.pkey = 0xffff;
+	s.dqpn = p->b->q.qp.qpn;
+	s.npsn = 1;
+	s.from = from;
+	tqp_input(&p->b->q, &s, p->rig.net.now);
+}
+
+TEST(a_ring_brings_segments_of_its_own_process_alone)
+{
+	struct pair *p = pair_open(&pair_host, &rig_rc);
+	struct net_end mine = p->b->end, theirs = p->b->end; /* other slots' destinations */
+	uint64_t before = word(p);
+	struct seg s = add(p, 0);
+
+	p->b->end.d.process = mine.d.process = 5;
+	theirs.d.process = 6;
+	by_ring(p, s, &theirs.d); /* it says nothing of its source */
+	s.flags |= SEG_SQPN;
+	s.sqpn = p->a->q.qp.qpn;
+	by_ring(p, s, &theirs.d); /* and a lie */
+	s.flags |= SEG_NET;
+	by_ring(p, s, &theirs.d);
+	by_ring(p, s, &p->b->end.d);
+	s.flags &= (uint16_t)~SEG_NET;
+	by_ring(p, s, NULL);
+	check_eq(word(p), before);
+	by_ring(p, s, &mine.d);
+	check_eq(word(p), before + 1);
+	s.psn = 1;
+	by_ring(p, s, &p->b->end.d);
+	check_eq(word(p), before + 2);
+	s.psn = 2;
+	s.sqpn++; /* another QP of that process */
+	by_ring(p, s, &p->b->end.d);
+	by_ring(p, s, &mine.d);
+	check_eq(word(p), before + 2);
+	pair_close(p);
+}
+
+/* Two destinations without a process behind them are not the same process. */
+TEST(the_dead_are_nobody)
+{
+	struct pair *p = pair_open(&pair_host, &rig_rc);
+	struct net_end dead = p->b->end;
+	uint64_t before = word(p);
+	struct seg s = add(p, 0);
+
+	s.flags |= SEG_SQPN;
+	s.sqpn = p->a->q.qp.qpn;
+	p->b->end.d.process = dead.d.process = 0;
+	by_ring(p, s, &dead.d);
+	check_eq(word(p), before);
+	pair_close(p);
+}
+
+RUN_TESTS(unit_test(after_the_first_request_another_port_is_not_heard),
+	  unit_test(a_guess_that_fails_does_not_keep_the_peer_out),
+	  unit_test(a_kept_request_of_another_port_is_not_executed),
+	  unit_test(other_stacks_may_change_their_port),
+	  unit_test(after_a_long_silence_the_exact_psn_may_come_from_another_port),
+	  unit_test(after_reset_the_port_is_learned_anew),
+	  unit_test(no_answer_of_another_port_is_heard),
+	  unit_test(a_forged_response_does_not_reach_the_memory_of_a_read),
+	  unit_test(a_peer_that_migrates_is_heard_from_its_new_port),
+	  unit_test(a_ring_brings_segments_of_its_own_process_alone),
+	  unit_test(the_dead_are_nobody))
