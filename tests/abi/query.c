@@ -3,6 +3,7 @@
  * conventions of the query calls, which differ from one to the next. */
 #include <errno.h>
 #include <fcntl.h>
+#include <infiniband/mlx5dv.h>
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 #include "test.h"
@@ -239,6 +240,27 @@ TEST(creation_fails_with_null_and_errno)
 	check(!ibv_create_cq(ctx, 0, NULL, NULL, 0) && errno == EINVAL);
 }
 
+/* Of libmlx5's answer only the members whose bits are set are the caller's, and answered. */
+TEST(mlx5_query_writes_what_it_is_asked)
+{
+	const uint64_t known = MLX5DV_CONTEXT_MASK_SWP | MLX5DV_CONTEXT_MASK_DCI_STREAMS;
+	union {
+		struct mlx5dv_context attr;
+		uint8_t bytes[sizeof(struct mlx5dv_context)];
+	} u;
+
+	memset(&u, FILL, sizeof(u));
+	u.attr.comp_mask = known | 1ULL << 40; /* a bit of later releases */
+	check_eq(mlx5dv_query_device(ctx, &u.attr), 0);
+	check_eq(u.attr.version, 0);
+	check_eq(u.attr.flags, MLX5DV_CONTEXT_FLAGS_CQE_V1);
+	check_eq(u.attr.comp_mask, known);
+	check_eq(u.attr.sw_parsing_caps.sw_parsing_offloads, 0);
+	check_eq(u.attr.dci_streams_caps.max_log_num_concurent, 0);
+	check_fill((uint8_t *)&u.attr.cqe_comp_caps, (uint8_t *)&u.attr.sw_parsing_caps, FILL);
+	check_fill((uint8_t *)&u.attr.max_wr_memcpy_length, u.bytes + sizeof(u), FILL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -253,6 +275,7 @@ int main(void)
 		unit_test(devices_are_the_same_in_each_list),
 		unit_test(event_calls_honour_a_non_blocking_descriptor),
 		unit_test(creation_fails_with_null_and_errno),
+		unit_test(mlx5_query_writes_what_it_is_asked),
 	};
 
 	return cmocka_run_group_tests(tests, open_first, close_it) ? 1 : 0;
