@@ -7,7 +7,9 @@
 #include "obs/explain.h"
 
 #define OPTIONAL_ACCESS 0x3ff00000U /* bits 20..29 may always be ignored */
-#define ACCESS_FLAGS	0xffU /* IBV_ACCESS_LOCAL_WRITE .. IBV_ACCESS_HUGETLB */
+/* IBV_ACCESS_LOCAL_WRITE .. IBV_ACCESS_FLUSH_PERSISTENT. A QP may allow its peer to flush where the
+ * adapter cannot: Linux and its drivers keep such bits, and no FLUSH is ever answered. */
+#define ACCESS_FLAGS 0x3ffU
 
 static const char *const names[] = {
 	"IBV_QP_STATE",

@@ -71,13 +71,14 @@ AT(ibv_cq_ex, wr_id, 96 + MUTEX);
 AT(ibv_cq_ex, start_poll, 104 + MUTEX);
 AT(ibv_cq_ex, read_completion_wallclock_ns, 240 + MUTEX);
 
-SIZE(ibv_qp_ex, 312 + MUTEX);
+/* It grows at its end: the library alone makes one. */
 AT(ibv_qp_ex, wr_id, 128 + MUTEX);
 AT(ibv_qp_ex, wr_flags, 136 + MUTEX);
 AT(ibv_qp_ex, wr_atomic_cmp_swp, 144 + MUTEX);
 AT(ibv_qp_ex, wr_start, 280 + MUTEX);
 AT(ibv_qp_ex, wr_complete, 288 + MUTEX);
 AT(ibv_qp_ex, wr_abort, 296 + MUTEX);
+AT(ibv_qp_ex, wr_atomic_write, 304 + MUTEX);
 
 static struct ibv_context *ctx;
 static struct ibv_device **list;

@@ -18,7 +18,7 @@ loads() {
 		echo "FAIL: $*"
 		failed=1
 	fi
-	if grep 'calling init: .*/libibverbs' "$tmp/err" | grep -v -F ": $SOFTHCA_LIB/"; then
+	if grep 'calling init: .*/libibverbs\.so' "$tmp/err" | grep -v -F ": $SOFTHCA_LIB/"; then
 		echo "FAIL: $*: another libibverbs than ours was loaded"
 		failed=1
 	fi

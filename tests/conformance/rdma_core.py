@@ -13,7 +13,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from suite import huge_pages, source, verbose  # noqa: E402
+from suite import huge_pages, rdma_tool, source, verbose  # noqa: E402
 
 ONE_RUN = 60
 
@@ -23,8 +23,17 @@ def listed(name):
     return [line for line in lines if line and not line.startswith("#")]
 
 
+def of_release():
+    """The ids that some releases of rdma-core have: must-pass-since-N, must-pass-until-N."""
+    release = source.release()
+    for path in sorted(HERE.glob("must-pass-*-*.txt")):
+        kind, number = path.stem.split("-")[2:]
+        if release >= int(number) if kind == "since" else release <= int(number):
+            yield from listed(path.name)
+
+
 def must_pass(huge):
-    return [*listed("must-pass.txt"),
+    return [*listed("must-pass.txt"), *of_release(),
             *(listed("must-pass-huge.txt") if huge else []),
             *(listed("must-pass-root.txt") if os.geteuid() == 0 else [])]
 
@@ -59,7 +68,7 @@ def main():
         if suite is None:
             print("SKIP: python3-pyverbs, which carries the suite, is not installed")
             return 77
-        env = environment()
+        env = rdma_tool.stand_in(Path(folder), environment())
         required = must_pass(huge)
         known = verbose.list_ids(suite, env)
         results, told = {}, []

@@ -502,7 +502,7 @@ static const struct bad_value bad_values[] = {
 	V(pkey_index, TO_INIT, PKEY, set_pkey_index, 0, 1),
 	V(port_num, TO_INIT, PORT, set_port_num, 1, 0),
 	V(port_num, TO_INIT, PORT, set_port_num, 1, 2),
-	V(qp_access_flags, TO_INIT, ACCESS, set_qp_access_flags, 15, 1 << 10),
+	V(qp_access_flags, TO_INIT, ACCESS, set_qp_access_flags, 0x30f, 1 << 10),
 	V(path_mtu, TO_RTR, MTU, set_path_mtu, IBV_MTU_256, 0),
 	V(path_mtu, TO_RTR, MTU, set_path_mtu, IBV_MTU_4096, IBV_MTU_4096 + 1),
 	V(dest_qp_num, TO_RTR, DEST_QPN, set_dest_qp_num, 0xffffff, 0x1000000),

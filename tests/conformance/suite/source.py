@@ -3,7 +3,9 @@
 that folder, and then the set-up has unpacked it where SOFTHCA_SUITE says."""
 import gzip
 import os
+import re
 import shutil
+import subprocess
 from pathlib import Path
 
 INSTALLED = "/usr/share/doc/rdma-core/tests"
@@ -24,3 +26,10 @@ def unpack(folder):
         elif path.is_file():
             shutil.copy(path, tests)
     return tests / "run_tests.py"
+
+
+def release():
+    """rdma-core's number, of the installed python3-pyverbs."""
+    version = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", "python3-pyverbs"], text=True,
+                             stdout=subprocess.PIPE, check=True).stdout
+    return int(re.match(r"\d+", version)[0])
