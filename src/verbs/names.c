@@ -71,6 +71,7 @@ static const char *const events[] = {
 	[IBV_EVENT_CLIENT_REREGISTER] = "client reregistration",
 	[IBV_EVENT_GID_CHANGE] = "GID table change",
 	[IBV_EVENT_WQ_FATAL] = "WQ fatal",
+	[20] = "Device link speed change", /* of headers after rdma-core 44 */
 };
 
 static const char *name_of(const char *const *names, size_t n, size_t i)

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""Names and rates are the system's, value by value: scripts read them."""
+"""Names and rates are the system's, value by value: scripts read them. Ours may know names of later
+releases besides."""
 
 import ctypes
 import os
@@ -9,6 +10,7 @@ import subprocess
 import sys
 
 NO_LEAKS = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"  # Python's are not ours
+UNKNOWN = ("b'unknown'", "b'UNKNOWN EVENT'")
 TABLES = {
     "libibverbs.so.1": {
         "ibv_wc_status_str": (ctypes.c_char_p, range(-1, 40)),
@@ -56,7 +58,8 @@ def main():
         return 0
     ours = words_of(os.environ["SOFTHCA_LIB"], os.environ.get("SOFTHCA_PRELOAD", ""))
     system = words_of(system_libdir())
-    wrong = [f"{a!r}, the system's {b!r}" for a, b in zip(ours, system) if a != b]
+    wrong = [f"{a!r}, the system's {b!r}" for a, b in zip(ours, system)
+             if a != b and not b.endswith(UNKNOWN)]
     print("\n".join(wrong) or f"{len(ours)} words the same")
     return 1 if wrong or len(ours) != len(system) or not ours else 0
 

@@ -169,7 +169,7 @@ static int idle(int talk, void *arg)
 	return 0;
 }
 
-static void stop(pid_t pid)
+static void suspend(pid_t pid)
 {
 	int status;
 
@@ -193,7 +193,7 @@ TEST(a_stopped_peer_blocks_neither_send_nor_revoke)
 	d = station_dest(&st, peer);
 	s = send_of(&st, peer, &p);
 	check_eq(station_send(&st, d, &s), 0);
-	stop(c.pid);
+	suspend(c.pid);
 	start = clock_now();
 	for (; !err; sent++)
 		err = dest_send(d, &s, NULL);
@@ -223,7 +223,7 @@ TEST(contact_to_a_stopped_process_ends_at_its_deadline)
 	uint64_t start;
 
 	station_open(&st);
-	stop(c.pid);
+	suspend(c.pid);
 	d = station_dest(&st, peer);
 	s = send_of(&st, peer, &p);
 	start = clock_now();
