@@ -25,10 +25,12 @@ ALONE = ["env", f"LD_LIBRARY_PATH={LIB}"]
 
 @dataclass
 class Side:
-    """How one side is started: @around comes before @inside, the program behind it."""
+    """How one side is started: @around comes before @inside, the program behind it. @terminal: its
+    standard input is one, on which nobody types; else /dev/null."""
     around: list = field(default_factory=list)
     inside: list = field(default_factory=lambda: list(RUN))
     env: dict = field(default_factory=dict)
+    terminal: bool = False
 
     def argv(self, program):
         return [*self.around, *self.inside, *program]
@@ -81,9 +83,11 @@ class _Process:
         if argv[0].startswith("ib_"):
             env["LD_PRELOAD"] = ":".join(filter(None, [env.get("LD_PRELOAD"), str(HASTY)]))
         self.paths = [path, Path(f"{path}.errors")]
+        self.ends = os.openpty() if side.terminal else ()
         with open(self.paths[0], "wb") as out, open(self.paths[1], "wb") as errors:
-            self.popen = subprocess.Popen(side.argv(argv), env=env, stdin=subprocess.DEVNULL,
-                                          stdout=out, stderr=errors, process_group=0)
+            self.popen = subprocess.Popen(
+                side.argv(argv), env=env, stdin=self.ends[1] if self.ends else subprocess.DEVNULL,
+                stdout=out, stderr=errors, process_group=0)
 
     def output(self):
         """Errors behind the rest: among it they would cut a line that is half written in two."""
@@ -94,6 +98,9 @@ class _Process:
         if self.popen.poll() is None:
             os.killpg(self.popen.pid, signal.SIGKILL)
             self.popen.wait()
+        for end in self.ends:
+            os.close(end)
+        self.ends = ()
 
 
 def preload():
