@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "fixture.h"
 #include <pthread.h>
+#include <sched.h>
 #include "util/barrier.h"
 #include "util/quiesce.h"
 
@@ -315,6 +316,48 @@ TEST(nobody_uses_what_was_removed)
 	key_table_destroy(r.t);
 }
 
+struct removal {
+	struct key_table *t;
+	uint32_t key;
+	bool done;
+};
+
+static void *remover(void *arg)
+{
+	struct removal *r = arg;
+
+	key_remove(r->t, r->key);
+	store_release(&r->done, true);
+	return NULL;
+}
+
+TEST(removal_waits_for_an_access_that_has_begun)
+{
+	struct removal r = { .t = table(8) };
+	struct key_entry e = entry;
+	uint8_t byte = 0;
+	uint64_t addr;
+	pthread_t thread;
+
+	e.addr = (uintptr_t)&byte;
+	check_eq(key_add(r.t, &e, NULL, &r.key), 0);
+	struct key_ask a = { r.key, 7, 0x10000, 1, 0 };
+
+	quiesce_enter();
+	check_eq(key_check(r.t, &a, &addr), KEY_OK);
+	check_eq(pthread_create(&thread, NULL, remover, &r), 0);
+	while (key_check(r.t, &a, &addr) == KEY_OK)
+		sched_yield();
+	for (int i = 0; i < 10000; i++) { /* the remover has every chance to return */
+		sched_yield();
+		check(!load_acquire(&r.done));
+	}
+	quiesce_exit();
+	pthread_join(thread, NULL);
+	check(r.done);
+	key_table_destroy(r.t);
+}
+
 RUN_TESTS(unit_test(only_the_exact_key_is_valid),
 	  unit_test(a_stale_key_stays_invalid_when_its_place_is_taken_again),
 	  unit_test(ranges_are_exact_and_do_not_wrap),
@@ -324,4 +367,5 @@ RUN_TESTS(unit_test(only_the_exact_key_is_valid),
 	  unit_test(change_keeps_the_key_and_revokes_the_old_range),
 	  unit_test(a_peer_sees_published_entries_only),
 	  unit_test(descriptions_name_the_numbers_compared),
-	  unit_test(nobody_uses_what_was_removed))
+	  unit_test(nobody_uses_what_was_removed),
+	  unit_test(removal_waits_for_an_access_that_has_begun))
