@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# The tree on other releases of Debian: for each a minimal root, in which `./build.sh demo` is run and
+# the kinds of `./build.sh test` that depend on the release: its compiler, headers, programs, its own
+# suite of rdma-core. Needs root and apt's mirror.
+# usage: tests/distros.sh [RELEASE...]   (default: bookworm trixie sid)
+set -euo pipefail
+top=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
+# shellcheck source-path=SCRIPTDIR/..
+{
+	. "$top/scripts/say.sh"
+	. "$top/scripts/packages.sh"
+	. "$top/tests/minimal.sh"
+}
+kinds=(abi unit links verbs conformance clients)
+
+# One row of the table for the root that stands: what it has, and how its steps ended.
+describe() # RELEASE
+{
+	local -a names=(rdma-core gcc perftest ucx-utils openmpi-bin)
+
+	printf '\n%s: ' "$1"
+	for name in "${names[@]}"; do
+		# shellcheck disable=SC2016 # dpkg-query fills it in
+		printf '%s %s; ' "$name" "$(chroot "$root" dpkg-query -W -f '${Version}' \
+			"${name/#rdma-core/libibverbs1}" 2>/dev/null || echo none)"
+	done
+	printf '\n'
+	printf '  %s\n' "${rows[@]}"
+}
+
+release_run() # RELEASE ARCHIVE
+{
+	local -a demo tests
+
+	rows=()
+	minimal_make "$1" "$2"
+	mapfile -d '' demo < <(as_root demo)
+	mapfile -d '' tests < <(as_root test "${kinds[@]}")
+	step "$1: demo" 0 "${demo[@]}"
+	step "$1: test ${kinds[*]}" 0 "${tests[@]}"
+	table+=("$(describe "$1")")
+	clean
+}
+
+main()
+{
+	local own archive release
+
+	[ "$(id -u)" -eq 0 ] || die 2 "tests/distros.sh needs root"
+	packages_need fresh
+	read -r own archive < <(mirror) || die 2 "apt names no Debian archive for this release"
+	say "this machine has $own; packages come from $archive"
+	[ $# -gt 0 ] || set -- bookworm trixie sid
+	table=() failed=0 network=host root=/nonexistent
+	trap clean EXIT
+	for release in "$@"; do
+		release_run "$release" "$archive"
+	done
+	printf '%s\n' "${table[@]}"
+	return "$failed"
+}
+
+main "$@"
