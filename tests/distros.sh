@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# The tree on other releases of Debian: for each a minimal root, in which `./build.sh demo` is run and
-# the kinds of `./build.sh test` that depend on the release: its compiler, headers, programs, its own
-# suite of rdma-core. Needs root and apt's mirror.
+# The tree on other releases of Debian: for each a minimal root, in which `./build.sh demo` is run
+# and the kinds of `./build.sh test` that depend on the release: its compiler, headers, programs, its
+# own suite of rdma-core. Needs root and apt's mirror.
 # usage: tests/distros.sh [RELEASE...]   (default: bookworm trixie sid)
 set -euo pipefail
 top=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash disable=SC2034,SC2154 # $top, $network, $failed and $rows: the caller's
-# A minimal Debian in a folder, with a clean copy of the tree for root and one for a user without sudo,
-# and steps that are run inside and counted. For scripts that prove what a new machine does.
+# A minimal Debian in a folder, with a clean copy of the tree for root and one for a user without
+# sudo, and steps that are run inside and counted. For scripts that prove what a new machine does.
 
 # This machine's release, and the archive that apt itself uses for it.
 mirror()
