@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # The tree on other releases of Debian: for each a minimal root, in which `./build.sh demo` is run
-# and the kinds of `./build.sh test` that depend on the release: its compiler, headers, programs, its
+# and the kinds of `./build.sh test` that depend on the release: compiler, headers, programs, its
 # own suite of rdma-core. Needs root and apt's mirror.
 # usage: tests/distros.sh [RELEASE...]   (default: bookworm trixie sid)
 set -euo pipefail
