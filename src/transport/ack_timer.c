@@ -54,7 +54,7 @@ void ack_timer_arm(struct tqp *q, uint64_t now)
 
 	if (r->wait || !q->qp.service->reliable)
 		return;
-	if (r->una == r->max_psn || !q->dest || link_is_lossless(q->dest)) {
+	if (r->una == r->max_psn || !q->dest || (link_is_lossless(q->dest) && !r->doubt)) {
 		r->timer_at = r->try_at = TQP_NEVER;
 		return;
 	}
@@ -73,8 +73,20 @@ void ack_timer_lost(struct tqp *q, uint64_t now)
 	if (r->wait == WAIT_LOST)
 		return;
 	r->wait = WAIT_LOST;
+	if (!r->doubt)
+		r->doubt = DOUBT_PEER;
 	r->try_at = later(now, aeth_timeout_ns(q->qp.attr.timeout));
 	ack_timer_set(q, r->try_at);
+}
+
+void ack_timer_out_of_step(struct tqp *q, uint64_t now)
+{
+	struct requester *r = &q->req;
+
+	if (!q->dest || !link_is_lossless(q->dest) || r->una == r->max_psn || r->wait)
+		return;
+	r->doubt = DOUBT_PSN;
+	ack_timer_lost(q, now);
 }
 
 void ack_timer_progress(struct tqp *q, uint64_t now)
@@ -93,6 +105,7 @@ void ack_timer_progress(struct tqp *q, uint64_t now)
 	r->repeats = 0;
 	r->wait = WAIT_NOTHING;
 	r->gap = false;
+	r->doubt = DOUBT_NOTHING;
 	if (lost)
 		ack_timer_lost(q, now);
 	else

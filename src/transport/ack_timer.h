@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The requester's timer and its counts of tries. On same-host links, which lose nothing, it runs
- * only while the peer neither takes nor answers the segments (WAIT_LOST). */
+ * only while the peer neither takes nor answers the segments (WAIT_LOST), and after that until the
+ * peer acknowledges one (enum requester_doubt). */
 #pragma once
 #include "transport/tqp.h"
 
@@ -11,3 +12,6 @@ void ack_timer_progress(struct tqp *q, uint64_t now);
 /* The peer has got a packet behind the one that it misses: the tries start afresh. */
 void ack_timer_heard(struct tqp *q, uint64_t now);
 void ack_timer_lost(struct tqp *q, uint64_t now); /* the link says that there is no peer */
+/* An answer names PSNs that are not outstanding. On a link that keeps order it is no old one: the
+ * peer's rq_psn is not this QP's sq_psn. Then follows what follows on a wire, the tries' end. */
+void ack_timer_out_of_step(struct tqp *q, uint64_t now);

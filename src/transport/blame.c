@@ -166,6 +166,11 @@ static uint64_t blame_silence(struct tqp *q, const struct sent *e)
 			      "kernel of this host refuses to send its packets (%s); %s",
 			      wqe_name(e->opcode), e->len, q->qp.qpn, a->dest_qp_num,
 			      a->retry_cnt + 1U, strerror(err), kernel_remedy(err));
+	if (q->req.doubt == DOUBT_PSN)
+		return reason("%s of %u B on QP 0x%x: QP 0x%x answers PSNs that were not sent, in "
+			      "each of %u tries; make its rq_psn this QP's sq_psn (0x%x)",
+			      wqe_name(e->opcode), e->len, q->qp.qpn, a->dest_qp_num,
+			      a->retry_cnt + 1U, a->sq_psn);
 	return reason("%s of %u B on QP 0x%x: no answer from QP 0x%x after %u tries of 4.096 us * "
 		      "2^%u (retry_cnt %u); is the peer alive, its QP in RTR or RTS, connected to "
 		      "this QP, and its rq_psn this sq_psn?",

@@ -109,8 +109,11 @@ static void ack(struct tqp *q, uint32_t psn, uint64_t now)
 	struct requester *r = &q->req;
 	uint32_t end = psn_add(psn, 1);
 
-	if (!expected(q, psn))
+	if (unlikely(!expected(q, psn))) {
+		if (!psn_before(psn, r->max_psn))
+			ack_timer_out_of_step(q, now);
 		return;
+	}
 	if (unlikely(r->rec != NULL))
 		recovery_missing(q, end);
 	completer_acked(q, end, now);
@@ -201,8 +204,11 @@ static void acknowledge(struct tqp *q, const struct seg *s, uint64_t now)
 		ack(q, s->psn, now);
 		return;
 	}
-	if (!expected(q, s->psn))
-		return; /* an answer to an earlier try */
+	if (!expected(q, s->psn)) { /* an answer to an earlier try */
+		if (aeth_kind(s->syndrome) == AETH_NAK)
+			ack_timer_out_of_step(q, now);
+		return;
+	}
 	if (aeth_kind(s->syndrome) == AETH_RNR) {
 		completer_acked(q, s->psn, now);
 		if (q->qp.state != IBV_QPS_ERR)

@@ -18,6 +18,13 @@ enum requester_wait {
 	WAIT_LOST, /* for the ack timeout, since the peer takes or answers no segment */
 };
 
+/* Why tries are timed on a link that loses nothing; until the peer acknowledges something. */
+enum requester_doubt {
+	DOUBT_NOTHING,
+	DOUBT_PEER, /* it took a segment and did not answer it */
+	DOUBT_PSN, /* it counts otherwise: its rq_psn is not this QP's sq_psn */
+};
+
 struct inner_queue;
 struct recovery;
 struct pace { /* pace.h */
@@ -65,6 +72,7 @@ struct requester {
 	uint8_t retries; /* tries that are left */
 	uint8_t rnr_retries; /* tries after an RNR NAK that are left; 7: without end */
 	uint8_t wait; /* enum requester_wait */
+	uint8_t doubt; /* enum requester_doubt */
 	bool blocked; /* the QP's waiter is on a destination's list */
 	bool unflushed; /* the destination has segments that it does not send before flush() */
 	bool exchanged; /* the peer has answered a segment: direct access may follow */

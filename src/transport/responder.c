@@ -108,8 +108,11 @@ static void duplicate(struct tqp *q, const struct seg *s)
 		answer_ack(q, s);
 		return;
 	}
-	if (!execute_again(q, s, &a))
+	if (!execute_again(q, s, &a)) {
+		if (link_has_notices(q->dest))
+			answer_nak(q, SYN_NO_RESPONDER, s->psn); /* a wire's silence */
 		return;
+	}
 	a.msn = q->rsp.msn;
 	answer_add(q, &a);
 }

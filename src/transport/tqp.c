@@ -17,6 +17,7 @@
 #include "transport/raw_receive.h"
 #include "transport/recovery.h"
 #include "transport/retry.h"
+#include "transport/rewind.h"
 #include "transport/uc.h"
 #include "transport/ud.h"
 #include "transport/xrc.h"
@@ -155,6 +156,9 @@ void tqp_moved(struct tqp *q, enum ibv_qp_state old, uint64_t now)
 void tqp_doorbell(struct tqp *q, uint64_t now)
 {
 	answer_reply(q);
+	/* timeout 0: no timer will try again, so what is posted next does, as its packets would */
+	if (unlikely(q->req.wait == WAIT_LOST) && q->req.try_at == TQP_NEVER)
+		rewind_go_on(q);
 	if (likely(q->qp.state == IBV_QPS_RTS))
 		requester_run(q, now);
 	else if (q->qp.state == IBV_QPS_ERR || q->qp.state == IBV_QPS_SQE)

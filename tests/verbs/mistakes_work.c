@@ -497,6 +497,24 @@ static void peer_qp_in_reset(int arg)
 	silent();
 }
 
+static void psn_of_another_count(int arg)
+{
+	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
+	struct ibv_sge sg;
+	struct ibv_send_wr wr;
+
+	(void)arg;
+	begin(impatient);
+	want_eq(ibv_modify_qp(duo.near.ep.qp, &reset, IBV_QP_STATE), 0);
+	duo.near.ep.mine.psn = 0x123;
+	peer_connect(&duo.near.ep, &duo.o.qp);
+	wr = write_of(64, &sg);
+	fails(&wr, IBV_WC_RETRY_EXC_ERR);
+	NEAR("RDMA WRITE of 64 B on QP 0x%x: QP 0x%x answers PSNs that were not sent, in each of 3 "
+	     "tries; make its rq_psn this QP's sq_psn (0x123)",
+	     near_qp, far_qp);
+}
+
 static const struct test_case cases[] = {
 	CASE(unknown_lkey),
 	CASE(lkey_of_another_pd),
@@ -523,6 +541,7 @@ static const struct test_case cases[] = {
 	CASE(receive_never_posted),
 	CASE(dead_peer),
 	CASE(peer_qp_in_reset),
+	CASE(psn_of_another_count),
 };
 
 int main(void)

@@ -307,6 +307,32 @@ static void peer_in_error(int where)
 	duo_close(&duo);
 }
 
+static const struct duo_opts impatient = {
+	.qp = { .type = IBV_QPT_RC, .timeout = 10, .retry = 2 }
+};
+
+/* This side begins with other PSNs than the far side counts on: before them, behind them. The last
+ * row: so far behind that the far side takes all for duplicates. */
+static void ends_that_count_otherwise(int where)
+{
+	static const enum ibv_wr_opcode ops[] = { IBV_WR_RDMA_WRITE, IBV_WR_SEND, IBV_WR_RDMA_READ,
+						  IBV_WR_ATOMIC_FETCH_AND_ADD };
+	static const uint32_t ahead[] = { 1, 4000, 0xfffff0 };
+
+	for (int i = 0; i < 12; i++) {
+		struct ibv_sge sg;
+		struct ibv_send_wr wr;
+
+		begin(where, impatient);
+		want_eq(ibv_modify_qp(duo.near.ep.qp, &(struct ibv_qp_attr){ 0 }, IBV_QP_STATE), 0);
+		duo.near.ep.mine.psn = (duo.near.ep.mine.psn + ahead[i % 3]) & 0xffffff;
+		peer_connect(&duo.near.ep, &duo.o.qp);
+		wr = duo_wr(&duo, ops[i / 3], &sg, 8);
+		fails(&wr, IBV_WC_RETRY_EXC_ERR, NO_ANSWER);
+		duo_close(&duo);
+	}
+}
+
 static void peer_killed_before(int where)
 {
 	(void)where;
@@ -444,6 +470,7 @@ static const struct test_case cases[] = {
 	BOTH(uc_send_queue_error),
 	BOTH(peer_in_reset),
 	BOTH(peer_in_error),
+	BOTH(ends_that_count_otherwise),
 	CASE(peer_killed_before),
 	CASE_ARG(peer_killed_in_between, IBV_WR_RDMA_WRITE),
 	CASE_ARG(peer_killed_in_between, IBV_WR_RDMA_READ),

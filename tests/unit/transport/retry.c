@@ -94,6 +94,83 @@ TEST(one_host_a_silent_state_takes_the_same_time)
 	}
 }
 
+/* As on a wire, where the peer's answers are taken for old ones and the timer alone counts: its
+ * rq_psn is behind, ahead, and for a READ, too. */
+TEST(one_host_ends_that_do_not_count_alike_take_the_same_time)
+{
+	static const struct {
+		uint8_t op;
+		int32_t behind; /* the responder counts from so far behind */
+	} rows[] = {
+		{ MLX5_OPCODE_RDMA_WRITE, 5 },
+		{ MLX5_OPCODE_RDMA_WRITE, -1000 },
+		{ MLX5_OPCODE_RDMA_READ, 5 },
+		{ MLX5_OPCODE_RDMA_READ, -1000 },
+	};
+
+	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct pair *p = pair_open(&pair_host, &rig_rc);
+		struct rig_wr w = pair_remote(p, rows[i].op, 0, 8);
+		char text[EXPLAIN_TEXT];
+		uint64_t took;
+
+		p->b->q.rsp.epsn = psn_add(p->b->q.rsp.epsn, (uint32_t)-rows[i].behind & PSN_MASK);
+		rig_post(p->a, &w);
+		rig_run(&p->rig);
+		check_ne(pair_bad(p->a, false, MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR,
+				  VENDOR_TRANSPORT_RETRY)
+				 .reason,
+			 0);
+		took = p->rig.net.now;
+		check(took >= 8 * TIMEOUT && took <= 8 * (TIMEOUT + 200));
+		check_eq(explain_last(text, sizeof(text)), 0);
+		check(!!strstr(text, "answers PSNs that were not sent") ==
+		      (rows[i].op == MLX5_OPCODE_RDMA_WRITE || rows[i].behind > 0));
+		pair_close(p);
+	}
+}
+
+/* The doubt ends with the first answer: after it no timer runs. */
+TEST(one_host_a_peer_that_was_late_is_not_timed_any_more)
+{
+	struct pair *p = pair_open(&pair_host, &rig_rc);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
+
+	p->b->q.qp.state = IBV_QPS_INIT;
+	rig_post(p->a, &w);
+	rig_run_until(&p->rig, p->rig.net.now + TIMEOUT / 2);
+	p->b->q.qp.state = IBV_QPS_RTS;
+	rig_run(&p->rig);
+	pair_good(p->a, false);
+	p->rig.net.cut = true; /* the next segment is taken, and not answered yet */
+	rig_post(p->a, &w);
+	check_eq(p->a->q.req.timer_at, TQP_NEVER);
+	pair_close(p);
+}
+
+TEST(one_host_with_timeout_0_the_next_post_reaches_a_peer_that_was_late)
+{
+	struct rig_attr attr = rig_rc;
+
+	attr.timeout = 0;
+	struct pair *p = pair_open(&pair_host, &attr);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
+
+	p->b->q.qp.state = IBV_QPS_INIT;
+	for (int i = 0; i < 3; i++) { /* it is still not there */
+		rig_post(p->a, &w);
+		rig_run(&p->rig);
+		check_eq(p->a->q.deadline, TQP_NEVER);
+		pair_none(p->a, false);
+	}
+	p->b->q.qp.state = IBV_QPS_RTS;
+	rig_post(p->a, &w);
+	rig_run(&p->rig);
+	for (int i = 0; i < 4; i++)
+		pair_good(p->a, false);
+	pair_close(p);
+}
+
 /* The ACK of what came before was held back, and comes after the word that nobody took the rest:
  * the rest is sent again all the same. */
 TEST(one_host_a_late_ack_does_not_undo_a_loss)
@@ -309,6 +386,9 @@ RUN_TESTS(unit_test(timeout_times_retry_count), unit_test(timeout_0_waits_for_ev
 	  unit_test(what_the_kernel_refused_to_send_is_not_blamed_on_the_peer),
 	  unit_test(one_host_nobody_there_takes_the_same_time),
 	  unit_test(one_host_a_silent_state_takes_the_same_time),
+	  unit_test(one_host_ends_that_do_not_count_alike_take_the_same_time),
+	  unit_test(one_host_a_peer_that_was_late_is_not_timed_any_more),
+	  unit_test(one_host_with_timeout_0_the_next_post_reaches_a_peer_that_was_late),
 	  unit_test(one_host_a_late_ack_does_not_undo_a_loss),
 	  unit_test(one_host_arms_no_timer_while_segments_are_taken),
 	  unit_test(a_peer_that_comes_late_is_reached), unit_test(progress_gives_all_retries_back),
