@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from client import cases, pair, programs
+from client import cases, pair, programs, ucx
 
 SOURCES = sorted((Path(__file__).parent / "mpi").glob("*.c"))
 LIMIT = 200 * pair.PATIENCE
@@ -57,6 +57,9 @@ def run(library, transport, ranks, folder):
 def main():
     if os.environ.get("SOFTHCA_SANITIZER", "none") != "none":
         print("SKIP: UCX replaces the calls for memory, as a sanitizer's runtime does")
+        return 77
+    if not ucx.has_verbs():
+        print("SKIP: this UCX is built without verbs")
         return 77
     table = SHORT + MORE if cases.whole() else SHORT
     missing = [name for name in STARTERS if not shutil.which(f"mpicc.{name}")]

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from client import cases, pair, pairwise, programs
+from client import cases, pair, pairwise, programs, ucx
 
 DEVICE = "mlx5_0:1"
 SIZES = [8, 4096, 1 << 20]
@@ -103,6 +103,9 @@ def protocol_tests():
 def main():
     if os.environ.get("SOFTHCA_SANITIZER", "none") != "none":
         print("SKIP: UCX replaces the calls for memory, as a sanitizer's runtime does")
+        return 77
+    if not ucx.has_verbs():
+        print("SKIP: this UCX is built without verbs")
         return 77
     chosen = protocol_tests()
     table = [("ucx_info -d", info)]
