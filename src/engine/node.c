@@ -13,9 +13,11 @@
 #include "engine/node_device.h"
 #include "engine/qp_table.h"
 #include "engine/tracing.h"
+#include "engine/wake.h"
 #include "hca/key_table.h"
 #include "hca/limits.h"
 #include "hca/mcast.h"
+#include "link/fault.h"
 #include "obs/explain.h"
 #include "peers/host_link.h"
 #include "udp/udp_link.h"
@@ -29,10 +31,12 @@ static pthread_mutex_t make_lock = PTHREAD_MUTEX_INITIALIZER;
 static void fork_prepare(void)
 {
 	pthread_mutex_lock(&make_lock);
+	fault_fork_begin();
 }
 
-static void fork_done(void)
+static void fork_parent(void)
 {
+	fault_fork_end(false);
 	pthread_mutex_unlock(&make_lock);
 }
 
@@ -41,7 +45,8 @@ static void fork_child(void)
 {
 	if (node_current)
 		links_leave(node_current);
-	fork_done();
+	fault_fork_end(true);
+	pthread_mutex_unlock(&make_lock);
 }
 
 /* exit(), and the program has not destroyed its QPs. The peers shall have ACKs for all that it has
@@ -55,6 +60,7 @@ __attribute__((destructor)) static void leave(void)
 		return;
 	quiesce_wait(); /* ACKs of messages that the program has seen may be about to be listed */
 	backlog_end(n);
+	fault_leave();
 }
 
 static void key_revoke(void *arg, uint32_t key)
@@ -222,6 +228,11 @@ static int device_add(struct node *n, const char *name)
 	return 0;
 }
 
+static void wake_for_delay(void *arg)
+{
+	wake_engine(arg);
+}
+
 int node_hca(const char *name, struct hca **out)
 {
 	static bool registered;
@@ -235,14 +246,16 @@ int node_hca(const char *name, struct hca **out)
 	err = err ? err : guard_init();
 	/* after those: a fork takes the lock of the later one first, as this function does */
 	if (!err && !registered) {
-		pthread_atfork(fork_prepare, fork_done, fork_child);
+		pthread_atfork(fork_prepare, fork_parent, fork_child);
 		registered = true;
 	}
 	n = node_self();
 	if (!err && !n) {
 		err = node_make(&n);
-		if (!err)
+		if (!err) {
+			fault_when_delayed(wake_for_delay, n);
 			store_release(&node_current, n);
+		}
 	}
 	if (!err && !find(n, name))
 		err = device_add(n, name);

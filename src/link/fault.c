@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "link/fault.h"
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include "link/fault_live.h"
@@ -15,6 +16,9 @@
 
 enum { MAX_SEG = 4096, IP_LEN = 20, UDP_LEN = 8, PORT = 4791, ROUTED_BYTE = 4, FLIPS = 3 };
 #define REORDER_NS UINT64_C(100000) /* delay of a segment that others are to overtake */
+#define AGAIN_NS   UINT64_C(50000) /* pause when the link had no room for a delayed segment */
+#define LEAVE_NS   UINT64_C(1000000000) /* exit() waits so long for room */
+#define QUEUE_MAX  4096 /* delayed segments of a destination; more are lost */
 
 struct fault {
 	struct dest d; /* d.inner: the destination that it wraps */
@@ -24,7 +28,9 @@ struct fault {
 	uint64_t index; /* number of the destination; added to the seed */
 	uint32_t seen; /* number of the live settings; see fault_live_changed() */
 	uint64_t hits; /* segments that cfg has picked */
-	struct parcel *first; /* delayed segments, by time */
+	struct parcel *first; /* delayed segments, by time; each has a reference to d */
+	uint32_t queued; /* delayed segments */
+	uint64_t pause; /* ns: none of them leaves before, since the link had no room */
 	struct spin out; /* one thread sends: delayed segments leave without the QP's turn */
 	struct list all; /* node in everyone; under all_lock */
 };
@@ -34,6 +40,11 @@ static struct fault_counts counts;
 static struct list everyone = { &everyone, &everyone };
 static struct spin all_lock; /* guards everyone; a fault that is listed is not freed */
 static uint32_t wrapped;
+static struct {
+	void (*fn)(void *arg);
+	void *arg;
+} begun; /* fault_when_delayed() */
+static bool leaving; /* exit(): no delay counts any more */
 
 static struct fault *to_fault(struct dest *d)
 {
@@ -146,14 +157,23 @@ static int send_later(struct fault *f, const struct seg *s, uint64_t at, bool ov
 		return err == ENOMEM ? 0 : err; /* lost, as in a network without memory */
 	p->at = at;
 	p->next = NULL;
-	count(overtaken ? &counts.reordered : &counts.delayed);
 	spin_lock(&f->lock);
+	if (f->queued == QUEUE_MAX) {
+		spin_unlock(&f->lock);
+		count(&counts.crowded);
+		parcel_free(p);
+		return 0;
+	}
+	count(overtaken ? &counts.reordered : &counts.delayed);
+	f->queued++;
 	for (place = &f->first; *place && (*place)->at <= at; place = &(*place)->next)
 		;
 	p->next = *place;
 	*place = p;
+	fetch_add_relaxed(&f->d.refs, 1); /* a datagram's destination goes before it */
 	spin_unlock(&f->lock);
-	fetch_add_acq_rel(&fault_queued, 1);
+	if (!fetch_add_acq_rel(&fault_queued, 1) && begun.fn)
+		begun.fn(begun.arg);
 	return 0;
 }
 
@@ -266,26 +286,9 @@ static void fault_cancel(struct dest *d, struct waiter *w)
 	d->inner->ops->cancel(d->inner, w);
 }
 
-static struct parcel *take_due(struct fault *f, uint64_t now)
-{
-	struct parcel *p;
-
-	spin_lock(&f->lock);
-	p = f->first;
-	if (p && p->at <= now)
-		f->first = p->next;
-	else
-		p = NULL;
-	spin_unlock(&f->lock);
-	if (p)
-		fetch_sub_acq_rel(&fault_queued, 1);
-	return p;
-}
-
 static void fault_put(struct dest *d)
 {
 	struct fault *f = to_fault(d);
-	struct parcel *p;
 
 	spin_lock(&all_lock);
 	if (fetch_sub_acq_rel(&d->refs, 1) != 1) {
@@ -294,8 +297,6 @@ static void fault_put(struct dest *d)
 	}
 	list_del(&f->all);
 	spin_unlock(&all_lock);
-	while ((p = take_due(f, UINT64_MAX)))
-		parcel_free(p);
 	d->inner->ops->put(d->inner);
 	free(f);
 }
@@ -331,10 +332,70 @@ int fault_wrap(struct dest *inner, const struct fault_config *cfg, struct dest *
 	return 0;
 }
 
+/* When the first delayed segment is to leave; under f->lock. */
+static uint64_t due_at(const struct fault *f)
+{
+	if (!f->first)
+		return UINT64_MAX;
+	return f->first->at > f->pause && !load_relaxed(&leaving) ? f->first->at : f->pause;
+}
+
+/* Under f->lock: the segment that is due. */
+static struct parcel *due(struct fault *f, uint64_t now)
+{
+	return due_at(f) <= now ? f->first : NULL;
+}
+
+static void unlink_parcel(struct fault *f, struct parcel *p)
+{
+	struct parcel **place = &f->first;
+
+	while (*place != p) /* others may have come before it */
+		place = &(*place)->next;
+	*place = p->next;
+	f->queued--;
+}
+
+/* @p, the first of the queue, has left or is lost. Under f->out. */
+static void done(struct fault *f, struct parcel *p)
+{
+	spin_lock(&f->lock);
+	unlink_parcel(f, p);
+	spin_unlock(&f->lock);
+	fetch_sub_acq_rel(&fault_queued, 1);
+	parcel_free(p);
+	f->d.ops->put(&f->d); /* the segment's reference; the caller has one, too */
+}
+
+/* Sends what is due, in order. Without room the rest waits: a network's queue, not a loss. */
+static void send_due(struct fault *f, uint64_t now)
+{
+	struct parcel *p;
+	int err = 0;
+
+	spin_lock(&f->out);
+	while (err != EAGAIN) {
+		spin_lock(&f->lock);
+		p = due(f, now);
+		spin_unlock(&f->lock);
+		if (!p)
+			break;
+		err = dest_send(f->d.inner, &p->seg, NULL);
+		if (err != EAGAIN)
+			done(f, p);
+	}
+	if (err == EAGAIN) {
+		spin_lock(&f->lock);
+		f->pause = now + AGAIN_NS;
+		spin_unlock(&f->lock);
+	}
+	spin_unlock(&f->out);
+}
+
 /* The first destination with a segment that is due, with a reference. */
 static struct fault *next_due(uint64_t now)
 {
-	struct fault *f, *due = NULL;
+	struct fault *f, *ready = NULL;
 	struct list *pos;
 
 	spin_lock(&all_lock);
@@ -342,31 +403,58 @@ static struct fault *next_due(uint64_t now)
 	{
 		f = container_of(pos, struct fault, all);
 		spin_lock(&f->lock);
-		if (f->first && f->first->at <= now)
-			due = f;
+		if (due(f, now))
+			ready = f;
 		spin_unlock(&f->lock);
-		if (due)
+		if (ready)
 			break;
 	}
-	if (due)
-		fetch_add_relaxed(&due->d.refs, 1);
+	if (ready)
+		fetch_add_relaxed(&ready->d.refs, 1);
 	spin_unlock(&all_lock);
-	return due;
+	return ready;
 }
 
 void fault_progress_now(void)
 {
 	uint64_t now = clock_now();
-	struct parcel *p;
 	struct fault *f;
 
 	while ((f = next_due(now))) {
-		p = take_due(f, now);
-		if (p && pass(f, &p->seg, NULL))
-			count(&counts.crowded);
-		parcel_free(p);
+		send_due(f, now);
 		f->d.ops->put(&f->d);
 	}
+}
+
+void fault_leave(void)
+{
+	uint64_t end = clock_now() + LEAVE_NS;
+
+	store_relaxed(&leaving, true);
+	while (load_relaxed(&fault_queued) && clock_now() < end) {
+		fault_progress_now();
+		sched_yield(); /* to the peer, which makes room */
+	}
+}
+
+void fault_when_delayed(void (*fn)(void *arg), void *arg)
+{
+	begun.fn = fn;
+	begun.arg = arg;
+}
+
+void fault_fork_begin(void)
+{
+	spin_lock(&all_lock);
+}
+
+void fault_fork_end(bool child)
+{
+	while (child && !list_empty(&everyone))
+		list_del(everyone.next);
+	if (child)
+		store_relaxed(&fault_queued, 0);
+	spin_unlock(&all_lock);
 }
 
 uint64_t fault_deadline(void)
@@ -382,8 +470,8 @@ uint64_t fault_deadline(void)
 	{
 		f = container_of(pos, struct fault, all);
 		spin_lock(&f->lock);
-		if (f->first && f->first->at < at)
-			at = f->first->at;
+		if (due_at(f) < at)
+			at = due_at(f);
 		spin_unlock(&f->lock);
 	}
 	spin_unlock(&all_lock);

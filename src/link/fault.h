@@ -25,7 +25,7 @@ struct fault_config {
 struct fault_counts {
 	uint64_t sent, lost, doubled, delayed, reordered, damaged;
 	uint64_t undetected; /* damaged, and the ICRC was right: never */
-	uint64_t crowded; /* lost after a delay: the link had no room */
+	uint64_t crowded; /* lost: as many were delayed already as a destination keeps */
 };
 
 /* "loss=1%,dup=0.1%,delay=50us,reorder=0.1%,corrupt=0.01,seed=7": probabilities as percentages or
@@ -43,4 +43,13 @@ static inline void fault_progress(void)
 	if (__builtin_expect(__atomic_load_n(&fault_queued, __ATOMIC_RELAXED) != 0, 0))
 		fault_progress_now();
 }
+/* exit(): what is delayed leaves now, since what is on a wire does not go with its sender; returns
+ * when all of it has left, or the links had no room for a second. */
+void fault_leave(void);
+/* Around fork(): what its parent has delayed is not sent by the child. */
+void fault_fork_begin(void);
+void fault_fork_end(bool child);
+/* @fn is called when a segment is delayed and no other was: fault_deadline() has one again. Set
+ * before a destination is wrapped. */
+void fault_when_delayed(void (*fn)(void *arg), void *arg);
 uint64_t fault_deadline(void); /* ns, when fault_progress() is due; UINT64_MAX never */

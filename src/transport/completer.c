@@ -165,39 +165,48 @@ static void nak(struct tqp *q, const struct seg *s, uint64_t now)
 	}
 }
 
-/* Takes a syndrome that RoCE does not have (link_has_notices()). True: it was one. */
+static bool is_notice(uint8_t syndrome)
+{
+	return syndrome >= SYN_RNR_CLEAR && syndrome <= SYN_NO_REF;
+}
+
+/* Takes a syndrome that RoCE does not have, of a peer on this host. True: it was one. A destination
+ * behind faults has no notices (link_has_notices()) though the peer's own way here, past the faults,
+ * brings them: there the timers count. */
 static bool notice(struct tqp *q, const struct seg *s, uint64_t now)
 {
+	if (likely(!is_notice(s->syndrome)) || (s->flags & SEG_NET))
+		return false;
+	if (!link_has_notices(q->dest))
+		return true;
 	switch (s->syndrome) {
 	case SYN_RNR_CLEAR:
 		if (expected(q, s->psn)) {
 			completer_acked(q, s->psn, now);
 			rewind_clear(q);
 		}
-		return true;
+		break;
 	case SYN_NO_RESPONDER:
 		if (expected(q, s->psn))
 			ack_timer_lost(q, now);
-		return true;
+		break;
 	case SYN_SOURCE_FAULT:
 		if (expected(q, s->psn))
 			refused(q, s->psn, V_LOCAL_PROT, now);
-		return true;
+		break;
 	case SYN_NO_REF:
 		if (expected(q, s->psn)) {
 			q->req.by_value = true;
 			completer_acked(q, s->psn, now);
 			rewind_to(q, q->req.una);
 		}
-		return true;
-	default:
-		return false;
 	}
+	return true;
 }
 
 static void acknowledge(struct tqp *q, const struct seg *s, uint64_t now)
 {
-	if (link_has_notices(q->dest) && notice(q, s, now))
+	if (notice(q, s, now))
 		return;
 	if (aeth_kind(s->syndrome) == AETH_ACK) {
 		credit_learn(q, s->syndrome, s->msn);

@@ -22,6 +22,8 @@ def variants():
     plain, alone = pair.Side(), pair.Side(inside=pair.ALONE)
     refused = pair.Side(around=REFUSE)
     closed = pair.Side(env=undumpable())
+    faultless = pair.Side(env={"SOFTHCA_FAULT": ""})
+    late = pair.Side(env={"SOFTHCA_FAULT": "delay=20us"})
     return {
         "process_vm refused": (refused, refused),
         "process_vm refused to the server": (refused, plain),
@@ -29,6 +31,9 @@ def variants():
         "undumpable client": (plain, closed),
         "undumpable and process_vm refused": (pair.Side(around=REFUSE, env=undumpable()),) * 2,
         "library path alone": (alone, alone),
+        "behind a link of no faults": (faultless, faultless),
+        "behind a delay": (late, late),
+        "a delay of one side": (plain, late),
         "server inside, client outside": (plain, alone),
         "server outside, client inside": (alone, plain),
     }

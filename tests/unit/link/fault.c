@@ -225,6 +225,23 @@ TEST(delay_holds_back_until_the_time_and_keeps_the_order)
 	d->ops->put(d);
 }
 
+/* A datagram's destination lives as long as its post. */
+TEST(what_is_delayed_leaves_though_its_destination_was_put)
+{
+	struct fault_config cfg = { .delay = 1000000, .seed = 1 };
+	struct dest *d;
+
+	memset(&sink, 0, sizeof(sink));
+	check_eq(fault_wrap(&inner, &cfg, &d), 0);
+	send_n(d, 10);
+	d->ops->put(d);
+	check_eq(sink.puts, 0);
+	while (fault_deadline() != UINT64_MAX)
+		fault_progress();
+	check_eq(sink.n, 10);
+	check_eq(sink.puts, 1);
+}
+
 TEST(a_seed_makes_the_same_faults_again)
 {
 	static uint32_t first[3 * N];
@@ -265,6 +282,7 @@ RUN_TESTS(unit_test(settings_are_parsed_and_nonsense_is_refused),
 	  unit_test(damage_is_always_noticed_by_the_icrc),
 	  unit_test(reordering_moves_and_loses_nothing),
 	  unit_test(delay_holds_back_until_the_time_and_keeps_the_order),
+	  unit_test(what_is_delayed_leaves_though_its_destination_was_put),
 	  unit_test(a_seed_makes_the_same_faults_again), unit_test(direct_access_is_refused),
 	  /* the last: it leaves its page */
 	  unit_test(faults_change_while_segments_go))
