@@ -171,8 +171,8 @@ static bool is_notice(uint8_t syndrome)
 }
 
 /* Takes a syndrome that RoCE does not have, of a peer on this host. True: it was one. A destination
- * behind faults has no notices (link_has_notices()) though the peer's own way here, past the faults,
- * brings them: there the timers count. */
+ * behind faults has no notices (link_has_notices()), though the peer's own way here, past the
+ * faults, brings them: there the timers count. */
 static bool notice(struct tqp *q, const struct seg *s, uint64_t now)
 {
 	if (likely(!is_notice(s->syndrome)) || (s->flags & SEG_NET))
