@@ -53,7 +53,7 @@ def main():
     signal.signal(signal.SIGTERM, on_term)
     signal.signal(signal.SIGINT, on_term)
     result = report.Report(source / "tests/expected-skips", args.machine or args.sanitizer,
-                           bool(args.under))
+                           bool(args.under) or args.sanitizer == "tsan")
     settings = pool.Settings(jobs=args.jobs, length=args.length, sanitizer=args.sanitizer,
                              fail_fast=args.fail_fast, under=args.under.split(),
                              patience=SLOWER[args.sanitizer] * LONGER[args.length])

@@ -179,19 +179,32 @@ static bool use_pid(struct remote *r, const struct job *j)
 
 /* A pid is not an identity: bytes read by it count only if the address space was alive
  * afterwards. */
+static int move(struct remote *r, struct job *j)
+{
+	if (!j->write && use_pid(r, j)) {
+		move_by_pid(r, j);
+		if (!was_alive(r))
+			return ESRCH;
+	}
+	return move_by_fd(r, j);
+}
+
+static int move_all(struct remote *r, struct job *j)
+{
+	int err;
+
+	foreign_order_begin();
+	err = move(r, j);
+	foreign_order_end();
+	return err;
+}
+
 int remote_read(struct remote *r, const struct iovec *local, unsigned int n, uint64_t addr)
 {
 	struct job j;
 	int err = job_init(&j, local, n, addr, false);
 
-	if (err)
-		return err;
-	if (use_pid(r, &j)) {
-		move_by_pid(r, &j);
-		if (!was_alive(r))
-			return ESRCH;
-	}
-	return move_by_fd(r, &j);
+	return err ? err : move_all(r, &j);
 }
 
 /* Never by pid: no look before the call helps. process_vm_writev() waits for an exec that has
@@ -201,7 +214,7 @@ int remote_write(struct remote *r, const struct iovec *local, unsigned int n, ui
 	struct job j;
 	int err = job_init(&j, local, n, addr, true);
 
-	return err ? err : move_by_fd(r, &j);
+	return err ? err : move_all(r, &j);
 }
 
 /* Another kind of file could make us wait for ever, or is no memory at all. */

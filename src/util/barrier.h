@@ -101,3 +101,31 @@ static inline void cpu_relax(void)
 	__asm__ volatile("" ::: "memory");
 #endif
 }
+
+/* In between, ThreadSanitizer checks none of this thread's accesses: bytes of another process,
+ * which gives the order between the thread that moves them and the program that reads them. */
+#ifdef __SANITIZE_THREAD__
+void AnnotateIgnoreReadsBegin(const char *file, int line);
+void AnnotateIgnoreReadsEnd(const char *file, int line);
+void AnnotateIgnoreWritesBegin(const char *file, int line);
+void AnnotateIgnoreWritesEnd(const char *file, int line);
+
+static inline void foreign_order_begin(void)
+{
+	AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
+	AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
+}
+
+static inline void foreign_order_end(void)
+{
+	AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
+	AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
+}
+#else
+static inline void foreign_order_begin(void)
+{
+}
+static inline void foreign_order_end(void)
+{
+}
+#endif

@@ -81,7 +81,7 @@ def what_an_emulator_cannot_do_is_skipped():
     with tempfile.NamedTemporaryFile("w+") as skips:
         skips.write("arm k/whole it hangs\narm k/part:case it ignores madvise\n")
         skips.flush()
-        there = report.Report(Path(skips.name), "arm", emulated=True)
+        there = report.Report(Path(skips.name), "arm", limited=True)
         here = report.Report(Path(skips.name), "arm")
     assert there.impossible(discover.Test("k", "whole", Path("k"))) == "it hangs"
     assert not here.impossible(discover.Test("k", "whole", Path("k")))

@@ -12,13 +12,14 @@ TOLD_ALWAYS = {"bench"}
 
 class Report:
     """Counts cases. As root on Debian 12 a skip that expected-skips does not list is a failure.
-    @where: of its lines those; @emulated: a failure that they list is one of the emulator's."""
+    @where: of its lines those; @limited: what they list cannot pass there (an emulator, or
+    ThreadSanitizer): a test is not run, a case that fails is a skip."""
 
-    def __init__(self, expected_skips, where, emulated=False):
+    def __init__(self, expected_skips, where, limited=False):
         self.passed = self.failed = self.skipped = 0
         self.strict = os.geteuid() == 0 and _debian_12()
-        self.emulated = emulated
-        self.expected = _read_skips(expected_skips, where)
+        self.beyond = _read_skips(expected_skips, {where}) if limited else {}
+        self.expected = _read_skips(expected_skips, {where, "any"})
         self.failures = []
         self.took = []
 
@@ -53,21 +54,16 @@ class Report:
             self.note(f"| {line}")
 
     def impossible(self, test):
-        """Why the emulator cannot run it at all, or None."""
-        return self.expected.get(test.id) if self.emulated else None
+        """Why it cannot be run there at all, or None."""
+        return self.beyond.get(test.id)
 
     def _judge(self, run, case):
-        if case.verdict == "fail" and self.emulated and self._expected(run, case):
-            case.verdict, case.why = "skip", self._expected(run, case)
-        if case.verdict == "skip" and self.strict and not self._expected(run, case):
+        if case.verdict == "fail" and _listed(self.beyond, run, case):
+            case.verdict, case.why = "skip", _listed(self.beyond, run, case)
+        if case.verdict == "skip" and self.strict and not _listed(self.expected, run, case):
             case.verdict = "fail"
             case.why = f"skipped, and tests/expected-skips does not list it: {case.why}"
         return case
-
-    def _expected(self, run, case):
-        full = f"{run.test.id}:{case.name}" if case.name else run.test.id
-        return next((why for pattern, why in self.expected.items()
-                     if fnmatchcase(full, pattern)), "")
 
     def _explain(self, run, case):
         name = f"{run.title}: {case.name}" if case.name else run.title
@@ -98,6 +94,11 @@ class Report:
             print(f"  {seconds:6.1f} {seconds / total:6.1%}  {title}")
 
 
+def _listed(patterns, run, case):
+    full = f"{run.test.id}:{case.name}" if case.name else run.test.id
+    return next((why for pattern, why in patterns.items() if fnmatchcase(full, pattern)), "")
+
+
 def _told(counts):
     words = {"pass": "passed", "fail": "failed", "skip": "skipped"}
     return ", ".join(f"{n} {words[v]}" for v, n in counts.items() if n)
@@ -111,9 +112,9 @@ def _debian_12():
     return "ID=debian" in lines and 'VERSION_ID="12"' in lines
 
 
-def _read_skips(path, here):
-    """Lines 'WHERE PATTERN REASON...' as {pattern: reason}; WHERE is any, none, asan, tsan or a
-    machine."""
+def _read_skips(path, places):
+    """Lines 'WHERE PATTERN REASON...' of these places as {pattern: reason}; WHERE is any, none,
+    asan, tsan or a machine."""
     patterns = {}
     for line in path.read_text().splitlines():
         if not line.strip() or line.startswith("#"):
@@ -121,6 +122,6 @@ def _read_skips(path, here):
         where, pattern, *reason = line.split(maxsplit=2)
         if not reason:
             raise SystemExit(f"{path}: '{line}' gives no reason")
-        if where in ("any", here):
+        if where in places:
             patterns[pattern] = reason[0]
     return patterns

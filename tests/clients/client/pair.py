@@ -32,8 +32,10 @@ class Side:
     env: dict = field(default_factory=dict)
     terminal: bool = False
 
-    def argv(self, program):
-        return [*self.around, *self.inside, *program]
+    def argv(self, program, preloaded=""):
+        """What is preloaded is the program's, and no shell's before it."""
+        with_it = ["env", f"LD_PRELOAD={preloaded}"] if preloaded else []
+        return [*self.around, *with_it, *self.inside, *program]
 
 
 @dataclass
@@ -80,13 +82,13 @@ class _Process:
     def __init__(self, side, argv, path):
         env = {**os.environ, **preload(), **side.env}
         env.pop("LD_LIBRARY_PATH", None)
-        if argv[0].startswith("ib_"):
-            env["LD_PRELOAD"] = ":".join(filter(None, [env.get("LD_PRELOAD"), str(HASTY)]))
+        preloaded = [env.pop("LD_PRELOAD", None), str(HASTY) if argv[0].startswith("ib_") else None]
         self.paths = [path, Path(f"{path}.errors")]
         self.ends = os.openpty() if side.terminal else ()
         with open(self.paths[0], "wb") as out, open(self.paths[1], "wb") as errors:
             self.popen = subprocess.Popen(
-                side.argv(argv), env=env, stdin=self.ends[1] if self.ends else subprocess.DEVNULL,
+                side.argv(argv, ":".join(filter(None, preloaded))), env=env,
+                stdin=self.ends[1] if self.ends else subprocess.DEVNULL,
                 stdout=out, stderr=errors, process_group=0)
 
     def output(self):
