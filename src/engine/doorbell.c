@@ -4,6 +4,8 @@
 #include "engine/progress.h"
 #include "engine/rq_waiters.h"
 #include "engine/turn.h"
+#include "engine/vain.h"
+#include "util/clock.h"
 #include "util/fork.h"
 
 void doorbell_sq(struct tqp *q)
@@ -57,11 +59,7 @@ void doorbell_srq(struct srq *srq)
 	quiesce_exit();
 }
 
-/* A thread that polls and finds nothing for long gives its core away for a moment: the sender may
- * be waiting for that very core (docs/design/polling.md). */
-#define EMPTY_POLLS 2000
-
-static __thread unsigned int empty_polls __attribute__((tls_model("initial-exec")));
+static __thread struct vain vain __attribute__((tls_model("initial-exec")));
 
 void progress(void)
 {
@@ -75,9 +73,7 @@ void progress(void)
 	got = progress_round(n);
 	quiesce_exit();
 	if (got)
-		empty_polls = 0;
-	else if (unlikely(++empty_polls >= EMPTY_POLLS)) {
-		empty_polls = 0;
+		vain_found(&vain);
+	else if (unlikely(vain_looks(&vain)) && vain_yields(&vain, &n->vain, clock_now()))
 		sched_yield();
-	}
 }

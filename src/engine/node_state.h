@@ -7,6 +7,7 @@
 #include "engine/eqp.h"
 #include "engine/node.h"
 #include "engine/node_self.h"
+#include "engine/vain.h"
 #include "link/links.h"
 #include "link/number.h"
 #include "net/gid_table.h"
@@ -75,6 +76,7 @@ struct node {
 	} ports; /* the next try for ports that other programs have: port_wait.h */
 	/* the thread that makes progress: docs/design/wakeups.md; leader.h, loop.h */
 	uint32_t poll_seq; /* counts polls */
+	struct vain_threads vain;
 	uint32_t led; /* 1: a blocked thread is the engine */
 	uint32_t followers; /* threads that are blocked and do not lead */
 	uint32_t led_seq; /* counts the rounds of leaders */

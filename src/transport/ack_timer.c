@@ -21,12 +21,15 @@ void ack_timer_set(struct tqp *q, uint64_t at)
 
 /* The time of one of retry_cnt's tries. The specification allows up to four times the attribute:
  * where the path may congest, each try waits longer than the one before, since more packets do not
- * help a peer that has lost its core, nor a path that is jammed. */
+ * help a peer that has lost its core, nor a path that is jammed. A peer that reports losses needs
+ * no try to repeat them, so each takes all of it: it may be stopped for as long. */
 static uint64_t timeout_ns(const struct tqp *q)
 {
 	uint64_t ns = aeth_timeout_ns(q->qp.attr.timeout);
 	unsigned int tried = q->qp.attr.retry_cnt - q->req.retries;
 
+	if (ns != UINT64_MAX && link_reports_loss(q->dest))
+		return ns << PATIENCE;
 	if (ns == UINT64_MAX || !link_may_congest(q->dest))
 		return ns;
 	return ns << (tried < PATIENCE ? tried : PATIENCE);

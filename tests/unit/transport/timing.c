@@ -57,8 +57,9 @@ TEST(what_is_lost_at_the_end_is_repeated_long_before_the_timeout)
 	}
 }
 
-/* As long as the attributes say, whatever was repeated meanwhile: 1 + 2 + 4 + 4 … timeouts. */
-TEST(giving_up_takes_as_long_as_it_did)
+/* As long as the attributes say, whatever was repeated meanwhile: 1 + 2 + 4 + 4 … timeouts; 4 each
+ * where the peer reports losses: with timeout 14 and retry_cnt 7 it may be stopped for 2 s. */
+TEST(giving_up_takes_as_long_as_the_attributes_say)
 {
 	for (uint8_t retries = 0; retries < 8; retries++)
 		for (int able = 0; able < 2; able++) {
@@ -66,6 +67,8 @@ TEST(giving_up_takes_as_long_as_it_did)
 			struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
 			uint64_t from, tries = retries < 2 ? 1 + 2 * retries : 4 * retries - 1;
 
+			if (able)
+				tries = 4 * (retries + 1U);
 			measure(p);
 			from = p->rig.net.now;
 			p->rig.net.cut = true;
@@ -135,6 +138,32 @@ TEST(rnr_uses_up_no_try)
 	pair_close(p);
 }
 
+/* A peer that is not ready is there: tries that were used up before it said so are given back. */
+TEST(rnr_gives_the_tries_back)
+{
+	struct rig_attr attr = rig_rc;
+	struct pair *p;
+	struct rig_wr w;
+
+	attr.timeout = 8;
+	attr.retry_cnt = 3;
+	attr.min_rnr_timer = 0;
+	p = pair_open(&ends[1], &attr);
+	w = pair_send(p->a, 0, 8);
+	p->rig.net.cut = true;
+	rig_post(p->a, &w);
+	while (p->a->q.req.retries > 1)
+		rig_step(&p->rig, TQP_NEVER - 1);
+	p->rig.net.cut = false;
+	while (p->a->q.req.wait != WAIT_RNR)
+		rig_step(&p->rig, TQP_NEVER - 1);
+	check_eq(p->a->q.req.retries, 3);
+	pair_receive(p->b, 0x4000, 8);
+	rig_run(&p->rig);
+	pair_good(p->a, false);
+	pair_close(p);
+}
+
 /* Sequence NAKs are no tries either: the same packet may be lost many times in a row. */
 TEST(a_packet_may_be_lost_more_often_than_retry_cnt)
 {
@@ -179,7 +208,8 @@ TEST(only_what_was_sent_once_is_measured)
 }
 
 RUN_TESTS(unit_test(what_is_lost_at_the_end_is_repeated_long_before_the_timeout),
-	  unit_test(giving_up_takes_as_long_as_it_did), unit_test(repeating_slows_down),
+	  unit_test(giving_up_takes_as_long_as_the_attributes_say), unit_test(repeating_slows_down),
 	  unit_test(timeout_0_repeats_for_ever), unit_test(rnr_uses_up_no_try),
+	  unit_test(rnr_gives_the_tries_back),
 	  unit_test(a_packet_may_be_lost_more_often_than_retry_cnt),
 	  unit_test(only_what_was_sent_once_is_measured))
