@@ -7,12 +7,13 @@
 #define SYN(name)   MLX5_CQE_SYNDROME_##name
 #define NAK_OP	    NAK(REMOTE_OPERATIONAL)
 #define NAK_INVALID NAK(INVALID_REQUEST)
+#define NAK_ACCESS  NAK(REMOTE_ACCESS)
 #define EVENT(e)    .has_event = true, .event = IBV_EVENT_##e
 
 /* clang-format off */
 
 /* A send that failed: the CQE tells everything. */
-static const struct fate_code requester[V_COUNT] = {
+static const struct fate_code requester[V_RESPONDER] = {
 	[V_LOCAL_LENGTH]   = { SYN(LOCAL_LENGTH_ERR), VENDOR_LOC_LEN },
 	[V_LOCAL_QP_OP]    = { SYN(LOCAL_QP_OP_ERR), VENDOR_LOC_QP_OP },
 	[V_LOCAL_PROT]     = { SYN(LOCAL_PROT_ERR), VENDOR_LOC_PROT },
@@ -31,8 +32,10 @@ static const struct fate responder_rc[V_COUNT] = {
 	[V_LOCAL_LENGTH]   = { { SYN(LOCAL_LENGTH_ERR), VENDOR_LOC_LEN }, NAK_INVALID, true },
 	[V_LOCAL_PROT]     = { { SYN(LOCAL_PROT_ERR), VENDOR_LOC_PROT }, NAK_OP, true },
 	[V_REMOTE_INVALID] = { { 0, 0 }, NAK_INVALID, true, EVENT(QP_REQ_ERR) },
-	[V_REMOTE_ACCESS]  = { { 0, 0 }, NAK(REMOTE_ACCESS), true, EVENT(QP_ACCESS_ERR) },
+	[V_REMOTE_ACCESS]  = { { 0, 0 }, NAK_ACCESS, true, EVENT(QP_ACCESS_ERR) },
 	[V_REMOTE_OP]      = { { 0, 0 }, NAK_OP, true, EVENT(QP_FATAL) },
+	[V_LOCAL_ACCESS]   = { { SYN(LOCAL_ACCESS_ERR), VENDOR_REM_ACCESS }, NAK_ACCESS, true },
+	[V_INVALIDATE]     = { { SYN(REMOTE_INVAL_REQ_ERR), VENDOR_REM_INV_REQ }, 0, true },
 	[V_FLUSHED]        = { { SYN(WR_FLUSH_ERR), VENDOR_RECV_FLUSH } },
 };
 

@@ -88,7 +88,7 @@ static enum place invalidate(struct tqp *q, const struct seg *s, struct refusal 
 	const char *why =
 		mw_invalidate(q->qp.ctx->hca->keys, be32toh(s->imm), q->qp.pd->pdn, q->qp.qpn);
 
-	return why ? refused(no, V_REMOTE_ACCESS, blame_request(q, s, why)) : PLACE_DONE;
+	return why ? refused(no, V_INVALIDATE, blame_request(q, s, why)) : PLACE_DONE;
 }
 
 /* A receive WQE for the message; on a tag-matching SRQ its first segment decides which. */
@@ -169,6 +169,16 @@ static enum place target(struct tqp *q, const struct seg *s, struct gather *g, s
 	return PLACE_DONE;
 }
 
+/* @no says why a WRITE is refused. One with immediate by a bad key is reported by the receive that
+ * it takes, if one is posted; UC drops it in silence. */
+static enum place denied(struct tqp *q, const struct seg *s, struct refusal *no)
+{
+	if (no->v == V_REMOTE_ACCESS && opcode_has(s->op, WIRE_IMMDT) && q->qp.service->reliable &&
+	    !receive_take(q))
+		no->v = V_LOCAL_ACCESS;
+	return PLACE_REFUSED;
+}
+
 static enum place write_part(struct tqp *q, const struct seg *s, struct refusal *no)
 {
 	struct responder *r = &q->rsp;
@@ -187,7 +197,7 @@ static enum place write_part(struct tqp *q, const struct seg *s, struct refusal 
 			       blame_request(q, s, "it is longer than 2^31 B"));
 	p = target(q, s, &g, no);
 	if (p != PLACE_DONE)
-		return p;
+		return denied(q, s, no);
 	if (opcode_has(s->op, WIRE_IMMDT) && receive_take(q))
 		return PLACE_RNR;
 	r->msg = MSG_WRITE;
@@ -273,7 +283,7 @@ static void count_failure(const struct tqp *q, enum verdict v)
 {
 	struct counters *c = q->qp.ctx->hca->counters;
 
-	if (v == V_REMOTE_ACCESS)
+	if (v == V_REMOTE_ACCESS || v == V_LOCAL_ACCESS || v == V_INVALIDATE)
 		counters_inc(c, COUNTER_RESP_REMOTE_ACCESS_ERRORS);
 	else if (v == V_LOCAL_LENGTH)
 		counters_inc(c, COUNTER_RESP_LOCAL_LENGTH_ERROR);

@@ -27,7 +27,10 @@ static void refuse_request(struct tqp *q, const struct refusal *no, uint64_t now
 	uint8_t nak = fate_at_responder(no->v, true)->nak;
 
 	place_fail(q, no, now);
-	answer_nak(q, nak, q->rsp.epsn);
+	if (!nak && link_has_notices(q->dest))
+		nak = SYN_NO_RESPONDER; /* nothing is lost there, so no timer runs without it */
+	if (nak)
+		answer_nak(q, nak, q->rsp.epsn);
 }
 
 static void executed(struct tqp *q, const struct seg *s)

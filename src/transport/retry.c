@@ -55,6 +55,7 @@ void retry_rnr(struct tqp *q, uint8_t syndrome, uint64_t now)
 	if (r->wait)
 		return;
 	counters_inc(q->qp.ctx->hca->counters, COUNTER_RNR_NAK_RETRY_ERR);
+	r->retries = q->qp.attr.retry_cnt; /* the peer is there */
 	verdict_say("RNR NAK, sent again later");
 	if (!r->rnr_retries) {
 		completion_fail(q, V_RNR_EXCEEDED,
@@ -63,7 +64,6 @@ void retry_rnr(struct tqp *q, uint8_t syndrome, uint64_t now)
 	}
 	if (r->rnr_retries != 7)
 		r->rnr_retries--;
-	r->retries = q->qp.attr.retry_cnt; /* the peer is there */
 	r->wait = WAIT_RNR;
 	r->try_at = TQP_NEVER;
 	ack_timer_set(q, now + aeth_rnr_ns(aeth_code(syndrome)));

@@ -130,6 +130,12 @@ static bool has_dereg(const struct view *v, unsigned int side)
 	return false;
 }
 
+/* A key that the peer refuses. A bad one to invalidate is class J: it answers nothing. */
+static enum ibv_wc_status refused_key(const struct op *o)
+{
+	return o->opcode == IBV_WR_SEND_WITH_INV ? IBV_WC_RETRY_EXC_ERR : IBV_WC_REM_ACCESS_ERR;
+}
+
 /* The status that its sin brings; SUCCESS: none must. */
 static enum ibv_wc_status wage(const struct view *v, const struct op *o)
 {
@@ -140,15 +146,15 @@ static enum ibv_wc_status wage(const struct view *v, const struct op *o)
 	case SIN_RIGHT:
 	case SIN_BOUNDS:
 	case SIN_STALE:
-		return IBV_WC_REM_ACCESS_ERR;
+		return refused_key(o);
 	case SIN_WINDOW:
-		return is_local(o) ? IBV_WC_MW_BIND_ERR : IBV_WC_REM_ACCESS_ERR;
+		return is_local(o) ? IBV_WC_MW_BIND_ERR : refused_key(o);
 	case SIN_SRQ:
 	case SIN_UNALIGNED:
 	case SIN_LONG:
 		return IBV_WC_REM_INV_REQ_ERR;
 	case SIN_FICKLE:
-		return has_dereg(v, v->side) ? IBV_WC_LOC_PROT_ERR : IBV_WC_REM_ACCESS_ERR;
+		return has_dereg(v, v->side) ? IBV_WC_LOC_PROT_ERR : refused_key(o);
 	default:
 		return IBV_WC_SUCCESS;
 	}
@@ -185,7 +191,7 @@ bool model_send_may(const struct view *v, unsigned int k, enum ibv_wc_status s, 
 		return rc && meets_bad_receive(v, k);
 	case IBV_WC_RETRY_EXC_ERR:
 		return rc && (moved || v->they_break || recv_sins(v->theirs, v->their_recvs) ||
-			      recv_sins(v->mine, v->recvs));
+			      recv_sins(v->mine, v->recvs) || s == wage(v, o));
 	case IBV_WC_RNR_RETRY_EXC_ERR:
 		return rc && v->mine->rnr_retry != 7 && takes_receive(o);
 	default:
@@ -200,6 +206,24 @@ static bool long_from(const struct view *v, unsigned int n)
 		if (v->theirs->op[k].sin == SIN_LONG && message_number(v->theirs, k) >= n)
 			return true;
 	return false;
+}
+
+/* A message of opcode @op whose key this side refuses. */
+static bool bad_key(const struct op *o, enum ibv_wr_opcode op)
+{
+	if (!o || o->opcode != op)
+		return false;
+	switch (o->sin) {
+	case SIN_RKEY:
+	case SIN_RIGHT:
+	case SIN_BOUNDS:
+	case SIN_STALE:
+	case SIN_WINDOW:
+	case SIN_FICKLE:
+		return true;
+	default:
+		return false;
+	}
 }
 
 bool model_recv_may(const struct view *v, unsigned int r, unsigned int n, enum ibv_wc_status s,
@@ -220,6 +244,10 @@ bool model_recv_may(const struct view *v, unsigned int r, unsigned int n, enum i
 		return rc ? o && o->sin == SIN_LONG : long_from(v, n);
 	case IBV_WC_LOC_PROT_ERR:
 		return bad && (!rc || (o && writes_receive(o)));
+	case IBV_WC_LOC_ACCESS_ERR:
+		return rc && bad_key(o, IBV_WR_RDMA_WRITE_WITH_IMM);
+	case IBV_WC_REM_INV_REQ_ERR:
+		return rc && bad_key(o, IBV_WR_SEND_WITH_INV);
 	default:
 		return false;
 	}

@@ -108,8 +108,12 @@ static void bad_rkey(int where, enum ibv_wr_opcode op)
 		wr.wr.rdma.rkey ^= 0x11;
 	fails(&wr, IBV_WC_REM_ACCESS_ERR, REM_ACCESS);
 	want_eq(far_state(), IBV_QPS_ERR);
-	want_eq(duo_far_wc(&duo).status, IBV_WC_WR_FLUSH_ERR);
-	far_event(IBV_EVENT_QP_ACCESS_ERR);
+	if (op == IBV_WR_RDMA_WRITE_WITH_IMM) {
+		want_eq(duo_far_wc(&duo).status, IBV_WC_LOC_ACCESS_ERR);
+	} else {
+		want_eq(duo_far_wc(&duo).status, IBV_WC_WR_FLUSH_ERR);
+		far_event(IBV_EVENT_QP_ACCESS_ERR);
+	}
 	duo_close(&duo);
 }
 

@@ -34,7 +34,7 @@ TEST(requester_verdicts_are_the_statuses_programs_know)
 
 TEST(every_verdict_completes_a_send)
 {
-	for (int v = V_OK + 1; v < V_COUNT; v++) {
+	for (int v = V_OK + 1; v < V_RESPONDER; v++) {
 		check_ne(fate_at_requester(v)->syndrome, 0);
 		check_ne(fate_at_requester(v)->vendor, 0);
 	}
@@ -95,7 +95,31 @@ TEST(a_refusal_is_a_completion_or_an_event)
 	}
 }
 
+/* UC says nothing of them to anybody. */
+TEST(what_only_the_receive_of_rc_reports)
+{
+	static const struct {
+		enum verdict v;
+		enum ibv_wc_status status;
+		uint8_t nak;
+	} cases[] = {
+		{ V_LOCAL_ACCESS, IBV_WC_LOC_ACCESS_ERR, AETH_NAK | NAK_REMOTE_ACCESS },
+		{ V_INVALIDATE, IBV_WC_REM_INV_REQ_ERR, 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct fate *rc = fate_at_responder(cases[i].v, true);
+		const struct fate *uc = fate_at_responder(cases[i].v, false);
+
+		check_eq(cqe_status(rc->receive.syndrome), cases[i].status);
+		check_eq(rc->nak, cases[i].nak);
+		check(rc->to_err && !rc->has_event);
+		check(!uc->receive.syndrome && !uc->nak && !uc->to_err && !uc->has_event);
+	}
+}
+
 RUN_TESTS(unit_test(requester_verdicts_are_the_statuses_programs_know),
 	  unit_test(every_verdict_completes_a_send),
 	  unit_test(flushed_receives_have_a_vendor_code_of_their_own), unit_test(only_rc_answers),
-	  unit_test(a_refusal_is_a_completion_or_an_event))
+	  unit_test(a_refusal_is_a_completion_or_an_event),
+	  unit_test(what_only_the_receive_of_rc_reports))

@@ -477,8 +477,10 @@ TEST(a_region_cannot_be_invalidated_by_the_peer)
 	pair_receive(p->b, 0x4000, 8);
 	rig_post(p->a, &w);
 	rig_run(&p->rig);
-	pair_bad(p->a, false, MLX5_CQE_SYNDROME_REMOTE_ACCESS_ERR, VENDOR_REM_ACCESS);
-	pair_bad(p->b, true, MLX5_CQE_SYNDROME_WR_FLUSH_ERR, VENDOR_RECV_FLUSH);
+	pair_bad(p->b, true, MLX5_CQE_SYNDROME_REMOTE_INVAL_REQ_ERR, VENDOR_REM_INV_REQ);
+	check_eq(p->b->q.qp.state, IBV_QPS_ERR);
+	check_eq(pair_count(p, p->a, OP_ACKNOWLEDGE), 0); /* class J: no NAK */
+	pair_bad(p->a, false, MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR, VENDOR_TRANSPORT_RETRY);
 	pair_close(p);
 }
 
