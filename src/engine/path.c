@@ -19,7 +19,7 @@
 /* SOFTHCA_FAULT wraps every path. */
 static int with_faults(struct dest *d, struct dest **out)
 {
-	const char *text = getenv("SOFTHCA_FAULT");
+	const char *text = secure_getenv("SOFTHCA_FAULT");
 	struct fault_config cfg;
 	int err;
 

@@ -101,7 +101,7 @@ static int map_default(const struct netdev_scan *s, struct netdev_map *out)
 
 int netdev_map_get(const struct netdev_scan *s, struct netdev_map *out)
 {
-	const char *text = getenv("SOFTHCA_DEVICES");
+	const char *text = secure_getenv("SOFTHCA_DEVICES");
 	struct netdev_map map;
 
 	if (!text || !*text)

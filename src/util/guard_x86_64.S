@@ -3,6 +3,12 @@
  * result in %eax. Only registers that a caller expects to lose are used, and never the stack.
  * Stores are seen in program order on this architecture, those of one string instruction
  * excepted; these all come before the stores of later instructions. */
+#ifdef __CET__
+#include <cet.h> /* marks the object for it */
+#else
+#define _CET_ENDBR
+#endif
+
 #define EFAULT	   14
 #define CPU_WIDE   1 /* as GUARD_CPU_WIDE */
 #define CPU_STRING 2 /* as GUARD_CPU_STRING */
@@ -17,6 +23,7 @@
 	.p2align 6
 \name:
 	.cfi_startproc
+	_CET_ENDBR
 .endm
 
 .macro END name

@@ -20,7 +20,7 @@ from gate import commands  # noqa: E402
 
 TOOLS = "aarch64-linux-gnu-"
 HEADERS = ["infiniband", "rdma", "libmnl", "isa-l", "isa-l.h"]
-NOT_THERE = ("-mstringop-strategy",)  # x86's
+NOT_THERE = ("-mstringop-strategy", "-fcf-protection")  # x86's
 LIBRARIES = ("mnl_", "crc32_")  # what begins so comes from a library of the other architecture
 
 
