@@ -231,7 +231,7 @@ static int recv_allowed(const struct dqp *qp)
 	if (unlikely(!fork_is_ours(qp->epoch)))
 		return refuse(EIO, "ibv_post_recv: QP 0x%x was made before fork(); make a new one",
 			      qp->ib.qp_base.qp_num);
-	if (unlikely(qp->ib.qp_base.state == IBV_QPS_RESET))
+	if (unlikely(load_relaxed(&qp->ib.qp_base.state) == IBV_QPS_RESET))
 		return refuse(EINVAL,
 			      "ibv_post_recv: QP 0x%x is in RESET; receiving needs INIT "
 			      "(ibv_modify_qp)",

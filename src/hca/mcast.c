@@ -10,7 +10,9 @@
 #include "util/quiesce.h"
 #include "wire/grh.h"
 
-struct group { /* frozen once it is in the table */
+/* Once it is in the table, only ibv_detach_mcast() changes it, which needs no memory: a member that
+ * has left is 0. */
+struct group {
 	union ibv_gid gid;
 	uint32_t n;
 	uint32_t qpn[];
@@ -46,6 +48,15 @@ static bool is_member(const struct group *g, uint32_t qpn)
 		if (g->qpn[i] == qpn)
 			return true;
 	return false;
+}
+
+static uint32_t members(const struct group *g)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < g->n; i++)
+		n += g->qpn[i] != 0;
+	return n;
 }
 
 /* The place of @gid's group, or else a free place, or else NULL. */
@@ -87,12 +98,13 @@ static bool join(struct group **at, struct group *fresh, const union ibv_gid *gi
 {
 	const struct group *old = at ? *at : NULL;
 
-	if (!at || (old && old->n == LIMIT_MCAST_QP_ATTACH))
+	if (!at || (old && members(old) == LIMIT_MCAST_QP_ATTACH))
 		return false;
 	fresh->gid = *gid;
-	if (old)
-		memcpy(fresh->qpn, old->qpn, old->n * sizeof(*old->qpn));
-	fresh->n = old ? old->n : 0;
+	fresh->n = 0;
+	for (uint32_t i = 0; old && i < old->n; i++)
+		if (old->qpn[i])
+			fresh->qpn[fresh->n++] = old->qpn[i];
 	fresh->qpn[fresh->n++] = qpn;
 	store_release(at, fresh); /* (A) */
 	return true;
@@ -143,52 +155,42 @@ int mcast_attach(struct mcast_table *t, struct qp *qp, const union ibv_gid *gid,
 	return 0;
 }
 
-/* Takes @qpn out of the group at @at, where it is; a group without members goes. Under the lock.
- * True: @fresh, a copy without the member, is in the table now. */
-static bool leave(struct group **at, struct group *fresh, uint32_t qpn)
+/* Takes @qpn out of the group at @at. A group without members goes: returns it, to be freed. Under
+ * the lock. */
+static struct group *leave(struct group **at, uint32_t qpn)
 {
-	const struct group *old = *at;
+	struct group *g = *at;
 
-	if (old->n == 1) {
-		store_release(at, NULL); /* (A) */
-		return false;
-	}
-	fresh->gid = old->gid;
-	fresh->n = 0;
-	for (uint32_t i = 0; i < old->n; i++)
-		if (old->qpn[i] != qpn)
-			fresh->qpn[fresh->n++] = old->qpn[i];
-	store_release(at, fresh); /* (A) */
-	return true;
+	for (uint32_t i = 0; i < g->n; i++)
+		if (g->qpn[i] == qpn)
+			store_relaxed(&g->qpn[i], 0);
+	if (members(g))
+		return NULL;
+	store_release(at, NULL); /* (A) */
+	return g;
 }
 
 int mcast_detach(struct mcast_table *t, struct qp *qp, const union ibv_gid *gid)
 {
-	struct group *fresh, *old = NULL, **at;
+	struct group *gone = NULL, **at;
 	int err = check(qp, gid, "ibv_detach_mcast");
-	bool used = false;
+	bool member;
 
 	if (err)
 		return err;
-	fresh = group_alloc();
-	if (!fresh)
-		return refuse(ENOMEM, "ibv_detach_mcast: no memory");
 	spin_lock(&t->lock);
 	at = place(t, gid);
-	if (at && *at && is_member(*at, qp->qpn)) {
-		old = *at;
-		used = leave(at, fresh, qp->qpn);
-	}
+	member = at && *at && is_member(*at, qp->qpn);
+	if (member)
+		gone = leave(at, qp->qpn);
 	spin_unlock(&t->lock);
-	if (!used)
-		free(fresh);
-	if (!old)
+	if (!member)
 		return refuse(EINVAL,
 			      "ibv_detach_mcast: QP 0x%x is not attached to that group; attach it "
 			      "first, or give the GID it was attached with",
 			      qp->qpn);
-	quiesce_wait();
-	free(old);
+	quiesce_wait(); /* nobody gives the QP a datagram any more */
+	free(gone);
 	return 0;
 }
 
@@ -211,8 +213,12 @@ void mcast_each(struct mcast_table *t, const union ibv_gid *gid,
 
 		if (!g || memcmp(&g->gid, gid, sizeof(*gid)))
 			continue;
-		for (uint32_t m = 0; m < g->n; m++)
-			fn(arg, g->qpn[m]);
+		for (uint32_t m = 0; m < g->n; m++) {
+			uint32_t qpn = load_relaxed(&g->qpn[m]);
+
+			if (qpn)
+				fn(arg, qpn);
+		}
 		return;
 	}
 }

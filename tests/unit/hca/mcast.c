@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include <stdlib.h>
+#include <sys/resource.h>
 #include "fixture.h"
 #include "hca/qp.h"
 #include "util/quiesce.h"
@@ -99,7 +101,7 @@ TEST(groups_and_members_end_at_their_limits)
 	union ibv_gid g = group(0), last = group(LIMIT_MCAST_GRP);
 
 	for (uint32_t i = 0; i < LIMIT_MCAST_QP_ATTACH; i++) {
-		struct qp qp = ud(i);
+		struct qp qp = ud(1 + i);
 
 		check_eq(mcast_attach(t, &qp, &g, &joined), 0);
 	}
@@ -118,5 +120,61 @@ TEST(groups_and_members_end_at_their_limits)
 	fixture_close(f);
 }
 
+/* A sanitizer's allocator ends the program instead, and would find a leak. */
+static void take_all_memory(void)
+{
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+	for (size_t n = 1 << 20; n >= 16; n /= 2)
+		while (malloc(n))
+			;
+#endif
+}
+
+/* Who lets go needs no memory. */
+TEST(detaching_without_memory)
+{
+	struct fixture *f = fixture_open(8);
+	struct mcast_table *t = f->hca.mcast;
+	struct rlimit before, none;
+	struct qp a = ud(0x100), b = ud(0x200);
+	union ibv_gid g = group(1);
+	int first, second;
+
+	check_eq(mcast_attach(t, &a, &g, &joined), 0);
+	check_eq(mcast_attach(t, &b, &g, &joined), 0);
+	getrlimit(RLIMIT_AS, &before);
+	none = (struct rlimit){ .rlim_cur = 0, .rlim_max = before.rlim_max };
+	setrlimit(RLIMIT_AS, &none);
+	take_all_memory();
+	first = mcast_detach(t, &a, &g);
+	second = mcast_detach(t, &b, &g);
+	setrlimit(RLIMIT_AS, &before);
+	check_eq(first, 0);
+	check_eq(second, 0);
+	check_eq(members(t, g).n, 0);
+	fixture_close(f);
+}
+
+/* Their places are taken anew. */
+TEST(members_come_and_go)
+{
+	struct fixture *f = fixture_open(8);
+	struct mcast_table *t = f->hca.mcast;
+	union ibv_gid g = group(1);
+	struct qp stays = ud(1);
+
+	check_eq(mcast_attach(t, &stays, &g, &joined), 0);
+	for (uint32_t i = 0; i < 3 * LIMIT_MCAST_QP_ATTACH; i++) {
+		struct qp qp = ud(2 + i);
+
+		check_eq(mcast_attach(t, &qp, &g, &joined), 0);
+		check_eq(members(t, g).total, 1 + 2 + i);
+		check_eq(mcast_detach(t, &qp, &g), 0);
+	}
+	check_eq(members(t, g).n, 1);
+	fixture_close(f);
+}
+
 RUN_TESTS(unit_test(each_member_is_called_once), unit_test(only_ud_queues_and_multicast_gids),
-	  unit_test(groups_and_members_end_at_their_limits))
+	  unit_test(groups_and_members_end_at_their_limits), unit_test(detaching_without_memory),
+	  unit_test(members_come_and_go))
