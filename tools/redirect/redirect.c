@@ -134,8 +134,6 @@ ssize_t __readlink_chk(const char *path, char *to, size_t size, size_t have);
 ssize_t __readlinkat_chk(int dir, const char *path, char *to, size_t size, size_t have);
 char *__realpath_chk(const char *path, char *to, size_t have);
 
-/* What find() returns is cast by __typeof__, which cppcheck does not know. */
-// cppcheck-suppress-begin CastIntegerToAddressAtReturn
 PATH(int, __open_2, (const char *path, int flags), (moved(path, buf), flags))
 PATH(int, __open64_2, (const char *path, int flags), (moved(path, buf), flags))
 PATH(int, __openat_2, (int dir, const char *path, int flags), (dir, moved(path, buf), flags))
@@ -169,6 +167,7 @@ PATH(int, euidaccess, (const char *path, int mode), (moved(path, buf), mode))
 PATH(int, faccessat, (int dir, const char *path, int mode, int flags),
      (dir, moved(path, buf), mode, flags))
 
+// cppcheck-suppress CastIntegerToAddressAtReturn ; __typeof__ makes it a pointer
 PATH(DIR *, opendir, (const char *path), (moved(path, buf)))
 PATH(int, scandir,
      (const char *path, struct dirent ***list, int (*take)(const struct dirent *),
@@ -190,6 +189,7 @@ PATH(ssize_t, __readlinkat_chk, (int dir, const char *path, char *to, size_t siz
 PATH(char *, realpath, (const char *path, char *to), (moved(path, buf), to))
 PATH(char *, __realpath_chk, (const char *path, char *to, size_t have),
      (moved(path, buf), to, have))
+// cppcheck-suppress CastIntegerToAddressAtReturn ; __typeof__ makes it a pointer
 PATH(char *, canonicalize_file_name, (const char *path), (moved(path, buf)))
 PATH(ssize_t, getxattr, (const char *path, const char *name, void *value, size_t size),
      (moved(path, buf), name, value, size))
@@ -203,4 +203,3 @@ PATH(int, glob, (const char *path, int flags, int (*failed)(const char *, int), 
      (moved(path, buf), flags, failed, found))
 PATH(int, glob64, (const char *path, int flags, int (*failed)(const char *, int), glob64_t *found),
      (moved(path, buf), flags, failed, found))
-// cppcheck-suppress-end CastIntegerToAddressAtReturn
