@@ -32,7 +32,7 @@ equal "python" "['mlx5_0'] True True" "$("$softhca" run /usr/bin/python3 -c '
 import glob, os
 print(os.listdir("/sys/class/infiniband"),
       glob.glob("/sys/class/infiniband/*/ports/*")[0] == "/sys/class/infiniband/mlx5_0/ports/1",
-      os.path.realpath("/sys/class/infiniband/mlx5_0").endswith("0000:c1:00.0/infiniband/mlx5_0"))')"
+      os.path.realpath("/sys/class/infiniband/mlx5_0").endswith("c1:00.0/infiniband/mlx5_0"))')"
 if command -v ibstat >/dev/null; then
 	"$softhca" run ibstat >"$tmp/ibstat" || fail "ibstat"
 	for line in "CA 'mlx5_0'" "State: Active" "Link layer: Ethernet"; do
