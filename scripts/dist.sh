@@ -106,8 +106,11 @@ dist_package() # VERSION
 		 started with "softhca run"; those of rdma-core stay as they are.
 	END
 	mkdir -p -- "$from/share/lintian/overrides"
-	printf '# made by whoever builds it, for no archive\nsofthca: bogus-mail-host* *\n' \
-		>"$from/share/lintian/overrides/softhca"
+	cat >"$from/share/lintian/overrides/softhca" <<-END
+		# made by whoever builds it, for no archive
+		softhca: bogus-mail-host *
+		softhca: bogus-mail-host-in-debian-changelog *
+	END
 	find "$root" -type d -exec chmod 755 {} +
 	find "$root" -type f -exec chmod 644 {} +
 	chmod 755 -- "$from/bin/softhca"
