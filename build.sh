@@ -82,7 +82,7 @@ main()
 	test) setup test build demo test; test_command "$@" ;;
 	check) setup check build test; test_command check ;;
 	asan | tsan) setup "$command" build demo test; sanitize_command "$command" "$@" ;;
-	soak) setup soak build demo test aarch64; soak_command "$@" ;;
+	soak) setup soak build demo test aarch64 dist soak; soak_command "$@" ;;
 	aarch64) setup aarch64 build test aarch64; aarch64_command "$@" ;;
 	mutants) setup mutants build demo test; mutants_command "$@" ;;
 	bench) setup bench build demo bench; bench_command "$@" ;;

@@ -140,6 +140,7 @@ dist_changelog()
 		open && /^  / { print "  " $0 }
 		END { if (open) end() }
 		function end() {
-			printf "\n -- softhca developers <softhca@localhost.localdomain>  %s\n\n", date
+			printf "\n -- softhca developers <softhca@localhost.localdomain>  "
+			printf "%s\n\n", date
 		}' CHANGELOG.md
 }

@@ -14,6 +14,7 @@ declare -A package_set=(
 		libopenmpi-dev mpich libmpich-dev"
 	[aarch64]="qemu-user"
 	[dist]="dpkg-dev binutils"
+	[soak]="lintian"
 	[bench]="python3 qperf iperf3 ucx-utils iproute2 valgrind"
 	[fresh]="debootstrap"
 )
