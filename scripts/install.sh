@@ -56,9 +56,9 @@ uninstall_command()
 	[ -f "$list" ] || die 1 "nothing of softhca is installed below $prefix"
 	while IFS= read -r file; do
 		rm -f -- "$prefix/$file"
-		rmdir -p -- "$(dirname -- "$prefix/$file")" 2>/dev/null || true
+		(cd -- "$prefix" && rmdir -p -- "$(dirname -- "$file")" 2>/dev/null) || true
 	done <"$list"
 	rm -f -- "$list"
-	rmdir -p -- "$prefix/lib/softhca" 2>/dev/null || true
+	(cd -- "$prefix" && rmdir -p lib/softhca 2>/dev/null) || true
 	say "removed from $prefix"
 }
