@@ -47,6 +47,9 @@ struct tqp_env {
 	/* Through a network: may the ACK of a message wait a moment for the program's reply? true:
 	 * call tqp_flush_ack() soon. NULL: it may not. */
 	bool (*ack_delay)(struct tqp *q);
+	/* Through a network: may what was posted now, and has been handed to the link, wait for
+	 * what the program posts next? true: call tqp_uncork() soon. NULL: it may not. */
+	bool (*cork)(struct tqp *q, uint64_t now);
 	/* The protocol itself has moved the QP to ERR or SQE (direct access ends). NULL:
 	 * ignored. */
 	void (*moved)(struct tqp *q);
@@ -87,6 +90,7 @@ void tqp_rate(struct tqp *q, uint32_t burst, uint64_t now);
 void tqp_resume(struct tqp *q, uint64_t now); /* the link has space again */
 void tqp_flush_ack(struct tqp *q);
 bool tqp_ack_waits(const struct tqp *q); /* is an ACK delayed by env->ack_delay()? */
+void tqp_uncork(struct tqp *q); /* what env->cork() has let wait leaves now */
 /* XRC: the answers to a segment may leave now, an ACK without waiting for a segment to ride on. */
 void tqp_release(struct tqp *q);
 void tqp_unblock(struct tqp *q); /* the destination that the QP waited for is gone */
