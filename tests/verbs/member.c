@@ -145,7 +145,7 @@ static struct ibv_qp_attr path(const struct self *s, const struct member_order *
 		.max_dest_rd_atomic = 4,
 		.max_rd_atomic = 4,
 		.min_rnr_timer = 1,
-		/* Eight tries far away: 4.3 s, which a busy machine does not take from a process. */
+		/* Eight tries far away: 4.3 s, more than a busy machine takes from a process. */
 		.timeout = far ? 15 : 9,
 		.rnr_retry = 7,
 		.ah_attr = { .is_global = 1,
