@@ -104,6 +104,8 @@ void turn_leave(struct eqp *e)
 	for (unsigned int round = 0;; round++) {
 		uint32_t seen = TURN_HELD;
 
+		if (unlikely(e->q.unsettled))
+			tqp_settle(&e->q);
 		if (likely(cas_acq_rel(&e->turn, &seen, 0)))
 			return;
 		if (seen & TURN_CLOSED)

@@ -17,10 +17,11 @@ static void flush_datagrams(struct requester *r)
 void corked_flush(struct tqp *q)
 {
 	flush_datagrams(&q->req);
-	if (!q->req.unflushed)
+	if (!q->req.unflushed && !q->unsettled)
 		return;
-	q->req.unflushed = false;
-	answer_behind(q); /* the flush sends both */
+	if (q->req.unflushed)
+		answer_behind(q); /* the flush sends both */
+	q->req.unflushed = q->unsettled = false;
 	q->dest->ops->flush(q->dest);
 }
 

@@ -228,6 +228,15 @@ void requester_run(struct tqp *q, uint64_t now)
 	corked_flush(q);
 }
 
+void requester_answered(struct tqp *q, uint64_t now)
+{
+	run(q, now);
+	if (link_is_of_packets(q->dest))
+		q->unsettled |= q->req.unflushed;
+	else
+		corked_flush(q);
+}
+
 void requester_posted(struct tqp *q, uint64_t now)
 {
 	run(q, now);

@@ -107,5 +107,7 @@ struct requester {
 
 /* Starts posted work requests and sends their segments, as far as the window and the link allow. */
 void requester_run(struct tqp *q, uint64_t now);
+/* The same behind a segment that came in: through a network the segments leave by tqp_settle(). */
+void requester_answered(struct tqp *q, uint64_t now);
 /* The same behind a doorbell: the segments may wait for what the program posts next. */
 void requester_posted(struct tqp *q, uint64_t now);

@@ -72,6 +72,7 @@ void tqp_init(struct tqp *q, const struct tqp_env *env)
 {
 	q->env = env;
 	q->dest = q->alternate = NULL;
+	q->unsettled = false;
 	list_init(&q->waiter.node);
 	q->waiter.resume = no_waiter;
 	q->req = (struct requester){ 0 };
@@ -242,7 +243,7 @@ static void rc_input(struct tqp *q, const struct seg *s, uint64_t now)
 	else
 		responder_input(q, s, now);
 	if (response || inner_waits(q) || (s->flags & SEG_ACK)) {
-		requester_run(q, now);
+		requester_answered(q, now);
 		flush_drained(q);
 	}
 }
@@ -350,6 +351,12 @@ void tqp_flush_ack(struct tqp *q)
 bool tqp_ack_waits(const struct tqp *q)
 {
 	return q->rsp.ack_delayed;
+}
+
+void tqp_settle(struct tqp *q)
+{
+	if (q->unsettled)
+		corked_flush(q);
 }
 
 void tqp_uncork(struct tqp *q)

@@ -136,6 +136,7 @@ static inline void rig_deliver(void *arg, uint32_t qpn, struct seg *s, uint64_t 
 
 	s->from = &to->end.d;
 	tqp_input(&to->q, s, now);
+	tqp_settle(&to->q);
 }
 
 static inline void rig_resume(struct waiter *w)
@@ -144,6 +145,7 @@ static inline void rig_resume(struct waiter *w)
 	struct rig_qp *p = container_of(q, struct rig_qp, q);
 
 	tqp_resume(q, p->rig->net.now);
+	tqp_settle(q);
 }
 
 static inline void rig_ack_later(struct tqp *q)
@@ -510,6 +512,7 @@ static inline bool rig_step(struct rig *r, uint64_t until)
 			tqp_timer(&r->qp[i]->q, r->net.now);
 		rig_hold_over(r->qp[i]);
 		rig_cork_over(r->qp[i]);
+		tqp_settle(&r->qp[i]->q);
 	}
 	return true;
 }

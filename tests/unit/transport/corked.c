@@ -86,6 +86,44 @@ TEST(an_ACK_takes_along_what_waits)
 	pair_close(p);
 }
 
+static void deliver_alone(void *arg, uint32_t qpn, struct seg *s, uint64_t now)
+{
+	struct rig_qp *to = rig_find(arg, qpn);
+
+	s->from = &to->end.d;
+	tqp_input(&to->q, s, now);
+}
+
+static void turn_ends(struct rig_qp *q)
+{
+	check(q->end.held);
+	check(!net_next(&q->rig->net) || net_next(&q->rig->net) == UINT64_MAX);
+	tqp_settle(&q->q);
+	check(!q->end.held);
+}
+
+TEST(the_answers_of_one_turn_leave_together)
+{
+	struct pair *p = open_as(IBV_QPT_RC);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_READ, 0x4000, 100);
+
+	for (unsigned int i = 0; i < 6; i++) /* two more than may be outstanding */
+		rig_post(p->a, &w);
+	tqp_uncork(&p->a->q);
+	p->rig.net.deliver = deliver_alone;
+	for (unsigned int i = 0; i < 4; i++)
+		net_step(&p->rig.net);
+	turn_ends(p->b); /* four responses */
+	for (unsigned int i = 0; i < 4; i++)
+		net_step(&p->rig.net);
+	turn_ends(p->a); /* the last two requests */
+	p->rig.net.deliver = rig_deliver;
+	rig_run(&p->rig);
+	for (unsigned int i = 0; i < 6; i++)
+		pair_good(p->a, false);
+	pair_close(p);
+}
+
 TEST(what_waits_leaves_before_the_QP_moves)
 {
 	static const enum ibv_qp_state to[] = { IBV_QPS_SQD, IBV_QPS_ERR, IBV_QPS_RESET };
@@ -104,4 +142,5 @@ TEST(what_waits_leaves_before_the_QP_moves)
 RUN_TESTS(unit_test(posts_that_wait_leave_together),
 	  unit_test(nothing_waits_while_the_window_keeps_something_back),
 	  unit_test(an_ACK_takes_along_what_waits),
+	  unit_test(the_answers_of_one_turn_leave_together),
 	  unit_test(what_waits_leaves_before_the_QP_moves))
