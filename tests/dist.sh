@@ -36,6 +36,15 @@ same_bytes()
 	printf 'the same bytes twice: ok\n'
 }
 
+# shows TEXT COMMAND...: not by a pipe, which grep -q would close before the command ends
+shows()
+{
+	local text=$1 output
+	shift
+	output=$(runs "$@")
+	[[ $output == *$text* ]]
+}
+
 # By a user, and with nothing of the system's in the environment.
 runs() # COMMAND...
 {
@@ -49,12 +58,12 @@ tarball_runs()
 	mkdir -p -- "$place"
 	tar -xzf "$tmp"/one/build-dist/*.tar.gz -C "$place"
 	place=$(echo "$place"/softhca-*)
-	runs "$place/bin/softhca" run -- ibv_devinfo | grep -q PORT_ACTIVE ||
+	shows PORT_ACTIVE "$place/bin/softhca" run -- ibv_devinfo ||
 		fail "ibv_devinfo on the unpacked tarball"
 	for lib in libisal libmnl; do
 		# shellcheck disable=SC2016 # for the shell within the run
-		runs "$place/bin/softhca" run -- sh -c 'ldd "$LD_LIBRARY_PATH/libibverbs.so.1"' |
-			grep -q "$lib.*$place/lib/softhca/private/" || fail "$lib is the system's"
+		shows "$place/lib/softhca/private/$lib" "$place/bin/softhca" run -- sh -c \
+			'ldd "$LD_LIBRARY_PATH/libibverbs.so.1"' || fail "$lib is the system's"
 	done
 	printf 'the tarball runs from anywhere: ok\n'
 }
@@ -65,7 +74,7 @@ package_is_sound()
 
 	deb=$(echo "$tmp"/one/build-dist/*.deb)
 	dpkg-deb -x "$deb" "$tmp/root"
-	runs "$tmp/root/usr/bin/softhca" run -- ibv_devinfo | grep -q PORT_ACTIVE ||
+	shows PORT_ACTIVE "$tmp/root/usr/bin/softhca" run -- ibv_devinfo ||
 		fail "ibv_devinfo on the unpacked package"
 	if command -v lintian >/dev/null; then
 		lintian --fail-on error -- "$deb" || fail "lintian"
@@ -78,7 +87,7 @@ package_is_sound()
 installation_goes_away()
 {
 	(cd -- "$tmp" && one/build.sh install --prefix=there >/dev/null)
-	runs "$tmp/there/bin/softhca" run -- ibv_devinfo | grep -q PORT_ACTIVE ||
+	shows PORT_ACTIVE "$tmp/there/bin/softhca" run -- ibv_devinfo ||
 		fail "ibv_devinfo on the installation"
 	: >"$tmp/there/bin/of-another"
 	(cd -- "$tmp" && one/build.sh uninstall --prefix=there >/dev/null)
