@@ -24,7 +24,7 @@ static const struct meaning statuses[] = {
 	   "request, or than the QP can send; post larger receives"),
 	WC(LOC_QP_OP_ERR, VENDOR_LOC_QP_OP, "this QP cannot do what the work request asks; look at "
 	   "its type and its attributes"),
-	WC(LOC_PROT_ERR, VENDOR_LOC_PROT, "a buffer of this side is not covered by its lkey, or the "
+	WC(LOC_PROT_ERR, VENDOR_LOC_PROT, "a buffer of this side is not within its lkey, or the "
 	   "lkey is of another PD or does not allow local writes"),
 	WC(WR_FLUSH_ERR, VENDOR_SEND_FLUSH, "the QP was in the error state before the work request "
 	   "was done; the first completion with another status has the cause"),
@@ -51,7 +51,7 @@ static const struct meaning statuses[] = {
 
 #define ERRNO(name, what) { #name, what, name, 0 }
 static const struct meaning errnos[] = {
-	ERRNO(EPERM, "not permitted; from a send: a packet filter of this host drops UDP port 4791"),
+	ERRNO(EPERM, "not permitted; from a send: a packet filter here drops UDP port 4791"),
 	ERRNO(ENOENT, "there is no such object"),
 	ERRNO(EIO, "a command of the device failed"),
 	ERRNO(EBADF, "the descriptor is none, or none of the kind that the call wants"),
@@ -60,7 +60,7 @@ static const struct meaning errnos[] = {
 	      "before more is posted"),
 	ERRNO(EFAULT, "an address range that is not mapped, or not for what is asked"),
 	ERRNO(EBUSY, "another object still uses this one; destroy that one first"),
-	ERRNO(ENODEV, "no device, or not the interface that SOFTHCA_DEVICES names; see softhca list"),
+	ERRNO(ENODEV, "no device, or no interface that SOFTHCA_DEVICES names; see softhca list"),
 	ERRNO(EINVAL, "an argument the call does not take: a state that does not follow, an "
 	      "attribute that is missing or too large, an object of another context"),
 	ERRNO(ENOSPC, "no room in a table or a buffer"),
