@@ -5,6 +5,8 @@
 set -euo pipefail
 top=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 readonly top
+caller=$PWD # what a relative --prefix is relative to
+readonly caller
 cd -- "$top"
 umask 022
 
@@ -15,6 +17,7 @@ umask 022
 	. scripts/owner.sh
 	. scripts/compile.sh
 	. scripts/install.sh
+	. scripts/dist.sh
 	. scripts/demo.sh
 	. scripts/test.sh
 	. scripts/bench.sh
@@ -31,6 +34,10 @@ usage()
 	  demo                   build, then run unmodified RDMA programs over the emulated HCA
 	  test [KIND[/NAME]...]  build, then run every test, or some kinds; last line: the counts
 	  install [--prefix DIR] install into DIR (/usr/local): bin/softhca, lib/softhca/, man page
+	  uninstall [--prefix DIR]
+	                         remove what install has put there
+	  dist                   into build-dist/: a tarball that runs on any glibc system as new as
+	                         this one, and a Debian package; the same bytes each time
 
 	for developers:
 	  bench [NAME...]        speed, side by side with what the machine itself can do
@@ -69,11 +76,13 @@ main()
 	-h | --help | help) usage ;;
 	build) setup build build; build_command "$@" ;;
 	install) setup install build; install_command "$@" ;;
+	uninstall) uninstall_command "$@" ;;
+	dist) setup dist build; dist_command "$@" ;;
 	demo) setup demo build demo; demo_command "$@" ;;
 	test) setup test build demo test; test_command "$@" ;;
 	check) setup check build test; test_command check ;;
 	asan | tsan) setup "$command" build demo test; sanitize_command "$command" "$@" ;;
-	soak) setup soak build demo test aarch64; soak_command "$@" ;;
+	soak) setup soak build demo test aarch64 dist soak; soak_command "$@" ;;
 	aarch64) setup aarch64 build test aarch64; aarch64_command "$@" ;;
 	mutants) setup mutants build demo test; mutants_command "$@" ;;
 	bench) setup bench build demo bench; bench_command "$@" ;;

@@ -13,6 +13,8 @@ declare -A package_set=(
 		seabios busybox-static kmod cpio zstd xz-utils ucx-utils openmpi-bin
 		libopenmpi-dev mpich libmpich-dev"
 	[aarch64]="qemu-user"
+	[dist]="dpkg-dev binutils"
+	[soak]="lintian"
 	[bench]="python3 qperf iperf3 ucx-utils iproute2 valgrind"
 	[fresh]="debootstrap"
 )
@@ -24,6 +26,7 @@ declare -A tool_set=(
 	[test]="python3 unshare setpriv ip patch readelf clang clang-format clang-tidy cppcheck
 		shellcheck aarch64-linux-gnu-gcc qemu-system-x86_64"
 	[aarch64]="qemu-aarch64 apt-get"
+	[dist]="objdump"
 	[bench]="python3 qperf iperf3 ucx_perftest ip unshare nsenter setpriv valgrind"
 	[fresh]="debootstrap"
 )

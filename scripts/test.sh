@@ -52,7 +52,11 @@ soak_command()
 	sanitize_command asan --length full property
 	sanitize_command tsan --length full property
 	say "soak: aarch64"
-	aarch64_command
+	(aarch64_command)
+	if [ "$(id -u)" -eq 0 ]; then
+		say "soak: what there is to install"
+		tests/dist.sh
+	fi
 }
 
 # rdma-core's own suite comes with python3-pyverbs, as documentation: slim images drop it at

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # The tree on other releases of Debian: for each a minimal root, in which `./build.sh demo` is run
 # and the kinds of `./build.sh test` that depend on the release: compiler, headers, programs, its
-# own suite of rdma-core. Needs root and apt's mirror.
+# own suite of rdma-core; and the tarball that is built here. Needs root and apt's mirror.
 # usage: tests/distros.sh [RELEASE...]   (default: bookworm trixie sid)
 set -euo pipefail
 top=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
@@ -38,6 +38,9 @@ release_run() # RELEASE ARCHIVE
 	mapfile -d '' demo < <(as_root demo)
 	mapfile -d '' tests < <(as_root test "${kinds[@]}")
 	step "$1: demo" 0 "${demo[@]}"
+	cp -- "$top"/build-dist/softhca-*.tar.gz "$root/opt/"
+	step "$1: this machine's tarball" 0 sh -euc 'cd /opt && tar xzf softhca-*.tar.gz &&
+		softhca-*/bin/softhca run -- ibv_devinfo | grep PORT_ACTIVE'
 	step "$1: test ${kinds[*]}" 0 "${tests[@]}"
 	table+=("$(describe "$1")")
 	clean
@@ -52,6 +55,7 @@ main()
 	read -r own archive < <(mirror) || die 2 "apt names no Debian archive for this release"
 	say "this machine has $own; packages come from $archive"
 	[ $# -gt 0 ] || set -- bookworm trixie sid
+	"$top/build.sh" dist
 	table=() failed=0 network=host root=/nonexistent
 	trap clean EXIT
 	for release in "$@"; do

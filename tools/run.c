@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <limits.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "copied.h"
 #include "libpath.h"
 #include "sysfs.h"
 #include "softhca.h"
@@ -14,33 +16,45 @@
 
 /* A mount namespace with the HCA in /sys and /dev. A process that may make one needs no user
  * namespace; a user inside that of an earlier run may not, and sees the view of that run. */
-static void show_device(void)
+static int show_by_mounts(const struct sysfs_host *host, const char **what)
 {
-	struct sysfs_host *host;
-	const char *what = "mount namespace";
-	int err = sysfs_host_read(&host);
+	int err;
 
+	if (unshare(CLONE_NEWNS)) {
+		if (view_is_shown("/proc/self/mountinfo"))
+			return 0;
+		*what = "user namespace";
+		err = userns_enter();
+		if (!err && unshare(CLONE_NEWNS))
+			err = errno;
+		if (err)
+			return err;
+	}
+	*what = "view of /sys and /dev";
+	return view_show(host);
+}
+
+/* SOFTHCA_VIEW: "0" shows nothing and says nothing, "files" makes no namespace. */
+static void show_device(const char *libraries)
+{
+	const char *how = getenv("SOFTHCA_VIEW"), *what = "namespace, as SOFTHCA_VIEW wants";
+	struct sysfs_host *host;
+	int err, copied;
+
+	if (how && !strcmp(how, "0"))
+		return;
+	err = sysfs_host_read(&host);
 	if (err) {
 		complain("no device to show in /sys: %s", strerror(err));
 		return;
 	}
-	if (unshare(CLONE_NEWNS)) {
-		if (view_is_shown("/proc/self/mountinfo"))
-			goto out;
-		what = "user namespace";
-		err = userns_enter();
-		if (!err && unshare(CLONE_NEWNS))
-			err = errno;
-	}
-	if (!err) {
-		what = "view of /sys and /dev";
-		err = view_show(host);
-	}
-	if (err)
-		complain("no %s (%s): the library path is set, /sys/class/infiniband and "
-			 "/dev/infiniband are not shown",
-			 what, strerror(err));
-out:
+	err = how && !strcmp(how, "files") ? EPERM : show_by_mounts(host, &what);
+	copied = err ? copied_show(host, libraries) : 0;
+	if (copied)
+		complain("no %s (%s) and no folder for its files (%s): the library path is set, "
+			 "/sys/class/infiniband and /dev/infiniband are not shown; a writable /tmp "
+			 "or XDG_RUNTIME_DIR helps, SOFTHCA_VIEW=0 silences this",
+			 what, strerror(err), strerror(copied));
 	sysfs_host_free(host);
 }
 
@@ -67,7 +81,7 @@ int cmd_run(int argc, char **argv)
 		complain("LD_LIBRARY_PATH: %s", strerror(err));
 		return EXIT_USAGE;
 	}
-	show_device();
+	show_device(dir);
 	execvp(argv[1], argv + 1);
 	err = errno;
 	complain("%s: %s", argv[1], strerror(err));

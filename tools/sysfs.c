@@ -234,7 +234,7 @@ static void put_device(struct tree *home, const struct device_view *v, unsigned 
 	tree_close(&pci, home);
 }
 
-int sysfs_write(const struct sysfs_host *host, int dir)
+int sysfs_write(const struct sysfs_host *host, int dir, uint64_t *sum)
 {
 	struct tree top = { .dir = dir }, home = tree_below(&top, SYSFS_HOME);
 	char path[128], target[256];
@@ -256,5 +256,7 @@ int sysfs_write(const struct sysfs_host *host, int dir)
 		tree_link(&top, path, target);
 	}
 	tree_close(&home, &top);
+	if (sum)
+		*sum = top.sum;
 	return top.err;
 }

@@ -3,6 +3,7 @@
  * and the tree of files that clients and diagnostic tools look at, laid out as the kernel lays out
  * a PCI device with the mlx5 driver. A picture of the moment it was written. */
 #pragma once
+#include <stdint.h>
 
 #define SYSFS_HOME	  ".softhca" /* in /sys/class: where the device's own folder lies */
 #define SYSFS_UVERBS_NODE "/dev/null" /* what /dev/infiniband/uverbsN is: readable, writable */
@@ -14,5 +15,6 @@ int sysfs_host_read(struct sysfs_host **out);
 void sysfs_host_free(struct sysfs_host *host); /* NULL is fine */
 unsigned int sysfs_host_devices(const struct sysfs_host *host);
 
-/* Adds SYSFS_HOME, infiniband and infiniband_verbs to the folder @dir. Positive errno. */
-int sysfs_write(const struct sysfs_host *host, int dir);
+/* Adds SYSFS_HOME, infiniband and infiniband_verbs to the folder @dir; equal files give an equal
+ * @sum (NULL is fine). Positive errno. */
+int sysfs_write(const struct sysfs_host *host, int dir, uint64_t *sum);

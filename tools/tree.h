@@ -2,10 +2,12 @@
 /* Writes a tree of small files below one folder. Paths are relative, missing folders are made on
  * the way. The first error is kept and makes all that follows do nothing: check it at the end. */
 #pragma once
+#include <stdint.h>
 
 struct tree {
 	int dir;
 	int err; /* positive errno */
+	uint64_t sum; /* of all paths and texts so far: equal trees have equal sums */
 };
 
 /* A file of one line, readable by all. */

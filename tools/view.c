@@ -195,16 +195,34 @@ static int fill_dev(const struct sysfs_host *host, int dir)
 	return 0;
 }
 
+static int fill_sys(const struct sysfs_host *host, int dir)
+{
+	return sysfs_write(host, dir, NULL);
+}
+
+/* Later mounts of the machine still appear here; those made here stay here. In a chroot whose root
+ * is no mount point the two mounts that get covered are told alone. */
+static int keep_apart(void)
+{
+	if (!mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL))
+		return 0;
+	if (errno != EINVAL)
+		return errno;
+	return mount(NULL, "/sys", NULL, MS_REC | MS_SLAVE, NULL) ||
+			       mount(NULL, "/dev", NULL, MS_REC | MS_SLAVE, NULL)
+		       ? errno
+		       : 0;
+}
+
 int view_show(const struct sysfs_host *host)
 {
 	bool may_add = !faccessat(AT_FDCWD, "/dev", W_OK, AT_EACCESS);
 	struct folder dev = { "/dev", is_ours_in_dev, fill_dev, !may_add };
-	struct folder sys = { "/sys/class", is_ours_in_sys, sysfs_write, true };
-	int err;
+	struct folder sys = { "/sys/class", is_ours_in_sys, fill_sys, true };
+	int err = keep_apart();
 
-	/* Later mounts of the machine still appear here; those made here stay here. */
-	if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL))
-		return errno;
+	if (err)
+		return err;
 	err = cover(&dev, host);
 	if (err)
 		return err;

@@ -6,6 +6,7 @@ read by tshark without a complaint, and an implementation of the ICRC that is no
 IPv4) finds it right in each of them. Marks of congestion are answered by CNPs."""
 import logging
 import os
+import select
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,11 @@ TOOL = os.environ["SOFTHCA_PREFIX"] + "/bin/softhca"
 JUMBO = 4300
 CAPTURES = Path(__file__).resolve().parent.parent / "captures"
 LEAST = 10  # packets of a run
+LAST = b"the capture may end"
+SEND_LAST = f"""
+import socket
+socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto({LAST!r}, ("10.9.0.2", 4791))
+"""
 SEND = """
 import select, socket, sys
 packet = open(sys.argv[1], "rb").read()
@@ -61,7 +67,7 @@ def roce(path, reader):
     with reader(str(path)) as frames:
         for frame in frames:
             packet = Ether(bytes(frame))
-            if UDP in packet and packet[UDP].dport == 4791:
+            if UDP in packet and packet[UDP].dport == 4791 and LAST not in bytes(packet):
                 yield packet
 
 
@@ -74,7 +80,8 @@ def wrong_with(path, reader):
         if stands != right:
             return f"packet {number}, opcode {packet[BTH].opcode:#x}: the ICRC is not {right.hex()}"
     said = subprocess.run(
-        ["tshark", "-r", path, "-Y", "udp.dstport == 4791", "-T", "fields", "-e",
+        ["tshark", "-r", path, "-Y",
+         f'udp.dstport == 4791 && !(frame contains "{LAST.decode()}")', "-T", "fields", "-e",
          "infiniband.bth.opcode", "-e", "_ws.malformed", "-e", "frame.number"],
         capture_output=True, text=True, check=False)
     rows = [line.split("\t") for line in said.stdout.splitlines()]
@@ -87,9 +94,10 @@ def wrong_with(path, reader):
 
 
 class Capture:
-    """All that comes to and leaves @host's cable."""
+    """All that comes to and leaves @host's cable: a last packet is waited for in the file."""
 
     def __init__(self, host, path):
+        self.host, self.path = host, Path(path)
         self.argv = [*host.enter, "tcpdump", "-i", "eth0", "-B", "16384", "-U", "--immediate-mode",
                      "-Z", "root", "-w", path, "udp port 4791"]
 
@@ -100,6 +108,10 @@ class Capture:
         return self
 
     def __exit__(self, *_):
+        subprocess.run([*self.host.enter, "/usr/bin/python3", "-c", SEND_LAST], check=True)
+        while LAST not in self.path.read_bytes():
+            assert self.process.poll() is None
+            select.select([], [], [], 0.01)
         self.process.terminate()
         self.process.communicate()
 

@@ -1,0 +1,56 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# traits: both
+# The HCA in /sys and /dev where no namespace can be made: as programs of the C library read it.
+# shellcheck source=tests/run/prelude.sh disable=SC2016 # scripts for a shell within the run
+. "$(dirname "$0")/prelude.sh"
+ip addr show lo | grep -q 127.0.0.1 || skip "lo is down"
+export SOFTHCA_DEVICES=mlx5_0=lo SOFTHCA_VIEW=files
+export XDG_RUNTIME_DIR="$tmp"
+
+read_sys() {
+	"$softhca" run cat "/sys/class/infiniband/mlx5_0/$1"
+}
+
+equal "GID type" "RoCE v2" "$(read_sys ports/1/gid_attrs/types/3)"
+equal "GID" "0000:0000:0000:0000:0000:ffff:7f00:0001" "$(read_sys ports/1/gids/3)"
+equal "PCI device" 0x1021 "$(read_sys device/device)"
+equal "slashes" "1: CA" "$("$softhca" run cat /sys//class/infiniband///mlx5_0//node_type)"
+equal "netdev" lo "$("$softhca" run ls /sys/class/infiniband/mlx5_0/device/net/)"
+equal "its folder" "00:00:00:00:00:00" "$("$softhca" run cat \
+	/sys/class/infiniband/mlx5_0/device/net/lo/address)"
+equal "verbs device" "mlx5_0 1:3" \
+	"$("$softhca" run sh -c 'cd /sys/class/infiniband_verbs/uverbs0; echo $(cat ibdev dev)')"
+"$softhca" run sh -c 'test -c /dev/infiniband/uverbs0 -a -w /dev/infiniband/uverbs0 &&
+	: <>/dev/infiniband/uverbs0' || fail "uverbs0 is no writable character device"
+equal "other folders" "$(ls /sys/class/net)" "$("$softhca" run ls /sys/class/net)"
+"$softhca" run test -e /dev/infinibands && fail "a name that begins alike is taken for ours"
+"$softhca" run ls -l /sys/class/infiniband >"$tmp/ls" 2>&1 || fail "ls -l: $(cat "$tmp/ls")"
+grep -q 'mlx5_0 -> ' "$tmp/ls" || fail "ls -l shows: $(cat "$tmp/ls")"
+
+equal "python" "['mlx5_0'] True True" "$("$softhca" run /usr/bin/python3 -c '
+import glob, os
+print(os.listdir("/sys/class/infiniband"),
+      glob.glob("/sys/class/infiniband/*/ports/*")[0] == "/sys/class/infiniband/mlx5_0/ports/1",
+      os.path.realpath("/sys/class/infiniband/mlx5_0").endswith("c1:00.0/infiniband/mlx5_0"))')"
+if command -v ibstat >/dev/null; then
+	"$softhca" run ibstat >"$tmp/ibstat" || fail "ibstat"
+	for line in "CA 'mlx5_0'" "State: Active" "Link layer: Ethernet"; do
+		grep -q "$line" "$tmp/ibstat" || fail "ibstat lists no '$line'"
+	done
+fi
+
+# Equal devices share a folder, others have their own; nobody else may write there.
+equal "folders after equal runs" 1 "$(ls "$tmp"/softhca-view-*/ | wc -l)"
+equal "devices" "mlx5_0 mlx5_1" "$(SOFTHCA_DEVICES=mlx5_0=lo,mlx5_1=lo "$softhca" run sh -c '
+	test -c /dev/infiniband/uverbs1 && echo $(ls /sys/class/infiniband)')"
+equal "folders after another" 2 "$(ls "$tmp"/softhca-view-*/ | wc -l)"
+equal "rights" "drwx------" "$(stat -c %A "$tmp"/softhca-view-*)"
+chmod 777 "$tmp"/softhca-view-*
+mkdir "$tmp/other"
+equal "output" fine "$(TMPDIR="$tmp/other" "$softhca" run echo fine)"
+equal "folders elsewhere" 1 "$(ls "$tmp"/other/softhca-view-*/ | wc -l)"
+equal "a folder that others may write" 2 "$(ls "$tmp"/softhca-view-*/ | wc -l)"
+
+equal "SOFTHCA_VIEW=0" "fine" "$(SOFTHCA_VIEW=0 "$softhca" run sh -c '
+	test -e /sys/class/.softhca || echo fine' 2>&1)"

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+#include "copied.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "sysfs.h"
+
+#define LIBRARY "libsofthca-view.so"
+
+/* A folder that nobody else may write, below @where; others' folders and links are passed over. */
+static int own_folder(const char *where, char *path, size_t size)
+{
+	struct stat st;
+
+	if (!where || where[0] != '/')
+		return ENOENT;
+	if (snprintf(path, size, "%s/softhca-view-%u", where, geteuid()) >= (int)size)
+		return ENAMETOOLONG;
+	if (mkdir(path, 0700) && errno != EEXIST)
+		return errno;
+	if (lstat(path, &st))
+		return errno;
+	if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077))
+		return EACCES;
+	return access(path, W_OK) ? errno : 0;
+}
+
+static int find_folder(char *path, size_t size)
+{
+	const char *const places[] = { getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/dev/shm",
+				       "/tmp" };
+
+	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++)
+		if (!own_folder(places[i], path, size))
+			return 0;
+	return EACCES;
+}
+
+static int fill_dev(const struct sysfs_host *host, int root)
+{
+	char name[64];
+
+	if (mkdirat(root, "dev", 0755) || mkdirat(root, "dev/infiniband", 0755))
+		return errno;
+	for (unsigned int i = 0; i < sysfs_host_devices(host); i++) {
+		snprintf(name, sizeof(name), "dev/infiniband/uverbs%u", i);
+		if (symlinkat(SYSFS_UVERBS_NODE, root, name))
+			return errno;
+	}
+	return 0;
+}
+
+static int fill(const struct sysfs_host *host, int root, uint64_t *sum)
+{
+	int class, err;
+
+	if (mkdirat(root, "class", 0755))
+		return errno;
+	class = openat(root, "class", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (class < 0)
+		return errno;
+	err = sysfs_write(host, class, sum);
+	if (!err && symlinkat("/sys/class/net", class, "net"))
+		err = errno;
+	close(class);
+	return err ? err : fill_dev(host, root);
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	(void)st, (void)type, (void)ftw;
+	return remove(path);
+}
+
+static void remove_tree(const char *path)
+{
+	nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+/* Writes the files beside the place where they belong, and moves them there whole: another run may
+ * have done so meanwhile, with the same files. */
+static int write_tree(const struct sysfs_host *host, const char *folder, char *path, size_t size)
+{
+	char fresh[PATH_MAX];
+	uint64_t sum;
+	int root, err;
+
+	if (snprintf(fresh, sizeof(fresh), "%s/new-XXXXXX", folder) >= (int)sizeof(fresh))
+		return ENAMETOOLONG;
+	if (!mkdtemp(fresh))
+		return errno;
+	root = open(fresh, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	err = root < 0 ? errno : fill(host, root, &sum);
+	if (root >= 0)
+		close(root);
+	if (!err &&
+	    snprintf(path, size, "%s/%016llx", folder, (unsigned long long)sum) >= (int)size)
+		err = ENAMETOOLONG;
+	if (!err && rename(fresh, path) && errno != EEXIST && errno != ENOTEMPTY)
+		err = errno;
+	if (err || !access(fresh, F_OK))
+		remove_tree(fresh);
+	return err;
+}
+
+/* Last, since a sanitizer's runtime wants to be first. */
+static int preload(const char *library)
+{
+	const char *old = getenv("LD_PRELOAD");
+	char *both;
+	int err;
+
+	if (old && strstr(old, library))
+		return 0;
+	if (asprintf(&both, "%s%s%s", old ? old : "", old && *old ? ":" : "", library) < 0)
+		return ENOMEM;
+	err = setenv("LD_PRELOAD", both, 1) ? ENOMEM : 0;
+	free(both);
+	return err;
+}
+
+int copied_show(const struct sysfs_host *host, const char *libraries)
+{
+	char folder[PATH_MAX], path[PATH_MAX], library[PATH_MAX];
+	int err;
+
+	if (snprintf(library, sizeof(library), "%s/" LIBRARY, libraries) >= (int)sizeof(library))
+		return ENAMETOOLONG;
+	if (access(library, R_OK))
+		return errno;
+	err = find_folder(folder, sizeof(folder));
+	if (!err)
+		err = write_tree(host, folder, path, sizeof(path));
+	if (!err && setenv("SOFTHCA_VIEW_ROOT", path, 1))
+		err = ENOMEM;
+	return err ? err : preload(library);
+}
