@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Connection management as a kernel would offer it: ids on channels, calls that begin something, and
- * events that tell how it went. librdmacm (src/rdmacm) has the queue pairs and does the work that an
- * event asks for, in the thread that fetches it; here nothing touches a QP. It reaches this table by
- * softhca_cm().
+/* Connection management as a kernel would offer it: ids on channels, calls that begin something,
+ * and events that tell how it went. librdmacm (src/rdmacm) has the queue pairs and does the work
+ * that an event asks for, in the thread that fetches it; here nothing touches a QP. It reaches this
+ * table by softhca_cm().
  *
  * Every function returns 0 or a positive errno with a reason. Threads: any. In a forked child the
  * parent's ids and channels answer EIO. */
@@ -59,7 +59,7 @@ struct cm_calls {
 
 	int (*id_create)(struct cm_channel *ch, void *owner, uint32_t ps, int qp_type,
 			 struct cm_id **out);
-	/* The peer is told, events not fetched vanish. *@fetched: how many events of the id were. */
+	/* The peer is told, events not fetched vanish. *@fetched: how many of the id were. */
 	int (*id_destroy)(struct cm_id *id, uint32_t *fetched);
 	int (*set_owner)(struct cm_id *id, void *owner, struct cm_channel *ch);
 	/* Events that are not fetched follow the id. *@fetched as above. */

@@ -83,8 +83,9 @@ void cm_addr_of_gid(const union ibv_gid *gid, uint16_t port, uint32_t scope,
 void cm_addr_copy(struct sockaddr_storage *to, const struct sockaddr *from)
 {
 	memset(to, 0, sizeof(*to));
-	memcpy(to, from, from->sa_family == AF_INET ? sizeof(struct sockaddr_in)
-						    : sizeof(struct sockaddr_in6));
+	memcpy(to, from,
+	       from->sa_family == AF_INET ? sizeof(struct sockaddr_in)
+					  : sizeof(struct sockaddr_in6));
 }
 
 void cm_addr_ip(const void *a, uint8_t out[16])

@@ -17,8 +17,8 @@ void cm_addr_copy(struct sockaddr_storage *to, const struct sockaddr *from);
 void cm_addr_ip(const void *a, uint8_t out[16]);
 void cm_addr_of_ip(unsigned int version, const uint8_t ip[16], uint16_t port,
 		   struct sockaddr_storage *out);
-/* The device with that address, and its entry in the GID table. Of 127/8 and ::1 the one on lo, else
- * the first. ENODEV: no device has it. */
+/* The device with that address, and its entry in the GID table. Of 127/8 and ::1 the one on lo,
+ * else the first. ENODEV: no device has it. */
 int cm_addr_device(const void *a, struct cm_way *out);
 int cm_addr_gid_device(const union ibv_gid *gid, struct cm_way *out);
 /* The address from which the kernel would send to @dst. ENETUNREACH … */

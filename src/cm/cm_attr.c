@@ -73,7 +73,7 @@ static int to_rts(const struct cm_id *id, struct ibv_qp_attr *a, int *mask)
 	}
 	if (is_rc(id) || is_xrc(id)) {
 		*mask |= IBV_QP_TIMEOUT;
-		a->timeout = id->has_ack_timeout ? id->ack_timeout
+		a->timeout = id->has_ack_timeout   ? id->ack_timeout
 			     : id->way.ack_timeout ? id->way.ack_timeout + ACK_DELAY_UP
 						   : 18;
 		if (a->timeout > TIMEOUT_MAX)
@@ -102,8 +102,9 @@ int cm_call_qp_attr(struct cm_id *id, struct ibv_qp_attr *attr, int *mask)
 		err = EINVAL;
 	}
 	cm_leave();
-	return err ? refuse(err, "rdma_init_qp_attr: a move to state %d is not known before the "
-				 "peer's message",
+	return err ? refuse(err,
+			    "rdma_init_qp_attr: a move to state %d is not known before the "
+			    "peer's message",
 			    attr->qp_state)
 		   : 0;
 }

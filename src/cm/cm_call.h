@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The calls of the table (cm.h), by what they are about. Each takes cm.lock itself. */
 #pragma once
-#include "cm/cm_state.h"
-
-/* Takes cm.lock for a call on @id. EIO with a reason, and no lock: it is a parent process'. */
-int cm_enter(const struct cm_id *id, const char *call);
-void cm_leave(void);
+#include "cm/cm_watch.h"
 
 /* cm_life.c */
 int cm_call_channel_create(struct cm_channel **out, int *fd);

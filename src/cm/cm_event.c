@@ -30,8 +30,7 @@ void cm_channel_destroy(struct cm_channel *ch)
 {
 	struct list *pos, *tmp;
 
-	list_for_each_safe(pos, tmp, &ch->events)
-		free(container_of(pos, struct cm_event, node));
+	list_for_each_safe(pos, tmp, &ch->events) free(container_of(pos, struct cm_event, node));
 	close(ch->fd);
 	free(ch);
 }
@@ -94,22 +93,21 @@ void cm_event_queue(struct cm_event *e)
 	event_fd_up(e->id->channel->fd);
 }
 
-void cm_event_purge(struct cm_id *id, void (*drop)(struct cm_event *e))
+void cm_event_purge(struct cm_id *id, struct list *out)
 {
 	struct list *pos, *tmp;
 
 	if (!id->channel)
 		return;
-	list_for_each_safe(pos, tmp, &id->channel->events) {
+	list_for_each_safe(pos, tmp, &id->channel->events)
+	{
 		struct cm_event *e = container_of(pos, struct cm_event, node);
 
 		if (e->id != id)
 			continue;
 		list_del(&e->node);
 		event_fd_down(id->channel->fd);
-		if (drop)
-			drop(e);
-		free(e);
+		list_add_tail(out, &e->node);
 	}
 }
 
@@ -121,7 +119,8 @@ void cm_event_move(struct cm_id *id, struct cm_channel *to)
 	id->channel = to;
 	if (from == to || !from)
 		return;
-	list_for_each_safe(pos, tmp, &from->events) {
+	list_for_each_safe(pos, tmp, &from->events)
+	{
 		struct cm_event *e = container_of(pos, struct cm_event, node);
 
 		if (e->id != id)
@@ -138,8 +137,7 @@ bool cm_event_waits(const struct cm_id *id)
 
 	if (!id->channel)
 		return false;
-	list_for_each(pos, &id->channel->events)
-		if (container_of(pos, struct cm_event, node)->id == id)
-			return true;
+	list_for_each(pos, &id->channel->events) if (container_of(pos, struct cm_event, node)->id ==
+						     id) return true;
 	return false;
 }

@@ -9,7 +9,7 @@ int cm_channel_next(struct cm_channel *ch, struct cm_news *out);
 /* An empty event in the channel of @id, to be filled in; NULL: no memory, it is lost. */
 struct cm_event *cm_event_new(struct cm_id *id, int event, int status);
 void cm_event_queue(struct cm_event *e);
-/* All events of @id leave its channel; each is given to @drop first, if that is not NULL. */
-void cm_event_purge(struct cm_id *id, void (*drop)(struct cm_event *e));
+/* All events of @id leave its channel for @out, the caller's to free. */
+void cm_event_purge(struct cm_id *id, struct list *out);
 void cm_event_move(struct cm_id *id, struct cm_channel *to);
 bool cm_event_waits(const struct cm_id *id);

@@ -54,10 +54,9 @@ static void timewait(struct cm_fsm *f, uint64_t now)
 static struct cm_msg *message(struct cm_fsm *f, struct cm_out *out, uint16_t kind)
 {
 	out->send = true;
-	out->msg = (struct cm_msg){ .kind = kind,
-				    .tid = f->tid,
-				    .local_id = f->local_id,
-				    .remote_id = f->remote_id };
+	out->msg = (struct cm_msg){
+		.kind = kind, .tid = f->tid, .local_id = f->local_id, .remote_id = f->remote_id
+	};
 	return &out->msg;
 }
 

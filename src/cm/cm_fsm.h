@@ -75,8 +75,8 @@ int cm_fsm_reject(struct cm_fsm *f, const struct cm_msg *rej, struct cm_out *out
 int cm_fsm_disconnect(struct cm_fsm *f, uint64_t now, struct cm_out *out);
 /* The QP has received: EISCONN, EINVAL. */
 int cm_fsm_notify(struct cm_fsm *f, struct cm_out *out);
-/* The program gives it up: the peer is told. No event follows. True: not over yet, the DREQ is to be
- * repeated. */
+/* The program gives it up: the peer is told. No event follows. True: not over yet, the DREQ is to
+ * be repeated. */
 bool cm_fsm_destroy(struct cm_fsm *f, uint64_t now, struct cm_out *out);
 
 void cm_fsm_message(struct cm_fsm *f, const struct cm_msg *m, uint64_t now, struct cm_out *out);

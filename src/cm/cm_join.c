@@ -81,7 +81,8 @@ int cm_call_leave(struct cm_id *id, const struct sockaddr *group, void **context
 		return err;
 	err = EADDRNOTAVAIL;
 	cm_addr_gid(group, &gid);
-	list_for_each_safe(pos, tmp, &id->joins) {
+	list_for_each_safe(pos, tmp, &id->joins)
+	{
 		struct cm_join *j = container_of(pos, struct cm_join, node);
 
 		if (err && !memcmp(&j->gid, &gid, sizeof(gid))) {
@@ -99,7 +100,6 @@ void cm_joins_free(struct cm_id *id)
 {
 	struct list *pos, *tmp;
 
-	list_for_each_safe(pos, tmp, &id->joins)
-		free(container_of(pos, struct cm_join, node));
+	list_for_each_safe(pos, tmp, &id->joins) free(container_of(pos, struct cm_join, node));
 	list_init(&id->joins);
 }

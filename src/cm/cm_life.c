@@ -17,20 +17,6 @@
 
 enum { LID_OF_GROUPS = 0xc000 };
 
-int cm_enter(const struct cm_id *id, const char *call)
-{
-	pthread_mutex_lock(&cm.lock);
-	if (cm.epoch && fork_is_ours(cm.epoch) && id->epoch == cm.epoch)
-		return 0;
-	pthread_mutex_unlock(&cm.lock);
-	return refuse(EIO, "%s: the id is of a parent process; make a new one", call);
-}
-
-void cm_leave(void)
-{
-	pthread_mutex_unlock(&cm.lock);
-}
-
 int cm_call_channel_create(struct cm_channel **out, int *fd)
 {
 	int err = cm_start();
@@ -80,11 +66,21 @@ static void finish(struct cm_id *id)
 		cm_id_free(id);
 }
 
-/* A request that nobody will fetch. */
-static void drop_request(struct cm_event *e)
+/* What is queued for @id goes, with the requests that nobody will fetch. */
+static void drop_events(struct cm_id *id)
 {
-	if (e->news.event == RDMA_CM_EVENT_CONNECT_REQUEST)
-		finish(e->news.id);
+	struct list gone, *pos, *tmp;
+
+	list_init(&gone);
+	cm_event_purge(id, &gone);
+	list_for_each_safe(pos, tmp, &gone)
+	{
+		struct cm_event *e = container_of(pos, struct cm_event, node);
+
+		if (e->news.event == RDMA_CM_EVENT_CONNECT_REQUEST)
+			finish(e->news.id);
+		free(e);
+	}
 }
 
 int cm_call_id_destroy(struct cm_id *id, uint32_t *fetched)
@@ -92,7 +88,7 @@ int cm_call_id_destroy(struct cm_id *id, uint32_t *fetched)
 	*fetched = 0;
 	if (cm_enter(id, "rdma_destroy_id"))
 		return 0; /* of a parent process: there is nothing to end here */
-	cm_event_purge(id, drop_request);
+	drop_events(id);
 	*fetched = id->fetched;
 	finish(id);
 	cm_leave();
@@ -109,12 +105,13 @@ void cm_call_channel_destroy(struct cm_channel *ch)
 		return;
 	}
 	pthread_mutex_lock(&cm.lock);
-	list_for_each_safe(pos, tmp, &cm.ids) {
+	list_for_each_safe(pos, tmp, &cm.ids)
+	{
 		struct cm_id *id = container_of(pos, struct cm_id, node);
 
 		if (id->channel != ch || id->gone)
 			continue;
-		cm_event_purge(id, drop_request);
+		drop_events(id);
 		tmp = cm.ids.next; /* requests may have gone: from the start */
 		id->channel = NULL;
 		id->muted = true;
@@ -183,8 +180,7 @@ int cm_call_view(struct cm_id *id, struct cm_view *out)
 				 .tclass = id->way.tclass,
 				 .mtu = id->way.mtu,
 				 .flow_label = id->way.flow_label,
-				 .packet_life =
-					 id->has_ack_timeout ? id->ack_timeout - 1 : 16,
+				 .packet_life = id->has_ack_timeout ? id->ack_timeout - 1 : 16,
 				 .rate = IBV_RATE_100_GBPS,
 				 .mlid = LID_OF_GROUPS,
 				 .routed = id->phase >= PHASE_ROUTE,

@@ -34,7 +34,8 @@ static struct cm_name *name_find(const struct gsi_port *p)
 {
 	struct list *pos;
 
-	list_for_each(pos, &cm.names) {
+	list_for_each(pos, &cm.names)
+	{
 		struct cm_name *n = container_of(pos, struct cm_name, node);
 
 		if (same_port(&n->port, p))
@@ -194,7 +195,8 @@ static int conflicts(const struct cm_id *id, bool listening)
 	struct list *pos;
 	int err = 0;
 
-	list_for_each(pos, &cm.ids) {
+	list_for_each(pos, &cm.ids)
+	{
 		const struct cm_id *o = container_of(pos, struct cm_id, node);
 
 		if (o == id || !has_port(o, id->ps, cm_addr_port(&id->src)))
@@ -362,8 +364,7 @@ static bool listens_at(const struct cm_id *id, const struct sockaddr_storage *to
 	}
 	if (!cm_addr_any(&id->src))
 		return false;
-	return id->src.ss_family == to->ss_family ||
-	       (id->src.ss_family == AF_INET6 && !id->afonly);
+	return id->src.ss_family == to->ss_family || (id->src.ss_family == AF_INET6 && !id->afonly);
 }
 
 struct cm_id *cm_port_listener(uint32_t ps, const struct sockaddr_storage *to)
@@ -371,12 +372,12 @@ struct cm_id *cm_port_listener(uint32_t ps, const struct sockaddr_storage *to)
 	struct list *pos;
 
 	for (int exact = 1; exact >= 0; exact--)
-		list_for_each(pos, &cm.ids) {
+		list_for_each(pos, &cm.ids)
+		{
 			struct cm_id *id = container_of(pos, struct cm_id, node);
 
 			if (id->phase == PHASE_LISTEN && id->ps == ps && !id->gone &&
-			    cm_addr_port(&id->src) == cm_addr_port(to) &&
-			    listens_at(id, to, exact))
+			    cm_addr_port(&id->src) == cm_addr_port(to) && listens_at(id, to, exact))
 				return id;
 		}
 	return NULL;

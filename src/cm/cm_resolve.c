@@ -196,14 +196,17 @@ static int resolve_check(const struct cm_id *id, const struct sockaddr *src,
 			 const struct sockaddr *dst)
 {
 	if (!cm_addr_known(dst) || (src && src->sa_family && !cm_addr_known(src)))
-		return refuse(EINVAL, "rdma_resolve_addr: address family; IPv4 and IPv6 can be had");
+		return refuse(EINVAL,
+			      "rdma_resolve_addr: address family; IPv4 and IPv6 can be had");
 	if (id->phase != PHASE_IDLE && id->phase != PHASE_BOUND)
 		return refuse(EINVAL, "rdma_resolve_addr: the id is resolved or connected already");
 	if ((id->phase == PHASE_BOUND && id->src.ss_family != dst->sa_family) ||
 	    (id->phase == PHASE_IDLE && src && src->sa_family && src->sa_family != dst->sa_family))
-		return refuse(EINVAL, "rdma_resolve_addr: source and destination are of two families");
-	return id->ps == PS_IPOIB ? refuse(EINVAL, "rdma_resolve_addr: RDMA_PS_IPOIB is not for RoCE")
-				  : 0;
+		return refuse(EINVAL,
+			      "rdma_resolve_addr: source and destination are of two families");
+	return id->ps == PS_IPOIB
+		       ? refuse(EINVAL, "rdma_resolve_addr: RDMA_PS_IPOIB is not for RoCE")
+		       : 0;
 }
 
 static int resolve_locked(struct cm_id *id, const struct sockaddr *src, const struct sockaddr *dst)
@@ -248,9 +251,8 @@ static void set_route(struct cm_id *id)
 	uint32_t label = id->dst.ss_family == AF_INET6 ? ntohl(v6->sin6_flowinfo) & FLOW_MASK : 0;
 
 	id->way.tclass = id->tos;
-	id->way.flow_label = label ? label
-				   : (cm_addr_port(&id->src) * 31U + cm_addr_port(&id->dst)) &
-					     FLOW_MASK;
+	id->way.flow_label =
+		label ? label : (cm_addr_port(&id->src) * 31U + cm_addr_port(&id->dst)) & FLOW_MASK;
 	id->way.ack_timeout = id->has_ack_timeout ? id->ack_timeout : ACK_TIMEOUT_DEFAULT;
 }
 
@@ -325,8 +327,9 @@ int cm_call_set_option(struct cm_id *id, int level, int name, const void *val, s
 	else
 		err = ENOSYS;
 	cm_leave();
-	return err ? refuse(err, "rdma_set_option: level %d, option %d, %zu B: unknown, of another "
-				 "length, or not in this state",
+	return err ? refuse(err,
+			    "rdma_set_option: level %d, option %d, %zu B: unknown, of another "
+			    "length, or not in this state",
 			    level, name, len)
 		   : 0;
 }

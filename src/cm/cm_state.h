@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* The inside of connection management, shared by its files. One mutex, cm.lock, guards all of it; it
- * stands above the links' locks, and no QP is touched under it. A thread of its own (cm_watch.h)
+/* The inside of connection management, shared by its files. One mutex, cm.lock, guards all of it;
+ * it stands above the links' locks, and no QP is touched under it. A thread of its own (cm_watch.h)
  * serves sockets and timers. */
 #pragma once
 #include <pthread.h>

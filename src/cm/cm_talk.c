@@ -156,7 +156,8 @@ int cm_talk(struct cm_id *id, const struct cm_out *out)
 		leave_tables(id);
 	id->timer.fire = on_timer;
 	cm_timer(&id->timer, id->fsm.deadline);
-	if (err == ECONNREFUSED && (id->fsm.state == CM_REQ_SENT || id->fsm.state == CM_SIDR_SENT)) {
+	if (err == ECONNREFUSED &&
+	    (id->fsm.state == CM_REQ_SENT || id->fsm.state == CM_SIDR_SENT)) {
 		nobody_listens(id);
 		return 0;
 	}

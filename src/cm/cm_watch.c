@@ -238,3 +238,17 @@ int cm_start(void)
 	pthread_mutex_unlock(&cm.lock);
 	return err;
 }
+
+int cm_enter(const struct cm_id *id, const char *call)
+{
+	pthread_mutex_lock(&cm.lock);
+	if (cm.epoch && fork_is_ours(cm.epoch) && id->epoch == cm.epoch)
+		return 0;
+	pthread_mutex_unlock(&cm.lock);
+	return refuse(EIO, "%s: the id is of a parent process; make a new one", call);
+}
+
+void cm_leave(void)
+{
+	pthread_mutex_unlock(&cm.lock);
+}

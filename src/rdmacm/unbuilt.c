@@ -2,10 +2,6 @@
 /* Calls of librdmacm that are not built yet. */
 #include "verbs/unbuilt.h"
 
-UNBUILT_CALL(int, rdma_getaddrinfo, return minus1_errno(softhca_unbuilt("rdma_getaddrinfo", ENODEV));)
-
-RETURNS_NOTHING(rdma_freeaddrinfo)
-
 /* Sockets over RDMA. */
 RETURNS_MINUS1(raccept)
 RETURNS_MINUS1(rbind)
