@@ -35,3 +35,6 @@ static inline int positive_errno(int err)
 void softhca_clock(uint64_t *raw, uint64_t *wall);
 /* Records that @call is not built yet, with the errno value @err, and returns @err. */
 int softhca_unbuilt(const char *call, int err);
+struct cm_calls;
+/* Connection management (cm/cm.h). */
+const struct cm_calls *softhca_cm(void);
