@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cm/cm_arrive.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -294,14 +295,31 @@ static void guest_ready(struct cm_watch *w)
 		guest_free(g);
 }
 
+/* Without descriptors the connection is taken and closed, or its name would stay ready for ever. */
+static void turn_away(int name_fd)
+{
+	int fd;
+
+	if (cm.spare_fd < 0)
+		return;
+	close(cm.spare_fd);
+	fd = accept4(name_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd >= 0)
+		close(fd);
+	cm.spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
 static void name_ready(struct cm_watch *w)
 {
 	int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	struct guest *g;
 	pid_t pid;
 
-	if (fd < 0)
+	if (fd < 0) {
+		if (errno == EMFILE || errno == ENFILE)
+			turn_away(w->fd);
 		return;
+	}
 	g = contact_peer(fd, &pid) ? NULL : calloc(1, sizeof(*g));
 	if (!g) {
 		close(fd);

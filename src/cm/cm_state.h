@@ -104,6 +104,7 @@ struct cm {
 	unsigned int slot;
 	uint32_t next_id; /* 22 bits of the next comm id */
 	int epoll_fd, kick_fd;
+	int spare_fd; /* closed for a moment to refuse a connection when there is no other */
 	uint64_t serial;
 	struct hash watches; /* serial to struct cm_watch */
 	struct hash by_id; /* comm id to struct cm_id */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cm/cm_watch.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -138,6 +139,7 @@ static void fork_child(void)
 			close(w->fd);
 		close(cm.epoll_fd);
 		close(cm.kick_fd);
+		close(cm.spare_fd);
 	}
 	cm.epoch = 0;
 	pthread_mutex_unlock(&cm.lock);
@@ -209,13 +211,15 @@ static int begin(void)
 	draw();
 	cm.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	cm.kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (cm.epoll_fd < 0 || cm.kick_fd < 0 ||
+	cm.spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (cm.epoll_fd < 0 || cm.kick_fd < 0 || cm.spare_fd < 0 ||
 	    epoll_ctl(cm.epoll_fd, EPOLL_CTL_ADD, cm.kick_fd, &ev))
 		err = errno;
 	err = err ? err : thread_start();
 	if (err) {
 		close(cm.epoll_fd);
 		close(cm.kick_fd);
+		close(cm.spare_fd);
 		return refuse(err, "rdma_create_event_channel: no descriptors or no thread for "
 				   "connection management");
 	}

@@ -89,7 +89,7 @@ static int make_cq(struct id *i, uint32_t size, struct ibv_comp_channel **channe
 
 static void drop_cq(struct ibv_comp_channel **channel, struct ibv_cq **cq, bool *own)
 {
-	if (*own) {
+	if (*own && *cq) {
 		ibv_destroy_cq(*cq);
 		ibv_destroy_comp_channel(*channel);
 		*cq = NULL;
