@@ -36,6 +36,8 @@ void wqe_batch_abort(struct dqp *qp); /* forgets what was built, releases the lo
 int wqe_batch_end(struct dqp *qp, bool keep);
 
 void wqe_begin(struct dqp *qp, const struct wqe_head *h);
+/* A WQE that the program has written itself, whole; its index and queue pair number are set here. */
+void wqe_raw(struct dqp *qp, uint64_t wr_id, const void *wqe);
 void wqe_remote(struct dqp *qp, uint64_t addr, uint32_t rkey);
 void wqe_atomic(struct dqp *qp, uint64_t swap_add, uint64_t compare);
 /* ibv_bind_mw and IBV_WR_BIND_MW: @rkey is the window's key from now on. */
