@@ -95,7 +95,5 @@ int dqp_post_recv(struct ibv_qp *ib, struct ibv_recv_wr *wr,
 /* Sets the ibv_wr_* functions (driver/wr_builder.c); those that the type lacks fail the batch. */
 int wr_builder_attach(struct dqp *qp,
 		      uint64_t send_ops_flags); /* EOPNOTSUPP: flags that do not work */
-/* Is the calling thread building a batch, without an error so far? @call, for the reason if not */
-bool wr_builder_inside(struct dqp *qp, const char *call);
 /* Sets the mlx5dv_wr_* functions (driver/wr_dv.c); those that are not built fail the batch. */
 void wr_dv_attach(struct dqp *qp);

@@ -47,6 +47,12 @@ bool wqe_region_mine(const struct dqp *qp)
 	return load_relaxed(&qp->build.owner) == &self;
 }
 
+void wqe_region_missed(const struct dqp *qp, const char *call)
+{
+	refuse(EINVAL, "%s: this thread is not building work for QP 0x%x; ibv_wr_start comes first",
+	       call, qp->ib.qp_base.qp_num);
+}
+
 static int allowed(struct dqp *qp, const char *call)
 {
 	enum ibv_qp_state s = load_relaxed(&qp->ib.qp_base.state);

@@ -16,7 +16,7 @@ static void wr_raw_wqe(struct mlx5dv_qp_ex *dv, const void *wqe)
 {
 	struct dqp *qp = dv_qp(dv);
 
-	if (!wr_builder_inside(qp, "mlx5dv_wr_raw_wqe"))
+	if (!wqe_region_open(qp, "mlx5dv_wr_raw_wqe"))
 		return;
 	wqe_finish(qp);
 	qp->build.takes = 0;
@@ -41,10 +41,9 @@ static void lacking(struct mlx5dv_qp_ex *dv, const char *call)
 {
 	struct dqp *qp = dv_qp(dv);
 
-	if (wr_builder_inside(qp, call))
-		qp->build.err =
-			refuse(EOPNOTSUPP, "%s: a %s QP (0x%x) does not do it; leave it out", call,
-			       qp->service->name, qp->ib.qp_base.qp_num);
+	if (wqe_region_open(qp, call))
+		qp->build.err = refuse(EOPNOTSUPP, "%s: QP 0x%x (%s) does not do it; leave it out",
+				       call, qp->ib.qp_base.qp_num, qp->service->name);
 }
 
 #define LACKING_OP(entry)                                                                          \
@@ -54,8 +53,7 @@ static void lacking(struct mlx5dv_qp_ex *dv, const char *call)
 	}
 LACKING(LACKING_OP)
 
-#define SET_LACKING(entry)                                                                         \
-	qp->dv.entry = (__typeof__(qp->dv.entry))(void (*)(void))lacking_##entry;
+#define SET_LACKING(entry) qp->dv.entry = (__typeof__(qp->dv.entry))(void (*)(void))lacking_##entry;
 
 void wr_dv_attach(struct dqp *qp)
 {

@@ -33,7 +33,9 @@ static uint64_t ops_of(const struct mlx5dv_qp_init_attr *dv)
 /* Does the type of queue pair fit both attributes? */
 static int check_type(const struct ibv_qp_init_attr_ex *attr, const struct mlx5dv_qp_init_attr *dv)
 {
-	bool driver = attr->qp_type == IBV_QPT_DRIVER, dc = dv->comp_mask & MASK(DC);
+	/* gate: services: a type that says no service; dc_type does */
+	bool driver = attr->qp_type == IBV_QPT_DRIVER;
+	bool dc = dv->comp_mask & MASK(DC);
 
 	if (dv->comp_mask & ~KNOWN_MASKS)
 		return softhca_refuse(EINVAL,
@@ -42,10 +44,11 @@ static int check_type(const struct ibv_qp_init_attr_ex *attr, const struct mlx5d
 				      (unsigned long long)dv->comp_mask,
 				      (unsigned long long)(dv->comp_mask & ~KNOWN_MASKS));
 	if (dc != driver)
-		return softhca_refuse(EINVAL,
-				      "mlx5dv_create_qp: qp_type %d %s MLX5DV_QP_INIT_ATTR_MASK_DC; "
-				      "IBV_QPT_DRIVER and a dc_type go together",
-				      attr->qp_type, dc ? "with" : "without");
+		return softhca_refuse(
+			EINVAL,
+			"mlx5dv_create_qp: qp_type %d %s MLX5DV_QP_INIT_ATTR_MASK_DC; "
+			"IBV_QPT_DRIVER and a dc_type go together",
+			attr->qp_type, dc ? "with" : "without");
 	if (dc && !is_dct(dv) && !is_dci(dv))
 		return softhca_refuse(EINVAL,
 				      "mlx5dv_create_qp: dc_type %d is neither "

@@ -214,7 +214,7 @@ static void entries_that_are_not_built(int arg)
 	FAILS(mlx5dv_wr_set_mkey_sig_block(dv, NULL));
 	FAILS(mlx5dv_wr_set_mkey_crypto(dv, NULL));
 	FAILS(mlx5dv_wr_memcpy(dv, 1, 2, 3, 4, 5));
-	said_want(SAID_NEAR, "mlx5dv_wr_memcpy: a RC QP (0x%x) does not do it; leave it out",
+	said_want(SAID_NEAR, "mlx5dv_wr_memcpy: QP 0x%x (RC) does not do it; leave it out",
 		  duo.near.ep.qp->qp_num);
 }
 
@@ -237,12 +237,8 @@ static void the_switch(int arg)
 }
 
 static const struct test_case cases[] = {
-	CASE(refusals),
-	CASE(driver_without_attributes),
-	CASE(members_without_bits),
-	CASE(plain_types),
-	CASE(extended_by_mlx5_alone),
-	CASE(entries_that_are_not_built),
+	CASE(refusals),	   CASE(driver_without_attributes), CASE(members_without_bits),
+	CASE(plain_types), CASE(extended_by_mlx5_alone),    CASE(entries_that_are_not_built),
 	CASE(the_switch),
 };
 

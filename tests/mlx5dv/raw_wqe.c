@@ -19,8 +19,7 @@ static void begin(int where, struct ibv_qp_cap cap)
 {
 	struct duo_opts o = { .qp = { .type = IBV_QPT_RC,
 				      .cap = cap,
-				      .send_ops = IBV_QP_EX_WITH_SEND |
-						  IBV_QP_EX_WITH_RDMA_WRITE },
+				      .send_ops = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE },
 			      .together = where == THIS_PROCESS };
 
 	said_begin();
