@@ -31,6 +31,6 @@ struct span {
 struct key_entry;
 
 /* The span that begins at the byte @off of what @e covers, at most @len bytes of it; the caller has
- * found that they lie within. @store: the bytes will be written. Not of LAYOUT_INDIRECT, whose bytes
- * the keys beneath know. */
+ * found that they lie within. @store: the bytes will be written. Not of LAYOUT_INDIRECT: where its
+ * bytes lie the keys beneath know. */
 struct span layout_span(const struct key_entry *e, uint64_t off, uint64_t len, bool store);
