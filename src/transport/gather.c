@@ -8,14 +8,16 @@ bool gather_apart(const struct key_table *keys, const struct key_ask *ask, uint3
 	struct key_ask rest = *ask;
 
 	while (rest.len) {
-		struct span s = key_span(keys, &rest);
+		struct span s;
+		uint32_t under = 0;
+		enum key_verdict v = key_span(keys, &rest, &s, &under);
 
-		if (!s.len || out->n >= max) {
-			out->why = s.len ? KEY_APART : KEY_UNKNOWN;
-			out->refused = *ask;
+		if (v != KEY_OK || out->n >= max) {
+			out->why = v == KEY_OK ? KEY_APART : v;
+			out->refused = v == KEY_OK ? *ask : rest;
 			return false;
 		}
-		out->piece[out->n++] = (struct piece){ s.addr, (uint32_t)s.len, key };
+		out->piece[out->n++] = (struct piece){ s.addr, (uint32_t)s.len, key ? under : 0 };
 		rest.va += s.len;
 		rest.len -= s.len;
 	}

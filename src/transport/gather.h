@@ -27,8 +27,9 @@ struct gather {
 
 /* False: refused, and the last three say what. The list must be long enough. */
 bool gather(const struct key_table *keys, const struct gather_ask *ask, struct gather *out);
-/* Of a key whose bytes lie apart (KEY_APART): appends the pieces of @ask under @key. False:
- * refused, since they are more than @max in all, or the key is gone. */
+/* Of a key whose bytes lie apart (KEY_APART): appends the pieces of @ask, under the keys that cover
+ * them without a layout of other keys, or, where @key is 0, by value. False: refused, since they
+ * are more than @max in all, or a key is gone or refuses. */
 bool gather_apart(const struct key_table *keys, const struct key_ask *ask, uint32_t key,
 		  unsigned int max, struct gather *out);
 /* Inline data, which needs no key: pieces with key 0. */
