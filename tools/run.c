@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include "copied.h"
 #include "libpath.h"
+#include "settings.h"
 #include "sysfs.h"
 #include "softhca.h"
 #include "userns.h"
@@ -63,14 +64,20 @@ int cmd_run(int argc, char **argv)
 	char dir[PATH_MAX];
 	int err;
 
+	if (argc > 1 && !strcmp(argv[1], "--explain")) {
+		if (setenv("SOFTHCA_EXPLAIN", "1", 0)) /* a file that is named stays */
+			argc = 0;
+		argv++, argc--;
+	}
 	if (argc > 1 && !strcmp(argv[1], "--"))
 		argv++, argc--;
 	else if (argc > 1 && argv[1][0] == '-')
 		argc = 0; /* an option, and there is none */
 	if (argc < 2) {
-		complain("usage: softhca run [--] PROGRAM [ARGUMENT…]");
+		complain("usage: softhca run [--explain] [--] PROGRAM [ARGUMENT…]");
 		return EXIT_USAGE;
 	}
+	settings_check();
 	err = libpath_find(dir, sizeof(dir));
 	if (err) {
 		complain("libibverbs.so.1 of softhca is not beside this tool");

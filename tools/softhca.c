@@ -11,15 +11,29 @@ static const struct {
 	int (*run)(int argc, char **argv);
 	const char *usage, *what;
 } commands[] = {
-	{ "run", cmd_run, "run [--] PROGRAM [ARGUMENT…]", "runs PROGRAM on the software HCA" },
+	{ "run", cmd_run, "run [--explain] [--] PROGRAM [ARGUMENT…]",
+	  "runs PROGRAM on the software HCA; --explain: with SOFTHCA_EXPLAIN=1" },
 	{ "trace", cmd_trace, "trace [-o FILE] [--] PROGRAM [ARGUMENT…]",
 	  "the same, and writes its packets to FILE (softhca.pcapng)" },
 	{ "fault", cmd_fault, "fault PID SPEC", "changes the faults of a running program" },
 	{ "counters", cmd_counters, "counters PID",
 	  "shows what a running program has sent to the network and received" },
+	{ "list", cmd_list, "list", "shows the devices, their interfaces and their GIDs" },
+	{ "explain", cmd_explain, "explain STATUS|VENDOR_ERR|ERRNO",
+	  "says what a number or name like 0x88, RETRY_EXC or EINVAL means" },
 	{ "env", cmd_env, "env", "prints the line that sets up a shell: eval \"$(softhca env)\"" },
 };
 #define COMMANDS (sizeof(commands) / sizeof(*commands))
+
+static const char variables[] =
+	"\nEnvironment, in full in softhca(1):\n"
+	"  SOFTHCA_DEVICES  mlx5_0=eth0,mlx5_1=lo: the devices and their interfaces\n"
+	"  SOFTHCA_EXPLAIN  1: a sentence on stderr for each failure; a path: into that file\n"
+	"  SOFTHCA_FAULT    loss=1%,delay=50us,seed=7: what goes wrong with packets\n"
+	"  SOFTHCA_TRACE    a file for the packets\n"
+	"  SOFTHCA_LOG      error, warn, info, debug\n"
+	"  SOFTHCA_DIRECT   0, 1: who may reach the program's memory without a copy\n"
+	"  SOFTHCA_VIEW     0, files: how /sys and /dev show the device\n";
 
 void complain(const char *fmt, ...)
 {
@@ -47,6 +61,7 @@ static int usage(FILE *to, int status)
 	fputs("       softhca --help | --version\n\n", to);
 	for (size_t i = 0; i < COMMANDS; i++)
 		fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].what);
+	fputs(variables, to);
 	return status;
 }
 

@@ -14,6 +14,8 @@ int cmd_run(int argc, char **argv); /* returns only when the program could not b
 int cmd_trace(int argc, char **argv); /* the same */
 int cmd_fault(int argc, char **argv);
 int cmd_counters(int argc, char **argv);
+int cmd_list(int argc, char **argv);
+int cmd_explain(int argc, char **argv);
 int cmd_env(int argc, char **argv);
 
 /* The process whose number @text is; 0: @text is no such number. */

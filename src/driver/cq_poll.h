@@ -9,8 +9,10 @@
  * need. */
 static inline bool cq_poll_ready(const struct dcq *cq)
 {
-	if (!dcq_ring_idle(cq))
+	if (!dcq_ring_idle(cq)) {
+		doorbell_polled();
 		return true;
+	}
 	progress();
 	return !dcq_ring_idle(cq);
 }

@@ -62,6 +62,7 @@ struct dqp {
 	struct wr_build build;
 	uint32_t async_delivered; /* events taken; account.h */
 	struct xrc_handle handle; /* XRC_RECV (driver/dtarget.h) */
+	struct mlx5dv_qp_ex dv; /* mlx5dv_wr_*, beside ib's ibv_wr_* */
 	uint32_t dbrec[2] __attribute__((aligned(64)));
 };
 
@@ -94,3 +95,5 @@ int dqp_post_recv(struct ibv_qp *ib, struct ibv_recv_wr *wr,
 /* Sets the ibv_wr_* functions (driver/wr_builder.c); those that the type lacks fail the batch. */
 int wr_builder_attach(struct dqp *qp,
 		      uint64_t send_ops_flags); /* EOPNOTSUPP: flags that do not work */
+/* Sets the mlx5dv_wr_* functions (driver/wr_dv.c); those that are not built fail the batch. */
+void wr_dv_attach(struct dqp *qp);

@@ -47,6 +47,12 @@ bool wqe_region_mine(const struct dqp *qp)
 	return load_relaxed(&qp->build.owner) == &self;
 }
 
+void wqe_region_missed(const struct dqp *qp, const char *call)
+{
+	refuse(EINVAL, "%s: this thread is not building work for QP 0x%x; ibv_wr_start comes first",
+	       call, qp->ib.qp_base.qp_num);
+}
+
 static int allowed(struct dqp *qp, const char *call)
 {
 	enum ibv_qp_state s = load_relaxed(&qp->ib.qp_base.state);
@@ -171,21 +177,71 @@ void wqe_xrc(struct dqp *qp, uint32_t srqn)
 	qp->build.need_av = false;
 }
 
+/* Is there room for one more WQE? */
+static bool room(struct dqp *qp)
+{
+	struct wr_build *b = &qp->build;
+
+	if (unlikely(b->err))
+		return false;
+	if (likely(!sq_full(qp)))
+		return true;
+	b->err = refuse(ENOMEM,
+			"%s: all %u send work requests of QP 0x%x are outstanding; poll "
+			"completions first",
+			b->call, qp->sq.max_wr, qp->ib.qp_base.qp_num);
+	return false;
+}
+
+/* Each of the max_wr WQEs may take as many blocks: together they never pass the ring. */
+static int raw_check(const struct dqp *qp, uint32_t segs, uint8_t opcode)
+{
+	uint32_t max = qp->sq.cnt / qp->sq.max_wr * (WQE_BB / SEG);
+
+	if (!segs || segs > max)
+		return refuse(EINVAL,
+			      "mlx5dv_wr_raw_wqe: ds %u on QP 0x%x, whose WQEs have 1 to %u "
+			      "segments of 16 B; create it with more SGEs or inline data",
+			      segs, qp->ib.qp_base.qp_num, max);
+	if (opcode == WQE_OPCODE_BIND_MW || opcode == WQE_OPCODE_ATOMIC_WRITE)
+		return refuse(EINVAL,
+			      "mlx5dv_wr_raw_wqe: opcode 0x%x on QP 0x%x is none of mlx5's; call "
+			      "ibv_wr_bind_mw or ibv_wr_atomic_write",
+			      opcode, qp->ib.qp_base.qp_num);
+	return 0;
+}
+
+void wqe_raw(struct dqp *qp, uint64_t wr_id, const void *wqe)
+{
+	struct wr_build *b = &qp->build;
+	uint32_t block = qp->sq.pi & (qp->sq.cnt - 1);
+	struct mlx5_wqe_ctrl_seg ctrl;
+	uint32_t first;
+
+	if (!room(qp))
+		return;
+	memcpy(&ctrl, wqe, sizeof(ctrl));
+	first = be32toh(ctrl.opmod_idx_opcode);
+	b->segs = be32toh(ctrl.qpn_ds) & 0x3f;
+	b->err = raw_check(qp, b->segs, first & 0xff);
+	if (b->err)
+		return;
+	qp->sq.slot[block] = (struct sq_slot){ wr_id, qp->sq.head, IBV_WC_DRIVER2 };
+	b->ctrl = qp->sq.buf + (size_t)block * WQE_BB;
+	append(qp, b->ctrl, wqe, (size_t)b->segs * SEG);
+	put_be32(b->ctrl, (first & 0xff0000ff) | (qp->sq.pi & 0xffff) << 8);
+	b->need_av = false;
+	wqe_finish(qp);
+}
+
 void wqe_begin(struct dqp *qp, const struct wqe_head *h)
 {
 	struct wr_build *b = &qp->build;
 	uint32_t block = qp->sq.pi & (qp->sq.cnt - 1);
 	uint8_t flags = 0;
 
-	if (unlikely(b->err))
+	if (unlikely(!room(qp)))
 		return;
-	if (unlikely(sq_full(qp))) {
-		b->err = refuse(ENOMEM,
-				"%s: all %u send work requests of QP 0x%x are outstanding; poll "
-				"completions first",
-				b->call, qp->sq.max_wr, qp->ib.qp_base.qp_num);
-		return;
-	}
 	if (qp->sq_sig_all || (h->send_flags & IBV_SEND_SIGNALED))
 		flags |= MLX5_WQE_CTRL_CQ_UPDATE;
 	if (h->send_flags & IBV_SEND_SOLICITED)

@@ -29,6 +29,15 @@ int wqe_batch_begin(struct dqp *qp, const char *call);
  * region until the batch ends. An error stays in the batch, which begins in any case. */
 void wqe_region_begin(struct dqp *qp);
 bool wqe_region_mine(const struct dqp *qp);
+void wqe_region_missed(const struct dqp *qp, const char *call); /* records that it is not */
+/* Is the calling thread building a batch, without an error so far? @call, for the reason if not. */
+static inline bool wqe_region_open(struct dqp *qp, const char *call)
+{
+	if (likely(wqe_region_mine(qp)))
+		return likely(!qp->build.err);
+	wqe_region_missed(qp, call);
+	return false;
+}
 void wqe_batch_abort(struct dqp *qp); /* forgets what was built, releases the lock */
 /* Publishes what was built, releases the lock and rings the doorbell. Returns the batch's first
  * error; with @keep the WQEs that were complete before it are posted nevertheless
@@ -36,6 +45,8 @@ void wqe_batch_abort(struct dqp *qp); /* forgets what was built, releases the lo
 int wqe_batch_end(struct dqp *qp, bool keep);
 
 void wqe_begin(struct dqp *qp, const struct wqe_head *h);
+/* A WQE that the program has written itself, whole; its index and QP number are set here. */
+void wqe_raw(struct dqp *qp, uint64_t wr_id, const void *wqe);
 void wqe_remote(struct dqp *qp, uint64_t addr, uint32_t rkey);
 void wqe_atomic(struct dqp *qp, uint64_t swap_add, uint64_t compare);
 /* ibv_bind_mw and IBV_WR_BIND_MW: @rkey is the window's key from now on. */

@@ -15,16 +15,6 @@ static inline struct dqp *qpx(struct ibv_qp_ex *ib)
 	return (struct dqp *)ib;
 }
 
-/* Is the calling thread building a batch, without an error so far? */
-static bool inside(struct dqp *qp, const char *call)
-{
-	if (likely(wqe_region_mine(qp)))
-		return likely(!qp->build.err);
-	refuse(EINVAL, "%s: this thread is not building work for QP 0x%x; ibv_wr_start comes first",
-	       call, qp->ib.qp_base.qp_num);
-	return false;
-}
-
 /* Begins an operation. False: the caller writes nothing more of it. */
 static bool op(struct ibv_qp_ex *ib, uint8_t opcode, uint8_t wc_opcode, uint32_t imm)
 {
@@ -35,7 +25,7 @@ static bool op(struct ibv_qp_ex *ib, uint8_t opcode, uint8_t wc_opcode, uint32_t
 			      .imm = imm };
 	struct dqp *qp = qpx(ib);
 
-	if (!inside(qp, "ibv_wr_*"))
+	if (!wqe_region_open(qp, "ibv_wr_*"))
 		return false;
 	wqe_finish(qp);
 	wqe_begin(qp, &h);
@@ -48,7 +38,7 @@ static bool takes(struct ibv_qp_ex *ib, uint8_t what, const char *call)
 {
 	struct dqp *qp = qpx(ib);
 
-	if (!inside(qp, call))
+	if (!wqe_region_open(qp, call))
 		return false;
 	if (unlikely(!qp->build.ctrl)) {
 		qp->build.err = refuse(EINVAL,
@@ -126,7 +116,7 @@ static void wr_send_tso(struct ibv_qp_ex *ib, void *hdr, uint16_t hdr_sz, uint16
 			      .mss = mss };
 	struct dqp *qp = qpx(ib);
 
-	if (!inside(qp, "ibv_wr_send_tso"))
+	if (!wqe_region_open(qp, "ibv_wr_send_tso"))
 		return;
 	wqe_finish(qp);
 	wqe_begin(qp, &h);
@@ -284,7 +274,7 @@ static void attach(struct ibv_qp_ex *ib, const struct service *s)
 
 static void lacking(struct dqp *qp, const char *call)
 {
-	if (inside(qp, call))
+	if (wqe_region_open(qp, call))
 		qp->build.err =
 			refuse(EINVAL, "%s: a %s QP (0x%x) does not do it; use one that does", call,
 			       qp->service->name, qp->ib.qp_base.qp_num);
@@ -325,5 +315,6 @@ int wr_builder_attach(struct dqp *qp, uint64_t ops)
 		ib->wr_set_ud_addr = wr_set_ud_addr;
 	if (qp->service->wqe == WQE_XRC)
 		ib->wr_set_xrc_srqn = wr_set_xrc_srqn;
+	wr_dv_attach(qp);
 	return 0;
 }

@@ -2,8 +2,10 @@
 #include "engine/backlog.h"
 #include <sched.h>
 #include "engine/acks.h"
+#include "engine/corks.h"
 #include "engine/ready.h"
 #include "engine/turn.h"
+#include "util/clock.h"
 
 static void flush(struct eqp **list, bool at_once)
 {
@@ -26,6 +28,27 @@ void backlog_delayed_acks(struct node *n, bool all)
 	flush(&n->delayed, all);
 }
 
+void backlog_corks(struct node *n)
+{
+	struct eqp *next;
+	uint64_t now;
+
+	if (likely(!load_relaxed(&n->corked)))
+		return;
+	now = clock_now();
+	for (struct eqp *e = corks_take_all(n); e; e = next) {
+		next = corks_unlist(e, now);
+		turn_note(e, TURN_CORK);
+	}
+}
+
+uint64_t backlog_deadline(const struct node *n)
+{
+	uint64_t acks = acks_deadline(n), corks = corks_deadline(n);
+
+	return acks < corks ? acks : corks;
+}
+
 void backlog_ready(struct node *n)
 {
 	struct eqp *next;
@@ -42,6 +65,7 @@ void backlog_ready(struct node *n)
 void backlog_end(struct node *n)
 {
 	quiesce_enter();
+	backlog_corks(n);
 	backlog_acks(n);
 	backlog_delayed_acks(n, true);
 	quiesce_exit();
@@ -49,8 +73,10 @@ void backlog_end(struct node *n)
 
 void backlog_forget(struct eqp *e)
 {
-	while (load_acquire(&e->ack_listed) || load_acquire(&e->ready_listed)) {
+	while (load_acquire(&e->ack_listed) || load_acquire(&e->ready_listed) ||
+	       load_acquire(&e->cork.listed)) {
 		quiesce_enter();
+		backlog_corks(e->node);
 		backlog_acks(e->node);
 		backlog_delayed_acks(e->node, true);
 		backlog_ready(e->node);

@@ -7,16 +7,19 @@
 void backlog_acks(struct node *n); /* lets the ACKs of node->acks leave */
 /* Lets the delayed ones leave whose time has come, or @all; the rest are listed again. */
 void backlog_delayed_acks(struct node *n, bool all);
+void backlog_corks(struct node *n); /* lets posts leave that wait for more of them */
+/* ns: when a delayed ACK or a post that waits must leave; UINT64_MAX: never. */
+uint64_t backlog_deadline(const struct node *n);
 void backlog_ready(struct node *n); /* goes on with node->ready */
 
 /* For the last look before the engine thread sleeps: threads look at node->asleep after they have
  * left work, the engine here after it has set that. */
 static inline bool backlog_any(const struct node *n)
 {
-	return load_relaxed(&n->acks) || load_relaxed(&n->ready);
+	return load_relaxed(&n->acks) || load_relaxed(&n->ready) || load_relaxed(&n->corked);
 }
 
 /* Outside any section: the process ends, and ACKs that wait leave. */
 void backlog_end(struct node *n);
-/* Outside any section: takes a QP that ends off node->acks, delayed and ready. */
+/* Outside any section: takes a QP that ends off node->acks, delayed, corked and ready. */
 void backlog_forget(struct eqp *e);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "engine/doorbell.h"
 #include <sched.h>
+#include "engine/backlog.h"
 #include "engine/progress.h"
 #include "engine/rq_waiters.h"
 #include "engine/turn.h"
@@ -56,6 +57,20 @@ void doorbell_srq(struct srq *srq)
 	quiesce_enter();
 	note_waiters(n, srq);
 	progress_own(n);
+	quiesce_exit();
+}
+
+void doorbell_uncork(void)
+{
+	struct node *n = node_self();
+
+	if (!n)
+		return;
+	store_relaxed(&n->glances, load_relaxed(&n->glances) + 1);
+	if (likely(!load_relaxed(&n->corked)))
+		return;
+	quiesce_enter();
+	backlog_corks(n);
 	quiesce_exit();
 }
 

@@ -19,3 +19,13 @@ void doorbell_sq(struct tqp *q); /* WQEs were written and the doorbell record up
 void doorbell_rq(struct tqp *q);
 void doorbell_srq(struct srq *srq); /* the same for a shared receive queue */
 void progress(void); /* never blocks */
+
+extern bool corks_used; /* posts may wait for a poll (corks.h); set once, atomic */
+void doorbell_uncork(void); /* a poll has come */
+
+/* A poll that makes no progress, since there are completions to read. */
+static inline void doorbell_polled(void)
+{
+	if (unlikely(load_relaxed(&corks_used)))
+		doorbell_uncork();
+}

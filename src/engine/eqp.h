@@ -19,6 +19,7 @@ enum {
 	TURN_INBOX = 64, /* parcels in the inbox */
 	TURN_CLOSED = 128, /* being destroyed: notes are dropped */
 	TURN_DEATH = 256, /* a process of this host has ended */
+	TURN_CORK = 512, /* what waits for more posts leaves */
 };
 
 struct node;
@@ -32,6 +33,18 @@ struct eqp_ops {
 	int (*query)(struct eqp *e, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init);
 };
 
+struct eqp_cork { /* corks.h */
+	struct eqp *next; /* node->corked */
+	uint64_t last; /* ns: the last post; atomic */
+	bool listed; /* the QP is on it; atomic */
+	bool late; /* no poll has come in time; atomic */
+	bool waited; /* a post of this burst waits, or did */
+	uint16_t posts; /* of this burst, behind its first */
+	uint16_t bursts; /* that polls have ended, up to need */
+	uint16_t need; /* bursts that polls must have ended before a post may wait; 0: not known */
+	uint32_t polls; /* of the process, when this burst began */
+};
+
 struct eqp {
 	struct tqp q; /* first */
 	uint32_t turn; /* TURN_*; atomic */
@@ -43,6 +56,7 @@ struct eqp {
 	uint32_t ack_listed; /* the QP is on node->acks or node->delayed; atomic */
 	uint64_t ack_delay_end; /* ns: until then an ACK waits for the program's reply; atomic */
 	struct eqp *ack_next;
+	struct eqp_cork cork;
 	struct eqp *ready_next; /* node->ready: the engine goes on with the QP */
 	uint32_t ready_listed; /* atomic */
 	bool go_on; /* listed for the rest of long work; atomic */

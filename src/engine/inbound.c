@@ -3,6 +3,7 @@
 #include "engine/delivery.h"
 #include "engine/frames.h"
 #include "engine/groups.h"
+#include "engine/gsi/gsi.h"
 #include "engine/tracing.h"
 #include "engine/turn.h"
 #include "obs/verdict.h"
@@ -57,7 +58,7 @@ void inbound_packet(void *arg, const struct seg *s)
 	if (unlikely(s->dqpn == MULTICAST_QPN))
 		groups_deliver(n, s);
 	else if (unlikely(s->dqpn <= GSI_QPN))
-		verdict_say("dropped, no process is at the QPs of management");
+		gsi_packet(from, s);
 	else if (load_acquire(
 			 &n->blocks[number_slot(whose(s)) & (NUMBER_SLOTS - 1)])) /* as node_qp() */
 		delivery_to_qp(n, s->dqpn, s);

@@ -39,6 +39,12 @@ void listeners_add(struct eqp *e)
 	listen_all(d, true);
 }
 
+void listeners_hold(struct device *d)
+{
+	fetch_add_relaxed(&d->listeners, 1);
+	listen_all(d, true);
+}
+
 void listeners_del(struct eqp *e)
 {
 	if (xchg_acq_rel(&e->listens, 0))

@@ -9,3 +9,4 @@ void listeners_add(struct eqp *e); /* a UD QP is about to receive */
 void listeners_del(struct eqp *e); /* it ends; fine for a QP that is none */
 /* The device's interface or its addresses have changed: ports come and go with them. */
 void listeners_follow(struct device *d);
+void listeners_hold(struct device *d); /* the device receives for QP 1, for good */

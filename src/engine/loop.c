@@ -12,7 +12,6 @@
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
-#include "engine/acks.h"
 #include "engine/backlog.h"
 #include "engine/frames.h"
 #include "engine/links.h"
@@ -92,12 +91,12 @@ static bool network_work(struct node *n)
 static uint64_t timeout(struct node *n)
 {
 	uint64_t next = timers_next(n), tended = links_deadline(n), now = clock_now();
-	uint64_t acks = acks_deadline(n);
+	uint64_t backlog = backlog_deadline(n);
 
 	if (tended < next)
 		next = tended;
-	if (acks < next)
-		next = acks;
+	if (backlog < next)
+		next = backlog;
 	if (unanswered_any(n) && next > now + RETRY_NS)
 		next = now + RETRY_NS;
 	if (next == UINT64_MAX)
@@ -182,16 +181,17 @@ static void linger(struct node *n)
  * rings all the same (peers/shm.c), since the program may spin on its memory. */
 static void doze(struct node *n, uint64_t ns)
 {
-	uint64_t now = clock_now(), acks = acks_deadline(n);
+	uint64_t now = clock_now(), due = backlog_deadline(n);
+	uint32_t seq = load_relaxed(&n->poll_seq);
 	struct epoll_event ev[EVENTS];
 	int got;
 
-	if (unlikely(acks < now + ns))
-		ns = acks > now ? acks - now : 0;
+	if (unlikely(due < now + ns))
+		ns = due > now ? due - now : 0;
 	got = wait_events(n, ev, ns);
 	links_watch(n, network_work(n));
 	if (!serve_all(n, ev, got)) {
-		if (unlikely(acks_deadline(n) <= clock_now()))
+		if (load_relaxed(&n->poll_seq) == seq || backlog_deadline(n) <= clock_now())
 			loop_work(n);
 		return;
 	}
@@ -257,17 +257,23 @@ static void under_leader(struct node *n)
 	links_watch(n, false);
 }
 
+/* Those that made no progress count too: a program that finds completions each time polls. */
+static uint32_t polls(const struct node *n)
+{
+	return load_relaxed(&n->poll_seq) + load_relaxed(&n->glances);
+}
+
 static void *run(void *arg)
 {
 	struct node *n = arg;
 	struct nap nap;
 
-	nap_begin(&nap, load_relaxed(&n->poll_seq));
+	nap_begin(&nap, polls(n));
 	for (;;) {
 		if (load_acquire(&n->led)) {
 			under_leader(n);
 			nap_led(&nap);
-		} else if (nap_goes_on(&nap, load_relaxed(&n->poll_seq))) {
+		} else if (nap_goes_on(&nap, polls(n))) {
 			doze(n, nap.ns);
 		} else {
 			armed(n);

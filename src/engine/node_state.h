@@ -64,6 +64,9 @@ struct node {
 	struct eqp *acks; /* lock-free stack: ACKs to flush when a drain finds nothing */
 	struct eqp *delayed; /* lock-free stack: ACKs that wait for the program's reply */
 	uint64_t delay_end; /* ns: about when the first of these must leave; atomic */
+	struct eqp *corked; /* lock-free stack: QPs whose posts wait for more of them */
+	uint64_t cork_end; /* ns: about when the first of these must leave; atomic */
+	uint32_t glances; /* counts polls that found completions and made no progress; atomic */
 	struct parcel *unanswered; /* lock-free stack: requests whose sender is still to be told */
 	struct eqp *ready; /* lock-free stack: QPs with notes that no thread is working on */
 	struct spin wheel_lock;

@@ -36,22 +36,25 @@ static bool same_way(const struct av *a, const struct av *b)
 
 static bool is_kept(const struct path_kept *k, const struct av *av, uint32_t dqpn, uint64_t now)
 {
-	return k && k->dqpn == dqpn && k->until > now && same_way(&k->av, av);
+	return k->dqpn == dqpn && k->until > now && same_way(&k->av, av) &&
+	       !(k->dest && dest_dead(k->dest));
 }
 
 /* @d: NULL, no path leads there. */
 static void keep(struct eqp *e, const struct av *av, uint32_t dqpn, struct dest *d)
 {
-	struct path_kept *k = malloc(sizeof(*k));
+	struct path_kept *k = e->kept;
 
-	path_kept_drop(e);
+	if (k)
+		path_put(k->dest);
+	else
+		k = e->kept = malloc(sizeof(*k));
 	if (!k)
 		return;
 	if (d)
 		fetch_add_relaxed(&d->refs, 1);
 	*k = (struct path_kept){ .dqpn = dqpn, .dest = d, .until = clock_now() + KEEP_NS };
 	memcpy(&k->av, av, sizeof(*av));
-	e->kept = k;
 }
 
 int path_kept_resolve(struct tqp *q, const struct av *av, uint32_t dqpn, struct dest **out)
@@ -60,13 +63,14 @@ int path_kept_resolve(struct tqp *q, const struct av *av, uint32_t dqpn, struct 
 	struct path_ask ask = { av, dqpn, q->req.mtu };
 	int err;
 
-	if (unlikely(e->kept != NULL) && is_kept(e->kept, av, dqpn, clock_now())) {
+	if (likely(e->kept != NULL) && is_kept(e->kept, av, dqpn, clock_now())) {
 		*out = e->kept->dest;
 		fetch_add_relaxed(&(*out)->refs, 1);
 		return 0;
 	}
 	err = path_find(e, &ask, out);
-	if (!err && (*out)->net)
+	/* SOFTHCA_FAULT counts anew for each datagram of this host */
+	if (!err && ((*out)->net || !(*out)->inner))
 		keep(e, av, dqpn, *out);
 	return err;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "engine/acks.h"
+#include "engine/corks.h"
 #include "engine/eqp_life.h"
 #include "engine/frames.h"
 #include "engine/groups.h"
@@ -37,6 +38,7 @@ static const struct tqp_env env = {
 	.resolve = path_kept_resolve,
 	.ack_later = acks_later,
 	.ack_delay = acks_delay,
+	.cork = corks_wait,
 	.moved = publish_moved,
 	.usable = path_usable,
 	.no_responder_later = unanswered_later,
@@ -235,7 +237,8 @@ int qp_life_destroy(struct tqp *q)
 	uint32_t qpn = q->qp.qpn;
 
 	if (!fork_is_ours(q->qp.epoch)) {
-		e->q.dest = e->q.alternate = NULL; /* they are the parent's */
+		e->q.dest = e->q.alternate = e->q.req.open = NULL; /* they are the parent's */
+		e->q.req.unflushed = e->q.unsettled = false;
 		e->kept = NULL;
 		eqp_free(e);
 		return 0;

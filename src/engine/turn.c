@@ -77,6 +77,8 @@ static void work(struct eqp *e, uint32_t notes)
 		tqp_timer(&e->q, now);
 	if (notes & TURN_SQ)
 		tqp_doorbell(&e->q, now);
+	if (notes & TURN_CORK)
+		tqp_uncork(&e->q);
 	if (notes & TURN_RQ)
 		tqp_rq_doorbell(&e->q, now);
 	/* The thread that left the parcels may have looked for ACKs already, and may sleep. */
@@ -102,6 +104,8 @@ void turn_leave(struct eqp *e)
 	for (unsigned int round = 0;; round++) {
 		uint32_t seen = TURN_HELD;
 
+		if (unlikely(e->q.unsettled))
+			tqp_settle(&e->q);
 		if (likely(cas_acq_rel(&e->turn, &seen, 0)))
 			return;
 		if (seen & TURN_CLOSED)

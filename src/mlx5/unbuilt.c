@@ -5,7 +5,6 @@
 
 /* Device and its queues. */
 RETURNS_NULL(mlx5dv_create_cq)
-RETURNS_NULL(mlx5dv_create_qp)
 RETURNS_NULL(mlx5dv_create_wq)
 RETURNS_ERRNO(mlx5dv_dci_stream_id_reset)
 RETURNS_ERRNO(mlx5dv_map_ah_to_qp)
@@ -13,7 +12,6 @@ RETURNS_ERRNO(mlx5dv_modify_qp_lag_port)
 RETURNS_ERRNO(mlx5dv_modify_qp_udp_sport)
 RETURNS_NULL(mlx5dv_open_device)
 RETURNS_NEG_ERRNO(mlx5dv_qp_cancel_posted_send_wrs)
-RETURNS_NULL(mlx5dv_qp_ex_from_ibv_qp_ex)
 RETURNS_ERRNO(_mlx5dv_query_port)
 RETURNS_ERRNO(mlx5dv_query_qp_lag_port)
 RETURNS_ERRNO(mlx5dv_set_context_attr)

@@ -36,13 +36,28 @@ static bool replaceable(const struct target *t)
 	return !t || (load_relaxed(&t->state) == TARGET_DEAD && !host_wait_any(&t->waiters));
 }
 
-int host_target(struct host *h, unsigned int slot, bool wanted, struct target **out)
+/* The target of @slot, but for one that makes place; a reference. */
+static struct target *target_of(struct host *h, unsigned int slot)
+{
+	struct target *t;
+
+	spin_lock(&h->table_lock);
+	t = h->target[slot];
+	if (replaceable(t))
+		t = NULL;
+	else
+		fetch_add_relaxed(&t->d.refs, 1);
+	spin_unlock(&h->table_lock);
+	return t;
+}
+
+/* The same, or a new one. NULL: no memory. */
+static struct target *target_make(struct host *h, unsigned int slot)
 {
 	struct target *fresh = target_new(h, slot), *t, *old = NULL;
-	uint32_t idle = TARGET_IDLE;
 
 	if (!fresh)
-		return ENOMEM;
+		return NULL;
 	spin_lock(&h->table_lock);
 	t = h->target[slot];
 	if (replaceable(t)) {
@@ -55,6 +70,18 @@ int host_target(struct host *h, unsigned int slot, bool wanted, struct target **
 	spin_unlock(&h->table_lock);
 	host_target_put(old);
 	host_target_put(fresh);
+	return t;
+}
+
+int host_target(struct host *h, unsigned int slot, bool wanted, struct target **out)
+{
+	struct target *t = target_of(h, slot);
+	uint32_t idle = TARGET_IDLE;
+
+	if (!t)
+		t = target_make(h, slot);
+	if (!t)
+		return ENOMEM;
 	if (wanted && load_relaxed(&t->state) == TARGET_IDLE &&
 	    cas_acq_rel(&t->state, &idle, TARGET_WANTED))
 		host_chore(h);

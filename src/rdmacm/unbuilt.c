@@ -1,60 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* All of librdmacm but its strings: there is no connection manager yet. */
+/* Calls of librdmacm that are not built yet. */
 #include "verbs/unbuilt.h"
-
-/* The first calls of a program answer "no such device", which it takes for a machine without a
- * connection manager. */
-#define NO_CM(name) minus1_errno(softhca_unbuilt(#name, ENODEV))
-UNBUILT_CALL(void *, rdma_create_event_channel,
-	     return null_errno(softhca_unbuilt("rdma_create_event_channel", ENODEV));)
-UNBUILT_CALL(int, rdma_create_id, return NO_CM(rdma_create_id);)
-UNBUILT_CALL(int, rdma_create_ep, return NO_CM(rdma_create_ep);)
-UNBUILT_CALL(int, rdma_getaddrinfo, return NO_CM(rdma_getaddrinfo);)
-
-EXPORT void *rdma_get_devices(int *num_devices);
-EXPORT void *rdma_get_devices(int *num_devices)
-{
-	if (num_devices)
-		*num_devices = 0;
-	return null_errno(softhca_unbuilt("rdma_get_devices", ENODEV));
-}
-
-/* Connections. */
-RETURNS_MINUS1(rdma_accept)
-RETURNS_MINUS1(rdma_ack_cm_event)
-RETURNS_MINUS1(rdma_bind_addr)
-RETURNS_MINUS1(rdma_connect)
-RETURNS_MINUS1(rdma_create_qp)
-RETURNS_MINUS1(rdma_create_qp_ex)
-RETURNS_MINUS1(rdma_create_srq)
-RETURNS_MINUS1(rdma_create_srq_ex)
-RETURNS_NOTHING(rdma_destroy_ep)
-RETURNS_NOTHING(rdma_destroy_event_channel)
-RETURNS_MINUS1(rdma_destroy_id)
-RETURNS_NOTHING(rdma_destroy_qp)
-RETURNS_NOTHING(rdma_destroy_srq)
-RETURNS_MINUS1(rdma_disconnect)
-RETURNS_MINUS1(rdma_establish)
-RETURNS_NOTHING(rdma_free_devices)
-RETURNS_NOTHING(rdma_freeaddrinfo)
-RETURNS_MINUS1(rdma_get_cm_event)
-RETURNS_ZERO(rdma_get_dst_port)
-RETURNS_MINUS1(rdma_get_remote_ece)
-RETURNS_MINUS1(rdma_get_request)
-RETURNS_ZERO(rdma_get_src_port)
-RETURNS_MINUS1(rdma_init_qp_attr)
-RETURNS_MINUS1(rdma_join_multicast)
-RETURNS_MINUS1(rdma_join_multicast_ex)
-RETURNS_MINUS1(rdma_leave_multicast)
-RETURNS_MINUS1(rdma_listen)
-RETURNS_MINUS1(rdma_migrate_id)
-RETURNS_MINUS1(rdma_notify)
-RETURNS_MINUS1(rdma_reject)
-RETURNS_MINUS1(rdma_reject_ece)
-RETURNS_MINUS1(rdma_resolve_addr)
-RETURNS_MINUS1(rdma_resolve_route)
-RETURNS_MINUS1(rdma_set_local_ece)
-RETURNS_MINUS1(rdma_set_option)
 
 /* Sockets over RDMA. */
 RETURNS_MINUS1(raccept)

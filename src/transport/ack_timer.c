@@ -20,7 +20,7 @@ void ack_timer_set(struct tqp *q, uint64_t at)
 }
 
 /* The time of one of retry_cnt's tries. The specification allows up to four times the attribute:
- * where the path may congest, each try waits longer than the one before, since more packets do not
+ * where packets may be lost, each try waits longer than the one before, since more of them do not
  * help a peer that has lost its core, nor a path that is jammed. A peer that reports losses needs
  * no try to repeat them, so each takes all of it: it may be stopped for as long. */
 static uint64_t timeout_ns(const struct tqp *q)
@@ -30,7 +30,7 @@ static uint64_t timeout_ns(const struct tqp *q)
 
 	if (ns != UINT64_MAX && link_reports_loss(q->dest))
 		return ns << PATIENCE;
-	if (ns == UINT64_MAX || !link_may_congest(q->dest))
+	if (ns == UINT64_MAX || link_is_lossless(q->dest))
 		return ns;
 	return ns << (tried < PATIENCE ? tried : PATIENCE);
 }

@@ -352,7 +352,7 @@ static int put_read(struct tqp *q, struct answer *a)
 	enum key_verdict why = key_check(q->qp.ctx->hca->keys, &ask, &addr);
 	struct gather apart;
 
-	s.more = link_is_of_packets(q->dest) && q->dest->ops->flush && s.len < a->len;
+	s.more = link_is_of_packets(q->dest) && q->dest->ops->flush;
 	piece = (struct piece){ addr, s.len, key };
 	s.pieces = &piece;
 	s.npieces = s.len ? 1 : 0;
@@ -364,6 +364,7 @@ static int put_read(struct tqp *q, struct answer *a)
 		read_failed(q, a, why, &ask);
 	if (err)
 		return err;
+	q->unsettled |= s.more;
 	a->started = true;
 	a->va += s.len;
 	a->len -= s.len;
@@ -380,8 +381,6 @@ static int put_answer(struct tqp *q, struct answer *a)
 		return put_small(q, a);
 	while (q->dest && a->npsn && !err)
 		err = put_read(q, a);
-	if (link_is_of_packets(q->dest) && q->dest->ops->flush)
-		q->dest->ops->flush(q->dest);
 	return err;
 }
 

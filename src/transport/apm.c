@@ -2,6 +2,7 @@
 #include "transport/apm.h"
 #include "transport/ack_timer.h"
 #include "transport/blocked.h"
+#include "transport/corked.h"
 #include "transport/flush.h"
 #include "transport/rewind.h"
 
@@ -36,6 +37,7 @@ static bool migrate(struct tqp *q, uint64_t now)
 	}
 	if (old)
 		blocked_cancel(q, old);
+	corked_flush(q);
 	q->req.blocked = false;
 	q->req.exchanged = false; /* no direct access before the peer knows the new path */
 	q->dest = q->alternate;

@@ -5,6 +5,7 @@
 #include "transport/answer.h"
 #include "transport/completion.h"
 #include "transport/congestion.h"
+#include "transport/corked.h"
 #include "transport/credit.h"
 #include "transport/flush.h"
 #include "transport/form.h"
@@ -193,7 +194,7 @@ static bool begin_on_network(struct tqp *q, uint64_t now)
 	return !q->req.rec || !recovery_crowded(q);
 }
 
-void requester_run(struct tqp *q, uint64_t now)
+static void run(struct tqp *q, uint64_t now)
 {
 	struct requester *r = &q->req;
 	struct wqe w;
@@ -218,10 +219,26 @@ void requester_run(struct tqp *q, uint64_t now)
 		else
 			more = ud_send(q, sent_at(r, r->cur), &w, now);
 	}
-	if (r->unflushed) {
-		r->unflushed = false;
-		answer_behind(q); /* the flush sends both */
-		q->dest->ops->flush(q->dest);
-	}
 	ack_timer_arm(q, now);
+}
+
+void requester_run(struct tqp *q, uint64_t now)
+{
+	run(q, now);
+	corked_flush(q);
+}
+
+void requester_answered(struct tqp *q, uint64_t now)
+{
+	run(q, now);
+	if (link_is_of_packets(q->dest))
+		q->unsettled |= q->req.unflushed;
+	else
+		corked_flush(q);
+}
+
+void requester_posted(struct tqp *q, uint64_t now)
+{
+	run(q, now);
+	corked_posted(q, now);
 }

@@ -100,8 +100,14 @@ struct requester {
 	struct cast_way way; /* how far a frame or a multicast datagram has got */
 	uint32_t cut, ncut; /* TSO: bytes of payload and segments that are sent */
 	struct dest *ud_dest; /* UD: destination of the WQE that got EAGAIN; a reference */
+	struct dest *open; /* UD: destination with segments that it does not send before flush(); a
+			      reference */
 	struct pace pace;
 };
 
 /* Starts posted work requests and sends their segments, as far as the window and the link allow. */
 void requester_run(struct tqp *q, uint64_t now);
+/* The same behind a segment that came in: through a network the segments leave by tqp_settle(). */
+void requester_answered(struct tqp *q, uint64_t now);
+/* The same behind a doorbell: the segments may wait for what the program posts next. */
+void requester_posted(struct tqp *q, uint64_t now);

@@ -10,6 +10,7 @@
 #include "transport/cast.h"
 #include "transport/completer.h"
 #include "transport/congestion.h"
+#include "transport/corked.h"
 #include "transport/flush.h"
 #include "transport/hold.h"
 #include "transport/inner.h"
@@ -37,6 +38,7 @@ static void forget(struct tqp *q)
 	uint8_t *frame = q->req.frame;
 	uint32_t mask = q->req.mask;
 
+	corked_flush(q);
 	if (q->dest)
 		blocked_cancel(q, q->dest);
 	blocked_drop(q, &q->req.ud_dest);
@@ -70,6 +72,7 @@ void tqp_init(struct tqp *q, const struct tqp_env *env)
 {
 	q->env = env;
 	q->dest = q->alternate = NULL;
+	q->unsettled = false;
 	list_init(&q->waiter.node);
 	q->waiter.resume = no_waiter;
 	q->req = (struct requester){ 0 };
@@ -124,6 +127,7 @@ static void to_err(struct tqp *q, enum ibv_qp_state old, uint64_t now)
 
 void tqp_moved(struct tqp *q, enum ibv_qp_state old, uint64_t now)
 {
+	corked_flush(q);
 	switch (q->qp.state) {
 	case IBV_QPS_RESET:
 		flush_shared(q, now);
@@ -160,7 +164,7 @@ void tqp_doorbell(struct tqp *q, uint64_t now)
 	if (unlikely(q->req.wait == WAIT_LOST) && q->req.try_at == TQP_NEVER)
 		rewind_go_on(q);
 	if (likely(q->qp.state == IBV_QPS_RTS))
-		requester_run(q, now);
+		requester_posted(q, now);
 	else if (q->qp.state == IBV_QPS_ERR || q->qp.state == IBV_QPS_SQE)
 		flush_sq(q, now);
 	answer_behind(q);
@@ -239,7 +243,7 @@ static void rc_input(struct tqp *q, const struct seg *s, uint64_t now)
 	else
 		responder_input(q, s, now);
 	if (response || inner_waits(q) || (s->flags & SEG_ACK)) {
-		requester_run(q, now);
+		requester_answered(q, now);
 		flush_drained(q);
 	}
 }
@@ -347,6 +351,17 @@ void tqp_flush_ack(struct tqp *q)
 bool tqp_ack_waits(const struct tqp *q)
 {
 	return q->rsp.ack_delayed;
+}
+
+void tqp_settle(struct tqp *q)
+{
+	if (q->unsettled)
+		corked_flush(q);
+}
+
+void tqp_uncork(struct tqp *q)
+{
+	corked_flush(q);
 }
 
 void tqp_release(struct tqp *q)

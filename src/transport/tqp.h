@@ -30,6 +30,7 @@ struct tqp {
 	uint64_t deadline; /* ns; TQP_NEVER: none */
 	uint64_t cnp_at; /* ns: when the peer was last sent a CNP; 0: never */
 	bool ack_due; /* an ACK waits for the next segment, for tqp_flush_ack(), or for the link */
+	bool unsettled; /* segments have been handed to the link that leave by tqp_settle() */
 	bool again; /* long work goes on in a later turn, by tqp_resume(); the engine clears it */
 	bool rnr_waiting; /* a sender waits: call tqp_rq_doorbell() when a receive is posted */
 	struct sender sender; /* whose packets are accepted */
@@ -47,6 +48,9 @@ struct tqp_env {
 	/* Through a network: may the ACK of a message wait a moment for the program's reply? true:
 	 * call tqp_flush_ack() soon. NULL: it may not. */
 	bool (*ack_delay)(struct tqp *q);
+	/* Through a network: may what was posted now, and has been handed to the link, wait for
+	 * what the program posts next? true: call tqp_uncork() soon. NULL: it may not. */
+	bool (*cork)(struct tqp *q, uint64_t now);
 	/* The protocol itself has moved the QP to ERR or SQE (direct access ends). NULL:
 	 * ignored. */
 	void (*moved)(struct tqp *q);
@@ -87,6 +91,9 @@ void tqp_rate(struct tqp *q, uint32_t burst, uint64_t now);
 void tqp_resume(struct tqp *q, uint64_t now); /* the link has space again */
 void tqp_flush_ack(struct tqp *q);
 bool tqp_ack_waits(const struct tqp *q); /* is an ACK delayed by env->ack_delay()? */
+/* The turn ends: the packets that answer those that came in leave together. */
+void tqp_settle(struct tqp *q);
+void tqp_uncork(struct tqp *q); /* what env->cork() has let wait leaves now */
 /* XRC: the answers to a segment may leave now, an ACK without waiting for a segment to ride on. */
 void tqp_release(struct tqp *q);
 void tqp_unblock(struct tqp *q); /* the destination that the QP waited for is gone */

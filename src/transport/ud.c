@@ -6,6 +6,7 @@
 #include "transport/blocked.h"
 #include "transport/cast.h"
 #include "transport/completion.h"
+#include "transport/corked.h"
 #include "transport/flush.h"
 #include "transport/gather.h"
 #include "transport/pace.h"
@@ -26,6 +27,21 @@ static int resolve(struct tqp *q, const struct wqe *w)
 	if (q->req.ud_dest)
 		return 0;
 	return q->env->resolve(q, &w->av, w->dqpn, &q->req.ud_dest);
+}
+
+static int send(struct tqp *q, struct seg *s, const struct wqe *w)
+{
+	struct dest *d;
+	int err;
+
+	if (resolve(q, w))
+		return ENETUNREACH;
+	d = q->req.ud_dest;
+	s->more = d->ops->flush;
+	err = dest_send(d, s, &q->waiter);
+	if (!err && s->more)
+		corked_keep(q, d);
+	return err;
 }
 
 static bool payload(struct tqp *q, const struct wqe *w, struct gather *g)
@@ -81,7 +97,7 @@ bool ud_send(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t now)
 		s.flags |= SEG_MCAST | SEG_NO_REF;
 		err = cast_send(q, &s, now);
 	} else {
-		err = resolve(q, w) ? ENETUNREACH : dest_send(q->req.ud_dest, &s, &q->waiter);
+		err = send(q, &s, w);
 	}
 	if (err == EAGAIN) {
 		q->req.blocked = true;

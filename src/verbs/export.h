@@ -33,5 +33,14 @@ static inline int positive_errno(int err)
 
 /* One moment by the device's counter (1 GHz, LIMIT_CLOCK_MASK) and by the wall clock, in ns. */
 void softhca_clock(uint64_t *raw, uint64_t *wall);
+/* obs/explain.h's refuse(): records why a call is refused, and returns @err. */
+int softhca_refuse(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+struct ibv_qp_ex;
+struct mlx5dv_qp_ex;
+/* The builder's second table, of a queue pair that has the first (driver/wr_dv.c). */
+struct mlx5dv_qp_ex *softhca_qp_dv(struct ibv_qp_ex *ib);
 /* Records that @call is not built yet, with the errno value @err, and returns @err. */
 int softhca_unbuilt(const char *call, int err);
+struct cm_calls;
+/* Connection management (cm/cm.h). */
+const struct cm_calls *softhca_cm(void);

@@ -89,6 +89,12 @@ EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 	return ex->wr_start ? ex : NULL;
 }
 
+/* For libmlx5. */
+EXPORT struct mlx5dv_qp_ex *softhca_qp_dv(struct ibv_qp_ex *ib)
+{
+	return &to_dqp(&ib->qp_base)->dv;
+}
+
 /* Only the last cache line of a message is ordered behind the rest. */
 EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {

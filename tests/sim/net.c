@@ -21,6 +21,14 @@ static void insert(struct net *n, struct flight *f)
 {
 	struct flight **p = &n->first;
 
+	if (n->holds) {
+		f->at -= n->now;
+		f->next = NULL;
+		for (p = &n->holds->held; *p; p = &(*p)->next)
+			;
+		*p = f;
+		return;
+	}
 	f->order = n->order++;
 	while (*p && (*p)->at <= f->at)
 		p = &(*p)->next;
@@ -168,6 +176,36 @@ static void wait_for_space(struct net *n, struct waiter *w)
 	insert(n, f);
 }
 
+static void end_flush(struct dest *d)
+{
+	struct net_end *e = (struct net_end *)d;
+	struct flight *f;
+
+	while ((f = e->held)) {
+		e->held = f->next;
+		f->at += e->net->now;
+		insert(e->net, f);
+	}
+}
+
+/* With seg.more a segment leaves by flush(). */
+static int send_or_hold(struct net_end *e, const struct seg *s)
+{
+	struct net *n = e->net;
+	int err = 0;
+
+	if (s->more && e->d.ops->flush)
+		n->holds = e;
+	else
+		end_flush(&e->d);
+	if (n->cfg.same_host)
+		err = send_segment(n, s);
+	else
+		send_packet(n, s);
+	n->holds = NULL;
+	return err;
+}
+
 static int end_send(struct dest *d, const struct seg *s, struct waiter *w)
 {
 	struct net_end *e = (struct net_end *)d;
@@ -185,10 +223,7 @@ static int end_send(struct dest *d, const struct seg *s, struct waiter *w)
 	n->payloads += is_payload(s);
 	net_mix(n, n->now);
 	net_mix(n, (uint64_t)s->op << 56 | (uint64_t)s->psn << 32 | s->len << 8 | s->syndrome);
-	if (n->cfg.same_host)
-		return send_segment(n, s);
-	send_packet(n, s);
-	return 0;
+	return send_or_hold(e, s);
 }
 
 static int end_fetch(struct dest *d, const struct seg *s, uint32_t skip, const struct piece *dst,
@@ -232,11 +267,20 @@ static const struct link_ops ops = {
 	.put = end_put,
 };
 
+static const struct link_ops ops_with_flush = {
+	.name = "net",
+	.send = end_send,
+	.fetch = end_fetch,
+	.flush = end_flush,
+	.cancel = end_cancel,
+	.put = end_put,
+};
+
 void net_end_init(struct net_end *e, struct net *n, uint32_t qpn)
 {
 	static const struct dest_net net;
 
-	*e = (struct net_end){ .d = { .ops = &ops,
+	*e = (struct net_end){ .d = { .ops = n->cfg.cork > 0 ? &ops_with_flush : &ops,
 				      .refs = 1,
 				      .max_seg = n->cfg.max_seg,
 				      .max_ref = n->cfg.max_ref,
@@ -257,6 +301,16 @@ void net_init(struct net *n, const struct net_config *cfg, uint64_t seed,
 	n->deliver = deliver;
 	n->arg = arg;
 	rand_init(&n->rand, seed);
+}
+
+void net_end_fini(struct net_end *e)
+{
+	struct flight *f;
+
+	while ((f = e->held)) {
+		e->held = f->next;
+		free(f);
+	}
 }
 
 void net_fini(struct net *n)

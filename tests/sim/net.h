@@ -11,6 +11,7 @@
 struct net_config {
 	bool same_host;
 	double loss, dup, late, flip; /* probabilities; lossy networks */
+	double cork; /* that a doorbell's segments wait for more; not 0: ends have flush() */
 	double again; /* that a send is answered by EAGAIN */
 	bool cannot_fetch;
 	uint32_t max_seg, max_ref, inline_max;
@@ -45,6 +46,7 @@ struct net {
 	uint64_t hash; /* of all that was sent and when: the run's fingerprint */
 	uint64_t sent, lost;
 	uint64_t payloads, lost_payloads; /* of these, messages' and responses' */
+	struct net_end *holds; /* whose flights wait for flush(), while it sends one */
 	unsigned int ends;
 	uint64_t busy; /* until when the shared part is */
 	uint64_t overflows; /* payloads that found the queue full */
@@ -58,6 +60,7 @@ struct net_end {
 	struct dest d; /* first */
 	struct net *net;
 	uint32_t qpn; /* of its owner */
+	struct flight *held; /* sent with seg.more: they leave by flush(); at: from then on */
 	int refuse; /* what send() answers instead of taking the segment; 0 */
 	int direct_calls; /* direct access asked for */
 };
@@ -66,6 +69,7 @@ void net_init(struct net *n, const struct net_config *cfg, uint64_t seed,
 	      void (*deliver)(void *, uint32_t, struct seg *, uint64_t), void *arg);
 void net_fini(struct net *n);
 void net_end_init(struct net_end *e, struct net *n, uint32_t qpn);
+void net_end_fini(struct net_end *e);
 uint64_t net_next(const struct net *n); /* when the next flight lands; UINT64_MAX: none */
 void net_step(struct net *n); /* lands it */
 void net_mix(struct net *n, uint64_t x); /* into the fingerprint */

@@ -24,6 +24,7 @@ enum {
 	RIG_STRIDE = 64, /* bytes of a receive WQE: 4 SGEs */
 	RIG_MEM = 1 << 18, /* bytes of a side's memory */
 	RIG_HOLD = 50000, /* ns that an ACK waits for a reply */
+	RIG_CORK = 50000, /* ns that a post waits for the next */
 };
 #define RIG_IOVA 0x10000000UL /* the address of a side's memory in work requests */
 
@@ -45,6 +46,8 @@ struct rig_qp {
 	bool ack_queued;
 	unsigned int ack_delay; /* how often the QP asked for it */
 	uint64_t hold_end; /* TQP_NEVER: none */
+	unsigned int cork; /* how often the QP asked for it */
+	uint64_t cork_end; /* TQP_NEVER: nothing waits for more posts */
 };
 
 struct rig {
@@ -134,6 +137,7 @@ static inline void rig_deliver(void *arg, uint32_t qpn, struct seg *s, uint64_t 
 
 	s->from = &to->end.d;
 	tqp_input(&to->q, s, now);
+	tqp_settle(&to->q);
 }
 
 static inline void rig_resume(struct waiter *w)
@@ -142,6 +146,7 @@ static inline void rig_resume(struct waiter *w)
 	struct rig_qp *p = container_of(q, struct rig_qp, q);
 
 	tqp_resume(q, p->rig->net.now);
+	tqp_settle(q);
 }
 
 static inline void rig_ack_later(struct tqp *q)
@@ -161,6 +166,19 @@ static inline bool rig_ack_delay(struct tqp *q)
 	return true;
 }
 
+static inline bool rig_cork(struct tqp *q, uint64_t now)
+{
+	struct rig_qp *p = container_of(q, struct rig_qp, q);
+	struct net *n = &p->rig->net;
+
+	p->cork++;
+	if (!rand_chance(&n->rand, n->cfg.cork))
+		return false;
+	if (p->cork_end == TQP_NEVER)
+		p->cork_end = now + RIG_CORK;
+	return true;
+}
+
 static inline int rig_resolve(struct tqp *q, const struct av *av, uint32_t dqpn, struct dest **out)
 {
 	struct rig_qp *p = container_of(q, struct rig_qp, q);
@@ -176,6 +194,7 @@ static const struct tqp_env rig_env = {
 	.resolve = rig_resolve,
 	.ack_later = rig_ack_later,
 	.ack_delay = rig_ack_delay,
+	.cork = rig_cork,
 };
 
 static inline void rig_open(struct rig *r, const struct net_config *cfg, uint64_t seed)
@@ -241,7 +260,7 @@ static inline struct rig_qp *rig_qp_open(struct rig *r, const struct rig_attr *a
 		abort();
 	p->q.qp.atomic_writes = true; /* as the driver says when it writes one */
 	p->q.qp.attr.path_mtu = a->mtu;
-	p->hold_end = TQP_NEVER;
+	p->hold_end = p->cork_end = TQP_NEVER;
 	tqp_init(&p->q, &rig_env);
 	p->q.waiter.resume = rig_resume;
 	net_end_init(&p->end, &r->net, p->q.qp.qpn);
@@ -297,6 +316,7 @@ static inline void rig_close(struct rig *r)
 		struct rig_qp *p = r->qp[i];
 
 		tqp_fini(&p->q);
+		net_end_fini(&p->end);
 		qp_fini(&p->q.qp);
 		if (mr_destroy(p->mr) || cq_destroy(p->cqs[0]) || cq_destroy(p->cqs[1]) ||
 		    pd_destroy(p->pd))
@@ -453,6 +473,8 @@ static inline uint64_t rig_deadline(const struct rig *r)
 			at = r->qp[i]->q.deadline;
 		if (r->qp[i]->hold_end < at)
 			at = r->qp[i]->hold_end;
+		if (r->qp[i]->cork_end < at)
+			at = r->qp[i]->cork_end;
 	}
 	return at;
 }
@@ -463,6 +485,14 @@ static inline void rig_hold_over(struct rig_qp *p)
 		return;
 	p->hold_end = TQP_NEVER;
 	tqp_flush_ack(&p->q);
+}
+
+static inline void rig_cork_over(struct rig_qp *p)
+{
+	if (p->cork_end > p->rig->net.now)
+		return;
+	p->cork_end = TQP_NEVER;
+	tqp_uncork(&p->q);
 }
 
 /* The next thing that happens, no later than @until: an arrival, or a timer. False: nothing
@@ -486,6 +516,8 @@ static inline bool rig_step(struct rig *r, uint64_t until)
 		if (r->qp[i]->q.deadline <= r->net.now)
 			tqp_timer(&r->qp[i]->q, r->net.now);
 		rig_hold_over(r->qp[i]);
+		rig_cork_over(r->qp[i]);
+		tqp_settle(&r->qp[i]->q);
 	}
 	return true;
 }

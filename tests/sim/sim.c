@@ -334,6 +334,7 @@ static void hosts(struct rand *r, struct net_config *c)
 {
 	lossy(r, c);
 	c->window = 4 << rand_below(r, 7);
+	c->cork = rand_chance(r, 0.5) ? rand_below(r, 101) / 100.0 : 0;
 	for (int i = 0; i < 2; i++)
 		c->abilities[i] = rand_chance(r, 0.7) ? DEST_REPORTS : 0;
 }
@@ -409,6 +410,10 @@ static uint64_t unreliable(struct rand *r)
 	uint64_t hash;
 
 	lossy(r, &c);
+	if (rand_chance(r, 0.5)) {
+		c.window = 64;
+		c.cork = rand_below(r, 101) / 100.0;
+	}
 	if (ud)
 		c.max_seg = 1024;
 	c.dup = ud ? 0 : c.dup; /* a datagram that the network doubles arrives twice */

@@ -40,6 +40,7 @@ SEND = """
 import select, socket, sys
 packet = open(sys.argv[1], "rb").read()
 s = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+print("ready", flush=True)
 while True:
     s.sendto(packet, ("10.9.0.2", 0))
     select.select([], [], [], 0.001)
@@ -162,20 +163,23 @@ def request(folder):
 
 
 def told():
-    """A message of connection management that nobody takes is in the trace, by its name."""
+    """A message of connection management that nobody takes is in the trace, by its name: that of
+    the server, which is there as long as its client takes to start."""
     with tempfile.TemporaryDirectory() as folder, hosts.Pair(JUMBO) as (one, other):
         path = f"{folder}/pcapng"
-        sender = subprocess.Popen([*one.enter, "/usr/bin/python3", "-c", SEND, request(folder)])
-        result = pair.run(["ibv_rc_pingpong", "-g", hosts.GID["v4"], "-n", "200"],
-                          programs.pingpong_done, server=pair.Side(one.enter, pair.ALONE),
-                          client=pair.Side(other.enter, [TOOL, "trace", "-o", path, "--"]),
-                          address="10.9.0.1")
+        sender = subprocess.Popen([*one.enter, "/usr/bin/python3", "-c", SEND, request(folder)],
+                                  stdout=subprocess.PIPE, text=True)
+        sender.stdout.readline()
+        result = pair.run(["ibv_rc_pingpong", "-g", hosts.GID["v4"], "-n", "2000"],
+                          programs.pingpong_done, address="10.9.0.2",
+                          server=pair.Side(other.enter, [TOOL, "trace", "-o", path, "--"]),
+                          client=pair.Side(one.enter, pair.ALONE))
         sender.kill()
         sender.wait()
         said = subprocess.run(["tshark", "-r", path, "-Y", "infiniband.bth.destqp == 1", "-T",
                                "fields", "-e", "frame.comment"], capture_output=True, text=True,
                               check=False).stdout
-        if not result.why and "QP 0x1 receives CM REQ; verdict: dropped" not in said:
+        if not result.why and "QP 0x1 receives CM REQ; verdict: no process takes it" not in said:
             result.why, result.client = "the trace does not say so", said
     return result
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Types of queue pairs are named where their services are described; all else asks the row."""
+"""Types of queue pairs are named where their services are described, and where connections are made
+for them; all else asks the row."""
 import re
 
-NAMED_IN = re.compile(r"src/(hca/(service|qp)[a-z_]*\.[ch]|verbs/.*)$")
+NAMED_IN = re.compile(r"src/(hca/(service|qp)[a-z_]*\.[ch]|verbs/.*|cm/.*|rdmacm/.*)$")
 TYPE = re.compile(r"\bIBV_QPT_[A-Z_]+\b")
 
 

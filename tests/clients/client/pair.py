@@ -56,11 +56,11 @@ def run(program, check, server=None, client=None, limit=120, address="127.0.0.1"
     port, _next_port = _next_port, _next_port + 1
     argv = [*program, "-p", str(port)]
     with tempfile.TemporaryDirectory() as folder:
-        sides = [_Process((server or Side()), argv, Path(folder) / "server")]
+        sides = [Process((server or Side()), argv, Path(folder) / "server")]
         try:
             why = _wait_listen(port, sides[0], limit * PATIENCE)
             if not why:
-                sides.append(_Process((client or Side()), [*argv, address],
+                sides.append(Process((client or Side()), [*argv, address],
                                       Path(folder) / "client"))
                 why = _join(sides, limit * PATIENCE)
         finally:
@@ -78,7 +78,7 @@ def _remove_left():
             os.unlink(f"/tmp/{name}")
 
 
-class _Process:
+class Process:
     def __init__(self, side, argv, path):
         env = {**os.environ, **preload(), **side.env}
         env.pop("LD_LIBRARY_PATH", None)

@@ -32,6 +32,10 @@ void doorbell_srq(struct srq *srq)
 	rung.srq++;
 }
 
+void doorbell_uncork(void)
+{
+}
+
 void progress(void)
 {
 	rung.progress++;

@@ -169,10 +169,35 @@ TEST(the_deadline_of_the_transport_is_armed)
 	close_qp();
 }
 
+static unsigned int flushes;
+
+static void count_flush(struct dest *d)
+{
+	(void)d;
+	flushes++;
+}
+
+TEST(answers_leave_when_the_turn_ends)
+{
+	static const struct link_ops ops = { .name = "test", .flush = count_flush };
+	struct dest d = { .ops = &ops, .refs = 1 };
+
+	open_qp();
+	flushes = 0;
+	e->q.dest = &d;
+	turn_take(e);
+	e->q.unsettled = true;
+	check_eq(flushes, 0);
+	turn_leave(e);
+	check_eq(flushes, 1);
+	close_qp();
+}
+
 RUN_TESTS(unit_test(what_comes_under_anothers_turn_waits_and_keeps_its_order),
 	  unit_test(an_ack_that_is_due_leaves_with_the_turn),
 	  unit_test(a_held_turn_is_not_taken_by_trying),
 	  unit_test(a_closed_turn_tells_who_waits_and_drops_what_comes),
 	  unit_test(long_work_goes_on_later), unit_test(a_QP_is_ready_once_and_keeps_its_reason),
 	  unit_test(an_ACK_waits_for_a_bounded_number_of_segments),
-	  unit_test(the_deadline_of_the_transport_is_armed))
+	  unit_test(the_deadline_of_the_transport_is_armed),
+	  unit_test(answers_leave_when_the_turn_ends))

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: MIT
+#include "cm/cm_arrive.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "cm/cm_addr.h"
+#include "cm/cm_event.h"
+#include "cm/cm_id.h"
+#include "cm/cm_port.h"
+#include "cm/cm_talk.h"
+#include "cm/cm_watch.h"
+#include "net/gid.h"
+#include "peers/contact_peer.h"
+#include "util/clock.h"
+
+enum { PATH_MTU_MAX = 5, SIDR_UNSUPPORTED = 1, SIDR_REJECTED = 2, IP_PS_MASK = 0xffff };
+
+/* A connection whose first message has not come yet. */
+struct guest {
+	struct cm_watch watch;
+};
+
+/* A request on its way to a new id. */
+struct request {
+	const struct gsi_mad *mad;
+	const struct cm_msg *m;
+	struct cm_ip ip;
+	struct sockaddr_storage from, to; /* by its header */
+	struct cm_way way;
+	uint64_t key;
+	struct guest *guest; /* NULL: it came through a network */
+};
+
+/* --- refusals --- */
+
+static void reply(const struct request *r, struct cm_msg *a)
+{
+	struct gsi_mad out = { .magic = GSI_MAGIC,
+			       .net = r->mad->net,
+			       .ifindex = r->mad->ifindex,
+			       .from = r->mad->to,
+			       .to = r->mad->from };
+
+	a->tid = r->m->tid;
+	cm_build(a, out.mad);
+	if (r->mad->net)
+		gsi_send(cm.node, &out, NULL);
+	else if (send(r->guest->watch.fd, &out, sizeof(out), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		return; /* the peer has gone */
+}
+
+static void reject(const struct request *r, uint16_t rej, uint16_t sidr)
+{
+	struct cm_msg a = { .kind = CM_REJ, .remote_id = r->m->local_id, .reason = rej };
+
+	if (r->m->kind == CM_SIDR_REQ) {
+		a.kind = CM_SIDR_REP;
+		a.local_id = r->m->local_id;
+		a.reason = sidr;
+	}
+	if (rej == CM_REJ_GID) {
+		a.info_len = 16;
+		memcpy(a.info, r->mad->to.raw, 16);
+	}
+	reply(r, &a);
+}
+
+/* --- requests --- */
+
+/* 0 or the reason of the REJ. */
+static uint16_t check(struct request *r)
+{
+	const struct cm_msg *m = r->m;
+	bool sidr = m->kind == CM_SIDR_REQ;
+	union ibv_gid own = r->mad->to;
+
+	if (cm_ip_parse(m->private_data, m->private_len, &r->ip))
+		return CM_REJ_CONSUMER;
+	cm_addr_of_ip(r->ip.version, r->ip.from, r->ip.port, &r->from);
+	cm_addr_of_ip(r->ip.version, r->ip.to, (uint16_t)m->service_id, &r->to);
+	if (cm_addr_any(&r->from) || cm_addr_group(&r->from) || cm_addr_group(&r->to))
+		return CM_REJ_CONSUMER;
+	if (r->mad->net && (cm_addr_loop(&r->from) || cm_addr_loop(&r->to)))
+		return CM_REJ_CONSUMER;
+	if (!sidr && (memcmp(m->path[0].remote_gid, own.raw, 16) ||
+		      memcmp(m->path[0].local_gid, r->mad->from.raw, 16)))
+		return CM_REJ_GID;
+	if (cm_addr_gid_device(&own, &r->way))
+		return CM_REJ_GID;
+	if (!sidr && (m->path_mtu < 1 || m->path_mtu > PATH_MTU_MAX))
+		return CM_REJ_MTU;
+	return !sidr && m->qpn < 2 ? CM_REJ_CONSUMER : 0;
+}
+
+static int qp_type_of(const struct cm_msg *m)
+{
+	if (m->kind == CM_SIDR_REQ)
+		return IBV_QPT_UD;
+	return m->transport == 3 && m->ext_transport == 1 ? IBV_QPT_XRC_RECV
+	       : m->transport == 1			  ? IBV_QPT_UC
+							  : IBV_QPT_RC;
+}
+
+static void fill_in(struct cm_id *id, const struct request *r)
+{
+	const struct cm_msg *m = r->m;
+
+	id->phase = PHASE_CONNECT;
+	id->muted = true;
+	id->src = r->to;
+	id->dst = r->from;
+	id->peer = *m;
+	id->way = r->way;
+	id->way.net = r->mad->net;
+	id->way.dgid = r->mad->from;
+	id->request_key = r->key;
+	id->responder_resources = m->initiator_depth;
+	id->initiator_depth = m->responder_resources;
+	id->retry_count = m->retry_count;
+	id->rnr_retry = m->rnr_retry;
+	if (m->kind == CM_SIDR_REQ)
+		return;
+	id->way.ack_timeout = m->path[0].ack_timeout;
+	id->way.tclass = m->path[0].tclass;
+	id->way.flow_label = m->path[0].flow_label;
+	if (m->path_mtu < id->way.mtu)
+		id->way.mtu = m->path_mtu;
+}
+
+/* An own comm id in the place of the request's: a passive UD id is known by the question alone. */
+static int enter(struct cm_id *id, const struct request *r)
+{
+	int err = r->key ? hash_put(&cm.requests, r->key, id) : 0;
+
+	if (!err && r->guest) {
+		id->conn.fd = r->guest->watch.fd;
+		r->guest->watch.fd = -1;
+		hash_del(&cm.watches, r->guest->watch.serial);
+		r->guest->watch.serial = 0;
+		/* the descriptor is in the epoll set under the guest's serial: anew */
+		int fd = dup(id->conn.fd);
+
+		close(id->conn.fd);
+		id->conn.fd = fd;
+		err = fd < 0 ? errno : cm_talk_connected(id);
+	}
+	return err;
+}
+
+/* A new id for it. EAGAIN: no room, the peer asks again. */
+static int make(struct cm_id *listener, const struct request *r)
+{
+	struct cm_event *e;
+	struct cm_out out;
+	struct cm_id *id;
+	int err;
+
+	if (listener->pending >= listener->backlog)
+		return EAGAIN;
+	err = cm_id_new(listener->channel, listener->ps, qp_type_of(r->m), &id);
+	if (err)
+		return EAGAIN;
+	fill_in(id, r);
+	e = cm_event_new(listener, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	if (!e || enter(id, r)) {
+		free(e);
+		cm_id_free(id);
+		return EAGAIN;
+	}
+	if (r->m->kind == CM_SIDR_REQ)
+		hash_del(&cm.by_id, id->fsm.local_id);
+	cm_fsm_requested(&id->fsm, r->m, &out);
+	id->timer.fire = NULL;
+	id->listener = listener;
+	listener->pending++;
+	e->news.id = id;
+	cm_talk_param(id, r->m, &e->news.param);
+	cm_event_queue(e);
+	return 0;
+}
+
+/* The QP is one of a living connection: an earlier process has ended there unnoticed. */
+static bool is_stale(const struct request *r)
+{
+	uint64_t key = cm_id_qp_key(r->m->ca_guid, r->m->qpn);
+	struct cm_id *old;
+	struct cm_out out;
+
+	old = r->m->kind == CM_REQ ? hash_get(&cm.qpns, key) : NULL;
+	if (!old)
+		return false;
+	reject(r, CM_REJ_STALE, 0);
+	if (!cm_fsm_disconnect(&old->fsm, clock_now(), &out))
+		cm_talk(old, &out);
+	return true;
+}
+
+/* EAGAIN: the peer has to ask again; else it is done. */
+static int request(struct request *r)
+{
+	struct cm_id *listener, *known = r->key ? hash_get(&cm.requests, r->key) : NULL;
+	uint32_t ps = (uint32_t)(r->m->service_id >> 16);
+	uint16_t rej;
+
+	if (known) {
+		cm_talk_take(known, r->m);
+		return 0;
+	}
+	rej = check(r);
+	listener = rej == CM_REJ_CONSUMER ? NULL : cm_port_listener(ps, &r->to);
+	if (!rej && !listener)
+		rej = CM_REJ_SERVICE;
+	if (!rej && r->mad->net && is_stale(r))
+		return 0;
+	if (rej) {
+		reject(r, rej, rej == CM_REJ_SERVICE ? SIDR_UNSUPPORTED : SIDR_REJECTED);
+		return 0;
+	}
+	return make(listener, r);
+}
+
+/* --- from a network --- */
+
+static struct cm_id *addressee(const struct gsi_mad *mad, const struct cm_msg *m)
+{
+	struct cm_id *id;
+	uint64_t guid;
+
+	if (m->kind == CM_SIDR_REP)
+		id = hash_get(&cm.by_id, m->local_id);
+	else if (m->kind == CM_REJ && !m->remote_id && m->info_len >= sizeof(guid)) {
+		memcpy(&guid, m->info, sizeof(guid));
+		id = hash_get(&cm.requests, cm_id_request_key(guid, m->local_id));
+	} else
+		id = hash_get(&cm.by_id, m->remote_id);
+	if (!id || !id->way.net || memcmp(&id->way.dgid, &mad->from, sizeof(mad->from)))
+		return NULL;
+	return id;
+}
+
+static void from_network(const struct gsi_mad *mad, const struct cm_msg *m)
+{
+	struct request r = { .mad = mad, .m = m };
+	struct cm_id *id;
+
+	switch (m->kind) {
+	case CM_REQ:
+		r.key = cm_id_request_key(m->ca_guid, m->local_id);
+		request(&r);
+		return;
+	case CM_SIDR_REQ:
+		r.key = cm_id_question_key(&mad->from, m->local_id);
+		request(&r);
+		return;
+	default:
+		id = addressee(mad, m);
+	}
+	if (id) {
+		cm_talk_take(id, m);
+	} else if (m->kind == CM_DREQ) { /* as if it had ended long ago */
+		struct cm_msg a = { .kind = CM_DREP,
+				    .local_id = m->remote_id,
+				    .remote_id = m->local_id };
+
+		reply(&r, &a);
+	}
+}
+
+/* --- connections to our names --- */
+
+static void guest_free(struct guest *g)
+{
+	cm_unwatch(&g->watch);
+	free(g);
+}
+
+static void guest_ready(struct cm_watch *w)
+{
+	struct guest *g = container_of(w, struct guest, watch);
+	struct gsi_mad mad;
+	struct cm_msg m;
+	int err = cm_talk_read(w->fd, &mad, &m);
+
+	if (!err && mad.net) {
+		from_network(&mad, &m);
+	} else if (!err && (m.kind == CM_REQ || m.kind == CM_SIDR_REQ)) {
+		struct request r = { .mad = &mad, .m = &m, .guest = g };
+
+		err = request(&r);
+	}
+	if (err != EAGAIN)
+		guest_free(g);
+}
+
+/* Without descriptors the connection is taken and closed, or its name would stay ready for ever. */
+static void turn_away(int name_fd)
+{
+	int fd;
+
+	if (cm.spare_fd < 0)
+		return;
+	close(cm.spare_fd);
+	fd = accept4(name_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd >= 0)
+		close(fd);
+	cm.spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+static void name_ready(struct cm_watch *w)
+{
+	int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct guest *g;
+	pid_t pid;
+
+	if (fd < 0) {
+		if (errno == EMFILE || errno == ENFILE)
+			turn_away(w->fd);
+		return;
+	}
+	g = contact_peer(fd, &pid) ? NULL : calloc(1, sizeof(*g));
+	if (!g) {
+		close(fd);
+		return;
+	}
+	g->watch.fd = fd;
+	if (cm_watch(&g->watch, guest_ready))
+		guest_free(g);
+	else
+		guest_ready(&g->watch);
+}
+
+int cm_arrive_begin(void)
+{
+	int err;
+
+	if (cm.process.serial)
+		return 0;
+	cm_port_on_guest(name_ready);
+	err = gsi_process_bind(cm.slot, &cm.process.fd);
+	if (err)
+		return 0; /* names are refused here: this process talks to itself and to networks */
+	return cm_watch(&cm.process, name_ready);
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+#include "cm/cm_event.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include "hca/event_fd.h"
+#include "obs/explain.h"
+#include "util/fork.h"
+
+int cm_channel_create(struct cm_channel **out, int *fd)
+{
+	struct cm_channel *ch = calloc(1, sizeof(*ch));
+	int err;
+
+	if (!ch)
+		return refuse_memory("rdma_create_event_channel", sizeof(*ch));
+	err = event_fd_open("rdma_create_event_channel", &ch->fd);
+	if (err) {
+		free(ch);
+		return err;
+	}
+	ch->epoch = fork_epoch();
+	list_init(&ch->events);
+	*out = ch;
+	*fd = ch->fd;
+	return 0;
+}
+
+void cm_channel_destroy(struct cm_channel *ch)
+{
+	struct list *pos, *tmp;
+
+	list_for_each_safe(pos, tmp, &ch->events) free(container_of(pos, struct cm_event, node));
+	close(ch->fd);
+	free(ch);
+}
+
+static struct cm_event *take(struct cm_channel *ch)
+{
+	struct cm_event *e;
+
+	if (list_empty(&ch->events))
+		return NULL;
+	e = list_first_entry(&ch->events, struct cm_event, node);
+	list_del(&e->node);
+	event_fd_down(ch->fd);
+	if (e->news.event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+		e->id->pending--;
+		e->news.id->listener = NULL;
+	}
+	e->id->fetched++;
+	e->news.owner = e->news.id == e->id ? e->id->owner : NULL;
+	e->news.listener = e->news.id == e->id ? NULL : e->id->owner;
+	return e;
+}
+
+int cm_channel_next(struct cm_channel *ch, struct cm_news *out)
+{
+	struct cm_event *e;
+	int err;
+
+	do {
+		if (!fork_is_ours(ch->epoch))
+			return refuse(EIO, "rdma_get_cm_event: the channel is of a parent process");
+		err = event_fd_await(ch->fd);
+		if (err)
+			return err;
+		pthread_mutex_lock(&cm.lock);
+		e = take(ch);
+		pthread_mutex_unlock(&cm.lock);
+	} while (!e); /* another thread was faster, or its id went */
+	*out = e->news;
+	free(e);
+	return 0;
+}
+
+struct cm_event *cm_event_new(struct cm_id *id, int event, int status)
+{
+	struct cm_event *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return NULL;
+	e->id = id;
+	e->news.event = event;
+	e->news.status = status;
+	e->news.id = id;
+	return e;
+}
+
+void cm_event_queue(struct cm_event *e)
+{
+	list_add_tail(&e->id->channel->events, &e->node);
+	event_fd_up(e->id->channel->fd);
+}
+
+void cm_event_purge(struct cm_id *id, struct list *out)
+{
+	struct list *pos, *tmp;
+
+	if (!id->channel)
+		return;
+	list_for_each_safe(pos, tmp, &id->channel->events)
+	{
+		struct cm_event *e = container_of(pos, struct cm_event, node);
+
+		if (e->id != id)
+			continue;
+		list_del(&e->node);
+		event_fd_down(id->channel->fd);
+		list_add_tail(out, &e->node);
+	}
+}
+
+void cm_event_move(struct cm_id *id, struct cm_channel *to)
+{
+	struct cm_channel *from = id->channel;
+	struct list *pos, *tmp;
+
+	id->channel = to;
+	if (from == to || !from)
+		return;
+	list_for_each_safe(pos, tmp, &from->events)
+	{
+		struct cm_event *e = container_of(pos, struct cm_event, node);
+
+		if (e->id != id)
+			continue;
+		list_del(&e->node);
+		event_fd_down(from->fd);
+		cm_event_queue(e);
+	}
+}
+
+bool cm_event_waits(const struct cm_id *id)
+{
+	struct list *pos;
+
+	if (!id->channel)
+		return false;
+	list_for_each(pos, &id->channel->events) if (container_of(pos, struct cm_event, node)->id ==
+						     id) return true;
+	return false;
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+/* One end of a connection, or of a question for a UD queue pair, as a state machine (IB
+ * specification volume 1, chapter 12.9): a message, a call or the time makes a new state, at most
+ * one message and at most one event. Values, tries and waits are Linux's; between hosts that run
+ * softhca the first repetition comes after 20 ms, and each next one after twice as long.
+ * Pure: the caller sends cm_out.msg, raises cm_out.event, calls cm_fsm_timer() at fsm.deadline. */
+#pragma once
+#include <rdma/rdma_cma.h>
+#include <stdbool.h>
+#include "wire/cm_msg.h"
+
+enum cm_state {
+	CM_IDLE, /* nothing has begun */
+	CM_REQ_SENT,
+	CM_REQ_RCVD, /* the program is to accept or reject */
+	CM_REP_SENT,
+	CM_REP_RCVD, /* the program is to fetch the event */
+	CM_ESTABLISHED,
+	CM_DREQ_SENT,
+	CM_DREQ_RCVD, /* the program is to disconnect */
+	CM_TIMEWAIT,
+	CM_SIDR_SENT,
+	CM_SIDR_RCVD,
+	CM_SIDR_DONE, /* answered: the answer is repeated for a repeated question */
+	CM_CLOSED,
+};
+
+/* Reasons of a REJ (and what rdma_get_cm_event shows as the status). */
+enum {
+	CM_REJ_TIMEOUT = 4,
+	CM_REJ_SERVICE = 8,
+	CM_REJ_STALE = 10,
+	CM_REJ_GID = 12,
+	CM_REJ_MTU = 26,
+	CM_REJ_CONSUMER = 28,
+	CM_REJ_ECE = 35,
+};
+
+enum { CM_NO_EVENT = -1 };
+
+struct cm_fsm {
+	enum cm_state state;
+	bool udp; /* SIDR */
+	bool active; /* it sent the REQ */
+	uint32_t local_id, remote_id; /* SIDR: both are the request's id */
+	uint32_t local_qpn, remote_qpn;
+	uint64_t guid, remote_guid; /* of the processes' CAs */
+	uint64_t tid;
+	uint8_t ack_timeout; /* of the path: how long TIMEWAIT lasts */
+	uint64_t rep_wait; /* ns: the peer's time for our REP */
+	unsigned int rep_tries;
+	struct cm_msg sent; /* what is repeated */
+	uint64_t wait; /* ns from the last try to the next of a peer with softhca */
+	uint64_t full, next_full; /* the same by the specification; when it is over */
+	uint64_t give_up;
+	uint64_t deadline; /* ns; UINT64_MAX: none */
+};
+
+struct cm_out {
+	bool send;
+	struct cm_msg msg;
+	int event; /* enum rdma_cm_event_type, CM_NO_EVENT */
+	int status; /* of the event: 0, a REJ's reason, a negative errno */
+};
+
+void cm_fsm_init(struct cm_fsm *f, uint32_t local_id, uint64_t guid);
+/* The calls; EINVAL: not in this state. Messages come without ids and TID: those are filled in. */
+int cm_fsm_connect(struct cm_fsm *f, const struct cm_msg *req, uint64_t now, struct cm_out *out);
+/* A REQ or SIDR_REQ has made this end; raises CONNECT_REQUEST. */
+void cm_fsm_requested(struct cm_fsm *f, const struct cm_msg *req, struct cm_out *out);
+int cm_fsm_accept(struct cm_fsm *f, const struct cm_msg *rep, uint64_t now, struct cm_out *out);
+int cm_fsm_establish(struct cm_fsm *f, struct cm_out *out); /* REP_RCVD: the RTU */
+int cm_fsm_reject(struct cm_fsm *f, const struct cm_msg *rej, struct cm_out *out);
+/* 0 also when there is nothing to end any more. */
+int cm_fsm_disconnect(struct cm_fsm *f, uint64_t now, struct cm_out *out);
+/* The QP has received: EISCONN, EINVAL. */
+int cm_fsm_notify(struct cm_fsm *f, struct cm_out *out);
+/* The program gives it up: the peer is told. No event follows. True: not over yet, the DREQ is to
+ * be repeated. */
+bool cm_fsm_destroy(struct cm_fsm *f, uint64_t now, struct cm_out *out);
+
+void cm_fsm_message(struct cm_fsm *f, const struct cm_msg *m, uint64_t now, struct cm_out *out);
+/* @quick: the peer's host runs softhca. */
+void cm_fsm_timer(struct cm_fsm *f, uint64_t now, bool quick, struct cm_out *out);
+void cm_fsm_death(struct cm_fsm *f, uint64_t now, struct cm_out *out); /* the peer has ended */

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+/* Ids: beginning and end. Under cm.lock. */
+#pragma once
+#include "cm/cm_state.h"
+
+/* ENOMEM, ENOSPC: no comm id. */
+int cm_id_new(struct cm_channel *ch, uint32_t ps, int qp_type, struct cm_id **out);
+void cm_id_free(struct cm_id *id); /* off all lists and tables; closes its connection */
+/* Keys of the tables. Never 0. */
+uint64_t cm_id_request_key(uint64_t guid, uint32_t comm_id);
+uint64_t cm_id_question_key(const union ibv_gid *from, uint32_t request_id);
+uint64_t cm_id_qp_key(uint64_t guid, uint32_t qpn);

@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: MIT
+#include "cm/cm_port.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "cm/cm_addr.h"
+#include "cm/cm_watch.h"
+#include "net/gid.h"
+#include "obs/explain.h"
+
+enum { PRIVILEGED = 1024, BLOCK = 64, TRIES = 200 };
+
+static void (*on_guest)(struct cm_watch *w);
+
+void cm_port_on_guest(void (*ready)(struct cm_watch *w))
+{
+	on_guest = ready;
+}
+
+/* --- names --- */
+
+static bool same_port(const struct gsi_port *a, const struct gsi_port *b)
+{
+	return a->ps == b->ps && a->port == b->port && a->any == b->any &&
+	       (a->any != GSI_ADDRESS || !memcmp(&a->addr, &b->addr, sizeof(a->addr)));
+}
+
+static struct cm_name *name_find(const struct gsi_port *p)
+{
+	struct list *pos;
+
+	list_for_each(pos, &cm.names)
+	{
+		struct cm_name *n = container_of(pos, struct cm_name, node);
+
+		if (same_port(&n->port, p))
+			return n;
+	}
+	return NULL;
+}
+
+static void name_put(struct cm_name *n)
+{
+	if (!n || --n->refs)
+		return;
+	list_del(&n->node);
+	cm_unwatch(&n->watch);
+	free(n);
+}
+
+static int name_open(struct cm_name *n)
+{
+	int err = gsi_name_bind(&n->port, &n->watch.fd);
+
+	if (!err && listen(n->watch.fd, GSI_BACKLOG))
+		err = errno;
+	return err ? err : cm_watch(&n->watch, on_guest);
+}
+
+static int name_get(const struct gsi_port *p, struct cm_name **out)
+{
+	struct cm_name *n = name_find(p);
+	int err;
+
+	if (!n) {
+		n = calloc(1, sizeof(*n));
+		if (!n)
+			return ENOMEM;
+		n->port = *p;
+		n->watch.fd = -1;
+		n->refs = 1;
+		list_add(&cm.names, &n->node);
+		err = name_open(n);
+		if (err) {
+			name_put(n);
+			return err;
+		}
+	} else {
+		n->refs++;
+	}
+	*out = n;
+	return 0;
+}
+
+/* Some other process has that name. */
+static bool foreign(const struct gsi_port *p)
+{
+	int fd, err;
+
+	if (name_find(p))
+		return false;
+	err = gsi_name_connect(p, &fd);
+	if (!err)
+		close(fd);
+	return !err || err == EAGAIN;
+}
+
+/* A wildcard meets each address of the host, an address both wildcards. The name is bound already:
+ * of two processes that do this at once one sees the other. */
+static bool meets_foreign(const struct gsi_port *own)
+{
+	struct gsi_port p = *own;
+	struct netdev_scan scan;
+	bool v4, met = false;
+
+	if (own->any == GSI_ADDRESS) {
+		p.any = gid_is_ipv4(&own->addr) ? GSI_ANY4 : GSI_ANY6;
+		return foreign(&p);
+	}
+	if (netdev_scan(&scan))
+		return false;
+	p.any = GSI_ADDRESS;
+	for (unsigned int i = 0; i < scan.addrs && !met; i++) {
+		p.addr = scan.addr[i].gid;
+		v4 = gid_is_ipv4(&p.addr);
+		met = v4 == (own->any == GSI_ANY4) && foreign(&p);
+	}
+	netdev_scan_free(&scan);
+	return met;
+}
+
+/* Which names an id needs. */
+static unsigned int ports_of(const struct cm_id *id, struct gsi_port out[2])
+{
+	struct gsi_port p = { .ps = id->ps, .port = cm_addr_port(&id->src) };
+
+	cm_addr_gid(&id->src, &p.addr);
+	out[0] = out[1] = p;
+	if (!cm_addr_any(&id->src))
+		return 1;
+	out[0].any = id->src.ss_family == AF_INET ? GSI_ANY4 : GSI_ANY6;
+	out[1].any = GSI_ANY4;
+	return id->src.ss_family == AF_INET || id->afonly ? 1 : 2;
+}
+
+static void names_put(struct cm_id *id)
+{
+	name_put(id->names[0]);
+	name_put(id->names[1]);
+	id->names[0] = id->names[1] = NULL;
+}
+
+static int names_get(struct cm_id *id)
+{
+	struct gsi_port p[2];
+	unsigned int n = ports_of(id, p);
+	int err = 0;
+
+	for (unsigned int i = 0; i < n && !err; i++) {
+		err = name_get(&p[i], &id->names[i]);
+		if (!err && meets_foreign(&p[i]))
+			err = EADDRNOTAVAIL;
+	}
+	if (err)
+		names_put(id);
+	return err;
+}
+
+/* --- ids of this process --- */
+
+static bool same_address(const struct cm_id *a, const struct cm_id *b)
+{
+	union ibv_gid x, y;
+
+	cm_addr_gid(&a->src, &x);
+	cm_addr_gid(&b->src, &y);
+	return !memcmp(&x, &y, sizeof(x));
+}
+
+static int conflict(const struct cm_id *a, const struct cm_id *b, bool reuse)
+{
+	if (a->reuse && b->reuse && reuse)
+		return 0;
+	if (a->afonly && b->afonly && a->src.ss_family != b->src.ss_family)
+		return 0;
+	if (cm_addr_any(&a->src) || cm_addr_any(&b->src))
+		return EADDRNOTAVAIL;
+	return same_address(a, b) ? EADDRINUSE : 0;
+}
+
+static bool has_port(const struct cm_id *id, uint32_t ps, uint16_t port)
+{
+	return id->ps == ps && !id->gone && !id->ephemeral && id->src.ss_family &&
+	       id->phase != PHASE_IDLE && cm_addr_port(&id->src) == port;
+}
+
+/* @listening: only listening ids count, and REUSEADDR is no excuse. */
+static int conflicts(const struct cm_id *id, bool listening)
+{
+	struct list *pos;
+	int err = 0;
+
+	list_for_each(pos, &cm.ids)
+	{
+		const struct cm_id *o = container_of(pos, struct cm_id, node);
+
+		if (o == id || !has_port(o, id->ps, cm_addr_port(&id->src)))
+			continue;
+		if (o->fsm.state != CM_IDLE && !o->fsm.active)
+			continue; /* of a request: it shares its listener's */
+		if (listening && o->phase != PHASE_LISTEN)
+			continue;
+		err = conflict(id, o, !listening);
+		if (err)
+			return err;
+	}
+	return err;
+}
+
+/* The kernel's rule for this process, asked of the kernel. */
+static bool may_take(uint16_t port)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons(port) };
+	int s, err = 0;
+
+	if (port >= PRIVILEGED)
+		return true;
+	s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (s < 0)
+		return false;
+	if (bind(s, (struct sockaddr *)&in, sizeof(in)))
+		err = errno;
+	close(s);
+	return err != EACCES;
+}
+
+static int bind_here(struct cm_id *id)
+{
+	int err = conflicts(id, false);
+
+	return err || id->reuse ? err : names_get(id);
+}
+
+static void range(unsigned int *low, unsigned int *n)
+{
+	FILE *f = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
+	unsigned int from = 32768, to = 60999;
+
+	if (f && (fscanf(f, "%u %u", &from, &to) != 2 || from > to || to > 65535)) {
+		from = 32768;
+		to = 60999;
+	}
+	if (f)
+		fclose(f);
+	*low = from;
+	*n = to - from + 1;
+}
+
+static unsigned int random_below(unsigned int n)
+{
+	uint32_t r = 0;
+
+	if (getrandom(&r, sizeof(r), 0) != sizeof(r))
+		r = (uint32_t)cm.serial * 2654435761U;
+	return n ? r % n : 0;
+}
+
+static int bind_random(struct cm_id *id)
+{
+	unsigned int low, n;
+	int err = EADDRNOTAVAIL;
+
+	range(&low, &n);
+	for (int i = 0; i < TRIES && (err == EADDRINUSE || err == EADDRNOTAVAIL); i++) {
+		cm_addr_set_port(&id->src, (uint16_t)(low + random_below(n)));
+		err = bind_here(id);
+	}
+	if (err)
+		cm_addr_set_port(&id->src, 0);
+	return err;
+}
+
+int cm_port_bind(struct cm_id *id, const char *call)
+{
+	uint16_t port = cm_addr_port(&id->src);
+	int err;
+
+	if (port && !may_take(port))
+		return refuse(EACCES, "%s: port %u needs CAP_NET_BIND_SERVICE; take one above 1023",
+			      call, port);
+	err = port ? bind_here(id) : bind_random(id);
+	if (err == EADDRINUSE || err == EADDRNOTAVAIL)
+		return refuse(err, "%s: port %u is taken by another id, of this process or another",
+			      call, port);
+	return err ? refuse(err, "%s: port %u cannot be had", call, port) : 0;
+}
+
+int cm_port_listen(struct cm_id *id)
+{
+	int err = conflicts(id, true);
+
+	if (!err && !id->names[0])
+		err = names_get(id);
+	return err ? refuse(err, "rdma_listen: another id listens on port %u",
+			    cm_addr_port(&id->src))
+		   : 0;
+}
+
+/* --- ephemeral ports --- */
+
+/* Blocks of this process, by port space; ports in them go round. */
+static struct {
+	uint32_t ps;
+	uint32_t epoch;
+	unsigned int first; /* port */
+	unsigned int next;
+	int fd;
+} blocks[4];
+
+static int block_take(uint32_t ps, unsigned int *first, int *fd)
+{
+	unsigned int low, n, block;
+	int err = EADDRINUSE;
+
+	range(&low, &n);
+	for (int i = 0; i < TRIES && err == EADDRINUSE; i++) {
+		block = random_below(n / BLOCK ? n / BLOCK : 1);
+		*first = low + block * BLOCK;
+		err = gsi_block_bind(ps, block, fd);
+	}
+	return err;
+}
+
+int cm_port_ephemeral(struct cm_id *id)
+{
+	unsigned int i = 0;
+	int err;
+
+	while (i < 3 && blocks[i].ps && blocks[i].ps != id->ps)
+		i++;
+	if (blocks[i].epoch != cm.epoch || blocks[i].ps != id->ps) {
+		err = block_take(id->ps, &blocks[i].first, &blocks[i].fd);
+		if (err)
+			return refuse(err, "rdma_resolve_addr: no ephemeral port is free");
+		blocks[i].ps = id->ps;
+		blocks[i].epoch = cm.epoch;
+	}
+	cm_addr_set_port(&id->src, (uint16_t)(blocks[i].first + blocks[i].next++ % BLOCK));
+	id->ephemeral = true;
+	return 0;
+}
+
+void cm_port_free(struct cm_id *id)
+{
+	names_put(id);
+	id->ephemeral = false;
+}
+
+/* --- listeners --- */
+
+static bool listens_at(const struct cm_id *id, const struct sockaddr_storage *to, bool exact)
+{
+	union ibv_gid a, b;
+
+	if (exact) {
+		cm_addr_gid(&id->src, &a);
+		cm_addr_gid(to, &b);
+		return !cm_addr_any(&id->src) && !memcmp(&a, &b, sizeof(a));
+	}
+	if (!cm_addr_any(&id->src))
+		return false;
+	return id->src.ss_family == to->ss_family || (id->src.ss_family == AF_INET6 && !id->afonly);
+}
+
+struct cm_id *cm_port_listener(uint32_t ps, const struct sockaddr_storage *to)
+{
+	struct list *pos;
+
+	for (int exact = 1; exact >= 0; exact--)
+		list_for_each(pos, &cm.ids)
+		{
+			struct cm_id *id = container_of(pos, struct cm_id, node);
+
+			if (id->phase == PHASE_LISTEN && id->ps == ps && !id->gone &&
+			    cm_addr_port(&id->src) == cm_addr_port(to) && listens_at(id, to, exact))
+				return id;
+		}
+	return NULL;
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+/* Ports: which id of which process has one (rules as Linux's; gsi_names.h between processes), and
+ * which listening id a request is for. Under cm.lock. */
+#pragma once
+#include "cm/cm_state.h"
+
+/* Gives id->src its port, a random one for 0. EADDRINUSE, EADDRNOTAVAIL, EACCES (below 1024). */
+int cm_port_bind(struct cm_id *id, const char *call);
+/* EADDRINUSE: another id listens there. Takes the names of an id with REUSEADDR. */
+int cm_port_listen(struct cm_id *id);
+/* A port for an id that only connects; others may have the same. */
+int cm_port_ephemeral(struct cm_id *id);
+void cm_port_free(struct cm_id *id);
+/* The id that listens at @to (with port); NULL none. */
+struct cm_id *cm_port_listener(uint32_t ps, const struct sockaddr_storage *to);
+void cm_port_on_guest(void (*ready)(struct cm_watch *w)); /* a name has a connection */

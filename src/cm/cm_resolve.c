@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: MIT
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include "cm/cm_addr.h"
+#include "cm/cm_call.h"
+#include "cm/cm_event.h"
+#include "cm/cm_port.h"
+#include "cm/cm_talk.h"
+#include "net/gid.h"
+#include "net/route.h"
+#include "obs/explain.h"
+
+enum {
+	BACKLOG_MAX = 1024, /* as the default of net.rdma_ucm.max_backlog */
+	FLOW_MASK = 0xfffff,
+	PS_IPOIB = RDMA_PS_IPOIB,
+	ACK_TIMEOUT_DEFAULT = 17,
+};
+
+/* --- bind, listen --- */
+
+static bool v6_only(void)
+{
+	FILE *f = fopen("/proc/sys/net/ipv6/bindv6only", "re");
+	int on = 0;
+
+	if (f && fscanf(f, "%d", &on) != 1)
+		on = 0;
+	if (f)
+		fclose(f);
+	return on;
+}
+
+static int bind_check(const struct cm_id *id, const struct sockaddr *a, const char *call)
+{
+	const struct sockaddr_in6 *v6 = (const void *)a;
+
+	if (!cm_addr_known(a))
+		return refuse(EINVAL, "%s: address family %u; IPv4 and IPv6 can be had", call,
+			      a->sa_family);
+	if (id->phase != PHASE_IDLE)
+		return refuse(EINVAL, "%s: the id is bound already", call);
+	if (id->ps == PS_IPOIB)
+		return refuse(EINVAL, "%s: RDMA_PS_IPOIB is not for RoCE", call);
+	if (a->sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr) && !v6->sin6_scope_id)
+		return refuse(EINVAL, "%s: a link-local address needs a scope id", call);
+	return 0;
+}
+
+static int bind_locked(struct cm_id *id, const struct sockaddr *a, const char *call)
+{
+	struct sockaddr_storage text;
+	int err = bind_check(id, a, call);
+
+	if (err)
+		return err;
+	cm_addr_copy(&text, a);
+	if (!cm_addr_any(a) && cm_addr_device(a, &id->way))
+		return cm_addr_exists(a)
+			       ? refuse(ENODEV, "%s: no RDMA device has that address", call)
+			       : refuse(EADDRNOTAVAIL, "%s: no interface has that address", call);
+	id->src = text;
+	if (a->sa_family == AF_INET)
+		id->afonly = true;
+	else
+		id->afonly |= v6_only();
+	err = cm_port_bind(id, call);
+	if (err) {
+		memset(&id->src, 0, sizeof(id->src));
+		memset(&id->way, 0, sizeof(id->way));
+		return err;
+	}
+	id->phase = PHASE_BOUND;
+	return 0;
+}
+
+int cm_call_bind(struct cm_id *id, const struct sockaddr *addr)
+{
+	int err = cm_enter(id, "rdma_bind_addr");
+
+	if (err)
+		return err;
+	err = bind_locked(id, addr, "rdma_bind_addr");
+	cm_leave();
+	return err;
+}
+
+/* MADs from networks reach this process. */
+static void hear(const struct cm_id *id)
+{
+	static uint32_t heard[NODE_DEVICES]; /* epochs */
+
+	for (unsigned int i = 0; i < cm.n_hcas; i++) {
+		if ((id->way.hca && id->way.hca != cm.hca[i]) || heard[i] == cm.epoch)
+			continue;
+		heard[i] = cm.epoch;
+		gsi_listen(cm.hca[i]);
+	}
+}
+
+static int listen_locked(struct cm_id *id, int backlog)
+{
+	const struct sockaddr_in any = { .sin_family = AF_INET };
+	int err = 0;
+
+	if (id->phase == PHASE_IDLE)
+		err = bind_locked(id, (const struct sockaddr *)&any, "rdma_listen");
+	if (err)
+		return err;
+	if (id->phase != PHASE_BOUND)
+		return refuse(EINVAL, "rdma_listen: the id does something else already");
+	err = cm_port_listen(id);
+	if (err)
+		return err;
+	id->backlog = backlog <= 0 || backlog > BACKLOG_MAX ? BACKLOG_MAX : backlog;
+	id->phase = PHASE_LISTEN;
+	hear(id);
+	return 0;
+}
+
+int cm_call_listen(struct cm_id *id, int backlog)
+{
+	int err = cm_enter(id, "rdma_listen");
+
+	if (err)
+		return err;
+	err = listen_locked(id, backlog);
+	cm_leave();
+	return err;
+}
+
+/* --- the way to a peer --- */
+
+static void raise_event(struct cm_id *id, int event, int status)
+{
+	struct cm_event *e = cm_event_new(id, event, status);
+
+	if (e)
+		cm_event_queue(e);
+}
+
+/* The source address: the bound one, else the kernel's choice. "Any" destinations are this host. */
+static int choose_source(struct cm_id *id, const struct sockaddr *dst)
+{
+	struct sockaddr_storage src;
+	uint16_t port = cm_addr_port(&id->src);
+	int err;
+
+	if (id->src.ss_family && !cm_addr_any(&id->src))
+		return 0;
+	err = cm_addr_source(dst, &src);
+	if (err)
+		return refuse(err, "rdma_resolve_addr: the kernel has no route to the address");
+	id->src = src;
+	cm_addr_set_port(&id->src, port);
+	return 0;
+}
+
+static void loop_instead_of_any(struct sockaddr_storage *dst)
+{
+	const struct in6_addr loop = IN6ADDR_LOOPBACK_INIT;
+
+	if (!cm_addr_any(dst))
+		return;
+	if (dst->ss_family == AF_INET)
+		((struct sockaddr_in *)dst)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	else
+		((struct sockaddr_in6 *)dst)->sin6_addr = loop;
+}
+
+/* 0, or the -errno of an ADDR_ERROR. */
+static int find_way(struct cm_id *id)
+{
+	union ibv_gid to;
+
+	if (!id->way.hca && cm_addr_device(&id->src, &id->way))
+		return -ENODEV;
+	cm_addr_gid(&id->dst, &to);
+	id->way.dgid = to;
+	if (cm_addr_group(&id->dst))
+		return 0;
+	id->way.net = !route_is_local(NULL, &to, id->way.ifindex);
+	if (id->way.net)
+		return 0;
+	/* On this host: the address of a device, as a queue pair can be told. */
+	struct cm_way there = { 0 };
+
+	if (cm_addr_device(&id->dst, &there))
+		return -ENODEV;
+	id->way.dgid = there.sgid;
+	return 0;
+}
+
+static int resolve_check(const struct cm_id *id, const struct sockaddr *src,
+			 const struct sockaddr *dst)
+{
+	if (!cm_addr_known(dst) || (src && src->sa_family && !cm_addr_known(src)))
+		return refuse(EINVAL,
+			      "rdma_resolve_addr: address family; IPv4 and IPv6 can be had");
+	if (id->phase != PHASE_IDLE && id->phase != PHASE_BOUND)
+		return refuse(EINVAL, "rdma_resolve_addr: the id is resolved or connected already");
+	if ((id->phase == PHASE_BOUND && id->src.ss_family != dst->sa_family) ||
+	    (id->phase == PHASE_IDLE && src && src->sa_family && src->sa_family != dst->sa_family))
+		return refuse(EINVAL,
+			      "rdma_resolve_addr: source and destination are of two families");
+	return id->ps == PS_IPOIB
+		       ? refuse(EINVAL, "rdma_resolve_addr: RDMA_PS_IPOIB is not for RoCE")
+		       : 0;
+}
+
+static int resolve_locked(struct cm_id *id, const struct sockaddr *src, const struct sockaddr *dst)
+{
+	int err = resolve_check(id, src, dst);
+
+	if (!err && id->phase == PHASE_IDLE && src && src->sa_family)
+		err = bind_locked(id, src, "rdma_resolve_addr");
+	if (err)
+		return err;
+	cm_addr_copy(&id->dst, dst);
+	loop_instead_of_any(&id->dst);
+	err = choose_source(id, (const struct sockaddr *)&id->dst);
+	if (!err && !cm_addr_port(&id->src))
+		err = cm_port_ephemeral(id);
+	if (err)
+		return err;
+	err = find_way(id);
+	id->phase = err ? PHASE_BOUND : PHASE_ADDR;
+	hear(id);
+	raise_event(id, err ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED, err);
+	return 0;
+}
+
+int cm_call_resolve_addr(struct cm_id *id, const struct sockaddr *src, const struct sockaddr *dst,
+			 int ms)
+{
+	int err = cm_enter(id, "rdma_resolve_addr");
+
+	(void)ms; /* nothing is waited for */
+	if (err)
+		return err;
+	err = resolve_locked(id, src, dst);
+	cm_leave();
+	return err;
+}
+
+/* RoCE has no subnet administrator: what Linux would make of the addresses. */
+static void set_route(struct cm_id *id)
+{
+	const struct sockaddr_in6 *v6 = (const void *)&id->dst;
+	uint32_t label = id->dst.ss_family == AF_INET6 ? ntohl(v6->sin6_flowinfo) & FLOW_MASK : 0;
+
+	id->way.tclass = id->tos;
+	id->way.flow_label =
+		label ? label : (cm_addr_port(&id->src) * 31U + cm_addr_port(&id->dst)) & FLOW_MASK;
+	id->way.ack_timeout = id->has_ack_timeout ? id->ack_timeout : ACK_TIMEOUT_DEFAULT;
+}
+
+int cm_call_resolve_route(struct cm_id *id, int ms)
+{
+	int err = cm_enter(id, "rdma_resolve_route");
+
+	if (err)
+		return err;
+	if (id->phase != PHASE_ADDR || ms <= 0) {
+		cm_leave();
+		return refuse(EINVAL, "rdma_resolve_route: needs a resolved address and a time of "
+				      "at least 1 ms");
+	}
+	set_route(id);
+	id->phase = PHASE_ROUTE;
+	raise_event(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	cm_leave();
+	return 0;
+}
+
+/* --- options --- */
+
+static int set_int(struct cm_id *id, int name, const void *val, size_t len)
+{
+	int on;
+
+	if (len != sizeof(on))
+		return EINVAL;
+	memcpy(&on, val, sizeof(on));
+	if (name == RDMA_OPTION_ID_REUSEADDR) {
+		if (id->phase == PHASE_LISTEN)
+			return EINVAL;
+		id->reuse = on;
+		return 0;
+	}
+	if (id->phase != PHASE_IDLE && id->phase != PHASE_BOUND)
+		return EINVAL;
+	id->afonly = on;
+	return 0;
+}
+
+static int set_byte(struct cm_id *id, int name, const void *val, size_t len)
+{
+	const uint8_t *byte = val;
+
+	if (len != 1)
+		return EINVAL;
+	if (name == RDMA_OPTION_ID_TOS) {
+		id->tos = *byte;
+		return 0;
+	}
+	if (id->qp_type != IBV_QPT_RC && id->qp_type != IBV_QPT_XRC_SEND)
+		return EINVAL;
+	id->ack_timeout = *byte & 31;
+	id->has_ack_timeout = true;
+	return 0;
+}
+
+int cm_call_set_option(struct cm_id *id, int level, int name, const void *val, size_t len)
+{
+	int err = cm_enter(id, "rdma_set_option");
+
+	if (err)
+		return err;
+	if (level != RDMA_OPTION_ID)
+		err = ENOSYS;
+	else if (name == RDMA_OPTION_ID_TOS || name == RDMA_OPTION_ID_ACK_TIMEOUT)
+		err = set_byte(id, name, val, len);
+	else if (name == RDMA_OPTION_ID_REUSEADDR || name == RDMA_OPTION_ID_AFONLY)
+		err = set_int(id, name, val, len);
+	else
+		err = ENOSYS;
+	cm_leave();
+	return err ? refuse(err,
+			    "rdma_set_option: level %d, option %d, %zu B: unknown, of another "
+			    "length, or not in this state",
+			    level, name, len)
+		   : 0;
+}

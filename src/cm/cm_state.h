@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+/* The inside of connection management, shared by its files. One mutex, cm.lock, guards all of it;
+ * it stands above the links' locks, and no QP is touched under it. A thread of its own (cm_watch.h)
+ * serves sockets and timers. */
+#pragma once
+#include <pthread.h>
+#include "cm/cm.h"
+#include "cm/cm_fsm.h"
+#include "engine/gsi/gsi.h"
+#include "engine/gsi/gsi_names.h"
+#include "util/hash.h"
+#include "util/list.h"
+#include "util/wheel.h"
+
+/* A descriptor that the thread serves. */
+struct cm_watch {
+	uint64_t serial; /* key in cm.watches; 0: not watched */
+	int fd; /* -1: none */
+	void (*ready)(struct cm_watch *w);
+};
+
+struct cm_channel {
+	int fd; /* counts the events */
+	uint32_t epoch;
+	struct list events;
+};
+
+struct cm_event {
+	struct list node; /* in its channel */
+	struct cm_id *id; /* whose it is; of a CONNECT_REQUEST: the listener */
+	struct cm_news news;
+};
+
+enum cm_phase {
+	PHASE_IDLE,
+	PHASE_BOUND,
+	PHASE_LISTEN,
+	PHASE_ADDR_QUERY,
+	PHASE_ADDR,
+	PHASE_ROUTE,
+	PHASE_CONNECT,
+};
+
+/* A name of a port (gsi_names.h); ids with REUSEADDR share it. */
+struct cm_name {
+	struct cm_watch watch;
+	struct list node; /* in cm.names */
+	struct gsi_port port;
+	unsigned int refs;
+};
+
+/* The way to the peer. */
+struct cm_way {
+	struct hca *hca; /* NULL: bound to none */
+	uint8_t sgid_index, hop_limit, tclass;
+	uint8_t mtu; /* enum ibv_mtu */
+	uint8_t ack_timeout;
+	uint32_t flow_label;
+	union ibv_gid sgid, dgid;
+	uint32_t ifindex;
+	bool net; /* through a network; else on this host */
+};
+
+struct cm_id {
+	struct list node; /* in cm.ids */
+	uint32_t epoch;
+	struct cm_channel *channel;
+	void *owner;
+	uint32_t ps;
+	int qp_type;
+	enum cm_phase phase;
+	bool gone; /* destroyed: the machine comes to its end by itself */
+	bool muted; /* of a request that is not accepted: no events */
+	bool reuse, afonly;
+	bool has_ack_timeout;
+	uint8_t tos, ack_timeout; /* options */
+	struct sockaddr_storage src, dst; /* port 0: none yet */
+	struct cm_name *names[2]; /* of its port; NULL none */
+	bool ephemeral; /* the port is one of this process' block */
+	struct cm_way way;
+	uint32_t fetched; /* events */
+	/* listening */
+	int backlog, pending; /* requests that are not fetched */
+	struct cm_id *listener; /* of a request that is not fetched */
+	/* the conversation */
+	struct cm_fsm fsm;
+	struct timer timer;
+	struct cm_watch conn; /* to the peer on this host */
+	bool quick; /* the peer's host has softhca */
+	struct cm_msg peer; /* its REQ, REP or SIDR_REP */
+	uint64_t request_key, stale_key; /* in cm.requests, cm.qpns; 0 none */
+	uint32_t psn; /* that the peer begins to send with */
+	uint8_t responder_resources, initiator_depth, retry_count, rnr_retry;
+	uint32_t qkey;
+	int resolve_status; /* of the resolve_addr() that its timer ends */
+	struct list joins; /* struct cm_join */
+};
+
+struct cm {
+	pthread_mutex_t lock;
+	uint32_t epoch; /* 0: not started */
+	struct node *node;
+	uint64_t guid; /* of this process' CA, in messages */
+	unsigned int slot;
+	uint32_t next_id; /* 22 bits of the next comm id */
+	int epoll_fd, kick_fd;
+	int spare_fd; /* closed for a moment to refuse a connection when there is no other */
+	uint64_t serial;
+	struct hash watches; /* serial to struct cm_watch */
+	struct hash by_id; /* comm id to struct cm_id */
+	struct hash requests; /* the REQ that made it to struct cm_id */
+	struct hash qpns; /* GUID and QPN of the peer to struct cm_id */
+	struct list ids, names;
+	struct wheel wheel;
+	struct cm_watch process; /* the name of the process */
+	struct hca *hca[NODE_DEVICES];
+	unsigned int n_hcas;
+};
+
+extern struct cm cm;

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: MIT
+#include "cm/cm_talk.h"
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include "cm/cm_addr.h"
+#include "cm/cm_event.h"
+#include "cm/cm_id.h"
+#include "cm/cm_watch.h"
+#include "util/clock.h"
+
+enum { REJ_SERVICE_SIDR = 1 };
+
+/* --- messages out --- */
+
+static int connect_peer(struct cm_id *id)
+{
+	union ibv_gid to;
+	int err;
+
+	cm_addr_gid(&id->dst, &to);
+	err = gsi_port_connect(id->ps, cm_addr_port(&id->dst), &to, &id->conn.fd);
+	return err ? err : cm_talk_connected(id);
+}
+
+static void compose(const struct cm_id *id, const struct cm_msg *m, struct gsi_mad *out)
+{
+	*out = (struct gsi_mad){ .magic = GSI_MAGIC,
+				 .net = id->way.net,
+				 .ifindex = id->way.ifindex,
+				 .from = id->way.sgid,
+				 .to = id->way.dgid };
+	cm_build(m, out->mad);
+}
+
+/* ECONNREFUSED: nobody listens; EAGAIN: lost, it will be sent again. */
+static int transmit(struct cm_id *id, const struct cm_msg *m)
+{
+	struct gsi_mad mad;
+	int err = 0;
+
+	compose(id, m, &mad);
+	if (id->way.net)
+		return gsi_send(cm.node, &mad, &id->quick);
+	if (id->conn.fd < 0 && (m->kind == CM_REQ || m->kind == CM_SIDR_REQ))
+		err = connect_peer(id);
+	if (!err && id->conn.fd >= 0)
+		if (send(id->conn.fd, &mad, sizeof(mad), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+			err = EAGAIN;
+	return err;
+}
+
+/* What a host says of a port on which nobody listens. */
+static void nobody_listens(struct cm_id *id)
+{
+	struct cm_msg m = { .kind = id->fsm.udp ? CM_SIDR_REP : CM_REJ,
+			    .reason = id->fsm.udp ? REJ_SERVICE_SIDR : CM_REJ_SERVICE };
+
+	m.local_id = id->fsm.udp ? id->fsm.local_id : 0;
+	m.remote_id = id->fsm.local_id;
+	cm_talk_take(id, &m);
+}
+
+/* --- events --- */
+
+void cm_talk_ah(const struct cm_id *id, struct ibv_ah_attr *out)
+{
+	*out = (struct ibv_ah_attr){ .is_global = 1,
+				     .port_num = 1,
+				     .grh = { .dgid = id->way.dgid,
+					      .flow_label = id->way.flow_label,
+					      .sgid_index = id->way.sgid_index,
+					      .hop_limit = id->way.hop_limit,
+					      .traffic_class = id->way.tclass } };
+}
+
+void cm_talk_param(const struct cm_id *id, const struct cm_msg *m, struct cm_param *out)
+{
+	size_t room = cm_private_room(m->kind), skip = 0;
+
+	if (m->kind == CM_REQ || m->kind == CM_SIDR_REQ)
+		skip = CM_IP_LEN;
+	if (room > skip) {
+		out->data_len = (uint8_t)(room - skip);
+		memcpy(out->data, m->private_data + skip, room - skip);
+	}
+	out->responder_resources = m->initiator_depth;
+	out->initiator_depth = m->responder_resources;
+	out->flow_control = m->flow_control;
+	out->retry_count = m->retry_count;
+	out->rnr_retry_count = m->rnr_retry;
+	out->srq = m->srq;
+	out->qpn = m->kind == CM_REP && m->local_eecn ? m->local_eecn : m->qpn;
+	out->qkey = m->qkey;
+	out->ece_vendor = m->vendor_id;
+	out->ece_options = m->modifier;
+	if (m->kind == CM_SIDR_REP)
+		cm_talk_ah(id, &out->ah);
+	if (m->kind == CM_SIDR_REQ)
+		out->qpn = out->qkey = 0;
+}
+
+/* An event of which the program sees the peer's message. */
+static bool shows_message(const struct cm_id *id, int event)
+{
+	return event == RDMA_CM_EVENT_CONNECT_RESPONSE || event == RDMA_CM_EVENT_REJECTED ||
+	       event == RDMA_CM_EVENT_UNREACHABLE ||
+	       (event == RDMA_CM_EVENT_ESTABLISHED && id->fsm.udp);
+}
+
+static void raise_event(struct cm_id *id, const struct cm_out *out)
+{
+	struct cm_event *e;
+
+	if (id->gone || id->muted)
+		return;
+	e = cm_event_new(id, out->event, out->status);
+	if (!e)
+		return;
+	if (shows_message(id, out->event) && id->peer.kind)
+		cm_talk_param(id, &id->peer, &e->news.param);
+	cm_event_queue(e);
+}
+
+/* --- the machine --- */
+
+static void over(struct cm_id *id)
+{
+	if (id->gone && (id->fsm.state == CM_CLOSED || !id->way.net))
+		cm_id_free(id);
+}
+
+static void on_timer(struct timer *t, uint64_t now)
+{
+	struct cm_id *id = container_of(t, struct cm_id, timer);
+	struct cm_out out;
+
+	cm_fsm_timer(&id->fsm, now, id->quick || !id->way.net, &out);
+	cm_talk(id, &out);
+}
+
+static void leave_tables(struct cm_id *id)
+{
+	if (id->stale_key && hash_get(&cm.qpns, id->stale_key) == id)
+		hash_del(&cm.qpns, id->stale_key);
+	id->stale_key = 0;
+}
+
+int cm_talk(struct cm_id *id, const struct cm_out *out)
+{
+	int err = out->send ? transmit(id, &out->msg) : 0;
+
+	if (out->event != CM_NO_EVENT)
+		raise_event(id, out);
+	if (id->fsm.state >= CM_DREQ_SENT)
+		leave_tables(id);
+	id->timer.fire = on_timer;
+	cm_timer(&id->timer, id->fsm.deadline);
+	if (err == ECONNREFUSED &&
+	    (id->fsm.state == CM_REQ_SENT || id->fsm.state == CM_SIDR_SENT)) {
+		nobody_listens(id);
+		return 0;
+	}
+	over(id);
+	return err == EAGAIN || err == ECONNREFUSED ? 0 : err;
+}
+
+static bool is_stale(struct cm_id *id, const struct cm_msg *m)
+{
+	struct cm_id *old;
+
+	if (m->kind != CM_REP || !id->way.net || id->fsm.state != CM_REQ_SENT)
+		return false;
+	id->stale_key = cm_id_qp_key(m->ca_guid, m->qpn);
+	old = hash_get(&cm.qpns, id->stale_key);
+	if (!old)
+		return hash_put(&cm.qpns, id->stale_key, id);
+	return old != id;
+}
+
+void cm_talk_take(struct cm_id *id, const struct cm_msg *m)
+{
+	const struct cm_fsm before = id->fsm;
+	struct cm_out out;
+
+	if (is_stale(id, m)) {
+		id->stale_key = 0;
+		return; /* the answer of an earlier process of that number: the next one counts */
+	}
+	cm_fsm_message(&id->fsm, m, clock_now(), &out);
+	if (id->fsm.state != before.state &&
+	    (m->kind == CM_REP || m->kind == CM_SIDR_REP || m->kind == CM_REJ)) {
+		id->peer = *m;
+		if (m->kind == CM_REP) {
+			id->responder_resources = m->initiator_depth;
+			id->initiator_depth = m->responder_resources;
+			id->rnr_retry = m->rnr_retry;
+		}
+	}
+	cm_talk(id, &out);
+}
+
+/* --- the connection to a peer on this host --- */
+
+int cm_talk_read(int fd, struct gsi_mad *mad, struct cm_msg *m)
+{
+	ssize_t n = recv(fd, mad, sizeof(*mad), MSG_DONTWAIT);
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? EAGAIN : ENOTCONN;
+	if (n == 0)
+		return ENOTCONN;
+	if (n != sizeof(*mad) || mad->magic != GSI_MAGIC)
+		return EBADMSG;
+	return cm_parse(mad->mad, MAD_LEN, m);
+}
+
+static void conn_ready(struct cm_watch *w)
+{
+	struct cm_id *id = container_of(w, struct cm_id, conn);
+	struct gsi_mad mad;
+	struct cm_msg m;
+	struct cm_out out;
+	int err = cm_talk_read(w->fd, &mad, &m);
+
+	if (err == EAGAIN)
+		return;
+	if (!err) {
+		cm_talk_take(id, &m);
+		return;
+	}
+	cm_unwatch(w);
+	cm_fsm_death(&id->fsm, clock_now(), &out);
+	cm_talk(id, &out);
+}
+
+int cm_talk_connected(struct cm_id *id)
+{
+	return cm_watch(&id->conn, conn_ready);
+}

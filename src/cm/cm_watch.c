@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: MIT
+#include "cm/cm_watch.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+#include "engine/node.h"
+#include "engine/node_self.h"
+#include "obs/explain.h"
+#include "util/clock.h"
+#include "util/fork.h"
+
+struct cm cm = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* --- descriptors --- */
+
+int cm_watch(struct cm_watch *w, void (*ready)(struct cm_watch *w))
+{
+	struct epoll_event ev = { .events = EPOLLIN | EPOLLRDHUP };
+	int err;
+
+	w->serial = ev.data.u64 = ++cm.serial;
+	w->ready = ready;
+	err = hash_put(&cm.watches, w->serial, w);
+	if (!err && epoll_ctl(cm.epoll_fd, EPOLL_CTL_ADD, w->fd, &ev)) {
+		err = errno;
+		hash_del(&cm.watches, w->serial);
+	}
+	if (err)
+		w->serial = 0;
+	return err;
+}
+
+void cm_unwatch(struct cm_watch *w)
+{
+	if (w->serial)
+		hash_del(&cm.watches, w->serial);
+	if (w->fd >= 0)
+		close(w->fd);
+	w->serial = 0;
+	w->fd = -1;
+}
+
+/* --- time --- */
+
+static void kick(void)
+{
+	uint64_t one = 1;
+
+	if (write(cm.kick_fd, &one, sizeof(one)) < 0)
+		return; /* it is kicked already */
+}
+
+void cm_timer(struct timer *t, uint64_t at)
+{
+	uint64_t next = wheel_next(&cm.wheel);
+
+	if (at == UINT64_MAX) {
+		wheel_del(&cm.wheel, t);
+		return;
+	}
+	wheel_add(&cm.wheel, t, at);
+	if (at < next)
+		kick();
+}
+
+static int timeout_ms(void)
+{
+	uint64_t at, now = clock_now();
+
+	pthread_mutex_lock(&cm.lock);
+	at = wheel_next(&cm.wheel);
+	pthread_mutex_unlock(&cm.lock);
+	if (at == UINT64_MAX)
+		return -1;
+	if (at <= now)
+		return 0;
+	return at - now > 60000000000 ? 60000 : (int)((at - now) / 1000000 + 1);
+}
+
+static void serve(uint64_t serial)
+{
+	struct cm_watch *w;
+	uint64_t drop;
+
+	pthread_mutex_lock(&cm.lock);
+	w = hash_get(&cm.watches, serial);
+	if (w)
+		w->ready(w);
+	else if (!serial && read(cm.kick_fd, &drop, sizeof(drop)) < 0)
+		drop = 0;
+	wheel_run(&cm.wheel, clock_now());
+	pthread_mutex_unlock(&cm.lock);
+}
+
+static void *run(void *arg)
+{
+	struct epoll_event ev[16];
+	int n;
+
+	(void)arg;
+	for (;;) {
+		n = epoll_wait(cm.epoll_fd, ev, 16, timeout_ms());
+		if (n == 0) {
+			pthread_mutex_lock(&cm.lock);
+			wheel_run(&cm.wheel, clock_now());
+			pthread_mutex_unlock(&cm.lock);
+		}
+		for (int i = 0; i < n; i++)
+			serve(ev[i].data.u64);
+	}
+	return NULL;
+}
+
+/* --- the beginning --- */
+
+static void fork_prepare(void)
+{
+	pthread_mutex_lock(&cm.lock);
+}
+
+static void fork_parent(void)
+{
+	pthread_mutex_unlock(&cm.lock);
+}
+
+/* The parent's names and connections are closed, or they would outlive the parent. */
+static void fork_child(void)
+{
+	struct cm_watch *w;
+	size_t pos = 0;
+
+	if (cm.epoch) {
+		while ((w = hash_next(&cm.watches, &pos)))
+			close(w->fd);
+		close(cm.epoll_fd);
+		close(cm.kick_fd);
+		close(cm.spare_fd);
+	}
+	cm.epoch = 0;
+	pthread_mutex_unlock(&cm.lock);
+}
+
+static int thread_start(void)
+{
+	sigset_t all, old;
+	pthread_attr_t attr;
+	pthread_t t;
+	int err;
+
+	sigfillset(&all);
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&t, &attr, run, NULL);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	return err;
+}
+
+static int open_devices(void)
+{
+	char names[NODE_DEVICES][IBV_SYSFS_NAME_MAX];
+	uint64_t guids[NODE_DEVICES];
+	unsigned int n = node_device_names(names, guids);
+
+	cm.n_hcas = 0;
+	for (unsigned int i = 0; i < n; i++)
+		if (!node_hca(names[i], &cm.hca[cm.n_hcas]))
+			cm.n_hcas++;
+	if (!cm.n_hcas)
+		return refuse(ENODEV, "rdma_create_event_channel: there is no RDMA device; "
+				      "SOFTHCA_DEVICES names them");
+	cm.node = node_self();
+	cm.slot = host_first_slot(cm.node->host);
+	return 0;
+}
+
+/* No two processes have the same, and none the same twice: peers take what an earlier process of
+ * this number did for something else. */
+static void draw(void)
+{
+	uint64_t random[2] = { clock_now(), (uint64_t)getpid() };
+
+	if (getrandom(random, sizeof(random), 0) != sizeof(random))
+		random[0] ^= random[1] << 32;
+	cm.guid = (cm.hca[0]->node_guid & 0xffffff) | random[0] << 24;
+	cm.next_id = (uint32_t)random[1];
+}
+
+static int begin(void)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+	int err;
+
+	hash_init(&cm.watches);
+	hash_init(&cm.by_id);
+	hash_init(&cm.requests);
+	hash_init(&cm.qpns);
+	list_init(&cm.ids);
+	list_init(&cm.names);
+	wheel_init(&cm.wheel, clock_now());
+	cm.process.fd = -1;
+	err = open_devices();
+	if (err)
+		return err;
+	draw();
+	cm.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	cm.kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	cm.spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (cm.epoll_fd < 0 || cm.kick_fd < 0 || cm.spare_fd < 0 ||
+	    epoll_ctl(cm.epoll_fd, EPOLL_CTL_ADD, cm.kick_fd, &ev))
+		err = errno;
+	err = err ? err : thread_start();
+	if (err) {
+		close(cm.epoll_fd);
+		close(cm.kick_fd);
+		close(cm.spare_fd);
+		return refuse(err, "rdma_create_event_channel: no descriptors or no thread for "
+				   "connection management");
+	}
+	cm.epoch = fork_epoch();
+	return 0;
+}
+
+int cm_start(void)
+{
+	static bool registered;
+	int err = 0;
+
+	pthread_mutex_lock(&cm.lock);
+	if (!cm.epoch || !fork_is_ours(cm.epoch))
+		err = begin();
+	if (!err && !registered) { /* after node.c's: a fork takes this lock first */
+		registered = true;
+		pthread_atfork(fork_prepare, fork_parent, fork_child);
+	}
+	pthread_mutex_unlock(&cm.lock);
+	return err;
+}
+
+int cm_enter(const struct cm_id *id, const char *call)
+{
+	pthread_mutex_lock(&cm.lock);
+	if (cm.epoch && fork_is_ours(cm.epoch) && id->epoch == cm.epoch)
+		return 0;
+	pthread_mutex_unlock(&cm.lock);
+	return refuse(EIO, "%s: the id is of a parent process; make a new one", call);
+}
+
+void cm_leave(void)
+{
+	pthread_mutex_unlock(&cm.lock);
+}

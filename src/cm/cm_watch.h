@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+/* The thread of connection management, its descriptors and timers. It starts with the first
+ * channel, and in a forked child anew. All but cm_start() under cm.lock. */
+#pragma once
+#include "cm/cm_state.h"
+
+int cm_start(void); /* ENODEV: there is no device */
+/* The thread calls @ready under cm.lock when w->fd is readable or its peer has closed it. */
+int cm_watch(struct cm_watch *w, void (*ready)(struct cm_watch *w));
+void cm_unwatch(struct cm_watch *w); /* and closes it; fine when it is not watched */
+void cm_timer(struct timer *t, uint64_t at); /* UINT64_MAX: stops it */
+
+/* Takes cm.lock for a call on @id. EIO with a reason, and no lock: it is a parent process'. */
+int cm_enter(const struct cm_id *id, const char *call);
+void cm_leave(void);

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+/* The mlx5dv_wr_* API: a second table of operations and setters beside ibv_wr_*, in the same batch
+ * and by the same rules (wr_builder.c). */
+#include <errno.h>
+#include <stddef.h>
+#include "driver/wqe_build.h"
+#include "obs/explain.h"
+
+static inline struct dqp *dv_qp(struct mlx5dv_qp_ex *dv)
+{
+	return (struct dqp *)((char *)dv - offsetof(struct dqp, dv));
+}
+
+/* wr_flags are not read: the WQE's control segment says all (mlx5dv_wr_post(3)). */
+static void wr_raw_wqe(struct mlx5dv_qp_ex *dv, const void *wqe)
+{
+	struct dqp *qp = dv_qp(dv);
+
+	if (!wqe_region_open(qp, "mlx5dv_wr_raw_wqe"))
+		return;
+	wqe_finish(qp);
+	qp->build.takes = 0;
+	wqe_raw(qp, qp->ib.wr_id, wqe);
+}
+
+/* X(entry): not built yet. The functions read only their first argument, as wr_builder.c's. */
+#define LACKING(X)                                                                                 \
+	X(wr_set_dc_addr)                                                                          \
+	X(wr_mr_interleaved)                                                                       \
+	X(wr_mr_list)                                                                              \
+	X(wr_mkey_configure)                                                                       \
+	X(wr_set_mkey_access_flags)                                                                \
+	X(wr_set_mkey_layout_list)                                                                 \
+	X(wr_set_mkey_layout_interleaved)                                                          \
+	X(wr_set_mkey_sig_block)                                                                   \
+	X(wr_set_dc_addr_stream)                                                                   \
+	X(wr_memcpy)                                                                               \
+	X(wr_set_mkey_crypto)
+
+static void lacking(struct mlx5dv_qp_ex *dv, const char *call)
+{
+	struct dqp *qp = dv_qp(dv);
+
+	if (wqe_region_open(qp, call))
+		qp->build.err = refuse(EOPNOTSUPP, "%s: QP 0x%x (%s) does not do it; leave it out",
+				       call, qp->ib.qp_base.qp_num, qp->service->name);
+}
+
+#define LACKING_OP(entry)                                                                          \
+	static void lacking_##entry(struct mlx5dv_qp_ex *dv)                                       \
+	{                                                                                          \
+		lacking(dv, "mlx5dv_" #entry);                                                     \
+	}
+LACKING(LACKING_OP)
+
+#define SET_LACKING(entry) qp->dv.entry = (__typeof__(qp->dv.entry))(void (*)(void))lacking_##entry;
+
+void wr_dv_attach(struct dqp *qp)
+{
+	LACKING(SET_LACKING)
+	qp->dv.wr_raw_wqe = wr_raw_wqe;
+}

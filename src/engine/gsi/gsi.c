@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT
+#include "engine/gsi/gsi.h"
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "engine/gsi/gsi_names.h"
+#include "engine/links.h"
+#include "engine/listeners.h"
+#include "obs/verdict.h"
+#include "util/clock.h"
+#include "wire/grh.h"
+#include "wire/opcode.h"
+
+enum {
+	PKEY = 0xffff,
+	MTU = 256,
+	NOBODY_LISTENS = 8, /* REJ */
+	NOT_SUPPORTED = 1, /* SIDR_REP */
+	ANSWERS_A_SECOND = 1000, /* without state */
+};
+
+/* --- out --- */
+
+int gsi_send(struct node *n, const struct gsi_mad *m, bool *softhca)
+{
+	const struct piece piece = { (uintptr_t)m->mad, MAD_LEN, 0 };
+	const struct link_path path = { .net = { m->from, m->to },
+					.ifindex = m->ifindex,
+					.mtu = MTU,
+					.lqpn = GSI_QPN,
+					.rqpn = GSI_QPN };
+	const struct seg s = { .op = SVC_UD | OP_SEND_ONLY,
+			       .pkey = PKEY,
+			       .dqpn = GSI_QPN,
+			       .sqpn = GSI_QPN,
+			       .qkey = (uint32_t)CM_QKEY,
+			       .npsn = 1,
+			       .len = MAD_LEN,
+			       .npieces = 1,
+			       .pieces = &piece };
+	struct dest *d;
+	int err = links_dest(n, &path, &d);
+
+	if (err)
+		return err;
+	err = dest_send(d, &s, NULL);
+	if (softhca)
+		*softhca = dest_abilities(d) != 0;
+	d->ops->put(d);
+	return err;
+}
+
+void gsi_listen(const struct hca *hca)
+{
+	listeners_hold(container_of((struct hca *)hca, struct device, hca));
+}
+
+/* --- answers without state --- */
+
+static bool may_answer(void)
+{
+	static uint64_t second, count; /* atomic */
+	uint64_t now = clock_now() / 1000000000;
+
+	if (xchg_acq_rel(&second, now) != now)
+		store_relaxed(&count, 0);
+	return fetch_add_relaxed(&count, 1) < ANSWERS_A_SECOND;
+}
+
+/* What a host says of a port on which nobody listens, and of a connection that it does not know. */
+static void answer(struct node *n, const struct gsi_mad *m, const struct cm_msg *q)
+{
+	struct gsi_mad out = { .net = 1, .ifindex = m->ifindex, .from = m->to, .to = m->from };
+	struct cm_msg a = { .tid = q->tid, .remote_id = q->local_id };
+
+	switch (q->kind) {
+	case CM_REQ:
+		a.kind = CM_REJ;
+		a.reason = NOBODY_LISTENS;
+		break;
+	case CM_SIDR_REQ:
+		a.kind = CM_SIDR_REP;
+		a.local_id = q->local_id;
+		a.reason = NOT_SUPPORTED;
+		break;
+	case CM_DREQ:
+		a.kind = CM_DREP;
+		a.local_id = q->remote_id;
+		break;
+	default:
+		verdict_say("dropped, its process has ended");
+		return;
+	}
+	if (may_answer() && !cm_build(&a, out.mad))
+		gsi_send(n, &out, NULL);
+}
+
+/* --- in --- */
+
+static int address(const struct seg *s, struct gsi_mad *out)
+{
+	struct grh g;
+
+	if (!s->grh || grh_parse(s->grh, &g))
+		return EBADMSG;
+	memcpy(out->from.raw, g.sgid, 16);
+	memcpy(out->to.raw, g.dgid, 16);
+	return grh_gid_is_group(g.sgid) || grh_gid_is_group(g.dgid) ? EBADMSG : 0;
+}
+
+/* A connection to the process that the message is for. */
+static int way_to(const struct cm_msg *m, const struct gsi_mad *mad, int *fd)
+{
+	uint32_t ps = (uint32_t)(m->service_id >> 16);
+
+	switch (m->kind) {
+	case CM_REQ:
+	case CM_SIDR_REQ:
+		return gsi_port_connect(ps, (uint16_t)m->service_id, &mad->to, fd);
+	case CM_SIDR_REP:
+		return gsi_process_connect(gsi_slot(m->local_id), fd);
+	default:
+		return gsi_process_connect(gsi_slot(m->remote_id), fd);
+	}
+}
+
+static void hand_over(struct node *n, const struct gsi_mad *mad, const struct cm_msg *m)
+{
+	int fd, err = way_to(m, mad, &fd);
+
+	if (err == ECONNREFUSED) {
+		verdict_say("no process takes it");
+		answer(n, mad, m);
+		return;
+	}
+	if (err) {
+		verdict_say("dropped, its process has no room");
+		return;
+	}
+	if (send(fd, mad, sizeof(*mad), MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof(*mad))
+		verdict_say("dropped, its process has no room");
+	else
+		verdict_say("handed to connection management");
+	close(fd);
+}
+
+void gsi_packet(struct node_link *from, const struct seg *s)
+{
+	struct gsi_mad mad = { .magic = GSI_MAGIC, .net = 1 };
+	struct cm_msg m;
+
+	if (s->dqpn != GSI_QPN || s->op != (SVC_UD | OP_SEND_ONLY) ||
+	    s->qkey != (uint32_t)CM_QKEY || s->len != MAD_LEN || !s->data || address(s, &mad)) {
+		verdict_say("dropped, no MAD of connection management");
+		return;
+	}
+	memcpy(mad.mad, s->data, MAD_LEN);
+	if (cm_parse(mad.mad, MAD_LEN, &m)) {
+		verdict_say("dropped, no MAD of connection management");
+		return;
+	}
+	hand_over(from->node, &mad, &m);
+}

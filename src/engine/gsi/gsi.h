@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+/* QP 1 of the process. A process that reads a MAD from a network hands it to the process it is for:
+ * by the slot in the receiver's own comm id, or, of a REQ and a SIDR_REQ, by the owner of the port
+ * (gsi_names.h). It keeps no state, and what no process takes is answered as a host does: REJ 8,
+ * SIDR_REP 1, DREP. A process needs no connection manager for that.
+ * Threads: any; gsi_packet() inside a quiesce section. */
+#pragma once
+#include "engine/node_state.h"
+#include "wire/cm_msg.h"
+
+/* A MAD between processes of a host, as it passes through a socket. */
+struct gsi_mad {
+	uint32_t magic; /* GSI_MAGIC */
+	uint32_t net; /* 1: read from a network, or to be sent there */
+	uint32_t ifindex; /* of link-local addresses */
+	uint32_t reserved;
+	union ibv_gid from, to; /* its sender's and its receiver's address */
+	uint8_t mad[MAD_LEN];
+};
+
+enum { GSI_MAGIC = 0x73636d31 };
+
+/* The slot of the process whose comm id @id is. */
+static inline unsigned int gsi_slot(uint32_t id)
+{
+	return id >> 22;
+}
+
+void gsi_packet(struct node_link *from, const struct seg *s);
+/* Sends it through the network. *@softhca (may be NULL): the host there is known to be one like
+ * this. An errno with a reason: no path leads there. */
+int gsi_send(struct node *n, const struct gsi_mad *m, bool *softhca);
+/* MADs to the addresses of @hca reach this process from now on. */
+void gsi_listen(const struct hca *hca);

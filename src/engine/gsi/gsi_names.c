@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+#include "engine/gsi/gsi_names.h"
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "net/gid.h"
+#include "peers/contact_peer.h"
+#include "peers/host_names.h"
+#include "util/be.h"
+
+enum { NAME_LEN = 80 };
+
+static int bind_name(const char *name, int *fd)
+{
+	uint32_t uid;
+	int err = host_names_uid(&uid);
+
+	return err ? err : host_name_bind_any(uid, name, fd);
+}
+
+static int connect_name(const char *name, int *fd)
+{
+	uint32_t uid;
+	pid_t pid;
+	int s, err = host_names_uid(&uid);
+
+	err = err ? err : host_name_connect_any(uid, name, &s);
+	if (err)
+		return err == ENOENT ? ECONNREFUSED : err;
+	if (contact_peer(s, &pid)) { /* another user's: as if nobody had the name */
+		close(s);
+		return ECONNREFUSED;
+	}
+	*fd = s;
+	return 0;
+}
+
+static const char *port_name(const struct gsi_port *p, char *buf)
+{
+	int n = snprintf(buf, NAME_LEN, "cm.%x.%u.", p->ps, p->port);
+	char *at = buf + n;
+	size_t room = NAME_LEN - (size_t)n;
+
+	if (p->any == GSI_ADDRESS)
+		snprintf(at, room, "%016llx%016llx", (unsigned long long)get_be64(p->addr.raw),
+			 (unsigned long long)get_be64(p->addr.raw + 8));
+	else
+		snprintf(at, room, "%s", p->any == GSI_ANY4 ? "any4" : "any6");
+	return buf;
+}
+
+int gsi_name_bind(const struct gsi_port *p, int *fd)
+{
+	char name[NAME_LEN];
+
+	return bind_name(port_name(p, name), fd);
+}
+
+int gsi_name_connect(const struct gsi_port *p, int *fd)
+{
+	char name[NAME_LEN];
+
+	return connect_name(port_name(p, name), fd);
+}
+
+int gsi_port_connect(uint32_t ps, uint16_t port, const union ibv_gid *addr, int *fd)
+{
+	struct gsi_port p = { ps, port, GSI_ADDRESS, *addr };
+	int err = gsi_name_connect(&p, fd);
+
+	if (err != ECONNREFUSED)
+		return err;
+	p.any = gid_is_ipv4(addr) ? GSI_ANY4 : GSI_ANY6;
+	return gsi_name_connect(&p, fd);
+}
+
+int gsi_process_bind(unsigned int slot, int *fd)
+{
+	char name[NAME_LEN];
+	int err;
+
+	snprintf(name, sizeof(name), "cm.process.%u", slot);
+	err = bind_name(name, fd);
+	if (!err && listen(*fd, GSI_BACKLOG)) {
+		err = errno;
+		close(*fd);
+	}
+	return err;
+}
+
+int gsi_process_connect(unsigned int slot, int *fd)
+{
+	char name[NAME_LEN];
+
+	snprintf(name, sizeof(name), "cm.process.%u", slot);
+	return connect_name(name, fd);
+}
+
+int gsi_block_bind(uint32_t ps, unsigned int block, int *fd)
+{
+	char name[NAME_LEN];
+
+	snprintf(name, sizeof(name), "cm.eph.%x.%u", ps, block);
+	return bind_name(name, fd);
+}

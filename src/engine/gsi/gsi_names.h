@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+/* Who owns a port of connection management: a process that has bound the abstract SEQPACKET name of
+ * port space, port and address, or of a wildcard, owns it, until it closes the socket or dies. One
+ * that listens gets connections there, and in them MADs (struct gsi_mad). A name that a process of
+ * a user who may have no contact with us has bound is not believed. */
+#pragma once
+#include <infiniband/verbs.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum gsi_any { GSI_ADDRESS, GSI_ANY4, GSI_ANY6 };
+
+struct gsi_port {
+	uint32_t ps; /* enum rdma_port_space */
+	uint16_t port; /* host order */
+	enum gsi_any any;
+	union ibv_gid addr; /* GSI_ADDRESS: IPv4 as ::ffff:a.b.c.d */
+};
+
+enum { GSI_BACKLOG = 4096 };
+
+/* A socket that has the name. EADDRINUSE: another has it. It does not listen yet. */
+int gsi_name_bind(const struct gsi_port *p, int *fd);
+/* A connection to the owner, who listens. ECONNREFUSED: nobody does; EAGAIN: its queue is full. */
+int gsi_name_connect(const struct gsi_port *p, int *fd);
+/* The same for whoever listens on the address, else on the wildcard of its family. */
+int gsi_port_connect(uint32_t ps, uint16_t port, const union ibv_gid *addr, int *fd);
+/* The name of a process as such; listens. */
+int gsi_process_bind(unsigned int slot, int *fd);
+int gsi_process_connect(unsigned int slot, int *fd);
+/* The name of a block of ephemeral ports. EADDRINUSE: another process has it. */
+int gsi_block_bind(uint32_t ps, unsigned int block, int *fd);

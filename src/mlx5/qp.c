@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+/* Queue pairs with what only mlx5 devices have (mlx5dv_create_qp(3)). */
+#include <infiniband/mlx5dv.h>
+#include "verbs/export.h"
+
+#define MASK(name) MLX5DV_QP_INIT_ATTR_MASK_##name
+#define KNOWN_MASKS                                                                                \
+	((uint64_t)(MASK(QP_CREATE_FLAGS) | MASK(DC) | MASK(SEND_OPS_FLAGS) | MASK(DCI_STREAMS)))
+#define SCATTER_FLAGS                                                                              \
+	(MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE | MLX5DV_QP_CREATE_ALLOW_SCATTER_TO_CQE)
+#define KNOWN_FLAGS (MLX5DV_QP_CREATE_SIG_PIPELINING * 2U - 1)
+
+static bool is_dct(const struct mlx5dv_qp_init_attr *dv)
+{
+	return dv->comp_mask & MASK(DC) && dv->dc_init_attr.dc_type == MLX5DV_DCTYPE_DCT;
+}
+
+static bool is_dci(const struct mlx5dv_qp_init_attr *dv)
+{
+	return dv->comp_mask & MASK(DC) && dv->dc_init_attr.dc_type == MLX5DV_DCTYPE_DCI;
+}
+
+static uint32_t flags_of(const struct mlx5dv_qp_init_attr *dv)
+{
+	return dv->comp_mask & MASK(QP_CREATE_FLAGS) ? dv->create_flags : 0;
+}
+
+static uint64_t ops_of(const struct mlx5dv_qp_init_attr *dv)
+{
+	return dv->comp_mask & MASK(SEND_OPS_FLAGS) ? dv->send_ops_flags : 0;
+}
+
+/* Does the type of queue pair fit both attributes? */
+static int check_type(const struct ibv_qp_init_attr_ex *attr, const struct mlx5dv_qp_init_attr *dv)
+{
+	/* gate: services: a type that says no service; dc_type does */
+	bool driver = attr->qp_type == IBV_QPT_DRIVER;
+	bool dc = dv->comp_mask & MASK(DC);
+
+	if (dv->comp_mask & ~KNOWN_MASKS)
+		return softhca_refuse(EINVAL,
+				      "mlx5dv_create_qp: comp_mask 0x%llx, of which 0x%llx is not "
+				      "known; leave it out",
+				      (unsigned long long)dv->comp_mask,
+				      (unsigned long long)(dv->comp_mask & ~KNOWN_MASKS));
+	if (dc != driver)
+		return softhca_refuse(
+			EINVAL,
+			"mlx5dv_create_qp: qp_type %d %s MLX5DV_QP_INIT_ATTR_MASK_DC; "
+			"IBV_QPT_DRIVER and a dc_type go together",
+			attr->qp_type, dc ? "with" : "without");
+	if (dc && !is_dct(dv) && !is_dci(dv))
+		return softhca_refuse(EINVAL,
+				      "mlx5dv_create_qp: dc_type %d is neither "
+				      "MLX5DV_DCTYPE_DCT nor MLX5DV_DCTYPE_DCI",
+				      dv->dc_init_attr.dc_type);
+	if (dv->comp_mask & MASK(DCI_STREAMS) && !is_dci(dv))
+		return softhca_refuse(EINVAL,
+				      "mlx5dv_create_qp: DCI streams on a queue pair that is no "
+				      "DCI; leave out MLX5DV_QP_INIT_ATTR_MASK_DCI_STREAMS");
+	return 0;
+}
+
+static int check_dct(const struct ibv_qp_init_attr_ex *attr, const struct mlx5dv_qp_init_attr *dv)
+{
+	uint64_t more = dv->comp_mask & ~(uint64_t)(MASK(DC) | MASK(QP_CREATE_FLAGS));
+
+	if (attr->comp_mask != IBV_QP_INIT_ATTR_PD || more || !attr->srq ||
+	    flags_of(dv) & ~SCATTER_FLAGS)
+		return softhca_refuse(EINVAL,
+				      "mlx5dv_create_qp: a DCT with comp_mask 0x%x, 0x%llx of "
+				      "mlx5dv, create_flags 0x%x and %s SRQ; it takes a PD, an SRQ "
+				      "and the two flags of scatter to CQE",
+				      attr->comp_mask, (unsigned long long)dv->comp_mask,
+				      flags_of(dv), attr->srq ? "an" : "no");
+	return 0;
+}
+
+static int check_flags(const struct mlx5dv_qp_init_attr *dv)
+{
+	uint32_t flags = flags_of(dv);
+
+	if (flags & ~KNOWN_FLAGS)
+		return softhca_refuse(EINVAL,
+				      "mlx5dv_create_qp: create_flags 0x%x, of which 0x%x are not "
+				      "known; leave them out",
+				      flags, flags & ~KNOWN_FLAGS);
+	if ((flags & SCATTER_FLAGS) == SCATTER_FLAGS)
+		return softhca_refuse(EINVAL, "mlx5dv_create_qp: scatter to CQE is both "
+					      "disabled and allowed; set one flag");
+	return 0;
+}
+
+/* What is well-formed, but not built. */
+static int check_built(const struct mlx5dv_qp_init_attr *dv)
+{
+	uint64_t ops = ops_of(dv) & ~(uint64_t)MLX5DV_QP_EX_WITH_RAW_WQE;
+
+	if (ops)
+		return softhca_refuse(EOPNOTSUPP,
+				      "mlx5dv_create_qp: send_ops_flags 0x%llx, of which 0x%llx do "
+				      "not work on this device; leave them out",
+				      (unsigned long long)ops_of(dv), (unsigned long long)ops);
+	if (flags_of(dv))
+		return softhca_refuse(EOPNOTSUPP,
+				      "mlx5dv_create_qp: create_flags 0x%x do not work on this "
+				      "device; leave them out",
+				      flags_of(dv));
+	if (dv->comp_mask & MASK(DC))
+		return softhca_refuse(EOPNOTSUPP, "mlx5dv_create_qp: DC is not built; use RC");
+	return 0;
+}
+
+static int check(const struct ibv_qp_init_attr_ex *attr, const struct mlx5dv_qp_init_attr *dv)
+{
+	int err = check_type(attr, dv);
+
+	if (!err)
+		err = check_flags(dv);
+	if (!err && is_dct(dv))
+		err = check_dct(attr, dv);
+	return err ? err : check_built(dv);
+}
+
+EXPORT struct ibv_qp *mlx5dv_create_qp(struct ibv_context *context,
+				       struct ibv_qp_init_attr_ex *attr,
+				       struct mlx5dv_qp_init_attr *dv)
+{
+	static const struct mlx5dv_qp_init_attr none;
+	struct ibv_qp_init_attr_ex with_ops;
+	struct ibv_qp *qp;
+	int err = check(attr, dv ? dv : &none);
+
+	if (err)
+		return null_errno(err);
+	if (!dv || !(dv->comp_mask & MASK(SEND_OPS_FLAGS)) ||
+	    attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
+		return ibv_create_qp_ex(context, attr);
+	/* mlx5's operations alone make the queue pair an extended one */
+	with_ops = *attr;
+	with_ops.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	with_ops.send_ops_flags = 0;
+	qp = ibv_create_qp_ex(context, &with_ops);
+	if (qp)
+		attr->cap = with_ops.cap;
+	return qp;
+}
+
+EXPORT struct mlx5dv_qp_ex *mlx5dv_qp_ex_from_ibv_qp_ex(struct ibv_qp_ex *qp)
+{
+	return softhca_qp_dv(qp);
+}

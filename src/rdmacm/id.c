@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: MIT
+/* Ids: beginning, addresses, end. */
+#include "rdmacm/id.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* --- beginning and end --- */
+
+struct id *id_alloc(struct rdma_event_channel *ch, void *context, enum rdma_port_space ps,
+		    enum ibv_qp_type type)
+{
+	struct id *i = calloc(1, sizeof(*i));
+
+	if (!i)
+		return NULL;
+	i->id.context = context;
+	i->id.ps = ps;
+	i->id.qp_type = type;
+	i->id.channel = ch;
+	pthread_mutex_init(&i->lock, NULL);
+	pthread_cond_init(&i->all_acked, NULL);
+	return i;
+}
+
+void id_free(struct id *i)
+{
+	if (i->sync && i->id.channel)
+		rdma_destroy_event_channel(i->id.channel);
+	pthread_cond_destroy(&i->all_acked);
+	pthread_mutex_destroy(&i->lock);
+	free(i->id.route.path_rec);
+	free(i->connect_data);
+	free(i->init);
+	free(i);
+}
+
+int id_own_channel(struct id *i)
+{
+	if (!i->id.channel) {
+		i->sync = true;
+		i->id.channel = rdma_create_event_channel();
+	}
+	return i->id.channel ? 0 : errno;
+}
+
+static int qp_type_of(enum rdma_port_space ps, enum ibv_qp_type *out)
+{
+	switch (ps) {
+	case RDMA_PS_TCP:
+	case RDMA_PS_IB:
+		*out = IBV_QPT_RC;
+		return 0;
+	case RDMA_PS_UDP:
+	case RDMA_PS_IPOIB:
+		*out = IBV_QPT_UD;
+		return 0;
+	default:
+		return EINVAL;
+	}
+}
+
+int id_make(struct rdma_event_channel *ch, struct rdma_cm_id **out, void *context,
+	    enum rdma_port_space ps, enum ibv_qp_type type)
+{
+	struct id *i = NULL;
+	int err = opened_any();
+
+	if (!err) {
+		i = id_alloc(ch, context, ps, type);
+		err = i ? id_own_channel(i) : ENOMEM;
+	}
+	if (!err)
+		err = softhca_cm()->id_create(((struct channel *)i->id.channel)->cm, i, ps, type,
+					      &i->cm);
+	if (err) {
+		if (i)
+			id_free(i);
+		return err;
+	}
+	*out = &i->id;
+	return 0;
+}
+
+EXPORT int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
+			  enum rdma_port_space ps)
+{
+	enum ibv_qp_type type;
+	int err = qp_type_of(ps, &type);
+
+	return minus1_errno(err ? err : id_make(channel, id, context, ps, type));
+}
+
+static void wait_for_acks(struct id *i, uint32_t fetched)
+{
+	pthread_mutex_lock(&i->lock);
+	while (i->acked < fetched)
+		pthread_cond_wait(&i->all_acked, &i->lock);
+	pthread_mutex_unlock(&i->lock);
+}
+
+void id_ack(struct id *i)
+{
+	pthread_mutex_lock(&i->lock);
+	i->acked++;
+	pthread_cond_broadcast(&i->all_acked);
+	pthread_mutex_unlock(&i->lock);
+}
+
+EXPORT int rdma_destroy_id(struct rdma_cm_id *id)
+{
+	struct id *i = to_id(id);
+	uint32_t fetched = 0;
+
+	groups_leave(i);
+	softhca_cm()->id_destroy(i->cm, &fetched);
+	if (id->event) {
+		rdma_ack_cm_event(id->event);
+		id->event = NULL;
+	}
+	wait_for_acks(i, fetched);
+	id_free(i);
+	return 0;
+}
+
+/* --- synchronous calls --- */
+
+static int status_errno(const struct rdma_cm_event *e)
+{
+	if (!e->status)
+		return 0;
+	if (e->event == RDMA_CM_EVENT_REJECTED)
+		return ECONNREFUSED;
+	return e->status < 0 ? -e->status : e->status;
+}
+
+int id_complete(struct id *i)
+{
+	if (!i->sync)
+		return 0;
+	if (i->id.event) {
+		rdma_ack_cm_event(i->id.event);
+		i->id.event = NULL;
+	}
+	if (rdma_get_cm_event(i->id.channel, &i->id.event))
+		return -1;
+	return minus1_errno(status_errno(i->id.event));
+}
+
+int id_result(struct id *i, int err)
+{
+	return err ? minus1_errno(err) : id_complete(i);
+}
+
+/* --- addresses --- */
+
+static void set_path(struct id *i, const struct cm_view *v)
+{
+	struct ibv_sa_path_rec *p = i->id.route.path_rec;
+
+	if (!p)
+		p = calloc(1, sizeof(*p));
+	if (!p)
+		return;
+	p->dgid = v->dgid;
+	p->sgid = v->sgid;
+	p->flow_label = htobe32(v->flow_label);
+	p->hop_limit = v->hop_limit;
+	p->traffic_class = v->tclass;
+	p->reversible = 1;
+	p->numb_path = 1;
+	p->pkey = htobe16(0xffff);
+	p->mtu_selector = 2;
+	p->mtu = v->mtu;
+	p->rate_selector = 2;
+	p->rate = v->rate;
+	p->packet_life_time_selector = 2;
+	p->packet_life_time = v->packet_life;
+	i->id.route.path_rec = p;
+	i->id.route.num_paths = 1;
+}
+
+int id_look(struct id *i)
+{
+	struct cm_view v;
+	int err = softhca_cm()->view(i->cm, &v);
+
+	if (err)
+		return err;
+	memcpy(&i->id.route.addr.src_storage, &v.src, sizeof(v.src));
+	memcpy(&i->id.route.addr.dst_storage, &v.dst, sizeof(v.dst));
+	if (!v.bound)
+		return 0;
+	if (!i->dev) {
+		err = opened_find(v.device, &i->dev);
+		if (!err && !i->id.pd)
+			err = opened_pd(i->dev, &i->id.pd);
+		if (err)
+			return err;
+		i->id.verbs = i->dev->verbs;
+		i->id.port_num = 1;
+	}
+	i->id.route.addr.addr.ibaddr.sgid = v.sgid;
+	i->id.route.addr.addr.ibaddr.dgid = v.dgid;
+	i->id.route.addr.addr.ibaddr.pkey = htobe16(0xffff);
+	if (v.routed)
+		set_path(i, &v);
+	return 0;
+}
+
+EXPORT int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
+{
+	struct id *i = to_id(id);
+	int err = addr ? softhca_cm()->bind(i->cm, addr) : EINVAL;
+
+	return minus1_errno(err ? err : id_look(i));
+}
+
+EXPORT int rdma_listen(struct rdma_cm_id *id, int backlog)
+{
+	struct id *i = to_id(id);
+	int err = softhca_cm()->listen(i->cm, backlog);
+
+	return minus1_errno(err ? err : id_look(i));
+}
+
+EXPORT int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, struct sockaddr *dst,
+			     int timeout_ms)
+{
+	struct id *i = to_id(id);
+	int err = dst ? softhca_cm()->resolve_addr(i->cm, src, dst, timeout_ms) : EINVAL;
+
+	if (!err)
+		memcpy(&id->route.addr.dst_storage, dst,
+		       dst->sa_family == AF_INET ? sizeof(struct sockaddr_in)
+						 : sizeof(struct sockaddr_in6));
+	return id_result(i, err);
+}
+
+EXPORT int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
+{
+	struct id *i = to_id(id);
+
+	return id_result(i, softhca_cm()->resolve_route(i->cm, timeout_ms));
+}
+
+static __be16 port_of(const struct sockaddr *a)
+{
+	if (a->sa_family == AF_INET)
+		return ((const struct sockaddr_in *)a)->sin_port;
+	return a->sa_family == AF_INET6 ? ((const struct sockaddr_in6 *)a)->sin6_port : 0;
+}
+
+EXPORT __be16 rdma_get_src_port(struct rdma_cm_id *id)
+{
+	return port_of(&id->route.addr.src_addr);
+}
+
+EXPORT __be16 rdma_get_dst_port(struct rdma_cm_id *id)
+{
+	return port_of(&id->route.addr.dst_addr);
+}
+
+/* --- other things --- */
+
+EXPORT int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
+{
+	struct id *i = to_id(id);
+	struct rdma_event_channel *old = id->channel, *to = channel;
+	bool was_sync = i->sync;
+	uint32_t fetched = 0;
+	int err;
+
+	if (!channel && was_sync)
+		return minus1_errno(EINVAL);
+	if (!to)
+		to = rdma_create_event_channel();
+	if (!to)
+		return -1;
+	err = softhca_cm()->migrate(i->cm, ((struct channel *)to)->cm, &fetched);
+	if (err) {
+		if (!channel)
+			rdma_destroy_event_channel(to);
+		return minus1_errno(err);
+	}
+	i->sync = !channel;
+	id->channel = to;
+	if (was_sync && id->event) {
+		rdma_ack_cm_event(id->event);
+		id->event = NULL;
+	}
+	wait_for_acks(i, fetched);
+	if (was_sync)
+		rdma_destroy_event_channel(old);
+	return 0;
+}
+
+static int set_paths(struct id *i, size_t len)
+{
+	int err;
+
+	if (!len || len % sizeof(struct ibv_path_data))
+		return EINVAL;
+	err = softhca_cm()->resolve_route(i->cm, 1);
+	return err;
+}
+
+EXPORT int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval,
+			   size_t optlen)
+{
+	struct id *i = to_id(id);
+
+	if (level == RDMA_OPTION_IB && optname == RDMA_OPTION_IB_PATH)
+		return minus1_errno(set_paths(i, optlen));
+	return minus1_errno(softhca_cm()->set_option(i->cm, level, optname, optval, optlen));
+}
+
+EXPORT int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
+{
+	return minus1_errno(softhca_cm()->notify(to_id(id)->cm, event));
+}

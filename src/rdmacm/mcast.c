@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+/* Groups: joins, and the queue pair that is attached to them. */
+#include <stdlib.h>
+#include <string.h>
+#include "rdmacm/id.h"
+
+static int join(struct id *i, const struct sockaddr *addr, bool send_only, void *context)
+{
+	struct group *g = calloc(1, sizeof(*g));
+	int err;
+
+	if (!g)
+		return ENOMEM;
+	memcpy(&g->addr, addr,
+	       addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+					   : sizeof(struct sockaddr_in));
+	g->context = context;
+	g->send_only = send_only;
+	g->next = i->groups;
+	i->groups = g;
+	err = softhca_cm()->join(i->cm, addr, send_only, 0, g);
+	if (err) {
+		i->groups = g->next;
+		free(g);
+	}
+	return err;
+}
+
+EXPORT int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context)
+{
+	if (!addr)
+		return minus1_errno(EINVAL);
+	return id_result(to_id(id), join(to_id(id), addr, false, context));
+}
+
+EXPORT int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *attr,
+				  void *context)
+{
+	const uint32_t all = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
+	bool send_only;
+
+	if (attr->comp_mask >= RDMA_CM_JOIN_MC_ATTR_RESERVED)
+		return minus1_errno(ENOTSUP);
+	if ((attr->comp_mask & all) != all || !attr->addr ||
+	    attr->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
+		return minus1_errno(EINVAL);
+	send_only = attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER;
+	return id_result(to_id(id), join(to_id(id), attr->addr, send_only, context));
+}
+
+int group_joined(struct id *i, struct rdma_cm_event *e)
+{
+	struct group *g = (struct group *)e->param.ud.private_data;
+	int err = 0;
+
+	e->param.ud.private_data = g->context;
+	g->gid = e->param.ud.ah_attr.grh.dgid;
+	g->lid = e->param.ud.ah_attr.dlid;
+	if (i->id.qp && !g->send_only) {
+		err = ibv_attach_mcast(i->id.qp, &g->gid, g->lid);
+		g->attached = !err;
+	}
+	if (err) {
+		e->event = RDMA_CM_EVENT_MULTICAST_ERROR;
+		e->status = -err;
+	}
+	return 0;
+}
+
+static void detach(struct id *i, struct group *g)
+{
+	if (g->attached && i->id.qp)
+		ibv_detach_mcast(i->id.qp, &g->gid, g->lid);
+	free(g);
+}
+
+EXPORT int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
+{
+	struct id *i = to_id(id);
+	struct group **at;
+	void *left;
+	int err = addr ? softhca_cm()->leave(i->cm, addr, &left) : EINVAL;
+
+	if (err)
+		return minus1_errno(err);
+	for (at = &i->groups; *at && *at != left;)
+		at = &(*at)->next;
+	if (*at)
+		*at = (*at)->next;
+	detach(i, left);
+	return 0;
+}
+
+void groups_leave(struct id *i)
+{
+	struct group *g;
+
+	while ((g = i->groups)) {
+		i->groups = g->next;
+		detach(i, g);
+	}
+}

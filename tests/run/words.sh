@@ -1,0 +1,71 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# traits: both
+# What the tool says of devices, numbers, names and mistyped variables.
+# shellcheck source=tests/run/prelude.sh
+. "$(dirname "$0")/prelude.sh"
+export SOFTHCA_VIEW=0
+
+has() { # WHAT PATTERN, in $tmp/out
+	grep -q -- "$2" "$tmp/out" || fail "$1: no '$2' in: $(cat "$tmp/out")"
+}
+
+refused() { # WORDS of a call that must not succeed
+	if "$softhca" "$@" >"$tmp/out" 2>&1; then
+		fail "softhca $* succeeds: $(cat "$tmp/out")"
+	fi
+}
+
+SOFTHCA_DEVICES=mlx5_0=lo,mlx5_7=lo "$softhca" list >"$tmp/out"
+has list '^mlx5_0 on lo: port 1 active, path MTU'
+has list '^mlx5_7 on lo: '
+has list '^  gid 0   RoCE v1  fe80::'
+has list '^  gid 1   RoCE v2  fe80::'
+SOFTHCA_DEVICES=mlx5_0=nosuch0 refused list
+has "list without a device" 'no device'
+refused list extra
+
+for word in RETRY_EXC retry_exc_err IBV_WC_RETRY_EXC_ERR 0x81; do
+	"$softhca" explain "$word" >"$tmp/out"
+	has "explain $word" '^completion status 12, IBV_WC_RETRY_EXC_ERR, vendor_err 0x81: '
+	equal "lines of $word" 1 "$(wc -l <"$tmp/out")"
+done
+"$softhca" explain 0x88 >"$tmp/out"
+has "explain 0x88" IBV_WC_REM_ACCESS_ERR
+"$softhca" explain 12 >"$tmp/out" # a status and an errno
+has "explain 12" '^completion status 12, '
+has "explain 12" '^errno 12, ENOMEM'
+"$softhca" explain einval >"$tmp/out"
+has "explain einval" '^errno 22, EINVAL (.*): '
+for word in 0x88x RETRY '' IBV_WC_ 99999999999999999999 -1; do
+	refused explain "$word"
+	has "explain '$word'" 'is no completion status'
+done
+refused explain
+refused explain 1 2
+
+equal "--explain" 1 "$("$softhca" run --explain printenv SOFTHCA_EXPLAIN)"
+equal "--explain --" 1 "$("$softhca" run --explain -- printenv SOFTHCA_EXPLAIN)"
+equal "--explain leaves a file" /x/y \
+	"$(SOFTHCA_EXPLAIN=/x/y "$softhca" run --explain printenv SOFTHCA_EXPLAIN)"
+refused run --explain
+
+mistyped() { # SETTING PATTERN
+	equal "$1 runs" ran "$(env "$1" "$softhca" run echo ran 2>"$tmp/out")"
+	has "$1" "$2"
+}
+mistyped SOFTHCA_EXPLIAN=1 'is it SOFTHCA_EXPLAIN?'
+mistyped SOFTHCA_DEVICE=mlx5_0=lo 'is it SOFTHCA_DEVICES?'
+mistyped SOFTHCA_LGO=debug 'is it SOFTHCA_LOG?'
+mistyped SOFTHCA_LOG=verbose 'error, warn, info, debug'
+mistyped SOFTHCA_DIRECT=yes 'one of: 0, 1'
+SOFTHCA_VIEW=no refused run /no/such/program # so that nothing is preloaded into a program
+has "SOFTHCA_VIEW=no" 'one of: 0, files'
+for setting in SOFTHCA_LIB=/x SOFTHCA_LOG=debug SOFTHCA_DIRECT=1 SOFTHCA_OTHER=1 SOFTHCA_=1; do
+	env "$setting" "$softhca" run true 2>"$tmp/out"
+	equal "$setting is left alone" "" "$(cat "$tmp/out")"
+done
+"$softhca" --help >"$tmp/out"
+for name in DEVICES EXPLAIN FAULT TRACE LOG DIRECT VIEW; do
+	has "--help" "^  SOFTHCA_$name "
+done
