@@ -64,7 +64,7 @@ struct wqe {
 	uint32_t dqpn, qkey; /* UD */
 	uint32_t srqn; /* XRC: the SRQ it names; 0 on other services */
 	uint32_t len; /* payload bytes of the whole list; <= 2^31 */
-	uint8_t nsge; /* entries of the list: data segments and runs of inline data, as they stand */
+	uint8_t nsge; /* entries: data segments and runs of inline data, as they stand */
 	uint8_t cs_flags; /* Ethernet: MLX5_ETH_WQE_*_CSUM */
 	uint8_t nhead; /* Ethernet: runs of inline headers, 0..2 */
 	uint16_t mss; /* TSO: payload bytes of a segment */

@@ -34,7 +34,7 @@ static bool gather_special(const struct key_table *keys, const struct key_ask *k
 	return false;
 }
 
-/* Bytes [skip, skip + len) of entry @i, which has a key. The entries behind one whose bytes lie apart
+/* Bytes [skip, skip + len) of entry @i, which has a key. The entries behind one that lies apart
  * need a piece each at least. */
 static bool keyed(const struct key_table *keys, const struct gather_ask *ask, unsigned int i,
 		  uint64_t skip, uint64_t len, struct gather *out)

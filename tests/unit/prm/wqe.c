@@ -327,7 +327,7 @@ TEST(inline_data_does_not_reach_past_the_wqe)
 	}
 }
 
-/* The record may say anything, and a WQE that is longer than the ring would name bytes behind it. */
+/* The record may say anything, and a WQE longer than the ring would name bytes behind it. */
 TEST(a_wqe_is_not_longer_than_its_ring)
 {
 	const struct sq_ring one = { buf, 1, &record };
