@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include "hca/mkey/mkey_layout.h"
 #include "obs/explain.h"
 #include "util/bitmap.h"
 #include "util/quiesce.h"
@@ -14,6 +15,7 @@
 #define VARIANT_BITS  8
 #define VARIANTS      255 /* 1..255 */
 #define MAX_ENTRIES   (1U << 24)
+#define STORES	      (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 #define REMOTE_RIGHTS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
 struct key_table {
@@ -220,11 +222,13 @@ void *key_lookup_window(const struct key_table *t, uint32_t key)
 								       : NULL;
 }
 
-bool key_is_window(const struct key_table *t, uint32_t key)
+bool key_is_fleeting(const struct key_table *t, uint32_t key)
 {
 	const struct key_entry *e = find(t, key);
 
-	return e && (load_relaxed(&e->flags) & KEY_WINDOW);
+	uint32_t flags = e ? load_relaxed(&e->flags) : 0;
+
+	return (flags & KEY_WINDOW) || layout_of(flags) == LAYOUT_INDIRECT;
 }
 
 static enum key_verdict judge(const struct key_entry *e, const struct key_ask *ask)
@@ -269,26 +273,85 @@ static enum key_verdict judge_null(const struct key_entry *e, const struct key_a
 	return ask->len > e->len ? KEY_RANGE : KEY_OK;
 }
 
+static enum key_verdict judge_layout(const struct key_entry *e, const struct key_ask *ask)
+{
+	return layout_of(e->flags) == LAYOUT_NULL ? judge_null(e, ask) : judge(e, ask);
+}
+
 static struct span span_of(const struct key_entry *e, const struct key_ask *ask)
 {
-	return layout_span(e, ask->va - e->iova, ask->len, ask->need != 0);
+	return layout_span(e, ask->va - e->iova, ask->len, ask->need & STORES);
+}
+
+/* The way down from an indirect key to the one that covers the first byte */
+struct descent {
+	struct key_ask ask; /* to the key that was asked last, for what it may cover */
+	struct key_entry e; /* that key's */
+	unsigned int depth; /* indirect keys above it */
+};
+
+/* Goes down as far as the keys allow it. The one on top has every right that is needed; those
+ * beneath are local keys of the same protection domain, and only storing needs a right there. */
+static enum key_verdict descend(const struct key_table *t, const struct key_ask *ask,
+				struct descent *d)
+{
+	const struct key_entry *shared;
+	struct mkey_step s;
+	enum key_verdict v;
+
+	for (d->ask = *ask, d->depth = 0; d->depth <= KEY_DEPTH; d->depth++) {
+		shared = find(t, d->ask.key);
+		/* one whole state of an indirect key is judged: another turn may change it */
+		if (!shared || !copy_foreign(shared, &d->e) || d->e.key != d->ask.key ||
+		    (d->e.flags & KEY_WINDOW))
+			return KEY_UNKNOWN;
+		v = judge_layout(&d->e, &d->ask);
+		if (v != KEY_OK || layout_of(d->e.flags) != LAYOUT_INDIRECT)
+			return v;
+		s = mkey_layout_find((const struct mkey_layout *)(uintptr_t)d->e.addr,
+				     d->ask.va - d->e.iova, d->ask.len);
+		d->ask.key = s.key;
+		d->ask.va = s.va;
+		d->ask.len = s.len;
+		d->ask.need = d->ask.need & STORES ? IBV_ACCESS_LOCAL_WRITE : 0;
+	}
+	return KEY_DEPTHS;
+}
+
+/* Of every layout but the flat one */
+static enum key_verdict first_span(const struct key_table *t, const struct key_ask *ask,
+				   struct span *out, uint32_t *key)
+{
+	struct descent d;
+	enum key_verdict v = descend(t, ask, &d);
+
+	*out = (struct span){ 0, 0 };
+	if (v != KEY_OK)
+		return d.depth && v != KEY_DEPTHS ? KEY_BENEATH : v;
+	*out = span_of(&d.e, &d.ask);
+	*key = d.ask.key;
+	return KEY_OK;
 }
 
 /* Every key but that of a flat region. Out of line: its copy of an entry would give key_check() a
  * frame. */
-__attribute__((noinline)) static enum key_verdict
-check_special(const struct key_entry *e, uint32_t flags, const struct key_ask *ask, uint64_t *addr)
+__attribute__((noinline)) static enum key_verdict check_special(const struct key_table *t,
+								const struct key_entry *e,
+								const struct key_ask *ask,
+								uint64_t *addr)
 {
+	uint32_t flags = load_relaxed(&e->flags), key;
 	enum key_verdict v;
 	struct span s;
 
 	if (flags & KEY_WINDOW)
 		return check_window(e, ask, addr);
-	v = layout_of(flags) == LAYOUT_NULL ? judge_null(e, ask) : judge(e, ask);
+	v = first_span(t, ask, &s, &key);
 	if (v != KEY_OK)
 		return v;
-	s = span_of(e, ask);
 	*addr = s.addr;
+	if (layout_of(flags) == LAYOUT_INDIRECT && !(ask->need & IBV_ACCESS_REMOTE_ATOMIC))
+		return KEY_APART;
 	return s.len < ask->len ? KEY_APART : KEY_OK;
 }
 
@@ -296,7 +359,6 @@ enum key_verdict key_check(const struct key_table *t, const struct key_ask *ask,
 {
 	const struct key_entry *e;
 	enum key_verdict v;
-	uint32_t flags;
 
 	*addr = 0;
 	if (!ask->len)
@@ -304,20 +366,18 @@ enum key_verdict key_check(const struct key_table *t, const struct key_ask *ask,
 	e = find(t, ask->key);
 	if (!e)
 		return KEY_UNKNOWN;
-	flags = load_relaxed(&e->flags);
-	if (unlikely(flags & (KEY_WINDOW | LAYOUT_MASK)))
-		return check_special(e, flags, ask, addr);
+	if (unlikely(load_relaxed(&e->flags) & (KEY_WINDOW | LAYOUT_MASK)))
+		return check_special(t, e, ask, addr);
 	v = judge(e, ask);
 	if (v == KEY_OK)
 		*addr = e->addr + (ask->va - e->iova);
 	return v;
 }
 
-struct span key_span(const struct key_table *t, const struct key_ask *ask)
+enum key_verdict key_span(const struct key_table *t, const struct key_ask *ask, struct span *out,
+			  uint32_t *key)
 {
-	const struct key_entry *e = find(t, ask->key);
-
-	return e ? span_of(e, ask) : (struct span){ 0, 0 };
+	return first_span(t, ask, out, key);
 }
 
 /* The owner may change or remove the entry meanwhile: false then. */
@@ -381,8 +441,9 @@ static void describe_range(const struct key_entry *e, const struct key_ask *ask,
 			 (unsigned long long)(ask->len - (len - off)));
 }
 
-const char *key_describe(const struct key_table *t, enum key_verdict v, const struct key_ask *ask,
-			 char *buf, size_t n)
+/* Every verdict but that of a key beneath */
+static void describe(const struct key_table *t, enum key_verdict v, const struct key_ask *ask,
+		     char *buf, size_t n)
 {
 	const char *kind = ask->need & REMOTE_RIGHTS ? "rkey" : "lkey";
 	const struct key_entry *e = find(t, ask->key);
@@ -406,11 +467,31 @@ const char *key_describe(const struct key_table *t, enum key_verdict v, const st
 		snprintf(buf, n, "%s 0x%x lacks %s; its rights are %s", kind, ask->key,
 			 rights_text(ask->need & ~e->access, needs, sizeof(needs)),
 			 rights_text(e->access, has, sizeof(has)));
+	else if (v == KEY_DEPTHS)
+		snprintf(buf, n,
+			 "%s 0x%x is made of keys that are made of keys, %d deep or in a circle",
+			 kind, ask->key, KEY_DEPTH);
 	else if (v == KEY_APART)
 		snprintf(buf, n,
 			 "%s 0x%x: the bytes of 0x%llx+%llu lie in too many places for one access",
 			 kind, ask->key, (unsigned long long)ask->va, (unsigned long long)ask->len);
 	else
 		describe_range(e, ask, kind, buf, n);
+}
+
+const char *key_describe(const struct key_table *t, enum key_verdict v, const struct key_ask *ask,
+			 char *buf, size_t n)
+{
+	struct descent d;
+	int at = 0;
+
+	if (v == KEY_BENEATH) {
+		v = descend(t, ask, &d);
+		at = snprintf(buf, n, "0x%llx of key 0x%x is a part of another key: ",
+			      (unsigned long long)ask->va, ask->key);
+		ask = &d.ask;
+	}
+	if (at >= 0 && (size_t)at < n)
+		describe(t, v, ask, buf + at, n - (size_t)at);
 	return buf;
 }

@@ -23,6 +23,7 @@ enum {
 	KEY_BOUND = 4, /* of a window; without it no access is allowed */
 	KEY_NULL = LAYOUT_NULL << LAYOUT_SHIFT, /* any address; reads at addr, writes at iova */
 	KEY_LIST = LAYOUT_LIST << LAYOUT_SHIFT,
+	KEY_INDIRECT = LAYOUT_INDIRECT << LAYOUT_SHIFT, /* made, changed and revoked from turns */
 	KEY_QPN_SHIFT = 8, /* above: the only QP that may use the window, 0 any of the PD */
 };
 
@@ -40,6 +41,8 @@ struct key_entry { /* 64 bytes: one cache line */
 };
 
 /* Why an access is refused, in the order of the checks. */
+enum { KEY_DEPTH = 4 }; /* indirect keys on the way to a byte, at most */
+
 enum key_verdict {
 	KEY_OK,
 	KEY_UNKNOWN, /* no such key */
@@ -48,6 +51,8 @@ enum key_verdict {
 	KEY_RANGE,
 	KEY_UNBOUND, /* a window that is not bound */
 	KEY_WRONG_QP, /* a window that another QP has bound */
+	KEY_BENEATH, /* an indirect key is made of a key that refuses */
+	KEY_DEPTHS, /* more than KEY_DEPTH indirect keys on the way, or a circle of them */
 	KEY_APART, /* allowed, but the bytes lie in several spans: key_span() */
 };
 
@@ -87,15 +92,20 @@ void *key_lookup_region(const struct key_table *t, uint32_t key);
 void *key_lookup_index(const struct key_table *t, uint32_t index); /* a region by it alone */
 void *key_lookup_window(const struct key_table *t, uint32_t key);
 /* Checks an access. len 0 is always KEY_OK: the specification looks at no key then, and *addr is 0.
- * Else *addr is the host address of va. Inside a quiesce section only. */
+ * Else *addr is the host address of va. An indirect key answers KEY_APART, and KEY_OK only for an
+ * atomic, whose word lies in one place: pieces of its bytes go by the keys beneath. Of those only
+ * the first byte's is asked; key_span() asks the others. Inside a quiesce section only. */
 enum key_verdict key_check(const struct key_table *t, const struct key_ask *ask, uint64_t *addr);
 /* Where the bytes of @ask begin, as far as they lie side by side, when key_check() has said
- * KEY_APART: the caller asks again for those behind them. Length 0: the key was removed meanwhile.
- * Inside the same quiesce section only. */
-struct span key_span(const struct key_table *t, const struct key_ask *ask);
-/* Whether what @key covers may be revoked inside a turn: who answers a READ by reference would have
- * to be waited for. Inside a quiesce section only. */
-bool key_is_window(const struct key_table *t, uint32_t key);
+ * KEY_APART: the caller asks again for those behind them. *key is the one that covers them without
+ * a layout of other keys: peers reach the memory under it. Other than KEY_OK: the key was removed
+ * meanwhile, or a key beneath refuses. Inside the same quiesce section only. */
+enum key_verdict key_span(const struct key_table *t, const struct key_ask *ask, struct span *out,
+			  uint32_t *key);
+/* Whether what @key covers may be revoked inside a turn, as a window's or an indirect key's bytes
+ * are: who answers a READ by reference would have to be waited for. Inside a quiesce section
+ * only. */
+bool key_is_fleeting(const struct key_table *t, uint32_t key);
 /* The entry of @key, copied once out of a table of @n entries that is mapped from a peer; false:
  * the key is not valid there. */
 bool key_copy_foreign(const void *mem, uint32_t n, uint32_t key, struct key_entry *out);

@@ -20,6 +20,7 @@ struct span layout_span(const struct key_entry *e, uint64_t off, uint64_t len, b
 	case LAYOUT_LIST:
 		return list_span((const struct span *)(uintptr_t)e->addr, off, len);
 	case LAYOUT_FLAT:
+	case LAYOUT_INDIRECT:
 		break;
 	}
 	return (struct span){ e->addr + off, len };

@@ -11,6 +11,7 @@ enum layout {
 	LAYOUT_FLAT, /* the bytes lie side by side: key_check() decides it inline */
 	LAYOUT_NULL, /* the same bytes for every offset: zeros to read, or a sink to write to */
 	LAYOUT_LIST, /* the bytes of an array of spans, which stands at key_entry.addr */
+	LAYOUT_INDIRECT, /* parts of other keys: the struct mkey_layout at key_entry.addr */
 };
 
 /* Where the layout stands in key_entry.flags */
@@ -30,5 +31,6 @@ struct span {
 struct key_entry;
 
 /* The span that begins at the byte @off of what @e covers, at most @len bytes of it; the caller has
- * found that they lie within. @store: the bytes will be written. */
+ * found that they lie within. @store: the bytes will be written. Not of LAYOUT_INDIRECT: where its
+ * bytes lie the keys beneath know. */
 struct span layout_span(const struct key_entry *e, uint64_t off, uint64_t len, bool store);

@@ -195,7 +195,7 @@ const char *mw_invalidate(struct key_table *keys, uint32_t rkey, uint32_t pdn, u
 
 struct mw *mw_enter(struct key_table *keys, uint32_t rkey)
 {
-	struct mw *mw = likely(!key_is_window(keys, rkey)) ? NULL : key_lookup_window(keys, rkey);
+	struct mw *mw = likely(!key_is_fleeting(keys, rkey)) ? NULL : key_lookup_window(keys, rkey);
 
 	if (mw)
 		spin_lock(&mw->lock);

@@ -7,6 +7,7 @@
 
 #define SEG	      16 /* bytes */
 #define INLINE_FLAG   (1U << 31)
+#define INLINE_LEN    0x3ffU
 #define DATA_LIST_END 0x100 /* with a byte count of 0 it ends a list (MLX5_INVALID_LKEY) */
 #define FENCE_MASK    0xe0
 
@@ -149,23 +150,27 @@ static int bind(struct cursor *c, struct wqe *out)
 	return 0;
 }
 
-/* Inline data: a 4-byte header, then the bytes, which wrap at the ring's end. */
-static int inline_data(struct cursor *c, const uint8_t *p, struct wqe *out)
+/* Inline data: a 4-byte header, then the bytes, which wrap at the ring's end. None: no entry. */
+static int inline_data(struct cursor *c, uint32_t len, struct wqe *out)
 {
-	uint32_t len = get_be32(p) & 0x3ff, start = c->off - SEG + 4;
-	unsigned int segs = (len + 4 + SEG - 1) / SEG;
+	uint32_t start = c->off - SEG + 4;
+	unsigned int segs = (len + 4 + SEG - 1) / SEG, n;
 
 	if (segs > c->left + 1)
 		return EBADMSG;
 	c->left -= segs - 1;
 	c->off += (segs - 1) * SEG;
-	out->ninline = runs(c->ring, start, len, out->inl);
-	out->len = len;
+	if (!len)
+		return 0;
+	n = runs(c->ring, start, len, out->sge + out->nsge);
+	out->inlined |= ((1ULL << n) - 1) << out->nsge;
+	out->nsge += n;
 	return 0;
 }
 
 static int data(struct cursor *c, struct wqe *out)
 {
+	unsigned int keyed = 0;
 	uint64_t len = 0;
 	const uint8_t *p;
 
@@ -173,14 +178,12 @@ static int data(struct cursor *c, struct wqe *out)
 		uint32_t n = get_be32(p);
 
 		if (n & INLINE_FLAG) {
-			if (out->nsge || out->ninline)
-				return EBADMSG; /* one run of inline data, and nothing beside it */
-			if (n != INLINE_FLAG && inline_data(c, p, out))
+			if (inline_data(c, n & INLINE_LEN, out))
 				return EBADMSG;
-			len = out->len;
+			len += n & INLINE_LEN;
 			continue;
 		}
-		if (out->nsge == WQE_MAX_SGE || out->ninline)
+		if (keyed++ == WQE_MAX_SGE)
 			return EBADMSG;
 		n = n ? n : 1U << 31;
 		len += n;
@@ -219,10 +222,11 @@ int wqe_parse(const struct sq_ring *ring, uint16_t pi, uint16_t avail, enum wqe_
 	unsigned int ds = control(at(ring, pi * WQE_BB), out);
 	int err = 0;
 
-	out->ninline = out->nsge = out->nhead = 0;
+	out->nsge = out->nhead = 0;
 	out->head_len = 0;
+	out->inlined = 0;
 	out->len = out->srqn = 0;
-	if (!ds || out->nbb > avail)
+	if (!ds || out->nbb > avail || out->nbb > ring->cnt)
 		return EBADMSG;
 	c.left = ds - 1;
 	if (out->opcode != MLX5_OPCODE_NOP)

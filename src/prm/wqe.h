@@ -16,6 +16,7 @@
 #define WQE_BB	       64 /* basic block of a send queue, bytes */
 #define WQE_MAX_BB     16 /* 63 segments of 16 bytes */
 #define WQE_MAX_SGE    30
+#define WQE_MAX_RUNS   63 /* entries of a send list: 62 segments, one of which may wrap */
 #define WQE_INLINE_MAX 828 /* advertised max_inline_data: ctrl, AV and a 4-byte header leave room */
 
 struct sge {
@@ -62,16 +63,15 @@ struct wqe {
 	struct av av; /* UD: destination */
 	uint32_t dqpn, qkey; /* UD */
 	uint32_t srqn; /* XRC: the SRQ it names; 0 on other services */
-	uint32_t len; /* payload bytes of all SGEs or the inline data; <= 2^31 */
-	uint8_t ninline; /* 0..2 runs of inline data (two when it wraps) */
-	uint8_t nsge;
+	uint32_t len; /* payload bytes of the whole list; <= 2^31 */
+	uint8_t nsge; /* entries: data segments and runs of inline data, as they stand */
 	uint8_t cs_flags; /* Ethernet: MLX5_ETH_WQE_*_CSUM */
 	uint8_t nhead; /* Ethernet: runs of inline headers, 0..2 */
 	uint16_t mss; /* TSO: payload bytes of a segment */
 	uint16_t head_len; /* bytes of inline headers */
-	struct sge head[2]; /* as inl */
-	struct sge inl[2]; /* addr: in the ring, key 0 */
-	struct sge sge[WQE_MAX_SGE];
+	struct sge head[2]; /* addr: in the ring, key 0 */
+	uint64_t inlined; /* bit i: sge[i] is a run of inline data, as head; a wrap makes two */
+	struct sge sge[WQE_MAX_RUNS]; /* WQE_MAX_SGE data segments at most */
 };
 
 /* WQE_XRC: behind the control segment stands one of 16 bytes, whose first 4 are the number of the
@@ -79,7 +79,8 @@ struct wqe {
 enum wqe_service { WQE_CONNECTED, WQE_DATAGRAM, WQE_ETHERNET, WQE_XRC };
 
 /* Parses the WQE that starts at block number @pi of @ring. @avail: blocks posted from there on.
- * 0; EBADMSG: malformed (too short, past @avail, unknown segment), EMSGSIZE: length over 2^31;
+ * 0; EBADMSG: malformed (too short, past @avail or longer than the ring, a list that is too long),
+ * EMSGSIZE: length over 2^31;
  * *out then holds idx, opcode and nbb >= 1 as far as they could be read. */
 int wqe_parse(const struct sq_ring *ring, uint16_t pi, uint16_t avail, enum wqe_service svc,
 	      struct wqe *out);

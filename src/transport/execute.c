@@ -116,7 +116,7 @@ bool execute(struct tqp *q, const struct seg *s, struct answer *out, struct refu
 				.orig = orig,
 				.no_ref = s->flags & SEG_NO_REF };
 	save(q, s, out);
-	if (key_is_window(q->qp.ctx->hca->keys, s->rkey))
+	if (key_is_fleeting(q->qp.ctx->hca->keys, s->rkey))
 		out->no_ref = true;
 	counters_inc(q->qp.ctx->hca->counters, kind == ANSWER_READ     ? COUNTER_RX_READ_REQUESTS
 					       : kind == ANSWER_ATOMIC ? COUNTER_RX_ATOMIC_REQUESTS
@@ -157,6 +157,6 @@ bool execute_again(struct tqp *q, const struct seg *s, struct answer *out)
 				.len = s->dma_len,
 				.orig = e->orig,
 				.no_ref = (s->flags & SEG_NO_REF) ||
-					  key_is_window(q->qp.ctx->hca->keys, s->rkey) };
+					  key_is_fleeting(q->qp.ctx->hca->keys, s->rkey) };
 	return true;
 }

@@ -8,14 +8,16 @@ bool gather_apart(const struct key_table *keys, const struct key_ask *ask, uint3
 	struct key_ask rest = *ask;
 
 	while (rest.len) {
-		struct span s = key_span(keys, &rest);
+		struct span s;
+		uint32_t under = 0;
+		enum key_verdict v = key_span(keys, &rest, &s, &under);
 
-		if (!s.len || out->n >= max) {
-			out->why = s.len ? KEY_APART : KEY_UNKNOWN;
-			out->refused = *ask;
+		if (v != KEY_OK || out->n >= max) {
+			out->why = v == KEY_OK ? KEY_APART : v;
+			out->refused = v == KEY_OK ? *ask : rest;
 			return false;
 		}
-		out->piece[out->n++] = (struct piece){ s.addr, (uint32_t)s.len, key };
+		out->piece[out->n++] = (struct piece){ s.addr, (uint32_t)s.len, key ? under : 0 };
 		rest.va += s.len;
 		rest.len -= s.len;
 	}
@@ -32,7 +34,27 @@ static bool gather_special(const struct key_table *keys, const struct key_ask *k
 	return false;
 }
 
-/* The SGEs behind one whose bytes lie apart need a piece each at least. */
+/* Bytes [skip, skip + len) of entry @i, which has a key. The entries behind one that lies apart
+ * need a piece each at least. */
+static bool keyed(const struct key_table *keys, const struct gather_ask *ask, unsigned int i,
+		  uint64_t skip, uint64_t len, struct gather *out)
+{
+	const struct sge *s = &ask->sge[i];
+	struct key_ask k = { s->key, ask->pdn, s->addr + skip, len, ask->need };
+	unsigned int max = ask->inlined ? GATHER_MIXED : GATHER_PIECES;
+	uint64_t addr;
+
+	out->why = key_check(keys, &k, &addr);
+	if (likely(out->why == KEY_OK)) {
+		out->piece[out->n++] = (struct piece){ addr, len, s->key };
+		return true;
+	}
+	if (gather_special(keys, &k, max - (ask->n - i - 1), out))
+		return true;
+	out->which = i - (unsigned int)__builtin_popcountll(ask->inlined & ((1ULL << i) - 1));
+	return false;
+}
+
 bool gather(const struct key_table *keys, const struct gather_ask *ask, struct gather *out)
 {
 	uint64_t skip = ask->skip, left = ask->len;
@@ -40,41 +62,19 @@ bool gather(const struct key_table *keys, const struct gather_ask *ask, struct g
 	out->n = 0;
 	for (unsigned int i = 0; left && i < ask->n; i++) {
 		const struct sge *s = &ask->sge[i];
-		uint64_t len = s->len, addr;
+		uint64_t len = s->len;
 
 		if (skip >= len) {
 			skip -= len;
 			continue;
 		}
 		len = len - skip < left ? len - skip : left;
-		struct key_ask k = { s->key, ask->pdn, s->addr + skip, len, ask->need };
-
-		out->why = key_check(keys, &k, &addr);
-		if (likely(out->why == KEY_OK)) {
-			out->piece[out->n++] = (struct piece){ addr, len, s->key };
-		} else if (!gather_special(keys, &k, GATHER_PIECES - (ask->n - i - 1), out)) {
-			out->which = i;
+		if (ask->inlined >> i & 1)
+			out->piece[out->n++] = (struct piece){ s->addr + skip, len, 0 };
+		else if (!keyed(keys, ask, i, skip, len, out))
 			return false;
-		}
 		left -= len;
 		skip = 0;
 	}
 	return true;
-}
-
-void gather_inline(const struct wqe *w, uint64_t skip, uint64_t len, struct gather *out)
-{
-	out->n = 0;
-	for (unsigned int i = 0; len && i < w->ninline; i++) {
-		uint64_t n = w->inl[i].len;
-
-		if (skip >= n) {
-			skip -= n;
-			continue;
-		}
-		n = n - skip < len ? n - skip : len;
-		out->piece[out->n++] = (struct piece){ w->inl[i].addr + skip, n, 0 };
-		len -= n;
-		skip = 0;
-	}
 }

@@ -7,7 +7,8 @@
 #include "link/seg.h"
 #include "prm/wqe.h"
 
-enum { GATHER_PIECES = WQE_MAX_SGE };
+/* Pieces by reference, and with inline data among them, which go by value. */
+enum { GATHER_PIECES = WQE_MAX_SGE, GATHER_MIXED = WQE_MAX_RUNS };
 
 struct gather_ask {
 	const struct sge *sge;
@@ -15,21 +16,21 @@ struct gather_ask {
 	uint64_t skip, len; /* bytes of the list: those to pass over, those wanted */
 	uint32_t pdn;
 	unsigned int need; /* IBV_ACCESS_* */
+	uint64_t inlined; /* as in struct wqe: entries that need no key; their pieces have key 0 */
 };
 
 struct gather {
 	unsigned int n;
-	struct piece piece[GATHER_PIECES];
+	struct piece piece[GATHER_MIXED];
 	struct key_ask refused; /* the access that failed */
 	enum key_verdict why;
-	unsigned int which; /* the SGE's index */
+	unsigned int which; /* the SGE's index; inline data does not count */
 };
 
 /* False: refused, and the last three say what. The list must be long enough. */
 bool gather(const struct key_table *keys, const struct gather_ask *ask, struct gather *out);
-/* Of a key whose bytes lie apart (KEY_APART): appends the pieces of @ask under @key. False:
- * refused, since they are more than @max in all, or the key is gone. */
+/* Of a key whose bytes lie apart (KEY_APART): appends the pieces of @ask, under the keys that cover
+ * them without a layout of other keys, or, where @key is 0, by value. False: refused, since they
+ * are more than @max in all, or a key is gone or refuses. */
 bool gather_apart(const struct key_table *keys, const struct key_ask *ask, uint32_t key,
 		  unsigned int max, struct gather *out);
-/* Inline data, which needs no key: pieces with key 0. */
-void gather_inline(const struct wqe *w, uint64_t skip, uint64_t len, struct gather *out);

@@ -30,7 +30,7 @@ void inner_wqe(const struct tqp *q, uint16_t number, struct wqe *w)
 {
 	const struct inner *in = entry(q, number);
 
-	memset(w, 0, offsetof(struct wqe, inl));
+	memset(w, 0, offsetof(struct wqe, sge));
 	w->opcode = in->opcode;
 	w->raddr = in->raddr;
 	w->rkey = in->rkey;
@@ -41,8 +41,9 @@ void inner_wqe(const struct tqp *q, uint16_t number, struct wqe *w)
 		return;
 	}
 	w->fence = true;
-	w->ninline = 1;
-	w->inl[0] = (struct sge){ (uintptr_t)in->data, in->len, 0 };
+	w->nsge = 1;
+	w->inlined = 1;
+	w->sge[0] = (struct sge){ (uintptr_t)in->data, in->len, 0 };
 }
 
 int inner_retire(struct tqp *q, const struct cqe *error, uint64_t now)

@@ -15,7 +15,7 @@ static uint32_t segment_max(const struct tqp *q, const struct wqe *w, bool *by_v
 	const struct dest *d = q->dest;
 	uint32_t max;
 
-	*by_value = w->ninline || q->req.by_value || !d || !load_relaxed(&d->max_ref) ||
+	*by_value = w->inlined || q->req.by_value || !d || !load_relaxed(&d->max_ref) ||
 		    w->len <= d->inline_max;
 	if (!d)
 		return q->req.mtu;
@@ -51,19 +51,14 @@ bool message_send(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t n
 	bool by_value;
 	uint32_t max = segment_max(q, w, &by_value), left = w->len - skip;
 	uint32_t len = left < max ? left : max, n = request_psns(q, len);
+	struct gather_ask ask = { w->sge, w->nsge, skip, len, q->qp.pd->pdn, 0, w->inlined };
 	struct gather g;
 	struct seg s;
 	enum direct_way way;
 	int err;
 
-	if (w->ninline) {
-		gather_inline(w, skip, len, &g);
-	} else {
-		struct gather_ask ask = { w->sge, w->nsge, skip, len, q->qp.pd->pdn, 0 };
-
-		if (!gather(q->qp.ctx->hca->keys, &ask, &g))
-			return request_fail(q, w, V_LOCAL_PROT, &g, now);
-	}
+	if (!gather(q->qp.ctx->hca->keys, &ask, &g))
+		return request_fail(q, w, V_LOCAL_PROT, &g, now);
 	if (len == w->len && e->opcode == MLX5_OPCODE_RDMA_WRITE && q->qp.service->direct) {
 		way = direct_try(q, e, w, &g, now);
 		if (way != BY_RING)

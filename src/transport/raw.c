@@ -34,12 +34,9 @@ enum verdict raw_allowed(const struct wqe *w)
 
 static bool payload(struct tqp *q, const struct wqe *w, uint32_t n, struct gather *g)
 {
-	struct gather_ask ask = { w->sge, w->nsge, q->req.cut, n, q->qp.pd->pdn, 0 };
+	struct gather_ask ask = { w->sge, w->nsge, q->req.cut, n, q->qp.pd->pdn, 0, w->inlined };
 
-	if (!w->ninline)
-		return gather(q->qp.ctx->hca->keys, &ask, g);
-	gather_inline(w, q->req.cut, n, g);
-	return true;
+	return gather(q->qp.ctx->hca->keys, &ask, g);
 }
 
 /* Builds the frame with @n bytes of data in the QP's buffer. V_LOCAL_PROT: *g says why. */

@@ -49,12 +49,10 @@ static bool gather_read(struct tqp *q, const struct sent *e, const struct wqe *w
 			struct gather *g)
 {
 	bool brings = form_brings_data(w);
-	struct gather_ask ask = { w->sge, w->nsge,	  0,
-				  w->len, sent_pdn(q, e), brings ? 0 : IBV_ACCESS_LOCAL_WRITE };
+	unsigned int need = brings ? 0 : IBV_ACCESS_LOCAL_WRITE;
+	struct gather_ask ask = { w->sge, w->nsge, 0, w->len, sent_pdn(q, e), need, w->inlined };
 
-	if (w->ninline)
-		gather_inline(w, 0, w->len, g);
-	else if (!gather(q->qp.ctx->hca->keys, &ask, g))
+	if (!gather(q->qp.ctx->hca->keys, &ask, g))
 		return false;
 	if (!brings)
 		return true;

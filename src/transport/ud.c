@@ -46,12 +46,9 @@ static int send(struct tqp *q, struct seg *s, const struct wqe *w)
 
 static bool payload(struct tqp *q, const struct wqe *w, struct gather *g)
 {
-	struct gather_ask ask = { w->sge, w->nsge, 0, w->len, q->qp.pd->pdn, 0 };
+	struct gather_ask ask = { w->sge, w->nsge, 0, w->len, q->qp.pd->pdn, 0, w->inlined };
 
-	if (!w->ninline)
-		return gather(q->qp.ctx->hca->keys, &ask, g);
-	gather_inline(w, 0, w->len, g);
-	return true;
+	return gather(q->qp.ctx->hca->keys, &ask, g);
 }
 
 static bool fail(struct tqp *q, const struct wqe *w, const struct gather *g, uint64_t now)

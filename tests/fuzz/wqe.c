@@ -28,7 +28,7 @@ static uint64_t list_len(const struct sge *sge, unsigned int n)
 {
 	uint64_t sum = 0;
 
-	must(n <= WQE_MAX_SGE);
+	must(n <= WQE_MAX_RUNS);
 	for (unsigned int i = 0; i < n; i++)
 		sum += sge[i].len;
 	return sum;
@@ -50,9 +50,11 @@ static void send_queue(const struct sq_ring *ring, uint16_t pi, uint16_t avail,
 		return;
 	must(w.nbb <= avail);
 	must(in_ring(ring, w.head, w.nhead) == w.head_len);
-	must(!w.ninline || !w.nsge);
-	must(in_ring(ring, w.inl, w.ninline) + list_len(w.sge, w.nsge) == w.len);
-	must(w.len <= 1U << 31);
+	must(w.nsge <= WQE_MAX_RUNS && !(w.inlined >> w.nsge));
+	for (unsigned int i = 0; i < w.nsge; i++)
+		must(!(w.inlined >> i & 1) || in_ring(ring, &w.sge[i], 1) == w.sge[i].len);
+	must(w.nsge - (unsigned int)__builtin_popcountll(w.inlined) <= WQE_MAX_SGE);
+	must(list_len(w.sge, w.nsge) == w.len && w.len <= 1U << 31);
 }
 
 static void receive_queue(const struct rq_ring *ring, uint16_t idx)
@@ -61,9 +63,9 @@ static void receive_queue(const struct rq_ring *ring, uint16_t idx)
 	uint16_t next;
 
 	rwqe_parse(ring, idx, &w);
-	must(w.idx < ring->cnt && list_len(w.sge, w.nsge) == w.len);
+	must(w.idx < ring->cnt && w.nsge <= WQE_MAX_SGE && list_len(w.sge, w.nsge) == w.len);
 	srwqe_parse(ring, idx, &w, &next);
-	must(w.idx < ring->cnt && list_len(w.sge, w.nsge) == w.len);
+	must(w.idx < ring->cnt && w.nsge <= WQE_MAX_SGE && list_len(w.sge, w.nsge) == w.len);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
@@ -84,7 +86,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		abort();
 	n = fuzz_take_run(&b, size, &from);
 	memcpy(sq.buf, from, n);
-	send_queue(&sq, at, (uint16_t)(avail % (sq.cnt + 1)), svc);
+	send_queue(&sq, at, (uint16_t)(avail % (2 * sq.cnt + 1)), svc);
 	receive_queue(&rq, at);
 	free(sq.buf);
 	return 0;

@@ -85,6 +85,7 @@ static const struct rig_attr rig_rc = {
 struct rig_wr {
 	uint8_t op; /* MLX5_OPCODE_* */
 	bool signaled, solicited, fence, inl;
+	uint8_t lead; /* SGEs from the first on that go inline before the others */
 	uint32_t imm;
 	uint64_t raddr, swap_add, compare;
 	uint32_t rkey;
@@ -349,12 +350,14 @@ static inline void rig_put_sge(struct rig_ds *d, const struct sge *s)
 	put_be64(d->b + 8, s->addr);
 }
 
-static inline unsigned int rig_inline(struct rig_qp *p, struct rig_ds *d, const struct rig_wr *w)
+/* The first @nsge of its SGEs in one segment. */
+static inline unsigned int rig_inline(struct rig_qp *p, struct rig_ds *d, const struct rig_wr *w,
+				      unsigned int nsge)
 {
 	uint8_t *to = d->b + 4;
 	uint32_t len = 0;
 
-	for (unsigned int i = 0; i < w->nsge; i++) {
+	for (unsigned int i = 0; i < nsge; i++) {
 		memcpy(to + len, p->mem + (w->sge[i].addr - RIG_IOVA), w->sge[i].len);
 		len += w->sge[i].len;
 	}
@@ -387,8 +390,10 @@ static inline unsigned int rig_segments(struct rig_qp *p, struct rig_ds *d, cons
 		put_be64(d[n++].b + 8, w->compare);
 	}
 	if (w->inl)
-		return n + rig_inline(p, &d[n], w);
-	for (unsigned int i = 0; i < w->nsge; i++)
+		return n + rig_inline(p, &d[n], w, w->nsge);
+	if (w->lead)
+		n += rig_inline(p, &d[n], w, w->lead);
+	for (unsigned int i = w->lead; i < w->nsge; i++)
 		rig_put_sge(&d[n++], &w->sge[i]);
 	return n;
 }

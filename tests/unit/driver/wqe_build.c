@@ -11,8 +11,9 @@ static uint32_t read_inline(const struct queue *q, uint32_t pi, uint8_t *to)
 	struct wqe w;
 
 	check_eq(wqe_parse(&ring, (uint16_t)pi, BLOCKS_IN_RING, WQE_CONNECTED, &w), 0);
-	for (unsigned int i = 0; i < w.ninline; n += w.inl[i++].len)
-		memcpy(to + n, (const void *)(uintptr_t)w.inl[i].addr, w.inl[i].len);
+	check_eq(w.inlined, (1U << w.nsge) - 1);
+	for (unsigned int i = 0; i < w.nsge; n += w.sge[i++].len)
+		memcpy(to + n, (const void *)(uintptr_t)w.sge[i].addr, w.sge[i].len);
 	check_eq(n, w.len);
 	return n;
 }

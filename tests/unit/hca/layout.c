@@ -50,13 +50,18 @@ static unsigned int walk(const struct key_table *t, const struct layout_case *c,
 	struct key_ask ask = { key, 7, c->e.iova + off, len, c->need };
 	unsigned int n = 0;
 	uint64_t addr;
+	uint32_t under;
 	struct span s;
 
 	for (; ask.len; ask.va += s.len, ask.len -= s.len, n++) {
 		uint64_t at = ask.va - c->e.iova;
 		enum key_verdict v = key_check(t, &ask, &addr);
 
-		s = v == KEY_APART ? key_span(t, &ask) : (struct span){ addr, ask.len };
+		s = (struct span){ addr, ask.len };
+		if (v == KEY_APART) {
+			check_eq(key_span(t, &ask, &s, &under), KEY_OK);
+			check_eq(under, key);
+		}
 		check(v == KEY_OK || (v == KEY_APART && s.len < ask.len));
 		check(s.len > 0);
 		check_eq(s.addr, addr);

@@ -84,6 +84,7 @@ TEST(a_gather_list_reads_back_at_every_place_of_the_ring)
 		check_eq(got.raddr, 0x1122334455667788);
 		check_eq(got.rkey, 0xabcd);
 		check_eq(got.nsge, n);
+		check_eq(got.inlined, 0);
 		check_eq(got.len, total);
 		check_mem(got.sge, sge, n * sizeof(sge[0]));
 	}
@@ -106,12 +107,12 @@ TEST(inline_data_wraps_at_the_end_of_the_ring)
 			put_ds(&w, 1 + (len + 4 + 15) / 16);
 			check_eq(wqe_parse(&ring, pi, BLOCKS, WQE_CONNECTED, &got), 0);
 			check_eq(got.len, len);
-			check_eq(got.nsge, 0);
-			check(got.ninline == 1 || got.ninline == 2);
-			memcpy(out, (void *)(uintptr_t)got.inl[0].addr, got.inl[0].len);
-			if (got.ninline == 2)
-				memcpy(out + got.inl[0].len, (void *)(uintptr_t)got.inl[1].addr,
-				       got.inl[1].len);
+			check(got.nsge == 1 || got.nsge == 2);
+			check_eq(got.inlined, got.nsge == 1 ? 1 : 3);
+			memcpy(out, (void *)(uintptr_t)got.sge[0].addr, got.sge[0].len);
+			if (got.nsge == 2)
+				memcpy(out + got.sge[0].len, (void *)(uintptr_t)got.sge[1].addr,
+				       got.sge[1].len);
 			for (unsigned int i = 0; i < len; i++)
 				check_eq(out[i], (uint8_t)(i * 7 + len));
 		}
@@ -241,28 +242,103 @@ TEST(what_is_malformed_is_refused)
 	}
 }
 
-/* A second run of inline data would hide the first, whose bytes count. */
-TEST(inline_data_comes_once_and_alone)
+static void put_inline(struct writer *w, const uint8_t *data, uint32_t len)
 {
-	static const struct {
-		uint32_t len[3]; /* byte counts; the top bit: inline */
-		int err;
-	} lists[] = { { { 1U << 31 | 8 }, 0 },
-		      { { 1U << 31 | 8, 1U << 31 | 4 }, EBADMSG },
-		      { { 1U << 31 | 8, 1U << 31 }, EBADMSG },
-		      { { 1U << 31 | 8, 16 }, EBADMSG },
-		      { { 16, 1U << 31 | 8 }, EBADMSG } };
+	uint32_t at = (uint32_t)(seg(w) - buf);
 
-	for (unsigned int i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-		struct writer w = { 0 };
+	put_be32(buf + at, 1U << 31 | len);
+	for (uint32_t i = 0; i < len; i++)
+		buf[(at + 4 + i) % sizeof(buf)] = data[i];
+	w->segs += (len + 4 + 15) / 16 - 1;
+}
+
+/* Follows the list: entry by entry what was written, however runs of inline data are cut. */
+static void reads_back(const struct wqe *got, const struct sge *wrote, unsigned int n)
+{
+	unsigned int k = 0;
+
+	for (unsigned int i = 0; i < n; i++) {
+		const uint8_t *from = (const uint8_t *)(uintptr_t)wrote[i].addr;
+
+		if (wrote[i].key) {
+			check(k < got->nsge && !(got->inlined >> k & 1));
+			check_mem(&got->sge[k++], &wrote[i], sizeof(wrote[i]));
+			continue;
+		}
+		for (uint32_t at = 0; at < wrote[i].len; at += got->sge[k++].len) {
+			check(k < got->nsge && (got->inlined >> k & 1) && !got->sge[k].key);
+			check_mem((void *)(uintptr_t)got->sge[k].addr, from + at, got->sge[k].len);
+		}
+	}
+	check_eq(k, got->nsge);
+	check(!(got->inlined >> k));
+}
+
+TEST(inline_data_and_data_segments_mix_in_any_order)
+{
+	static uint8_t bytes[256];
+	struct rand r;
+
+	rand_init(&r, 3);
+	for (unsigned int i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)(i * 7 + 1);
+	for (unsigned int i = 0; i < 20000; i++) {
+		struct writer w = { .pi = rand_u64(&r) };
+		struct sge wrote[62];
+		unsigned int n = 0, nkeyed = 0;
+		uint64_t total = 0;
 		struct wqe got;
 
 		put_ctrl(&w, MLX5_OPCODE_SEND, 0, 0);
-		for (unsigned int k = 0; lists[i].len[k]; k++)
-			put_data(&w, &(struct sge){ 4096, lists[i].len[k], 9 });
+		for (uint32_t len = 0; w.segs + (len + 4 + 15) / 16 <= 63; n++) {
+			bool keyed = nkeyed < WQE_MAX_SGE && rand_below(&r, 3) == 0;
+
+			wrote[n] = (struct sge){ keyed ? rand_u64(&r) : (uintptr_t)bytes + len, len,
+						 keyed ? 9 : 0 };
+			wrote[n].len += keyed; /* a count of 0 would be 2 GiB */
+			nkeyed += keyed;
+			total += wrote[n].len;
+			if (keyed)
+				put_data(&w, &wrote[n]);
+			else
+				put_inline(&w, bytes + len, len);
+			len = rand_below(&r, i % 2 ? 13 : 128); /* 13: a segment each */
+		}
 		put_ds(&w, w.segs);
-		check_eq(wqe_parse(&ring, 0, BLOCKS, WQE_CONNECTED, &got), lists[i].err);
+		check_eq(wqe_parse(&ring, w.pi, BLOCKS, WQE_CONNECTED, &got), 0);
+		check_eq(got.len, total);
+		reads_back(&got, wrote, n);
 	}
+}
+
+TEST(inline_data_does_not_reach_past_the_wqe)
+{
+	for (uint32_t len = 0; len < 64; len++) {
+		struct writer w = { .pi = BLOCKS - 1 };
+		struct wqe got;
+
+		put_ctrl(&w, MLX5_OPCODE_SEND, 0, 0);
+		put_data(&w, &(struct sge){ 4096, 5, 9 });
+		put_data(&w, &(struct sge){ 0, 1U << 31 | len, 0 });
+		put_ds(&w, 4);
+		put_data(&w, &(struct sge){ 4096, 5, 9 });
+		check_eq(wqe_parse(&ring, w.pi, BLOCKS, WQE_CONNECTED, &got),
+			 len > 28 ? EBADMSG : 0);
+	}
+}
+
+/* The record may say anything, and a WQE longer than the ring would name bytes behind it. */
+TEST(a_wqe_is_not_longer_than_its_ring)
+{
+	const struct sq_ring one = { buf, 1, &record };
+	struct writer w = { 0 };
+	struct wqe got;
+
+	put_ctrl(&w, MLX5_OPCODE_SEND, 0, 0);
+	put_data(&w, &(struct sge){ 0, 1U << 31 | 200, 0 });
+	put_ds(&w, 14);
+	check_eq(wqe_parse(&one, 0, BLOCKS, WQE_CONNECTED, &got), EBADMSG);
+	check_eq(wqe_parse(&ring, 0, BLOCKS, WQE_CONNECTED, &got), 0);
 }
 
 TEST(random_bytes_never_lead_outside_the_ring)
@@ -278,11 +354,12 @@ TEST(random_bytes_never_lead_outside_the_ring)
 			put_be64(buf + k, rand_u64(&r));
 		if (wqe_parse(&ring, rand_u64(&r), 1 + rand_below(&r, BLOCKS), svc, &got))
 			continue;
-		check(got.nsge <= WQE_MAX_SGE && got.len <= 1U << 31);
-		for (unsigned int k = 0; k < got.ninline; k++) {
-			uintptr_t a = got.inl[k].addr, start = (uintptr_t)buf;
+		check(got.nsge <= WQE_MAX_RUNS && got.len <= 1U << 31);
+		for (unsigned int k = 0; k < got.nsge; k++) {
+			uintptr_t a = got.sge[k].addr, start = (uintptr_t)buf;
 
-			check(a >= start && a + got.inl[k].len <= start + sizeof(buf));
+			if (got.inlined >> k & 1)
+				check(a >= start && a + got.sge[k].len <= start + sizeof(buf));
 		}
 	}
 }
@@ -344,7 +421,9 @@ TEST(a_shared_receive_wqe_names_the_next)
 
 RUN_TESTS(unit_test(a_gather_list_reads_back_at_every_place_of_the_ring),
 	  unit_test(inline_data_wraps_at_the_end_of_the_ring),
-	  unit_test(inline_data_comes_once_and_alone), unit_test(an_address_vector_reads_back),
+	  unit_test(inline_data_and_data_segments_mix_in_any_order),
+	  unit_test(inline_data_does_not_reach_past_the_wqe),
+	  unit_test(a_wqe_is_not_longer_than_its_ring), unit_test(an_address_vector_reads_back),
 	  unit_test(the_number_of_an_srq_reads_back),
 	  unit_test(a_bind_reads_back_at_every_place_of_the_ring),
 	  unit_test(a_byte_count_of_zero_is_two_gib), unit_test(what_is_malformed_is_refused),

@@ -73,24 +73,37 @@ TEST(only_the_keys_of_what_is_asked_for_are_checked)
 	pair_close(p);
 }
 
-TEST(inline_data_has_two_parts_at_most)
+/* A key of 0 is not the mark of inline data: a program may write it into a data segment. */
+TEST(inline_data_among_the_list_needs_no_key)
 {
+	struct pair *p = pair_open(&pair_lossy, &rig_rc);
 	static const char data[] = "abcdefgh";
-	struct wqe w = { .ninline = 2,
-			 .inl = { { (uintptr_t)data, 3, 0 }, { (uintptr_t)data + 3, 5, 0 } } };
+	struct gather_ask ask;
 	struct gather g;
 
-	for (uint64_t skip = 0; skip < 8; skip++) {
-		uint64_t at = skip;
-
-		gather_inline(&w, skip, 8 - skip, &g);
-		check_eq(g.n, skip < 3 ? 2 : 1);
-		for (unsigned int i = 0; i < g.n; at += g.piece[i++].len)
-			check_eq(g.piece[i].addr, (uintptr_t)data + at);
-		check_eq(at, 8);
-	}
+	make(p->a);
+	list[0] = (struct sge){ (uintptr_t)data, 3, 0 };
+	list[2] = (struct sge){ (uintptr_t)data + 3, 5, 0 };
+	ask = ask_for(p->a, 1, 14);
+	ask.inlined = 1 << 0 | 1 << 2;
+	check(gather(p->rig.hca.keys, &ask, &g));
+	check_eq(g.n, 3);
+	check_eq(g.piece[0].addr, (uintptr_t)data + 1);
+	check_eq(g.piece[0].len, 2);
+	check_eq(g.piece[1].addr, (uintptr_t)data + 3);
+	check_eq(g.piece[1].len, 5);
+	check(!g.piece[0].key && !g.piece[1].key && g.piece[2].key);
+	check_eq(g.piece[2].addr, (uintptr_t)p->a->mem + 5000);
+	list[3].key = 0;
+	check(!gather(p->rig.hca.keys, &ask, &g));
+	check_eq(g.which, 1); /* of the entries that have a key */
+	ask.inlined = 1 << 0;
+	check(!gather(p->rig.hca.keys, &ask, &g));
+	check_eq(g.why, KEY_UNKNOWN);
+	check_eq(g.which, 1);
+	pair_close(p);
 }
 
 RUN_TESTS(unit_test(any_part_of_a_list_is_found),
 	  unit_test(only_the_keys_of_what_is_asked_for_are_checked),
-	  unit_test(inline_data_has_two_parts_at_most))
+	  unit_test(inline_data_among_the_list_needs_no_key))

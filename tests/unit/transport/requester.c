@@ -206,6 +206,37 @@ TEST(inline_data_needs_no_key)
 	pair_close(p);
 }
 
+/* A header inline, the payload behind it by a key: on one host it goes by value, whatever its size,
+ * since the ring is the sender's own; to a network in packets. */
+static void mixed(const struct net_config *cfg, uint32_t len)
+{
+	struct pair *p = pair_open(cfg, &rig_rc);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 100);
+
+	w.lead = 1;
+	w.nsge = 2;
+	w.sge[0].key = 0;
+	w.sge[1] = rig_sge(p->a, 300, len);
+	rig_post(p->a, &w);
+	rig_run(&p->rig);
+	pair_good(p->a, false);
+	check_mem(p->b->mem + 0x8000, p->a->mem, 100);
+	check_mem(p->b->mem + 0x8000 + 100, p->a->mem + 300, len);
+	w.sge[1].key ^= 1;
+	rig_post(p->a, &w);
+	rig_run(&p->rig);
+	pair_bad(p->a, false, MLX5_CQE_SYNDROME_LOCAL_PROT_ERR, VENDOR_LOC_PROT);
+	pair_close(p);
+}
+
+TEST(inline_data_and_data_segments_make_one_message)
+{
+	for (uint32_t len = 1; len <= 10000; len = len * 3 + 1) {
+		mixed(&pair_host, len);
+		mixed(&pair_lossy, len);
+	}
+}
+
 TEST(large_messages_go_whole_and_by_reference_on_one_host)
 {
 	struct pair *p = pair_open(&pair_host, &rig_rc);
@@ -449,6 +480,7 @@ RUN_TESTS(unit_test(send_delivers_bytes_and_immediate), unit_test(psns_wrap_at_2
 	  unit_test(opcodes_of_our_own_are_refused_unless_they_were_asked_for),
 	  unit_test(sge_keys_are_checked), unit_test(errors_come_after_the_completions_before_them),
 	  unit_test(inline_data_needs_no_key),
+	  unit_test(inline_data_and_data_segments_make_one_message),
 	  unit_test(large_messages_go_whole_and_by_reference_on_one_host),
 	  unit_test(a_peer_that_cannot_fetch_gets_it_by_value),
 	  unit_test(acks_of_one_host_wait_until_the_input_runs_dry),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Keys whose bytes lie apart (LAYOUT_LIST): SENDs, WRITEs, READs and atomics through one, by
- * packets and by whole messages. */
+/* Keys whose bytes lie apart, by a list of spans or of parts of another key: SENDs, WRITEs, READs
+ * and atomics through one, by packets and by whole messages. */
 #include "hca/layout.h"
+#include "hca/mkey/mkey_layout.h"
 #include "pair.h"
 
 enum { SPANS = 40, WIDE = 300, NARROW = 7, TOTAL = SPANS / 2 * (WIDE + NARROW) };
@@ -11,6 +12,7 @@ enum { SPANS = 40, WIDE = 300, NARROW = 7, TOTAL = SPANS / 2 * (WIDE + NARROW) }
 struct scattered {
 	struct rig_qp *p;
 	struct span *list;
+	struct mkey_layout *parts; /* of an indirect key */
 	uint32_t key;
 };
 
@@ -23,20 +25,38 @@ static uint8_t *byte_of(const struct scattered *s, uint64_t off)
 	return (uint8_t *)(uintptr_t)(s->list[i].addr + off);
 }
 
-static struct scattered scatter(struct rig_qp *p)
+/* The same places, as parts of the key of the side's memory */
+static struct mkey_layout *parts_of(const struct scattered *s)
 {
-	struct scattered s = { p, calloc(SPANS, sizeof(*s.list)), 0 };
-	struct key_entry e = { .pdn = p->pd->pdn,
-			       .access = rig_rc.access,
-			       .flags = KEY_LIST,
-			       .iova = VA,
-			       .len = TOTAL };
+	struct mkey_layout *l = calloc(1, sizeof(*l) + SPANS * sizeof(l->part[0]));
+	uint64_t len;
+
+	assert_non_null(l);
+	l->n = SPANS;
+	l->times = 1;
+	for (unsigned int i = 0; i < SPANS; i++)
+		l->part[i] = (struct mkey_part){ .va = RIG_IOVA +
+						       (s->list[i].addr - (uintptr_t)s->p->mem),
+						 .len = s->list[i].len,
+						 .key = rig_sge(s->p, 0, 1).key };
+	check(mkey_layout_seal(l, &len));
+	check_eq(len, TOTAL);
+	return l;
+}
+
+static struct scattered scatter(struct rig_qp *p, uint32_t flags)
+{
+	struct scattered s = { .p = p, .list = calloc(SPANS, sizeof(*s.list)) };
+	struct key_entry e = {
+		.pdn = p->pd->pdn, .access = rig_rc.access, .flags = flags, .iova = VA, .len = TOTAL
+	};
 
 	assert_non_null(s.list);
 	for (unsigned int i = 0; i < SPANS; i++)
 		s.list[i] = (struct span){ (uintptr_t)p->mem + (SPANS - i) * 4096 + 3,
 					   i & 1 ? NARROW : WIDE };
-	e.addr = (uintptr_t)s.list;
+	s.parts = parts_of(&s);
+	e.addr = flags == KEY_LIST ? (uintptr_t)s.list : (uintptr_t)s.parts;
 	check_eq(key_add(p->q.qp.ctx->hca->keys, &e, NULL, &s.key), 0);
 	return s;
 }
@@ -47,6 +67,7 @@ static void gather_again(struct scattered *s)
 	key_remove(s->p->q.qp.ctx->hca->keys, s->key);
 	quiesce_enter();
 	free(s->list);
+	free(s->parts);
 }
 
 /* What is posted on a, with a receive on b for a SEND. */
@@ -65,11 +86,17 @@ static struct rig_wr work(const struct scattered *a, const struct scattered *b, 
 				.raddr = VA + off + 1 };
 }
 
+/* Between which links and through which kind of keys */
+struct way {
+	const struct net_config *net;
+	uint32_t flags;
+};
+
 /* @len bytes from a's @off meet b's @off + 1, and the bytes beside them are as before. */
-static void move(const struct net_config *cfg, uint8_t op, uint64_t off, uint32_t len)
+static void move(const struct way *way, uint8_t op, uint64_t off, uint32_t len)
 {
-	struct pair *p = pair_open(cfg, &rig_rc);
-	struct scattered a = scatter(p->a), b = scatter(p->b);
+	struct pair *p = pair_open(way->net, &rig_rc);
+	struct scattered a = scatter(p->a, way->flags), b = scatter(p->b, way->flags);
 	struct rig_wr w = work(&a, &b, op, off, len);
 	const struct scattered *from = op == MLX5_OPCODE_RDMA_READ ? &b : &a;
 	const struct scattered *to = op == MLX5_OPCODE_RDMA_READ ? &a : &b;
@@ -92,14 +119,18 @@ static const uint8_t ops[] = { MLX5_OPCODE_SEND, MLX5_OPCODE_RDMA_WRITE, MLX5_OP
 
 TEST(messages_go_through_lists_on_both_sides)
 {
-	static const struct net_config *const nets[] = { &pair_lossy, &pair_host };
+	static const struct way ways[] = { { &pair_lossy, KEY_LIST },
+					   { &pair_host, KEY_LIST },
+					   { &pair_lossy, KEY_INDIRECT },
+					   { &pair_host, KEY_INDIRECT } };
 
-	for (unsigned int n = 0; n < 2; n++)
+	for (unsigned int n = 0; n < sizeof(ways) / sizeof(ways[0]); n++)
 		for (unsigned int i = 0; i < sizeof(ops); i++) {
-			move(nets[n], ops[i], 1, 1); /* one span */
-			move(nets[n], ops[i], WIDE - 3, 5); /* two, less than a packet */
-			move(nets[n], ops[i], 200, 1500); /* ten, more than a packet */
-			move(nets[n], ops[i], WIDE + 2, 4000); /* by reference where that is done */
+			move(&ways[n], ops[i], 1, 1); /* one span */
+			move(&ways[n], ops[i], WIDE - 3, 5); /* two, less than a packet */
+			move(&ways[n], ops[i], 200, 1500); /* ten, more than a packet */
+			move(&ways[n], ops[i], WIDE + 2,
+			     4000); /* by reference where that is done */
 		}
 }
 
@@ -107,7 +138,7 @@ TEST(messages_go_through_lists_on_both_sides)
 TEST(more_pieces_than_a_segment_takes_are_refused)
 {
 	struct pair *p = pair_open(&pair_host, &rig_rc);
-	struct scattered a = scatter(p->a), b = scatter(p->b);
+	struct scattered a = scatter(p->a, KEY_LIST), b = scatter(p->b, KEY_LIST);
 	struct rig_wr w = work(&a, &b, MLX5_OPCODE_RDMA_WRITE, 0, TOTAL - 1);
 
 	rig_post(p->a, &w);
@@ -120,14 +151,16 @@ TEST(more_pieces_than_a_segment_takes_are_refused)
 
 TEST(an_atomic_needs_its_word_in_one_place)
 {
-	for (unsigned int apart = 0; apart < 2; apart++) {
+	for (unsigned int i = 0; i < 4; i++) {
+		bool apart = i & 1;
 		struct pair *p = pair_open(&pair_lossy, &rig_rc);
-		struct scattered b = scatter(p->b);
+		struct scattered b = scatter(p->b, i & 2 ? KEY_INDIRECT : KEY_LIST);
 		struct rig_wr w = pair_remote(p, MLX5_OPCODE_ATOMIC_FA, 0, 8);
 		uint64_t before, now;
 
 		/* aligned from here on; four bytes of this span lie behind 296 */
 		b.list[0].addr += 5;
+		b.parts->part[0].va += 5;
 		w.rkey = b.key;
 		w.raddr = VA + (apart ? 296 : 0);
 		w.swap_add = 1;
@@ -146,6 +179,29 @@ TEST(an_atomic_needs_its_word_in_one_place)
 	}
 }
 
+/* What is deregistered beneath an indirect key ends what it covers. */
+TEST(a_region_that_goes_away_takes_its_parts_with_it)
+{
+	for (unsigned int local = 0; local < 2; local++) {
+		struct pair *p = pair_open(&pair_host, &rig_rc);
+		struct scattered a = scatter(p->a, KEY_INDIRECT), b = scatter(p->b, KEY_INDIRECT);
+		struct rig_wr w = work(&a, &b, MLX5_OPCODE_RDMA_WRITE, WIDE - 3, 100);
+
+		(local ? a : b).parts->part[1].key ^= 1; /* names nothing */
+		rig_post(p->a, &w);
+		rig_run(&p->rig);
+		if (local)
+			pair_bad(p->a, false, MLX5_CQE_SYNDROME_LOCAL_PROT_ERR, VENDOR_LOC_PROT);
+		else
+			pair_bad(p->a, false, MLX5_CQE_SYNDROME_REMOTE_ACCESS_ERR,
+				 VENDOR_REM_ACCESS);
+		gather_again(&a);
+		gather_again(&b);
+		pair_close(p);
+	}
+}
+
 RUN_TESTS(unit_test(messages_go_through_lists_on_both_sides),
 	  unit_test(more_pieces_than_a_segment_takes_are_refused),
-	  unit_test(an_atomic_needs_its_word_in_one_place))
+	  unit_test(an_atomic_needs_its_word_in_one_place),
+	  unit_test(a_region_that_goes_away_takes_its_parts_with_it))
