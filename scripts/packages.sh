@@ -15,7 +15,7 @@ declare -A package_set=(
 	[aarch64]="qemu-user"
 	[dist]="dpkg-dev binutils"
 	[soak]="lintian"
-	[bench]="python3 qperf iperf3 ucx-utils iproute2 valgrind"
+	[bench]="libcmocka-dev python3 qperf iperf3 ucx-utils iproute2 valgrind"
 	[fresh]="debootstrap"
 )
 
@@ -33,6 +33,7 @@ declare -A tool_set=(
 declare -A header_set=(
 	[build]="infiniband/verbs.h infiniband/mlx5dv.h rdma/rdma_cma.h libmnl/libmnl.h isa-l.h"
 	[test]="cmocka.h"
+	[bench]="cmocka.h"
 )
 
 # packages_need SET...: returns when all of them are there; exits 2 when they cannot be had

@@ -178,7 +178,7 @@ void wqe_xrc(struct dqp *qp, uint32_t srqn)
 }
 
 /* Is there room for one more WQE? */
-static bool room(struct dqp *qp)
+static inline bool room(struct dqp *qp)
 {
 	struct wr_build *b = &qp->build;
 

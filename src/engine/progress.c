@@ -58,7 +58,8 @@ unsigned int progress_round(struct node *n)
 {
 	unsigned int got;
 
-	backlog_corks(n);
+	if (unlikely(load_relaxed(&n->corked)))
+		backlog_corks(n);
 	fault_progress();
 	got = host_drain(n->host, BUDGET);
 	if (unlikely(load_relaxed(&n->networks) != 0))

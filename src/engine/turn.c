@@ -99,14 +99,14 @@ static void hand_over(struct eqp *e)
 		turn_note(e, 0);
 }
 
-void turn_leave(struct eqp *e)
+/* Something waits: segments behind seg.more, or notes of others. */
+static void leave_slowly(struct eqp *e)
 {
 	for (unsigned int round = 0;; round++) {
 		uint32_t seen = TURN_HELD;
 
-		if (unlikely(e->q.unsettled))
-			tqp_settle(&e->q);
-		if (likely(cas_acq_rel(&e->turn, &seen, 0)))
+		tqp_settle(&e->q);
+		if (cas_acq_rel(&e->turn, &seen, 0))
 			return;
 		if (seen & TURN_CLOSED)
 			return; /* the caller is turn_close() itself */
@@ -116,6 +116,14 @@ void turn_leave(struct eqp *e)
 		}
 		work(e, xchg_acq_rel(&e->turn, TURN_HELD) & ~(uint32_t)TURN_HELD);
 	}
+}
+
+void turn_leave(struct eqp *e)
+{
+	uint32_t seen = TURN_HELD;
+
+	if (unlikely(e->q.unsettled) || unlikely(!cas_acq_rel(&e->turn, &seen, 0)))
+		leave_slowly(e);
 }
 
 /* A free turn without notes is the rule, and takes one locked operation. */

@@ -225,10 +225,12 @@ void *key_lookup_window(const struct key_table *t, uint32_t key)
 bool key_is_fleeting(const struct key_table *t, uint32_t key)
 {
 	const struct key_entry *e = find(t, key);
+	uint32_t flags;
 
-	uint32_t flags = e ? load_relaxed(&e->flags) : 0;
-
-	return (flags & KEY_WINDOW) || layout_of(flags) == LAYOUT_INDIRECT;
+	if (!e)
+		return false;
+	flags = load_relaxed(&e->flags);
+	return (flags & KEY_WINDOW) || (flags & LAYOUT_MASK) == KEY_INDIRECT;
 }
 
 static enum key_verdict judge(const struct key_entry *e, const struct key_ask *ask)

@@ -24,35 +24,35 @@ bool gather_apart(const struct key_table *keys, const struct key_ask *ask, uint3
 	return true;
 }
 
-/* The SGE was not simply allowed: its bytes lie apart, or it is refused. */
-static bool gather_special(const struct key_table *keys, const struct key_ask *k, unsigned int max,
-			   struct gather *out)
+/* Entry @i was not simply allowed: its bytes lie apart, or it is refused. Those behind it need
+ * a piece each at least. */
+__attribute__((noinline)) static bool gather_special(const struct key_table *keys,
+						     const struct gather_ask *ask, unsigned int i,
+						     const struct key_ask *k, struct gather *out)
 {
-	if (out->why == KEY_APART)
-		return gather_apart(keys, k, k->key, max, out);
-	out->refused = *k;
-	return false;
-}
-
-/* Bytes [skip, skip + len) of entry @i, which has a key. The entries behind one that lies apart
- * need a piece each at least. */
-static bool keyed(const struct key_table *keys, const struct gather_ask *ask, unsigned int i,
-		  uint64_t skip, uint64_t len, struct gather *out)
-{
-	const struct sge *s = &ask->sge[i];
-	struct key_ask k = { s->key, ask->pdn, s->addr + skip, len, ask->need };
 	unsigned int max = ask->inlined ? GATHER_MIXED : GATHER_PIECES;
-	uint64_t addr;
 
-	out->why = key_check(keys, &k, &addr);
-	if (likely(out->why == KEY_OK)) {
-		out->piece[out->n++] = (struct piece){ addr, len, s->key };
-		return true;
-	}
-	if (gather_special(keys, &k, max - (ask->n - i - 1), out))
+	if (out->why != KEY_APART)
+		out->refused = *k;
+	else if (gather_apart(keys, k, k->key, max - (ask->n - i - 1), out))
 		return true;
 	out->which = i - (unsigned int)__builtin_popcountll(ask->inlined & ((1ULL << i) - 1));
 	return false;
+}
+
+/* Bytes [skip, skip + len) of entry @i, which has a key */
+static inline bool keyed(const struct key_table *keys, const struct gather_ask *ask, unsigned int i,
+			 uint64_t skip, uint64_t len, struct gather *out)
+{
+	const struct sge *s = &ask->sge[i];
+	struct key_ask k = { s->key, ask->pdn, s->addr + skip, len, ask->need };
+	uint64_t addr;
+
+	out->why = key_check(keys, &k, &addr);
+	if (unlikely(out->why != KEY_OK))
+		return gather_special(keys, ask, i, &k, out);
+	out->piece[out->n++] = (struct piece){ addr, len, s->key };
+	return true;
 }
 
 bool gather(const struct key_table *keys, const struct gather_ask *ask, struct gather *out)

@@ -27,6 +27,7 @@ static inline void request_blank(struct seg *s)
 	s->from = NULL;
 	s->grh = NULL;
 	s->l3 = s->sl = 0;
+	s->sport = 0;
 	s->marked = false;
 }
 

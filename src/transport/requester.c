@@ -222,10 +222,21 @@ static void run(struct tqp *q, uint64_t now)
 	ack_timer_arm(q, now);
 }
 
+/* corked_flush(), which a connection of one host enters only to answer first. */
+static inline void let_go(struct tqp *q)
+{
+	if (unlikely(q->req.open || q->unsettled || q->rsp.ack_delayed)) {
+		corked_flush(q);
+	} else if (q->req.unflushed) {
+		q->req.unflushed = false;
+		q->dest->ops->flush(q->dest);
+	}
+}
+
 void requester_run(struct tqp *q, uint64_t now)
 {
 	run(q, now);
-	corked_flush(q);
+	let_go(q);
 }
 
 void requester_answered(struct tqp *q, uint64_t now)
@@ -234,11 +245,14 @@ void requester_answered(struct tqp *q, uint64_t now)
 	if (link_is_of_packets(q->dest))
 		q->unsettled |= q->req.unflushed;
 	else
-		corked_flush(q);
+		let_go(q);
 }
 
 void requester_posted(struct tqp *q, uint64_t now)
 {
 	run(q, now);
-	corked_posted(q, now);
+	if (unlikely(link_may_congest(q->dest) || q->req.open))
+		corked_posted(q, now);
+	else
+		let_go(q);
 }

@@ -97,6 +97,8 @@ def answer(run):
 
 def main():
     ours, base = os.environ["SOFTHCA_LIB"], os.environ.get("SOFTHCA_BASE")
+    if base and not (Path(base) / "libibverbs.so.1").exists():
+        raise Failed(f"SOFTHCA_BASE: {base} has no libibverbs.so.1")
     print("instructions a message        sender receiver"
           + ("     base: sender receiver    change" if base else ""))
     for path in PATHS:

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include <errno.h>
+#include <string.h>
 #include "peers/ring_seg.h"
 #include "test.h"
+#include "transport/request.h"
 #include "util/rand.h"
 #include "wire/opcode.h"
 
@@ -245,9 +247,28 @@ TEST(random_records_decode_within_bounds_or_not_at_all)
 	check(accepted > 100);
 }
 
+/* What a request leaves as it finds it comes from the stack, and a record carries what is not 0:
+ * the peer would read it. */
+TEST(a_request_carries_nothing_that_it_does_not_set)
+{
+	struct tqp q = { .qp.service = service_find(IBV_QPT_RC) };
+	struct ring_plan p;
+	struct seg s;
+
+	memset(&s, 0xff, sizeof(s));
+	request_blank(&s);
+	request_fill(&q, &s, OP_SEND_ONLY);
+	s.len = s.imm = s.rkey = s.dma_len = 0;
+	s.va = 0;
+	s.npieces = 0;
+	ring_seg_plan(&s, false, &p);
+	check_eq(p.ext, 0);
+}
+
 RUN_TESTS(unit_test(every_field_of_every_opcode_comes_over_by_value),
 	  unit_test(every_field_of_every_opcode_comes_over_by_reference),
 	  unit_test(the_flags_of_a_record_are_8_bits),
 	  unit_test(a_short_send_with_an_acknowledgement_takes_one_line),
 	  unit_test(too_long_a_payload_is_never_planned_to_fit),
+	  unit_test(a_request_carries_nothing_that_it_does_not_set),
 	  unit_test(random_records_decode_within_bounds_or_not_at_all))
