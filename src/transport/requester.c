@@ -242,6 +242,8 @@ void requester_run(struct tqp *q, uint64_t now)
 void requester_answered(struct tqp *q, uint64_t now)
 {
 	run(q, now);
+	if (!q->req.unflushed && !q->req.open)
+		return;
 	if (link_is_of_packets(q->dest))
 		q->unsettled |= q->req.unflushed;
 	else
@@ -251,6 +253,8 @@ void requester_answered(struct tqp *q, uint64_t now)
 void requester_posted(struct tqp *q, uint64_t now)
 {
 	run(q, now);
+	if (!q->req.unflushed && !q->req.open)
+		return;
 	if (unlikely(link_may_congest(q->dest) || q->req.open))
 		corked_posted(q, now);
 	else
