@@ -2,6 +2,7 @@
 #include "peers/contact.h"
 #include <stdlib.h>
 #include <unistd.h>
+#include "peers/contact_peer.h"
 #include "peers/host_bell.h"
 #include "peers/host_state.h"
 #include "peers/host_target.h"
@@ -22,6 +23,9 @@ struct contact *contact_new(struct host *h, int conn)
 	c->conn.fd = conn;
 	c->pidfd.fd = -1;
 	c->bell = -1;
+	c->word = contact_word();
+	c->secret = contact_secret();
+	c->nonce = contact_secret();
 	c->next = h->pending;
 	h->pending = c;
 	return c;
@@ -53,7 +57,7 @@ void contact_break(struct contact *c, const char *why)
 {
 	if (xchg_acq_rel(&c->broken, CONTACT_BROKEN) == CONTACT_BROKEN)
 		return;
-	log_warn("process in slot %u (pid %d): %s; the contact is ended", c->slot, (int)c->pid,
+	log_warn("process in slot %u (pid %d): %s; the contact is ended", c->slot, (int)c->name.pid,
 		 why);
 	host_chore(c->host);
 }

@@ -8,6 +8,7 @@
 #include "link/link.h"
 #include "peers/contact_share.h"
 #include "peers/contact_state.h"
+#include "peers/contact_trust.h"
 #include "peers/host_page.h"
 #include "peers/host_watch.h"
 #include "peers/remote.h"
@@ -29,7 +30,7 @@ struct contact {
 	uint32_t broken; /* enum contact_end: host_control() is to end it; 0 not */
 	uint32_t index; /* place in host->contact[]; NUMBER_SLOTS: none */
 	struct watch conn, pidfd;
-	pid_t pid; /* 0: not visible from here */
+	struct trust_name name; /* which process the peer is */
 	uint64_t deadline; /* ns: of the handshake; then of the next look whether it is alive */
 	struct target *asked; /* destination that our handshake is for; a reference */
 	/* the peer */
@@ -46,7 +47,13 @@ struct contact {
 	bool late; /* it had no room for too long: multicast does not wait until it has some */
 	uint32_t rung; /* mode word that it was rung for last */
 	struct remote *remote; /* NULL: its memory is not reached from here */
-	bool trusted; /* it got our memory descriptor */
+	enum trust_word word;
+	uint64_t secret, nonce; /* ours: what the peer is to read here, and to repeat */
+	uint64_t their_secret_addr, their_nonce,
+		proof; /* its: an address; a number; what was read */
+	uint32_t trusted; /* it reads our memory, as it has proved: its hazards count */
+	uint32_t mutual; /* so do we its, and it knows: both may access and refer */
+	bool told; /* FETCHES is out */
 	struct shares shares;
 	/* the rings */
 	struct spin out_lock; /* guards out, out_next */

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "peers/contact_alive.h"
-#include <sys/syscall.h>
-#include <unistd.h>
 #include "peers/contact.h"
-#include "peers/contact_peer.h"
 #include "peers/host_state.h"
 
 static bool gone(const struct contact *c)
@@ -24,14 +21,7 @@ static void pid_ready(struct watch *w, uint64_t now)
 
 void contact_watch_pid(struct contact *c)
 {
-	int fd = -1;
-
-	if (c->pid && contact_fds_left(c->conn.fd))
-		fd = (int)syscall(SYS_pidfd_open, c->pid, 0);
-	if (fd < 0)
-		return;
-	c->pidfd.fd = fd;
-	if (host_watch(c->host, &c->pidfd, pid_ready))
+	if (c->pidfd.fd >= 0 && host_watch(c->host, &c->pidfd, pid_ready))
 		host_unwatch(c->host, &c->pidfd);
 }
 

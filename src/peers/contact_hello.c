@@ -6,6 +6,7 @@
 #include "peers/contact_alive.h"
 #include "peers/contact_grow.h"
 #include "peers/contact_peer.h"
+#include "peers/contact_reach.h"
 #include "peers/contact_ring.h"
 #include "peers/contact_talk.h"
 #include "peers/host_contacts.h"
@@ -30,20 +31,41 @@ static int present(struct contact *c, enum contact_kind kind)
 		return err;
 	contact_watch_ring(c);
 	m.ring_size = RING_MIN;
-	if (kind == CONTACT_WELCOME)
-		fds[FD_MEMORY] = contact_memory(c->pid, c->conn.fd);
-	c->trusted = fds[FD_MEMORY] >= 0;
+	if (kind == CONTACT_WELCOME && trust_lend(c->word))
+		fds[FD_MEMORY] = contact_own_memory(c->conn.fd);
 	err = contact_talk_send(c->conn.fd, &m, fds, FD_FULL + (fds[FD_MEMORY] >= 0));
 	contact_talk_close(fds + FD_RING, 1);
 	contact_talk_close(fds + FD_MEMORY, 1);
 	return err;
 }
 
-static void reach(struct contact *c, int fd)
+/* Reads what proves to the peer that we reach its memory. */
+static bool read_proof(struct contact *c, struct remote *r)
+{
+	struct iovec here = { &c->proof, sizeof(c->proof) };
+
+	return !remote_read(r, &here, 1, c->their_secret_addr) && c->proof;
+}
+
+/* Opens the peer's memory, if the kernel allows it, or takes the descriptor that the peer lends
+ * (-1: none). */
+static void reach(struct contact *c, const struct contact_message *m, int lent)
 {
 	struct remote *r;
-	int err = remote_open(fd, c->pid, c->cookie_addr, c->cookie, &r);
+	int fd = -1, err;
 
+	if (m->offers && trust_offer(c->word))
+		fd = contact_open_memory(&c->name, c->pidfd.fd);
+	if (fd < 0 && trust_offer(c->word))
+		fd = lent, lent = -1;
+	contact_talk_close(&lent, 1);
+	if (fd < 0)
+		return;
+	err = remote_open(fd, c->name.pid, c->cookie_addr, c->cookie, &r);
+	if (!err && !read_proof(c, r)) {
+		remote_close(r);
+		err = EPERM;
+	}
 	if (err) {
 		log_debug("memory of slot %u is not reached: %s", c->slot, strerror(err));
 		return;
@@ -66,6 +88,8 @@ static int learn(struct contact *c, const struct contact_message *m, int *fds, u
 	c->gen = m->gen;
 	c->slot = m->slot;
 	c->mail_bit = m->mail_bit;
+	c->their_secret_addr = m->secret_addr;
+	c->their_nonce = m->nonce;
 	host_layout(m->n_keys, m->key_bytes, &c->layout);
 	err = sealed_map(fds[FD_PAGE], c->layout.bytes, false, (void **)(uintptr_t)&c->page);
 	if (!err)
@@ -79,9 +103,25 @@ static int learn(struct contact *c, const struct contact_message *m, int *fds, u
 	return 0;
 }
 
-static void may_refer(struct contact *c)
+/* What a message says of who reaches whom. Direct access and references begin when both have
+ * proved it and heed each other's hazards: the peer says that it does, and its proof is here.
+ * Before, everything is copied through the rings. */
+static int proven(struct contact *c, const struct contact_message *m)
 {
-	store_release(&c->home->d.max_ref, c->host->cfg.key_read ? HOST_MAX_REF : 0);
+	if (trust_proof(m->proof, c->secret)) {
+		store_release(&c->trusted, 1);
+		full_fence(); /* then the peer is told; pairs with release() in host_revoke.c */
+	}
+	if (!contact_reaches(c))
+		return 0;
+	if (m->trusts && !c->mutual) {
+		store_release(&c->mutual, 1);
+		store_release(&c->home->d.max_ref, c->host->cfg.key_read ? HOST_MAX_REF : 0);
+	}
+	if (c->told)
+		return 0;
+	c->told = true;
+	return contact_talk_say(c, CONTACT_FETCHES);
 }
 
 /* The peer gets its destination and its place: revocations look at its hazards from here on. */
@@ -120,12 +160,10 @@ static int welcomed(struct contact *c, const struct contact_message *m, int *fds
 
 	if (err)
 		return err;
-	if (n > FD_MEMORY) {
-		reach(c, fds[FD_MEMORY]);
+	reach(c, m, n > FD_MEMORY ? fds[FD_MEMORY] : -1);
+	if (n > FD_MEMORY)
 		fds[FD_MEMORY] = -1;
-	}
-	fd = contact_memory(c->pid, c->conn.fd);
-	c->trusted = fd >= 0;
+	fd = trust_lend(c->word) ? contact_own_memory(c->conn.fd) : -1;
 	answer = contact_talk_message(c, CONTACT_READY);
 	err = contact_talk_send(c->conn.fd, &answer, &fd, fd >= 0);
 	contact_talk_close(&fd, 1);
@@ -136,15 +174,12 @@ static int welcomed(struct contact *c, const struct contact_message *m, int *fds
 
 static int ready(struct contact *c, const struct contact_message *m, int *fds, unsigned int n)
 {
-	if (n) {
-		reach(c, fds[0]);
+	reach(c, m, n ? fds[0] : -1);
+	if (n)
 		fds[0] = -1;
-	}
 	c->mail_bit = m->mail_bit < HOST_MAIL_WORDS * 64 ? m->mail_bit : 0;
-	if (m->fetches)
-		may_refer(c);
 	up(c);
-	return c->remote && c->host->cfg.key_read ? contact_talk_say(c, CONTACT_FETCHES) : 0;
+	return proven(c, m);
 }
 
 /* The slot that we ask for is another one of a process that we know. */
@@ -207,8 +242,7 @@ static int on_message(struct contact *c, const struct contact_message *m, int *f
 	case CONTACT_DO_LEAVE:
 		return ECONNRESET;
 	case CONTACT_DO_REFER:
-		may_refer(c);
-		return 0;
+		return proven(c, m);
 	case CONTACT_DO_RING:
 		return n ? contact_take_ring(c, m->ring_size, fds[0]) : EPROTO;
 	case CONTACT_DO_SHARE:
@@ -231,7 +265,7 @@ static void conn_ready(struct watch *w, uint64_t now)
 		return; /* half built, and about to be ended */
 	do {
 		n = 0;
-		err = contact_talk_receive(w->fd, &m, fds, &n);
+		err = contact_talk_receive(c, &m, fds, &n);
 		if (err)
 			break;
 		err = on_message(c, &m, fds, n);
@@ -258,7 +292,7 @@ int contact_ask(struct host *h, struct target *t, uint64_t now)
 	c->deadline = now + HOST_CONTACT_NS;
 	c->asked = t;
 	fetch_add_relaxed(&t->d.refs, 1);
-	err = contact_peer(conn, &c->pid);
+	err = contact_name(conn, &c->name, &c->pidfd.fd);
 	if (!err)
 		err = present(c, CONTACT_HELLO);
 	if (!err)
@@ -279,6 +313,6 @@ void contact_accept(struct host *h, int conn, uint64_t now)
 		return;
 	c->state = CONTACT_CAME;
 	c->deadline = now + HOST_CONTACT_NS;
-	if (contact_peer(conn, &c->pid) || host_watch(h, &c->conn, conn_ready))
+	if (contact_name(conn, &c->name, &c->pidfd.fd) || host_watch(h, &c->conn, conn_ready))
 		contact_left(c);
 }

@@ -11,8 +11,9 @@ struct bytes { /* as in contact_message.h */
 	uint64_t cookie, cookie_addr;
 	uint32_t gen, n_keys;
 	uint64_t key_bytes;
-	uint32_t ring_size, mail_bit, fetches, zero;
+	uint32_t ring_size, mail_bit, offers, trusts;
 	struct share_message share;
+	uint64_t secret_addr, nonce, echo, proof;
 };
 _Static_assert(sizeof(struct bytes) == CONTACT_MESSAGE_LEN, "a message without gaps");
 
@@ -30,8 +31,13 @@ void contact_message_encode(const struct contact_message *m, uint8_t out[CONTACT
 		.key_bytes = m->key_bytes,
 		.ring_size = m->ring_size,
 		.mail_bit = m->mail_bit,
-		.fetches = m->fetches,
+		.offers = m->offers,
+		.trusts = m->trusts,
 		.share = m->share,
+		.secret_addr = m->secret_addr,
+		.nonce = m->nonce,
+		.echo = m->echo,
+		.proof = m->proof,
 	};
 
 	memcpy(out, &b, sizeof(b));
@@ -56,8 +62,13 @@ int contact_message_decode(const uint8_t *in, size_t len, struct contact_message
 		.key_bytes = b.key_bytes,
 		.ring_size = b.ring_size,
 		.mail_bit = b.mail_bit,
-		.fetches = b.fetches,
+		.offers = b.offers,
+		.trusts = b.trusts,
 		.share = b.share,
+		.secret_addr = b.secret_addr,
+		.nonce = b.nonce,
+		.echo = b.echo,
+		.proof = b.proof,
 	};
 	return 0;
 }

@@ -3,8 +3,9 @@
  * and in the byte order of the host; descriptors travel beside them (contact_talk.h).
  *
  *	0 magic · 4 layout · 8 kind · 12 slot · 16 cookie · 24 its address · 32 generation ·
- *	36 keys · 40 their bytes · 48 ring · 52 mail bit · 56 fetches · 60 zero ·
- *	64 key · 68 found · 72 its generation · 80 device · 88 inode · 96 offset · 104 length
+ *	36 keys · 40 their bytes · 48 ring · 52 mail bit · 56 offers · 60 trusts ·
+ *	64 key · 68 found · 72 its generation · 80 device · 88 inode · 96 offset · 104 length ·
+ *	112 address of the secret · 120 nonce · 128 echo · 136 proof
  *
  * Pure. */
 #pragma once
@@ -13,16 +14,16 @@
 #include <stdint.h>
 #include "peers/mapping.h"
 
-enum { CONTACT_MESSAGE_LEN = 112 };
+enum { CONTACT_MESSAGE_LEN = 144 };
 
 enum contact_kind {
 	CONTACT_HELLO = 1, /* the asker presents itself: page, mail page, ring, doorbell */
-	CONTACT_WELCOME, /* the asked one does; with its memory descriptor, or without */
-	CONTACT_READY, /* the asker's mail bit; with its memory descriptor, or without */
+	CONTACT_WELCOME, /* the asked one does; with its memory descriptor if that is lent */
+	CONTACT_READY, /* the asker's mail bit, and the descriptor of its memory if that is lent */
 	CONTACT_ALIAS, /* the two know each other under another slot */
 	CONTACT_YIELD, /* the sender's own HELLO goes first */
 	CONTACT_RING, /* a larger ring is offered: its descriptor, ring_size */
-	CONTACT_FETCHES, /* the sender reaches the receiver's memory */
+	CONTACT_FETCHES, /* the sender reaches the receiver's memory, and knows of the reverse */
 	CONTACT_SHARE, /* contact_share.h */
 	CONTACT_SHARED,
 	CONTACT_UNSHARE,
@@ -44,8 +45,12 @@ struct contact_message {
 	uint64_t key_bytes;
 	uint32_t ring_size; /* bytes of data */
 	uint32_t mail_bit; /* the receiver's in the sender's mail page */
-	uint32_t fetches; /* the sender reaches the receiver's memory */
+	uint32_t offers; /* the receiver may try to open the sender's memory */
+	uint32_t trusts; /* the receiver has proved that it did: the sender heeds its hazards */
 	struct share_message share;
+	uint64_t secret_addr; /* where in the sender's memory the receiver finds its proof */
+	uint64_t nonce, echo; /* a number of the sender's; the receiver's, repeated */
+	uint64_t proof; /* what the sender has read in the receiver's memory; 0: nothing */
 };
 
 void contact_message_encode(const struct contact_message *m, uint8_t out[CONTACT_MESSAGE_LEN]);

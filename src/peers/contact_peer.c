@@ -2,15 +2,34 @@
 #include "peers/contact_peer.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
-#include "peers/contact_trust.h"
+
+#ifndef SO_PEERPIDFD /* Linux 6.5 */
+#define SO_PEERPIDFD 77
+#endif
+
+/* The pidfd of the process that made its end of @conn, which may have ended; or else of the one
+ * that has its pid now, which the answer to a nonce will show to be the same. */
+static int peer_pidfd(int conn, struct trust_name *name)
+{
+	socklen_t len = sizeof(int);
+	int fd;
+
+	if (!contact_fds_left(conn))
+		return -1;
+	name->exact = !getsockopt(conn, SOL_SOCKET, SO_PEERPIDFD, &fd, &len);
+	if (name->exact)
+		return fd;
+	return name->pid ? (int)syscall(SYS_pidfd_open, name->pid, 0) : -1;
+}
 
 int contact_peer(int conn, pid_t *pid)
 {
@@ -25,42 +44,62 @@ int contact_peer(int conn, pid_t *pid)
 	return 0;
 }
 
-static bool yama(void)
+int contact_name(int conn, struct trust_name *name, int *pidfd)
 {
-	int fd = open("/proc/sys/kernel/yama/ptrace_scope", O_RDONLY | O_CLOEXEC);
-	char c = '0';
-	bool on;
+	int err, on = 1;
 
-	if (fd < 0)
-		return false;
-	on = read(fd, &c, 1) != 1 || c != '0';
-	close(fd);
-	return on;
+	*name = (struct trust_name){ .pid = 0 };
+	err = contact_peer(conn, &name->pid);
+	if (err)
+		return err;
+	*pidfd = peer_pidfd(conn, name);
+	name->watched = *pidfd >= 0;
+	if (!name->exact && setsockopt(conn, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)))
+		return errno;
+	return 0;
 }
 
-static bool same_user_ns(pid_t pid)
+enum trust_word contact_word(void)
 {
-	struct stat mine, theirs;
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
-	return !stat("/proc/self/ns/user", &mine) && !stat(path, &theirs) &&
-	       mine.st_dev == theirs.st_dev && mine.st_ino == theirs.st_ino;
+	return trust_word(secure_getenv("SOFTHCA_DIRECT"));
 }
 
-int contact_memory(pid_t pid, int conn)
+static bool has_ended(int pidfd)
 {
-	struct trust_facts f = {
-		.pid = pid,
-		.fds_left = contact_fds_left(conn),
-		.dumpable = prctl(PR_GET_DUMPABLE) == 1,
-		.yama = yama(),
-		.same_user_ns = pid && same_user_ns(pid),
-	};
+	struct pollfd p = { .fd = pidfd, .events = POLLIN };
 
-	if (!trust_memory(trust_word(secure_getenv("SOFTHCA_DIRECT")), &f))
+	return poll(&p, 1, 0) != 0;
+}
+
+int contact_open_memory(const struct trust_name *name, int pidfd)
+{
+	char path[32];
+	int fd;
+
+	if (!trust_name(name) || !contact_fds_left(pidfd))
 		return -1;
-	return open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)name->pid);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd >= 0 && has_ended(pidfd)) { /* another process may have got its pid before */
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+int contact_own_memory(int conn)
+{
+	return contact_fds_left(conn) ? open("/proc/self/mem", O_RDWR | O_CLOEXEC) : -1;
+}
+
+uint64_t contact_secret(void)
+{
+	uint64_t secret = 0;
+
+	while (!secret)
+		if (getrandom(&secret, sizeof(secret), 0) != sizeof(secret))
+			secret = 0;
+	return secret;
 }
 
 bool contact_is_bell(int fd)

@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: MIT
-/* Which process is at the other end of a connection, as the kernel says, and what it is handed by
- * the rules of contact_trust.h. */
+/* Which process is at the other end of a connection, as the kernel says, and what the kernel lets
+ * us open of it, by the rules of contact_trust.h. */
 #pragma once
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
+#include "peers/contact_trust.h"
 
 /* EPERM: it may not have a contact. *pid: 0 when not visible from here. */
 int contact_peer(int conn, pid_t *pid);
-/* A descriptor of our own memory for the process @pid at the other end of @conn; -1: none. */
-int contact_memory(pid_t pid, int conn);
+/* The same, and all that names it. *pidfd: -1 when there is none. Messages that are sent from here
+ * on say who sent them where @name->exact is false. */
+int contact_name(int conn, struct trust_name *name, int *pidfd);
+enum trust_word contact_word(void); /* SOFTHCA_DIRECT */
+/* The peer's memory, if the kernel lets us trace it; -1: not. */
+int contact_open_memory(const struct trust_name *name, int pidfd);
+int contact_own_memory(int conn); /* ours, to be lent; -1: descriptors are short */
+uint64_t contact_secret(void); /* a random number, not 0 */
 bool contact_is_bell(int fd); /* an eventfd */
 bool contact_fds_left(int fd); /* the newest descriptor @fd is below 80 % of RLIMIT_NOFILE */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "peers/contact_share.h"
 #include <stdlib.h>
+#include "peers/contact_reach.h"
 #include "peers/contact_talk.h"
 #include "peers/contact_trust.h"
 #include "peers/host_bell.h"
@@ -93,7 +94,8 @@ void contact_share_asked(struct contact *c, const struct share_message *ask)
 
 	if (our_key(c->host, m.key, &k)) {
 		m.gen = k.gen;
-		m.found = trust_file(c->trusted, k.direct, death_alive(&c->host->page->alive)) &&
+		m.found = trust_file(contact_reaches(c), k.direct,
+				     death_alive(&c->host->page->alive)) &&
 			  !mapping_find(k.addr, k.len, &m.file, &fd);
 	}
 	if (m.found)

@@ -37,24 +37,33 @@ void contact_talk_close(const int *fds, unsigned int n)
 			close(fds[i]);
 }
 
-/* All descriptors that came, at most CONTACT_FDS; more are cut off by the kernel, which says so. */
-static unsigned int take_fds(struct msghdr *msg, int *fds)
+/* All descriptors that came, at most CONTACT_FDS; more are cut off by the kernel, which says so.
+ * And who sent them, where the kernel was asked to say it. */
+static unsigned int take_control(struct msghdr *msg, int *fds, pid_t *from)
 {
-	struct cmsghdr *cm = CMSG_FIRSTHDR(msg);
-	unsigned int n;
+	unsigned int n = 0;
+	struct ucred cred;
 
-	if (!cm || cm->cmsg_level != SOL_SOCKET || cm->cmsg_type != SCM_RIGHTS)
-		return 0;
-	n = (unsigned int)((cm->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-	memcpy(fds, CMSG_DATA(cm), sizeof(int) * n);
+	for (struct cmsghdr *cm = CMSG_FIRSTHDR(msg); cm; cm = CMSG_NXTHDR(msg, cm)) {
+		if (cm->cmsg_level != SOL_SOCKET)
+			continue;
+		if (cm->cmsg_type == SCM_CREDENTIALS) {
+			memcpy(&cred, CMSG_DATA(cm), sizeof(cred));
+			*from = cred.pid;
+		} else if (cm->cmsg_type == SCM_RIGHTS) {
+			n = (unsigned int)((cm->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+			memcpy(fds, CMSG_DATA(cm), sizeof(int) * n);
+		}
+	}
 	return n;
 }
 
-int contact_talk_receive(int conn, struct contact_message *m, int *fds, unsigned int *n)
+int contact_talk_receive(struct contact *c, struct contact_message *m, int *fds, unsigned int *n)
 {
 	uint8_t bytes[CONTACT_MESSAGE_LEN];
+	pid_t from = 0;
 	union {
-		char room[CMSG_SPACE(sizeof(int) * CONTACT_FDS)];
+		char room[CMSG_SPACE(sizeof(int) * CONTACT_FDS) + CMSG_SPACE(sizeof(struct ucred))];
 		struct cmsghdr align;
 	} control;
 	struct iovec iov = { bytes, sizeof(bytes) };
@@ -62,14 +71,21 @@ int contact_talk_receive(int conn, struct contact_message *m, int *fds, unsigned
 			      .msg_iovlen = 1,
 			      .msg_control = control.room,
 			      .msg_controllen = sizeof(control.room) };
-	ssize_t got = recvmsg(conn, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	ssize_t got;
+
+	if (c->name.exact) /* no credentials come: the room is for descriptors alone */
+		msg.msg_controllen = CMSG_SPACE(sizeof(int) * CONTACT_FDS);
+	got = recvmsg(c->conn.fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
 	if (got < 0)
 		return errno == EINTR ? EAGAIN : errno;
-	*n = take_fds(&msg, fds); /* an empty message may bring some too */
+	*n = take_control(&msg, fds, &from); /* an empty message may bring some too */
 	if (!(msg.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) &&
-	    !contact_message_decode(bytes, (size_t)got, m))
+	    !contact_message_decode(bytes, (size_t)got, m)) {
+		if (m->echo == c->nonce)
+			c->name.answered = from;
 		return 0;
+	}
 	contact_talk_close(fds, *n);
 	return got ? EPROTO : ECONNRESET;
 }
@@ -87,7 +103,12 @@ struct contact_message contact_talk_message(const struct contact *c, enum contac
 		.n_keys = h->cfg.n_keys,
 		.key_bytes = h->cfg.key_bytes,
 		.mail_bit = c->index % NUMBER_SLOTS, /* the asker's comes by READY */
-		.fetches = c->remote && h->cfg.key_read,
+		.offers = trust_offer(c->word),
+		.trusts = c->trusted,
+		.secret_addr = (uintptr_t)&c->secret,
+		.nonce = c->nonce,
+		.echo = c->their_nonce,
+		.proof = c->remote ? c->proof : 0,
 	};
 }
 

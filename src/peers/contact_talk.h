@@ -14,7 +14,7 @@ struct contact_message contact_talk_message(const struct contact *c, enum contac
 int contact_talk_send(int conn, const struct contact_message *m, const int *fds, unsigned int n);
 /* *n descriptors are the caller's then. EAGAIN: no message. ECONNRESET: the peer has left. EPROTO:
  * what came is no message. */
-int contact_talk_receive(int conn, struct contact_message *m, int *fds, unsigned int *n);
+int contact_talk_receive(struct contact *c, struct contact_message *m, int *fds, unsigned int *n);
 void contact_talk_close(const int *fds, unsigned int n); /* -1 are fine */
 
 /* Messages with nothing more, with a ring, and about a key. Errors as of sending. */

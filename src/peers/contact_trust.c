@@ -16,19 +16,27 @@ bool trust_contact(uid_t peer, uid_t ours)
 	return peer == ours;
 }
 
-static bool may_trace_us(const struct trust_facts *f)
+bool trust_name(const struct trust_name *n)
 {
-	return f->pid && f->dumpable && !f->yama && f->same_user_ns;
+	return n->pid > 0 && n->watched && (n->exact || n->answered == n->pid);
 }
 
-bool trust_memory(enum trust_word word, const struct trust_facts *f)
+bool trust_offer(enum trust_word word)
 {
-	if (word == TRUST_NOBODY || !f->fds_left)
-		return false;
-	return word == TRUST_EVERYBODY || may_trace_us(f);
+	return word != TRUST_NOBODY;
 }
 
-bool trust_file(bool memory, bool direct, bool alive)
+bool trust_lend(enum trust_word word)
 {
-	return memory && direct && alive;
+	return word == TRUST_EVERYBODY;
+}
+
+bool trust_proof(uint64_t proof, uint64_t secret)
+{
+	return proof && proof == secret;
+}
+
+bool trust_file(bool mutual, bool direct, bool alive)
+{
+	return mutual && direct && alive;
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* What a peer is trusted with, decided from facts (docs/design/peer-identity.md). Every process of
  * our user may have a contact: our page, which it can only read, a ring to write into, our
- * doorbell. The descriptor of our memory is for a process that could trace us anyway. Files behind
- * our keys are for a peer that has that descriptor: they add speed, never rights. Pure. */
+ * doorbell. Our memory is for a process that the kernel lets open it, and that we may open too:
+ * both prove it by what they have read there. Files behind our keys are for such a peer: they add
+ * speed, never rights. Pure. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,17 +15,22 @@ enum trust_word { /* what SOFTHCA_DIRECT says */
 		  TRUST_EVERYBODY, /* 1 */
 };
 
-struct trust_facts {
-	pid_t pid; /* the peer's; 0: not visible from here */
-	bool fds_left; /* descriptors are not short, with the peer as well */
-	bool dumpable; /* we may be traced at all */
-	bool yama; /* a process may trace its descendants only */
-	bool same_user_ns;
+/* Which process a connection leads to */
+struct trust_name {
+	pid_t pid; /* by SO_PEERCRED; 0: not visible from here */
+	bool watched; /* a pidfd shows when the process of that pid ends */
+	bool exact; /* the pidfd is the connection's own (SO_PEERPIDFD) */
+	pid_t answered; /* whose message repeated our nonce (SCM_CREDENTIALS); 0: nobody's yet */
 };
 
 enum trust_word trust_word(const char *text); /* NULL: the variable is not set */
 bool trust_contact(uid_t peer, uid_t ours);
-bool trust_memory(enum trust_word word, const struct trust_facts *f);
-/* @memory: it got our memory descriptor. @direct, @alive: only its owner revokes the key, and
+/* Is the process that has this pid, and whose pidfd says that it has not ended, the peer? */
+bool trust_name(const struct trust_name *n);
+bool trust_offer(enum trust_word word); /* the peer may try to open our memory, and we its */
+bool trust_lend(enum trust_word word); /* a descriptor of our own goes to it, whatever it may */
+/* @proof: what the peer says that it has read at @secret, which is never 0. */
+bool trust_proof(uint64_t proof, uint64_t secret);
+/* @mutual: each reaches the other's memory. @direct, @alive: only its owner revokes the key, and
  * the peer sees at once when we end. */
-bool trust_file(bool memory, bool direct, bool alive);
+bool trust_file(bool mutual, bool direct, bool alive);

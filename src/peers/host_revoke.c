@@ -28,12 +28,13 @@ static bool is_inside(struct host *h, uint32_t i, uint64_t word, pid_t *pid)
 
 	quiesce_enter();
 	c = load_acquire(&h->contact[i]);
-	inside = c && hazard_held(c->page->hazard, word);
+	/* of a peer that may not trace us, no word counts: it could keep us for ever */
+	inside = c && load_acquire(&c->trusted) && hazard_held(c->page->hazard, word);
 	r = inside ? load_acquire(&c->remote) : NULL; /* pairs with reach() */
 	if (r && !remote_alive(r))
 		inside = false;
 	if (inside)
-		*pid = c->pid;
+		*pid = c->name.pid;
 	quiesce_exit();
 	return inside;
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include "link/copy.h"
+#include "peers/contact_reach.h"
 #include "peers/host_state.h"
 #include "peers/shm.h"
 
@@ -152,7 +153,7 @@ int shm_fetch_from(struct contact *c, const struct seg *s, uint32_t skip, const 
 	uint64_t left = total(dst, ndst);
 	int err = 0;
 
-	if (!c->remote)
+	if (!contact_reaches(c))
 		return EPERM;
 	for (unsigned int i = 0; i < s->npieces && left && !err; i++) {
 		const struct piece *src = &s->pieces[i];
@@ -231,7 +232,7 @@ int shm_direct_to(struct contact *c, struct direct_ask *ask)
 	unsigned int niov;
 	int err = EAGAIN;
 
-	if (!c->remote || ask->done >= ask->len || !look(c, ask, &first))
+	if (!load_acquire(&c->mutual) || ask->done >= ask->len || !look(c, ask, &first))
 		return EAGAIN;
 	what.addr = first.key.addr + (ask->va - first.key.iova) + ask->done;
 	what.len = ask->len - ask->done < ACCESS_MAX ? ask->len - ask->done : ACCESS_MAX;

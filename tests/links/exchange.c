@@ -321,9 +321,12 @@ static int target(int talk, void *arg)
 			      .pdn = 7,
 			      .flags = HOST_QP_DIRECT };
 	struct station st = { 0 };
+	struct dest *d;
 
 	qp.peer_qpn = (uint32_t)met(&st, talk);
+	d = station_dest(&st, qp.peer_qpn);
 	station_until(&st, &st.count, 1); /* one exchange through the ring */
+	station_mutual(&st, d);
 	station_key(&st, 2, word, 4096);
 	host_publish_qp(st.h, station_number(&st), &qp);
 	child_tell(talk, (uintptr_t)word);
@@ -332,6 +335,7 @@ static int target(int talk, void *arg)
 	host_revoke_qp(st.h, station_number(&st));
 	child_tell(talk, *word);
 	child_hear(talk);
+	d->ops->put(d);
 	return 0;
 }
 
@@ -385,6 +389,7 @@ TEST(direct_access_is_done_only_as_the_published_entries_allow)
 	d = station_dest(&st, peer);
 	s = send_of(&st, peer, &p, 1);
 	check_eq(station_send(&st, d, &s), 0);
+	station_mutual(&st, d);
 	va = child_hear(c.talk);
 	ask = ask_of(&st, peer, va, &p);
 	check_eq(d->ops->direct(d, &ask), 0);

@@ -13,7 +13,7 @@
 #include "util/rand.h"
 #include "util/sealed.h"
 
-enum { RINGS = 30, GREETINGS = 300, MESSAGE = 112 };
+enum { RINGS = 30, GREETINGS = 300, MESSAGE = 144 };
 
 static struct seg empty(const struct station *st, uint32_t to)
 {

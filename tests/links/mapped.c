@@ -118,6 +118,7 @@ static void rig_open(struct rig *g)
 	station_until(&g->st, &g->st.count, 1);
 	g->qpn = (uint32_t)child_hear(g->c.talk);
 	g->d = station_dest(&g->st, g->qpn);
+	station_mutual(&g->st, g->d);
 }
 
 static void rig_close(struct rig *g, bool alive)

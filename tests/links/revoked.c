@@ -46,6 +46,7 @@ static void open_access(struct access *x)
 	check_eq(station_send(&x->a, x->d, &hello), 0);
 	while (!load_acquire(&x->b.count))
 		station_turn(&x->a);
+	station_mutual(&x->a, x->d);
 	x->mine = 0x1122334455667788;
 	x->piece = (struct piece){ (uintptr_t)&x->mine, 8, 0 };
 	x->ask = (struct direct_ask){ .write = true,

@@ -157,6 +157,14 @@ void station_until(struct station *st, const uint64_t *value, uint64_t least)
 		station_turn(st);
 }
 
+void station_mutual(struct station *st, struct dest *d)
+{
+	const struct target *t = to_target(d);
+
+	while (load_acquire(&t->state) != TARGET_UP || !load_acquire(&t->c->mutual))
+		station_turn(st);
+}
+
 void station_hold(struct station *st, struct dest *d, uint32_t key)
 {
 	const struct contact *c = to_target(d)->c;

@@ -41,6 +41,8 @@ struct dest *station_dest(struct station *st, uint32_t qpn);
 int station_send(struct station *st, struct dest *d, const struct seg *s);
 /* Turns until *@value, which deliveries change, is at least @least. */
 void station_until(struct station *st, const uint64_t *value, uint64_t least);
+/* Turns until @d's process and this one may access each other's memory. */
+void station_mutual(struct station *st, struct dest *d);
 
 /* Sets a hazard on the key of @d's process, as an access does, and leaves it. */
 void station_hold(struct station *st, struct dest *d, uint32_t key);

@@ -16,8 +16,13 @@ static const struct contact_message full = {
 	.key_bytes = KEYS * ENTRY,
 	.ring_size = 0x10000,
 	.mail_bit = 77,
-	.fetches = 1,
+	.offers = 1,
+	.trusts = 2,
 	.share = { 0x1203, 1, 9, { 0x15, 0x16, 0x1000, 0x2000 } },
+	.secret_addr = UINT64_C(0x7f0fedcba980),
+	.nonce = UINT64_C(0x99aabbccddeeff00),
+	.echo = UINT64_C(0x0102030405060708),
+	.proof = UINT64_C(0x1112131415161718),
 };
 
 static uint64_t at(const uint8_t *bytes, size_t offset, size_t n)
@@ -45,8 +50,8 @@ TEST(every_field_has_its_place)
 	check_eq(at(b, 40, 8), full.key_bytes);
 	check_eq(at(b, 48, 4), full.ring_size);
 	check_eq(at(b, 52, 4), full.mail_bit);
-	check_eq(at(b, 56, 4), full.fetches);
-	check_eq(at(b, 60, 4), 0);
+	check_eq(at(b, 56, 4), full.offers);
+	check_eq(at(b, 60, 4), full.trusts);
 	check_eq(at(b, 64, 4), full.share.key);
 	check_eq(at(b, 68, 4), full.share.found);
 	check_eq(at(b, 72, 8), full.share.gen);
@@ -54,6 +59,10 @@ TEST(every_field_has_its_place)
 	check_eq(at(b, 88, 8), full.share.file.ino);
 	check_eq(at(b, 96, 8), full.share.file.offset);
 	check_eq(at(b, 104, 8), full.share.file.len);
+	check_eq(at(b, 112, 8), full.secret_addr);
+	check_eq(at(b, 120, 8), full.nonce);
+	check_eq(at(b, 128, 8), full.echo);
+	check_eq(at(b, 136, 8), full.proof);
 }
 
 TEST(what_is_decoded_encodes_to_the_same_bytes)

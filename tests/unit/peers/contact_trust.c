@@ -2,8 +2,6 @@
 #include "peers/contact_trust.h"
 #include "test.h"
 
-static const struct trust_facts tracer = { 17, true, true, false, true };
-
 TEST(a_contact_is_for_processes_of_the_same_user)
 {
 	check(trust_contact(1000, 1000));
@@ -12,34 +10,40 @@ TEST(a_contact_is_for_processes_of_the_same_user)
 	check(!trust_contact(1000, 0));
 }
 
-TEST(memory_is_for_a_process_that_could_trace_us)
+/* A pid is used again: only what a living process has said, or the kernel of the connection itself,
+ * names the peer. */
+TEST(a_pid_names_the_peer_when_the_kernel_has_vouched_for_it)
 {
-	check(trust_memory(TRUST_NO_WORD, &tracer));
-	for (int i = 0; i < 5; i++) {
-		struct trust_facts f = tracer;
+	struct trust_name n = { .pid = 17, .watched = true, .exact = true };
 
-		if (i == 0)
-			f.pid = 0;
-		if (i == 1)
-			f.fds_left = false;
-		if (i == 2)
-			f.dumpable = false;
-		if (i == 3)
-			f.yama = true;
-		if (i == 4)
-			f.same_user_ns = false;
-		check(!trust_memory(TRUST_NO_WORD, &f));
-	}
+	check(trust_name(&n));
+	n.exact = false;
+	check(!trust_name(&n));
+	n.answered = 18;
+	check(!trust_name(&n));
+	n.answered = 17;
+	check(trust_name(&n));
+	n.watched = false;
+	check(!trust_name(&n));
+	n = (struct trust_name){ .pid = 0, .watched = true, .exact = true };
+	check(!trust_name(&n));
+	n.exact = false; /* of another pid namespace, as its messages are: both say 0 */
+	check(!trust_name(&n));
 }
 
-TEST(the_word_of_the_user_goes_before_but_for_descriptors)
+TEST(the_word_of_the_user_offers_and_lends)
 {
-	struct trust_facts stranger = { .fds_left = true, .yama = true };
+	check(trust_offer(TRUST_NO_WORD) && !trust_lend(TRUST_NO_WORD));
+	check(!trust_offer(TRUST_NOBODY) && !trust_lend(TRUST_NOBODY));
+	check(trust_offer(TRUST_EVERYBODY) && trust_lend(TRUST_EVERYBODY));
+}
 
-	check(!trust_memory(TRUST_NOBODY, &tracer));
-	check(trust_memory(TRUST_EVERYBODY, &stranger));
-	stranger.fds_left = false;
-	check(!trust_memory(TRUST_EVERYBODY, &stranger));
+TEST(a_proof_is_the_secret_itself)
+{
+	check(trust_proof(7, 7));
+	check(!trust_proof(8, 7));
+	check(!trust_proof(0, 7));
+	check(!trust_proof(0, 0));
 }
 
 TEST(only_0_and_1_are_words)
@@ -52,13 +56,13 @@ TEST(only_0_and_1_are_words)
 	check_eq(trust_word("yes"), TRUST_NO_WORD);
 }
 
-TEST(a_file_is_for_a_peer_that_has_the_memory)
+TEST(a_file_is_for_a_peer_of_mutual_access)
 {
 	for (int i = 0; i < 8; i++)
 		check_eq(trust_file(i & 1, i & 2, i & 4), i == 7);
 }
 
 RUN_TESTS(unit_test(a_contact_is_for_processes_of_the_same_user),
-	  unit_test(memory_is_for_a_process_that_could_trace_us),
-	  unit_test(the_word_of_the_user_goes_before_but_for_descriptors),
-	  unit_test(only_0_and_1_are_words), unit_test(a_file_is_for_a_peer_that_has_the_memory))
+	  unit_test(a_pid_names_the_peer_when_the_kernel_has_vouched_for_it),
+	  unit_test(the_word_of_the_user_offers_and_lends), unit_test(a_proof_is_the_secret_itself),
+	  unit_test(only_0_and_1_are_words), unit_test(a_file_is_for_a_peer_of_mutual_access))

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT
+/* Who reaches whose memory (docs/design/peer-identity.md): a process that has given up rights, or
+ * being traced, meets this one. The kernel is asked before what each may open of the other, and two
+ * processes access each other's memory if both may, and not otherwise. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/landlock.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "peers/contact_reach.h"
+#include "peers/host_state.h"
+#include "station.h"
+
+enum { KEY_INDEX = 3 };
+
+enum { CANNOT = 70 /* exit status: this system has no such restriction */ };
+
+static bool opens(pid_t pid)
+{
+	char path[32];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+static bool none(void)
+{
+	return true;
+}
+
+static bool not_dumpable(void)
+{
+	return !prctl(PR_SET_DUMPABLE, 0);
+}
+
+/* Nothing is refused but tracing what lies outside. */
+static bool landlocked(void)
+{
+	const struct landlock_ruleset_attr attr = { .handled_access_fs =
+							    LANDLOCK_ACCESS_FS_MAKE_BLOCK };
+	int fd = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0);
+
+	return fd >= 0 && !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
+	       !syscall(SYS_landlock_restrict_self, fd, 0);
+}
+
+/* The same user without any capability; of an ordinary user there is nothing to take. */
+static bool without_capabilities(void)
+{
+	uint32_t header[2] = { 0x20080522, 0 }, none_left[6] = { 0 }; /* version 3 */
+
+	return geteuid() || (!syscall(SYS_capset, header, none_left) && !prctl(PR_SET_DUMPABLE, 1));
+}
+
+static bool write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+
+	if (fd >= 0)
+		close(fd);
+	return ok;
+}
+
+/* A user namespace below ours, in which the user keeps the same number. */
+static bool lower_user_namespace(void)
+{
+	uid_t uid = geteuid();
+	char map[64];
+
+	if (unshare(CLONE_NEWUSER))
+		return false;
+	snprintf(map, sizeof(map), "%u %u 1\n", (unsigned int)uid, (unsigned int)uid);
+	return write_file("/proc/self/uid_map", map);
+}
+
+/* The one that gives something up: exits with 0 when both agree with the kernel. */
+static int other(int talk, void *arg)
+{
+	bool (*const *restrict_self)(void) = arg;
+	struct station st = { 0 };
+	struct seg s = { .op = 4, .flags = SEG_SQPN, .pkey = 0xffff, .npsn = 1 };
+	struct dest *d;
+	bool mutual;
+
+	if (!(*restrict_self)()) {
+		child_tell(talk, CANNOT);
+		return CANNOT;
+	}
+	child_tell(talk, opens(getppid()));
+	mutual = child_hear(talk);
+	station_open(&st);
+	child_tell(talk, station_number(&st));
+	s.dqpn = (uint32_t)child_hear(talk);
+	s.sqpn = station_number(&st);
+	d = station_dest(&st, s.dqpn);
+	if (station_send(&st, d, &s))
+		return 2;
+	if (mutual)
+		station_mutual(&st, d);
+	child_tell(talk, 1);
+	child_hear(talk); /* the other side has read all that we said */
+	for (int i = 0; i < 20; i++)
+		station_turn(&st);
+	if (to_target(d)->c->mutual != mutual)
+		return 3;
+	/* what a process says of its accesses keeps the other one only if it may access */
+	if (!mutual)
+		station_hold(&st, d, (uint32_t)child_hear(talk));
+	child_tell(talk, 1);
+	child_hear(talk);
+	return 0;
+}
+
+static void stay_free(struct station *st, struct child *c)
+{
+	static uint64_t word;
+	uint32_t key = station_key(st, KEY_INDEX, &word, sizeof(word));
+
+	child_tell(c->talk, key);
+	child_hear(c->talk);
+	station_unkey(st, KEY_INDEX);
+	host_revoke(st->h, key); /* returns */
+}
+
+static void meets(bool (*restrict_self)(void))
+{
+	struct child c = child_start(other, &restrict_self);
+	uint64_t reached = child_hear(c.talk);
+	struct station st = { 0 };
+	const struct contact *peer;
+	bool mutual;
+	uint32_t number;
+	struct dest *d;
+
+	if (reached == CANNOT) {
+		check_eq(child_wait(&c), CANNOT);
+		return; /* a kernel without Landlock, or a container that allows no namespaces */
+	}
+	mutual = reached && opens(c.pid);
+	child_tell(c.talk, mutual);
+	number = (uint32_t)child_hear(c.talk);
+	station_open(&st);
+	child_tell(c.talk, station_number(&st));
+	station_until(&st, &st.count, 1);
+	d = station_dest(&st, number);
+	if (mutual)
+		station_mutual(&st, d);
+	peer = to_target(d)->c;
+	check_eq(child_hear(c.talk), 1);
+	check_eq(peer->mutual, mutual);
+	check(mutual || !contact_reaches(peer));
+	check(reached || !peer->trusted);
+	check_eq(load_relaxed(&d->max_ref) != 0, mutual);
+	child_tell(c.talk, 1);
+	if (!mutual && !reached)
+		stay_free(&st, &c);
+	else if (!mutual)
+		child_tell(c.talk, 0), child_hear(c.talk);
+	else
+		child_hear(c.talk);
+	child_tell(c.talk, 1);
+	check_eq(child_wait(&c), 0);
+	d->ops->put(d);
+	station_close(&st);
+}
+
+TEST(equals_reach_each_other)
+{
+	meets(none);
+}
+
+TEST(a_process_that_is_not_dumpable_is_not_reached)
+{
+	meets(not_dumpable);
+}
+
+TEST(a_landlocked_process_reaches_nobody_outside)
+{
+	meets(landlocked);
+}
+
+TEST(root_without_capabilities_is_not_root)
+{
+	meets(without_capabilities);
+}
+
+TEST(a_lower_user_namespace_does_not_reach_up)
+{
+	meets(lower_user_namespace);
+}
+
+RUN_TESTS(unit_test(equals_reach_each_other),
+	  unit_test(a_process_that_is_not_dumpable_is_not_reached),
+	  unit_test(a_landlocked_process_reaches_nobody_outside),
+	  unit_test(root_without_capabilities_is_not_root),
+	  unit_test(a_lower_user_namespace_does_not_reach_up))
