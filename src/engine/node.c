@@ -43,8 +43,10 @@ static void fork_parent(void)
 /* The inherited node is the parent's; only the child's descriptors of it are closed. */
 static void fork_child(void)
 {
-	if (node_current)
+	if (node_current) {
 		links_leave(node_current);
+		host_leave(node_current->host);
+	}
 	fault_fork_end(true);
 	pthread_mutex_unlock(&make_lock);
 }

@@ -66,6 +66,16 @@ void contact_end_pending(struct host *h, struct contact *c)
 	contact_free(c);
 }
 
+void contact_leave_all(struct host *h)
+{
+	for (struct contact *c = h->pending; c; c = c->next)
+		if (c->remote)
+			remote_leave(c->remote);
+	for (uint32_t i = 0; i < h->top; i++)
+		if (h->contact[i] && h->contact[i]->remote)
+			remote_leave(h->contact[i]->remote);
+}
+
 void contact_end_all(struct host *h)
 {
 	while (h->pending)

@@ -11,4 +11,6 @@ struct host;
 void contact_end_up(struct host *h, struct contact *c);
 /* A handshake that came to nothing: the process in that slot is asked again, until its deadline. */
 void contact_end_pending(struct host *h, struct contact *c);
+/* In a forked child, which inherits the contacts of its parent: none reaches a peer's memory. */
+void contact_leave_all(struct host *h);
 void contact_end_all(struct host *h); /* without a callback, for host_destroy() */

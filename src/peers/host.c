@@ -82,6 +82,11 @@ static void close_fd(int fd)
 		close(fd);
 }
 
+void host_leave(struct host *h)
+{
+	contact_leave_all(h);
+}
+
 void host_destroy(struct host *h)
 {
 	if (!h)

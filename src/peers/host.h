@@ -6,8 +6,8 @@
  * Meeting point (docs/design/meeting-point.md): abstract AF_UNIX SOCK_SEQPACKET names
  * "softhca.<layout>.<uid>.slot.<n>"; a process takes a slot by binding its name. First contact
  * (docs/design/peer-identity.md) connects, checks SO_PEERCRED and exchanges by SCM_RIGHTS sealed
- * memfds (the published page and tables, the inbound ring), the doorbell eventfd and, to a peer
- * that could ptrace us anyway, a /proc/self/mem descriptor. None of it blocks: segments for a peer
+ * memfds (the published page and tables, the inbound ring) and the doorbell eventfd; each opens the
+ * other's memory if the kernel lets both. None of it blocks: segments for a peer
  * that is being contacted get EAGAIN, and ENETUNREACH when no peer answers within the deadline.
  *
  * Threads: any; host_control() and host_drain() try-lock what they work on and skip what another
@@ -60,6 +60,7 @@ struct host_config {
  * process is a host of its own (said by log_warn), loopback only. */
 int host_create(const struct host_config *cfg, struct host **out);
 void host_destroy(struct host *h); /* tests only: a program just exits */
+void host_leave(struct host *h); /* a forked child: it gives up the descriptors of peers' memory */
 
 int host_take_slot(struct host *h, unsigned int *slot); /* one more block of numbers */
 unsigned int host_first_slot(const struct host *h);

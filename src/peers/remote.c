@@ -265,10 +265,17 @@ fail:
 	return err;
 }
 
+void remote_leave(struct remote *r)
+{
+	close(r->fd);
+	r->fd = -1;
+}
+
 void remote_close(struct remote *r)
 {
 	if (!r)
 		return;
-	close(r->fd);
+	if (r->fd >= 0)
+		close(r->fd);
 	free(r);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Another process' memory, reached through the /proc/self/mem descriptor that it gave us
+/* Another process' memory, reached through a descriptor of its /proc/PID/mem
  * (docs/design/peer-identity.md). The descriptor is bound to its address space: exec, exit and pid
  * reuse are harmless. Larger reads go by process_vm_readv, which is faster, when the pid is
  * visible; writes never go by pid, since they could hit the program that the process has become.
@@ -17,6 +17,8 @@ struct remote;
  * Tries both ways by reading @cookie's 8 bytes at @cookie_addr. EPERM: neither works. */
 int remote_open(int mem_fd, pid_t pid, uint64_t cookie_addr, uint64_t cookie, struct remote **out);
 void remote_close(struct remote *r);
+/* In a forked child: the descriptor is the parent's right. No access works any more. */
+void remote_leave(struct remote *r);
 /* By @mark (util/death.h) the end of that address space is seen too, at the cost of a load. */
 void remote_watch(struct remote *r, const uint32_t *mark);
 bool remote_alive(struct remote *r); /* a 1-byte pread: false when that address space is gone */

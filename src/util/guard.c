@@ -40,6 +40,16 @@ static void lock_drop(void)
 	pthread_mutex_unlock(&lock);
 }
 
+/* A child that gives up its rights shall not have the parent's memory open. */
+static void child_start(void)
+{
+	if (mem.fd >= 0)
+		close(mem.fd);
+	mem.fd = -1;
+	mem.epoch = 0;
+	lock_drop();
+}
+
 static uint32_t cpu_find(void)
 {
 	uint32_t found = 0;
@@ -63,7 +73,7 @@ int guard_init(void)
 		guard_cpu = cpu_find();
 		err = fork_init();
 		if (!err)
-			err = pthread_atfork(lock_take, lock_drop, lock_drop);
+			err = pthread_atfork(lock_take, lock_drop, child_start);
 		if (!err)
 			err = guard_trap_set();
 		store_relaxed(&ready, !err);

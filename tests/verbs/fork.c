@@ -383,6 +383,30 @@ static void a_parent_is_dead_though_its_child_lives(int arg)
 	duo_close(&duo);
 }
 
+/* A child that gives up its rights has no descriptor of its parent's memory, or of its peers'. */
+static void looks_for_memory(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	struct dirent *e;
+
+	want(dir != NULL);
+	while ((e = readdir(dir))) {
+		char path[300], to[200] = "";
+		ssize_t n;
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%s", e->d_name);
+		n = readlink(path, to, sizeof(to) - 1);
+		want(n < 4 || strcmp(to + n - 4, "/mem") != 0);
+	}
+	closedir(dir);
+}
+
+static void a_child_has_no_descriptor_of_memory(int arg)
+{
+	(void)arg;
+	in_child(looks_for_memory);
+}
+
 /* --- exec --- */
 
 /* What this very program does when it is executed anew: names every descriptor above stderr. */
@@ -444,6 +468,7 @@ static const struct test_case cases[] = {
 	CASE(async_events_are_the_childs_own),
 	CASE(a_child_outlives_its_parent),
 	CASE(a_parent_is_dead_though_its_child_lives),
+	CASE(a_child_has_no_descriptor_of_memory),
 	CASE(exec_closes_everything),
 	CASE(exec_closes_what_the_child_made),
 };
