@@ -23,6 +23,25 @@ static void wr_raw_wqe(struct mlx5dv_qp_ex *dv, const void *wqe)
 	wqe_raw(qp, qp->ib.wr_id, wqe);
 }
 
+static void wr_set_dc_addr(struct mlx5dv_qp_ex *dv, struct ibv_ah *ah, uint32_t dctn,
+			   uint64_t access_key)
+{
+	struct dqp *qp = dv_qp(dv);
+
+	if (!wqe_region_open(qp, "mlx5dv_wr_set_dc_addr"))
+		return;
+	if (!qp->build.ctrl || !(qp->build.takes & WR_TAKES_AH)) {
+		qp->build.err =
+			refuse(EINVAL,
+			       "mlx5dv_wr_set_dc_addr: no operation on QP 0x%x waits for an "
+			       "address; each takes one, after its ibv_wr_ call",
+			       qp->ib.qp_base.qp_num);
+		return;
+	}
+	qp->build.takes &= (uint8_t)~WR_TAKES_AH;
+	wqe_dc(qp, ah, dctn, access_key);
+}
+
 /* X(entry): not built yet. The functions read only their first argument, as wr_builder.c's. */
 #define LACKING(X)                                                                                 \
 	X(wr_set_dc_addr)                                                                          \
@@ -59,4 +78,6 @@ void wr_dv_attach(struct dqp *qp)
 {
 	LACKING(SET_LACKING)
 	qp->dv.wr_raw_wqe = wr_raw_wqe;
+	if (qp->service->wqe == WQE_DC)
+		qp->dv.wr_set_dc_addr = wr_set_dc_addr;
 }
