@@ -152,8 +152,7 @@ static bool terms_for(struct dc_responder *r, const struct seg *s, struct dc_ter
 /* A packet that was long under way must not end the connection that came after it. */
 static bool is_late(const struct dc_responder *r, const struct seg *s, uint64_t now)
 {
-	return r->met && (int32_t)(s->rkey - r->session) <= 0 &&
-	       now - r->e.q.rsp.now < SILENCE / 3;
+	return r->met && (int32_t)(s->rkey - r->session) <= 0 && now - r->e.q.rsp.now < SILENCE / 3;
 }
 
 static void open_for(struct dc_responder *r, const struct seg *s, uint64_t now)

@@ -463,8 +463,7 @@ void wqe_finish(struct dqp *qp)
 		};
 
 		b->err = refuse(EINVAL, "%s: a send on %s QP 0x%x has no address; call %s", b->call,
-				qp->service->name, qp->ib.qp_base.qp_num,
-				setter[qp->service->wqe]);
+				qp->service->name, qp->ib.qp_base.qp_num, setter[qp->service->wqe]);
 		return;
 	}
 	put_be32(b->ctrl + 4, qp->ib.qp_base.qp_num << 8 | b->segs);

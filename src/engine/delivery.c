@@ -85,8 +85,8 @@ static struct eqp *shared_find(struct node *n, const struct seg *s)
 
 void delivery_to_qp(struct node *n, uint32_t qpn, const struct seg *s)
 {
-	struct eqp *e = unlikely(SHARED_SERVICES >> (s->op >> 5) & 1) ? shared_find(n, s)
-								      : node_qp(n, qpn);
+	struct eqp *e =
+		unlikely(SHARED_SERVICES >> (s->op >> 5) & 1) ? shared_find(n, s) : node_qp(n, qpn);
 
 	if (unlikely(!e)) {
 		verdict_say("dropped, there is no such QP");

@@ -152,8 +152,8 @@ const struct service services[SERVICES] = {
 			[MOVE_UNDRAIN] = { true, 0, CUR | ALT | ACCESS | RNR_TIMER | MIG },
 		},
 	},
-	/* Dynamically connected: an initiator names the target in each work request (mlx5dv). Once a
-	 * target has made a responder for it, both talk as RC queue pairs do. */
+	/* Dynamically connected: an initiator names the target in each work request (mlx5dv). Once
+	 * a target has made a responder for it, both talk as RC queue pairs do. */
 	[SERVICE_DCI] = {
 		.name = "DC initiator", .type = IBV_QPT_DRIVER, .wire = SVC_RC, .wqe = WQE_DC,
 		.address_segs = sizeof(struct mlx5_wqe_av) / SEG_BYTES,

@@ -107,10 +107,9 @@ static int check_built(const struct mlx5dv_qp_init_attr *dv)
 				      "device; leave them out",
 				      flags_of(dv));
 	if (dv->comp_mask & MASK(DCI_STREAMS))
-		return softhca_refuse(EOPNOTSUPP,
-				      "mlx5dv_create_qp: DCI streams are not built "
-				      "(dci_streams_caps is 0); leave out "
-				      "MLX5DV_QP_INIT_ATTR_MASK_DCI_STREAMS");
+		return softhca_refuse(EOPNOTSUPP, "mlx5dv_create_qp: DCI streams are not built "
+						  "(dci_streams_caps is 0); leave out "
+						  "MLX5DV_QP_INIT_ATTR_MASK_DCI_STREAMS");
 	return 0;
 }
 

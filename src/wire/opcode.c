@@ -60,9 +60,7 @@ const struct opcode opcodes[256] = {
 	RC_______XRC(SEND_ONLY_INV,    "SEND ONLY INV",    ONLY_QD | WIRE_IETH),
 	RC__________(FLUSH,            "FLUSH",            ONLY_Q  | WIRE_FETH | WIRE_RETH),
 	RC__________(ATOMIC_WRITE,     "ATOMIC WRITE",     ONLY_QD | WIRE_RETH),
-	/* RETH: the access key as address, the session as rkey, the path MTU as length (0: the end of
-	 * the connection). DETH: the initiator's number; answered: the session as Q_Key, the responder's
-	 * number. docs/design/dynamically-connected.md */
+	/* what the headers mean: docs/design/dynamically-connected.md */
 	[OP_DC_CONNECT] = { "DC CONNECT", ONLY_Q | WIRE_RETH | WIRE_DETH, SVC_DC,
 			    RETH_LEN + DETH_LEN },
 	[OP_DC_ANSWER] = { "DC ANSWER", ONLY_P | WIRE_DETH | WIRE_AETH, SVC_DC,

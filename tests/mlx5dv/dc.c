@@ -44,7 +44,7 @@ static void sends(int processes)
 
 			tell(DC_RECV, t, DC_BYTES, id);
 			pattern_fill(d.mem, lengths[n], id, 0);
-			dc_post(&d, &d.i, IBV_WR_SEND, t, lengths[n], id, DC_KEY);
+			dc_post(&d, &d.i, IBV_WR_SEND, t, lengths[n], id);
 			dc_done(&d.i, id);
 			arrived(t, id, lengths[n]);
 			tell(DC_CHECK, t, lengths[n], id);
@@ -60,8 +60,8 @@ static void immediates(int processes)
 
 		tell(DC_RECV, t, 64, t);
 		tell(DC_RECV, t, 64, t);
-		dc_post(&d, &d.i, IBV_WR_SEND_WITH_IMM, t, 8, 0x1000 + t, DC_KEY);
-		dc_post(&d, &d.i, IBV_WR_RDMA_WRITE_WITH_IMM, t, 8, 0x2000 + t, DC_KEY);
+		dc_post(&d, &d.i, IBV_WR_SEND_WITH_IMM, t, 8, 0x1000 + t);
+		dc_post(&d, &d.i, IBV_WR_RDMA_WRITE_WITH_IMM, t, 8, 0x2000 + t);
 		dc_done(&d.i, 0x1000 + t);
 		dc_done(&d.i, 0x2000 + t);
 		wc = far_wc(t);
@@ -82,11 +82,11 @@ static void writes_and_reads(int processes)
 			uint64_t id = n * 100 + t;
 
 			pattern_fill(d.mem, lengths[n], id, 0);
-			dc_post(&d, &d.i, IBV_WR_RDMA_WRITE, t, lengths[n], id, DC_KEY);
+			dc_post(&d, &d.i, IBV_WR_RDMA_WRITE, t, lengths[n], id);
 			dc_done(&d.i, id);
 			tell(DC_CHECK, t, lengths[n], id);
 			tell(DC_FILL, t, 0, id + 7);
-			dc_post(&d, &d.i, IBV_WR_RDMA_READ, t, lengths[n], id, DC_KEY);
+			dc_post(&d, &d.i, IBV_WR_RDMA_READ, t, lengths[n], id);
 			dc_done(&d.i, id);
 			want_eq(pattern_check(d.mem, lengths[n], id + 7, 0), lengths[n]);
 		}
@@ -99,15 +99,15 @@ static void atomics(int processes)
 
 	dc_open(&d, (unsigned int)processes);
 	for (uint32_t t = 0; t < d.targets; t++) {
-		dc_post(&d, &d.i, IBV_WR_ATOMIC_FETCH_AND_ADD, t, 8, 40, DC_KEY);
+		dc_post(&d, &d.i, IBV_WR_ATOMIC_FETCH_AND_ADD, t, 8, 40);
 		dc_done(&d.i, 40);
 		memcpy(&was, d.mem, sizeof(was));
 		want_eq(was, 0);
-		dc_post(&d, &d.i, IBV_WR_ATOMIC_CMP_AND_SWP, t, 8, 40, DC_KEY);
+		dc_post(&d, &d.i, IBV_WR_ATOMIC_CMP_AND_SWP, t, 8, 40);
 		dc_done(&d.i, 40);
 		memcpy(&was, d.mem, sizeof(was));
 		want_eq(was, 40);
-		dc_post(&d, &d.i, IBV_WR_ATOMIC_FETCH_AND_ADD, t, 8, 0, DC_KEY);
+		dc_post(&d, &d.i, IBV_WR_ATOMIC_FETCH_AND_ADD, t, 8, 0);
 		dc_done(&d.i, 0);
 		memcpy(&was, d.mem, sizeof(was));
 		want_eq(was, 41);
@@ -125,7 +125,7 @@ static void in_turn(int processes)
 	for (uint32_t i = 0; i < N; i++)
 		tell(DC_RECV, i % d.targets, 64, i);
 	for (uint32_t i = 0; i < N; i++)
-		dc_post(&d, &d.i, IBV_WR_SEND_WITH_IMM, i % d.targets, 16, i, DC_KEY);
+		dc_post(&d, &d.i, IBV_WR_SEND_WITH_IMM, i % d.targets, 16, i);
 	for (uint32_t i = 0; i < N; i++)
 		dc_done(&d.i, i);
 	for (uint32_t i = 0; i < N; i++) {
@@ -147,7 +147,7 @@ static void two_initiators(int processes)
 	for (uint32_t i = 0; i < 20; i++)
 		tell(DC_RECV, 0, 64, i);
 	for (uint32_t i = 0; i < 20; i++)
-		dc_post(&d, i % 2 ? &other : &d.i, IBV_WR_SEND, 0, 16, i, DC_KEY);
+		dc_post(&d, i % 2 ? &other : &d.i, IBV_WR_SEND, 0, 16, i);
 	for (uint32_t i = 0; i < 20; i++)
 		dc_done(i % 2 ? &other : &d.i, i);
 	for (uint32_t i = 0; i < 20; i++)
@@ -166,8 +166,10 @@ static void wrong_key(int processes)
 	said_begin();
 	dc_open(&d, (unsigned int)processes);
 	tell(DC_RECV, 1, 64, 5);
-	dc_post(&d, &d.i, IBV_WR_SEND, 1, 8, 1, DC_KEY + 1);
-	dc_post(&d, &d.i, IBV_WR_SEND, 1, 8, 2, DC_KEY);
+	d.key = DC_KEY + 1;
+	dc_post(&d, &d.i, IBV_WR_SEND, 1, 8, 1);
+	d.key = DC_KEY;
+	dc_post(&d, &d.i, IBV_WR_SEND, 1, 8, 2);
 	wc = dc_wc(&d.i);
 	want_eq(wc.wr_id, 1);
 	want_eq(wc.status, IBV_WC_REM_ACCESS_ERR);
@@ -180,7 +182,7 @@ static void wrong_key(int processes)
 	want_eq(dc_tell(&d, (struct dc_order){ DC_STATE, .target = 1 }).value, IBV_QPS_RTR);
 	tell(DC_NONE_CAME, 1, 0, 0);
 	dc_connect(&d.i);
-	dc_post(&d, &d.i, IBV_WR_SEND, 1, 8, 3, DC_KEY);
+	dc_post(&d, &d.i, IBV_WR_SEND, 1, 8, 3);
 	dc_done(&d.i, 3);
 	arrived(1, 5, 8);
 	dc_close(&d);
@@ -193,11 +195,11 @@ static void wrong_rkey(int processes)
 	struct ibv_wc wc;
 
 	dc_open(&d, (unsigned int)processes);
-	dc_post(&d, &d.i, IBV_WR_RDMA_WRITE, 0, 8, 1, DC_KEY);
+	dc_post(&d, &d.i, IBV_WR_RDMA_WRITE, 0, 8, 1);
 	dc_done(&d.i, 1);
 	rkey = d.to[0].rkey;
 	d.to[0].rkey = PEER_NO_KEY;
-	dc_post(&d, &d.i, IBV_WR_RDMA_WRITE, 0, 8, 2, DC_KEY);
+	dc_post(&d, &d.i, IBV_WR_RDMA_WRITE, 0, 8, 2);
 	d.to[0].rkey = rkey;
 	wc = dc_wc(&d.i);
 	want_eq(wc.status, IBV_WC_REM_ACCESS_ERR);
@@ -205,7 +207,7 @@ static void wrong_rkey(int processes)
 		IBV_EVENT_QP_ACCESS_ERR);
 	want_eq(dc_tell(&d, (struct dc_order){ DC_STATE, .target = 0 }).value, IBV_QPS_RTR);
 	dc_connect(&d.i);
-	dc_post(&d, &d.i, IBV_WR_RDMA_WRITE, 0, 8, 3, DC_KEY);
+	dc_post(&d, &d.i, IBV_WR_RDMA_WRITE, 0, 8, 3);
 	dc_done(&d.i, 3);
 	dc_close(&d);
 }
@@ -217,8 +219,8 @@ static void no_receive(int processes)
 
 	dc_open(&d, (unsigned int)processes);
 	tell(DC_RECV, 1, 64, 11);
-	dc_post(&d, &d.i, IBV_WR_SEND, 0, 8, 1, DC_KEY);
-	dc_post(&d, &d.i, IBV_WR_SEND, 1, 8, 2, DC_KEY);
+	dc_post(&d, &d.i, IBV_WR_SEND, 0, 8, 1);
+	dc_post(&d, &d.i, IBV_WR_SEND, 1, 8, 2);
 	want_eq(ibv_poll_cq(d.i.cq, 1, &wc), 0);
 	tell(DC_NONE_CAME, 1, 0, 0);
 	tell(DC_RECV, 0, 64, 10);
@@ -236,19 +238,19 @@ static void target_destroyed(int processes)
 
 	dc_open(&d, (unsigned int)processes);
 	tell(DC_RECV, 0, 64, 1);
-	dc_post(&d, &d.i, IBV_WR_SEND, 0, 8, 1, DC_KEY);
+	dc_post(&d, &d.i, IBV_WR_SEND, 0, 8, 1);
 	dc_done(&d.i, 1);
 	tell(DC_DESTROY, 0, 0, 0);
-	dc_post(&d, &d.i, IBV_WR_SEND, 0, 8, 2, DC_KEY);
+	dc_post(&d, &d.i, IBV_WR_SEND, 0, 8, 2);
 	wc = dc_wc(&d.i);
 	want_eq(wc.status, IBV_WC_RETRY_EXC_ERR);
 	dc_connect(&d.i);
-	dc_post(&d, &d.i, IBV_WR_SEND, 0, 8, 3, DC_KEY); /* never connected */
+	dc_post(&d, &d.i, IBV_WR_SEND, 0, 8, 3); /* never connected */
 	wc = dc_wc(&d.i);
 	want_eq(wc.status, IBV_WC_RETRY_EXC_ERR);
 	dc_connect(&d.i);
 	tell(DC_RECV, 1, 64, 1);
-	dc_post(&d, &d.i, IBV_WR_SEND, 1, 8, 4, DC_KEY);
+	dc_post(&d, &d.i, IBV_WR_SEND, 1, 8, 4);
 	dc_done(&d.i, 4);
 	dc_close(&d);
 }
@@ -258,12 +260,12 @@ static void target_reset(int processes)
 {
 	dc_open(&d, (unsigned int)processes);
 	tell(DC_RECV, 0, 64, 1);
-	dc_post(&d, &d.i, IBV_WR_SEND, 0, 8, 1, DC_KEY);
+	dc_post(&d, &d.i, IBV_WR_SEND, 0, 8, 1);
 	dc_done(&d.i, 1);
 	tell(DC_CLOSE, 0, 0, 0);
 	dc_connect(&d.i);
 	tell(DC_RECV, 0, 64, 2);
-	dc_post(&d, &d.i, IBV_WR_SEND, 0, 8, 2, DC_KEY);
+	dc_post(&d, &d.i, IBV_WR_SEND, 0, 8, 2);
 	dc_done(&d.i, 2);
 	dc_close(&d);
 }
@@ -276,9 +278,35 @@ static void destroyed_in_the_middle(int processes)
 	dc_open(&d, (unsigned int)processes);
 	for (uint32_t i = 0; i < 20; i++) {
 		dc_initiator(&d, &other);
-		dc_post(&d, &other, IBV_WR_SEND, i % d.targets, 8, 1, DC_KEY); /* no receive */
+		dc_post(&d, &other, IBV_WR_SEND, i % d.targets, 8, 1); /* no receive */
 		want_eq(ibv_destroy_qp(other.qp), 0);
 		want_eq(ibv_destroy_cq(other.cq), 0);
+	}
+	dc_close(&d);
+}
+
+/* As many connections as a target may have, and one more, which gets the place of one that ends. */
+static void all_connections(int arg)
+{
+	enum { LIMIT = 1024 };
+	static struct dc_peer all[LIMIT];
+	struct ibv_wc wc;
+
+	(void)arg;
+	dc_open(&d, ONE_OTHER);
+	for (uint32_t i = 0; i < LIMIT; i++) {
+		dc_initiator(&d, &all[i]);
+		dc_post(&d, &all[i], IBV_WR_RDMA_WRITE, 0, 8, i);
+		dc_done(&all[i], i);
+	}
+	dc_post(&d, &d.i, IBV_WR_RDMA_WRITE, 0, 8, 7);
+	want_eq(ibv_destroy_qp(all[0].qp), 0);
+	dc_done(&d.i, 7);
+	for (uint32_t i = 0; i < LIMIT; i++) {
+		if (i)
+			want_eq(ibv_destroy_qp(all[i].qp), 0);
+		want_eq(ibv_poll_cq(all[i].cq, 1, &wc), 0);
+		want_eq(ibv_destroy_cq(all[i].cq), 0);
 	}
 	dc_close(&d);
 }
@@ -330,6 +358,7 @@ static const struct test_case cases[] = {
 	EVERYWHERE(target_destroyed),
 	EVERYWHERE(target_reset),
 	EVERYWHERE(destroyed_in_the_middle),
+	CASE(all_connections),
 	CASE(no_address),
 };
 

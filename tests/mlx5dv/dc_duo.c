@@ -79,8 +79,8 @@ static void far_open(struct far *f, struct dc_addr *out)
 			die("a target's objects");
 		f->qp[i] = dc_target_make(&f->dev, f->cq[i], f->srq[i], DC_KEY);
 		dc_target_rtr(&f->dev, f->qp[i]);
-		out[i] = (struct dc_addr){ f->qp[i]->qp_num, f->mr[i]->rkey,
-					   (uintptr_t)f->mem[i], f->dev.gid };
+		out[i] = (struct dc_addr){ f->qp[i]->qp_num, f->mr[i]->rkey, (uintptr_t)f->mem[i],
+					   f->dev.gid };
 	}
 }
 
@@ -262,6 +262,7 @@ void dc_open(struct dc_duo *d, unsigned int processes)
 	struct peer_addr to;
 
 	*d = (struct dc_duo){ .processes = processes,
+			      .key = DC_KEY,
 			      .targets = DC_TARGETS * (processes ? processes : 1) };
 	for (unsigned int i = 0; i < processes; i++)
 		d->pid[i] = peer_fork(far_main, NULL, &d->fd[i]);
@@ -298,7 +299,7 @@ void dc_close(struct dc_duo *d)
 }
 
 void dc_post(struct dc_duo *d, struct dc_peer *p, enum ibv_wr_opcode op, unsigned int to,
-	     uint32_t len, uint64_t id, uint64_t key)
+	     uint32_t len, uint64_t id)
 {
 	struct ibv_qp_ex *ex = p->ex;
 	const struct dc_addr *a = &d->to[to];
@@ -320,7 +321,7 @@ void dc_post(struct dc_duo *d, struct dc_peer *p, enum ibv_wr_opcode op, unsigne
 		ibv_wr_atomic_fetch_add(ex, a->rkey, a->va, id);
 	else
 		ibv_wr_atomic_cmp_swp(ex, a->rkey, a->va, id, id + 1);
-	mlx5dv_wr_set_dc_addr(p->dv, d->ah, a->dctn, key);
+	mlx5dv_wr_set_dc_addr(p->dv, d->ah, a->dctn, d->key);
 	ibv_wr_set_sge(ex, d->mr->lkey, (uintptr_t)d->mem, len);
 	if (ibv_wr_complete(ex))
 		die("ibv_wr_complete");

@@ -52,6 +52,7 @@ struct dc_duo {
 	struct ibv_mr *mr;
 	uint8_t *mem;
 	struct dc_peer i;
+	uint64_t key; /* that work requests name */
 	unsigned int targets; /* of all processes */
 	struct dc_addr to[16];
 	int fd[4];
@@ -67,9 +68,9 @@ void dc_connect(struct dc_peer *p); /* RESET to RTS */
 struct ibv_qp *dc_target_make(struct peer_dev *dev, struct ibv_cq *cq, struct ibv_srq *srq,
 			      uint64_t key); /* in RESET */
 void dc_target_rtr(struct peer_dev *dev, struct ibv_qp *qp); /* RESET to RTR */
-/* Posts one signalled work request of @len bytes of the initiator's memory to target @to: a SEND
- * with immediate @id, or @op, with access key @key. */
+/* Posts one signalled work request of @len bytes of the initiator's memory to target @to, with
+ * access key d->key. @id is its wr_id, its immediate, what it adds and compares with. */
 void dc_post(struct dc_duo *d, struct dc_peer *p, enum ibv_wr_opcode op, unsigned int to,
-	     uint32_t len, uint64_t id, uint64_t key);
+	     uint32_t len, uint64_t id);
 struct ibv_wc dc_wc(struct dc_peer *p); /* the next completion */
 void dc_done(struct dc_peer *p, uint64_t id); /* it is a success of @id */

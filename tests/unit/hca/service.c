@@ -5,7 +5,8 @@
 #include <errno.h>
 #include "hca/qp_moves.h"
 
-/* Columns as enum service_id: RC, UC, UD, RAW_PACKET, XRC_SEND, XRC_RECV, DC initiator, target and responder.
+/* Columns as enum service_id: RC, UC, UD, RAW_PACKET, XRC_SEND, XRC_RECV, DC's initiator, target
+ * and responder.
  * IBV_WR_TSO on UD is IPoIB's, which this device does not have. */
 static const struct {
 	unsigned int op;
