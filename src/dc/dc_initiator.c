@@ -24,7 +24,7 @@
 
 /* ns */
 #define LEASE	 UINT64_C(1000000000) /* an idle connection is not used after it (dc_responder.c) */
-#define REPEAT	 UINT64_C(50000000) /* a request that was lost on the network is repeated after it */
+#define REPEAT	 UINT64_C(50000000) /* a request lost on the network is repeated after it */
 #define REPEATS	 4 /* each waits twice as long as the one before, up to so many */
 #define TICK_LOG 10 /* sessions count on when a process starts anew: ns >> this */
 

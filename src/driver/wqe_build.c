@@ -331,13 +331,15 @@ void wqe_bind(struct dqp *qp, const struct ibv_mw *mw, uint32_t rkey,
 
 static void address(struct dqp *qp, struct ibv_ah *ib, uint32_t qpn, uint64_t key)
 {
+	bool dc = qp->service->wqe == WQE_DC;
 	struct mlx5_wqe_av av;
 
 	if (unlikely(qp->build.err))
 		return;
 	if (!ib) {
-		qp->build.err = refuse(EINVAL, "%s: the AH of a send on %s QP 0x%x is NULL; set it",
-				       qp->build.call, qp->service->name, qp->ib.qp_base.qp_num);
+		qp->build.err = refuse(EINVAL, "%s: the AH of a %s send on QP 0x%x is NULL; set %s",
+				       qp->build.call, dc ? "DC" : "UD", qp->ib.qp_base.qp_num,
+				       dc ? "one" : "wr.ud.ah");
 		return;
 	}
 	av_encode(&((struct ah *)ib)->av, &av);
@@ -456,14 +458,18 @@ void wqe_finish(struct dqp *qp)
 	if (unlikely(b->err) || !b->ctrl)
 		return;
 	if (unlikely(b->need_av)) {
-		static const char *const setter[] = {
-			[WQE_DATAGRAM] = "ibv_wr_set_ud_addr",
-			[WQE_XRC] = "ibv_wr_set_xrc_srqn",
-			[WQE_DC] = "mlx5dv_wr_set_dc_addr",
+		static const struct {
+			const char *send, *setter;
+		} of[] = {
+			[WQE_DATAGRAM] = { "a UD", "ibv_wr_set_ud_addr" },
+			[WQE_XRC] = { "an XRC", "ibv_wr_set_xrc_srqn" },
+			[WQE_DC] = { "a DC", "mlx5dv_wr_set_dc_addr" },
 		};
 
-		b->err = refuse(EINVAL, "%s: a send on %s QP 0x%x has no address; call %s", b->call,
-				qp->service->name, qp->ib.qp_base.qp_num, setter[qp->service->wqe]);
+		b->err = refuse(EINVAL,
+				"ibv_wr_complete: %s send on QP 0x%x has no address; call %s",
+				of[qp->service->wqe].send, qp->ib.qp_base.qp_num,
+				of[qp->service->wqe].setter);
 		return;
 	}
 	put_be32(b->ctrl + 4, qp->ib.qp_base.qp_num << 8 | b->segs);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* DC: one initiator and many targets, in this process and in others. */
+/* DC: one initiator and many targets, in this process and in others, which are on another host if
+ * its network namespace is the argument (wire/dc.py). */
 #include <errno.h>
 #include <string.h>
 #include "mlx5dv/dc_duo.h"
@@ -112,6 +113,26 @@ static void atomics(int processes)
 		memcpy(&was, d.mem, sizeof(was));
 		want_eq(was, 41);
 	}
+	dc_close(&d);
+}
+
+/* Of an initiator that was created without streams: they change nothing. */
+static void streams(int processes)
+{
+	dc_open(&d, (unsigned int)processes);
+	for (uint32_t i = 0; i < 8; i++) {
+		tell(DC_RECV, i % d.targets, 64, i);
+		ibv_wr_start(d.i.ex);
+		d.i.ex->wr_id = i;
+		d.i.ex->wr_flags = IBV_SEND_SIGNALED;
+		ibv_wr_send(d.i.ex);
+		mlx5dv_wr_set_dc_addr_stream(d.i.dv, d.ah, d.to[i % d.targets].dctn, DC_KEY,
+					     (uint16_t)(77 * i));
+		ibv_wr_set_sge(d.i.ex, d.mr->lkey, (uintptr_t)d.mem, 8);
+		want_eq(ibv_wr_complete(d.i.ex), 0);
+	}
+	for (uint32_t i = 0; i < 8; i++)
+		dc_done(&d.i, i);
 	dc_close(&d);
 }
 
@@ -322,7 +343,7 @@ static void no_address(int arg)
 	ibv_wr_send(d.i.ex);
 	want_errno((errno = ibv_wr_complete(d.i.ex)), EINVAL);
 	said_want(SAID_NEAR,
-		  "ibv_wr_complete: a send on DC initiator QP 0x%x has no address; call "
+		  "ibv_wr_complete: a DC send on QP 0x%x has no address; call "
 		  "mlx5dv_wr_set_dc_addr",
 		  d.i.qp->qp_num);
 	want_errno((errno = ibv_post_send(d.i.qp, &wr, &bad)), EINVAL);
@@ -336,7 +357,8 @@ static void no_address(int arg)
 	ibv_wr_start(d.i.ex);
 	ibv_wr_send(d.i.ex);
 	mlx5dv_wr_set_dc_addr_stream(d.i.dv, d.ah, 1, 2, 3);
-	want_errno((errno = ibv_wr_complete(d.i.ex)), EOPNOTSUPP);
+	mlx5dv_wr_set_dc_addr(d.i.dv, d.ah, 1, 2); /* a second one */
+	want_errno((errno = ibv_wr_complete(d.i.ex)), EINVAL);
 	dc_close(&d);
 }
 
@@ -349,6 +371,7 @@ static const struct test_case cases[] = {
 	EVERYWHERE(writes_and_reads),
 	CASE_ARG(writes_and_reads, TWO_OTHERS),
 	EVERYWHERE(atomics),
+	EVERYWHERE(streams),
 	EVERYWHERE(in_turn),
 	CASE_ARG(in_turn, TWO_OTHERS),
 	EVERYWHERE(two_initiators),
@@ -362,7 +385,8 @@ static const struct test_case cases[] = {
 	CASE(no_address),
 };
 
-int main(void)
+int main(int argc, char **argv)
 {
+	dc_far = argc > 1 ? argv[1] : NULL;
 	return CASES_RUN(cases);
 }

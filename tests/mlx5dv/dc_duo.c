@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "mlx5dv/dc_duo.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -16,6 +18,8 @@ struct far { /* the targets of a process */
 	struct ibv_mr *mr[DC_TARGETS];
 	uint8_t *mem[DC_TARGETS];
 };
+
+const char *dc_far;
 
 static struct far here;
 
@@ -185,6 +189,13 @@ static int far_main(int fd, void *arg)
 	struct dc_order o = { 0 };
 
 	(void)arg;
+	if (dc_far) {
+		int ns = open(dc_far, O_RDONLY | O_CLOEXEC);
+
+		if (ns < 0 || setns(ns, CLONE_NEWNET))
+			die(dc_far);
+		close(ns);
+	}
 	peer_open(&here.dev);
 	far_open(&here, addr);
 	put(fd, addr, sizeof(addr));

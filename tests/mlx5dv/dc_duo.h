@@ -60,6 +60,8 @@ struct dc_duo {
 	unsigned int processes;
 };
 
+extern const char *dc_far; /* network namespace of the other processes; NULL: this one's */
+
 void dc_open(struct dc_duo *d, unsigned int processes);
 void dc_close(struct dc_duo *d);
 struct dc_answer dc_tell(struct dc_duo *d, struct dc_order o);
