@@ -25,6 +25,7 @@
 /* ns */
 #define LEASE	 UINT64_C(1000000000) /* an idle connection is not used after it (dc_responder.c) */
 #define REPEAT	 UINT64_C(50000000) /* a request lost on the network is repeated after it */
+#define PATIENCE 2
 #define REPEATS	 4 /* each waits twice as long as the one before, up to so many */
 #define TICK_LOG 10 /* sessions count on when a process starts anew: ns >> this */
 
@@ -60,6 +61,14 @@ static struct seg connect_seg(const struct dc_initiator *i, uint32_t dqpn, uint3
 			     .dma_len = mtu };
 }
 
+/* ns that a try takes: through a network four times the attribute, as for what RC repeats. */
+static uint64_t try_ns(const struct tqp *q)
+{
+	uint64_t ns = aeth_timeout_ns(q->qp.attr.timeout);
+
+	return ns == UINT64_MAX || !link_may_congest(q->dest) ? ns : ns << PATIENCE;
+}
+
 /* Through a network the request or its answer may be lost, and a target that is silent uses up the
  * tries of the work request. On this host only the notice that nobody is there starts that. */
 static void await(struct tqp *q, bool lost, uint64_t now)
@@ -70,12 +79,13 @@ static void await(struct tqp *q, bool lost, uint64_t now)
 	if (link_is_lossless(q->dest) && !lost && !r->doubt)
 		return;
 	ack_timer_lost(q, now);
-	if (try_at != TQP_NEVER && try_at > now)
-		r->try_at = try_at;
-	if (!link_may_congest(q->dest))
-		return;
+	if (try_at == TQP_NEVER || try_at <= now) /* the next try begins */
+		try_at = try_ns(q) == UINT64_MAX ? TQP_NEVER : now + try_ns(q);
+	r->try_at = try_at;
 	again = now + (REPEAT << (r->repeats < REPEATS ? r->repeats : REPEATS));
-	ack_timer_set(q, again < r->try_at ? again : r->try_at);
+	if (!link_may_congest(q->dest) || again > try_at)
+		again = try_at;
+	ack_timer_set(q, again);
 }
 
 static void ask(struct dc_initiator *i, uint64_t now)

@@ -2,6 +2,7 @@
 #include "dc/dc_target.h"
 #include <errno.h>
 #include "dc/dc_responder.h"
+#include "engine/listeners.h"
 #include "engine/path.h"
 #include "engine/unanswered.h"
 #include "hca/async.h"
@@ -136,7 +137,9 @@ static int modify(struct eqp *e, const struct ibv_qp_attr *attr, int mask)
 	t->terms.state = e->q.qp.state;
 	t->terms.attr = e->q.qp.attr;
 	pthread_mutex_unlock(&t->lock);
-	if (t->terms.state != IBV_QPS_RTR)
+	if (t->terms.state == IBV_QPS_RTR)
+		listeners_add(e); /* initiators of other hosts come unasked */
+	else
 		for (struct dc_responder *r = NULL; (r = next(t, r));)
 			dc_responder_reset(r);
 	return 0;
