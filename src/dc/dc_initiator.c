@@ -37,7 +37,9 @@ struct dc_initiator { /* the turn's */
 	uint32_t dctn, session;
 	uint64_t key;
 	struct av av;
-	uint64_t at; /* ns: when the connection was used last */
+	uint64_t at; /* ns: when a request went to the responder last */
+	uint32_t psn; /* the requester's then; direct access, of which the target sees nothing,
+			 leaves it as it is */
 };
 
 static struct dc_initiator *to_initiator(struct tqp *q)
@@ -166,7 +168,9 @@ static bool route(struct tqp *q, const struct wqe *w, bool idle, uint64_t now)
 	bool here = i->state != DC_NONE && q->dest && same(i, w);
 
 	if (likely(here && i->state == DC_OPEN && (!idle || now - i->at < LEASE))) {
-		i->at = now;
+		if (q->req.psn != i->psn)
+			i->at = now;
+		i->psn = q->req.psn;
 		return true;
 	}
 	if (!idle || q->req.una != q->req.max_psn)
@@ -201,6 +205,7 @@ static void opened(struct dc_initiator *i, uint64_t now)
 
 	i->state = DC_OPEN;
 	i->at = now;
+	i->psn = q->req.psn;
 	q->asking = false;
 	ack_timer_progress(q, now);
 }

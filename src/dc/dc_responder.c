@@ -258,6 +258,7 @@ void dc_responder_reset(struct dc_responder *r)
 	to_reset(r, clock_now());
 	turn_leave(&r->e);
 	quiesce_exit();
+	host_revoke_qp(r->e.node->host, r->e.q.qp.qpn);
 }
 
 void dc_responder_destroy(struct dc_responder *r)

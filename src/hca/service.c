@@ -159,7 +159,7 @@ const struct service services[SERVICES] = {
 		.address_segs = sizeof(struct mlx5_wqe_av) / SEG_BYTES,
 		.home = HOME_DRIVER,
 		.verbs = SEND_OPS | OP(SEND_WITH_INV) | WRITE_OPS | ANSWERED_OPS,
-		.sends = true, .reliable = true, .connected = true, .routed = true,
+		.sends = true, .reliable = true, .connected = true, .routed = true, .direct = true,
 		.moves = {
 			[MOVE_INIT] = { true, PKEY | PORT, 0 },
 			[MOVE_INIT_AGAIN] = { true, 0, PKEY | PORT },
@@ -182,7 +182,7 @@ const struct service services[SERVICES] = {
 	},
 	[SERVICE_DC_RESPONDER] = { /* a target's end of one connection (src/dc) */
 		.name = "DC responder", .type = IBV_QPT_DRIVER, .wire = SVC_RC, .wqe = WQE_DC,
-		.receives = true, .reliable = true, .connected = true, .srq = true,
+		.receives = true, .reliable = true, .connected = true, .direct = true, .srq = true,
 	},
 };
 /* clang-format on */
