@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "dc/dc_initiator.h"
+#include "dc/dc_target.h"
 #include "driver/dcq_ring.h"
 #include "driver/dqp_raw.h"
 #include "driver/dsrq_ring.h"
@@ -41,6 +43,16 @@ static int check_cap(const struct ibv_qp_cap *c)
 	return 0;
 }
 
+/* What is ignored of queues that the QP does not have (ibv_create_qp(3)). */
+static void ignore_cap(const struct ibv_qp_init_attr_ex *a, const struct service *s,
+		       struct ibv_qp_cap *cap)
+{
+	if (a->srq || !s->receives)
+		cap->max_recv_wr = cap->max_recv_sge = 0;
+	if (!s->sends)
+		cap->max_send_wr = cap->max_send_sge = cap->max_inline_data = 0;
+}
+
 /* @s: the service of a->qp_type, or NULL */
 static int check_attr(const struct ibv_qp_init_attr_ex *a, const struct service *s)
 {
@@ -52,10 +64,10 @@ static int check_attr(const struct ibv_qp_init_attr_ex *a, const struct service 
 			      "this device; leave it out",
 			      a->comp_mask, a->comp_mask & ~(uint32_t)COMP_MASK);
 	/* gate: services: a type that says no service, and names another call */
-	if (a->qp_type == IBV_QPT_DRIVER)
+	if (!s && a->qp_type == IBV_QPT_DRIVER)
 		return refuse(EOPNOTSUPP, "ibv_create_qp: qp_type IBV_QPT_DRIVER is "
 					  "mlx5dv_create_qp()'s; call that one");
-	if (!s || s->home != HOME_PD)
+	if (!s || (s->home != HOME_PD && s->home != HOME_DRIVER))
 		return refuse(EOPNOTSUPP,
 			      "ibv_create_qp: qp_type %d is not built; RC, UC, UD, XRC and "
 			      "RAW_PACKET are",
@@ -68,11 +80,11 @@ static int check_attr(const struct ibv_qp_init_attr_ex *a, const struct service 
 			      a->create_flags, a->create_flags & ~(uint32_t)CREATE_FLAGS);
 	if (dqp_is_rss(a))
 		return 0;
-	if (!a->send_cq || (!a->recv_cq && s->receives))
+	if ((!a->send_cq && s->sends) || (!a->recv_cq && s->receives))
 		return refuse(EINVAL, "ibv_create_qp: %s is NULL; a %s QP needs %s",
-			      a->send_cq ? "recv_cq" : "send_cq", s->name,
-			      s->receives ? "both CQs" : "it");
-	if (a->srq && !s->srq)
+			      a->send_cq || !s->sends ? "recv_cq" : "send_cq", s->name,
+			      s->receives && s->sends ? "both CQs" : "it");
+	if (a->srq && !s->srq && s->wqe != WQE_DC) /* perftest gives an initiator its target's */
 		return refuse(EINVAL,
 			      "ibv_create_qp: srq is set on a %s QP; only RC and UD take one",
 			      s->name);
@@ -86,8 +98,7 @@ static int check_attr(const struct ibv_qp_init_attr_ex *a, const struct service 
 		return refuse(EINVAL,
 			      "ibv_create_qp: SRQ 0x%x is an XRC SRQ; a %s QP takes a basic one",
 			      a->srq->handle, s->name);
-	if (a->srq || !s->receives) /* ignored then (ibv_create_qp(3)) */
-		cap.max_recv_wr = cap.max_recv_sge = 0;
+	ignore_cap(a, s, &cap);
 	return check_cap(&cap);
 }
 
@@ -194,7 +205,7 @@ static void fill_public(struct dqp *qp, struct pd *pd, const struct ibv_qp_init_
 		ib->send_cq = a->send_cq;
 		ib->recv_cq = a->recv_cq;
 	}
-	ib->srq = a->srq;
+	ib->srq = qp->service->srq ? a->srq : NULL;
 	ib->qp_type = a->qp_type;
 	ib->state = IBV_QPS_RESET;
 	ib->handle = ib->qp_num = qp->dev->qp.qpn;
@@ -202,15 +213,16 @@ static void fill_public(struct dqp *qp, struct pd *pd, const struct ibv_qp_init_
 	pthread_cond_init(&ib->cond, NULL);
 }
 
-static int device_half(struct dqp *qp, struct pd *pd, const struct ibv_qp_init_attr_ex *a)
+static int device_half(struct dqp *qp, struct pd *pd, const struct ibv_qp_init_attr_ex *a,
+		       uint64_t access_key)
 {
 	bool rss = dqp_is_rss(a);
 	uint64_t ops = a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS ? a->send_ops_flags : 0;
 	struct qp_attr dev = {
 		.service = qp->service,
-		.scq = rss ? NULL : to_dcq(a->send_cq)->dev,
+		.scq = rss ? NULL : to_dcq(qp->service->sends ? a->send_cq : a->recv_cq)->dev,
 		.rcq = rss || !qp->service->receives ? NULL : to_dcq(a->recv_cq)->dev,
-		.srq = a->srq ? to_dsrq(a->srq)->dev : NULL,
+		.srq = a->srq && qp->service->srq ? to_dsrq(a->srq)->dev : NULL,
 		.sq = { qp->sq.buf, qp->sq.cnt, &qp->dbrec[MLX5_SND_DBR] },
 		.rq = { qp->rq.buf, qp->rq.cnt, qp->rq.stride, &qp->dbrec[MLX5_RCV_DBR] },
 		.sq_sig_all = a->sq_sig_all,
@@ -223,12 +235,16 @@ static int device_half(struct dqp *qp, struct pd *pd, const struct ibv_qp_init_a
 
 	if (rss)
 		dqp_hash(a, &dev.hash);
-	return qp_life_create(pd, &dev, &qp->dev);
+	if (qp->service->wqe != WQE_DC)
+		return qp_life_create(pd, &dev, &qp->dev);
+	if (qp->service->sends)
+		return dc_initiator_create(pd, &dev, &qp->dev);
+	return dc_target_create(pd, &dev, access_key, &qp->dev);
 }
 
-int dqp_create(struct pd *pd, struct ibv_qp_init_attr_ex *a, struct dqp **out)
+static int create(struct pd *pd, struct ibv_qp_init_attr_ex *a, const struct service *service,
+		  uint64_t access_key, struct dqp **out)
 {
-	const struct service *service = service_find(a->qp_type);
 	int err = check_attr(a, service);
 	struct ibv_qp_cap cap = a->cap;
 	struct dqp *qp;
@@ -244,11 +260,10 @@ int dqp_create(struct pd *pd, struct ibv_qp_init_attr_ex *a, struct dqp **out)
 	qp->sq_sig_all = a->sq_sig_all;
 	spin_init(&qp->sq.lock);
 	spin_init(&qp->rq.lock);
-	if (a->srq || !qp->service->receives)
-		a->cap.max_recv_wr = a->cap.max_recv_sge = 0;
+	ignore_cap(a, service, &a->cap);
 	err = dqp_raw_check(qp, a);
 	if (!err && !dqp_is_rss(a)) {
-		err = sq_memory(qp, pd, &a->cap);
+		err = service->sends ? sq_memory(qp, pd, &a->cap) : 0;
 		if (!err && !a->srq && qp->service->receives)
 			err = rq_memory(qp, pd, &a->cap);
 	}
@@ -257,7 +272,7 @@ int dqp_create(struct pd *pd, struct ibv_qp_init_attr_ex *a, struct dqp **out)
 	if (!err)
 		err = objects_add(OBJECT_QP, qp, &qp->uidx);
 	if (!err)
-		err = device_half(qp, pd, a);
+		err = device_half(qp, pd, a, access_key);
 	if (err)
 		goto fail;
 	fill_public(qp, pd, a);
@@ -269,13 +284,23 @@ fail:
 	return err;
 }
 
+int dqp_create(struct pd *pd, struct ibv_qp_init_attr_ex *a, struct dqp **out)
+{
+	return create(pd, a, service_find(a->qp_type), 0, out);
+}
+
+int dqp_create_dc(struct pd *pd, struct ibv_qp_init_attr_ex *a, bool target, uint64_t access_key,
+		  struct dqp **out)
+{
+	return create(pd, a, &services[target ? SERVICE_DCT : SERVICE_DCI], access_key, out);
+}
 static void purge(struct dqp *qp)
 {
 	struct ibv_qp *ib = &qp->ib.qp_base;
 
-	if (!ib->send_cq)
-		return; /* an RSS QP, or an XRC target, whose completions belong to its SRQs */
-	dcq_ring_purge(to_dcq(ib->send_cq), qp->uidx);
+	/* Neither: an RSS QP, or an XRC target, whose completions belong to its SRQs. */
+	if (ib->send_cq)
+		dcq_ring_purge(to_dcq(ib->send_cq), qp->uidx);
 	if (ib->recv_cq && ib->recv_cq != ib->send_cq)
 		dcq_ring_purge(to_dcq(ib->recv_cq), qp->uidx);
 }

@@ -81,6 +81,9 @@ static inline struct account dqp_account(struct dqp *qp)
 
 /* ibv_create_qp_ex's attributes with comp_mask PD, CREATE_FLAGS, SEND_OPS_FLAGS; cap is updated. */
 int dqp_create(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct dqp **out);
+/* The same for IBV_QPT_DRIVER: a DC target with its access key, or an initiator. */
+int dqp_create_dc(struct pd *pd, struct ibv_qp_init_attr_ex *attr, bool target, uint64_t access_key,
+		  struct dqp **out);
 int dqp_destroy(struct dqp *qp);
 int dqp_modify(struct dqp *qp, struct ibv_qp_attr *attr,
 	       int mask); /* keeps ib.state up to date; RESET drops unread CQEs */

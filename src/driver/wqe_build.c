@@ -329,23 +329,34 @@ void wqe_bind(struct dqp *qp, const struct ibv_mw *mw, uint32_t rkey,
 		next_seg(qp);
 }
 
-void wqe_datagram(struct dqp *qp, struct ibv_ah *ib, uint32_t qpn, uint32_t qkey)
+static void address(struct dqp *qp, struct ibv_ah *ib, uint32_t qpn, uint64_t key)
 {
+	bool dc = qp->service->wqe == WQE_DC;
 	struct mlx5_wqe_av av;
 
 	if (unlikely(qp->build.err))
 		return;
 	if (!ib) {
-		qp->build.err =
-			refuse(EINVAL, "%s: the AH of a UD send on QP 0x%x is NULL; set wr.ud.ah",
-			       qp->build.call, qp->ib.qp_base.qp_num);
+		qp->build.err = refuse(EINVAL, "%s: the AH of a %s send on QP 0x%x is NULL; set %s",
+				       qp->build.call, dc ? "DC" : "UD", qp->ib.qp_base.qp_num,
+				       dc ? "one" : "wr.ud.ah");
 		return;
 	}
 	av_encode(&((struct ah *)ib)->av, &av);
-	av.key.qkey.qkey = htobe32(qkey);
+	av.key.dc_key = htobe64(key);
 	av.dqp_dct |= htobe32(qpn & 0xffffff);
 	append(qp, qp->build.av, &av, sizeof(av));
 	qp->build.need_av = false;
+}
+
+void wqe_datagram(struct dqp *qp, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
+{
+	address(qp, ah, qpn, (uint64_t)qkey << 32);
+}
+
+void wqe_dc(struct dqp *qp, struct ibv_ah *ah, uint32_t dctn, uint64_t access_key)
+{
+	address(qp, ah, dctn, access_key);
 }
 
 void wqe_sge_list(struct dqp *qp, const struct ibv_sge *sg, size_t n)
@@ -447,13 +458,18 @@ void wqe_finish(struct dqp *qp)
 	if (unlikely(b->err) || !b->ctrl)
 		return;
 	if (unlikely(b->need_av)) {
-		bool xrc = qp->service->wqe == WQE_XRC;
+		static const struct {
+			const char *send, *setter;
+		} of[] = {
+			[WQE_DATAGRAM] = { "a UD", "ibv_wr_set_ud_addr" },
+			[WQE_XRC] = { "an XRC", "ibv_wr_set_xrc_srqn" },
+			[WQE_DC] = { "a DC", "mlx5dv_wr_set_dc_addr" },
+		};
 
 		b->err = refuse(EINVAL,
-				"ibv_wr_complete: a%s send on QP 0x%x has no address; call "
-				"ibv_wr_set_%s",
-				xrc ? "n XRC" : " UD", qp->ib.qp_base.qp_num,
-				xrc ? "xrc_srqn" : "ud_addr");
+				"ibv_wr_complete: %s send on QP 0x%x has no address; call %s",
+				of[qp->service->wqe].send, qp->ib.qp_base.qp_num,
+				of[qp->service->wqe].setter);
 		return;
 	}
 	put_be32(b->ctrl + 4, qp->ib.qp_base.qp_num << 8 | b->segs);

@@ -53,6 +53,7 @@ void wqe_atomic(struct dqp *qp, uint64_t swap_add, uint64_t compare);
 void wqe_bind(struct dqp *qp, const struct ibv_mw *mw, uint32_t rkey,
 	      const struct ibv_mw_bind_info *info);
 void wqe_datagram(struct dqp *qp, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey);
+void wqe_dc(struct dqp *qp, struct ibv_ah *ah, uint32_t dctn, uint64_t access_key);
 void wqe_xrc(struct dqp *qp, uint32_t srqn);
 void wqe_sge_list(struct dqp *qp, const struct ibv_sge *sg, size_t n);
 void wqe_inline(struct dqp *qp, const struct ibv_data_buf *bufs, size_t n);

@@ -5,6 +5,14 @@
 #include <stddef.h>
 #include "driver/wqe_build.h"
 #include "obs/explain.h"
+#include "util/be.h"
+
+struct dc_addr {
+	struct ibv_ah *ah;
+	uint64_t access_key;
+	uint32_t dctn;
+	uint16_t stream;
+};
 
 static inline struct dqp *dv_qp(struct mlx5dv_qp_ex *dv)
 {
@@ -21,6 +29,39 @@ static void wr_raw_wqe(struct mlx5dv_qp_ex *dv, const void *wqe)
 	wqe_finish(qp);
 	qp->build.takes = 0;
 	wqe_raw(qp, qp->ib.wr_id, wqe);
+}
+
+/* @to->stream stands in the control segment. A DCI that was created without streams is one: it
+ * keeps all its work requests in order, whatever their streams. */
+static void set_dc_addr(struct dqp *qp, const char *call, const struct dc_addr *to)
+{
+	if (!wqe_region_open(qp, call))
+		return;
+	if (!qp->build.ctrl || !(qp->build.takes & WR_TAKES_AH)) {
+		qp->build.err = refuse(EINVAL,
+				       "%s: no operation on QP 0x%x waits for an address; each "
+				       "takes one, after its ibv_wr_ call",
+				       call, qp->ib.qp_base.qp_num);
+		return;
+	}
+	qp->build.takes &= (uint8_t)~WR_TAKES_AH;
+	put_be16(qp->build.ctrl + offsetof(struct mlx5_wqe_ctrl_seg, dci_stream_channel_id),
+		 to->stream);
+	wqe_dc(qp, to->ah, to->dctn, to->access_key);
+}
+
+static void wr_set_dc_addr(struct mlx5dv_qp_ex *dv, struct ibv_ah *ah, uint32_t dctn,
+			   uint64_t access_key)
+{
+	set_dc_addr(dv_qp(dv), "mlx5dv_wr_set_dc_addr",
+		    &(struct dc_addr){ ah, access_key, dctn, 0 });
+}
+
+static void wr_set_dc_addr_stream(struct mlx5dv_qp_ex *dv, struct ibv_ah *ah, uint32_t dctn,
+				  uint64_t access_key, uint16_t stream)
+{
+	set_dc_addr(dv_qp(dv), "mlx5dv_wr_set_dc_addr_stream",
+		    &(struct dc_addr){ ah, access_key, dctn, stream });
 }
 
 /* X(entry): not built yet. The functions read only their first argument, as wr_builder.c's. */
@@ -59,4 +100,8 @@ void wr_dv_attach(struct dqp *qp)
 {
 	LACKING(SET_LACKING)
 	qp->dv.wr_raw_wqe = wr_raw_wqe;
+	if (qp->service->wqe == WQE_DC) {
+		qp->dv.wr_set_dc_addr = wr_set_dc_addr;
+		qp->dv.wr_set_dc_addr_stream = wr_set_dc_addr_stream;
+	}
 }

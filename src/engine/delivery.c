@@ -56,11 +56,27 @@ static bool take(struct eqp *e, const struct seg *s)
 	return true;
 }
 
-/* A request for a target QP belongs to its domain, an answer to an XRC_SEND QP of ours. */
+/* The services whose number alone does not say which QP a segment is for, a bit for each code. */
+#define SHARED_SERVICES (1U << (SVC_XRC >> 5) | 1U << (SVC_DC >> 5))
+
+/* A connection to a DC target has a responder of its own. */
+static struct eqp *responder_find(struct node *n, const struct seg *s)
+{
+	struct eqp *e = node_qp(n, s->dqpn);
+
+	if (!e || !e->ops || !e->ops->find)
+		return e;
+	delivery_release(); /* it makes one */
+	return e->ops->find(e, s);
+}
+
+/* A request for an XRC target QP belongs to its domain, an answer to an XRC_SEND QP of ours. */
 static struct eqp *shared_find(struct node *n, const struct seg *s)
 {
 	struct eqp *(*find)(struct node * n, const struct seg *s);
 
+	if (opcode_service(s->op) == SVC_DC)
+		return responder_find(n, s);
 	if (!opcode_has(s->op, WIRE_REQUEST))
 		return node_qp(n, s->dqpn);
 	find = load_acquire(&n->find_shared); /* pairs with xrc/xrc_domain.c */
@@ -70,7 +86,7 @@ static struct eqp *shared_find(struct node *n, const struct seg *s)
 void delivery_to_qp(struct node *n, uint32_t qpn, const struct seg *s)
 {
 	struct eqp *e =
-		unlikely(opcode_service(s->op) == SVC_XRC) ? shared_find(n, s) : node_qp(n, qpn);
+		unlikely(SHARED_SERVICES >> (s->op >> 5) & 1) ? shared_find(n, s) : node_qp(n, qpn);
 
 	if (unlikely(!e)) {
 		verdict_say("dropped, there is no such QP");

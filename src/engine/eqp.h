@@ -25,9 +25,14 @@ enum {
 struct node;
 struct eqp;
 
-/* Operations of a QP whose protocol state is shared with other processes (xrc_half.c). */
+/* Operations of a QP that is not an ordinary one (src/xrc, src/dc). NULL, but for input: as an
+ * ordinary QP does it. */
 struct eqp_ops {
 	void (*input)(struct eqp *e, const struct seg *s, uint64_t now); /* under the turn */
+	/* The QP that a segment with this one's number is for, outside any turn; NULL: none. */
+	struct eqp *(*find)(struct eqp *e, const struct seg *s);
+	/* The QP ends: no thread finds it any more. Outside any turn. */
+	void (*end)(struct eqp *e);
 	/* as qp_life_modify(), qp_life_query(); outside the turn and any quiesce section */
 	int (*modify)(struct eqp *e, const struct ibv_qp_attr *attr, int mask);
 	int (*query)(struct eqp *e, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init);

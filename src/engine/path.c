@@ -45,7 +45,7 @@ static int wrapped(struct eqp *e, const struct av *to, struct dest *d, struct de
 	return err ? err : tracing_wrap(e, to, with, out);
 }
 
-static int to_number(struct eqp *e, const struct av *to, uint32_t qpn, struct dest **out)
+int path_to_number(struct eqp *e, const struct av *to, uint32_t qpn, struct dest **out)
 {
 	struct dest *d;
 	int err = host_dest(e->node->host, qpn, &d);
@@ -56,12 +56,13 @@ static int to_number(struct eqp *e, const struct av *to, uint32_t qpn, struct de
 /* The number of an SRQ tells its process, as a QPN does. A network has one way to all processes of
  * a host, but the order between two of them is kept in the same manner: by waiting until nothing is
  * outstanding. */
-bool path_route(struct tqp *q, uint32_t srqn, bool idle)
+bool path_route(struct tqp *q, const struct wqe *w, bool idle, uint64_t now)
 {
 	struct eqp *e = to_eqp(q);
-	uint32_t slot = number_slot(srqn) + 1;
+	uint32_t slot = number_slot(w->srqn) + 1;
 	struct dest *d;
 
+	(void)now;
 	if (likely(e->route == slot))
 		return true;
 	if (!idle)
@@ -71,7 +72,7 @@ bool path_route(struct tqp *q, uint32_t srqn, bool idle)
 		e->route = slot;
 		return true;
 	}
-	if (to_number(e, NULL, srqn, &d))
+	if (path_to_number(e, NULL, w->srqn, &d))
 		return true; /* the old way stays: segments that no process takes are lost */
 	e->route = slot;
 	path_swap(e, d);
@@ -149,7 +150,7 @@ int path_find(struct eqp *e, const struct path_ask *ask, struct dest **out)
 	int err;
 
 	if (gid_table_is_local(device_of(&e->q)->gids, &ask->av->dgid))
-		return to_number(e, ask->av, ask->dqpn, out);
+		return path_to_number(e, ask->av, ask->dqpn, out);
 	err = network_find(e, ask, &d);
 	return err ? err : wrapped(e, ask->av, d, out);
 }
@@ -198,7 +199,7 @@ int path_of_modify(struct eqp *e, const struct ibv_qp_attr *attr, int mask, bool
 
 	*out = NULL;
 	if (!(mask & (alternate ? IBV_QP_ALT_PATH : IBV_QP_AV)) || !ah->is_global ||
-	    !e->q.qp.service->connected)
+	    !e->q.qp.service->connected || e->q.qp.service->wqe == WQE_DC)
 		return 0;
 	av_from_attr(ah, &av);
 	/* Read at the last moment: of a target QP other members may change them. */

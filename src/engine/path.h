@@ -26,7 +26,11 @@ void path_swap(struct eqp *e, struct dest *d);
 void path_swap_alternate(struct eqp *e, struct dest *d);
 void path_put(struct dest *d); /* NULL is fine */
 
-bool path_route(struct tqp *q, uint32_t srqn, bool idle); /* tqp_env.route */
+/* The destination of number @qpn on this host, for segments to the address @to (NULL: the one that
+ * the QP is connected to). One reference. */
+int path_to_number(struct eqp *e, const struct av *to, uint32_t qpn, struct dest **out);
+bool path_route(struct tqp *q, const struct wqe *w, bool idle,
+		uint64_t now); /* tqp_env.route, of XRC_SEND */
 /* tqp_env.usable: is there an alternate path, and are both its ends still addresses of this
  * host? */
 bool path_usable(struct tqp *q);

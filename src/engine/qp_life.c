@@ -58,6 +58,14 @@ static void eqp_free(struct eqp *e)
 
 int qp_life_create(struct pd *pd, const struct qp_attr *attr, struct tqp **out)
 {
+	static const struct qp_life_kind ordinary = { .size = sizeof(struct eqp), .env = &env };
+
+	return qp_life_create_as(pd, attr, &ordinary, out);
+}
+
+int qp_life_create_as(struct pd *pd, const struct qp_attr *attr, const struct qp_life_kind *kind,
+		      struct tqp **out)
+{
 	struct node *n = node_self();
 	struct eqp *e;
 	uint32_t qpn = 0;
@@ -65,11 +73,11 @@ int qp_life_create(struct pd *pd, const struct qp_attr *attr, struct tqp **out)
 
 	if (!n || !fork_is_ours(pd->epoch))
 		return refuse(EIO, "ibv_create_qp: the PD was made before fork(); make a new one");
-	e = aligned_alloc(64, (sizeof(*e) + 63) & ~(size_t)63);
+	e = aligned_alloc(64, (kind->size + 63) & ~(size_t)63);
 	if (!e)
-		return refuse_memory("ibv_create_qp", sizeof(*e));
-	memset(e, 0, sizeof(*e));
-	err = qp_table_take(n, &qpn);
+		return refuse_memory("ibv_create_qp", kind->size);
+	memset(e, 0, kind->size);
+	err = kind->spare ? qp_table_spare(n, &qpn) : qp_table_take(n, &qpn);
 	if (err) {
 		free(e);
 		return err;
@@ -80,7 +88,8 @@ int qp_life_create(struct pd *pd, const struct qp_attr *attr, struct tqp **out)
 		free(e);
 		return err;
 	}
-	eqp_life_begin(e, n, &env);
+	e->ops = kind->ops;
+	eqp_life_begin(e, n, kind->env);
 	if (attr->service->frames)
 		frames_begin(device_of(&e->q));
 	publish(e);
@@ -139,11 +148,18 @@ static int deliver_own(struct node *n, int err)
 int qp_life_modify(struct tqp *q, const struct ibv_qp_attr *attr, int mask)
 {
 	struct eqp *e = to_eqp(q);
+
+	if (e->ops && e->ops->modify)
+		return deliver_own(e->node, e->ops->modify(e, attr, mask));
+	return qp_life_modify_own(e, attr, mask);
+}
+
+int qp_life_modify_own(struct eqp *e, const struct ibv_qp_attr *attr, int mask)
+{
+	struct tqp *q = &e->q;
 	struct dest *d, *alternate = NULL;
 	int err;
 
-	if (e->ops)
-		return deliver_own(e->node, e->ops->modify(e, attr, mask));
 	err = path_of_modify(e, attr, mask, false, &d);
 	if (!err)
 		err = path_of_modify(e, attr, mask, true, &alternate);
@@ -220,7 +236,7 @@ int qp_life_query(struct tqp *q, struct ibv_qp_attr *attr, struct ibv_qp_init_at
 		qp_query(&q->qp, attr, init);
 		return 0;
 	}
-	if (e->ops)
+	if (e->ops && e->ops->query)
 		return deliver_own(e->node, e->ops->query(e, attr, init));
 	quiesce_enter();
 	turn_take(e);
@@ -261,6 +277,8 @@ int qp_life_destroy(struct tqp *q)
 	quiesce_exit();
 	host_revoke_qp(n->host, qpn);
 	quiesce_wait(); /* no thread finds it any more */
+	if (e->ops && e->ops->end)
+		e->ops->end(e);
 	eqp_life_end(e);
 	qp_table_give(n, qpn);
 	eqp_free(e);

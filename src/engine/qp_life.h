@@ -6,11 +6,22 @@
 #include "engine/node_state.h"
 
 int qp_life_create(struct pd *pd, const struct qp_attr *attr, struct tqp **out);
+/* The same for a QP that is not an ordinary one. */
+struct qp_life_kind {
+	size_t size; /* bytes of its struct, which begins with a struct eqp; the rest is zero */
+	const struct tqp_env *env;
+	const struct eqp_ops *ops; /* NULL: none */
+	bool spare; /* made inside a drain: ENOSPC when the slots at hand have no number left */
+};
+int qp_life_create_as(struct pd *pd, const struct qp_attr *attr, const struct qp_life_kind *kind,
+		      struct tqp **out);
 /* EBUSY: attached to a multicast group, or flow rules name it. Of a QP that was inherited by fork()
  * only the private memory is freed. */
 int qp_life_destroy(struct tqp *q);
 /* As ibv_modify_qp(): 0 or a positive errno with a reason. RTR resolves the path. */
 int qp_life_modify(struct tqp *q, const struct ibv_qp_attr *attr, int mask);
+int qp_life_modify_own(struct eqp *e, const struct ibv_qp_attr *attr,
+		       int mask); /* the same, whatever eqp_ops says */
 /* As ibv_modify_qp_rate_limit(), which has checked nothing yet. */
 int qp_life_rate(struct tqp *q, const struct ibv_qp_rate_limit_attr *attr);
 int qp_life_query(struct tqp *q, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init);

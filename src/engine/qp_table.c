@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "engine/qp_table.h"
+#include <errno.h>
 #include <stdlib.h>
 #include "obs/explain.h"
 
@@ -51,6 +52,16 @@ int qp_table_take(struct node *n, uint32_t *qpn)
 	}
 	pthread_mutex_unlock(&n->lock);
 	return err;
+}
+
+int qp_table_spare(struct node *n, uint32_t *qpn)
+{
+	bool taken;
+
+	pthread_mutex_lock(&n->lock);
+	taken = take(n, qpn);
+	pthread_mutex_unlock(&n->lock);
+	return taken ? 0 : ENOSPC;
 }
 
 void qp_table_give(struct node *n, uint32_t qpn)

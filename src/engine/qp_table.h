@@ -7,5 +7,6 @@
 
 int qp_table_begin(struct node *n); /* with the host's first slot; ENOMEM */
 int qp_table_take(struct node *n, uint32_t *qpn); /* a number, for a QP of any kind */
+int qp_table_spare(struct node *n, uint32_t *qpn); /* the same without one more slot: ENOSPC */
 void qp_table_give(struct node *n, uint32_t qpn);
 void qp_table_set(struct node *n, uint32_t qpn, struct eqp *e); /* NULL: not to be found any more */

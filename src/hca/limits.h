@@ -9,6 +9,7 @@ enum {
 	LIMIT_SGE_RD = WQE_MAX_SGE,
 	LIMIT_INLINE = WQE_INLINE_MAX,
 	LIMIT_QP = 65536, /* per host; QPN: 10 bits of slot, 14 of index, several slots a process */
+	LIMIT_DC_RESPONDERS = 1024, /* connections of a DC target at a time */
 	LIMIT_CQ = 16384,
 	LIMIT_CQE = (1 << 20) - 1,
 	LIMIT_MR = 65536,

@@ -13,7 +13,7 @@ static int service_check(const struct qp_attr *a)
 {
 	const struct service *s = a->service;
 
-	if (!s || s->home != HOME_PD)
+	if (!s || s->home == HOME_XRCD)
 		return refuse(EOPNOTSUPP,
 			      "ibv_create_qp: QPs of this type (%s) are not built; RC, UC, UD, "
 			      "XRC and RAW_PACKET are",

@@ -118,7 +118,7 @@ const struct service services[SERVICES] = {
 		.name = "XRC_SEND", .type = IBV_QPT_XRC_SEND, .wire = SVC_XRC, .wqe = WQE_XRC,
 		.address_segs = 1,
 		.home = HOME_PD, .verbs = RELIABLE_OPS, .ignores = DST_RD | RNR_TIMER,
-		.sends = true, .reliable = true, .connected = true,
+		.sends = true, .reliable = true, .connected = true, .routed = true,
 		.moves = {
 			[MOVE_INIT] = { true, PKEY | PORT | ACCESS, 0 },
 			[MOVE_INIT_AGAIN] = { true, 0, PKEY | PORT | ACCESS },
@@ -152,14 +152,14 @@ const struct service services[SERVICES] = {
 			[MOVE_UNDRAIN] = { true, 0, CUR | ALT | ACCESS | RNR_TIMER | MIG },
 		},
 	},
-	/* Dynamically connected: an initiator names the target in each work request (mlx5dv).
-	 * No packets yet, so no home: mlx5dv_create_qp() refuses both. */
+	/* Dynamically connected: an initiator names the target in each work request (mlx5dv). Once
+	 * a target has made a responder for it, both talk as RC queue pairs do. */
 	[SERVICE_DCI] = {
-		.name = "DC initiator", .type = IBV_QPT_DRIVER, .wire = SERVICE_NO_OPCODES,
-		.wqe = WQE_DATAGRAM,
+		.name = "DC initiator", .type = IBV_QPT_DRIVER, .wire = SVC_RC, .wqe = WQE_DC,
 		.address_segs = sizeof(struct mlx5_wqe_av) / SEG_BYTES,
+		.home = HOME_DRIVER,
 		.verbs = SEND_OPS | OP(SEND_WITH_INV) | WRITE_OPS | ANSWERED_OPS,
-		.sends = true, .reliable = true,
+		.sends = true, .reliable = true, .connected = true, .routed = true, .direct = true,
 		.moves = {
 			[MOVE_INIT] = { true, PKEY | PORT, 0 },
 			[MOVE_INIT_AGAIN] = { true, 0, PKEY | PORT },
@@ -172,13 +172,17 @@ const struct service services[SERVICES] = {
 		},
 	},
 	[SERVICE_DCT] = { /* it is complete in RTR */
-		.name = "DC target", .type = IBV_QPT_DRIVER, .wire = SERVICE_NO_OPCODES,
-		.wqe = WQE_DATAGRAM,
+		.name = "DC target", .type = IBV_QPT_DRIVER, .wire = SVC_DC, .wqe = WQE_DC,
+		.home = HOME_DRIVER,
 		.receives = true, .reliable = true, .any_sender = true, .srq = true,
 		.moves = {
 			[MOVE_INIT] = { true, PKEY | PORT | ACCESS, 0 },
 			[MOVE_RTR] = { true, MTU | AV | RNR_TIMER, 0 },
 		},
+	},
+	[SERVICE_DC_RESPONDER] = { /* a target's end of one connection (src/dc) */
+		.name = "DC responder", .type = IBV_QPT_DRIVER, .wire = SVC_RC, .wqe = WQE_DC,
+		.receives = true, .reliable = true, .connected = true, .direct = true, .srq = true,
 	},
 };
 /* clang-format on */
@@ -196,7 +200,7 @@ uint32_t service_types(enum ibv_wr_opcode op)
 	uint32_t types = 0;
 
 	for (int i = 0; i < SERVICES; i++)
-		if (services[i].home != HOME_NONE && service_takes(&services[i], op))
+		if (services[i].home == HOME_PD && service_takes(&services[i], op))
 			types |= 1U << services[i].type;
 	return types;
 }

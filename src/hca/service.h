@@ -18,6 +18,7 @@ enum service_id {
 	SERVICE_XRC_RECV,
 	SERVICE_DCI,
 	SERVICE_DCT,
+	SERVICE_DC_RESPONDER,
 	SERVICES
 };
 
@@ -25,9 +26,10 @@ enum { SERVICE_NO_OPCODES = 0xff }; /* no RoCE packet is of this service */
 
 /* What makes a queue pair of it. */
 enum service_home {
-	HOME_NONE, /* nothing yet: creation is refused */
+	HOME_NONE, /* no call of a program: the device makes it for itself */
 	HOME_PD, /* ibv_create_qp() in a protection domain */
 	HOME_XRCD, /* ibv_create_qp_ex() or ibv_open_qp() in an XRC domain, for all its processes */
+	HOME_DRIVER, /* mlx5dv_create_qp() in a protection domain */
 };
 
 /* The state moves that take attributes. To RESET and to ERR all services go without any. */
@@ -62,7 +64,8 @@ struct service {
 	int ignores; /* IBV_QP_* of ibv_modify_qp() that concern its other half */
 	bool sends, receives; /* has a send queue; messages may arrive */
 	bool reliable; /* acknowledged, in order, each message once: retries, NAKs, timers */
-	bool connected; /* one peer, named at RTR */
+	bool connected; /* one peer at a time, named at RTR unless it is routed */
+	bool routed; /* each work request says which process or target it goes to */
 	bool any_sender; /* takes packets of every sender */
 	bool one_packet; /* a message has one packet, of the port's MTU */
 	bool credits; /* ACKs tell the sender how many receives are posted */

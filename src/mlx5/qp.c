@@ -101,13 +101,16 @@ static int check_built(const struct mlx5dv_qp_init_attr *dv)
 				      "mlx5dv_create_qp: send_ops_flags 0x%llx, of which 0x%llx do "
 				      "not work on this device; leave them out",
 				      (unsigned long long)ops_of(dv), (unsigned long long)ops);
-	if (flags_of(dv))
+	/* no device of ours scatters to CQEs: that is what the flag asks for */
+	if (flags_of(dv) & ~(uint32_t)MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE)
 		return softhca_refuse(EOPNOTSUPP,
 				      "mlx5dv_create_qp: create_flags 0x%x do not work on this "
 				      "device; leave them out",
 				      flags_of(dv));
-	if (dv->comp_mask & MASK(DC))
-		return softhca_refuse(EOPNOTSUPP, "mlx5dv_create_qp: DC is not built; use RC");
+	if (dv->comp_mask & MASK(DCI_STREAMS))
+		return softhca_refuse(EOPNOTSUPP, "mlx5dv_create_qp: DCI streams are not built "
+						  "(dci_streams_caps is 0); leave out "
+						  "MLX5DV_QP_INIT_ATTR_MASK_DCI_STREAMS");
 	return 0;
 }
 
@@ -122,25 +125,36 @@ static int check(const struct ibv_qp_init_attr_ex *attr, const struct mlx5dv_qp_
 	return err ? err : check_built(dv);
 }
 
+static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr,
+			     const struct mlx5dv_qp_init_attr *dv)
+{
+	if (dv->comp_mask & MASK(DC))
+		return softhca_create_dc(attr, is_dct(dv),
+					 is_dct(dv) ? dv->dc_init_attr.dct_access_key : 0);
+	return ibv_create_qp_ex(context, attr);
+}
+
 EXPORT struct ibv_qp *mlx5dv_create_qp(struct ibv_context *context,
 				       struct ibv_qp_init_attr_ex *attr,
 				       struct mlx5dv_qp_init_attr *dv)
 {
-	static const struct mlx5dv_qp_init_attr none;
+	static struct mlx5dv_qp_init_attr none;
 	struct ibv_qp_init_attr_ex with_ops;
 	struct ibv_qp *qp;
-	int err = check(attr, dv ? dv : &none);
+	int err;
 
+	dv = dv ? dv : &none;
+	err = check(attr, dv);
 	if (err)
 		return null_errno(err);
-	if (!dv || !(dv->comp_mask & MASK(SEND_OPS_FLAGS)) ||
+	if (!(dv->comp_mask & MASK(SEND_OPS_FLAGS)) ||
 	    attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
-		return ibv_create_qp_ex(context, attr);
+		return create(context, attr, dv);
 	/* mlx5's operations alone make the queue pair an extended one */
 	with_ops = *attr;
 	with_ops.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	with_ops.send_ops_flags = 0;
-	qp = ibv_create_qp_ex(context, &with_ops);
+	qp = create(context, &with_ops, dv);
 	if (qp)
 		attr->cap = with_ops.cap;
 	return qp;

@@ -62,6 +62,7 @@ static int datagram(struct cursor *c, struct wqe *out)
 		memcpy((uint8_t *)&av + i * SEG, p, SEG);
 	}
 	out->qkey = be32toh(av.key.qkey.qkey);
+	out->dc_key = be64toh(av.key.dc_key);
 	out->dqpn = be32toh(av.dqp_dct) & 0xffffff;
 	av_decode(&av, &out->av);
 	return 0;
@@ -205,6 +206,7 @@ static int service(struct cursor *c, enum wqe_service svc, struct wqe *out)
 {
 	switch (svc) {
 	case WQE_DATAGRAM:
+	case WQE_DC:
 		return datagram(c, out);
 	case WQE_ETHERNET:
 		return ethernet(c, out);
@@ -229,7 +231,7 @@ int wqe_parse(const struct sq_ring *ring, uint16_t pi, uint16_t avail, enum wqe_
 	if (!ds || out->nbb > avail || out->nbb > ring->cnt)
 		return EBADMSG;
 	c.left = ds - 1;
-	if (out->opcode != MLX5_OPCODE_NOP)
+	if (out->opcode != MLX5_OPCODE_NOP || svc == WQE_DC)
 		err = service(&c, svc, out);
 	switch (out->opcode) {
 	case MLX5_OPCODE_RDMA_WRITE:

@@ -60,8 +60,9 @@ struct wqe {
 		uint32_t rkey, lkey, access;
 		uint64_t addr, len;
 	} bind;
-	struct av av; /* UD: destination */
-	uint32_t dqpn, qkey; /* UD */
+	struct av av; /* UD, DC: destination */
+	uint32_t dqpn, qkey; /* UD; DC: dqpn alone */
+	uint64_t dc_key; /* DC: access key of the target */
 	uint32_t srqn; /* XRC: the SRQ it names; 0 on other services */
 	uint32_t len; /* payload bytes of the whole list; <= 2^31 */
 	uint8_t nsge; /* entries: data segments and runs of inline data, as they stand */
@@ -75,8 +76,9 @@ struct wqe {
 };
 
 /* WQE_XRC: behind the control segment stands one of 16 bytes, whose first 4 are the number of the
- * SRQ that the message goes to (big-endian, 24 bits), as on ConnectX; the rest is reserved. */
-enum wqe_service { WQE_CONNECTED, WQE_DATAGRAM, WQE_ETHERNET, WQE_XRC };
+ * SRQ that the message goes to (big-endian, 24 bits), as on ConnectX; the rest is reserved.
+ * WQE_DC: an address vector, as WQE_DATAGRAM, that begins with the access key. A NOP has it too. */
+enum wqe_service { WQE_CONNECTED, WQE_DATAGRAM, WQE_ETHERNET, WQE_XRC, WQE_DC };
 
 /* Parses the WQE that starts at block number @pi of @ring. @avail: blocks posted from there on.
  * 0; EBADMSG: malformed (too short, past @avail or longer than the ring, a list that is too long),

@@ -54,15 +54,20 @@ static int answer_bare(struct dest *to, const struct seg *request, uint8_t syndr
 	struct seg s = bare(request->sqpn, request->dqpn, request->psn, syndrome);
 
 	s.op |= opcode_service(request->op);
+	if (request->op == OP_DC_CONNECT) {
+		s.op = OP_DC_ANSWER;
+		s.qkey = request->rkey; /* the session */
+	}
 	return dest_send(to, &s, NULL);
 }
 
 int answer_no_responder(const struct seg *s)
 {
 	uint8_t svc = opcode_service(s->op);
+	bool told = svc == SVC_RC || svc == SVC_XRC || svc == SVC_DC;
 
-	if ((svc != SVC_RC && svc != SVC_XRC) || !opcode_has(s->op, WIRE_REQUEST) ||
-	    !link_has_notices(s->from) || !(s->flags & SEG_SQPN))
+	if (!told || !opcode_has(s->op, WIRE_REQUEST) || !link_has_notices(s->from) ||
+	    !(s->flags & SEG_SQPN))
 		return 0;
 	return answer_bare(s->from, s, SYN_NO_RESPONDER);
 }

@@ -122,12 +122,12 @@ static bool may_send(struct tqp *q, uint64_t now)
 	return window_open(q) && (likely(!q->req.pace.kbps) || pace_open(q, now));
 }
 
-/* XRC: the SRQ that @w names may belong to another process than the last one's. Two processes keep
- * no order between them, so the first acknowledges all its messages before the second gets one. */
-static bool routed(struct tqp *q, const struct wqe *w)
+/* XRC, DC: @w may go to another process or target than the last one. Two of them keep no order
+ * between them, so the first acknowledges all its messages before the second gets one. */
+static bool routed(struct tqp *q, const struct wqe *w, uint64_t now)
 {
-	return q->qp.service->wire != SVC_XRC || !q->env->route ||
-	       q->env->route(q, w->srqn, q->req.una == q->req.psn);
+	return !q->qp.service->routed || !q->env->route ||
+	       q->env->route(q, w, q->req.una == q->req.psn, now);
 }
 
 /* Sends the rest of @e, whose WQE is @w. False: not now. */
@@ -140,7 +140,7 @@ static bool send_entry(struct tqp *q, struct sent *e, const struct wqe *w, uint6
 		return false;
 	if (!e->npsn)
 		return local_work_do(q, e, w, now);
-	if (unlikely(!routed(q, w)))
+	if (unlikely(!routed(q, w, now)))
 		return false;
 	if (e->flags & SENT_READ)
 		return read_request_send(q, e, w, now);

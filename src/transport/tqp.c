@@ -49,7 +49,7 @@ static void forget(struct tqp *q)
 	hold_forget(q);
 	q->deadline = TQP_NEVER;
 	q->cnp_at = 0;
-	q->ack_due = false;
+	q->ack_due = q->asking = false;
 	store_relaxed(&q->rnr_waiting, false);
 	q->cause = 0;
 	sender_forget(q);
@@ -335,7 +335,7 @@ void tqp_peer_dead(struct tqp *q, uint64_t now)
 	enum ibv_qp_state s = q->qp.state;
 
 	if (q->qp.service->reliable && (s == IBV_QPS_RTS || s == IBV_QPS_SQD) && q->dest &&
-	    dest_dead(q->dest) && q->req.una != q->req.max_psn)
+	    dest_dead(q->dest) && (q->asking || q->req.una != q->req.max_psn))
 		ack_timer_lost(q, now);
 }
 

@@ -32,6 +32,7 @@ struct tqp {
 	bool ack_due; /* an ACK waits for the next segment, for tqp_flush_ack(), or for the link */
 	bool unsettled; /* segments have been handed to the link that leave by tqp_settle() */
 	bool again; /* long work goes on in a later turn, by tqp_resume(); the engine clears it */
+	bool asking; /* DC: a target is asked for a connection, and has not answered */
 	bool rnr_waiting; /* a sender waits: call tqp_rq_doorbell() when a receive is posted */
 	struct sender sender; /* whose packets are accepted */
 	uint64_t cause; /* the reason's record for ERR or SQE; 0: by modify */
@@ -62,9 +63,10 @@ struct tqp_env {
 	/* Sends a frame (FRAME_OP) or a multicast datagram. 0: it is out. EAGAIN: q->waiter waits
 	 * at q->req.way.at; call again with the same segment. */
 	int (*cast)(struct tqp *q, const struct seg *s);
-	/* XRC: makes q->dest the way to the process of SRQ @srqn. False: it is another process than
-	 * now, and not @idle: something is outstanding there. NULL: one destination serves all. */
-	bool (*route)(struct tqp *q, uint32_t srqn, bool idle);
+	/* XRC, DC: makes q->dest the way to what @w names: to the process of its SRQ, or to its
+	 * target. False: not yet; it is another than now, and not @idle: something is outstanding
+	 * there; or the target is asked for a connection. NULL: one destination serves all. */
+	bool (*route)(struct tqp *q, const struct wqe *w, bool idle, uint64_t now);
 	/* XRC: the responder is to work for SRQ @srqn, by xrc_bind(). False: its domain has it
 	 * not. NULL: a request that was kept is for the SRQ in use. */
 	bool (*serve)(struct tqp *q, uint32_t srqn);

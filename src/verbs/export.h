@@ -5,6 +5,7 @@
 #pragma once
 #include <errno.h>
 #include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -39,6 +40,10 @@ struct ibv_qp_ex;
 struct mlx5dv_qp_ex;
 /* The builder's second table, of a queue pair that has the first (driver/wr_dv.c). */
 struct mlx5dv_qp_ex *softhca_qp_dv(struct ibv_qp_ex *ib);
+struct ibv_qp_init_attr_ex;
+/* IBV_QPT_DRIVER of mlx5dv_create_qp(): a DC target, or an initiator, which needs no key. */
+struct ibv_qp *softhca_create_dc(struct ibv_qp_init_attr_ex *attr, bool target,
+				 uint64_t access_key);
 /* Records that @call is not built yet, with the errno value @err, and returns @err. */
 int softhca_unbuilt(const char *call, int err);
 struct cm_calls;

@@ -27,6 +27,23 @@ struct ibv_qp *ops_create_qp_ex(struct ibv_context *ib, struct ibv_qp_init_attr_
 	return err ? null_errno(err) : &qp->ib.qp_base;
 }
 
+/* For libmlx5. */
+EXPORT struct ibv_qp *softhca_create_dc(struct ibv_qp_init_attr_ex *attr, bool target,
+					uint64_t access_key)
+{
+	struct dqp *qp;
+	int err;
+
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd)
+		return null_errno(
+			refuse(EINVAL,
+			       "mlx5dv_create_qp: comp_mask 0x%x of a DC %s without a PD; set "
+			       "IBV_QP_INIT_ATTR_PD",
+			       attr->comp_mask, target ? "target" : "initiator"));
+	err = dqp_create_dc(to_pd(attr->pd), attr, target, access_key, &qp);
+	return err ? null_errno(err) : &qp->ib.qp_base;
+}
+
 /* ibv_qp_init_attr is the front of its extended form. */
 EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {

@@ -60,6 +60,11 @@ const struct opcode opcodes[256] = {
 	RC_______XRC(SEND_ONLY_INV,    "SEND ONLY INV",    ONLY_QD | WIRE_IETH),
 	RC__________(FLUSH,            "FLUSH",            ONLY_Q  | WIRE_FETH | WIRE_RETH),
 	RC__________(ATOMIC_WRITE,     "ATOMIC WRITE",     ONLY_QD | WIRE_RETH),
+	/* what the headers mean: docs/design/dynamically-connected.md */
+	[OP_DC_CONNECT] = { "DC CONNECT", ONLY_Q | WIRE_RETH | WIRE_DETH, SVC_DC,
+			    RETH_LEN + DETH_LEN },
+	[OP_DC_ANSWER] = { "DC ANSWER", ONLY_P | WIRE_DETH | WIRE_AETH, SVC_DC,
+			   DETH_LEN + AETH_LEN },
 	/* 16 reserved bytes follow its BTH: payload to us */
 	[OP_CNP] = { "CNP", WIRE_ONLY | WIRE_PAYLOAD, SVC_CNP, 0 },
 	[OP_HELLO] = { "HELLO", WIRE_ONLY | WIRE_PAYLOAD, SVC_OWN, 0 },

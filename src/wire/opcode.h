@@ -9,7 +9,7 @@
 enum {
 	SVC_RC = 0x00,
 	SVC_UC = 0x20,
-	SVC_RD = 0x40,
+	SVC_DC = 0x40, /* the specification's RD, which nobody sends: softhca's own */
 	SVC_UD = 0x60,
 	SVC_CNP = 0x80,
 	SVC_XRC = 0xa0,
@@ -45,6 +45,8 @@ enum {
 	OP_SEND_ONLY_INV = 0x17,
 	OP_FLUSH = 0x1c,
 	OP_ATOMIC_WRITE = 0x1d,
+	OP_DC_CONNECT = 0x55, /* the whole byte, as the next: asks for a connection, or ends it */
+	OP_DC_ANSWER = 0x56,
 	OP_CNP = 0x81, /* the whole byte: congestion notification */
 	OP_HELLO = 0xc0, /* the whole byte: what a host can do; udp defines its payload */
 	OP_REPORT = 0xc1, /* the whole byte: which PSNs of a window are here; transport's */

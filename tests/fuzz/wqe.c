@@ -71,7 +71,7 @@ static void receive_queue(const struct rq_ring *ring, uint16_t idx)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	struct fuzz_bytes b = { data, len };
-	enum wqe_service svc = (enum wqe_service)(fuzz_take(&b, 1) % (WQE_XRC + 1));
+	enum wqe_service svc = (enum wqe_service)(fuzz_take(&b, 1) % (WQE_DC + 1));
 	unsigned int log = (unsigned int)fuzz_take(&b, 1) % (MAX_LOG + 1);
 	unsigned int stride = 16U << fuzz_take(&b, 1) % (log + 3);
 	uint16_t at = (uint16_t)fuzz_take(&b, 2), avail = (uint16_t)fuzz_take(&b, 2);

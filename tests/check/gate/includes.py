@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 RANK = {"util": 0, "wire": 1, "prm": 1, "obs": 1, "net": 1, "hca": 2, "link": 2, "peers": 3,
-        "udp": 3, "transport": 3, "engine": 4, "xrc": 5, "driver": 6, "cm": 6, "verbs": 7,
+        "udp": 3, "transport": 3, "engine": 4, "xrc": 5, "dc": 5, "driver": 6, "cm": 6, "verbs": 7,
         "mlx5": 7, "rdmacm": 7, "tools": 8}
 # The two other drop-ins are linked with libibverbs and share its headers.
 BESIDE = {("mlx5", "verbs"), ("rdmacm", "verbs")}

@@ -273,8 +273,8 @@ TEST(what_does_not_fit_together_is_refused)
 	bench_open(&b, IBV_QPT_UC);
 	qp_fini(&b.qp);
 	check_eq(init(&b, (struct qp_attr){ .service = service_find(IBV_QPT_DRIVER) }), EOPNOTSUPP);
-	check_eq(init(&b, (struct qp_attr){ .service = &services[SERVICE_DCI] }), EOPNOTSUPP);
-	check_reason("DC initiator");
+	check_eq(init(&b, (struct qp_attr){ .service = &services[SERVICE_XRC_RECV] }), EOPNOTSUPP);
+	check_reason("XRC_RECV");
 	check_eq(init(&b, (struct qp_attr){ .service = &services[SERVICE_RC], .create_flags = 2 }),
 		 EOPNOTSUPP);
 	check_eq(init(&b, (struct qp_attr){ .service = &services[SERVICE_UD], .create_flags = 3 }),

@@ -5,25 +5,26 @@
 #include <errno.h>
 #include "hca/qp_moves.h"
 
-/* Columns as enum service_id: RC, UC, UD, RAW_PACKET, XRC_SEND, XRC_RECV, DC initiator and target.
+/* Columns as enum service_id: RC, UC, UD, RAW_PACKET, XRC_SEND, XRC_RECV, DC's initiator, target
+ * and responder.
  * IBV_WR_TSO on UD is IPoIB's, which this device does not have. */
 static const struct {
 	unsigned int op;
 	const char *takes;
 } work_requests[] = {
-	{ IBV_WR_RDMA_WRITE, "xx..x.x." },
-	{ IBV_WR_RDMA_WRITE_WITH_IMM, "xx..x.x." },
-	{ IBV_WR_SEND, "xxxxx.x." },
-	{ IBV_WR_SEND_WITH_IMM, "xxx.x.x." },
-	{ IBV_WR_RDMA_READ, "x...x.x." },
-	{ IBV_WR_ATOMIC_CMP_AND_SWP, "x...x.x." },
-	{ IBV_WR_ATOMIC_FETCH_AND_ADD, "x...x.x." },
-	{ IBV_WR_LOCAL_INV, "xx..x..." },
-	{ IBV_WR_BIND_MW, "xx..x..." },
-	{ IBV_WR_SEND_WITH_INV, "x...x.x." },
-	{ IBV_WR_TSO, "...x...." },
-	{ IBV_WR_DRIVER1, "........" },
-	{ IBV_WR_ATOMIC_WRITE, "x......." },
+	{ IBV_WR_RDMA_WRITE, "xx..x.x.." },
+	{ IBV_WR_RDMA_WRITE_WITH_IMM, "xx..x.x.." },
+	{ IBV_WR_SEND, "xxxxx.x.." },
+	{ IBV_WR_SEND_WITH_IMM, "xxx.x.x.." },
+	{ IBV_WR_RDMA_READ, "x...x.x.." },
+	{ IBV_WR_ATOMIC_CMP_AND_SWP, "x...x.x.." },
+	{ IBV_WR_ATOMIC_FETCH_AND_ADD, "x...x.x.." },
+	{ IBV_WR_LOCAL_INV, "xx..x...." },
+	{ IBV_WR_BIND_MW, "xx..x...." },
+	{ IBV_WR_SEND_WITH_INV, "x...x.x.." },
+	{ IBV_WR_TSO, "...x....." },
+	{ IBV_WR_DRIVER1, "........." },
+	{ IBV_WR_ATOMIC_WRITE, "x........" },
 };
 
 /* What @op is in the list above; other numbers are no work requests. */
@@ -100,15 +101,18 @@ TEST(rows_are_consistent)
 		check(!answered || s->reliable); /* somebody must answer */
 		check_eq(s->moves[MOVE_REPAIR].legal, s->sends && !s->reliable); /* SQE */
 		check(!(s->connected && s->any_sender));
-		check(!s->connected || !!(s->moves[MOVE_RTR].need & IBV_QP_DEST_QPN));
+		/* a DC initiator's peers are in its work requests, a responder moves by itself */
+		check(!s->connected || s->wqe == WQE_DC ||
+		      !!(s->moves[MOVE_RTR].need & IBV_QP_DEST_QPN));
+		check(!s->routed || (s->connected && s->address_segs));
 		check(!s->credits || (s->reliable && s->receives));
 		check(!s->tags || s->srq);
 		check(!s->srq || s->receives);
 		check(!s->multicast || s->any_sender);
 		check_eq(s->frames, s->wqe == WQE_ETHERNET);
-		check_eq(s->address_segs, s->wqe == WQE_DATAGRAM && s->sends ? 3
-					  : id == SERVICE_XRC_SEND	     ? 1
-									     : 0);
+		check_eq(s->address_segs, id == SERVICE_UD || id == SERVICE_DCI ? 3
+					  : id == SERVICE_XRC_SEND		? 1
+										: 0);
 		check(s->home == HOME_NONE || s->wire != SERVICE_NO_OPCODES || s->frames);
 	}
 }
@@ -121,8 +125,9 @@ TEST(only_what_works_is_advertised)
 	check_eq(service_types(IBV_WR_SEND), all);
 	check_eq(service_types(IBV_WR_TSO), 1U << IBV_QPT_RAW_PACKET);
 	check_eq(service_types(IBV_WR_ATOMIC_WRITE), 1U << IBV_QPT_RC);
-	check_eq(services[SERVICE_DCI].home, HOME_NONE);
-	check_eq(services[SERVICE_DCT].home, HOME_NONE);
+	check_eq(services[SERVICE_DCI].home, HOME_DRIVER);
+	check_eq(services[SERVICE_DCT].home, HOME_DRIVER);
+	check_eq(services[SERVICE_DC_RESPONDER].home, HOME_NONE);
 	check_eq(services[SERVICE_XRC_RECV].home, HOME_XRCD);
 }
 

@@ -347,7 +347,7 @@ TEST(random_bytes_never_lead_outside_the_ring)
 
 	rand_init(&r, 2);
 	for (unsigned int i = 0; i < 50000; i++) {
-		enum wqe_service svc = (enum wqe_service)rand_below(&r, WQE_XRC + 1);
+		enum wqe_service svc = (enum wqe_service)rand_below(&r, WQE_DC + 1);
 		struct wqe got;
 
 		for (unsigned int k = 0; k < sizeof(buf); k += 8)
