@@ -10,7 +10,9 @@ from pathlib import Path
 
 from client import pair
 
-# (name, (the server's arguments, the client's)); {a}: the server's address, {p}: the port
+STREAM = "-p {p} -S 30000 -C 50"
+# (name, (the server's arguments, the client's)); {a}: the server's address, {p}: the port,
+# {f}: a folder
 PROGRAMS = [
     ("rping", ("rping -s -C 20 -v -a {a} -p {p}", "rping -c -C 20 -v -a {a} -p {p}")),
     ("rping, big", ("rping -s -C 5 -S 65000 -V -a {a} -p {p}",
@@ -22,12 +24,21 @@ PROGRAMS = [
     ("rdma_client", ("rdma_server -s {a} -p {p}", "rdma_client -s {a} -p {p}")),
     ("rdma_xclient RC", ("rdma_xserver -c r -p {p}", "rdma_xclient -c r -s {a} -p {p}")),
     ("rdma_xclient XRC", ("rdma_xserver -c x -p {p}", "rdma_xclient -c x -s {a} -p {p}")),
+    ("rstream, latency", ("rstream -b {a} " + STREAM, "rstream -s {a} " + STREAM)),
+    ("rstream, verified", ("rstream -b {a} -T v " + STREAM, "rstream -T v -s {a} " + STREAM)),
+    ("rstream, blocking", ("rstream -b {a} -T b " + STREAM, "rstream -T b -s {a} " + STREAM)),
+    ("rstream, asynchronous", ("rstream -b {a} -T a " + STREAM, "rstream -T a -s {a} " + STREAM)),
+    ("rstream, nonblocking", ("rstream -b {a} -T n " + STREAM, "rstream -T n -s {a} " + STREAM)),
+    ("rstream, resolved", ("rstream -b {a} -T r " + STREAM, "rstream -T r -s {a} " + STREAM)),
+    ("riostream, verified", ("riostream -b {a} -T v " + STREAM, "riostream -T v -s {a} " + STREAM)),
+    ("rcopy", ("rcopy -p {p}", "rcopy /proc/self/exe {a}:{f}/copy -p {p}")),
     ("cmtime", ("cmtime -c 50 -b {a} -p {p}", "cmtime -c 50 -s {a} -p {p}")),
 ]
 OWN_PORT = {"udaddy": 7174}  # its -p is the port space
-ENDLESS = {"cmtime"}  # its server serves the next client
+ENDLESS = {"cmtime", "rcopy"}  # their servers serve the next client
 # What clients say when nobody listens yet; some end with 0 all the same.
-REFUSED = ("rdma_connect: Connection refused", "RDMA_CM_EVENT_REJECTED, error 8",
+REFUSED = ("rdma_connect: Connection refused", "rconnect: Connection refused",
+           "RDMA_CM_EVENT_REJECTED, error 8",
            "RDMA_CM_EVENT_REJECTED, error: 8", "RDMA_CM_EVENT_UNREACHABLE, error: 1")
 PATIENCE = 60  # seconds, on an idle machine
 
@@ -35,8 +46,8 @@ _next_port = 21500
 
 
 def speaks(name, address):
-    """rdma_xserver listens where getaddrinfo() of no name leads it: IPv4's wildcard or IPv6's."""
-    return ":" not in address or not name.startswith(("rdma_x", "cmtime"))
+    """rdma_xserver and rcopy listen on what getaddrinfo() of no name gives: IPv4's wildcard."""
+    return ":" not in address or not name.startswith(("rdma_x", "cmtime", "rcopy"))
 
 
 def _bound(port, pid):
@@ -79,9 +90,9 @@ def run(argvs, address, server=None, client=None):
     global _next_port
     port, _next_port = _next_port, _next_port + 1
     port = OWN_PORT.get(argvs[0].split()[0], port)
-    argvs = [argv.format(a=address, p=port).split() for argv in argvs]
     limit = PATIENCE * pair.PATIENCE
     with tempfile.TemporaryDirectory() as folder:
+        argvs = [argv.format(a=address, p=port, f=folder).split() for argv in argvs]
         serving = pair.Process(server or pair.Side(), argvs[0], Path(folder) / "server")
         output, why = "", ""
         try:

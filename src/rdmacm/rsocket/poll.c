@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: MIT
+/* Waiting for sockets and plain descriptors together. */
+#include <poll.h>
+#include <stdlib.h>
+#include <time.h>
+#include "rdmacm/rsocket/sock.h"
+
+enum { IN = POLLIN | POLLRDNORM, OUT = POLLOUT | POLLWRNORM, FEW = 32 };
+
+struct looked { /* one rpoll() */
+	struct pollfd *fds;
+	nfds_t n;
+	struct sock **socks; /* n; NULL: a plain descriptor */
+	struct pollfd *real; /* 2 n + 1: what the kernel is asked */
+};
+
+static short events_of(struct sock *s)
+{
+	short ev = 0;
+
+	if (s->state == SOCK_NEW)
+		return OUT | POLLHUP;
+	if (s->state == SOCK_LISTENING)
+		return sock_holds(s, AWAIT_REQUEST) ? IN : 0;
+	if (meet_underway(s))
+		return 0;
+	if (sock_holds(s, AWAIT_READABLE))
+		ev |= IN;
+	if (sock_holds(s, AWAIT_WRITABLE))
+		ev |= OUT;
+	if (s->state == SOCK_OVER && (s->err || !s->have)) /* after the last byte, as TCP's end */
+		ev |= POLLHUP;
+	return (short)(ev | (s->so_error ? POLLERR : 0));
+}
+
+static bool look_at_sock(struct sock *s, struct pollfd *p, bool arm)
+{
+	pthread_mutex_lock(&s->lock);
+	if (arm)
+		sock_arm(s);
+	sock_progress(s);
+	p->revents = (short)(events_of(s) & (p->events | POLLERR | POLLHUP));
+	pthread_mutex_unlock(&s->lock);
+	return p->revents;
+}
+
+/* How many are ready; @arm: those that are not will make their descriptors readable. */
+static int look(struct looked *l, bool arm)
+{
+	int ready = 0;
+
+	for (nfds_t i = 0; i < l->n; i++) {
+		struct pollfd *p = &l->fds[i];
+
+		p->revents = 0;
+		if (l->socks[i])
+			ready += look_at_sock(l->socks[i], p, arm);
+		else if (p->fd >= 0 && poll(p, 1, 0) == 1)
+			ready++;
+	}
+	return ready;
+}
+
+static void expect(struct sock *s, int asleep)
+{
+	pthread_mutex_lock(&s->lock);
+	s->asleep += (unsigned int)asleep;
+	if (asleep < 0)
+		sock_drain(s);
+	pthread_mutex_unlock(&s->lock);
+}
+
+static void expect_all(struct looked *l, int asleep)
+{
+	for (nfds_t i = 0; i < l->n; i++)
+		if (l->socks[i])
+			expect(l->socks[i], asleep);
+}
+
+static void ask_kernel(struct looked *l, const struct sleeper *me)
+{
+	for (nfds_t i = 0; i < l->n; i++) {
+		struct sock *s = l->socks[i];
+		struct pollfd *one = &l->real[2 * i], *two = one + 1;
+
+		*one = l->fds[i];
+		*two = (struct pollfd){ .fd = -1 };
+		if (!s)
+			continue;
+		*one = (struct pollfd){ .fd = s->fd, .events = POLLIN };
+		if (s->id->recv_cq_channel)
+			*two = (struct pollfd){ .fd = s->id->recv_cq_channel->fd,
+						.events = POLLIN };
+	}
+	l->real[2 * l->n] = (struct pollfd){ .fd = me->fd, .events = POLLIN };
+}
+
+static int sleep_on_all(struct looked *l, const struct timespec *left)
+{
+	struct sleeper me;
+	int err = sleeper_begin(&me);
+
+	if (err)
+		return err;
+	expect_all(l, 1);
+	if (!look(l, true)) {
+		ask_kernel(l, &me);
+		if (ppoll(l->real, 2 * l->n + 1, left, NULL) < 0)
+			err = errno;
+	}
+	expect_all(l, -1);
+	sleeper_end(&me);
+	return err;
+}
+
+/* What is left until @end; false: nothing. */
+static bool time_left(const struct timespec *end, struct timespec *left)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	left->tv_sec = end->tv_sec - now.tv_sec;
+	left->tv_nsec = end->tv_nsec - now.tv_nsec;
+	if (left->tv_nsec < 0) {
+		left->tv_nsec += 1000000000;
+		left->tv_sec--;
+	}
+	return left->tv_sec >= 0 && (left->tv_sec || left->tv_nsec);
+}
+
+static int wait_for_one(struct looked *l, int timeout, int *ready)
+{
+	struct timespec end, left;
+	uint64_t since = 0;
+	int err = 0;
+
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	if (timeout > 0) {
+		end.tv_sec += timeout / 1000;
+		end.tv_nsec += timeout % 1000 * 1000000L;
+		if (end.tv_nsec >= 1000000000) {
+			end.tv_nsec -= 1000000000;
+			end.tv_sec++;
+		}
+	}
+	for (;;) {
+		*ready = look(l, false);
+		if (*ready || err || !timeout)
+			return *ready ? 0 : err;
+		if (timeout > 0 && !time_left(&end, &left))
+			return 0;
+		if (!spin_is_over(&since))
+			continue;
+		err = sleep_on_all(l, timeout > 0 ? &left : NULL);
+		since = 0;
+	}
+}
+
+EXPORT int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
+{
+	struct sock *few_socks[FEW];
+	struct pollfd few_real[2 * FEW + 1];
+	struct looked l = { fds, nfds, few_socks, few_real };
+	int err = 0, ready = 0;
+
+	if (nfds > FEW) {
+		l.socks = calloc(nfds, sizeof(struct sock *));
+		l.real = calloc(2 * nfds + 1, sizeof(struct pollfd));
+		err = l.socks && l.real ? 0 : ENOMEM;
+	}
+	if (!err) {
+		for (nfds_t i = 0; i < nfds; i++)
+			l.socks[i] = sock_find(fds[i].fd);
+		err = wait_for_one(&l, timeout, &ready);
+		for (nfds_t i = 0; i < nfds; i++)
+			if (l.socks[i])
+				sock_unref(l.socks[i]);
+	}
+	if (nfds > FEW) {
+		free(l.socks);
+		free(l.real);
+	}
+	return err ? minus1_errno(err) : ready;
+}
+
+/* --- rselect --- */
+
+static struct pollfd of_sets(int fd, const fd_set *r, const fd_set *w, const fd_set *x)
+{
+	struct pollfd p = { .fd = -1 };
+
+	if (r && FD_ISSET(fd, r))
+		p.events |= POLLIN;
+	if (w && FD_ISSET(fd, w))
+		p.events |= POLLOUT;
+	if (x && FD_ISSET(fd, x))
+		p.events |= POLLPRI;
+	if (p.events)
+		p.fd = fd;
+	return p;
+}
+
+static int set_if(int fd, fd_set *set, bool is)
+{
+	if (!set)
+		return 0;
+	is = is && FD_ISSET(fd, set);
+	if (!is)
+		FD_CLR(fd, set);
+	return is;
+}
+
+static int to_sets(const struct pollfd *p, int n, fd_set *r, fd_set *w, fd_set *x)
+{
+	int bits = 0;
+
+	for (int i = 0; i < n; i++) {
+		short ev = p[i].fd < 0 ? 0 : p[i].revents;
+
+		bits += set_if(i, r, ev & (POLLIN | POLLHUP | POLLERR));
+		bits += set_if(i, w, ev & (POLLOUT | POLLERR));
+		bits += set_if(i, x, ev & POLLPRI);
+	}
+	return bits;
+}
+
+EXPORT int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds,
+		   struct timeval *timeout)
+{
+	struct pollfd p[FD_SETSIZE];
+	int ms = -1, ret;
+
+	if (nfds < 0 || nfds > FD_SETSIZE)
+		return minus1_errno(EINVAL);
+	for (int i = 0; i < nfds; i++)
+		p[i] = of_sets(i, readfds, writefds, exceptfds);
+	if (timeout)
+		ms = (int)(timeout->tv_sec * 1000 + (timeout->tv_usec + 999) / 1000);
+	ret = rpoll(p, (nfds_t)nfds, ms);
+	if (ret < 0)
+		return ret;
+	for (int i = 0; i < nfds; i++)
+		if (p[i].fd >= 0 && p[i].revents & POLLNVAL)
+			return minus1_errno(EBADF);
+	return to_sets(p, nfds, readfds, writefds, exceptfds);
+}

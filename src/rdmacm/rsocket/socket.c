@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MIT
+/* Sockets of rsocket(7): beginning, connecting, end. */
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <string.h>
+#include "rdmacm/rsocket/stream.h"
+
+/* Before any lock: librspreload asks it for every socket of the process, the library's own too. */
+static bool is_ours(int domain, int type, int protocol)
+{
+	if (domain != AF_INET && domain != AF_INET6 && domain != AF_IB)
+		return false;
+	if (type == SOCK_STREAM)
+		return !protocol || protocol == IPPROTO_TCP;
+	return type == SOCK_DGRAM && (!protocol || protocol == IPPROTO_UDP);
+}
+
+EXPORT int rsocket(int domain, int type, int protocol)
+{
+	struct sock *s;
+	int err;
+
+	if (!is_ours(domain, type, protocol))
+		return minus1_errno(ENOTSUP);
+	if (type == SOCK_DGRAM)
+		return minus1_errno(softhca_unbuilt("rsocket(SOCK_DGRAM)", ENOTSUP));
+	err = sock_make(NULL, NULL, &s);
+	return err ? minus1_errno(err) : s->fd;
+}
+
+/* --- addresses --- */
+
+static int check_address(const struct sockaddr *a, socklen_t len)
+{
+	if (!a || len < sizeof(a->sa_family))
+		return EINVAL;
+	if (a->sa_family == AF_INET)
+		return len < sizeof(struct sockaddr_in) ? EINVAL : 0;
+	if (a->sa_family == AF_INET6)
+		return len < sizeof(struct sockaddr_in6) ? EINVAL : 0;
+	return EAFNOSUPPORT;
+}
+
+static int bind_locked(struct sock *s, const struct sockaddr *addr, socklen_t len)
+{
+	int err = check_address(addr, len);
+
+	if (!err && s->state != SOCK_NEW)
+		err = EINVAL;
+	if (!err && rdma_bind_addr(s->id, (struct sockaddr *)addr))
+		err = errno;
+	s->bound |= !err;
+	return err;
+}
+
+EXPORT int rbind(int socket, const struct sockaddr *addr, socklen_t addrlen)
+{
+	struct sock *s;
+	int err = sock_get(socket, &s);
+
+	if (err)
+		return minus1_errno(err);
+	err = bind_locked(s, addr, addrlen);
+	sock_put(s);
+	return minus1_errno(err);
+}
+
+EXPORT int rlisten(int socket, int backlog)
+{
+	struct sock *s;
+	int err = sock_get(socket, &s);
+
+	if (err)
+		return minus1_errno(err);
+	if (s->state != SOCK_NEW && s->state != SOCK_LISTENING)
+		err = EINVAL;
+	else if (s->state == SOCK_NEW && rdma_listen(s->id, backlog))
+		err = errno;
+	if (!err)
+		s->state = SOCK_LISTENING;
+	sock_put(s);
+	return minus1_errno(err);
+}
+
+static void give_address(const struct sockaddr *a, struct sockaddr *out, socklen_t *len)
+{
+	socklen_t n =
+		a->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+
+	memcpy(out, a, n < *len ? n : *len);
+	*len = n;
+}
+
+EXPORT int rgetsockname(int socket, struct sockaddr *addr, socklen_t *addrlen)
+{
+	struct sock *s;
+	int err = sock_get(socket, &s);
+
+	if (err)
+		return minus1_errno(err);
+	if (!addr || !addrlen)
+		err = EFAULT;
+	else
+		give_address(rdma_get_local_addr(s->id), addr, addrlen);
+	sock_put(s);
+	return minus1_errno(err);
+}
+
+EXPORT int rgetpeername(int socket, struct sockaddr *addr, socklen_t *addrlen)
+{
+	struct sock *s;
+	int err = sock_get(socket, &s);
+
+	if (err)
+		return minus1_errno(err);
+	if (!addr || !addrlen)
+		err = EFAULT;
+	else if (s->state == SOCK_NEW || s->state == SOCK_LISTENING)
+		err = ENOTCONN;
+	else
+		give_address(rdma_get_peer_addr(s->id), addr, addrlen);
+	sock_put(s);
+	return minus1_errno(err);
+}
+
+/* --- connections --- */
+
+EXPORT int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
+{
+	struct sock *s, *made = NULL;
+	int err = sock_get(socket, &s), fd = -1;
+
+	if (err)
+		return minus1_errno(err);
+	if (s->state != SOCK_LISTENING)
+		err = EINVAL;
+	while (!err && !made) {
+		err = meet_accept(s, &made);
+		if (err == EAGAIN)
+			err = sock_wait(s, s->flags & O_NONBLOCK, AWAIT_REQUEST);
+	}
+	sock_put(s);
+	if (err)
+		return minus1_errno(err);
+	fd = made->fd;
+	if (addr && addrlen)
+		give_address(rdma_get_peer_addr(made->id), addr, addrlen);
+	sock_unref(made);
+	return fd;
+}
+
+static int connect_locked(struct sock *s, const struct sockaddr *addr, socklen_t len)
+{
+	int err = check_address(addr, len);
+
+	if (err)
+		return err;
+	sock_progress(s);
+	if (s->state == SOCK_LISTENING)
+		return EINVAL;
+	if (s->state == SOCK_OPEN)
+		return EISCONN;
+	if (meet_underway(s) && s->flags & O_NONBLOCK)
+		return EALREADY;
+	if (s->state == SOCK_NEW)
+		err = meet_begin(s, addr);
+	if (err)
+		sock_end(s, err);
+	err = sock_wait(s, s->flags & O_NONBLOCK, AWAIT_MET);
+	if (err)
+		return err == EAGAIN ? EINPROGRESS : err;
+	if (s->state == SOCK_OPEN)
+		return 0;
+	err = s->so_error;
+	s->so_error = 0;
+	return err ? err : ECONNABORTED;
+}
+
+EXPORT int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen)
+{
+	struct sock *s;
+	int err = sock_get(socket, &s);
+
+	if (err)
+		return minus1_errno(err);
+	err = connect_locked(s, addr, addrlen);
+	sock_put(s);
+	return minus1_errno(err);
+}
+
+/* --- end --- */
+
+/* Until the peer has everything that was sent. */
+static int say(struct sock *s, uint32_t what)
+{
+	int err;
+
+	do
+		err = sock_wait(s, false, AWAIT_CONTROL);
+	while (err == EINTR);
+	if (err || s->state != SOCK_OPEN)
+		return err;
+	err = ring_control(s, what);
+	if (err)
+		return err;
+	do
+		err = sock_wait(s, false, AWAIT_IDLE);
+	while (err == EINTR);
+	return err;
+}
+
+static int shut(struct sock *s, int how)
+{
+	bool read = how != SHUT_WR, write = how != SHUT_RD, ends;
+	int err = 0;
+
+	ends = (write || !s->can_write) && (read || !s->can_read);
+	if (read)
+		s->can_read = false;
+	if (write && !ends) {
+		s->can_write = false;
+		err = say(s, CONTROL_SHUTDOWN);
+	}
+	if (ends) {
+		s->can_write = false;
+		err = say(s, CONTROL_DISCONNECT);
+		sock_end(s, 0);
+	}
+	sock_changed(s);
+	return err;
+}
+
+EXPORT int rshutdown(int socket, int how)
+{
+	struct sock *s;
+	int err = sock_get(socket, &s);
+
+	if (err)
+		return minus1_errno(err);
+	sock_progress(s);
+	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
+		err = EINVAL;
+	else if (s->state == SOCK_OPEN)
+		err = shut(s, how);
+	else if (s->state != SOCK_OVER)
+		err = ENOTCONN;
+	sock_put(s);
+	return minus1_errno(err);
+}
+
+EXPORT int rclose(int socket)
+{
+	struct sock *s;
+
+	if (!sock_remove(socket, &s))
+		return minus1_errno(EBADF);
+	if (!s)
+		return 0;
+	pthread_mutex_lock(&s->lock);
+	sock_progress(s);
+	if (s->state == SOCK_OPEN && !(s->opt.linger.l_onoff && !s->opt.linger.l_linger))
+		shut(s, SHUT_RDWR);
+	sock_end(s, 0);
+	sock_put(s);
+	return 0;
+}

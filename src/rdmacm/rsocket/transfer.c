@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+/* The calls that send and receive. */
+#include <string.h>
+#include "rdmacm/rsocket/stream.h"
+
+static ssize_t result(int err, size_t n)
+{
+	return err ? minus1_errno(err) : (ssize_t)n;
+}
+
+EXPORT ssize_t rsendmsg(int socket, const struct msghdr *msg, int flags)
+{
+	struct sock *s;
+	size_t n = 0;
+	int err;
+
+	if (msg->msg_control && msg->msg_controllen)
+		return minus1_errno(softhca_refuse(ENOTSUP, "rsendmsg: control messages"));
+	err = sock_get(socket, &s);
+	if (err)
+		return minus1_errno(err);
+	err = stream_send(s, msg, flags, &n);
+	sock_put(s);
+	return result(err, n);
+}
+
+EXPORT ssize_t rrecvmsg(int socket, struct msghdr *msg, int flags)
+{
+	struct sock *s;
+	size_t n = 0;
+	int err;
+
+	if (msg->msg_control && msg->msg_controllen)
+		return minus1_errno(softhca_refuse(ENOTSUP, "rrecvmsg: control messages"));
+	err = sock_get(socket, &s);
+	if (err)
+		return minus1_errno(err);
+	err = stream_receive(s, msg, flags, &n);
+	sock_put(s);
+	msg->msg_flags = 0;
+	return result(err, n);
+}
+
+/* A stream has a peer already: the address is not looked at. */
+EXPORT ssize_t rsendto(int socket, const void *buf, size_t len, int flags,
+		       const struct sockaddr *dest_addr, socklen_t addrlen)
+{
+	struct iovec iov = { (void *)buf, len };
+	struct msghdr m = { .msg_name = (void *)dest_addr,
+			    .msg_namelen = addrlen,
+			    .msg_iov = &iov,
+			    .msg_iovlen = 1 };
+
+	return rsendmsg(socket, &m, flags);
+}
+
+EXPORT ssize_t rrecvfrom(int socket, void *buf, size_t len, int flags, struct sockaddr *src_addr,
+			 socklen_t *addrlen)
+{
+	struct iovec iov = { buf, len };
+	struct msghdr m = { .msg_name = src_addr,
+			    .msg_namelen = src_addr && addrlen ? *addrlen : 0,
+			    .msg_iov = &iov,
+			    .msg_iovlen = 1 };
+	ssize_t n = rrecvmsg(socket, &m, flags);
+
+	if (n >= 0 && src_addr && addrlen)
+		rgetpeername(socket, src_addr, addrlen);
+	return n;
+}
+
+EXPORT ssize_t rsend(int socket, const void *buf, size_t len, int flags)
+{
+	return rsendto(socket, buf, len, flags, NULL, 0);
+}
+
+EXPORT ssize_t rrecv(int socket, void *buf, size_t len, int flags)
+{
+	return rrecvfrom(socket, buf, len, flags, NULL, NULL);
+}
+
+EXPORT ssize_t rwrite(int socket, const void *buf, size_t count)
+{
+	return rsend(socket, buf, count, 0);
+}
+
+EXPORT ssize_t rread(int socket, void *buf, size_t count)
+{
+	return rrecv(socket, buf, count, 0);
+}
+
+EXPORT ssize_t rwritev(int socket, const struct iovec *iov, int iovcnt)
+{
+	struct msghdr m = { .msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)iovcnt };
+
+	if (iovcnt < 0)
+		return minus1_errno(EINVAL);
+	return rsendmsg(socket, &m, 0);
+}
+
+EXPORT ssize_t rreadv(int socket, const struct iovec *iov, int iovcnt)
+{
+	struct msghdr m = { .msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)iovcnt };
+
+	if (iovcnt < 0)
+		return minus1_errno(EINVAL);
+	return rrecvmsg(socket, &m, 0);
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+/* Progress of one socket, and how a thread waits for it: it looks for a while, then sleeps. */
+#include <poll.h>
+#include <time.h>
+#include "rdmacm/rsocket/ring.h"
+
+enum { SPIN = 10000 }; /* ns */
+
+bool spin_is_over(uint64_t *since)
+{
+	struct timespec t;
+	uint64_t now;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	now = (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
+	if (!*since)
+		*since = now;
+	return now - *since > SPIN;
+}
+
+void sock_progress(struct sock *s)
+{
+	if (s->state == SOCK_OPEN)
+		ring_progress(s);
+	else
+		meet_step(s);
+}
+
+bool sock_holds(struct sock *s, enum awaited what)
+{
+	bool open = s->state == SOCK_OPEN;
+
+	switch (what) {
+	case AWAIT_REQUEST:
+		return fd_is_readable(s->fd);
+	case AWAIT_MET:
+		return !meet_underway(s);
+	case AWAIT_READABLE:
+		return s->have || !s->can_read;
+	case AWAIT_WRITABLE:
+		return !s->can_write || (open && ring_can_send(s));
+	case AWAIT_CONTROL:
+		return !open || s->control_free;
+	case AWAIT_IDLE:
+		return !open || ring_is_idle(s);
+	}
+	return true;
+}
+
+void sock_arm(struct sock *s)
+{
+	if (s->id->recv_cq)
+		ibv_req_notify_cq(s->id->recv_cq, 0);
+}
+
+void sock_drain(struct sock *s)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	meet_step(s);
+	while (s->id->recv_cq && !ibv_get_cq_event(s->id->recv_cq_channel, &cq, &context))
+		ibv_ack_cq_events(cq, 1);
+}
+
+static int sleep_on(struct sock *s)
+{
+	struct pollfd p[3] = { { .fd = s->fd, .events = POLLIN }, { .fd = -1 }, { .fd = -1 } };
+	struct sleeper me;
+	int err = sleeper_begin(&me);
+
+	if (err)
+		return err;
+	p[1] = (struct pollfd){ .fd = me.fd, .events = POLLIN };
+	if (s->id->recv_cq_channel)
+		p[2] = (struct pollfd){ .fd = s->id->recv_cq_channel->fd, .events = POLLIN };
+	s->asleep++;
+	pthread_mutex_unlock(&s->lock);
+	if (poll(p, 3, -1) < 0)
+		err = errno;
+	pthread_mutex_lock(&s->lock);
+	s->asleep--;
+	sleeper_end(&me);
+	sock_drain(s);
+	return err;
+}
+
+int sock_wait(struct sock *s, bool nonblock, enum awaited what)
+{
+	uint64_t since = 0;
+	int err = 0;
+
+	for (;;) {
+		sock_progress(s);
+		if (sock_holds(s, what))
+			return 0;
+		if (nonblock)
+			return EAGAIN;
+		if (err)
+			return err;
+		if (!spin_is_over(&since)) {
+			pthread_mutex_unlock(&s->lock);
+			pthread_mutex_lock(&s->lock);
+			continue;
+		}
+		sock_arm(s);
+		sock_progress(s);
+		if (sock_holds(s, what))
+			return 0;
+		err = sleep_on(s);
+		since = 0;
+	}
+}

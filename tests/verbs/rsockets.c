@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: MIT
+/* Sockets over RDMA: what calls answer, what arrives, and what a peer that lies brings about. */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <rdma/rdma_verbs.h>
+#include <rdma/rsocket.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "verbs/cases.h"
+
+enum { LIMIT = 60000, GREETING = 40, BIG = 3 << 20 };
+
+#define want_minus1(call, err)                                                                     \
+	do {                                                                                       \
+		errno = 0;                                                                         \
+		want_eq(call, -1);                                                                 \
+		want_eq(errno, err);                                                               \
+	} while (0)
+
+/* --- two ends --- */
+
+static struct sockaddr_in any_port(void)
+{
+	return (struct sockaddr_in){ .sin_family = AF_INET,
+				     .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+}
+
+static int listener(struct sockaddr_in *at)
+{
+	socklen_t len = sizeof(*at);
+	int fd = rsocket(AF_INET, SOCK_STREAM, 0);
+
+	*at = any_port();
+	want(fd >= 0);
+	want_eq(rbind(fd, (struct sockaddr *)at, sizeof(*at)), 0);
+	want_eq(rlisten(fd, 8), 0);
+	want_eq(rgetsockname(fd, (struct sockaddr *)at, &len), 0);
+	want(at->sin_port);
+	return fd;
+}
+
+static void wait_for(int fd, short events)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+
+	want_eq(rpoll(&p, 1, LIMIT), 1);
+	want(p.revents & events);
+}
+
+/* Two ends in one thread: the one that connects does not block. */
+static void connected(int *near, int *far)
+{
+	struct sockaddr_in at, from;
+	socklen_t len = sizeof(from);
+	int l = listener(&at), err = -1;
+	socklen_t n = sizeof(err);
+
+	*near = rsocket(AF_INET, SOCK_STREAM, 0);
+	want(*near >= 0);
+	want_eq(rfcntl(*near, F_SETFL, O_NONBLOCK), 0);
+	want_minus1(rconnect(*near, (struct sockaddr *)&at, sizeof(at)), EINPROGRESS);
+	for (struct pollfd p[2];;) {
+		p[0] = (struct pollfd){ .fd = l, .events = POLLIN };
+		p[1] = (struct pollfd){ .fd = *near, .events = POLLOUT };
+		want(rpoll(p, 2, LIMIT) > 0);
+		want(!(p[1].revents & POLLERR));
+		if (p[0].revents)
+			break;
+	}
+	*far = raccept(l, (struct sockaddr *)&from, &len);
+	want(*far >= 0);
+	want_eq(from.sin_addr.s_addr, htonl(INADDR_LOOPBACK));
+	wait_for(*near, POLLOUT);
+	want_eq(rgetsockopt(*near, SOL_SOCKET, SO_ERROR, &err, &n), 0);
+	want_eq(err, 0);
+	want_eq(rfcntl(*near, F_SETFL, 0), 0);
+	want_eq(rclose(l), 0);
+}
+
+/* --- cases --- */
+
+static void types(int arg)
+{
+	(void)arg;
+	want_minus1(rsocket(AF_UNIX, SOCK_STREAM, 0), ENOTSUP);
+	want_minus1(rsocket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), ENOTSUP);
+	want_minus1(rsocket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0), ENOTSUP);
+	want_minus1(rsocket(AF_INET, SOCK_STREAM, IPPROTO_UDP), ENOTSUP);
+	want_minus1(rsocket(AF_INET6, SOCK_DGRAM, IPPROTO_TCP), ENOTSUP);
+	want_minus1(rsocket(AF_INET, SOCK_RAW, 0), ENOTSUP);
+}
+
+static void states(int arg)
+{
+	struct sockaddr_in at = any_port();
+	socklen_t len = sizeof(at);
+	char c = 0;
+	int fd, l, plain = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	(void)arg;
+	want_minus1(rsend(-1, &c, 1, 0), EBADF);
+	want_minus1(rclose(1 << 30), EBADF);
+	want_minus1(rrecv(plain, &c, 1, 0), EBADF);
+	close(plain);
+	l = listener(&at);
+	want_minus1(rbind(l, (struct sockaddr *)&at, sizeof(at)), EINVAL);
+	want_minus1(rconnect(l, (struct sockaddr *)&at, sizeof(at)), EINVAL);
+	want_minus1(rsend(l, &c, 1, 0), ENOTCONN);
+	fd = rsocket(AF_INET, SOCK_STREAM, 0);
+	want_minus1(rbind(fd, (struct sockaddr *)&at, sizeof(at)), EADDRINUSE);
+	want_minus1(rbind(fd, (struct sockaddr *)&at, 4), EINVAL);
+	want_minus1(raccept(fd, NULL, NULL), EINVAL);
+	want_minus1(rrecv(fd, &c, 1, 0), ENOTCONN);
+	want_minus1(rshutdown(fd, SHUT_WR), ENOTCONN);
+	want_minus1(rgetpeername(fd, (struct sockaddr *)&at, &len), ENOTCONN);
+	want_eq(rfcntl(l, F_SETFL, O_NONBLOCK), 0);
+	want_eq(rfcntl(l, F_GETFL), O_RDWR | O_NONBLOCK);
+	want_minus1(raccept(l, NULL, NULL), EAGAIN);
+	want_eq(rclose(l), 0);
+	want_minus1(rconnect(fd, (struct sockaddr *)&at, sizeof(at)), ECONNREFUSED);
+	want_eq(rclose(fd), 0);
+	want_minus1(rclose(fd), EBADF);
+}
+
+static void options(int arg)
+{
+	const int on = 1, big = 1 << 20;
+	int fd = rsocket(AF_INET, SOCK_STREAM, 0), n = 0;
+	socklen_t len = sizeof(n);
+
+	(void)arg;
+	want_eq(rgetsockopt(fd, SOL_SOCKET, SO_SNDBUF, &n, &len), 0);
+	want_eq(n, 1 << 17);
+	want_eq(rsetsockopt(fd, SOL_SOCKET, SO_RCVBUF, &big, sizeof(big)), 0);
+	want_eq(rgetsockopt(fd, SOL_SOCKET, SO_RCVBUF, &n, &len), 0);
+	want_eq(n, 2 << 20);
+	want_eq(rsetsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)), 0);
+	want_eq(rgetsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &n, &len), 0);
+	want_eq(n, 1);
+	want_eq(rgetsockopt(fd, SOL_RDMA, RDMA_SQSIZE, &n, &len), 0);
+	want_eq(n, 384);
+	want_minus1(rsetsockopt(fd, SOL_SOCKET, SO_BROADCAST, &on, sizeof(on)), ENOTSUP);
+	want_minus1(rsetsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, 1), EINVAL);
+	want_eq(rclose(fd), 0);
+}
+
+static void bytes(int arg)
+{
+	struct iovec v[2];
+	char in[16] = "", a[4] = "", b[8] = "";
+	int near, far;
+
+	(void)arg;
+	connected(&near, &far);
+	want_minus1(rrecv(far, in, sizeof(in), MSG_DONTWAIT), EAGAIN);
+	v[0] = (struct iovec){ "hello ", 6 };
+	v[1] = (struct iovec){ "world", 5 };
+	want_eq(rwritev(near, v, 2), 11);
+	want_eq(rrecv(far, in, 5, MSG_PEEK), 5);
+	want(!memcmp(in, "hello", 5));
+	v[0] = (struct iovec){ a, sizeof(a) };
+	v[1] = (struct iovec){ b, sizeof(b) };
+	want_eq(rreadv(far, v, 2), 11);
+	want(!memcmp(a, "hell", 4) && !memcmp(b, "o world", 7));
+	want_eq(rwrite(near, "abc", 3), 3);
+	want_eq(rwrite(near, "def", 3), 3);
+	want_eq(rrecv(far, in, 6, MSG_WAITALL), 6);
+	want(!memcmp(in, "abcdef", 6));
+	want_eq(rshutdown(near, SHUT_WR), 0);
+	want_minus1(rsend(near, "x", 1, 0), EPIPE);
+	want_eq(rrecv(far, in, sizeof(in), 0), 0);
+	want_eq(rwrite(far, "back", 4), 4);
+	want_eq(rclose(far), 0);
+	want_eq(rrecv(near, in, sizeof(in), MSG_WAITALL), 4);
+	want_eq(rrecv(near, in, sizeof(in), 0), 0);
+	want_eq(rclose(near), 0);
+}
+
+static void both_kinds(int arg)
+{
+	struct pollfd p[3];
+	struct timeval soon = { LIMIT / 1000, 0 };
+	char c;
+	int near, far, pipe_[2];
+	fd_set r, w;
+
+	(void)arg;
+	connected(&near, &far);
+	want_eq(pipe(pipe_), 0);
+	p[0] = (struct pollfd){ .fd = far, .events = POLLIN };
+	p[1] = (struct pollfd){ .fd = pipe_[0], .events = POLLIN };
+	p[2] = (struct pollfd){ .fd = -1, .events = POLLIN };
+	want_eq(rpoll(p, 3, 0), 0);
+	want_eq(write(pipe_[1], "x", 1), 1);
+	want_eq(rpoll(p, 3, LIMIT), 1);
+	want(!p[0].revents && p[1].revents == POLLIN);
+	want_eq(rsend(near, "y", 1, 0), 1);
+	wait_for(far, POLLIN);
+	want_eq(rpoll(p, 3, LIMIT), 2);
+	FD_ZERO(&r);
+	FD_ZERO(&w);
+	FD_SET(far, &r);
+	FD_SET(near, &r);
+	FD_SET(near, &w);
+	want_eq(rselect((near > far ? near : far) + 1, &r, &w, NULL, &soon), 2);
+	want(FD_ISSET(far, &r) && !FD_ISSET(near, &r) && FD_ISSET(near, &w));
+	want_eq(rclose(near), 0);
+	p[0].events = POLLOUT; /* writing would fail: it does not block */
+	want_eq(rpoll(p, 1, LIMIT), 1);
+	want(!(p[0].revents & POLLHUP));
+	want_eq(rrecv(far, &c, 1, 0), 1);
+	wait_for(far, POLLHUP);
+	want_eq(rclose(far), 0);
+}
+
+static uint8_t pattern(size_t i)
+{
+	return (uint8_t)(i * 2654435761U >> 13);
+}
+
+static void *send_big(void *arg)
+{
+	int fd = *(int *)arg;
+	uint8_t *m = malloc(BIG);
+
+	for (size_t i = 0; i < BIG; i++)
+		m[i] = pattern(i);
+	for (size_t at = 0; at < BIG;) {
+		ssize_t n = rsend(fd, m + at, BIG - at, 0);
+
+		want(n > 0);
+		at += (size_t)n;
+	}
+	free(m);
+	return NULL;
+}
+
+static void receive_big(int fd)
+{
+	uint8_t *m = malloc(BIG);
+
+	for (size_t at = 0, k = 1; at < BIG; k = k * 3 % 70001 + 1) {
+		ssize_t n = rrecv(fd, m + at, k < BIG - at ? k : BIG - at, 0);
+
+		want(n > 0);
+		at += (size_t)n;
+	}
+	for (size_t i = 0; i < BIG; i++)
+		want(m[i] == pattern(i));
+	free(m);
+}
+
+/* Both directions at once: four threads on two sockets. */
+static void much(int arg)
+{
+	pthread_t t[2];
+	int near, far;
+
+	(void)arg;
+	connected(&near, &far);
+	want_eq(pthread_create(&t[0], NULL, send_big, &near), 0);
+	want_eq(pthread_create(&t[1], NULL, send_big, &far), 0);
+	receive_big(far);
+	receive_big(near);
+	pthread_join(t[0], NULL);
+	pthread_join(t[1], NULL);
+	want_eq(rclose(near), 0);
+	want_eq(rclose(far), 0);
+}
+
+/* --- a peer that lies --- */
+
+struct liar {
+	struct rdma_cm_id *listen, *id;
+	struct ibv_mr *mr;
+	uint8_t mem[4096];
+	uint64_t sges, data;
+	uint32_t sges_key, data_key;
+};
+
+static uint64_t get_be(const uint8_t *p, int n)
+{
+	uint64_t v = 0;
+
+	for (int i = 0; i < n; i++)
+		v = v << 8 | p[i];
+	return v;
+}
+
+static void put_be(uint8_t *p, int n, uint64_t v)
+{
+	for (int i = n; i--; v >>= 8)
+		p[i] = (uint8_t)v;
+}
+
+static void greet(const struct liar *l, uint8_t version, uint8_t *g)
+{
+	memset(g, 0, GREETING);
+	g[0] = version;
+	put_be(g + 2, 2, 384);
+	put_be(g + 8, 8, (uintptr_t)l->mem);
+	put_be(g + 16, 4, l->mr->rkey);
+	put_be(g + 20, 4, 2);
+	put_be(g + 24, 8, (uintptr_t)l->mem + 1024);
+	put_be(g + 32, 4, l->mr->rkey);
+	put_be(g + 36, 4, 1024);
+}
+
+/* Accepts the next connection as an rsocket of @version would. */
+static void lie_accept(struct liar *l, uint8_t version)
+{
+	struct ibv_qp_init_attr a = { .qp_type = IBV_QPT_RC,
+				      .sq_sig_all = 1,
+				      .cap = { 400, 400, 1, 1, 64 } };
+	struct rdma_conn_param p = { .private_data_len = GREETING, .rnr_retry_count = 7 };
+	uint8_t g[GREETING];
+	const uint8_t *theirs;
+
+	want_eq(rdma_get_request(l->listen, &l->id), 0);
+	theirs = l->id->event->param.conn.private_data;
+	want(theirs && l->id->event->param.conn.private_data_len >= GREETING);
+	l->sges = get_be(theirs + 8, 8);
+	l->sges_key = (uint32_t)get_be(theirs + 16, 4);
+	l->data = get_be(theirs + 24, 8);
+	l->data_key = (uint32_t)get_be(theirs + 32, 4);
+	want_eq(rdma_create_qp(l->id, NULL, &a), 0);
+	l->mr = ibv_reg_mr(l->id->pd, l->mem, sizeof(l->mem),
+			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	want(l->mr);
+	for (int i = 0; i < 384; i++)
+		want_eq(rdma_post_recv(l->id, NULL, l->mem, 0, l->mr), 0);
+	greet(l, version, g);
+	p.private_data = g;
+	want_eq(fcntl(l->id->channel->fd, F_SETFL, O_NONBLOCK), 0);
+	rdma_accept(l->id, &p);
+}
+
+static void lie(struct liar *l, uint32_t imm, uint64_t addr, uint32_t key, uint32_t len)
+{
+	struct ibv_sge sge = { (uintptr_t)l->mem + 2048, len, l->mr->lkey };
+	struct ibv_send_wr *bad, wr = { .sg_list = &sge,
+					.num_sge = len ? 1 : 0,
+					.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+					.imm_data = htobe32(imm) };
+
+	wr.wr.rdma.remote_addr = addr;
+	wr.wr.rdma.rkey = key;
+	want_eq(ibv_post_send(l->id->qp, &wr, &bad), 0);
+}
+
+static void lie_listen(struct liar *l, struct sockaddr_in *at)
+{
+	*at = any_port();
+	want_eq(rdma_create_id(NULL, &l->listen, NULL, RDMA_PS_TCP), 0);
+	want_eq(rdma_bind_addr(l->listen, (struct sockaddr *)at), 0);
+	want_eq(rdma_listen(l->listen, 1), 0);
+	at->sin_port = rdma_get_src_port(l->listen);
+}
+
+static int meet_liar(struct liar *l, uint8_t version)
+{
+	struct sockaddr_in at;
+	struct pollfd p = { .events = POLLIN };
+	int fd = rsocket(AF_INET, SOCK_STREAM, 0);
+
+	lie_listen(l, &at);
+	want_eq(rfcntl(fd, F_SETFL, O_NONBLOCK), 0);
+	want_minus1(rconnect(fd, (struct sockaddr *)&at, sizeof(at)), EINPROGRESS);
+	do { /* what drives the connection, until its request is out */
+		struct pollfd q[2] = { { .fd = fd, .events = POLLOUT }, p };
+
+		q[1].fd = l->listen->channel->fd;
+		want(rpoll(q, 2, LIMIT) > 0);
+		p.revents = q[1].revents;
+	} while (!p.revents);
+	lie_accept(l, version);
+	wait_for(fd, POLLOUT);
+	return fd;
+}
+
+static void end_liar(struct liar *l)
+{
+	rdma_destroy_qp(l->id);
+	ibv_dereg_mr(l->mr);
+	rdma_destroy_id(l->id);
+	rdma_destroy_id(l->listen);
+}
+
+static const struct lie {
+	uint32_t imm, len;
+	bool to_table;
+	int times;
+} lies[] = {
+	{ 1, 0, false, 1 }, /* a byte that was not written */
+	{ 0x1fffffff, 64, false, 1 }, /* more than was written */
+	{ 1, 1, false, 385 }, /* a message beyond the credits */
+	{ 2048, 2048, false, 65 }, /* bytes beyond what was offered */
+	{ 0x80000180, 8, true, 1 }, /* half an SGE */
+	{ 0x80000180, 16, true, 3 }, /* an SGE too many */
+	{ 0xc0000000, 0, false, 1 }, /* an entry of no I/O map */
+	{ 0x20000000, 0, false, 1 }, /* an operation that there is not */
+};
+
+static void lied_to(int arg)
+{
+	const struct lie *how = &lies[arg];
+	struct liar *l = calloc(1, sizeof(*l));
+	int fd, err = 0;
+	socklen_t len = sizeof(err);
+
+	want(l);
+	fd = meet_liar(l, 1);
+	memset(l->mem + 2048, 1, 2048);
+	for (int i = 0; i < how->times; i++)
+		lie(l, how->imm, how->to_table ? l->sges : l->data,
+		    how->to_table ? l->sges_key : l->data_key, how->len);
+	wait_for(fd, POLLHUP);
+	want_eq(rgetsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len), 0);
+	want_eq(err, EIO);
+	want_minus1(rsend(fd, "x", 1, 0), EIO);
+	want_eq(rclose(fd), 0);
+	end_liar(l);
+	free(l);
+}
+
+static void other_version(int arg)
+{
+	struct liar *l = calloc(1, sizeof(*l));
+	int fd, err = 0;
+	socklen_t len = sizeof(err);
+
+	(void)arg;
+	want(l);
+	fd = meet_liar(l, 2);
+	want_eq(rgetsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len), 0);
+	want_eq(err, ECONNREFUSED);
+	want_eq(rclose(fd), 0);
+	end_liar(l);
+	free(l);
+}
+
+int main(void)
+{
+	static const struct test_case list[] = {
+		CASE(types),	      CASE(states),	    CASE(options),
+		CASE(bytes),	      CASE(both_kinds),	    CASE(much),
+		CASE_ARG(lied_to, 0), CASE_ARG(lied_to, 1), CASE_ARG(lied_to, 2),
+		CASE_ARG(lied_to, 3), CASE_ARG(lied_to, 4), CASE_ARG(lied_to, 5),
+		CASE_ARG(lied_to, 6), CASE_ARG(lied_to, 7), CASE(other_version),
+	};
+
+	return CASES_RUN(list);
+}
