@@ -67,7 +67,7 @@ struct eqp {
 	struct spin inbox_lock;
 	struct parcel *inbox, **inbox_end;
 	uint32_t inbox_len; /* parcels */
-	struct timer timer; /* under wheel_lock */
+	struct timer timer, watch; /* under wheel_lock */
 	uint64_t timer_at; /* ns, as armed; TQP_NEVER: not armed; atomic */
 	struct eqp *timer_due; /* next QP of the same run of the wheel */
 	bool timer_queued; /* the QP is in the list of a run; atomic */

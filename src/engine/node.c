@@ -165,11 +165,12 @@ static void node_init(struct node *n)
 {
 	n->epoch = fork_epoch();
 	n->epoll_fd = n->kick_fd = -1;
-	n->next_timer = UINT64_MAX;
+	n->next_timer = n->next_watch = UINT64_MAX;
 	pthread_mutex_init(&n->lock, NULL);
 	spin_init(&n->wheel_lock);
 	spin_init(&n->rq_waiters_lock);
 	wheel_init(&n->wheel, clock_now());
+	wheel_init(&n->watches, clock_now());
 	timer_init(&n->ports.timer, NULL);
 }
 

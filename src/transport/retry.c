@@ -11,6 +11,7 @@
 #include "wire/aeth.h"
 
 enum { REPEATS_MAX = 10 };
+#define WATCH_IDLE 10000000000UL /* ns: without work for so long the watchdog sleeps */
 
 /* Uses up a try. False: there was none left, and the oldest entry has failed. */
 static bool try_again(struct tqp *q, uint64_t now)
@@ -94,4 +95,42 @@ void retry_timer(struct tqp *q, uint64_t now)
 	counters_inc(q->qp.ctx->hca->counters, COUNTER_LOCAL_ACK_TIMEOUT_ERR);
 	if (try_again(q, now))
 		rewind_go_on(q);
+}
+
+/* Has the peer's process run since the last look, and been silent about what it had taken by then? */
+static bool silent(struct tqp *q)
+{
+	struct requester *r = &q->req;
+	struct watchdog *dog = &r->dog;
+	bool stands = dog->waits && dog->una == r->una;
+
+	dog->una = r->una;
+	dog->waits = r->una != r->max_psn && !r->wait && !r->doubt;
+	if (!dog->waits) {
+		dog->mark = (struct link_mark){ 0 };
+		return false;
+	}
+	return dest_has_taken(q->dest, &dog->mark) && stands;
+}
+
+void retry_watch(struct tqp *q, uint64_t now)
+{
+	struct requester *r = &q->req;
+	struct watchdog *dog = &r->dog;
+	bool going = q->qp.state == IBV_QPS_RTS || q->qp.state == IBV_QPS_SQD;
+
+	q->watch_at = TQP_NEVER;
+	if (r->una != r->max_psn || dog->una != r->una)
+		dog->busy = now;
+	if (!going || !link_is_lossless(q->dest) || now - dog->busy >= WATCH_IDLE) {
+		dog->on = false;
+		return;
+	}
+	if (silent(q)) {
+		counters_inc(q->qp.ctx->hca->counters, COUNTER_LOCAL_ACK_TIMEOUT_ERR);
+		if (!try_again(q, now))
+			return;
+		rewind_go_on(q);
+	}
+	ack_timer_watch(q, now);
 }

@@ -8,3 +8,6 @@ void retry_sequence(struct tqp *q, uint64_t now); /* a NAK: send again from una 
 /* A later answer has overtaken the one at una: as for a NAK, once. */
 void retry_gap(struct tqp *q, uint64_t now);
 void retry_timer(struct tqp *q, uint64_t now); /* the deadline has passed */
+/* A look of the watchdog: a peer of this host that has run, has taken what was sent, and has
+ * acknowledged nothing since the last look, uses up a try. */
+void retry_watch(struct tqp *q, uint64_t now);

@@ -47,7 +47,7 @@ static void forget(struct tqp *q)
 	answer_forget(q);
 	recovery_end(q);
 	hold_forget(q);
-	q->deadline = TQP_NEVER;
+	q->deadline = q->watch_at = TQP_NEVER;
 	q->cnp_at = 0;
 	q->ack_due = false;
 	store_relaxed(&q->rnr_waiting, false);
@@ -302,6 +302,10 @@ int tqp_no_responder(const struct seg *s)
 
 void tqp_timer(struct tqp *q, uint64_t now)
 {
+	if (unlikely(now >= q->watch_at)) {
+		retry_watch(q, now);
+		requester_run(q, now);
+	}
 	if (now < q->deadline)
 		return;
 	if (!q->qp.service->connected) {

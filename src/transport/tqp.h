@@ -28,6 +28,7 @@ struct tqp {
 	struct dest *alternate; /* of path migration; NULL: none, or as dest */
 	struct waiter waiter; /* on dest's waiting list */
 	uint64_t deadline; /* ns; TQP_NEVER: none */
+	uint64_t watch_at; /* ns: the same for a look that may be late; far apart */
 	uint64_t cnp_at; /* ns: when the peer was last sent a CNP; 0: never */
 	bool ack_due; /* an ACK waits for the next segment, for tqp_flush_ack(), or for the link */
 	bool unsettled; /* segments have been handed to the link that leave by tqp_settle() */
@@ -54,6 +55,8 @@ struct tqp_env {
 	/* The protocol itself has moved the QP to ERR or SQE (direct access ends). NULL:
 	 * ignored. */
 	void (*moved)(struct tqp *q);
+	/* q->watch_at was set: call tqp_timer() then, or soon after. NULL: the caller looks at it. */
+	void (*watch)(struct tqp *q);
 	/* Does the alternate path still exist? NULL: always. */
 	bool (*usable)(struct tqp *q);
 	/* tqp_no_responder(s) got EAGAIN: call it again later. NULL: the QP's own answer is used
@@ -85,7 +88,7 @@ void tqp_doorbell(struct tqp *q, uint64_t now); /* the SQ may have new WQEs */
 /* Receives were posted. In ERR they are flushed; else a sender that waits for one is told. */
 void tqp_rq_doorbell(struct tqp *q, uint64_t now);
 void tqp_input(struct tqp *q, const struct seg *s, uint64_t now);
-void tqp_timer(struct tqp *q, uint64_t now); /* before q->deadline it does nothing */
+void tqp_timer(struct tqp *q, uint64_t now); /* before q->deadline, q->watch_at: nothing */
 /* ibv_modify_qp_rate_limit(); attr.rate_limit says it already. */
 void tqp_rate(struct tqp *q, uint32_t burst, uint64_t now);
 void tqp_resume(struct tqp *q, uint64_t now); /* the link has space again */
