@@ -18,7 +18,7 @@ enum {
 	TURN_ACK = 32, /* flush a due ACK */
 	TURN_INBOX = 64, /* parcels in the inbox */
 	TURN_CLOSED = 128, /* being destroyed: notes are dropped */
-	TURN_DEATH = 256, /* a process of this host has ended */
+	TURN_DEATH = 256, /* a process of this host has ended, or is back */
 	TURN_CORK = 512, /* what waits for more posts leaves */
 };
 

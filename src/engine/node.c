@@ -98,6 +98,7 @@ static int make_host(struct node *n)
 		.deliver = tracing() ? inbound_deliver_traced : inbound_deliver,
 		.drained = inbound_drained,
 		.peer_dead = inbound_peer_dead,
+		.peer_up = inbound_peer_up,
 		.arg = n,
 	};
 

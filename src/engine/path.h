@@ -26,6 +26,7 @@ void path_swap(struct eqp *e, struct dest *d);
 void path_swap_alternate(struct eqp *e, struct dest *d);
 void path_put(struct dest *d); /* NULL is fine */
 
+bool path_again(struct tqp *q); /* tqp_env.again */
 bool path_route(struct tqp *q, uint32_t srqn, bool idle); /* tqp_env.route */
 /* tqp_env.usable: is there an alternate path, and are both its ends still addresses of this
  * host? */

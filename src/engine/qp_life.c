@@ -43,6 +43,7 @@ static const struct tqp_env env = {
 	.moved = publish_moved,
 	.usable = path_usable,
 	.watch = timers_watch,
+	.again = path_again,
 	.no_responder_later = unanswered_later,
 	.cast = cast,
 	.route = path_route,

@@ -58,8 +58,7 @@ struct credit { /* credit.h; messages, 24 bits */
 	bool limited; /* the peer counts its receives */
 };
 
-/* On a link that loses nothing: looks at a requester that waits, far apart (docs/design/silence.md).
- */
+/* Looks at a requester that waits, far apart, where nothing is lost (docs/design/silence.md). */
 struct watchdog {
 	struct link_mark mark; /* what the peer's process had to take by now */
 	uint64_t busy; /* ns: the last look that found something outstanding, or progress */

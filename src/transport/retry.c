@@ -70,6 +70,15 @@ void retry_rnr(struct tqp *q, uint8_t syndrome, uint64_t now)
 	ack_timer_set(q, now + aeth_rnr_ns(aeth_code(syndrome)));
 }
 
+bool retry_elsewhere(struct tqp *q)
+{
+	if (likely(!q->dest || !dest_dead(q->dest)) || !q->env->again || !q->env->again(q))
+		return false;
+	if (q->req.wait == WAIT_LOST || (!q->req.wait && q->req.una != q->req.max_psn))
+		rewind_go_on(q);
+	return true;
+}
+
 void retry_timer(struct tqp *q, uint64_t now)
 {
 	struct requester *r = &q->req;
@@ -93,11 +102,13 @@ void retry_timer(struct tqp *q, uint64_t now)
 	}
 	r->try_at = TQP_NEVER;
 	counters_inc(q->qp.ctx->hca->counters, COUNTER_LOCAL_ACK_TIMEOUT_ERR);
-	if (try_again(q, now))
-		rewind_go_on(q);
+	if (!try_again(q, now))
+		return;
+	retry_elsewhere(q);
+	rewind_go_on(q);
 }
 
-/* Has the peer's process run since the last look, and been silent about what it had taken by then? */
+/* Has the peer's process run since the last look, and been silent of what it had taken by then? */
 static bool silent(struct tqp *q)
 {
 	struct requester *r = &q->req;

@@ -161,8 +161,10 @@ void tqp_doorbell(struct tqp *q, uint64_t now)
 {
 	answer_reply(q);
 	/* timeout 0: no timer will try again, so what is posted next does, as its packets would */
-	if (unlikely(q->req.wait == WAIT_LOST) && q->req.try_at == TQP_NEVER)
+	if (unlikely(q->req.wait == WAIT_LOST) && q->req.try_at == TQP_NEVER) {
+		retry_elsewhere(q);
 		rewind_go_on(q);
+	}
 	if (likely(q->qp.state == IBV_QPS_RTS))
 		requester_posted(q, now);
 	else if (q->qp.state == IBV_QPS_ERR || q->qp.state == IBV_QPS_SQE)
@@ -248,6 +250,12 @@ static void rc_input(struct tqp *q, const struct seg *s, uint64_t now)
 	}
 }
 
+/* From the peer that seemed to be gone? */
+static bool mine_again(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	return !(s->flags & SEG_NET) && retry_elsewhere(q) && mine(q, s, now);
+}
+
 static void xrc_input(struct tqp *q, const struct seg *s, uint64_t now)
 {
 	struct seg rc;
@@ -265,7 +273,7 @@ void tqp_input(struct tqp *q, const struct seg *s, uint64_t now)
 			raw_receive(q, s, now);
 		return;
 	}
-	if (unlikely(!receiving(q) || !mine(q, s, now))) {
+	if (unlikely(!receiving(q) || (!mine(q, s, now) && !mine_again(q, s, now)))) {
 		counters_inc(c, COUNTER_PORT_RCV_ERRORS);
 		verdict_say("dropped, not what the QP receives in its state and from its peer");
 		if (tqp_no_responder(s) != EAGAIN)
@@ -338,6 +346,10 @@ void tqp_peer_dead(struct tqp *q, uint64_t now)
 {
 	enum ibv_qp_state s = q->qp.state;
 
+	if (retry_elsewhere(q)) {
+		tqp_resume(q, now);
+		return;
+	}
 	if (q->qp.service->reliable && (s == IBV_QPS_RTS || s == IBV_QPS_SQD) && q->dest &&
 	    dest_dead(q->dest) && q->req.una != q->req.max_psn)
 		ack_timer_lost(q, now);

@@ -232,6 +232,90 @@ TEST(reset_ends_the_watch_and_a_new_life_begins_a_new_one)
 	pair_close(p);
 }
 
+/* --- a way that is dead, and is there again --- */
+
+static struct tqp_env with_again;
+static struct net_end other_way; /* to the same peer */
+static bool back; /* there is another way */
+
+static bool again(struct tqp *q)
+{
+	check(q->dest->dead);
+	if (back)
+		q->dest = &other_way.d;
+	return back;
+}
+
+static struct pair *open_dead(uint8_t timeout)
+{
+	struct pair *p = open_pair(timeout, 7);
+
+	back = false;
+	with_again = *p->a->q.env;
+	with_again.again = again;
+	p->a->q.env = &with_again;
+	other_way = p->a->end;
+	p->a->end.d.dead = true;
+	p->a->end.refuse = ENETUNREACH;
+	return p;
+}
+
+TEST(a_try_finds_the_way_that_is_there_again)
+{
+	struct pair *p = open_dead(18);
+
+	post(p, MLX5_OPCODE_RDMA_WRITE);
+	rig_run_until(&p->rig, TIMEOUT / 2);
+	back = true;
+	rig_run_until(&p->rig, 2 * TIMEOUT);
+	pair_good(p->a, false);
+	pair_close(p);
+}
+
+TEST(a_way_that_stays_dead_ends_in_time)
+{
+	struct pair *p = open_dead(18);
+
+	post(p, MLX5_OPCODE_RDMA_WRITE);
+	rig_run(&p->rig);
+	fails(p);
+	check_eq(p->rig.net.now, 8 * TIMEOUT);
+	pair_close(p);
+}
+
+/* Whoever hears of it: what was outstanding on the old way goes out again, with timeout 0, too. */
+TEST(news_of_the_peer_and_a_post_and_a_segment_find_it_too)
+{
+	for (int how = 0; how < 3; how++) {
+		struct pair *p = open_dead(0);
+		struct seg ack = { .op = OP_ACKNOWLEDGE,
+				   .flags = SEG_SQPN,
+				   .pkey = 0xffff,
+				   .dqpn = p->a->q.qp.qpn,
+				   .sqpn = p->b->q.qp.qpn,
+				   .psn = PSN_MASK, /* of an earlier try */
+				   .npsn = 1,
+				   .from = &other_way.d };
+
+		post(p, MLX5_OPCODE_RDMA_WRITE);
+		tqp_peer_dead(&p->a->q, p->rig.net.now);
+		rig_run(&p->rig);
+		pair_none(p->a, false);
+		back = true;
+		if (how == 0)
+			tqp_peer_dead(&p->a->q, p->rig.net.now);
+		else if (how == 1)
+			post(p, MLX5_OPCODE_RDMA_WRITE);
+		else
+			tqp_input(&p->a->q, &ack, p->rig.net.now);
+		rig_run(&p->rig);
+		pair_good(p->a, false);
+		if (how == 1)
+			pair_good(p->a, false);
+		pair_close(p);
+	}
+}
+
 RUN_TESTS(unit_test(silence_ends_after_about_timeout_times_retries),
 	  unit_test(short_timeouts_leave_time_for_a_busy_core), unit_test(timeout_0_is_for_ever),
 	  unit_test(a_peer_that_is_stopped_ends_nothing),
@@ -239,4 +323,7 @@ RUN_TESTS(unit_test(silence_ends_after_about_timeout_times_retries),
 	  unit_test(a_try_is_answered_and_all_tries_are_given_back),
 	  unit_test(progress_uses_up_no_try), unit_test(without_work_it_sleeps),
 	  unit_test(rnr_uses_up_no_try_and_gives_them_back), unit_test(a_drain_ends_too),
-	  unit_test(reset_ends_the_watch_and_a_new_life_begins_a_new_one))
+	  unit_test(reset_ends_the_watch_and_a_new_life_begins_a_new_one),
+	  unit_test(a_try_finds_the_way_that_is_there_again),
+	  unit_test(a_way_that_stays_dead_ends_in_time),
+	  unit_test(news_of_the_peer_and_a_post_and_a_segment_find_it_too))
