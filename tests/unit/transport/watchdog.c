@@ -241,9 +241,11 @@ static bool back; /* there is another way */
 static bool again(struct tqp *q)
 {
 	check(q->dest->dead);
-	if (back)
-		q->dest = &other_way.d;
-	return back;
+	if (!back)
+		return false;
+	q->dest->process = 7; /* the rig names it as the sender all the same */
+	q->dest = &other_way.d;
+	return true;
 }
 
 static struct pair *open_dead(uint8_t timeout)
@@ -255,6 +257,7 @@ static struct pair *open_dead(uint8_t timeout)
 	with_again.again = again;
 	p->a->q.env = &with_again;
 	other_way = p->a->end;
+	other_way.d.process = 7;
 	p->a->end.d.dead = true;
 	p->a->end.refuse = ENETUNREACH;
 	return p;
