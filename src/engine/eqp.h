@@ -18,7 +18,7 @@ enum {
 	TURN_ACK = 32, /* flush a due ACK */
 	TURN_INBOX = 64, /* parcels in the inbox */
 	TURN_CLOSED = 128, /* being destroyed: notes are dropped */
-	TURN_DEATH = 256, /* a process of this host has ended */
+	TURN_DEATH = 256, /* a process of this host has ended, or is back */
 	TURN_CORK = 512, /* what waits for more posts leaves */
 };
 
@@ -72,7 +72,7 @@ struct eqp {
 	struct spin inbox_lock;
 	struct parcel *inbox, **inbox_end;
 	uint32_t inbox_len; /* parcels */
-	struct timer timer; /* under wheel_lock */
+	struct timer timer, watch; /* under wheel_lock */
 	uint64_t timer_at; /* ns, as armed; TQP_NEVER: not armed; atomic */
 	struct eqp *timer_due; /* next QP of the same run of the wheel */
 	bool timer_queued; /* the QP is in the list of a run; atomic */

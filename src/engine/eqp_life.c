@@ -21,6 +21,7 @@ void eqp_life_begin(struct eqp *e, struct node *n, const struct tqp_env *env)
 	e->node = n;
 	e->timer_at = TQP_NEVER;
 	list_init(&e->timer.node);
+	list_init(&e->watch.node);
 	e->inbox_end = &e->inbox;
 	spin_init(&e->inbox_lock);
 	tqp_init(&e->q, env);

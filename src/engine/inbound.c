@@ -69,11 +69,8 @@ void inbound_packet(void *arg, const struct seg *s)
 /* Destinations to it answer ENETUNREACH from now on; but segments that went into its rings before
  * have no timer, and every QP that waits for an answer has to hear of it. A QP's peer is known
  * under its turn alone, so all QPs are told. */
-void inbound_peer_dead(void *arg, unsigned int slot)
+static void tell_all(struct node *n)
 {
-	struct node *n = arg;
-
-	(void)slot;
 	quiesce_enter();
 	for (unsigned int i = 0; i < NUMBER_SLOTS; i++) {
 		struct block *b = load_acquire(&n->blocks[i]); /* as node_qp() */
@@ -86,6 +83,17 @@ void inbound_peer_dead(void *arg, unsigned int slot)
 		}
 	}
 	quiesce_exit();
+}
+
+void inbound_peer_dead(void *arg, unsigned int slot)
+{
+	(void)slot;
+	tell_all(arg);
+}
+
+void inbound_peer_up(void *arg)
+{
+	tell_all(arg);
 }
 
 void inbound_drained(void *arg)

@@ -9,6 +9,7 @@
 void inbound_deliver(void *arg, const struct seg *s); /* host_config.deliver */
 void inbound_deliver_traced(void *arg, const struct seg *s); /* the same while tracing */
 void inbound_peer_dead(void *arg, unsigned int slot); /* host_config.peer_dead */
+void inbound_peer_up(void *arg); /* host_config.peer_up */
 void inbound_drained(void *arg); /* host_config.drained */
 /* host_config.make_grh: the header that the receiver of a UD segment sees. */
 void inbound_make_grh(void *arg, const struct seg *s, uint8_t grh[40], uint8_t *l3);

@@ -97,6 +97,8 @@ static uint64_t timeout(struct node *n)
 		next = tended;
 	if (backlog < next)
 		next = backlog;
+	if (timers_next_watch(n) < next)
+		next = timers_next_watch(n);
 	if (unanswered_any(n) && next > now + RETRY_NS)
 		next = now + RETRY_NS;
 	if (next == UINT64_MAX)
@@ -127,6 +129,7 @@ static bool serve_all(struct node *n, const struct epoll_event *ev, int got)
 	for (int i = 0; i < got; i++)
 		rung |= serve(n, &ev[i]);
 	links_tend(n, clock_now());
+	progress_watch(n, clock_now());
 	return rung;
 }
 

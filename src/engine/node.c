@@ -100,6 +100,7 @@ static int make_host(struct node *n)
 		.deliver = tracing() ? inbound_deliver_traced : inbound_deliver,
 		.drained = inbound_drained,
 		.peer_dead = inbound_peer_dead,
+		.peer_up = inbound_peer_up,
 		.arg = n,
 	};
 
@@ -167,11 +168,12 @@ static void node_init(struct node *n)
 {
 	n->epoch = fork_epoch();
 	n->epoll_fd = n->kick_fd = -1;
-	n->next_timer = UINT64_MAX;
+	n->next_timer = n->next_watch = UINT64_MAX;
 	pthread_mutex_init(&n->lock, NULL);
 	spin_init(&n->wheel_lock);
 	spin_init(&n->rq_waiters_lock);
 	wheel_init(&n->wheel, clock_now());
+	wheel_init(&n->watches, clock_now());
 	timer_init(&n->ports.timer, NULL);
 }
 

@@ -72,6 +72,8 @@ struct node {
 	struct spin wheel_lock;
 	struct wheel wheel;
 	uint64_t next_timer; /* wheel_next(), read without the lock */
+	struct wheel watches; /* looks of the engine's thread at QPs; under wheel_lock */
+	uint64_t next_watch; /* as next_timer */
 	struct {
 		struct timer timer; /* under wheel_lock; the others: atomic */
 		uint64_t step; /* ns from the last try to the next */

@@ -79,6 +79,24 @@ bool path_route(struct tqp *q, const struct wqe *w, bool idle, uint64_t now)
 	return true;
 }
 
+bool path_again(struct tqp *q)
+{
+	struct eqp *e = to_eqp(q);
+	const struct dest *dead = dest_innermost(q->dest);
+	struct dest *d;
+	struct av av;
+
+	if (!dead->same_host || host_dest_again(e->node->host, dead, &d))
+		return false;
+	av_from_attr(&q->qp.attr.ah_attr, &av);
+	if (wrapped(e, &av, d, &d))
+		return false;
+	path_swap(e, d);
+	tqp_unblock(q); /* it is on no list any more */
+	e->met = false;
+	return true;
+}
+
 /* --- the network --- */
 
 /* Does the kernel know a way? Where netlink is refused, sending shows it. */

@@ -26,6 +26,7 @@ void path_swap(struct eqp *e, struct dest *d);
 void path_swap_alternate(struct eqp *e, struct dest *d);
 void path_put(struct dest *d); /* NULL is fine */
 
+bool path_again(struct tqp *q); /* tqp_env.again */
 /* The destination of number @qpn on this host, for segments to the address @to (NULL: the one that
  * the QP is connected to). One reference. */
 int path_to_number(struct eqp *e, const struct av *to, uint32_t qpn, struct dest **out);

@@ -54,6 +54,20 @@ static void run_timers(struct node *n)
 	port_events_retry(n, now);
 }
 
+void progress_watch(struct node *n, uint64_t now)
+{
+	struct eqp *next;
+
+	if (likely(timers_next_watch(n) > now))
+		return;
+	quiesce_enter();
+	for (struct eqp *e = timers_take_watches(n, now); e; e = next) {
+		next = timers_next_qp(e);
+		turn_note(e, TURN_TIMER);
+	}
+	quiesce_exit();
+}
+
 unsigned int progress_round(struct node *n)
 {
 	unsigned int got;

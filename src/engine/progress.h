@@ -9,6 +9,8 @@
 unsigned int progress_round(struct node *n);
 /* Drains the networks, and does nothing else. Inside a quiesce section. */
 unsigned int progress_network(struct node *n);
+/* Looks at the QPs whose watchdog is due. The engine's thread, outside any section. */
+void progress_watch(struct node *n, uint64_t now);
 
 /* Behind a turn: segments of this process to itself are delivered at once. In a quiesce section. */
 static inline void progress_own(struct node *n)

@@ -14,6 +14,7 @@
 #include "engine/progress.h"
 #include "engine/publish.h"
 #include "engine/qp_table.h"
+#include "engine/timers.h"
 #include "engine/tracing.h"
 #include "engine/turn.h"
 #include "engine/unanswered.h"
@@ -41,6 +42,8 @@ static const struct tqp_env env = {
 	.cork = corks_wait,
 	.moved = publish_moved,
 	.usable = path_usable,
+	.watch = timers_watch,
+	.again = path_again,
 	.no_responder_later = unanswered_later,
 	.cast = cast,
 	.route = path_route,

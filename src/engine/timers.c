@@ -6,16 +6,26 @@
 /* What the run under way has found, collected under the wheel's lock. */
 static __thread struct timers_due found __attribute__((tls_model("initial-exec")));
 
-static void fire(struct timer *t, uint64_t now __attribute__((unused)))
+static void queue(struct eqp *e)
 {
-	struct eqp *e = container_of(t, struct eqp, timer);
-
-	store_relaxed(&e->timer_at, TQP_NEVER);
 	if (load_acquire(&e->timer_queued))
 		return; /* another thread has the QP in its list, and has not come to it */
 	e->timer_queued = true;
 	e->timer_due = found.qps;
 	found.qps = e;
+}
+
+static void fire(struct timer *t, uint64_t now __attribute__((unused)))
+{
+	struct eqp *e = container_of(t, struct eqp, timer);
+
+	store_relaxed(&e->timer_at, TQP_NEVER);
+	queue(e);
+}
+
+static void fire_watch(struct timer *t, uint64_t now __attribute__((unused)))
+{
+	queue(container_of(t, struct eqp, watch));
 }
 
 static void fire_cq(struct timer *t, uint64_t now __attribute__((unused)))
@@ -67,6 +77,22 @@ void timers_arm(struct eqp *e, uint64_t at)
 	add_and_unlock(n, &e->timer, at);
 }
 
+void timers_watch(struct tqp *q)
+{
+	struct eqp *e = to_eqp(q);
+	struct node *n = e->node;
+	bool earlier;
+
+	spin_lock(&n->wheel_lock);
+	e->watch.fire = fire_watch;
+	wheel_add(&n->watches, &e->watch, q->watch_at);
+	earlier = q->watch_at < n->next_watch;
+	store_release(&n->next_watch, wheel_next(&n->watches));
+	spin_unlock(&n->wheel_lock);
+	if (earlier)
+		wake_engine(n);
+}
+
 static void cq_later(struct cq *cq, uint64_t ns)
 {
 	struct node *n = node_self();
@@ -99,6 +125,7 @@ void timers_drop(struct eqp *e)
 	wheel_del(&n->wheel, &e->timer);
 	store_relaxed(&e->timer_at, TQP_NEVER);
 	publish_next(n);
+	wheel_del(&n->watches, &e->watch);
 	spin_unlock(&n->wheel_lock);
 }
 
@@ -112,6 +139,21 @@ bool timers_take(struct node *n, uint64_t now, struct timers_due *out)
 	*out = found;
 	spin_unlock(&n->wheel_lock);
 	return true;
+}
+
+struct eqp *timers_take_watches(struct node *n, uint64_t now)
+{
+	struct eqp *first;
+
+	if (load_relaxed(&n->next_watch) > now)
+		return NULL;
+	spin_lock(&n->wheel_lock);
+	found = (struct timers_due){ 0 };
+	wheel_run(&n->watches, now);
+	store_release(&n->next_watch, wheel_next(&n->watches));
+	first = found.qps;
+	spin_unlock(&n->wheel_lock);
+	return first;
 }
 
 struct eqp *timers_next_qp(struct eqp *e)
@@ -133,4 +175,9 @@ struct cq *timers_next_cq(struct cq *cq)
 uint64_t timers_next(struct node *n)
 {
 	return load_acquire(&n->next_timer);
+}
+
+uint64_t timers_next_watch(struct node *n)
+{
+	return load_acquire(&n->next_watch);
 }

@@ -16,6 +16,13 @@ void timers_add(struct node *n, struct timer *t, void (*fire)(struct timer *, ui
 extern const struct cq_timers timers_of_cqs;
 uint64_t timers_next(struct node *n); /* ns: no later than the first deadline; UINT64_MAX none */
 
+/* Looks at QPs (tqp.watch_at), in a wheel of their own: threads that poll do not read the clock for
+ * it, the engine's thread alone runs it. */
+void timers_watch(struct tqp *q); /* tqp_env.watch */
+uint64_t timers_next_watch(struct node *n); /* as timers_next() */
+/* Those that are due, for timers_next_qp(). The engine's thread, inside a quiesce section. */
+struct eqp *timers_take_watches(struct node *n, uint64_t now);
+
 struct timers_due { /* what one run of the wheel has found */
 	struct eqp *qps; /* timers_next_qp() leads from one to the next */
 	struct cq *cqs; /* timers_next_cq() */

@@ -30,6 +30,15 @@ struct direct_ask {
 	unsigned int npieces;
 };
 
+/* Up to where a peer's process was asked whether it has taken what was sent. All zero: nothing was
+ * asked. */
+struct link_mark {
+	uint64_t process; /* as dest.process */
+	uint64_t at; /* the link's */
+	uint64_t asked;
+	uint32_t ring;
+};
+
 struct link_ops {
 	const char *name; /* "loopback", "shm", "udp", "fault" */
 	/* 0: the link has the segment. EAGAIN: full, @w (may be NULL) is on the waiting list.
@@ -49,6 +58,10 @@ struct link_ops {
 	/* Wakes the peer for segments that were sent with seg.more. NULL: senders leave seg.more
 	 * false. */
 	void (*flush)(struct dest *d);
+	/* Lossless links: has the peer's process run since the last call with this @mark, and had
+	 * it taken all that was sent before that call? @mark: moves on to now. A process that is
+	 * stopped never has. NULL: always. */
+	bool (*taken)(struct dest *d, struct link_mark *mark);
 	void (*cancel)(struct dest *d, struct waiter *w); /* off the waiting list */
 	void (*put)(struct dest *d); /* gives a reference back */
 };
@@ -122,6 +135,11 @@ static inline int dest_refused(const struct dest *d)
 static inline uint64_t dest_process(const struct dest *d)
 {
 	return __atomic_load_n(&dest_innermost(d)->process, __ATOMIC_RELAXED);
+}
+
+static inline bool dest_has_taken(struct dest *d, struct link_mark *mark)
+{
+	return !d->ops->taken || d->ops->taken(d, mark);
 }
 
 static inline int dest_send(struct dest *d, const struct seg *s, struct waiter *w)

@@ -327,6 +327,11 @@ static int trace_fetch(struct dest *from, const struct seg *s, uint32_t skip,
 	return from->inner->ops->fetch(from->inner, s, skip, dst, ndst);
 }
 
+static bool trace_taken(struct dest *d, struct link_mark *mark)
+{
+	return dest_has_taken(d->inner, mark);
+}
+
 static void trace_cancel(struct dest *d, struct waiter *w)
 {
 	d->inner->ops->cancel(d->inner, w);
@@ -340,12 +345,14 @@ static void trace_unref(struct dest *d)
 	free(to_trace(d));
 }
 
-static const struct link_ops trace_ops = { /* no direct access */
-					   .name = "trace",
-					   .send = trace_send,
-					   .fetch = trace_fetch,
-					   .cancel = trace_cancel,
-					   .put = trace_unref
+/* No direct access. */
+static const struct link_ops trace_ops = {
+	.name = "trace",
+	.send = trace_send,
+	.fetch = trace_fetch,
+	.taken = trace_taken,
+	.cancel = trace_cancel,
+	.put = trace_unref,
 };
 
 int trace_wrap(struct dest *inner, const struct trace_ends *ends, struct dest **out)

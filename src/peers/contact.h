@@ -56,12 +56,14 @@ struct contact {
 	bool told; /* FETCHES is out */
 	struct shares shares;
 	/* the rings */
-	struct spin out_lock; /* guards out, out_next */
+	struct spin out_lock; /* guards out, out_next, and the questions for the position */
+	uint64_t question, answered; /* number of the newest question; of the newest answered one */
+	uint32_t out_moves, asked_in; /* rings before out; before that of the newest question */
 	struct ring_end out, out_next; /* next: offered by the peer, MOVED not written yet */
 	struct spin in_lock; /* guards in, in_next, in_old, poll's writers */
 	struct ring_end in, in_next, in_old; /* next: MOVED not read yet; old: to be unmapped */
 	const uint64_t *poll; /* first word of the next record: not 0 once that is there */
-	const uint32_t *owed; /* the ring's want_space: not 0 while the producer waits for space */
+	const uint32_t *owed; /* the ring's want: not 0 while the producer waits for an answer */
 	uint32_t wanted; /* times that the peer has waited for space */
 };
 

@@ -84,7 +84,7 @@ static int take_record(struct contact *c, uint64_t word, const uint8_t *rec, uin
 
 void contact_watch_ring(struct contact *c)
 {
-	store_release(&c->owed, &c->in.ring.ctl->want_space);
+	store_release(&c->owed, &c->in.ring.ctl->want);
 	store_release(&c->poll, ring_next_word(&c->in.ring));
 }
 
@@ -161,8 +161,38 @@ static bool begin_next(struct contact *c)
 	ring_publish(&c->out.ring, ring_word(RING_MOVED, RING_LINE, 0));
 	ring_end_unmap(&c->out);
 	c->out = c->out_next;
+	c->out_moves++;
 	c->out_next = (struct ring_end){ 0 };
 	return true;
+}
+
+/* The question in the ring has been answered, or there is none: it is asked anew. */
+static void ask_anew(struct contact *c, bool told)
+{
+	if (told && c->asked_in == c->out_moves)
+		c->answered = c->question;
+	if (told || c->asked_in != c->out_moves)
+		c->question++;
+	c->asked_in = c->out_moves;
+}
+
+bool contact_has_taken(struct contact *c, struct link_mark *mark)
+{
+	struct link_mark was = *mark;
+	bool told, yes;
+	int err;
+
+	spin_lock(&c->out_lock);
+	err = ring_ask(&c->out.ring, &told);
+	ask_anew(c, told);
+	yes = was.process == c->number && was.ring == c->out_moves && c->answered >= was.asked &&
+	      c->out.ring.seen >= was.at;
+	*mark = (struct link_mark){ c->number, c->out.ring.pos, c->question, c->out_moves };
+	spin_unlock(&c->out_lock);
+	if (err == EPROTO)
+		contact_break(c, "it moved its position in the ring beyond ours");
+	contact_wake(c, true);
+	return yes && !err;
 }
 
 bool contact_has_space(struct contact *c)

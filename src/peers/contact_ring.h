@@ -12,6 +12,8 @@ void contact_watch_ring(struct contact *c); /* sets poll and owed; under in_lock
  * program polls, since the program need not poll for this record. */
 void contact_wake(struct contact *c, bool even_polled);
 bool contact_has_space(struct contact *c);
+/* link_ops.taken, in a quiesce section. */
+bool contact_has_taken(struct contact *c, struct link_mark *mark);
 
 /* Under in_lock; unmap_old() in contact_grow.c looks at the map without it. */
 static inline void contact_set_old(struct contact *c, const struct ring_end *e)

@@ -124,6 +124,16 @@ int host_dest(struct host *h, uint32_t qpn, struct dest **out)
 	return err;
 }
 
+int host_dest_again(struct host *h, const struct dest *dead, struct dest **out)
+{
+	struct target *t;
+	int err = host_target_again(h, container_of(dead, const struct target, d), &t);
+
+	if (!err)
+		*out = &t->d;
+	return err;
+}
+
 int host_control_fd(struct host *h)
 {
 	return h->epoll;

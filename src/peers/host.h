@@ -11,8 +11,8 @@
  * that is being contacted get EAGAIN, and ENETUNREACH when no peer answers within the deadline.
  *
  * Threads: any; host_control() and host_drain() try-lock what they work on and skip what another
- * thread has in hand. No function is called under a QP's turn but host_dest(), the link_ops of the
- * destinations, and host_publish_qp(). */
+ * thread has in hand. No function is called under a QP's turn but host_dest(), host_dest_again(),
+ * the link_ops of the destinations, and host_publish_qp(). */
 #pragma once
 #include "link/link.h"
 #include "peers/host_page.h"
@@ -53,6 +53,9 @@ struct host_config {
 	void (*drained)(void *arg);
 	/* The slot's process ended (after its published ring entries were delivered). */
 	void (*peer_dead)(void *arg, unsigned int slot);
+	/* A contact came up after others had ended: host_dest_again() may succeed now. NULL: nobody
+	 * asks. */
+	void (*peer_up)(void *arg);
 	void *arg;
 };
 
@@ -87,6 +90,11 @@ void host_revoke_qp(struct host *h, uint32_t qpn);
  * when there is none yet. The destination of a slot that no process has answers ENETUNREACH. One
  * reference. */
 int host_dest(struct host *h, uint32_t qpn, struct dest **out);
+
+/* The same in place of one of host_dest() that is dead, whose process lives: the handshake failed,
+ * or the contact has ended. EAGAIN: not now; a contact is begun. A process that was met is never
+ * taken for another one. */
+int host_dest_again(struct host *h, const struct dest *dead, struct dest **out);
 
 /* Ethernet frames (FRAME_OP) and multicast go to every process of this host that wants any, this
  * one too; the others are found by their names. @delta: +1 or -1 for each reason of ours to want

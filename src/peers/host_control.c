@@ -59,6 +59,8 @@ static void tend_contacts(struct host *h, uint64_t now)
 
 void host_control(struct host *h, uint64_t now)
 {
+	bool risen;
+
 	if (pthread_mutex_trylock(&h->control))
 		return;
 	store_relaxed(&h->deadline, UINT64_MAX);
@@ -68,7 +70,11 @@ void host_control(struct host *h, uint64_t now)
 	host_ask_targets(h, now);
 	end_all_pending(h, now);
 	tend_contacts(h, now);
+	risen = h->risen && h->cfg.peer_up;
+	h->risen = false;
 	pthread_mutex_unlock(&h->control);
+	if (risen)
+		h->cfg.peer_up(h->cfg.arg);
 	host_resume(h);
 	host_cast_resume(h);
 }

@@ -44,6 +44,8 @@ struct target {
 	struct contact *c; /* when UP; inside a quiesce section */
 	uint64_t deadline; /* ns, for UP; DEAD: the one that passed, 0 for another reason */
 	uint64_t retry; /* WANTED: ns, the next contact not before */
+	uint64_t cookie; /* of the process that it led to when it was UP; 0: it never was */
+	pid_t pid; /* the same */
 	struct host_wait waiters;
 };
 
@@ -73,6 +75,7 @@ struct host {
 	struct contact *pending; /* not up yet */
 	uint32_t top; /* contacts stand below */
 	uint32_t ups; /* contacts that are up */
+	bool buried, risen; /* a target has died; after that one came up: peer_up() is due */
 	uint32_t next; /* where host_drain() begins */
 	uint64_t waiting[NUMBER_SLOTS / 64]; /* bits: targets with waiters */
 	uint32_t chores; /* host_control() has something to do now */

@@ -89,6 +89,27 @@ int host_target(struct host *h, unsigned int slot, bool wanted, struct target **
 	return 0;
 }
 
+static bool same_process(struct target *t, const struct target *old)
+{
+	return load_acquire(&t->state) == TARGET_UP && t->cookie == old->cookie &&
+	       t->pid == old->pid;
+}
+
+int host_target_again(struct host *h, const struct target *old, struct target **out)
+{
+	struct target *t;
+	int err = host_target(h, old->slot, true, &t);
+
+	if (err)
+		return err;
+	if (t == old || (old->cookie && !same_process(t, old))) {
+		host_target_put(t);
+		return EAGAIN;
+	}
+	*out = t;
+	return 0;
+}
+
 struct target *host_target_now(struct host *h, unsigned int slot)
 {
 	struct target *t;
@@ -105,9 +126,13 @@ void host_target_settle(struct target *t, enum target_state state, struct contac
 {
 	if (state == TARGET_UP) {
 		t->c = c;
+		t->cookie = c->cookie;
+		t->pid = c->pid;
 		store_relaxed(&t->d.process, c->number);
+		t->host->risen |= t->host->buried;
 	}
 	if (state == TARGET_DEAD) {
+		t->host->buried = true;
 		store_relaxed(&t->d.max_ref, 0);
 		store_relaxed(&t->d.process, 0);
 		store_relaxed(&t->d.dead, true);

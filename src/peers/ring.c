@@ -25,6 +25,14 @@ static int look(struct ring *r)
 	return 0;
 }
 
+int ring_ask(struct ring *r, bool *told)
+{
+	uint32_t nothing = 0;
+
+	*told = cas_acq_rel(&r->ctl->want, &nothing, RING_WANT_POSITION); /* before look() */
+	return look(r);
+}
+
 /* One line more than the records: the 0 where the next one begins. */
 static bool fits(const struct ring *r, uint64_t bytes)
 {
@@ -40,7 +48,7 @@ static int make_room(struct ring *r, uint64_t bytes)
 	err = look(r);
 	if (err || fits(r, bytes))
 		return err;
-	store_relaxed(&r->ctl->want_space, 1); /* (W) */
+	store_relaxed(&r->ctl->want, RING_WANT_SPACE); /* (W) */
 	/* Either we see the consumer's newest position, or it sees the wish: pairs with tell(). */
 	full_fence();
 	err = look(r);
@@ -48,7 +56,7 @@ static int make_room(struct ring *r, uint64_t bytes)
 		return err;
 	if (!fits(r, bytes))
 		return EAGAIN;
-	store_relaxed(&r->ctl->want_space, 0);
+	store_relaxed(&r->ctl->want, 0);
 	return 0;
 }
 
@@ -128,10 +136,10 @@ static bool tell(struct ring *r)
 	r->seen = r->pos;
 	store_release(&r->ctl->pos, r->pos); /* (P): we are done with what lies before */
 	full_fence(); /* pairs with make_room() */
-	if (likely(!load_relaxed(&r->ctl->want_space))) /* (W) */
+	if (likely(!load_relaxed(&r->ctl->want))) /* (W) */
 		return false;
-	store_release(&r->ctl->want_space, 0);
-	return true;
+	/* One question may become the other meanwhile. */
+	return xchg_acq_rel(&r->ctl->want, 0) == RING_WANT_SPACE;
 }
 
 bool ring_advance(struct ring *r, uint32_t bytes)
@@ -142,5 +150,5 @@ bool ring_advance(struct ring *r, uint32_t bytes)
 
 bool ring_settle(struct ring *r)
 {
-	return unlikely(load_relaxed(&r->ctl->want_space)) && tell(r);
+	return unlikely(load_relaxed(&r->ctl->want)) && tell(r);
 }

@@ -5,7 +5,7 @@
  * Records are multiples of 64 bytes and stand in one piece; each begins with a word that is not 0,
  * stored last. Before that the producer stores 0 where the next record will begin, so the consumer
  * polls just that line. Positions are byte counts that never wrap. The consumer stores its position
- * rarely: every quarter, and when the producer has asked for space.
+ * rarely: every quarter, and when the producer has asked for space or for the position.
  *
  * Neither end trusts the other: lengths and positions are copied once and checked; EPROTO means
  * that the peer broke the ring. Each end is guarded by a lock of the caller's. */
@@ -23,9 +23,12 @@ enum {
 /* Kinds of records: the lowest 4 bits of the first word. */
 enum { RING_SEG = 1, RING_PAD, RING_MOVED };
 
+/* What the producer wants of the consumer, whose position answers both; 0: nothing. */
+enum { RING_WANT_SPACE = 1, RING_WANT_POSITION };
+
 struct ring_ctl {
 	uint64_t pos __attribute__((aligned(RING_LINE))); /* the consumer's position; (P) */
-	uint32_t want_space __attribute__((aligned(RING_LINE))); /* set by the producer; (W) */
+	uint32_t want __attribute__((aligned(RING_LINE))); /* RING_WANT_*, by the producer; (W) */
 };
 
 struct ring { /* one end */
@@ -59,8 +62,11 @@ void ring_publish(struct ring *r, uint64_t word);
 /* False while the consumer still owes the space that was asked for. */
 static inline bool ring_has_space(const struct ring *r)
 {
-	return !load_acquire(&r->ctl->want_space);
+	return load_acquire(&r->ctl->want) != RING_WANT_SPACE;
 }
+/* Asks the consumer to store its position at its next look, and reads the one that is there.
+ * *@told: whatever was asked before has been answered. EPROTO as above. */
+int ring_ask(struct ring *r, bool *told);
 
 /* Consumer. EAGAIN: nothing there. Else the first record, its length and its word, read once. */
 int ring_peek(struct ring *r, uint64_t *word, const uint8_t **rec, uint32_t *bytes);

@@ -216,6 +216,18 @@ static int shm_direct(struct dest *d, struct direct_ask *ask)
 	return err;
 }
 
+static bool shm_taken(struct dest *d, struct link_mark *mark)
+{
+	struct target *t = to_target(d);
+	bool yes = false;
+
+	quiesce_enter();
+	if (load_acquire(&t->state) == TARGET_UP)
+		yes = contact_has_taken(t->c, mark);
+	quiesce_exit();
+	return yes;
+}
+
 static void shm_cancel(struct dest *d, struct waiter *w)
 {
 	host_wait_cancel(&to_target(d)->waiters, w);
@@ -232,6 +244,7 @@ const struct link_ops shm_ops = {
 	.flush = shm_flush,
 	.fetch = shm_fetch,
 	.direct = shm_direct,
+	.taken = shm_taken,
 	.cancel = shm_cancel,
 	.put = shm_put,
 };

@@ -11,6 +11,7 @@ enum { PATIENCE = 2 };
 #define REPEAT_MIN	2000000UL /* a scheduler may take as long */
 #define REPEAT_MIN_BACK 8000000UL /* where a whole window is repeated */
 #define REPEAT_MAX	1000000000UL
+#define WATCH_MIN	2000000000UL /* a whole peer may have no core for as long */
 
 void ack_timer_set(struct tqp *q, uint64_t at)
 {
@@ -50,6 +51,35 @@ static uint64_t repeat_ns(const struct tqp *q)
 	return ns < REPEAT_MAX ? ns : REPEAT_MAX;
 }
 
+/* Each look is a try. They are far apart, since on one host silence is rarer than a busy core. */
+static uint64_t watch_ns(const struct tqp *q)
+{
+	uint64_t ns = aeth_timeout_ns(q->qp.attr.timeout), min;
+
+	if (ns == UINT64_MAX)
+		return ns;
+	min = WATCH_MIN / (q->qp.attr.retry_cnt + 1U);
+	ns <<= PATIENCE;
+	return ns > min ? ns : min;
+}
+
+void ack_timer_watch(struct tqp *q, uint64_t now)
+{
+	q->watch_at = later(now, watch_ns(q));
+	if (q->watch_at != TQP_NEVER && q->env->watch)
+		q->env->watch(q);
+}
+
+static void watch_begin(struct tqp *q, uint64_t now)
+{
+	struct requester *r = &q->req;
+
+	if (r->una == r->max_psn || !link_is_lossless(q->dest))
+		return;
+	r->dog = (struct watchdog){ .on = true, .busy = now };
+	ack_timer_watch(q, now);
+}
+
 void ack_timer_arm(struct tqp *q, uint64_t now)
 {
 	struct requester *r = &q->req;
@@ -59,6 +89,8 @@ void ack_timer_arm(struct tqp *q, uint64_t now)
 		return;
 	if (r->una == r->max_psn || !q->dest || (link_is_lossless(q->dest) && !r->doubt)) {
 		r->timer_at = r->try_at = TQP_NEVER;
+		if (unlikely(!r->dog.on))
+			watch_begin(q, now);
 		return;
 	}
 	if (r->timer_at != TQP_NEVER)

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
 /* The requester's timer and its counts of tries. On same-host links, which lose nothing, it runs
  * only while the peer neither takes nor answers the segments (WAIT_LOST), and after that until the
- * peer acknowledges one (enum requester_doubt). */
+ * peer acknowledges one (enum requester_doubt). A peer that takes them and stays silent is the
+ * watchdog's (retry_watch()). */
 #pragma once
 #include "transport/tqp.h"
 
 void ack_timer_set(struct tqp *q, uint64_t at); /* ns */
 void ack_timer_arm(struct tqp *q, uint64_t now); /* if segments are outstanding */
+/* The watchdog, where no timer runs: its next look is due one step from @now. */
+void ack_timer_watch(struct tqp *q, uint64_t now);
 /* The peer has acknowledged something: all counts start afresh. */
 void ack_timer_progress(struct tqp *q, uint64_t now);
 /* The peer has got a packet behind the one that it misses: the tries start afresh. */

@@ -171,6 +171,12 @@ static uint64_t blame_silence(struct tqp *q, const struct sent *e)
 			      "each of %u tries; make its rq_psn this QP's sq_psn (0x%x)",
 			      wqe_name(e->opcode), e->len, q->qp.qpn, a->dest_qp_num,
 			      a->retry_cnt + 1U, a->sq_psn);
+	if (link_is_lossless(q->dest) && !q->req.doubt)
+		return reason("%s of %u B on QP 0x%x: the process of QP 0x%x takes what is sent, "
+			      "and has answered none of %u tries; is it a softhca of this "
+			      "version, and is a thread of it stuck?",
+			      wqe_name(e->opcode), e->len, q->qp.qpn, a->dest_qp_num,
+			      a->retry_cnt + 1U);
 	return reason("%s of %u B on QP 0x%x: no answer from QP 0x%x after %u tries of 4.096 us * "
 		      "2^%u (retry_cnt %u); is the peer alive, its QP in RTR or RTS, connected to "
 		      "this QP, and its rq_psn this sq_psn?",

@@ -58,6 +58,15 @@ struct credit { /* credit.h; messages, 24 bits */
 	bool limited; /* the peer counts its receives */
 };
 
+/* Looks at a requester that waits, far apart, where nothing is lost (docs/design/silence.md). */
+struct watchdog {
+	struct link_mark mark; /* what the peer's process had to take by now */
+	uint64_t busy; /* ns: the last look that found something outstanding, or progress */
+	uint32_t una; /* the requester's una at the last look */
+	bool on; /* looks are due, or the timeout is 0 */
+	bool waits; /* the last look found something outstanding */
+};
+
 struct requester {
 	struct sent *sent; /* NULL until the first WQE */
 	uint32_t mask; /* entries - 1 */
@@ -92,6 +101,7 @@ struct requester {
 	uint64_t timer_at; /* ns: when retry_timer() acts; TQP_NEVER: not set */
 	uint64_t try_at; /* ns: when a try is used up; TQP_NEVER: no try runs */
 	uint8_t repeats; /* of the segment at una, in this try */
+	struct watchdog dog;
 	struct rtt rtt;
 	struct congestion cc;
 	struct credit credit;

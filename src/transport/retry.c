@@ -11,6 +11,7 @@
 #include "wire/aeth.h"
 
 enum { REPEATS_MAX = 10 };
+#define WATCH_IDLE 10000000000UL /* ns: without work for so long the watchdog sleeps */
 
 /* Uses up a try. False: there was none left, and the oldest entry has failed. */
 static bool try_again(struct tqp *q, uint64_t now)
@@ -69,6 +70,15 @@ void retry_rnr(struct tqp *q, uint8_t syndrome, uint64_t now)
 	ack_timer_set(q, now + aeth_rnr_ns(aeth_code(syndrome)));
 }
 
+bool retry_elsewhere(struct tqp *q)
+{
+	if (likely(!q->dest || !dest_dead(q->dest)) || !q->env->again || !q->env->again(q))
+		return false;
+	if (q->req.wait == WAIT_LOST || (!q->req.wait && q->req.una != q->req.max_psn))
+		rewind_go_on(q);
+	return true;
+}
+
 void retry_timer(struct tqp *q, uint64_t now)
 {
 	struct requester *r = &q->req;
@@ -92,6 +102,46 @@ void retry_timer(struct tqp *q, uint64_t now)
 	}
 	r->try_at = TQP_NEVER;
 	counters_inc(q->qp.ctx->hca->counters, COUNTER_LOCAL_ACK_TIMEOUT_ERR);
-	if (try_again(q, now))
+	if (!try_again(q, now))
+		return;
+	retry_elsewhere(q);
+	rewind_go_on(q);
+}
+
+/* Has the peer's process run since the last look, and been silent of what it had taken by then? */
+static bool silent(struct tqp *q)
+{
+	struct requester *r = &q->req;
+	struct watchdog *dog = &r->dog;
+	bool stands = dog->waits && dog->una == r->una;
+
+	dog->una = r->una;
+	dog->waits = r->una != r->max_psn && !r->wait && !r->doubt;
+	if (!dog->waits) {
+		dog->mark = (struct link_mark){ 0 };
+		return false;
+	}
+	return dest_has_taken(q->dest, &dog->mark) && stands;
+}
+
+void retry_watch(struct tqp *q, uint64_t now)
+{
+	struct requester *r = &q->req;
+	struct watchdog *dog = &r->dog;
+	bool going = q->qp.state == IBV_QPS_RTS || q->qp.state == IBV_QPS_SQD;
+
+	q->watch_at = TQP_NEVER;
+	if (r->una != r->max_psn || dog->una != r->una)
+		dog->busy = now;
+	if (!going || !link_is_lossless(q->dest) || now - dog->busy >= WATCH_IDLE) {
+		dog->on = false;
+		return;
+	}
+	if (silent(q)) {
+		counters_inc(q->qp.ctx->hca->counters, COUNTER_LOCAL_ACK_TIMEOUT_ERR);
+		if (!try_again(q, now))
+			return;
 		rewind_go_on(q);
+	}
+	ack_timer_watch(q, now);
 }

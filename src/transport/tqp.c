@@ -47,7 +47,7 @@ static void forget(struct tqp *q)
 	answer_forget(q);
 	recovery_end(q);
 	hold_forget(q);
-	q->deadline = TQP_NEVER;
+	q->deadline = q->watch_at = TQP_NEVER;
 	q->cnp_at = 0;
 	q->ack_due = q->asking = false;
 	store_relaxed(&q->rnr_waiting, false);
@@ -161,8 +161,10 @@ void tqp_doorbell(struct tqp *q, uint64_t now)
 {
 	answer_reply(q);
 	/* timeout 0: no timer will try again, so what is posted next does, as its packets would */
-	if (unlikely(q->req.wait == WAIT_LOST) && q->req.try_at == TQP_NEVER)
+	if (unlikely(q->req.wait == WAIT_LOST) && q->req.try_at == TQP_NEVER) {
+		retry_elsewhere(q);
 		rewind_go_on(q);
+	}
 	if (likely(q->qp.state == IBV_QPS_RTS))
 		requester_posted(q, now);
 	else if (q->qp.state == IBV_QPS_ERR || q->qp.state == IBV_QPS_SQE)
@@ -248,6 +250,12 @@ static void rc_input(struct tqp *q, const struct seg *s, uint64_t now)
 	}
 }
 
+/* From the peer that seemed to be gone? */
+static bool mine_again(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	return !(s->flags & SEG_NET) && retry_elsewhere(q) && mine(q, s, now);
+}
+
 static void xrc_input(struct tqp *q, const struct seg *s, uint64_t now)
 {
 	struct seg rc;
@@ -265,7 +273,7 @@ void tqp_input(struct tqp *q, const struct seg *s, uint64_t now)
 			raw_receive(q, s, now);
 		return;
 	}
-	if (unlikely(!receiving(q) || !mine(q, s, now))) {
+	if (unlikely(!receiving(q) || (!mine(q, s, now) && !mine_again(q, s, now)))) {
 		counters_inc(c, COUNTER_PORT_RCV_ERRORS);
 		verdict_say("dropped, not what the QP receives in its state and from its peer");
 		if (tqp_no_responder(s) != EAGAIN)
@@ -302,6 +310,10 @@ int tqp_no_responder(const struct seg *s)
 
 void tqp_timer(struct tqp *q, uint64_t now)
 {
+	if (unlikely(now >= q->watch_at)) {
+		retry_watch(q, now);
+		requester_run(q, now);
+	}
 	if (now < q->deadline)
 		return;
 	if (!q->qp.service->connected) {
@@ -334,6 +346,10 @@ void tqp_peer_dead(struct tqp *q, uint64_t now)
 {
 	enum ibv_qp_state s = q->qp.state;
 
+	if (retry_elsewhere(q)) {
+		tqp_resume(q, now);
+		return;
+	}
 	if (q->qp.service->reliable && (s == IBV_QPS_RTS || s == IBV_QPS_SQD) && q->dest &&
 	    dest_dead(q->dest) && (q->asking || q->req.una != q->req.max_psn))
 		ack_timer_lost(q, now);

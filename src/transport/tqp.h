@@ -28,6 +28,7 @@ struct tqp {
 	struct dest *alternate; /* of path migration; NULL: none, or as dest */
 	struct waiter waiter; /* on dest's waiting list */
 	uint64_t deadline; /* ns; TQP_NEVER: none */
+	uint64_t watch_at; /* ns: the same for a look that may be late; far apart */
 	uint64_t cnp_at; /* ns: when the peer was last sent a CNP; 0: never */
 	bool ack_due; /* an ACK waits for the next segment, for tqp_flush_ack(), or for the link */
 	bool unsettled; /* segments have been handed to the link that leave by tqp_settle() */
@@ -55,6 +56,11 @@ struct tqp_env {
 	/* The protocol itself has moved the QP to ERR or SQE (direct access ends). NULL:
 	 * ignored. */
 	void (*moved)(struct tqp *q);
+	/* q->watch_at was set: call tqp_timer() then, or soon after. NULL: the caller looks. */
+	void (*watch)(struct tqp *q);
+	/* q->dest is dead. True: it is another way to the same peer now, and q->waiter waits
+	 * nowhere. NULL: there never is one. */
+	bool (*again)(struct tqp *q);
 	/* Does the alternate path still exist? NULL: always. */
 	bool (*usable)(struct tqp *q);
 	/* tqp_no_responder(s) got EAGAIN: call it again later. NULL: the QP's own answer is used
@@ -87,7 +93,7 @@ void tqp_doorbell(struct tqp *q, uint64_t now); /* the SQ may have new WQEs */
 /* Receives were posted. In ERR they are flushed; else a sender that waits for one is told. */
 void tqp_rq_doorbell(struct tqp *q, uint64_t now);
 void tqp_input(struct tqp *q, const struct seg *s, uint64_t now);
-void tqp_timer(struct tqp *q, uint64_t now); /* before q->deadline it does nothing */
+void tqp_timer(struct tqp *q, uint64_t now); /* before q->deadline, q->watch_at: nothing */
 /* ibv_modify_qp_rate_limit(); attr.rate_limit says it already. */
 void tqp_rate(struct tqp *q, uint32_t burst, uint64_t now);
 void tqp_resume(struct tqp *q, uint64_t now); /* the link has space again */
@@ -99,8 +105,9 @@ void tqp_uncork(struct tqp *q); /* what env->cork() has let wait leaves now */
 /* XRC: the answers to a segment may leave now, an ACK without waiting for a segment to ride on. */
 void tqp_release(struct tqp *q);
 void tqp_unblock(struct tqp *q); /* the destination that the QP waited for is gone */
-/* A process of this host has ended. If it was the peer's, the requests that it has not answered are
- * lost: the ack timeout starts, since no timer runs on a lossless link. */
+/* A process of this host has ended, or is reached again. If it was the peer's, the requests that it
+ * has not answered are lost: they go out again by the new way, or the ack timeout starts, since no
+ * timer runs on a lossless link. */
 void tqp_peer_dead(struct tqp *q, uint64_t now);
 /* A segment for a number that no QP has: on one host the sender of a request is told, and its ack
  * timeout starts. 0; EAGAIN: call again later, or the sender waits for ever. */

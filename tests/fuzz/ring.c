@@ -115,7 +115,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	memset(memory, 0, RING_CTL + RING_MIN);
 	ring_init(&in, memory, RING_MIN);
 	in.pos = in.seen = start;
-	in.ctl->want_space = want;
+	in.ctl->want = want;
 	lay(start, b.p, b.left);
 	consume(&in);
 	ring_init(&out, memory, RING_MIN);

@@ -238,6 +238,14 @@ static int end_fetch(struct dest *d, const struct seg *s, uint32_t skip, const s
 	return copy_pieces(dst, ndst, s->pieces, s->npieces, skip);
 }
 
+static bool end_taken(struct dest *d, struct link_mark *mark)
+{
+	bool asked = mark->process;
+
+	mark->process = 1;
+	return asked && !((struct net_end *)d)->net->stopped;
+}
+
 static void end_cancel(struct dest *d, struct waiter *w)
 {
 	struct net_end *e = (struct net_end *)d;
@@ -263,6 +271,7 @@ static const struct link_ops ops = {
 	.name = "net",
 	.send = end_send,
 	.fetch = end_fetch,
+	.taken = end_taken,
 	.cancel = end_cancel,
 	.put = end_put,
 };

@@ -42,6 +42,7 @@ struct net {
 	void (*deliver)(void *arg, uint32_t qpn, struct seg *s, uint64_t now);
 	void *arg;
 	bool cut; /* everything is lost */
+	bool stopped; /* one host: the peers' processes do not run */
 	uint64_t drop_at; /* the segment that is lost for certain: the first sent is 1 */
 	uint64_t hash; /* of all that was sent and when: the run's fingerprint */
 	uint64_t sent, lost;

@@ -464,6 +464,13 @@ static inline void rig_acks(struct rig *r)
 		}
 }
 
+/* Looks that find nothing to do are not waited for. */
+static inline bool rig_is_watched(const struct tqp *q)
+{
+	return q->req.una != q->req.max_psn &&
+	       (q->qp.state == IBV_QPS_RTS || q->qp.state == IBV_QPS_SQD);
+}
+
 static inline uint64_t rig_deadline(const struct rig *r)
 {
 	uint64_t at = TQP_NEVER;
@@ -471,6 +478,8 @@ static inline uint64_t rig_deadline(const struct rig *r)
 	for (unsigned int i = 0; i < r->n; i++) {
 		if (r->qp[i]->q.deadline < at)
 			at = r->qp[i]->q.deadline;
+		if (rig_is_watched(&r->qp[i]->q) && r->qp[i]->q.watch_at < at)
+			at = r->qp[i]->q.watch_at;
 		if (r->qp[i]->hold_end < at)
 			at = r->qp[i]->hold_end;
 		if (r->qp[i]->cork_end < at)
@@ -513,7 +522,7 @@ static inline bool rig_step(struct rig *r, uint64_t until)
 	if (timer > r->net.now)
 		r->net.now = timer;
 	for (unsigned int i = 0; i < r->n; i++) {
-		if (r->qp[i]->q.deadline <= r->net.now)
+		if (r->qp[i]->q.deadline <= r->net.now || r->qp[i]->q.watch_at <= r->net.now)
 			tqp_timer(&r->qp[i]->q, r->net.now);
 		rig_hold_over(r->qp[i]);
 		rig_cork_over(r->qp[i]);

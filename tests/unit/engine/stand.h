@@ -65,8 +65,9 @@ static inline void stand_open(void)
 	loopback_init(&s->host.own, &s->host);
 	s->n.host = &s->host;
 	s->n.kick_fd = s->n.epoll_fd = -1;
-	s->n.next_timer = UINT64_MAX;
+	s->n.next_timer = s->n.next_watch = UINT64_MAX;
 	wheel_init(&s->n.wheel, 0);
+	wheel_init(&s->n.watches, 0);
 	timer_init(&s->n.ports.timer, NULL);
 	pthread_mutex_init(&s->n.lock, NULL);
 	check_eq(bitmap_init(&s->block.used, FIRST_INDEX, NUMBER_INDEXES - FIRST_INDEX), 0);
@@ -98,8 +99,9 @@ static inline struct eqp *stand_qp(void)
 	e->q.qp.ctx = &stand->ctx;
 	e->q.qp.service = &services[SERVICE_RC];
 	e->q.qp.state = IBV_QPS_RESET;
-	e->q.deadline = e->timer_at = TQP_NEVER;
+	e->q.deadline = e->q.watch_at = e->timer_at = TQP_NEVER;
 	list_init(&e->timer.node);
+	list_init(&e->watch.node);
 	e->inbox_end = &e->inbox;
 	spin_init(&e->inbox_lock);
 	return e;

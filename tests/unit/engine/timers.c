@@ -128,6 +128,32 @@ TEST(a_thread_does_not_wait_for_one_that_runs_the_wheel)
 	stand_close();
 }
 
+/* A look is no deadline: threads that poll see none, and the engine's thread finds it. */
+TEST(looks_of_the_watchdog_are_no_work_of_polls)
+{
+	struct eqp *e;
+
+	stand_open();
+	e = stand_qp();
+	e->q.watch_at = 100 * MS;
+	timers_watch(&e->q);
+	check_eq(timers_next(&stand->n), UINT64_MAX);
+	check(timers_next_watch(&stand->n) <= 100 * MS);
+	check(!take_one(200 * MS));
+	check(!timers_take_watches(&stand->n, 99 * MS));
+	check(timers_take_watches(&stand->n, 100 * MS) == e);
+	check(!timers_next_qp(e));
+	check_eq(timers_next_watch(&stand->n), UINT64_MAX);
+	e->q.watch_at = 300 * MS;
+	timers_watch(&e->q);
+	timers_arm(e, 300 * MS);
+	timers_drop(e);
+	check(!timers_take_watches(&stand->n, 400 * MS));
+	check_eq(timers_next_watch(&stand->n), UINT64_MAX);
+	free(e);
+	stand_close();
+}
+
 static unsigned int fired;
 
 static void fire(struct timer *t, uint64_t now)
@@ -157,4 +183,5 @@ RUN_TESTS(unit_test(a_later_deadline_is_no_work_until_the_earlier_fires),
 	  unit_test(an_earlier_deadline_moves_the_timer), unit_test(a_dropped_timer_does_not_fire),
 	  unit_test(all_that_are_due_come_at_once), unit_test(a_QP_is_in_one_list_at_a_time),
 	  unit_test(a_thread_does_not_wait_for_one_that_runs_the_wheel),
+	  unit_test(looks_of_the_watchdog_are_no_work_of_polls),
 	  unit_test(other_timers_fire_by_themselves))

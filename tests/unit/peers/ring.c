@@ -80,6 +80,52 @@ TEST(records_of_any_size_arrive_whole_and_in_order_through_every_wrap)
 	free(p.mem);
 }
 
+TEST(a_consumer_that_looks_tells_its_position_and_one_that_does_not_tells_nothing)
+{
+	bool told = false;
+	struct pair p;
+
+	pair_open(&p);
+	check(write_one(&p, 64, 0));
+	check_eq(ring_ask(&p.out, &told), 0);
+	check(told);
+	check_eq(ring_ask(&p.out, &told), 0);
+	check(!told);
+	check(ring_has_space(&p.out));
+	check(read_one(&p, 0, &told));
+	check(!ring_settle(&p.in)); /* nobody waits for space */
+	check_eq(ring_ask(&p.out, &told), 0);
+	check(told);
+	check_eq(p.out.seen, p.out.pos);
+	p.out.ctl->pos = 4096;
+	check_eq(ring_ask(&p.out, &told), EPROTO);
+	free(p.mem);
+}
+
+/* The producer asks for its position while it waits for space, and the other way round. */
+TEST(a_question_for_the_position_does_not_take_the_wish_for_space_away)
+{
+	bool told = false;
+	uint8_t n = 0, m = 0;
+	struct pair p;
+
+	for (int first = 0; first < 2; first++) {
+		pair_open(&p);
+		n = m = 0;
+		check_eq(first ? ring_ask(&p.out, &told) : 0, 0);
+		while (write_one(&p, 1024, n))
+			n++;
+		check_eq(ring_ask(&p.out, &told), 0);
+		check(!told);
+		check(!ring_has_space(&p.out));
+		told = false;
+		check(read_one(&p, m++, &told));
+		check(ring_settle(&p.in));
+		check(ring_has_space(&p.out));
+		free(p.mem);
+	}
+}
+
 TEST(a_full_ring_asks_for_space_and_the_consumer_tells_when_there_is_some)
 {
 	bool told = false;
@@ -161,6 +207,8 @@ TEST(a_consumer_position_out_of_bounds_is_an_error)
 }
 
 RUN_TESTS(unit_test(records_of_any_size_arrive_whole_and_in_order_through_every_wrap),
+	  unit_test(a_consumer_that_looks_tells_its_position_and_one_that_does_not_tells_nothing),
+	  unit_test(a_question_for_the_position_does_not_take_the_wish_for_space_away),
 	  unit_test(a_full_ring_asks_for_space_and_the_consumer_tells_when_there_is_some),
 	  unit_test(the_largest_record_fits_an_empty_ring_at_every_position),
 	  unit_test(random_bytes_never_lead_the_consumer_out_of_the_ring),
