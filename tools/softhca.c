@@ -21,6 +21,8 @@ static const struct {
 	{ "list", cmd_list, "list", "shows the devices, their interfaces and their GIDs" },
 	{ "explain", cmd_explain, "explain STATUS|VENDOR_ERR|ERRNO",
 	  "says what a number or name like 0x88, RETRY_EXC or EINVAL means" },
+	{ "doctor", cmd_doctor, "doctor [PROGRAM]",
+	  "says what of this machine, or of PROGRAM, keeps it from running on softhca" },
 	{ "env", cmd_env, "env", "prints the line that sets up a shell: eval \"$(softhca env)\"" },
 };
 #define COMMANDS (sizeof(commands) / sizeof(*commands))
