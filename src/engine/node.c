@@ -12,6 +12,7 @@
 #include "engine/loop.h"
 #include "engine/node_device.h"
 #include "engine/qp_table.h"
+#include "engine/show.h"
 #include "engine/tracing.h"
 #include "engine/wake.h"
 #include "hca/key_table.h"
@@ -98,6 +99,7 @@ static int make_host(struct node *n)
 		.deliver = tracing() ? inbound_deliver_traced : inbound_deliver,
 		.drained = inbound_drained,
 		.peer_dead = inbound_peer_dead,
+		.show = show_make,
 		.arg = n,
 	};
 

@@ -2,6 +2,7 @@
 #include "peers/contact_hello.h"
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 #include "peers/contact.h"
 #include "peers/contact_alive.h"
 #include "peers/contact_grow.h"
@@ -170,6 +171,19 @@ static void share(struct contact *c, const struct contact_message *m, const int 
 		contact_share_forget(c, &m->share);
 }
 
+/* What the process does, for a tool of the same user; no contact comes of it. */
+static void show(const struct contact *c)
+{
+	const struct host_config *cfg = &c->host->cfg;
+	struct contact_message m = contact_talk_message(c, CONTACT_SHOW);
+	int fd;
+
+	if (!cfg->show || cfg->show(cfg->arg, &fd))
+		return;
+	contact_talk_send(c->conn.fd, &m, &fd, 1);
+	close(fd);
+}
+
 static struct contact_facts facts(const struct contact *c, const struct contact_message *m)
 {
 	struct host *h = c->host;
@@ -203,6 +217,9 @@ static int on_message(struct contact *c, const struct contact_message *m, int *f
 		return ECONNRESET;
 	case CONTACT_DO_ADOPT:
 		adopt(c, m);
+		return ECONNRESET;
+	case CONTACT_DO_SHOW:
+		show(c);
 		return ECONNRESET;
 	case CONTACT_DO_LEAVE:
 		return ECONNRESET;

@@ -53,6 +53,9 @@ struct host_config {
 	void (*drained)(void *arg);
 	/* The slot's process ended (after its published ring entries were delivered). */
 	void (*peer_dead)(void *arg, unsigned int slot);
+	/* Makes what a tool of the same user is shown of the process: a descriptor. Called by
+	 * host_control(). NULL: nothing. Positive errno. */
+	int (*show)(void *arg, int *fd);
 	void *arg;
 };
 
