@@ -33,7 +33,8 @@ static const struct {
 static const char variables[] =
 	"\nEnvironment, in full in softhca(1):\n"
 	"  SOFTHCA_DEVICES  mlx5_0=eth0,mlx5_1=lo: the devices and their interfaces\n"
-	"  SOFTHCA_EXPLAIN  1: a sentence on stderr for each failure; a path: into that file\n"
+	"  SOFTHCA_EXPLAIN  1: a sentence on stderr for each failure; a path: into that file;\n"
+	"                   leaks: also the objects that are left behind\n"
 	"  SOFTHCA_FAULT    loss=1%,delay=50us,seed=7: what goes wrong with packets\n"
 	"  SOFTHCA_TRACE    a file for the packets\n"
 	"  SOFTHCA_LOG      error, warn, info, debug\n"
