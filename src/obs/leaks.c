@@ -53,18 +53,24 @@ static bool is_ours(const Dl_info *at, const void *base)
 	       !strncmp(name, "librdmacm.so", 12);
 }
 
-/* The innermost caller outside our libraries. */
+/* The innermost caller outside our libraries; a sanitizer's backtrace() stands further in. */
 static const void *place_of_call(void)
 {
 	void *frame[FRAMES];
 	int n = backtrace(frame, FRAMES);
+	bool inside = false;
 	Dl_info self, at;
 
 	if (!dladdr((void *)(uintptr_t)leaks_made, &self))
 		return NULL;
-	for (int i = 0; i < n; i++)
-		if (dladdr(frame[i], &at) && !is_ours(&at, self.dli_fbase))
+	for (int i = 0; i < n; i++) {
+		if (!dladdr(frame[i], &at))
+			continue;
+		if (is_ours(&at, self.dli_fbase))
+			inside = true;
+		else if (inside)
 			return frame[i];
+	}
 	return NULL;
 }
 #else
