@@ -38,6 +38,13 @@ def tool(*words, status=0):
     return done.stdout if status == 0 else done.stderr
 
 
+def answered(*words):
+    """The same, once every process has had a core in time."""
+    while "does not answer" in (out := tool(*words)):
+        pass
+    return out
+
+
 def line_of(qpn, out):
     found = [line for line in out.splitlines() if line.split()[:1] == [qpn]]
     assert len(found) == 1, out
@@ -46,7 +53,7 @@ def line_of(qpn, out):
 
 def idle():
     with Waiting("idle") as w:
-        out = tool("ps")
+        out = answered("ps")
         assert f"{w.pid} verbs_shown: 1 QP\n" in out, out
         far = re.search(rf"QP {w.far} of (\d+) ", line_of(w.near, out))
         assert far and far[1] != str(w.pid), out
@@ -58,7 +65,7 @@ def idle():
 
 def receiver_not_ready():
     with Waiting("rnr") as w:
-        while "RNR" not in (out := tool("ps")):
+        while "RNR" not in (out := answered("ps")):
             assert "an answer of" in line_of(w.near, out), out  # the receiver has not looked yet
         near, far = line_of(w.near, out), line_of(w.far, out)
         assert re.search(rf" 1 +0  a receive at its peer: RNR from QP {w.far}$", near), out
@@ -67,7 +74,7 @@ def receiver_not_ready():
 
 def error():
     with Waiting("failed") as w:
-        line = line_of(w.near, tool("ps"))
+        line = line_of(w.near, answered("ps"))
         assert re.search(r"RC +ERR .*RESET: .*rkey", line), line
 
 
@@ -75,18 +82,19 @@ def stopped():
     with Waiting("idle") as w:
         os.kill(w.pid, signal.SIGSTOP)
         try:
-            assert f"{w.pid} verbs_shown: it does not answer: is it stopped?" in tool("ps")
+            while f"{w.pid} verbs_shown: it does not answer: is it stopped?" not in tool("ps"):
+                pass
         finally:
             os.kill(w.pid, signal.SIGCONT)
-        assert f"{w.pid} verbs_shown: 1 QP" in tool("ps")
+        assert f"{w.pid} verbs_shown: 1 QP" in answered("ps")
 
 
 def top():
     with Waiting("idle") as w:
-        out = tool("top", "-b", "-n", 2, "-d", 0.01)
+        out = answered("top", "-b", "-n", 2, "-d", 0.01)
         assert out.count(" PID PROGRAM ") == 2, out
         assert len(re.findall(rf"^ *{w.pid} verbs_shown +1 ", out, re.M)) == 2, out
-        line = line_of(w.near, tool("top", "-b", "-n", 1, "-d", 0.01, w.pid))
+        line = line_of(w.near, answered("top", "-b", "-n", 1, "-d", 0.01, w.pid))
         assert re.search(r"RC +RTS +0 +0\.0 +0 +0  QP ", line), line
     for words in (("-n", "0"), ("-n", "x"), ("-d", "0"), ("x",), ("1", "2"), ("-z",)):
         tool("top", *words, status=125)
