@@ -18,9 +18,14 @@ static const struct {
 	{ "fault", cmd_fault, "fault PID SPEC", "changes the faults of a running program" },
 	{ "counters", cmd_counters, "counters PID",
 	  "shows what a running program has sent to the network and received" },
+	{ "ps", cmd_ps, "ps", "shows this user's programs, their QPs and what each QP waits for" },
+	{ "top", cmd_top, "top [-b] [-n COUNT] [-d SECONDS] [PID]",
+	  "shows again and again what programs, or the QPs of one, do in a second" },
 	{ "list", cmd_list, "list", "shows the devices, their interfaces and their GIDs" },
 	{ "explain", cmd_explain, "explain STATUS|VENDOR_ERR|ERRNO",
 	  "says what a number or name like 0x88, RETRY_EXC or EINVAL means" },
+	{ "doctor", cmd_doctor, "doctor [PROGRAM]",
+	  "says what of this machine, or of PROGRAM, keeps it from running on softhca" },
 	{ "env", cmd_env, "env", "prints the line that sets up a shell: eval \"$(softhca env)\"" },
 };
 #define COMMANDS (sizeof(commands) / sizeof(*commands))
@@ -28,7 +33,8 @@ static const struct {
 static const char variables[] =
 	"\nEnvironment, in full in softhca(1):\n"
 	"  SOFTHCA_DEVICES  mlx5_0=eth0,mlx5_1=lo: the devices and their interfaces\n"
-	"  SOFTHCA_EXPLAIN  1: a sentence on stderr for each failure; a path: into that file\n"
+	"  SOFTHCA_EXPLAIN  1: a sentence on stderr for each failure; a path: into that file;\n"
+	"                   leaks: also the objects that are left behind\n"
 	"  SOFTHCA_FAULT    loss=1%,delay=50us,seed=7: what goes wrong with packets\n"
 	"  SOFTHCA_TRACE    a file for the packets\n"
 	"  SOFTHCA_LOG      error, warn, info, debug\n"

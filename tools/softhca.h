@@ -15,7 +15,10 @@ int cmd_trace(int argc, char **argv); /* the same */
 int cmd_fault(int argc, char **argv);
 int cmd_counters(int argc, char **argv);
 int cmd_list(int argc, char **argv);
+int cmd_doctor(int argc, char **argv);
 int cmd_explain(int argc, char **argv);
+int cmd_ps(int argc, char **argv);
+int cmd_top(int argc, char **argv);
 int cmd_env(int argc, char **argv);
 
 /* The process whose number @text is; 0: @text is no such number. */

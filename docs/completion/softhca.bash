@@ -12,9 +12,11 @@ _softhca()
 		return
 	fi
 	case $command in
+	ps | list | env)
+		COMPREPLY=() ;;
 	fault | counters | top)
 		COMPREPLY=($(compgen -W "$(pgrep -u "$(id -u)" -d ' ' '')" -- "$word")) ;;
-	run | trace)
+	run | trace | doctor)
 		COMPREPLY=($(compgen -c -- "$word") $(compgen -f -- "$word")) ;;
 	*)
 		COMPREPLY=($(compgen -f -- "$word")) ;;

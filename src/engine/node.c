@@ -12,6 +12,7 @@
 #include "engine/loop.h"
 #include "engine/node_device.h"
 #include "engine/qp_table.h"
+#include "engine/show.h"
 #include "engine/tracing.h"
 #include "engine/wake.h"
 #include "hca/key_table.h"
@@ -101,6 +102,7 @@ static int make_host(struct node *n)
 		.drained = inbound_drained,
 		.peer_dead = inbound_peer_dead,
 		.peer_up = inbound_peer_up,
+		.show = show_make,
 		.arg = n,
 	};
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "hca/limits.h"
 #include "obs/explain.h"
+#include "obs/leaks.h"
 #include "util/fork.h"
 
 #define SL_MAX 15
@@ -80,14 +81,17 @@ int ah_create(struct pd *pd, const struct ibv_ah_attr *attr, struct ah **out)
 	ah->pd = pd;
 	ah->epoch = fork_epoch();
 	av_from_attr(attr, &ah->av);
+	leaks_made(ah, pd->ctx, "AH of PD", pd->pdn);
 	*out = ah;
 	return 0;
 }
 
 int ah_destroy(struct ah *ah)
 {
-	if (fork_is_ours(ah->epoch))
+	if (fork_is_ours(ah->epoch)) {
 		device_give(&ah->pd->ctx->hca->count.ah);
+		leaks_gone(ah);
+	}
 	pd_put(ah->pd);
 	free(ah);
 	return 0;

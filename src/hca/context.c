@@ -11,6 +11,7 @@
 #include "hca/device.h"
 #include "hca/limits.h"
 #include "obs/explain.h"
+#include "obs/leaks.h"
 #include "util/barrier.h"
 #include "util/fork.h"
 
@@ -191,8 +192,10 @@ void context_destroy(struct context *ctx)
 {
 	bool ours = fork_is_ours(ctx->epoch);
 
-	if (ours)
+	if (ours) {
 		unlist_context(ctx);
+		leaks_closed(ctx, ctx->hca->name);
+	}
 	store_release(&ctx->closed, true); /* pairs with context_use() */
 	if (ours) /* an inherited queue's lock may never be free; context_free() closes it */
 		async_queue_close(ctx->async);

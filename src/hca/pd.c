@@ -6,6 +6,7 @@
 #include "hca/limits.h"
 #include "hca/numbers.h"
 #include "obs/explain.h"
+#include "obs/leaks.h"
 #include "util/barrier.h"
 #include "util/fork.h"
 
@@ -67,6 +68,7 @@ int pd_create(struct context *ctx, struct pd **out)
 	pthread_mutex_lock(&ctx->root->objects.lock);
 	list_add(&ctx->root->objects.pds, &pd->node);
 	pthread_mutex_unlock(&ctx->root->objects.lock);
+	leaks_made(pd, ctx, "PD", pd->pdn);
 	*out = pd;
 	return 0;
 }
@@ -100,6 +102,7 @@ static int base_destroy(struct pd *base)
 			      base->pdn);
 	numbers_give(&pdns, base->pdn);
 	device_give(&base->ctx->hca->count.pd);
+	leaks_gone(base);
 	return 0;
 }
 

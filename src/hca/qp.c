@@ -7,6 +7,7 @@
 #include "hca/qp_attrs.h"
 #include "hca/qp_moves.h"
 #include "obs/explain.h"
+#include "obs/leaks.h"
 #include "util/fork.h"
 
 static int service_check(const struct qp_attr *a)
@@ -113,6 +114,7 @@ int qp_init(struct qp *qp, struct pd *pd, const struct qp_attr *attr, uint32_t q
 		cq_get(qp->rcq);
 	if (qp->srq)
 		srq_get(qp->srq);
+	leaks_made(qp, qp->ctx, "QP", qpn);
 	return 0;
 }
 
@@ -123,6 +125,7 @@ void qp_fini(struct qp *qp)
 	if (fork_is_ours(qp->epoch)) {
 		async_drop(qp->ctx, qp->user);
 		device_give(&qp->ctx->hca->count.qp);
+		leaks_gone(qp);
 	}
 	if (qp->srq)
 		srq_put(qp->srq);

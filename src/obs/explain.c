@@ -32,6 +32,11 @@ static __thread struct {
 enum output { OUT_UNKNOWN, OUT_NONE, OUT_STDERR, OUT_FILE };
 static enum output output;
 static char path[PATH_MAX]; /* written before output says OUT_FILE */
+static bool unsaid; /* SOFTHCA_EXPLAIN was not set: hint() may tell of it */
+
+/* For hint(): how many reasons the process has recorded. A forked child counts anew. */
+static uint64_t failures;
+static pid_t counted_in;
 
 void explain_set_output(const char *value)
 {
@@ -48,8 +53,11 @@ void explain_set_output(const char *value)
 
 static void read_environment(void)
 {
+	const char *value = secure_getenv("SOFTHCA_EXPLAIN");
+
+	unsaid = !value || !*value;
 	if (load_acquire(&output) == OUT_UNKNOWN)
-		explain_set_output(secure_getenv("SOFTHCA_EXPLAIN"));
+		explain_set_output(value);
 }
 
 static enum output where(void)
@@ -144,6 +152,41 @@ static void print_again(void)
 	mine.again = 0;
 }
 
+static void count(void)
+{
+	pid_t pid = getpid();
+
+	if (load_relaxed(&counted_in) != pid) {
+		store_relaxed(&failures, 0); /* the parent's */
+		store_relaxed(&counted_in, pid);
+	}
+	fetch_add_relaxed(&failures, 1);
+}
+
+static bool somebody_reads(void)
+{
+	const char *ci = secure_getenv("CI");
+
+	return isatty(STDERR_FILENO) || (ci && *ci && strcmp(ci, "0") && strcmp(ci, "false"));
+}
+
+/* exit(): those who do not know SOFTHCA_EXPLAIN are told of it. */
+__attribute__((destructor)) static void hint(void)
+{
+	unsigned long long n = load_relaxed(&failures);
+	char line[LINE];
+	ssize_t ignored;
+	int len;
+
+	if (!n || load_relaxed(&counted_in) != getpid() || !unsaid || where() != OUT_NONE ||
+	    !somebody_reads())
+		return;
+	len = snprintf(line, sizeof(line), "softhca: %llu failure%s; SOFTHCA_EXPLAIN=1 says why\n",
+		       n, n == 1 ? "" : "s");
+	ignored = write(STDERR_FILENO, line, (size_t)len);
+	(void)ignored;
+}
+
 static __attribute__((format(printf, 1, 0))) uint64_t record(const char *fmt, va_list ap)
 {
 	char text[EXPLAIN_TEXT] = "";
@@ -151,6 +194,7 @@ static __attribute__((format(printf, 1, 0))) uint64_t record(const char *fmt, va
 
 	vsnprintf(text, sizeof(text), fmt, ap);
 	mine.count++;
+	count();
 	if (said_again(text)) {
 		mine.again++;
 	} else {

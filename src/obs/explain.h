@@ -7,6 +7,9 @@
  * row from one thread share one record and are printed once; how often they came again is said
  * before the next other one. Allocates nothing, keeps errno.
  *
+ * Where SOFTHCA_EXPLAIN is not set, exit() of a process that has recorded any says how many and
+ * names the variable: one line on stderr, if that is a terminal or CI is set.
+ *
  * A sentence names the call, the object, the numbers compared and the remedy, in this order:
  *
  *	return refuse(EINVAL, "ibv_modify_qp: QP 0x%x RESET to RTR: not a move of the state "

@@ -2,11 +2,11 @@
 #include "peers/contact_hello.h"
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 #include "peers/contact.h"
 #include "peers/contact_alive.h"
 #include "peers/contact_grow.h"
 #include "peers/contact_peer.h"
-#include "peers/contact_reach.h"
 #include "peers/contact_ring.h"
 #include "peers/contact_talk.h"
 #include "peers/host_contacts.h"
@@ -205,6 +205,19 @@ static void share(struct contact *c, const struct contact_message *m, const int 
 		contact_share_forget(c, &m->share);
 }
 
+/* What the process does, for a tool of the same user; no contact comes of it. */
+static void show(const struct contact *c)
+{
+	const struct host_config *cfg = &c->host->cfg;
+	struct contact_message m = contact_talk_message(c, CONTACT_SHOW);
+	int fd;
+
+	if (!cfg->show || cfg->show(cfg->arg, &fd))
+		return;
+	contact_talk_send(c->conn.fd, &m, &fd, 1);
+	close(fd);
+}
+
 static struct contact_facts facts(const struct contact *c, const struct contact_message *m)
 {
 	struct host *h = c->host;
@@ -239,6 +252,9 @@ static int on_message(struct contact *c, const struct contact_message *m, int *f
 	case CONTACT_DO_ADOPT:
 		adopt(c, m);
 		return ECONNRESET;
+	case CONTACT_DO_SHOW:
+		show(c);
+		return ECONNRESET;
 	case CONTACT_DO_LEAVE:
 		return ECONNRESET;
 	case CONTACT_DO_REFER:
@@ -259,15 +275,18 @@ static void conn_ready(struct watch *w, uint64_t now)
 	unsigned int n;
 	struct contact_message m;
 	int fds[CONTACT_FDS], err;
+	pid_t from = 0;
 
 	(void)now;
 	if (load_relaxed(&c->broken))
 		return; /* half built, and about to be ended */
 	do {
 		n = 0;
-		err = contact_talk_receive(c, &m, fds, &n);
+		err = contact_talk_receive(w->fd, &m, fds, &n, c->name.exact ? NULL : &from);
 		if (err)
 			break;
+		if (m.echo == c->nonce)
+			c->name.answered = from;
 		err = on_message(c, &m, fds, n);
 		contact_talk_close(fds, n);
 	} while (!err);

@@ -27,6 +27,7 @@ enum contact_kind {
 	CONTACT_SHARE, /* contact_share.h */
 	CONTACT_SHARED,
 	CONTACT_UNSHARE,
+	CONTACT_SHOW, /* a tool asks what the process does; the answer has a descriptor */
 };
 
 /* SHARE, SHARED, UNSHARE: a key, and the file behind it. */

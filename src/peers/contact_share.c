@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "peers/contact_share.h"
 #include <stdlib.h>
-#include "peers/contact_reach.h"
 #include "peers/contact_talk.h"
 #include "peers/contact_trust.h"
 #include "peers/host_bell.h"

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "peers/contact_state.h"
 
-enum { KINDS = CONTACT_UNSHARE + 1 };
+enum { KINDS = CONTACT_SHOW + 1 };
 
 /* clang-format off */
 static const struct contact_move moves[CONTACT_STATES][KINDS] = { /* an empty cell: refused */
 	[CONTACT_CAME] = {
 		[CONTACT_HELLO] =	{ CONTACT_DO_WELCOME, CONTACT_WELCOMED },
 		[CONTACT_YIELD] =	{ CONTACT_DO_LEAVE, CONTACT_CAME },
+		[CONTACT_SHOW] =	{ CONTACT_DO_SHOW, CONTACT_CAME },
 	},
 	[CONTACT_ASKED] = {
 		[CONTACT_WELCOME] =	{ CONTACT_DO_READY, CONTACT_UP },

@@ -26,6 +26,7 @@ enum contact_step {
 	CONTACT_DO_REFER, /* FETCHES: payloads may go by reference */
 	CONTACT_DO_RING, /* RING: send into the new ring when the old one is full */
 	CONTACT_DO_SHARE, /* one of the messages about a key */
+	CONTACT_DO_SHOW, /* a tool: answer it, and leave */
 };
 
 /* What the host knows when a message comes. */

@@ -58,10 +58,11 @@ static unsigned int take_control(struct msghdr *msg, int *fds, pid_t *from)
 	return n;
 }
 
-int contact_talk_receive(struct contact *c, struct contact_message *m, int *fds, unsigned int *n)
+int contact_talk_receive(int conn, struct contact_message *m, int *fds, unsigned int *n,
+			 pid_t *from)
 {
 	uint8_t bytes[CONTACT_MESSAGE_LEN];
-	pid_t from = 0;
+	pid_t nobody;
 	union {
 		char room[CMSG_SPACE(sizeof(int) * CONTACT_FDS) + CMSG_SPACE(sizeof(struct ucred))];
 		struct cmsghdr align;
@@ -73,19 +74,17 @@ int contact_talk_receive(struct contact *c, struct contact_message *m, int *fds,
 			      .msg_controllen = sizeof(control.room) };
 	ssize_t got;
 
-	if (c->name.exact) /* no credentials come: the room is for descriptors alone */
+	if (!from) /* no credentials come: the room is for descriptors alone */
 		msg.msg_controllen = CMSG_SPACE(sizeof(int) * CONTACT_FDS);
-	got = recvmsg(c->conn.fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	got = recvmsg(conn, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
 	if (got < 0)
 		return errno == EINTR ? EAGAIN : errno;
-	*n = take_control(&msg, fds, &from); /* an empty message may bring some too */
+	*n = take_control(&msg, fds,
+			  from ? from : &nobody); /* an empty message may bring some too */
 	if (!(msg.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) &&
-	    !contact_message_decode(bytes, (size_t)got, m)) {
-		if (m->echo == c->nonce)
-			c->name.answered = from;
+	    !contact_message_decode(bytes, (size_t)got, m))
 		return 0;
-	}
 	contact_talk_close(fds, *n);
 	return got ? EPROTO : ECONNRESET;
 }

@@ -2,6 +2,7 @@
 /* Messages through a contact's connection, without blocking, and the descriptors that go with them.
  * Under host->control, but for contact_talk_share(). */
 #pragma once
+#include <sys/types.h>
 #include "peers/contact_message.h"
 
 struct contact;
@@ -12,9 +13,11 @@ enum { CONTACT_FDS = 6 /* descriptors of one message, at most */ };
 struct contact_message contact_talk_message(const struct contact *c, enum contact_kind kind);
 /* @n descriptors, which stay the caller's. EAGAIN: the socket is full. Or another errno. */
 int contact_talk_send(int conn, const struct contact_message *m, const int *fds, unsigned int n);
-/* *n descriptors are the caller's then. EAGAIN: no message. ECONNRESET: the peer has left. EPROTO:
- * what came is no message. */
-int contact_talk_receive(struct contact *c, struct contact_message *m, int *fds, unsigned int *n);
+/* *n descriptors are the caller's then. *from: who sent it, where the kernel was asked to say so
+ * (contact_name()); NULL: it was not. EAGAIN: no message. ECONNRESET: the peer has left. EPROTO: what
+ * came is no message. */
+int contact_talk_receive(int conn, struct contact_message *m, int *fds, unsigned int *n,
+			 pid_t *from);
 void contact_talk_close(const int *fds, unsigned int n); /* -1 are fine */
 
 /* Messages with nothing more, with a ring, and about a key. Errors as of sending. */

@@ -56,6 +56,9 @@ struct host_config {
 	/* A contact came up after others had ended: host_dest_again() may succeed now. NULL: nobody
 	 * asks. */
 	void (*peer_up)(void *arg);
+	/* Makes what a tool of the same user is shown of the process: a descriptor. Called by
+	 * host_control(). NULL: nothing. Positive errno. */
+	int (*show)(void *arg, int *fd);
 	void *arg;
 };
 

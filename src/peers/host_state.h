@@ -92,6 +92,14 @@ static inline struct target *to_target(struct dest *d)
 	return container_of(d, struct target, d);
 }
 
+/* Each of the two reaches the other's memory, as both have proved. The peer's payloads may be
+ * fetched: it refers to memory only once it heeds our hazards. Access without its doing waits for
+ * contact->mutual. */
+static inline bool contact_reaches(const struct contact *c)
+{
+	return c->remote && load_acquire(&c->trusted);
+}
+
 /* host_control() wants to run at @at, ns, at the latest. Under host->control. */
 static inline void host_sooner(struct host *h, uint64_t at)
 {

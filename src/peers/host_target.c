@@ -127,7 +127,7 @@ void host_target_settle(struct target *t, enum target_state state, struct contac
 	if (state == TARGET_UP) {
 		t->c = c;
 		t->cookie = c->cookie;
-		t->pid = c->pid;
+		t->pid = c->name.pid;
 		store_relaxed(&t->d.process, c->number);
 		t->host->risen |= t->host->buried;
 	}

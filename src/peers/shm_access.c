@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include "link/copy.h"
-#include "peers/contact_reach.h"
 #include "peers/host_state.h"
 #include "peers/shm.h"
 

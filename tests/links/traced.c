@@ -11,7 +11,6 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include "peers/contact_reach.h"
 #include "peers/host_state.h"
 #include "station.h"
 

@@ -16,11 +16,11 @@ TEST(what_is_not_awaited_is_refused)
 		{ CONTACT_UP, CONTACT_SHARE },	  { CONTACT_UP, CONTACT_SHARED },
 		{ CONTACT_UP, CONTACT_UNSHARE },  { CONTACT_CAME, CONTACT_YIELD },
 		{ CONTACT_ASKED, CONTACT_YIELD }, { CONTACT_WELCOMED, CONTACT_YIELD },
-		{ CONTACT_UP, CONTACT_YIELD },
+		{ CONTACT_UP, CONTACT_YIELD },	  { CONTACT_CAME, CONTACT_SHOW },
 	};
 
 	for (int state = 0; state < CONTACT_STATES; state++)
-		for (uint32_t kind = 0; kind < CONTACT_UNSHARE + 3; kind++) {
+		for (uint32_t kind = 0; kind < CONTACT_SHOW + 3; kind++) {
 			struct contact_move m = contact_move(state, kind, &nothing);
 			bool found = false;
 

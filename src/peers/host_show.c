@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+#include "peers/host_show.h"
+#include <errno.h>
+#include <poll.h>
+#include <unistd.h>
+#include "peers/contact_peer.h"
+#include "peers/contact_talk.h"
+#include "peers/host_names.h"
+
+static int receive(int conn, int *fd)
+{
+	struct contact_message m;
+	int fds[CONTACT_FDS];
+	unsigned int n = 0;
+	int err = contact_talk_receive(conn, &m, fds, &n, NULL);
+
+	if (err)
+		return err == EAGAIN ? ETIMEDOUT : EPROTO; /* closed: it is older than this tool */
+	if (m.kind != CONTACT_SHOW || n != 1) {
+		contact_talk_close(fds, n);
+		return EPROTO;
+	}
+	*fd = fds[0];
+	return 0;
+}
+
+int host_show_ask(uint32_t uid, unsigned int slot, int ms, pid_t *pid, int *fd)
+{
+	const struct contact_message m = { .kind = CONTACT_SHOW };
+	struct pollfd p = { .events = POLLIN };
+	int conn, err = host_name_connect(uid, slot, &conn);
+
+	*pid = 0;
+	if (err)
+		return err;
+	err = contact_peer(conn, pid);
+	if (!err)
+		err = contact_talk_send(conn, &m, NULL, 0);
+	p.fd = conn;
+	if (!err && poll(&p, 1, ms) < 0 && errno != EINTR)
+		err = errno;
+	if (!err)
+		err = receive(conn, fd);
+	close(conn);
+	return err;
+}

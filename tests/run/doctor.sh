@@ -1,0 +1,114 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# traits: both
+# What softhca doctor finds of a machine and of programs, and its exit status.
+# shellcheck source=tests/run/prelude.sh
+. "$(dirname "$0")/prelude.sh"
+export SOFTHCA_DEVICES=mlx5_0=lo
+
+doctor() { # STATUS [PROGRAM]: into $tmp/out
+	want=$1
+	shift
+	got=0
+	"$softhca" doctor "$@" >"$tmp/out" 2>&1 || got=$?
+	[ "$want" = "$got" ] || fail "doctor $*: status $got: $(cat "$tmp/out")"
+}
+
+has() { # PATTERN
+	grep -q -- "$1" "$tmp/out" || fail "no '$1' in: $(cat "$tmp/out")"
+}
+
+hasnt() {
+	if grep -- "$1" "$tmp/out"; then
+		fail "'$1' in: $(cat "$tmp/out")"
+	fi
+}
+
+build() { # NAME FLAGS: a program
+	name=$1
+	shift
+	echo 'int main(void) { return 0; }' | gcc -x c -o "$tmp/$name" - "$@" || skip "no compiler"
+}
+
+doctor 0
+has '^ok     libraries: /'
+has ' namespaces: '
+has '^ok     shared memory: '
+has '^ok     meeting point: '
+has ' Yama: '
+has ' memlock: '
+has '^ok     mlx5_0: on lo, active'
+has '^note   mlx5_0: lo reaches this host only'
+has '^ok     MTU: .* path MTU 4096 B'
+has '^ok     UDP 4791: free'
+has ' firewall: '
+hasnt '^wrong'
+
+SOFTHCA_DEVICES=mlx5_0=nosuch0 doctor 1
+has '^wrong  device: '
+
+doctor 0 ibv_devinfo
+has '^ok     program: /.*/ibv_devinfo is linked dynamically'
+has '^ok     libibverbs.so.1: has each of the '
+hasnt '^wrong'
+
+build static -static
+doctor 1 "$tmp/static"
+has '^wrong  program: .*static'
+build static-pie -static-pie
+doctor 1 "$tmp/static-pie"
+has '^wrong  program: .*static'
+
+mkdir "$tmp/other"
+: >"$tmp/other/libibverbs.so.1"
+build rpath "-Wl,--disable-new-dtags,-rpath,/nowhere:\$ORIGIN/other"
+doctor 1 "$tmp/rpath"
+# shellcheck disable=SC2016 # as it stands in the program
+has '^wrong  library path: .* leads to $ORIGIN/other'
+build runpath "-Wl,--enable-new-dtags,-rpath,$tmp/other"
+doctor 0 "$tmp/runpath"
+has '^ok     library path: '
+has '^note   RDMA: it links none'
+build elsewhere "-Wl,--disable-new-dtags,-rpath,$tmp"
+doctor 0 "$tmp/elsewhere"
+has '^ok     library path: '
+
+# A library of that name with a version that ours has not.
+echo 'IBVERBS_9.9 { global: novel; };' >"$tmp/map"
+echo 'int novel(void) { return 0; }' |
+	gcc -x c -shared -fPIC -Wl,-soname,libibverbs.so.1 "-Wl,--version-script,$tmp/map" \
+		-o "$tmp/libnovel.so" -
+echo 'int novel(void); int main(void) { return novel(); }' |
+	gcc -o "$tmp/newer" -x c - -x none "$tmp/libnovel.so"
+doctor 1 "$tmp/newer"
+has '^wrong  libibverbs.so.1: version IBVERBS_9.9 is missing'
+
+if [ "$(id -u)" != 0 ]; then # root keeps its rights, and the loader heeds the path
+	cp "$tmp/runpath" "$tmp/raised"
+	chmod u+s "$tmp/raised"
+	doctor 1 "$tmp/raised"
+	has '^wrong  rights: set-user-ID'
+fi
+
+doctor 1 "$tmp/nosuch"
+has '^wrong  program: '
+echo '#!/bin/sh' >"$tmp/script"
+chmod +x "$tmp/script"
+doctor 0 "$tmp/script"
+has '^note   program: .* is no ELF file'
+
+# Nothing that a file says makes the tool read outside it.
+size=$(stat -c %s "$tmp/newer")
+for at in 0 16 32 40 54 64 600 800 1000 1200; do
+	cp "$tmp/newer" "$tmp/broken"
+	head -c 8 /dev/zero | tr '\0' '\377' |
+		dd of="$tmp/broken" bs=1 seek="$at" conv=notrunc status=none
+	"$softhca" doctor "$tmp/broken" >"$tmp/out" 2>&1 || [ $? = 1 ] ||
+		fail "bytes at $at: $(cat "$tmp/out")"
+	head -c $((size * at / 1300)) "$tmp/newer" >"$tmp/broken"
+	"$softhca" doctor "$tmp/broken" >"$tmp/out" 2>&1 || [ $? = 1 ] ||
+		fail "cut at $((size * at / 1300)): $(cat "$tmp/out")"
+done
+
+doctor 125 a b
+doctor 125 --x

@@ -1,0 +1,99 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""Is SOFTHCA_EXPLAIN told of, once, to those who read it and have had failures?"""
+# traits: both timeout=120
+import os
+import pty
+import subprocess
+import sys
+
+TOOL = os.environ["SOFTHCA_PREFIX"] + "/bin/softhca"
+PROGRAM = """
+import ctypes, os, sys
+v = ctypes.CDLL("libibverbs.so.1")
+for name in ("ibv_get_device_list", "ibv_open_device", "ibv_alloc_pd", "ibv_reg_mr"):
+    getattr(v, name).restype = ctypes.c_void_p
+devices = v.ibv_get_device_list(None)
+first = ctypes.cast(devices, ctypes.POINTER(ctypes.c_void_p))[0]
+pd = v.ibv_alloc_pd(ctypes.c_void_p(v.ibv_open_device(ctypes.c_void_p(first))))
+for i in range(int(sys.argv[1])):
+    assert not v.ibv_reg_mr(ctypes.c_void_p(pd), ctypes.c_void_p(4096), ctypes.c_size_t(i + 1), 0)
+if len(sys.argv) > 2 and not os.fork():
+    sys.exit(0)
+if len(sys.argv) > 2:
+    os.wait()
+"""
+SAYS = "softhca: {}; SOFTHCA_EXPLAIN=1 says why\n"
+QUIET = {"LD_PRELOAD": os.environ["SOFTHCA_PRELOAD"], "SOFTHCA_DEVICES": "mlx5_0=lo",
+         "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
+
+
+def environment(**more):
+    env = {k: v for k, v in os.environ.items() if k not in ("CI", "SOFTHCA_EXPLAIN")}
+    return {**env, **QUIET, "SOFTHCA_VIEW": "0", **more}
+
+
+def command(*words):
+    return [TOOL, "run", sys.executable, "-c", PROGRAM, *map(str, words)]
+
+
+def said(*words, **env):
+    """What the program writes to stderr, which is a pipe."""
+    done = subprocess.run(command(*words), env=environment(**env), capture_output=True,
+                          text=True, check=True)
+    assert done.stdout == "", done
+    return done.stderr
+
+
+def in_ci():
+    assert said(3, CI="true") == SAYS.format("3 failures")
+    assert said(1, CI="1") == SAYS.format("1 failure")
+    assert said(0, CI="1") == ""
+
+
+def nobody_reads():
+    assert said(3) == ""
+    assert said(3, CI="") == said(3, CI="false") == ""
+
+
+def already_known():
+    assert said(3, CI="1", SOFTHCA_EXPLAIN="0") == ""
+    explained = said(3, CI="1", SOFTHCA_EXPLAIN="1")
+    assert "ibv_reg_mr" in explained and "SOFTHCA_EXPLAIN" not in explained, explained
+
+
+def forked_child_is_silent():
+    assert said(2, "fork", CI="1") == SAYS.format("2 failures")
+
+
+def on_a_terminal():
+    ours, theirs = pty.openpty()
+    subprocess.run(command(2), env=environment(), stdout=subprocess.DEVNULL, stderr=theirs,
+                   check=True)
+    os.close(theirs)
+    text = b""
+    try:
+        while part := os.read(ours, 4096):
+            text += part
+    except OSError:  # EIO: the other end is closed, and all was read
+        pass
+    os.close(ours)
+    assert text.decode().replace("\r", "") == SAYS.format("2 failures"), text
+
+
+def main():
+    failed = 0
+    cases = (in_ci, nobody_reads, already_known, forked_child_is_silent, on_a_terminal)
+    print(f"1..{len(cases)}")
+    for number, case in enumerate(cases, 1):
+        try:
+            case()
+            print(f"ok {number} - {case.__name__}", flush=True)
+        except (AssertionError, subprocess.SubprocessError) as err:
+            failed += 1
+            print(f"not ok {number} - {case.__name__}\n# {type(err).__name__}: {err!r}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

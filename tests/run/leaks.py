@@ -1,0 +1,77 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""SOFTHCA_EXPLAIN=leaks: are objects that were left behind named, with the place they were made?"""
+# traits: both timeout=120
+import os
+import re
+import subprocess
+import sys
+
+TOOL = os.environ["SOFTHCA_PREFIX"] + "/bin/softhca"
+PROGRAM = os.environ["SOFTHCA_BUILD"] + "/tests/verbs/verbs_left"
+NO_LEAKS = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
+LINE = re.compile(r"softhca: (PD|MR) 0x[0-9a-f]+ is alive (.*); made at (.*)\+(0x[0-9a-f]+)")
+
+
+def said(how, value):
+    done = subprocess.run(
+        [TOOL, "run", PROGRAM, how], capture_output=True, text=True, check=True,
+        env={**os.environ, "SOFTHCA_VIEW": "0", "SOFTHCA_DEVICES": "mlx5_0=lo",
+             "SOFTHCA_EXPLAIN": value, "ASAN_OPTIONS": NO_LEAKS})
+    assert done.stdout == "", done
+    return done.stderr
+
+
+def named(how, when):
+    """Two lines, of the PD and then of the MR; the places."""
+    found = [LINE.match(line) for line in said(how, "leaks").splitlines()]
+    assert [m and (m[1], m[2]) for m in found] == [("PD", when), ("MR", when)], found
+    for match in found:
+        assert os.path.samefile(match[3], PROGRAM), match[3]
+    return [match[4] for match in found]
+
+
+def functions(place):
+    """Those around the place, with those that the compiler put into others."""
+    done = subprocess.run(["addr2line", "-i", "-f", "-e", PROGRAM, place], capture_output=True,
+                          text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def at_exit():
+    pd, mr = named("exit", "at exit")
+    assert "peer_open" in functions(pd) and "make_region" in functions(mr), (pd, mr)
+
+
+def when_closed():
+    named("close", "when mlx5_0 is closed (ibv_close_device)")
+
+
+def a_forked_child_says_nothing():
+    named("fork", "at exit")
+
+
+def nothing_is_left():
+    assert said("clean", "leaks") == ""
+
+
+def not_asked_for():
+    assert said("exit", "0") == said("exit", "1") == ""
+
+
+def main():
+    failed = 0
+    cases = (at_exit, when_closed, a_forked_child_says_nothing, nothing_is_left, not_asked_for)
+    print(f"1..{len(cases)}")
+    for number, case in enumerate(cases, 1):
+        try:
+            case()
+            print(f"ok {number} - {case.__name__}", flush=True)
+        except (AssertionError, subprocess.SubprocessError) as err:
+            failed += 1
+            print(f"not ok {number} - {case.__name__}\n# {type(err).__name__}: {err!r}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,154 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""softhca ps and top: are a user's programs there, with what each QP waits for and does?"""
+# traits: both timeout=180
+import os
+import re
+import signal
+import subprocess
+import sys
+
+TOOL = os.environ["SOFTHCA_PREFIX"] + "/bin/softhca"
+PROGRAM = os.environ["SOFTHCA_BUILD"] + "/tests/verbs/verbs_shown"
+NO_LEAKS = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
+
+
+class Waiting:
+    """verbs_shown, whose QPs wait: .near, .far are their numbers, .pid the near one's process."""
+
+    def __init__(self, what, **env):
+        self.process = subprocess.Popen(
+            [TOOL, "run", PROGRAM, what], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env={**os.environ, "SOFTHCA_VIEW": "0", "SOFTHCA_DEVICES": "mlx5_0=lo",
+                 "ASAN_OPTIONS": NO_LEAKS, **env})
+        self.pid = self.process.pid
+
+    def __enter__(self):
+        self.near, self.far = self.process.stdout.readline().split()
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        assert self.process.wait(60) == 0
+
+
+def tool(*words, status=0):
+    done = subprocess.run([TOOL, *map(str, words)], capture_output=True, text=True, check=False)
+    assert done.returncode == status, done
+    return done.stdout if status == 0 else done.stderr
+
+
+def answered(*words):
+    """The same, once every process has had a core in time."""
+    while "does not answer" in (out := tool(*words)):
+        pass
+    return out
+
+
+def line_of(qpn, out):
+    found = [line for line in out.splitlines() if line.split()[:1] == [qpn]]
+    assert len(found) == 1, out
+    return found[0]
+
+
+def idle():
+    with Waiting("idle") as w:
+        out = answered("ps")
+        assert f"{w.pid} verbs_shown: 1 QP\n" in out, out
+        far = re.search(rf"QP {w.far} of (\d+) ", line_of(w.near, out))
+        assert far and far[1] != str(w.pid), out
+        assert f"\n{far[1]} verbs_shown: 1 QP\n" in "\n" + out, out
+        assert re.search(r"RC +RTS .* 0 +0  - \(no receive is posted\)$", line_of(w.near, out)), out
+        assert re.search(r" 0 +3  -$", line_of(w.far, out)), out
+        assert re.search(rf"QP {w.near} of {w.pid} ", line_of(w.far, out)), out
+
+
+def receiver_not_ready():
+    with Waiting("rnr") as w:
+        while "RNR" not in (out := answered("ps")):
+            assert "an answer of" in line_of(w.near, out), out  # the receiver has not looked yet
+        near, far = line_of(w.near, out), line_of(w.far, out)
+        assert re.search(rf" 1 +0  a receive at its peer: RNR from QP {w.far}$", near), out
+        assert far.endswith("a receive: the queue is empty, and a message is held up"), out
+
+
+def error():
+    with Waiting("failed") as w:
+        line = line_of(w.near, answered("ps"))
+        assert re.search(r"RC +ERR .*RESET: .*rkey", line), line
+
+
+def stopped():
+    with Waiting("idle") as w:
+        os.kill(w.pid, signal.SIGSTOP)
+        try:
+            while f"{w.pid} verbs_shown: it does not answer: is it stopped?" not in tool("ps"):
+                pass
+        finally:
+            os.kill(w.pid, signal.SIGCONT)
+        assert f"{w.pid} verbs_shown: 1 QP" in answered("ps")
+
+
+def top():
+    with Waiting("idle") as w:
+        out = answered("top", "-b", "-n", 2, "-d", 0.01)
+        assert out.count(" PID PROGRAM ") == 2, out
+        assert len(re.findall(rf"^ *{w.pid} verbs_shown +1 ", out, re.M)) == 2, out
+        line = line_of(w.near, answered("top", "-b", "-n", 1, "-d", 0.01, w.pid))
+        assert re.search(r"RC +RTS +0 +0\.0 +0 +0  QP ", line), line
+    for words in (("-n", "0"), ("-n", "x"), ("-d", "0"), ("x",), ("1", "2"), ("-z",)):
+        tool("top", *words, status=125)
+    assert "no program on softhca" in tool("top", "-n", 1, os.getpid(), status=1)
+
+
+def rates():
+    """Between processes of one host, where no packet is counted."""
+    command = [TOOL, "run", "ib_write_bw", "-d", "mlx5_0", "-D", "600", "-s", "4096"]
+    env = {**os.environ, "SOFTHCA_VIEW": "0", "SOFTHCA_DEVICES": "mlx5_0=lo",
+           "LD_PRELOAD": os.environ["SOFTHCA_PRELOAD"], "ASAN_OPTIONS": NO_LEAKS}
+    with subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL) as server:
+        listening = f":{18515:04X} "
+        while listening not in open("/proc/net/tcp6").read() + open("/proc/net/tcp").read():
+            assert server.poll() is None
+            os.sched_yield()
+        with subprocess.Popen([*command, "127.0.0.1"], env=env,
+                              stdout=subprocess.DEVNULL) as client:
+            try:
+                while not moves(client):
+                    pass
+            finally:
+                client.kill()
+                server.kill()
+
+
+def moves(client):
+    assert client.poll() is None
+    out = tool("top", "-b", "-n", 1, "-d", 0.1)
+    found = re.search(rf"^ *{client.pid} ib_write_bw +1 +(\d+) +([\d.]+) ", out, re.M)
+    if not found or not int(found[1]):
+        return False
+    assert abs(float(found[2]) - int(found[1]) * 4096 / 1e6) < 0.1, out
+    return True
+
+
+def nobody():
+    assert tool("ps") == ""
+    assert "takes no argument" in tool("ps", "x", status=125)
+
+
+def main():
+    failed = 0
+    cases = (nobody, idle, receiver_not_ready, error, stopped, top, rates)
+    print(f"1..{len(cases)}")
+    for number, case in enumerate(cases, 1):
+        try:
+            case()
+            print(f"ok {number} - {case.__name__}", flush=True)
+        except (AssertionError, subprocess.SubprocessError) as err:
+            failed += 1
+            print(f"not ok {number} - {case.__name__}\n# {type(err).__name__}: {err!r}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
