@@ -76,6 +76,7 @@ static void repeat(struct cm_fsm *f, const struct cm_out *out, uint64_t full, un
 		   uint64_t now)
 {
 	f->sent = out->msg;
+	f->delayed = false;
 	f->full = full;
 	f->next_full = now + full;
 	f->give_up = now + full * (tries + 1);
@@ -298,8 +299,9 @@ static void on_mra(struct cm_fsm *f, const struct cm_msg *m, uint64_t now)
 	bool mine = (f->state == CM_REQ_SENT && m->about == 0) ||
 		    (f->state == CM_REP_SENT && m->about == 1 && ids_match(f, m));
 
-	if (!mine || m->remote_id != f->local_id)
+	if (!mine || m->remote_id != f->local_id || f->delayed)
 		return;
+	f->delayed = true;
 	f->deadline = f->next_full = now + code_ns(m->service_timeout);
 	if (f->give_up < f->deadline + f->full)
 		f->give_up = f->deadline + f->full;

@@ -53,6 +53,7 @@ struct cm_fsm {
 	uint64_t wait; /* ns from the last try to the next of a peer with softhca */
 	uint64_t full, next_full; /* the same by the specification; when it is over */
 	uint64_t give_up;
+	bool delayed; /* an MRA has been heard for what is repeated: one counts, as with Linux */
 	uint64_t deadline; /* ns; UINT64_MAX: none */
 };
 

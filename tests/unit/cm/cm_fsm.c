@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT
+/* Two ends of a connection in virtual time: messages are lost, doubled and overtaken; each event
+ * comes once, few losses prevent no connection, and nothing stays half open when the timers have ended. */
+#include "cm/cm_fsm.h"
+#include "test.h"
+
+enum { SEEDS = 2000, FLIGHT = 64, EVENTS = 32 };
+
+static const uint64_t ms = 1000000, end = UINT64_C(1000000000000); /* 1000 s */
+
+struct flight {
+	uint64_t at; /* 0: free */
+	int to;
+	struct cm_msg msg;
+};
+
+static struct {
+	uint64_t rng, now, leave_at;
+	unsigned int loss; /* percent */
+	struct cm_fsm ends[2]; /* the active one, the passive one */
+	unsigned int events[2][EVENTS];
+	struct flight flights[FLIGHT];
+} s;
+
+static unsigned int below(unsigned int n)
+{
+	s.rng ^= s.rng << 13;
+	s.rng ^= s.rng >> 7;
+	s.rng ^= s.rng << 17;
+	return (unsigned int)((s.rng >> 20) % n);
+}
+
+static void fly(int to, const struct cm_msg *m)
+{
+	for (int i = 0; i < FLIGHT; i++) {
+		if (s.flights[i].at)
+			continue;
+		s.flights[i] = (struct flight){ s.now + 1 + below(200) * ms, to, *m };
+		return;
+	}
+}
+
+static void done(int who, const struct cm_out *out)
+{
+	if (out->send && below(100) >= s.loss) {
+		fly(!who, &out->msg);
+		if (!below(4))
+			fly(!who, &out->msg);
+	}
+	if (out->event != CM_NO_EVENT)
+		check_eq(++s.events[who][out->event], 1);
+}
+
+static void program(int who, int event)
+{
+	struct cm_msg rep = { .kind = CM_REP, .qpn = 22 };
+	struct cm_out out;
+
+	if (event == RDMA_CM_EVENT_CONNECT_REQUEST)
+		check_eq(cm_fsm_accept(&s.ends[who], &rep, s.now, &out), 0);
+	else if (event == RDMA_CM_EVENT_CONNECT_RESPONSE)
+		check_eq(cm_fsm_establish(&s.ends[who], &out), 0);
+	else if (event == RDMA_CM_EVENT_DISCONNECTED)
+		check_eq(cm_fsm_disconnect(&s.ends[who], s.now, &out), 0);
+	else
+		return;
+	done(who, &out);
+}
+
+static void arrive(struct flight *f)
+{
+	struct cm_fsm *to = &s.ends[f->to];
+	struct cm_out out;
+
+	f->at = 0;
+	if (f->to && to->state == CM_IDLE && f->msg.kind == CM_REQ)
+		cm_fsm_requested(to, &f->msg, &out);
+	else
+		cm_fsm_message(to, &f->msg, s.now, &out);
+	done(f->to, &out);
+	program(f->to, out.event);
+}
+
+/* What happens next: a flight, an end's timer, the end of the program's work. */
+static bool step(void)
+{
+	struct flight *first = NULL;
+	struct cm_out out;
+	uint64_t at = s.leave_at;
+	int who = -1;
+
+	for (int i = 0; i < FLIGHT; i++)
+		if (s.flights[i].at && s.flights[i].at < at) {
+			first = &s.flights[i];
+			at = first->at;
+		}
+	for (int i = 0; i < 2; i++)
+		if (s.ends[i].deadline < at) {
+			who = i;
+			at = s.ends[i].deadline;
+		}
+	if (at == UINT64_MAX)
+		return false;
+	s.now = at > s.now ? at : s.now;
+	if (who >= 0) {
+		cm_fsm_timer(&s.ends[who], s.now, s.rng & 1, &out);
+		done(who, &out);
+		program(who, out.event);
+	} else if (first) {
+		arrive(first);
+	} else {
+		if (s.loss < 20 && s.now > 75000 * ms)
+			for (int i = 0; i < 2; i++)
+				check_eq(s.ends[i].state, CM_ESTABLISHED);
+		s.leave_at = UINT64_MAX;
+		for (int i = 0; i < 2; i++) {
+			cm_fsm_destroy(&s.ends[i], s.now, &out);
+			done(i, &out);
+		}
+	}
+	return true;
+}
+
+static void begin(uint64_t seed)
+{
+	struct cm_msg req = { .kind = CM_REQ, .qpn = 11, .path[0].ack_timeout = 17 };
+	struct cm_out out;
+
+	memset(&s, 0, sizeof(s));
+	s.rng = seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
+	s.loss = below(60);
+	s.leave_at = (1 + below(150000)) * ms;
+	cm_fsm_init(&s.ends[0], 1, 100);
+	cm_fsm_init(&s.ends[1], 2, 200);
+	check_eq(cm_fsm_connect(&s.ends[0], &req, 0, &out), 0);
+	done(0, &out);
+}
+
+TEST(two_ends_of_a_bad_network_end_closed_with_each_event_once)
+{
+	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+		begin(seed);
+		while (step())
+			check(s.now < end);
+		check(s.ends[0].state == CM_CLOSED);
+		check(s.ends[1].state == CM_CLOSED || s.ends[1].state == CM_IDLE);
+	}
+}
+
+TEST(a_peer_that_repeats_its_mra_does_not_hold_a_request_for_ever)
+{
+	struct cm_msg mra = {
+		.kind = CM_MRA, .local_id = 2, .remote_id = 1, .service_timeout = 24
+	};
+	struct cm_fsm *f = &s.ends[0];
+	struct cm_out out;
+
+	begin(1);
+	while (f->state == CM_REQ_SENT && f->deadline < end) {
+		cm_fsm_timer(f, f->deadline, true, &out);
+		if (f->state == CM_REQ_SENT)
+			cm_fsm_message(f, &mra, f->deadline, &out);
+	}
+	check_eq(f->state, CM_CLOSED);
+	check_eq(out.event, RDMA_CM_EVENT_UNREACHABLE);
+}
+
+RUN_TESTS(unit_test(two_ends_of_a_bad_network_end_closed_with_each_event_once),
+	  unit_test(a_peer_that_repeats_its_mra_does_not_hold_a_request_for_ever))
