@@ -6,7 +6,7 @@
 #include "engine/tracing.h"
 #include "engine/turn.h"
 #include "engine/unanswered.h"
-#include "obs/verdict.h"
+#include "transport/drop.h"
 #include "util/clock.h"
 #include "wire/opcode.h"
 
@@ -89,7 +89,7 @@ void delivery_to_qp(struct node *n, uint32_t qpn, const struct seg *s)
 		unlikely(SHARED_SERVICES >> (s->op >> 5) & 1) ? shared_find(n, s) : node_qp(n, qpn);
 
 	if (unlikely(!e)) {
-		verdict_say("dropped, there is no such QP");
+		drop_nobody(&n->nobody, s);
 		if (tqp_no_responder(s) == EAGAIN)
 			unanswered_put(n, s);
 		return;

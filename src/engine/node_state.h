@@ -68,6 +68,7 @@ struct node {
 	uint64_t cork_end; /* ns: about when the first of these must leave; atomic */
 	uint32_t glances; /* counts polls that found completions and made no progress; atomic */
 	struct parcel *unanswered; /* lock-free stack: requests whose sender is still to be told */
+	uint64_t nobody; /* requests for a QP that does not exist; atomic */
 	struct eqp *ready; /* lock-free stack: QPs with notes that no thread is working on */
 	struct spin wheel_lock;
 	struct wheel wheel;

@@ -36,6 +36,15 @@ int refuse_memory(const char *call, size_t bytes);
 /* Records why a completion fails or a verdict falls; returns the record's id, never 0. */
 uint64_t reason(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* What may happen again and again is said the first time, then the 10th, 100th, 1000th, with its
+ * count @n. */
+static inline bool explain_due(uint64_t n)
+{
+	while (n && n % 10 == 0)
+		n /= 10;
+	return n == 1;
+}
+
 /* The text of record @id into @buf, cut at @n bytes with the final 0.
  * ENOENT: there is no such record, or newer ones have taken its place. */
 int explain_text(uint64_t id, char *buf, size_t n);

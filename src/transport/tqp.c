@@ -195,6 +195,8 @@ static bool known(const struct tqp *q, uint8_t op)
 		return svc->reliable && svc->sends;
 	if (op == OP_CNP)
 		return svc->connected;
+	if (op == OP_DROPPED)
+		return !svc->reliable && !svc->frames;
 	return opcodes[op].name && opcode_service(op) == svc->wire;
 }
 
@@ -208,7 +210,7 @@ static bool from_its_peer(const struct tqp *q, const struct seg *s)
 /* False: a receiver drops it in silence before it looks at the PSN. */
 static bool mine(struct tqp *q, const struct seg *s, uint64_t now)
 {
-	if (!known(q, s->op))
+	if (!known(q, s->op) || (s->op == OP_DROPPED && (s->flags & SEG_NET)))
 		return false;
 	if ((s->pkey & 0x7fff) != 0x7fff)
 		return false;
@@ -264,6 +266,23 @@ static void xrc_input(struct tqp *q, const struct seg *s, uint64_t now)
 		rc_input(q, &rc, now);
 }
 
+/* As silent as hardware; on one host the sender, if it waits for an answer, learns of it. */
+static void turn_away(struct tqp *q, const struct seg *s)
+{
+	counters_inc(q->qp.ctx->hca->counters, COUNTER_PORT_RCV_ERRORS);
+	if (!receiving(q) && !q->qp.service->reliable && opcode_has(s->op, WIRE_REQUEST)) {
+		drop_say(q, s, DROP_STATE);
+		return;
+	}
+	verdict_say("dropped, not what the QP receives in its state and from its peer");
+	if (tqp_no_responder(s) != EAGAIN)
+		return;
+	if (q->env->no_responder_later)
+		q->env->no_responder_later(q, s);
+	else if (q->dest && !q->rsp.nak_due)
+		answer_nak(q, SYN_NO_RESPONDER, s->psn);
+}
+
 void tqp_input(struct tqp *q, const struct seg *s, uint64_t now)
 {
 	struct counters *c = q->qp.ctx->hca->counters;
@@ -274,14 +293,7 @@ void tqp_input(struct tqp *q, const struct seg *s, uint64_t now)
 		return;
 	}
 	if (unlikely(!receiving(q) || (!mine(q, s, now) && !mine_again(q, s, now)))) {
-		counters_inc(c, COUNTER_PORT_RCV_ERRORS);
-		verdict_say("dropped, not what the QP receives in its state and from its peer");
-		if (tqp_no_responder(s) != EAGAIN)
-			return;
-		if (q->env->no_responder_later)
-			q->env->no_responder_later(q, s);
-		else if (q->dest && !q->rsp.nak_due)
-			answer_nak(q, SYN_NO_RESPONDER, s->psn);
+		turn_away(q, s);
 		return;
 	}
 	if (unlikely(s->marked) && q->qp.service->connected)
@@ -289,6 +301,10 @@ void tqp_input(struct tqp *q, const struct seg *s, uint64_t now)
 	if (unlikely(s->op == OP_CNP)) {
 		counters_inc(c, COUNTER_RP_CNP_HANDLED);
 		congestion_noted(q);
+		return;
+	}
+	if (unlikely(s->op == OP_DROPPED)) {
+		drop_told(q, s);
 		return;
 	}
 	if (unlikely(q->req.arming))

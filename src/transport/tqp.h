@@ -13,6 +13,7 @@
 #pragma once
 #include "hca/qp.h"
 #include "link/link.h"
+#include "transport/drop.h"
 #include "transport/requester.h"
 #include "transport/responder.h"
 #include "transport/sender.h"
@@ -39,6 +40,7 @@ struct tqp {
 	uint64_t cause; /* the reason's record for ERR or SQE; 0: by modify */
 	struct requester req;
 	struct responder rsp;
+	struct drops drops;
 };
 
 /* What the surroundings (engine, or a simulator) do for a QP. */

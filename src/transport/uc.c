@@ -64,7 +64,7 @@ void uc_input(struct tqp *q, const struct seg *s, uint64_t now)
 		break;
 	case PLACE_RNR:
 		counters_inc(q->qp.ctx->hca->counters, COUNTER_OUT_OF_BUFFER);
-		verdict_say("dropped, no receive is posted");
+		drop_say(q, s, DROP_NO_RECEIVE);
 		skip_message(q, s);
 		break;
 	case PLACE_NO_REF:

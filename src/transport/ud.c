@@ -39,6 +39,8 @@ static int send(struct tqp *q, struct seg *s, const struct wqe *w)
 	d = q->req.ud_dest;
 	s->more = d->ops->flush;
 	err = dest_send(d, s, &q->waiter);
+	if (unlikely(err == ENETUNREACH) && link_has_notices(d))
+		drop_unheard(q, w->dqpn);
 	if (!err && s->more)
 		corked_keep(q, d);
 	return err;
@@ -113,12 +115,22 @@ bool ud_send(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t now)
 	return true;
 }
 
-static bool wanted(const struct tqp *q, const struct seg *s)
+static bool wanted(struct tqp *q, const struct seg *s)
 {
-	if (s->qkey != q->qp.attr.qkey || s->len > q->req.mtu)
+	if (s->qkey != q->qp.attr.qkey) {
+		drop_say(q, s, DROP_QKEY);
 		return false;
-	return !((s->flags & SEG_MCAST) && !(s->flags & SEG_NET) && s->sqpn == q->qp.qpn &&
-		 (q->qp.create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB));
+	}
+	if (s->len > q->req.mtu) {
+		drop_say(q, s, DROP_LONG);
+		return false;
+	}
+	if ((s->flags & SEG_MCAST) && !(s->flags & SEG_NET) && s->sqpn == q->qp.qpn &&
+	    (q->qp.create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB)) {
+		verdict_say("dropped, the QP does not hear itself");
+		return false;
+	}
+	return true;
 }
 
 /* Stores the GRH, then the payload. */
@@ -169,12 +181,11 @@ void ud_input(struct tqp *q, const struct seg *s, uint64_t now)
 
 	if (!wanted(q, s)) {
 		counters_inc(q->qp.ctx->hca->counters, COUNTER_PORT_RCV_ERRORS);
-		verdict_say("dropped, Q_Key or source is not the QP's");
 		return;
 	}
 	if (receive_take(q)) {
 		counters_inc(q->qp.ctx->hca->counters, COUNTER_OUT_OF_BUFFER);
-		verdict_say("dropped, no receive is posted");
+		drop_say(q, s, DROP_NO_RECEIVE);
 		return;
 	}
 	if (s->len + GRH_LEN > q->rsp.rwqe.len) {

@@ -3,6 +3,8 @@
 #include <netinet/udp.h>
 #include <string.h>
 #include "link/seg_pkt.h"
+#include "net/gid.h"
+#include "obs/explain.h"
 #include "udp/udp_icrc.h"
 #include "udp/udp_state.h"
 #include "udp/udp_talk.h"
@@ -172,6 +174,23 @@ static void deliver(struct udp *u, const struct arrival *a, const struct pkt *p)
 	u->cfg.deliver(u->cfg.arg, &s);
 }
 
+static void damaged(struct udp *u, const struct arrival *a)
+{
+	uint64_t n = load_relaxed(&u->counts->bad_icrc) + 1;
+	union ibv_gid gid;
+	char from[64];
+
+	udp_bump(&u->counts->bad_icrc, 1);
+	if (!explain_due(n))
+		return;
+	udp_addr_gid(a->from, gid.raw);
+	gid_text(&gid, from, sizeof(from));
+	reason("packet of %zu B from %s, UDP port %u, dropped (%lu so far): its ICRC is wrong; "
+	       "look "
+	       "for what damages or rewrites packets on their way, or whether the sender is RoCEv2",
+	       a->len, from, source_port(a), (unsigned long)n);
+}
+
 static void take(struct udp *u, struct arrival *a)
 {
 	struct pkt p;
@@ -182,7 +201,7 @@ static void take(struct udp *u, struct arrival *a)
 	}
 	make_area(a);
 	if (!icrc_right(u, a))
-		udp_bump(&u->counts->bad_icrc, 1);
+		damaged(u, a);
 	else if (!hello(u, a, &p))
 		deliver(u, a, &p);
 }

@@ -50,6 +50,7 @@ enum {
 	OP_CNP = 0x81, /* the whole byte: congestion notification */
 	OP_HELLO = 0xc0, /* the whole byte: what a host can do; udp defines its payload */
 	OP_REPORT = 0xc1, /* the whole byte: which PSNs of a window are here; transport's */
+	OP_DROPPED = 0xc2, /* the whole byte: why a datagram was dropped; on one host only */
 };
 
 enum {

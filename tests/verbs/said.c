@@ -64,6 +64,19 @@ static bool among(char *lines, const char *want)
 	return false;
 }
 
+bool said_yet(enum said_side side, const char *fmt, ...)
+{
+	static char lines[SAID];
+	char want[TEXT];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(want, sizeof(want), fmt, ap);
+	va_end(ap);
+	read_all(side, lines);
+	return among(lines, want);
+}
+
 void said_want(enum said_side side, const char *fmt, ...)
 {
 	static char all[SAID], lines[SAID];

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "net/gid.h"
+#include "obs/explain.h"
 #include "test.h"
 #include "udp/udp.h"
 #include "util/fork.h"
@@ -164,6 +165,7 @@ TEST(nonsense_and_damage_are_counted_and_dropped)
 	struct dest *d = path(u, false);
 	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(UDP_ROCE_PORT) };
 	int s = socket(AF_INET, SOCK_DGRAM, 0);
+	char said[EXPLAIN_TEXT] = "";
 	uint8_t packet[64] = { SVC_UD | OP_SEND_ONLY, [2] = 0xff, [3] = 0xff };
 	struct udp_counts c = { 0 };
 
@@ -178,6 +180,9 @@ TEST(nonsense_and_damage_are_counted_and_dropped)
 	check_eq(c.malformed, 1);
 	check_eq(c.bad_icrc, 1);
 	check_eq(got.n, 0);
+	check_eq(explain_last(said, sizeof(said)), 0);
+	check(strstr(said, "packet of 64 B from 127.0.0.1, UDP port "));
+	check(strstr(said, " dropped (1 so far): its ICRC is wrong; look for what damages"));
 	close(s);
 	d->ops->put(d);
 	udp_destroy(u);
