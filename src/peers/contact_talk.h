@@ -14,8 +14,8 @@ struct contact_message contact_talk_message(const struct contact *c, enum contac
 /* @n descriptors, which stay the caller's. EAGAIN: the socket is full. Or another errno. */
 int contact_talk_send(int conn, const struct contact_message *m, const int *fds, unsigned int n);
 /* *n descriptors are the caller's then. *from: who sent it, where the kernel was asked to say so
- * (contact_name()); NULL: it was not. EAGAIN: no message. ECONNRESET: the peer has left. EPROTO: what
- * came is no message. */
+ * (contact_name()); NULL: it was not. EAGAIN: no message. ECONNRESET: the peer has left. EPROTO:
+ * what came is no message. */
 int contact_talk_receive(int conn, struct contact_message *m, int *fds, unsigned int *n,
 			 pid_t *from);
 void contact_talk_close(const int *fds, unsigned int n); /* -1 are fine */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Two ends of a connection in virtual time: messages are lost, doubled and overtaken; each event
- * comes once, few losses prevent no connection, and nothing stays half open when the timers have ended. */
+ * comes once, few losses prevent no connection, and nothing stays half open when the timers have
+ * ended. */
 #include "cm/cm_fsm.h"
 #include "test.h"
 
