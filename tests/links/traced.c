@@ -4,8 +4,11 @@
  * processes access each other's memory if both may, and not otherwise. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <linux/landlock.h>
+#include <linux/seccomp.h>
 #include <sched.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -197,8 +200,38 @@ TEST(a_lower_user_namespace_does_not_reach_up)
 	meets(lower_user_namespace);
 }
 
+/* From here on a connection does not name the process at its other end, as before Linux 6.5: a nonce
+ * and credentials do. The filter stays. */
+static void before_linux_6_5(void)
+{
+	enum { PEERPIDFD = 77 };
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getsockopt, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PEERPIDFD, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOPROTOOPT),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = { sizeof(code) / sizeof(code[0]), code };
+
+	check_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	check_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+}
+
+TEST(before_linux_6_5_a_nonce_names_the_peer)
+{
+	before_linux_6_5();
+	meets(none);
+	meets(not_dumpable);
+	meets(landlocked);
+	meets(without_capabilities);
+	meets(lower_user_namespace);
+}
+
 RUN_TESTS(unit_test(equals_reach_each_other),
 	  unit_test(a_process_that_is_not_dumpable_is_not_reached),
 	  unit_test(a_landlocked_process_reaches_nobody_outside),
 	  unit_test(root_without_capabilities_is_not_root),
-	  unit_test(a_lower_user_namespace_does_not_reach_up))
+	  unit_test(a_lower_user_namespace_does_not_reach_up),
+	  unit_test(before_linux_6_5_a_nonce_names_the_peer))
