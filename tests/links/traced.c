@@ -200,8 +200,8 @@ TEST(a_lower_user_namespace_does_not_reach_up)
 	meets(lower_user_namespace);
 }
 
-/* From here on a connection does not name the process at its other end, as before Linux 6.5: a nonce
- * and credentials do. The filter stays. */
+/* From here on a connection does not name the process at its other end, as before Linux 6.5: a
+ * nonce and credentials do. The filter stays. */
 static void before_linux_6_5(void)
 {
 	enum { PEERPIDFD = 77 };
