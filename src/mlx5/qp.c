@@ -138,23 +138,22 @@ EXPORT struct ibv_qp *mlx5dv_create_qp(struct ibv_context *context,
 				       struct ibv_qp_init_attr_ex *attr,
 				       struct mlx5dv_qp_init_attr *dv)
 {
-	static struct mlx5dv_qp_init_attr none;
+	static const struct mlx5dv_qp_init_attr none;
+	const struct mlx5dv_qp_init_attr *given = dv ? dv : &none;
 	struct ibv_qp_init_attr_ex with_ops;
 	struct ibv_qp *qp;
-	int err;
+	int err = check(attr, given);
 
-	dv = dv ? dv : &none;
-	err = check(attr, dv);
 	if (err)
 		return null_errno(err);
-	if (!(dv->comp_mask & MASK(SEND_OPS_FLAGS)) ||
+	if (!(given->comp_mask & MASK(SEND_OPS_FLAGS)) ||
 	    attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
-		return create(context, attr, dv);
+		return create(context, attr, given);
 	/* mlx5's operations alone make the queue pair an extended one */
 	with_ops = *attr;
 	with_ops.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	with_ops.send_ops_flags = 0;
-	qp = create(context, &with_ops, dv);
+	qp = create(context, &with_ops, given);
 	if (qp)
 		attr->cap = with_ops.cap;
 	return qp;

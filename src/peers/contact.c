@@ -8,6 +8,7 @@
 #include "peers/host_target.h"
 #include "util/log.h"
 #include "util/sealed.h"
+#include "util/secret.h"
 
 struct contact *contact_new(struct host *h, int conn)
 {
@@ -24,8 +25,8 @@ struct contact *contact_new(struct host *h, int conn)
 	c->pidfd.fd = -1;
 	c->bell = -1;
 	c->word = contact_word();
-	c->secret = contact_secret();
-	c->nonce = contact_secret();
+	c->secret = secret_number();
+	c->nonce = secret_number();
 	c->next = h->pending;
 	h->pending = c;
 	return c;

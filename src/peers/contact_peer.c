@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -90,16 +89,6 @@ int contact_open_memory(const struct trust_name *name, int pidfd)
 int contact_own_memory(int conn)
 {
 	return contact_fds_left(conn) ? open("/proc/self/mem", O_RDWR | O_CLOEXEC) : -1;
-}
-
-uint64_t contact_secret(void)
-{
-	uint64_t secret = 0;
-
-	while (!secret)
-		if (getrandom(&secret, sizeof(secret), 0) != sizeof(secret))
-			secret = 0;
-	return secret;
 }
 
 bool contact_is_bell(int fd)

@@ -3,7 +3,6 @@
  * us open of it, by the rules of contact_trust.h. */
 #pragma once
 #include <stdbool.h>
-#include <stdint.h>
 #include <sys/types.h>
 #include "peers/contact_trust.h"
 
@@ -16,6 +15,5 @@ enum trust_word contact_word(void); /* SOFTHCA_DIRECT */
 /* The peer's memory, if the kernel lets us trace it; -1: not. */
 int contact_open_memory(const struct trust_name *name, int pidfd);
 int contact_own_memory(int conn); /* ours, to be lent; -1: descriptors are short */
-uint64_t contact_secret(void); /* a random number, not 0 */
 bool contact_is_bell(int fd); /* an eventfd */
 bool contact_fds_left(int fd); /* the newest descriptor @fd is below 80 % of RLIMIT_NOFILE */

@@ -38,7 +38,8 @@ void contact_talk_close(const int *fds, unsigned int n)
 }
 
 /* All descriptors that came, at most CONTACT_FDS; more are cut off by the kernel, which says so.
- * And who sent them, where the kernel was asked to say it. */
+ * And who sent them, where the kernel was asked to say it: then that always comes, and takes its
+ * room before the descriptors do. */
 static unsigned int take_control(struct msghdr *msg, int *fds, pid_t *from)
 {
 	unsigned int n = 0;

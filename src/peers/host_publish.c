@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "peers/host_publish.h"
 #include <string.h>
-#include <sys/random.h>
 #include "peers/host_slots.h"
 #include "peers/host_state.h"
 #include "peers/host_target.h"
@@ -9,12 +8,7 @@
 #include "util/log.h"
 #include "util/quiesce.h"
 #include "util/sealed.h"
-
-static void random_fill(void *p, size_t n)
-{
-	while (getrandom(p, n, 0) != (ssize_t)n)
-		;
-}
+#include "util/secret.h"
 
 int host_publish_start(struct host *h)
 {
@@ -26,8 +20,8 @@ int host_publish_start(struct host *h)
 	if (err)
 		return err;
 	h->page = p;
-	random_fill(&h->page->cookie, sizeof(h->page->cookie));
-	random_fill(&h->page->gen, sizeof(h->page->gen));
+	secret_fill(&h->page->cookie, sizeof(h->page->cookie));
+	secret_fill(&h->page->gen, sizeof(h->page->gen));
 	h->page->gen = h->page->gen % 0xfffff + 1;
 	err = sealed_make("softhca-mail", HOST_MAIL_BYTES, SEALED_ALLOCATED, &h->mail_fd, &p);
 	if (!err)

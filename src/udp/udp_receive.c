@@ -186,8 +186,8 @@ static void damaged(struct udp *u, const struct arrival *a)
 	udp_addr_gid(a->from, gid.raw);
 	gid_text(&gid, from, sizeof(from));
 	reason("packet of %zu B from %s, UDP port %u, dropped (%lu so far): its ICRC is wrong; "
-	       "look "
-	       "for what damages or rewrites packets on their way, or whether the sender is RoCEv2",
+	       "look for what damages or rewrites packets on their way, or whether the sender is "
+	       "RoCEv2",
 	       a->len, from, source_port(a), (unsigned long)n);
 }
 

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 
+import cases
+
 TOOL = os.environ["SOFTHCA_PREFIX"] + "/bin/softhca"
 PINGPONG = [TOOL, "run", "--", "ibv_rc_pingpong", "-g", "3", "-s", "64", "-n", "100000000"]
 PATIENCE = 60
@@ -80,18 +82,5 @@ def refused():
         assert fault(*words).returncode == 125, words
 
 
-def main():
-    failed = 0
-    print("1..2")
-    for number, case in enumerate((changed, refused), 1):
-        try:
-            case()
-            print(f"ok {number} - {case.__name__}", flush=True)
-        except (AssertionError, subprocess.SubprocessError) as err:
-            failed += 1
-            print(f"not ok {number} - {case.__name__}\n# {type(err).__name__}: {err}", flush=True)
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cases.run((changed, refused)))

@@ -7,6 +7,8 @@ import pty
 import subprocess
 import sys
 
+import cases
+
 TOOL = os.environ["SOFTHCA_PREFIX"] + "/bin/softhca"
 PROGRAM = """
 import ctypes, os, sys
@@ -81,19 +83,5 @@ def on_a_terminal():
     assert text.decode().replace("\r", "") == SAYS.format("2 failures"), text
 
 
-def main():
-    failed = 0
-    cases = (in_ci, nobody_reads, already_known, forked_child_is_silent, on_a_terminal)
-    print(f"1..{len(cases)}")
-    for number, case in enumerate(cases, 1):
-        try:
-            case()
-            print(f"ok {number} - {case.__name__}", flush=True)
-        except (AssertionError, subprocess.SubprocessError) as err:
-            failed += 1
-            print(f"not ok {number} - {case.__name__}\n# {type(err).__name__}: {err!r}", flush=True)
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cases.run((in_ci, nobody_reads, already_known, forked_child_is_silent, on_a_terminal)))

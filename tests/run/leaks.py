@@ -7,6 +7,8 @@ import re
 import subprocess
 import sys
 
+import cases
+
 TOOL = os.environ["SOFTHCA_PREFIX"] + "/bin/softhca"
 PROGRAM = os.environ["SOFTHCA_BUILD"] + "/tests/verbs/verbs_left"
 NO_LEAKS = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
@@ -59,19 +61,6 @@ def not_asked_for():
     assert said("exit", "0") == said("exit", "1") == ""
 
 
-def main():
-    failed = 0
-    cases = (at_exit, when_closed, a_forked_child_says_nothing, nothing_is_left, not_asked_for)
-    print(f"1..{len(cases)}")
-    for number, case in enumerate(cases, 1):
-        try:
-            case()
-            print(f"ok {number} - {case.__name__}", flush=True)
-        except (AssertionError, subprocess.SubprocessError) as err:
-            failed += 1
-            print(f"not ok {number} - {case.__name__}\n# {type(err).__name__}: {err!r}", flush=True)
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cases.run((at_exit, when_closed, a_forked_child_says_nothing, nothing_is_left,
+                        not_asked_for)))

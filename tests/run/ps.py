@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 
+import cases
+
 TOOL = os.environ["SOFTHCA_PREFIX"] + "/bin/softhca"
 PROGRAM = os.environ["SOFTHCA_BUILD"] + "/tests/verbs/verbs_shown"
 NO_LEAKS = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
@@ -136,19 +138,5 @@ def nobody():
     assert "takes no argument" in tool("ps", "x", status=125)
 
 
-def main():
-    failed = 0
-    cases = (nobody, idle, receiver_not_ready, error, stopped, top, rates)
-    print(f"1..{len(cases)}")
-    for number, case in enumerate(cases, 1):
-        try:
-            case()
-            print(f"ok {number} - {case.__name__}", flush=True)
-        except (AssertionError, subprocess.SubprocessError) as err:
-            failed += 1
-            print(f"not ok {number} - {case.__name__}\n# {type(err).__name__}: {err!r}", flush=True)
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cases.run((nobody, idle, receiver_not_ready, error, stopped, top, rates)))
