@@ -39,7 +39,7 @@ def furnish(home):
         (home / name).chmod(0o755)
     subprocess.run(["gcc", str(HERE / "reader/mistake.c"), "-o", str(home / "my_program"),
                     "-libverbs"], check=True)
-    if os.geteuid() == 0:
+    if Path("/proc/self/uid_map").read_text().split()[2] != "1":  # root of more than itself
         for path in (home, *home.rglob("*")):
             shutil.chown(path, terminal.READER, terminal.READER)
 
