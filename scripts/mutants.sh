@@ -43,7 +43,7 @@ mutants_copy()
 	say "copying and building the tree"
 	tar -C "$top" --exclude='./build' --exclude='./build-*' --exclude='./.git' -cf - . |
 		tar -C "$mutants_dir" -xf -
-	(cd -- "$mutants_dir" && compile build-test -Dtests=true)
+	(cd -- "$mutants_dir" && compile build-test -Dtests=true -Dlto=false)
 }
 
 mutants_kinds() # PATCH

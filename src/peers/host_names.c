@@ -109,7 +109,7 @@ static const char *slot_name(unsigned int slot, char *buf, size_t n)
 int host_name_bind(uint32_t uid, unsigned int slot, int *fd)
 {
 	char name[32];
-	int err, s;
+	int err, s = -1;
 
 	err = host_name_bind_any(uid, slot_name(slot, name, sizeof(name)), &s);
 	if (err)

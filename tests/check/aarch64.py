@@ -20,12 +20,13 @@ from gate import commands  # noqa: E402
 
 TOOLS = "aarch64-linux-gnu-"
 HEADERS = ["infiniband", "rdma", "libmnl", "isa-l", "isa-l.h"]
-NOT_THERE = ("-mstringop-strategy", "-fcf-protection")  # x86's
+LEFT_OUT = ("-mstringop-strategy", "-fcf-protection",  # x86's
+            "-flto", "-ffat-lto")  # nothing is optimised at the link
 LIBRARIES = ("mnl_", "crc32_")  # what begins so comes from a library of the other architecture
 
 
 def compile_one(path, cwd, flags, target, headers):
-    flags = [flag for flag in flags if not flag.startswith(NOT_THERE)]
+    flags = [flag for flag in flags if not flag.startswith(LEFT_OUT)]
     done = subprocess.run([TOOLS + "gcc", *flags, "-Werror", "-isystem", str(headers), "-c",
                            str(path), "-o", str(target)], cwd=cwd, capture_output=True, text=True,
                           check=False)

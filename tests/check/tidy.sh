@@ -11,7 +11,7 @@ command -v clang-tidy >/dev/null || {
 commands=$(mktemp -d)
 trap 'rm -rf "$commands"' EXIT
 # what only gcc knows
-sed 's/ -mstringop-strategy=[a-z_]*//' "$SOFTHCA_BUILD/compile_commands.json" \
-	>"$commands/compile_commands.json"
+sed -E 's/ -(mstringop-strategy|flto)=[a-z_]*//g; s/ -ffat-lto-objects//' \
+	"$SOFTHCA_BUILD/compile_commands.json" >"$commands/compile_commands.json"
 find src tools -name '*.c' -print0 |
 	xargs -0r -P 2 -n 4 clang-tidy -p "$commands" --quiet
