@@ -106,7 +106,14 @@ static int make_host(struct node *n)
 		.arg = n,
 	};
 
-	return host_create(&cfg, &n->host);
+	int err = host_create(&cfg, &n->host);
+
+	if (err == EFBIG)
+		return refuse(
+			err,
+			"ibv_open_device: what this process publishes is longer than a file may "
+			"be here; raise the limit of file sizes (ulimit -f)");
+	return err;
 }
 
 static int add_link(struct node *n, struct link *l)

@@ -11,6 +11,7 @@
 #include "hca/numbers.h"
 #include "obs/explain.h"
 #include "util/fork.h"
+#include "util/sealed.h"
 
 #define PAGE	  4096UL
 #define ALIGN	  4 /* of offsets and lengths, as on mlx5 */
@@ -100,9 +101,15 @@ static int map(struct dm_memory *m, size_t align)
 
 static int make(struct dm_memory *m, size_t align)
 {
+	int err;
+
 	m->fd = memfd_create("softhca-dm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (m->fd < 0 || ftruncate(m->fd, (off_t)(pages(m->len) * PAGE)) ||
-	    fallocate(m->fd, 0, 0, (off_t)(pages(m->len) * PAGE)) ||
+	if (m->fd < 0)
+		return errno;
+	err = sealed_size(m->fd, pages(m->len) * PAGE);
+	if (err)
+		return err;
+	if (fallocate(m->fd, 0, 0, (off_t)(pages(m->len) * PAGE)) ||
 	    fcntl(m->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))
 		return errno;
 	return map(m, align);

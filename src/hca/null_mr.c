@@ -9,6 +9,7 @@
 #include "hca/limits.h"
 #include "hca/mr.h"
 #include "obs/explain.h"
+#include "util/sealed.h"
 
 enum { SINK = 16 << 20 }; /* bytes of memory behind the sink, at most */
 #define SPAN ((size_t)LIMIT_MSG)
@@ -29,7 +30,7 @@ static uint8_t *reserve(int prot)
 static uint8_t *make_sink(void)
 {
 	int fd = memfd_create("softhca-null", MFD_CLOEXEC);
-	uint8_t *p = fd < 0 || ftruncate(fd, SINK) ? NULL : reserve(PROT_NONE);
+	uint8_t *p = fd < 0 || sealed_size(fd, SINK) ? NULL : reserve(PROT_NONE);
 
 	for (size_t at = 0; p && at < SPAN; at += SINK)
 		if (mmap(p + at, SINK, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) ==

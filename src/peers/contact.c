@@ -23,7 +23,7 @@ struct contact *contact_new(struct host *h, int conn)
 	c->index = NUMBER_SLOTS;
 	c->conn.fd = conn;
 	c->pidfd.fd = -1;
-	c->bell = -1;
+	c->bell = -1; /* until FETCHES brings it */
 	c->word = contact_word();
 	c->secret = secret_number();
 	c->nonce = secret_number();

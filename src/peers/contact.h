@@ -42,7 +42,7 @@ struct contact {
 	const struct host_page *page;
 	uint64_t *mail;
 	uint32_t mail_bit; /* our bit in its mail page */
-	int bell;
+	int bell; /* its doorbell; -1: not given to us, it is rung through conn */
 	bool one_sided; /* a record was sent that the peer is to be rung for even while it polls */
 	bool late; /* it had no room for too long: multicast does not wait until it has some */
 	uint32_t rung; /* mode word that it was rung for last */

@@ -2,6 +2,7 @@
 #include "peers/contact_hello.h"
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include "peers/contact.h"
 #include "peers/contact_alive.h"
@@ -9,6 +10,7 @@
 #include "peers/contact_peer.h"
 #include "peers/contact_ring.h"
 #include "peers/contact_talk.h"
+#include "peers/host_bell.h"
 #include "peers/host_contacts.h"
 #include "peers/host_names.h"
 #include "peers/host_state.h"
@@ -16,15 +18,15 @@
 #include "util/log.h"
 #include "util/sealed.h"
 
-enum { FD_PAGE, FD_MAIL, FD_RING, FD_BELL, FD_MEMORY, FD_FULL = FD_MEMORY };
+enum { FD_PAGE, FD_MAIL, FD_RING, FD_MEMORY, FD_FULL = FD_MEMORY };
 
-/* Sends HELLO, or WELCOME once the contact has its place in host->contact[]: our page, mail page,
- * ring and doorbell. */
+/* Sends HELLO, or WELCOME once the contact has its place in host->contact[]: our page, mail page
+ * and ring. */
 static int present(struct contact *c, enum contact_kind kind)
 {
 	struct host *h = c->host;
 	struct contact_message m = contact_talk_message(c, kind);
-	int fds[CONTACT_FDS] = { h->page_fd, h->mail_fd, -1, h->bell, -1 };
+	int fds[CONTACT_FDS] = { h->page_fd, h->mail_fd, -1, -1 };
 	int err = ring_end_make(&c->in, RING_MIN, &fds[FD_RING]);
 
 	if (err)
@@ -74,14 +76,13 @@ static void reach(struct contact *c, const struct contact_message *m, int lent)
 	store_release(&c->remote, r); /* revocations look at it already: pairs with is_inside() */
 }
 
-/* Keeps what HELLO or WELCOME brought; the doorbell's descriptor is the contact's then. */
-static int learn(struct contact *c, const struct contact_message *m, int *fds, unsigned int n)
+/* Keeps what HELLO or WELCOME brought. */
+static int learn(struct contact *c, const struct contact_message *m, const int *fds, unsigned int n)
 {
 	const struct host_config *cfg = &c->host->cfg;
 	int err;
 
-	if (n < FD_FULL || !contact_message_presents(m, cfg->n_keys, cfg->key_bytes) ||
-	    !contact_is_bell(fds[FD_BELL]))
+	if (n < FD_FULL || !contact_message_presents(m, cfg->n_keys, cfg->key_bytes))
 		return EPROTO;
 	c->cookie = m->cookie;
 	c->cookie_addr = m->cookie_addr;
@@ -96,11 +97,7 @@ static int learn(struct contact *c, const struct contact_message *m, int *fds, u
 		err = sealed_map(fds[FD_MAIL], HOST_MAIL_BYTES, true, (void **)&c->mail);
 	if (!err)
 		err = ring_end_map(&c->out, m->ring_size, fds[FD_RING]);
-	if (err)
-		return err;
-	c->bell = fds[FD_BELL];
-	fds[FD_BELL] = -1;
-	return 0;
+	return err;
 }
 
 /* What a message says of who reaches whom. Direct access and references begin when both have
@@ -108,6 +105,8 @@ static int learn(struct contact *c, const struct contact_message *m, int *fds, u
  * Before, everything is copied through the rings. */
 static int proven(struct contact *c, const struct contact_message *m)
 {
+	struct contact_message answer;
+
 	if (trust_proof(m->proof, c->secret)) {
 		store_release(&c->trusted, 1);
 		full_fence(); /* then the peer is told; pairs with release() in host_revoke.c */
@@ -121,11 +120,35 @@ static int proven(struct contact *c, const struct contact_message *m)
 	if (c->told)
 		return 0;
 	c->told = true;
-	return contact_talk_say(c, CONTACT_FETCHES);
+	answer = contact_talk_message(c, CONTACT_FETCHES);
+	return contact_talk_send(c->conn.fd, &answer, &c->host->bell, 1);
+}
+
+/* FETCHES. To ring a peer's doorbell may take as long as the peer likes, so that of a peer that
+ * could stop us anyway counts, and no other. */
+static int refer(struct contact *c, const struct contact_message *m, int *fds, unsigned int n)
+{
+	int err = proven(c, m);
+
+	if (err || !n || !c->trusted || c->bell >= 0)
+		return err;
+	if (!contact_is_bell(fds[0]))
+		return EPROTO;
+	store_release(&c->bell, fds[0]); /* pairs with ring_bell() */
+	fds[0] = -1;
+	return 0;
+}
+
+/* A thread that is blocked in a call sleeps in the doorbell. */
+static void wake_up(struct host *h)
+{
+	if ((load_relaxed(&h->page->mode) & HOST_MODE_MASK) == HOST_LED)
+		host_ring_self(h);
 }
 
 /* The peer gets its destination and its place: revocations look at its hazards from here on. */
-static int settle_in(struct contact *c, const struct contact_message *m, int *fds, unsigned int n)
+static int settle_in(struct contact *c, const struct contact_message *m, const int *fds,
+		     unsigned int n)
 {
 	int err = learn(c, m, fds, n);
 
@@ -134,7 +157,8 @@ static int settle_in(struct contact *c, const struct contact_message *m, int *fd
 	return err ? err : host_contacts_enlist(c);
 }
 
-static int welcome(struct contact *c, const struct contact_message *m, int *fds, unsigned int n)
+static int welcome(struct contact *c, const struct contact_message *m, const int *fds,
+		   unsigned int n)
 {
 	struct contact *mine = host_contacts_asking(c->host, m->slot);
 	int err = settle_in(c, m, fds, n);
@@ -258,7 +282,10 @@ static int on_message(struct contact *c, const struct contact_message *m, int *f
 	case CONTACT_DO_LEAVE:
 		return ECONNRESET;
 	case CONTACT_DO_REFER:
-		return proven(c, m);
+		return refer(c, m, fds, n);
+	case CONTACT_DO_WAKE:
+		wake_up(c->host);
+		return 0;
 	case CONTACT_DO_RING:
 		return n ? contact_take_ring(c, m->ring_size, fds[0]) : EPROTO;
 	case CONTACT_DO_SHARE:
@@ -269,27 +296,58 @@ static int on_message(struct contact *c, const struct contact_message *m, int *f
 	}
 }
 
+/* Descriptors of a message were cut off, since this process has none left. Offers are optional; a
+ * handshake comes again. */
+static int without(const struct contact *c, int err)
+{
+	struct rlimit lim = { 0 };
+
+	getrlimit(RLIMIT_NOFILE, &lim);
+	if (c->state == CONTACT_UP)
+		log_warn_once(
+			"no descriptor is free (ulimit -n is %lu): what other processes offer "
+			"is not taken; messages go on, more slowly",
+			(unsigned long)lim.rlim_cur);
+	else
+		log_warn_once(
+			"no descriptor is free (ulimit -n is %lu): processes that are new are "
+			"not reached; raise it, or close some",
+			(unsigned long)lim.rlim_cur);
+	if (err != EPROTO)
+		return err;
+	return c->state == CONTACT_UP ? 0 : ECONNRESET;
+}
+
+static int receive(struct contact *c)
+{
+	struct contact_message m;
+	int fds[CONTACT_FDS], err;
+	unsigned int n = 0;
+	pid_t from = 0;
+	bool cut;
+
+	err = contact_talk_receive(c->conn.fd, &m, fds, &n, c->name.exact ? NULL : &from);
+	cut = err == EMFILE;
+	if (err && !cut)
+		return err;
+	if (m.echo == c->nonce)
+		c->name.answered = from;
+	err = on_message(c, &m, fds, n);
+	contact_talk_close(fds, n);
+	return cut ? without(c, err) : err;
+}
+
 static void conn_ready(struct watch *w, uint64_t now)
 {
 	struct contact *c = container_of(w, struct contact, conn);
-	unsigned int n;
-	struct contact_message m;
-	int fds[CONTACT_FDS], err;
-	pid_t from = 0;
+	int err;
 
 	(void)now;
 	if (load_relaxed(&c->broken))
 		return; /* half built, and about to be ended */
-	do {
-		n = 0;
-		err = contact_talk_receive(w->fd, &m, fds, &n, c->name.exact ? NULL : &from);
-		if (err)
-			break;
-		if (m.echo == c->nonce)
-			c->name.answered = from;
-		err = on_message(c, &m, fds, n);
-		contact_talk_close(fds, n);
-	} while (!err);
+	do
+		err = receive(c);
+	while (!err);
 	if (err == EAGAIN)
 		return;
 	if (err == EPROTO)

@@ -17,17 +17,19 @@
 enum { CONTACT_MESSAGE_LEN = 144 };
 
 enum contact_kind {
-	CONTACT_HELLO = 1, /* the asker presents itself: page, mail page, ring, doorbell */
+	CONTACT_HELLO = 1, /* the asker presents itself: page, mail page, ring */
 	CONTACT_WELCOME, /* the asked one does; with its memory descriptor if that is lent */
 	CONTACT_READY, /* the asker's mail bit, and the descriptor of its memory if that is lent */
 	CONTACT_ALIAS, /* the two know each other under another slot */
 	CONTACT_YIELD, /* the sender's own HELLO goes first */
 	CONTACT_RING, /* a larger ring is offered: its descriptor, ring_size */
-	CONTACT_FETCHES, /* the sender reaches the receiver's memory, and knows of the reverse */
+	CONTACT_FETCHES, /* the sender reaches the receiver's memory, and knows of the reverse: its
+			    doorbell */
 	CONTACT_SHARE, /* contact_share.h */
 	CONTACT_SHARED,
 	CONTACT_UNSHARE,
 	CONTACT_SHOW, /* a tool asks what the process does; the answer has a descriptor */
+	CONTACT_RUNG, /* the receiver is rung by one that has not got its doorbell */
 };
 
 /* SHARE, SHARED, UNSHARE: a key, and the file behind it. */

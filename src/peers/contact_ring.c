@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "peers/contact_ring.h"
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
+#include "peers/contact_talk.h"
 #include "peers/host_bell.h"
 #include "peers/host_state.h"
 #include "peers/ring_seg.h"
@@ -27,10 +29,16 @@ static void mail(struct contact *c)
 
 static void ring_bell(struct contact *c)
 {
+	const struct contact_message rung = { .kind = CONTACT_RUNG };
 	const uint64_t one = 1;
+	int bell = load_acquire(&c->bell), err = 0; /* pairs with refer() */
 
-	if (write(c->bell, &one, sizeof(one)) < 0)
-		log_debug("the doorbell of slot %u is full", c->slot);
+	if (unlikely(bell < 0)) /* never waits: who has not read it yet is rung already */
+		err = contact_talk_send(c->conn.fd, &rung, NULL, 0);
+	else if (write(bell, &one, sizeof(one)) < 0)
+		err = errno;
+	if (err)
+		log_debug("slot %u was not rung: %s", c->slot, strerror(err));
 }
 
 void contact_wake(struct contact *c, bool even_polled)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "peers/contact_state.h"
 
-enum { KINDS = CONTACT_SHOW + 1 };
+enum { KINDS = CONTACT_RUNG + 1 };
 
 /* clang-format off */
 static const struct contact_move moves[CONTACT_STATES][KINDS] = { /* an empty cell: refused */
@@ -26,6 +26,7 @@ static const struct contact_move moves[CONTACT_STATES][KINDS] = { /* an empty ce
 		[CONTACT_SHARE] =	{ CONTACT_DO_SHARE, CONTACT_UP },
 		[CONTACT_SHARED] =	{ CONTACT_DO_SHARE, CONTACT_UP },
 		[CONTACT_UNSHARE] =	{ CONTACT_DO_SHARE, CONTACT_UP },
+		[CONTACT_RUNG] =	{ CONTACT_DO_WAKE, CONTACT_UP },
 	},
 };
 /* clang-format on */

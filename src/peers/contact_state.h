@@ -27,6 +27,7 @@ enum contact_step {
 	CONTACT_DO_RING, /* RING: send into the new ring when the old one is full */
 	CONTACT_DO_SHARE, /* one of the messages about a key */
 	CONTACT_DO_SHOW, /* a tool: answer it, and leave */
+	CONTACT_DO_WAKE, /* RUNG: the peer has written something */
 };
 
 /* What the host knows when a message comes. */

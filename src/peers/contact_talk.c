@@ -83,9 +83,12 @@ int contact_talk_receive(int conn, struct contact_message *m, int *fds, unsigned
 		return errno == EINTR ? EAGAIN : errno;
 	*n = take_control(&msg, fds,
 			  from ? from : &nobody); /* an empty message may bring some too */
-	if (!(msg.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) &&
-	    !contact_message_decode(bytes, (size_t)got, m))
-		return 0;
+	if (!(msg.msg_flags & MSG_TRUNC) && !contact_message_decode(bytes, (size_t)got, m)) {
+		if (!(msg.msg_flags & MSG_CTRUNC))
+			return 0;
+		if (*n < CONTACT_FDS)
+			return EMFILE;
+	}
 	contact_talk_close(fds, *n);
 	return got ? EPROTO : ECONNRESET;
 }

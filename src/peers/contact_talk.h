@@ -15,7 +15,8 @@ struct contact_message contact_talk_message(const struct contact *c, enum contac
 int contact_talk_send(int conn, const struct contact_message *m, const int *fds, unsigned int n);
 /* *n descriptors are the caller's then. *from: who sent it, where the kernel was asked to say so
  * (contact_name()); NULL: it was not. EAGAIN: no message. ECONNRESET: the peer has left. EPROTO:
- * what came is no message. */
+ * what came is no message. EMFILE: it came, but some of its descriptors were cut off, since no
+ * more are left here. */
 int contact_talk_receive(int conn, struct contact_message *m, int *fds, unsigned int *n,
 			 pid_t *from);
 void contact_talk_close(const int *fds, unsigned int n); /* -1 are fine */

@@ -15,6 +15,8 @@ static int receive(int conn, int *fd)
 	int err = contact_talk_receive(conn, &m, fds, &n, NULL);
 
 	if (err)
+		contact_talk_close(fds, n);
+	if (err)
 		return err == EAGAIN ? ETIMEDOUT : EPROTO; /* closed: it is older than this tool */
 	if (m.kind != CONTACT_SHOW || n != 1) {
 		contact_talk_close(fds, n);

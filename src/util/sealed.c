@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -43,15 +44,25 @@ static int make_fd(const char *name)
 	return fd;
 }
 
+int sealed_size(int fd, size_t len)
+{
+	struct rlimit lim;
+
+	if (!getrlimit(RLIMIT_FSIZE, &lim) && lim.rlim_cur != RLIM_INFINITY && len > lim.rlim_cur)
+		return EFBIG;
+	return ftruncate(fd, (off_t)len) ? errno : 0;
+}
+
 int sealed_make(const char *name, size_t len, enum sealed_use use, int *fd, void **out)
 {
 	int seals = SIZE_SEALS | (use == SEALED_READONLY ? F_SEAL_FUTURE_WRITE : 0);
 	void *p = NULL;
-	int err = 0, f = make_fd(name);
+	int err, f = make_fd(name);
 
 	if (f < 0)
 		return errno;
-	if (ftruncate(f, (off_t)len) || (use == SEALED_ALLOCATED && fallocate(f, 0, 0, (off_t)len)))
+	err = sealed_size(f, len);
+	if (!err && use == SEALED_ALLOCATED && fallocate(f, 0, 0, (off_t)len))
 		err = errno;
 	if (!err)
 		err = map(f, len, PROT_READ | PROT_WRITE, &p);

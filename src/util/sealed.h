@@ -13,7 +13,10 @@ enum sealed_use {
 	SEALED_READONLY, /* sparse; peers can only read */
 };
 
-/* @len: a multiple of 4096. Zeroed. */
+/* The size of a new memfd. EFBIG: beyond RLIMIT_FSIZE, where ftruncate() would kill the program by
+ * SIGXFSZ. */
+int sealed_size(int fd, size_t len);
+/* @len: a multiple of 4096. Zeroed. EFBIG: as sealed_size() says. */
 int sealed_make(const char *name, size_t len, enum sealed_use use, int *fd, void **map);
 /* Maps the whole memfd that a peer sent. EPROTO: it is not sealed, or has not exactly @len
  * bytes. */

@@ -3,7 +3,9 @@
  * direct access. */
 #include <errno.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
+#include "peers/host_state.h"
 #include "station.h"
 #include "util/barrier.h"
 #include "util/clock.h"
@@ -313,6 +315,82 @@ TEST(a_full_ring_resumes_its_waiter_and_grows)
 	station_close(&st);
 }
 
+/* As slow(), and says after each round whether a larger ring has been offered. */
+static int offers(int talk, void *arg)
+{
+	struct station st = { 0 };
+
+	(void)arg;
+	met(&st, talk);
+	station_until(&st, &st.count, 1);
+	child_tell(talk, 0);
+	while (child_hear(talk) == 1) {
+		station_until(&st, &st.count, st.count + 400);
+		host_control(st.h, clock_now());
+		child_tell(talk, st.h->contact[0]->in_next.map != NULL);
+	}
+	station_until(&st, &st.count, 1 + MANY);
+	return st.count == 1 + MANY ? 0 : 1;
+}
+
+enum { FDS = 64 };
+
+static void limit_descriptors(rlim_t n)
+{
+	struct rlimit lim;
+
+	check_eq(getrlimit(RLIMIT_NOFILE, &lim), 0);
+	lim.rlim_cur = n;
+	check_eq(setrlimit(RLIMIT_NOFILE, &lim), 0);
+}
+
+static void use_up_descriptors(int *fds)
+{
+	limit_descriptors(FDS);
+	for (int i = 0; i < FDS; i++)
+		fds[i] = dup(0);
+	check_eq(fds[FDS - 1], -1);
+}
+
+TEST(what_is_offered_to_a_process_without_descriptors_changes_nothing)
+{
+	struct child c = child_start(offers, NULL);
+	struct waiter w = { .resume = resume };
+	struct station st = { 0 };
+	char buf[64] = { 0 };
+	struct piece p = { (uintptr_t)buf, sizeof(buf), 0 };
+	uint32_t peer = (uint32_t)met(&st, c.talk), sent = 0;
+	struct dest *d = station_dest(&st, peer);
+	struct seg s = send_of(&st, peer, &p, 1);
+	struct rlimit before;
+	int fds[FDS];
+
+	list_init(&w.node);
+	resumed = 0;
+	check_eq(station_send(&st, d, &s), 0);
+	station_mutual(&st, d);
+	check_eq(child_hear(c.talk), 0);
+	check_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+	use_up_descriptors(fds);
+	for (uint64_t round = 1, offered = 0; !offered; round++) {
+		check(round < 50);
+		sent += fill_up(d, &s, &w, MANY);
+		child_tell(c.talk, 1);
+		station_until(&st, &resumed, round);
+		offered = child_hear(c.talk);
+	}
+	child_tell(c.talk, 0);
+	for (; sent < MANY; station_turn(&st))
+		sent += fill_up(d, &s, NULL, MANY - sent);
+	check_eq(st.deaths, 0);
+	for (int i = 0; fds[i] >= 0; i++)
+		close(fds[i]);
+	limit_descriptors(before.rlim_cur);
+	check_eq(child_wait(&c), 0);
+	d->ops->put(d);
+	station_close(&st);
+}
+
 static int target(int talk, void *arg)
 {
 	uint64_t *word = arg;
@@ -432,5 +510,6 @@ RUN_TESTS(unit_test(a_record_whose_payload_cannot_be_read_is_never_seen),
 	  unit_test(values_of_all_sizes_arrive_in_order_both_ways),
 	  unit_test(large_payloads_are_fetched_while_their_key_is_published_and_not_after),
 	  unit_test(a_full_ring_resumes_its_waiter_and_grows),
+	  unit_test(what_is_offered_to_a_process_without_descriptors_changes_nothing),
 	  unit_test(direct_access_is_done_only_as_the_published_entries_allow),
 	  unit_test(a_slot_that_nobody_has_is_unreachable))

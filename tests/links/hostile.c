@@ -156,7 +156,17 @@ TEST(nonsense_in_the_handshake_is_refused_without_leaks)
 }
 
 /* The messages of a handshake (contact_message.h), by their numbers. */
-enum { HELLO = 1, READY = 3, KIND = 2, SLOT = 3, N_KEYS = 9, KEY_BYTES = 10, RING_BYTES = 12 };
+enum {
+	HELLO = 1,
+	READY = 3,
+	FETCHES = 7,
+	RUNG = 12,
+	KIND = 2,
+	SLOT = 3,
+	N_KEYS = 9,
+	KEY_BYTES = 10,
+	RING_BYTES = 12
+};
 
 static void say(int conn, const uint32_t *m, const int *fds, unsigned int n)
 {
@@ -177,39 +187,87 @@ static void say(int conn, const uint32_t *m, const int *fds, unsigned int n)
 	check_eq(sendmsg(conn, &msg, MSG_DONTWAIT | MSG_NOSIGNAL), MESSAGE);
 }
 
-/* Does the station answer this HELLO with a WELCOME? Its page has @bytes of keys, and says that
- * they are @n_keys. What is said behind a HELLO that was refused is not listened to. */
-static bool welcome(struct station *st, uint32_t n_keys, uint32_t bytes)
+/* A process that speaks by itself: what it shows, and what WELCOME has brought. */
+struct stranger {
+	int conn;
+	struct host_page *page;
+	struct ring_ctl *out; /* the ring it writes to; NULL: no WELCOME came */
+};
+
+static void turns(struct station *st)
 {
-	uint32_t m[MESSAGE / 4] = { 0x73687063, HOST_LAYOUT, HELLO, 900 },
-			     answer[MESSAGE / 4] = { 0 };
+	for (int n = 0; n < 70; n++)
+		station_turn(st);
+}
+
+/* The kind of the next message, 0: none. A ring among its descriptors becomes the stranger's. */
+static uint32_t hear(struct stranger *x)
+{
+	union {
+		char room[CMSG_SPACE(sizeof(int) * 6)];
+		struct cmsghdr align;
+	} control;
+	uint32_t m[MESSAGE / 4] = { 0 };
+	struct iovec iov = { m, sizeof(m) };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = control.room,
+			      .msg_controllen = sizeof(control.room) };
+	struct cmsghdr *cm;
+	void *map;
+	int fd;
+
+	if (recvmsg(x->conn, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) != MESSAGE)
+		return 0;
+	cm = CMSG_FIRSTHDR(&msg);
+	for (size_t i = 0; cm && CMSG_LEN((i + 1) * sizeof(int)) <= cm->cmsg_len; i++) {
+		memcpy(&fd, CMSG_DATA(cm) + i * sizeof(int), sizeof(int));
+		if (!sealed_map(fd, RING_CTL + RING_MIN, true, &map))
+			x->out = map;
+		close(fd);
+	}
+	return m[KIND];
+}
+
+/* Says HELLO and READY. Its page has @bytes of keys, and says that they are @n_keys. What is said
+ * behind a HELLO that was refused is not listened to. */
+static void come(struct station *st, uint32_t n_keys, uint32_t bytes, struct stranger *x)
+{
+	uint32_t m[MESSAGE / 4] = { 0x73687063, HOST_LAYOUT, HELLO, 900 };
 	struct host_layout l;
-	int fds[4], conn;
 	uint32_t uid;
 	void *map;
+	int fds[3];
 
 	host_layout(n_keys, bytes, &l);
 	check_eq(sealed_make("page", l.bytes, SEALED_SPARSE, &fds[0], &map), 0);
+	*x = (struct stranger){ .page = map };
 	check_eq(sealed_make("mail", HOST_MAIL_BYTES, SEALED_SPARSE, &fds[1], &map), 0);
 	check_eq(sealed_make("ring", RING_CTL + RING_MIN, SEALED_SPARSE, &fds[2], &map), 0);
-	fds[3] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	m[N_KEYS] = n_keys;
 	m[KEY_BYTES] = bytes;
 	m[RING_BYTES] = RING_MIN;
 	check_eq(host_names_uid(&uid), 0);
-	check_eq(host_name_connect(uid, st->slot, &conn), 0);
-	say(conn, m, fds, 4);
+	check_eq(host_name_connect(uid, st->slot, &x->conn), 0);
+	say(x->conn, m, fds, 3);
 	m[KIND] = READY;
-	say(conn, m, NULL, 0);
-	for (int n = 0; n < 70; n++)
-		station_turn(st);
-	for (int i = 0; i < 4; i++)
+	say(x->conn, m, NULL, 0);
+	turns(st);
+	for (int i = 0; i < 3; i++)
 		close(fds[i]);
-	check(recv(conn, answer, sizeof(answer), MSG_DONTWAIT) == MESSAGE || !answer[KIND]);
-	close(conn);
-	for (int n = 0; n < 70; n++)
-		station_turn(st);
-	return answer[KIND];
+}
+
+/* Does the station answer this HELLO with a WELCOME? */
+static bool welcome(struct station *st, uint32_t n_keys, uint32_t bytes)
+{
+	struct stranger x;
+	bool yes;
+
+	come(st, n_keys, bytes, &x);
+	yes = hear(&x);
+	close(x.conn);
+	turns(st);
+	return yes;
 }
 
 TEST(a_table_of_keys_larger_than_its_memory_is_refused)
@@ -222,6 +280,32 @@ TEST(a_table_of_keys_larger_than_its_memory_is_refused)
 	check(!welcome(&st, STATION_KEYS + 1, STATION_KEYS * entry));
 	check(!welcome(&st, UINT32_MAX, STATION_KEYS * entry));
 	check(welcome(&st, 2 * STATION_KEYS, 2 * STATION_KEYS * entry));
+	station_close(&st);
+}
+
+/* To write to an eventfd may last for ever: its owner has filled it, and taken O_NONBLOCK away. */
+TEST(a_doorbell_of_a_process_that_may_not_trace_us_is_not_touched)
+{
+	uint32_t m[MESSAGE / 4] = { 0x73687063, HOST_LAYOUT, FETCHES };
+	int bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	struct station st = { 0 };
+	struct stranger x;
+	uint64_t count;
+
+	station_open(&st);
+	come(&st, STATION_KEYS, STATION_KEYS * sizeof(struct station_key), &x);
+	check(hear(&x));
+	check(x.out != NULL);
+	say(x.conn, m, &bell, 1);
+	turns(&st);
+	x.page->mode = HOST_ARMED;
+	store_release(&x.out->want, RING_WANT_SPACE);
+	turns(&st);
+	check(read(bell, &count, sizeof(count)) < 0);
+	check_eq(hear(&x), RUNG);
+	close(x.conn);
+	turns(&st);
+	close(bell);
 	station_close(&st);
 }
 
@@ -255,5 +339,6 @@ TEST(published_memory_cannot_be_mapped_writable_by_others)
 RUN_TESTS(unit_test(random_bytes_in_a_ring_end_that_contact_and_nothing_else),
 	  unit_test(nonsense_in_the_handshake_is_refused_without_leaks),
 	  unit_test(a_table_of_keys_larger_than_its_memory_is_refused),
+	  unit_test(a_doorbell_of_a_process_that_may_not_trace_us_is_not_touched),
 	  unit_test(unsealed_memory_is_not_mapped),
 	  unit_test(published_memory_cannot_be_mapped_writable_by_others))

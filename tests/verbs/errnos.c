@@ -3,7 +3,9 @@
  * each call. Those of limits are in limits.c, of moves in moves.c, of mistakes with sentences in
  * mistakes_calls.c. */
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include "verbs/cases.h"
 #include "verbs/duo.h"
 #include "verbs/said.h"
@@ -46,6 +48,30 @@ static void gid_table(int arg)
 	want(ibv_query_gid_table(ctx, all, 16, 0) >= 4);
 	want_eq(ibv_query_gid(ctx, 1, 16, &gid), -1);
 	want_eq(ibv_query_gid(ctx, 2, 0, &gid), -1);
+}
+
+/* Refused, and not SIGXFSZ. */
+static void short_files(int arg)
+{
+	const struct rlimit lim = { 1 << 20, 1 << 20 };
+	struct ibv_alloc_dm_attr dm = { .length = 2 << 20 };
+	struct ibv_device **list;
+
+	(void)arg;
+	if (arg)
+		begin();
+	want_eq(setrlimit(RLIMIT_FSIZE, &lim), 0);
+	if (arg) {
+		want_null(ibv_alloc_dm(ctx, &dm), ENOMEM);
+		return;
+	}
+	said_begin();
+	list = ibv_get_device_list(NULL);
+	want(list && list[0]);
+	want_null(ibv_open_device(list[0]), EFBIG);
+	said_want(SAID_NEAR,
+		  "ibv_open_device: what this process publishes is longer than a file may be here; "
+		  "raise the limit of file sizes (ulimit -f)");
 }
 
 static void ports_and_keys(int arg)
@@ -210,6 +236,8 @@ static void forking(int arg)
 }
 
 static const struct test_case cases[] = {
+	CASE_ARG(short_files, 0),
+	CASE_ARG(short_files, 1),
 	CASE(counters),
 	CASE(forking),
 	CASE(gid_table),
