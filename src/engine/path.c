@@ -13,6 +13,7 @@
 #include "obs/explain.h"
 #include "wire/grh.h"
 #include "wire/opcode.h"
+#include "util/uncancelled.h"
 
 #define SCOPE_INTERFACE 1 /* of a group's address */
 
@@ -162,7 +163,7 @@ static int network_find(struct eqp *e, const struct path_ask *ask, struct dest *
 
 /* --- choosing --- */
 
-int path_find(struct eqp *e, const struct path_ask *ask, struct dest **out)
+static int find(struct eqp *e, const struct path_ask *ask, struct dest **out)
 {
 	struct dest *d;
 	int err;
@@ -171,6 +172,14 @@ int path_find(struct eqp *e, const struct path_ask *ask, struct dest **out)
 		return path_to_number(e, ask->av, ask->dqpn, out);
 	err = network_find(e, ask, &d);
 	return err ? err : wrapped(e, ask->av, d, out);
+}
+
+int path_find(struct eqp *e, const struct path_ask *ask, struct dest **out)
+{
+	int err;
+
+	UNCANCELLED(err, find(e, ask, out)); /* a datagram may be the first to its address */
+	return err;
 }
 
 bool path_usable(struct tqp *q)

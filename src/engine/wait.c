@@ -8,6 +8,7 @@
 #include "engine/progress.h"
 #include "hca/async.h"
 #include "util/clock.h"
+#include "util/uncancelled.h"
 
 static bool nonblocking(int fd)
 {
@@ -16,11 +17,49 @@ static bool nonblocking(int fd)
 	return flags >= 0 && (flags & O_NONBLOCK);
 }
 
-/* Sleeps in the doorbell itself: read(2) restarts or reports EINTR as the program asked for. */
-static int lead_sleep(struct node *n, struct comp_channel *ch, struct ibv_cq **cq)
+struct sleeper {
+	struct node *n;
+	struct comp_channel *ch;
+	int was; /* the program's state of cancellation */
+	int err; /* of the sleep */
+};
+
+static void awake(const struct sleeper *s)
 {
-	int fd = host_doorbell_fd(n->host), err;
+	host_set_mode(s->n->host, HOST_POLLED);
+	comp_channel_also(s->ch, -1);
+}
+
+/* pthread_cancel() while it sleeps: another thread, or the engine's, goes on. */
+static void cancelled(void *arg)
+{
+	const struct sleeper *s = arg;
+
+	awake(s);
+	leader_end(s->n);
+}
+
+/* The one point of cancellation. */
+static int sleep_in(int fd, struct sleeper *s)
+{
 	uint64_t count;
+
+	s->err = 0;
+	pthread_cleanup_push(cancelled, s);
+	uncancelled_end(s->was);
+	if (read(fd, &count, sizeof(count)) < 0)
+		s->err = errno;
+	uncancelled_begin();
+	pthread_cleanup_pop(0);
+	return s->err;
+}
+
+/* Sleeps in the doorbell itself: read(2) restarts or reports EINTR as the program asked for. */
+static int lead_sleep(struct sleeper *s, struct ibv_cq **cq)
+{
+	struct comp_channel *ch = s->ch;
+	struct node *n = s->n;
+	int fd = host_doorbell_fd(n->host), err;
 
 	comp_channel_also(ch, fd);
 	host_set_mode(n->host, HOST_LED);
@@ -28,10 +67,11 @@ static int lead_sleep(struct node *n, struct comp_channel *ch, struct ibv_cq **c
 	 * comp_channel_also(); senders store, fence, and read the mode. */
 	full_fence();
 	err = comp_channel_pop(ch, cq);
-	if (err == EAGAIN && !host_has_inbound(n->host) && read(fd, &count, sizeof(count)) < 0)
-		err = errno;
-	host_set_mode(n->host, HOST_POLLED);
-	comp_channel_also(ch, -1);
+	if (err == EAGAIN && !host_has_inbound(n->host)) {
+		err = sleep_in(fd, s);
+		err = err ? err : EAGAIN;
+	}
+	awake(s);
 	return err;
 }
 
@@ -63,14 +103,34 @@ static int lead_work(struct node *n, struct comp_channel *ch, struct ibv_cq **cq
 
 static int lead(struct node *n, struct comp_channel *ch, struct ibv_cq **cq)
 {
+	struct sleeper s = { n, ch, uncancelled_begin(), 0 };
 	int err;
 
 	do {
 		err = lead_work(n, ch, cq);
 		if (err == EAGAIN)
-			err = lead_sleep(n, ch, cq);
+			err = lead_sleep(&s, cq);
 		store_relaxed(&n->led_seq, load_relaxed(&n->led_seq) + 1);
 	} while (err == EAGAIN);
+	leader_end(n);
+	uncancelled_end(s.was);
+	return err;
+}
+
+static void one_less(void *followers)
+{
+	fetch_sub_acq_rel((uint32_t *)followers, 1);
+}
+
+/* Another thread leads. */
+static int follow(struct node *n, struct comp_channel *ch, struct ibv_cq **cq)
+{
+	int err;
+
+	fetch_add_relaxed(&n->followers, 1);
+	pthread_cleanup_push(one_less, &n->followers);
+	err = comp_channel_wait(ch, cq);
+	pthread_cleanup_pop(1);
 	return err;
 }
 
@@ -83,15 +143,7 @@ int wait_cq_event(struct comp_channel *ch, struct ibv_cq **cq)
 		return err;
 	if (!n)
 		return comp_channel_wait(ch, cq);
-	if (!leader_begin(n)) {
-		fetch_add_relaxed(&n->followers, 1);
-		err = comp_channel_wait(ch, cq);
-		fetch_sub_acq_rel(&n->followers, 1);
-		return err;
-	}
-	err = lead(n, ch, cq);
-	leader_end(n);
-	return err;
+	return leader_begin(n) ? lead(n, ch, cq) : follow(n, ch, cq);
 }
 
 int wait_async_event(struct context *ctx, struct ibv_async_event *out)

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "engine/wake.h"
 #include <unistd.h>
+#include "util/uncancelled.h"
 
 void wake_kick(struct node *n)
 {
 	uint64_t one = 1;
+	ssize_t got;
 
-	if (write(n->kick_fd, &one, sizeof(one)) < 0)
+	UNCANCELLED(got, write(n->kick_fd, &one, sizeof(one)));
+	if (got < 0)
 		return; /* its count is full: the engine is awake */
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include "obs/explain.h"
 #include "util/log.h"
+#include "util/uncancelled.h"
 
 int event_fd_open(const char *call, int *out)
 {
@@ -23,8 +24,10 @@ int event_fd_open(const char *call, int *out)
 void event_fd_up(int fd)
 {
 	uint64_t one = 1;
+	ssize_t n;
 
-	if (write(fd, &one, sizeof(one)) < 0)
+	UNCANCELLED(n, write(fd, &one, sizeof(one)));
+	if (n < 0)
 		log_warn_once("an event descriptor cannot be written; was it closed?");
 }
 
@@ -33,8 +36,12 @@ void event_fd_up(int fd)
 void event_fd_down(int fd)
 {
 	uint64_t one;
+	ssize_t n;
 
-	for (int tries = 0; read(fd, &one, sizeof(one)) < 0; tries++) {
+	for (int tries = 0;; tries++) {
+		UNCANCELLED(n, read(fd, &one, sizeof(one)));
+		if (n >= 0)
+			return;
 		if ((errno != EAGAIN && errno != EINTR) || tries == 1000) {
 			log_warn_once("an event descriptor was read or closed by the program");
 			return;

@@ -8,6 +8,7 @@
 #include "peers/host_state.h"
 #include "peers/ring_seg.h"
 #include "util/log.h"
+#include "util/uncancelled.h"
 
 static const uint64_t nothing; /* poll points here once the contact is not read any more */
 static const uint32_t nobody; /* and owed here */
@@ -32,11 +33,13 @@ static void ring_bell(struct contact *c)
 	const struct contact_message rung = { .kind = CONTACT_RUNG };
 	const uint64_t one = 1;
 	int bell = load_acquire(&c->bell), err = 0; /* pairs with refer() */
+	int was = uncancelled_begin();
 
 	if (unlikely(bell < 0)) /* never waits: who has not read it yet is rung already */
 		err = contact_talk_send(c->conn.fd, &rung, NULL, 0);
 	else if (write(bell, &one, sizeof(one)) < 0)
 		err = errno;
+	uncancelled_end(was);
 	if (err)
 		log_debug("slot %u was not rung: %s", c->slot, strerror(err));
 }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include "peers/host_state.h"
 #include "util/log.h"
+#include "util/uncancelled.h"
 
 int host_doorbell_fd(struct host *h)
 {
@@ -14,8 +15,10 @@ int host_doorbell_fd(struct host *h)
 void host_ring_self(struct host *h)
 {
 	const uint64_t one = 1;
+	ssize_t n;
 
-	if (write(h->bell, &one, sizeof(one)) < 0)
+	UNCANCELLED(n, write(h->bell, &one, sizeof(one)));
+	if (n < 0)
 		log_debug("our own doorbell cannot be rung: %s", strerror(errno));
 }
 

@@ -7,6 +7,7 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 #include "util/death.h"
+#include "util/uncancelled.h"
 
 /* Below BY_PID_MIN bytes the descriptor is faster than process_vm_readv, and at any size safer. */
 enum { BY_PID_MIN = 8192 + 1, LINE = 64, WORD = 8, PIECES = 64 };
@@ -115,10 +116,11 @@ static int move_by_fd(const struct remote *r, struct job *j)
 	j->line = j->word;
 	while (j->left) {
 		unsigned int n = job_window(*j, v, &bytes);
-		ssize_t got = n == 1	 ? move_one(r->fd, j, v)
-			      : j->write ? pwritev(r->fd, v, (int)n, (off_t)j->addr)
-					 : preadv(r->fd, v, (int)n, (off_t)j->addr);
+		ssize_t got;
 
+		UNCANCELLED(got, n == 1	    ? move_one(r->fd, j, v)
+				 : j->write ? pwritev(r->fd, v, (int)n, (off_t)j->addr)
+					    : preadv(r->fd, v, (int)n, (off_t)j->addr));
 		if (!got)
 			return ESRCH;
 		if (got > 0)
@@ -154,9 +156,11 @@ static void move_by_pid(struct remote *r, struct job *j)
 
 bool remote_alive(struct remote *r)
 {
+	ssize_t got;
 	char byte;
 
-	return pread(r->fd, &byte, 1, (off_t)r->cookie_addr) != 0;
+	UNCANCELLED(got, pread(r->fd, &byte, 1, (off_t)r->cookie_addr));
+	return got != 0;
 }
 
 void remote_watch(struct remote *r, const uint32_t *mark)

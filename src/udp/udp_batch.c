@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "udp/udp_icrc.h"
+#include "util/uncancelled.h"
 #include "wire/icrc.h"
 
 enum {
@@ -159,11 +160,13 @@ static bool device_full(int err)
 static bool wait_for_room(int fd, bool *waited)
 {
 	struct pollfd room = { .fd = fd, .events = POLLOUT };
+	int got;
 
 	if (!device_full(errno) || *waited)
 		return false;
 	*waited = true;
-	poll(&room, 1, FULL_WAIT_MS);
+	UNCANCELLED(got, poll(&room, 1, FULL_WAIT_MS));
+	(void)got; /* it is tried again in any case */
 	return true;
 }
 
@@ -200,11 +203,13 @@ static void split(struct udp_way *w, const struct mmsghdr *mm, const struct mess
 		size_t left = (size_t)(end - at), len = left < train->size ? left : train->size;
 		struct iovec one = { at, len };
 		struct msghdr m = mm->msg_hdr;
+		ssize_t sent;
 
 		m.msg_iov = &one;
 		m.msg_controllen = 2 * CMSG_SPACE(sizeof(int));
 		stamp(w, at, len, 0);
-		if (sendmsg(*w->fd, &m, MSG_DONTWAIT) >= 0)
+		UNCANCELLED(sent, sendmsg(*w->fd, &m, MSG_DONTWAIT));
+		if (sent >= 0)
 			udp_bump(&w->u->counts->sent, 1);
 		else if (errno == EINTR || wait_for_room(*w->fd, &waited))
 			continue;
@@ -234,8 +239,9 @@ void udp_batch_send(struct udp_way *w, struct udp_batch *b)
 
 	while (done < b->messages) {
 		const struct message *m = &b->about[done];
-		int n = sendmmsg(*w->fd, &b->msg[done], b->messages - done, MSG_DONTWAIT);
+		int n;
 
+		UNCANCELLED(n, sendmmsg(*w->fd, &b->msg[done], b->messages - done, MSG_DONTWAIT));
 		if (n > 0) {
 			count_sent(w->u, m, (unsigned int)n);
 			count_taken(w, m);

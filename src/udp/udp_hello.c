@@ -5,6 +5,7 @@
 #include "udp/udp_icrc.h"
 #include "udp/udp_state.h"
 #include "util/be.h"
+#include "util/uncancelled.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
 
@@ -51,6 +52,7 @@ void udp_hello_send(const struct udp_port *port, bool answer, const union udp_ad
 			 .payload = payload,
 			 .payload_len = sizeof(payload) };
 	uint16_t sport = answer ? UDP_ROCE_PORT : port->hello_sport;
+	ssize_t sent;
 	size_t len;
 
 	udp_hello_encode(h, payload);
@@ -62,7 +64,7 @@ void udp_hello_send(const struct udp_port *port, bool answer, const union udp_ad
 	icrc_put(packet + len - ICRC_LEN,
 		 udp_icrc(area, sport, ntohs(v4 ? to->in.sin_port : to->in6.sin6_port), packet,
 			  len));
-	if (sendto(answer ? port->fd : port->hello, packet, len, MSG_DONTWAIT, &to->sa,
-		   v4 ? sizeof(to->in) : sizeof(to->in6)) < 0)
-		return; /* lost: a question is repeated, an answer is asked for again */
+	UNCANCELLED(sent, sendto(answer ? port->fd : port->hello, packet, len, MSG_DONTWAIT,
+				 &to->sa, v4 ? sizeof(to->in) : sizeof(to->in6)));
+	(void)sent; /* lost: a question is repeated, an answer is asked for again */
 }

@@ -10,6 +10,7 @@
 #include "udp/udp_talk.h"
 #include "util/be.h"
 #include "util/clock.h"
+#include "util/uncancelled.h"
 #include "wire/icrc.h"
 #include "wire/icrc_id.h"
 
@@ -271,7 +272,7 @@ static unsigned int drain_socket(struct udp *u, int fd, struct arrival *a, unsig
 	if (fd < 0)
 		return 0;
 	inbox_reset(in, want);
-	n = recvmmsg(fd, in->msg, want, MSG_DONTWAIT, NULL);
+	UNCANCELLED(n, recvmmsg(fd, in->msg, want, MSG_DONTWAIT, NULL));
 	if (n <= 0)
 		return 0;
 	a->now = clock_now();

@@ -11,6 +11,7 @@
 #include "udp/udp_state.h"
 #include "util/be.h"
 #include "util/rand.h"
+#include "util/uncancelled.h"
 #include "wire/opcode.h"
 
 enum {
@@ -110,7 +111,7 @@ static void read_all(struct udp_seen *s)
 			s->msg[i].msg_hdr =
 				(struct msghdr){ .msg_iov = &s->iov[i], .msg_iovlen = 1 };
 		}
-		n = recvmmsg(s->fd, s->msg, BATCH, MSG_DONTWAIT, NULL);
+		UNCANCELLED(n, recvmmsg(s->fd, s->msg, BATCH, MSG_DONTWAIT, NULL));
 		if (n <= 0)
 			return;
 		for (int i = 0; i < n; i++)

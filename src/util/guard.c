@@ -14,6 +14,7 @@
 #include "util/fork.h"
 #include "util/guard_asm.h"
 #include "util/guard_trap.h"
+#include "util/uncancelled.h"
 
 enum { LINE = 64, WORD = 8 };
 
@@ -135,7 +136,7 @@ static int mem_copy(uintptr_t dst, uintptr_t src, size_t n, size_t last)
 		done += step;
 		left -= step;
 	}
-	got = preadv(mem_fd(), iov, (int)used, (off_t)src);
+	UNCANCELLED(got, preadv(mem_fd(), iov, (int)used, (off_t)src));
 	return got < 0 || (size_t)got != n ? EFAULT : 0;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "util/log.h"
+#include "util/uncancelled.h"
 
 enum { LINE = 512 };
 
@@ -50,7 +51,7 @@ void log_line(enum log_level level, const char *fmt, ...)
 	if (n > 0)
 		at += (size_t)n < LINE - at - 1 ? (size_t)n : LINE - at - 1;
 	line[at++] = '\n';
-	ignored = write(STDERR_FILENO, line, at); /* stderr is closed */
+	UNCANCELLED(ignored, write(STDERR_FILENO, line, at)); /* stderr is closed */
 	(void)ignored;
 	errno = err;
 }

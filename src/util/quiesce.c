@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <time.h>
+#include "util/uncancelled.h"
 
 /* Slots are never freed: a thread that ends leaves its slot to the next new thread. */
 static struct quiesce_slot *slots; /* lock-free push-only list */
@@ -75,6 +76,7 @@ struct quiesce_slot *quiesce_slot_make(void)
 static void wait_for(struct quiesce_slot *s)
 {
 	uint64_t seen = load_acquire(&s->seq);
+	int was = uncancelled_begin();
 
 	for (unsigned int n = 0; (seen & 1) && load_acquire(&s->seq) == seen; n++) {
 		if (n < 100)
@@ -82,6 +84,7 @@ static void wait_for(struct quiesce_slot *s)
 		else
 			nanosleep(&(struct timespec){ .tv_nsec = 50000 }, NULL);
 	}
+	uncancelled_end(was);
 }
 
 void quiesce_wait(void)
