@@ -6,6 +6,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+#include "obs/explain.h"
 #include "peers/contact_end.h"
 #include "peers/host_cast.h"
 #include "peers/host_names.h"
@@ -35,6 +36,26 @@ static int be_alone(struct host *h, const char *why)
 	return host_take_slot(h, &slot);
 }
 
+/* Abstract names have no owner: another user may have taken them. */
+static int refuse_full(const struct host *h)
+{
+	uint32_t holder;
+	unsigned int n = host_names_foreign(h->uid, &holder);
+
+	if (n)
+		return refuse(
+			EADDRINUSE,
+			"ibv_open_device: user id %u has taken %u of the %d names under which "
+			"processes of yours meet (softhca.%d.%u.slot.*); have its processes "
+			"ended, or use another network namespace",
+			holder, n, NUMBER_SLOTS, HOST_LAYOUT, h->uid);
+	return refuse(
+		EADDRINUSE,
+		"ibv_open_device: %d processes of this user have devices open, as many as can "
+		"be; end some",
+		NUMBER_SLOTS);
+}
+
 static int meet(struct host *h)
 {
 	unsigned int slot;
@@ -45,7 +66,7 @@ static int meet(struct host *h)
 	err = host_take_slot(h, &slot);
 	if (err && err != EADDRINUSE)
 		return be_alone(h, strerror(err));
-	return err;
+	return err ? refuse_full(h) : 0;
 }
 
 int host_create(const struct host_config *cfg, struct host **out)

@@ -147,6 +147,27 @@ int host_name_connect(uint32_t uid, unsigned int slot, int *fd)
 	return host_name_connect_any(uid, slot_name(slot, name, sizeof(name)), fd);
 }
 
+unsigned int host_names_foreign(uint32_t uid, uint32_t *holder)
+{
+	unsigned int foreign = 0;
+	struct ucred cred;
+	socklen_t len;
+	int fd = -1;
+
+	for (unsigned int slot = 0; slot < NUMBER_SLOTS; slot++) {
+		if (host_name_connect(uid, slot, &fd))
+			continue;
+		len = sizeof(cred);
+		if (!getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) &&
+		    cred.uid != geteuid()) {
+			*holder = cred.uid;
+			foreign++;
+		}
+		close(fd);
+	}
+	return foreign;
+}
+
 void host_names_read(uint32_t uid, uint64_t taken[NUMBER_SLOTS / 64])
 {
 	FILE *names = fopen("/proc/net/unix", "re");

@@ -21,5 +21,7 @@ int host_name_connect(uint32_t uid, unsigned int slot, int *fd);
 /* The same for the names of other things: "softhca.<layout>.<uid>.<name>". Does not listen. */
 int host_name_bind_any(uint32_t uid, const char *name, int *fd);
 int host_name_connect_any(uint32_t uid, const char *name, int *fd);
+/* How many slots processes of another user hold; *holder: the uid of one of them, as we see it. */
+unsigned int host_names_foreign(uint32_t uid, uint32_t *holder);
 /* Sets the bit of each slot that some process has, as /proc/net/unix tells. */
 void host_names_read(uint32_t uid, uint64_t taken[NUMBER_SLOTS / 64]);
