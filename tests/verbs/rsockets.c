@@ -310,8 +310,8 @@ static void greet(const struct liar *l, uint8_t version, uint8_t *g)
 	put_be(g + 36, 4, 1024);
 }
 
-/* Accepts the next connection as an rsocket of @version would. */
-static void lie_accept(struct liar *l, uint8_t version)
+/* Accepts the next connection as an rsocket of @version would; @receives: 0, credits never come. */
+static void lie_accept(struct liar *l, uint8_t version, int receives)
 {
 	struct ibv_qp_init_attr a = { .qp_type = IBV_QPT_RC,
 				      .sq_sig_all = 1,
@@ -331,7 +331,7 @@ static void lie_accept(struct liar *l, uint8_t version)
 	l->mr = ibv_reg_mr(l->id->pd, l->mem, sizeof(l->mem),
 			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	want(l->mr);
-	for (int i = 0; i < 384; i++)
+	for (int i = 0; i < receives; i++)
 		want_eq(rdma_post_recv(l->id, NULL, l->mem, 0, l->mr), 0);
 	greet(l, version, g);
 	p.private_data = g;
@@ -361,7 +361,7 @@ static void lie_listen(struct liar *l, struct sockaddr_in *at)
 	at->sin_port = rdma_get_src_port(l->listen);
 }
 
-static int meet_liar(struct liar *l, uint8_t version)
+static int meet_liar(struct liar *l, uint8_t version, int receives)
 {
 	struct sockaddr_in at;
 	struct pollfd p = { .events = POLLIN };
@@ -377,7 +377,7 @@ static int meet_liar(struct liar *l, uint8_t version)
 		want(rpoll(q, 2, LIMIT) > 0);
 		p.revents = q[1].revents;
 	} while (!p.revents);
-	lie_accept(l, version);
+	lie_accept(l, version, receives);
 	wait_for(fd, POLLOUT);
 	return fd;
 }
@@ -397,7 +397,6 @@ static const struct lie {
 } lies[] = {
 	{ 1, 0, false, 1 }, /* a byte that was not written */
 	{ 0x1fffffff, 64, false, 1 }, /* more than was written */
-	{ 1, 1, false, 385 }, /* a message beyond the credits */
 	{ 2048, 2048, false, 65 }, /* bytes beyond what was offered */
 	{ 0x80000180, 8, true, 1 }, /* half an SGE */
 	{ 0x80000180, 16, true, 3 }, /* an SGE too many */
@@ -405,26 +404,69 @@ static const struct lie {
 	{ 0x20000000, 0, false, 1 }, /* an operation that there is not */
 };
 
-static void lied_to(int arg)
+static void ended_with_eio(int fd, struct liar *l)
 {
-	const struct lie *how = &lies[arg];
-	struct liar *l = calloc(1, sizeof(*l));
-	int fd, err = 0;
+	int err = 0;
 	socklen_t len = sizeof(err);
 
-	want(l);
-	fd = meet_liar(l, 1);
-	memset(l->mem + 2048, 1, 2048);
-	for (int i = 0; i < how->times; i++)
-		lie(l, how->imm, how->to_table ? l->sges : l->data,
-		    how->to_table ? l->sges_key : l->data_key, how->len);
-	wait_for(fd, POLLHUP);
 	want_eq(rgetsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len), 0);
 	want_eq(err, EIO);
 	want_minus1(rsend(fd, "x", 1, 0), EIO);
 	want_eq(rclose(fd), 0);
 	end_liar(l);
 	free(l);
+}
+
+static void lied_to(int arg)
+{
+	const struct lie *how = &lies[arg];
+	struct liar *l = calloc(1, sizeof(*l));
+	int fd;
+
+	want(l);
+	fd = meet_liar(l, 1, 384);
+	memset(l->mem + 2048, 1, 2048);
+	for (int i = 0; i < how->times; i++)
+		lie(l, how->imm, how->to_table ? l->sges : l->data,
+		    how->to_table ? l->sges_key : l->data_key, how->len);
+	wait_for(fd, POLLHUP);
+	ended_with_eio(fd, l);
+}
+
+static bool hung_up(int fd)
+{
+	struct pollfd p = { .fd = fd };
+
+	return rpoll(&p, 1, 0) == 1 && p.revents & POLLHUP;
+}
+
+/*
+ * A message beyond the credits. A peer that posts no receives is granted few: the messages that
+ * would grant more wait behind the first of them.
+ */
+static void beyond_credits(int arg)
+{
+	enum { DEPTH = 400, MORE_THAN_GRANTED = 4 * 384 };
+	struct liar *l = calloc(1, sizeof(*l));
+	struct ibv_wc wc[16];
+	int fd, sent = 0, out = 0, n;
+
+	(void)arg;
+	want(l);
+	fd = meet_liar(l, 1, 0);
+	while (!hung_up(fd)) {
+		n = ibv_poll_cq(l->id->send_cq, 16, wc);
+		want(n >= 0);
+		out -= n;
+		want(sent - out < MORE_THAN_GRANTED);
+		if (out == DEPTH)
+			continue;
+		lie(l, 1, l->data, l->data_key, 1);
+		sent++;
+		out++;
+	}
+	want(sent > 384);
+	ended_with_eio(fd, l);
 }
 
 static void other_version(int arg)
@@ -435,7 +477,7 @@ static void other_version(int arg)
 
 	(void)arg;
 	want(l);
-	fd = meet_liar(l, 2);
+	fd = meet_liar(l, 2, 384);
 	want_eq(rgetsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len), 0);
 	want_eq(err, ECONNREFUSED);
 	want_eq(rclose(fd), 0);
@@ -450,7 +492,7 @@ int main(void)
 		CASE(bytes),	      CASE(both_kinds),	    CASE(much),
 		CASE_ARG(lied_to, 0), CASE_ARG(lied_to, 1), CASE_ARG(lied_to, 2),
 		CASE_ARG(lied_to, 3), CASE_ARG(lied_to, 4), CASE_ARG(lied_to, 5),
-		CASE_ARG(lied_to, 6), CASE_ARG(lied_to, 7), CASE(other_version),
+		CASE_ARG(lied_to, 6), CASE(beyond_credits), CASE(other_version),
 	};
 
 	return CASES_RUN(list);
