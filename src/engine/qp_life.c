@@ -35,11 +35,27 @@ static int cast(struct tqp *q, const struct seg *s)
 	return err;
 }
 
+/* tqp_env.polls: those that found nothing, and what the others found. */
+static uint32_t polls(const struct tqp *q)
+{
+	const struct node *n = container_of(q, struct eqp, q)->node;
+
+	return load_relaxed(&n->poll_seq) + cq_consumed(q->qp.scq);
+}
+
+static uint64_t time_now(const struct tqp *q)
+{
+	(void)q;
+	return clock_now();
+}
+
 static const struct tqp_env env = {
 	.resolve = path_kept_resolve,
 	.ack_later = acks_later,
 	.ack_delay = acks_delay,
 	.cork = corks_wait,
+	.polls = polls,
+	.clock = time_now,
 	.moved = publish_moved,
 	.usable = path_usable,
 	.watch = timers_watch,

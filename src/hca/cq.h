@@ -69,6 +69,12 @@ static inline uint32_t cq_written(const struct cq *cq)
 	return load_relaxed(&cq->pi);
 }
 
+/* How many entries the consumer has read, modulo 2^24. Takes no lock, as cq_written(). */
+static inline uint32_t cq_consumed(const struct cq *cq)
+{
+	return be32toh(load_relaxed(&cq->dbrec[0]));
+}
+
 /* Another ring takes the place of the old one, which the device does not touch after the call; the
  * entries that the consumer has not read, from @ci on, are copied to the same numbers of @ring.
  * Returns how many these are. When they do not fit (not fewer than ring->cnt), nothing has changed.

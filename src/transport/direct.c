@@ -7,6 +7,13 @@ enum {
 	WAIT_MIN = 16 << 10, /* bytes: a READ or WRITE of this length may wait for direct access */
 	WAIT_AGAIN_MIN = 32, /* READs or WRITEs that do not wait after one that waited in vain */
 	WAIT_AGAIN_MAX = 4096,
+	STREAM_MAX = 8 << 10, /* bytes: a longer READ or WRITE is no part of a stream */
+	STREAM_BEGINS = 16, /* READs or WRITEs without a poll behind which the ring is tried */
+	STREAM_GOES_ON = 2, /* the same where the ring has proven faster */
+	STREAM_CLOSE = 10000, /* ns from one to the next */
+	STREAM_JUDGED = 256, /* by the ring, behind which it is judged */
+	STREAM_AGAIN_MIN = 64, /* work requests that go directly after the ring was slower */
+	STREAM_AGAIN_MAX = 1 << 20,
 };
 
 /* Has the QP exchanged something with a peer whose memory the link reaches? */
@@ -31,6 +38,95 @@ static bool one_sided(const struct sent *e)
 	return e->opcode == MLX5_OPCODE_RDMA_WRITE || e->opcode == MLX5_OPCODE_RDMA_READ;
 }
 
+/* A turn's @now may be before @since: the clock was read later in the same turn. */
+static uint64_t elapsed(uint64_t since, uint64_t now)
+{
+	return now > since ? now - since : 0;
+}
+
+/* The ring was slower than direct access, or the program waited: doubles the number of work
+ * requests that go directly before it is tried again. */
+static void stream_failed(struct stream *s)
+{
+	uint32_t gap = s->gap * 2;
+
+	gap = gap < STREAM_AGAIN_MIN ? STREAM_AGAIN_MIN : gap;
+	s->again_in = s->gap = gap < STREAM_AGAIN_MAX ? gap : STREAM_AGAIN_MAX;
+	s->by_ring = s->proven = false;
+	s->leave = true;
+}
+
+static void stream_proven(struct stream *s, uint64_t now)
+{
+	s->proven = true;
+	s->gap = 0;
+	s->n = 0;
+	s->since = now;
+}
+
+/* @e follows others of its stream through the ring. */
+static void stream_judge(struct requester *r, const struct sent *e, uint64_t now)
+{
+	struct stream *s = &r->stream;
+	uint64_t most = (uint64_t)STREAM_JUDGED * s->direct_ns;
+
+	if (s->n < STREAM_JUDGED && ++s->n == STREAM_JUDGED)
+		s->mark = e->psn;
+	if (elapsed(s->since, now) > most)
+		stream_failed(s);
+	else if (s->n == STREAM_JUDGED && psn_before(s->mark, r->una))
+		stream_proven(s, now);
+}
+
+/* All that went by the ring was acknowledged; the program may have done something else since. */
+static void stream_over(struct stream *s, uint64_t now)
+{
+	uint64_t direct = (uint64_t)s->n * s->direct_ns, took = elapsed(s->since, now);
+
+	if (took > 2 * direct)
+		stream_failed(s);
+	else if (s->n >= STREAM_BEGINS && took < direct)
+		s->proven = true;
+	s->leave = s->by_ring = false;
+}
+
+/* A work request is alone, and direct access can do it. Shall it go by the ring? Then the peer's
+ * process executes it while this one posts the next. */
+static bool stream_by_ring(struct tqp *q, uint64_t now)
+{
+	struct stream *s = &q->req.stream;
+	uint32_t polls = q->env->polls(q);
+	bool ends = s->polls != polls || now - s->last > STREAM_CLOSE;
+
+	s->last = now;
+	s->leave = false;
+	if (s->by_ring) {
+		stream_over(s, now);
+		ends = true;
+	}
+	if (s->again_in) {
+		s->again_in--;
+		return false;
+	}
+	if (ends) {
+		s->polls = polls;
+		s->since = now;
+		s->n = 0;
+		return false;
+	}
+	s->n++;
+	if (s->n < (s->proven ? STREAM_GOES_ON : STREAM_BEGINS))
+		return false;
+	if (!s->proven) {
+		now = q->env->clock(q); /* a list is one turn */
+		s->direct_ns = (uint32_t)elapsed(s->since, now) / s->n;
+	}
+	s->by_ring = true;
+	s->since = now;
+	s->n = 1;
+	return true;
+}
+
 /* A stream of READs or WRITEs that began by the ring would stay there, since direct access needs an
  * empty queue. So one of them waits until the queue is empty; if its direct access then succeeds,
  * the others follow. */
@@ -39,7 +135,7 @@ static bool must_wait(struct tqp *q, const struct sent *e)
 	struct requester *r = &q->req;
 	bool write = e->opcode == MLX5_OPCODE_RDMA_WRITE;
 
-	if (r->waited)
+	if (r->waited || r->stream.leave)
 		return r->cur != r->head;
 	if (e->len < WAIT_MIN || r->cur == r->head || r->tail != r->cur + 1 ||
 	    !link_is_lossless(q->dest) || !one_sided(sent_at(r, r->cur - 1)))
@@ -82,8 +178,14 @@ enum direct_way direct_try(struct tqp *q, struct sent *e, const struct wqe *w,
 		return BY_RING;
 	}
 	if (!alone(q, e)) {
+		if (r->stream.by_ring)
+			stream_judge(r, e, now);
 		r->waited = must_wait(q, e);
 		return r->waited ? LATER : BY_RING;
+	}
+	if (!done && e->len <= STREAM_MAX && q->env->polls && stream_by_ring(q, now)) {
+		r->waited = false;
+		return BY_RING;
 	}
 	struct direct_ask ask = { .write = w->opcode == MLX5_OPCODE_RDMA_WRITE,
 				  .sqpn = q->qp.qpn,

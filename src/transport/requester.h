@@ -67,6 +67,20 @@ struct watchdog {
 	bool waits; /* the last look found something outstanding */
 };
 
+/* READs and WRITEs that follow each other too closely for direct access to be the fastest way
+ * (direct.c). */
+struct stream {
+	uint64_t since, last; /* ns: of its first work request, of the newest */
+	uint32_t polls; /* of the program, as env->polls() counts */
+	uint32_t direct_ns; /* what one took by direct access; 0: not known */
+	uint32_t mark; /* PSN: the ring is judged when it has been acknowledged */
+	uint32_t again_in, gap; /* work requests until the ring is tried again: now, next time */
+	uint16_t n; /* work requests; of those by the ring, since the last judgement */
+	bool by_ring;
+	bool proven; /* the ring was the faster way when it was judged last */
+	bool leave; /* it was not: direct access is due when nothing is outstanding */
+};
+
 struct requester {
 	struct sent *sent; /* NULL until the first WQE */
 	uint32_t mask; /* entries - 1 */
@@ -89,6 +103,7 @@ struct requester {
 	struct {
 		uint16_t in, gap; /* WQEs that do not wait for direct access: now, next time */
 	} wait_again[2]; /* READ, WRITE */
+	struct stream stream;
 	uint32_t direct_done; /* bytes of the WQE at cur that direct access has moved */
 	bool by_value; /* the peer cannot fetch from this process */
 	bool no_ref; /* this process cannot fetch from the peer */

@@ -55,6 +55,11 @@ struct tqp_env {
 	/* Through a network: may what was posted now, and has been handed to the link, wait for
 	 * what the program posts next? true: call tqp_uncork() soon. NULL: it may not. */
 	bool (*cork)(struct tqp *q, uint64_t now);
+	/* How often the program has polled, modulo 2^32. NULL: no READ or WRITE leaves direct
+	 * access for the ring because others follow it. */
+	uint32_t (*polls)(const struct tqp *q);
+	/* ns, within a turn; not NULL where polls is not. */
+	uint64_t (*clock)(const struct tqp *q);
 	/* The protocol itself has moved the QP to ERR or SQE (direct access ends). NULL:
 	 * ignored. */
 	void (*moved)(struct tqp *q);

@@ -473,6 +473,148 @@ TEST(a_read_waits_for_those_that_keep_it_from_direct_access)
 	pair_close(p);
 }
 
+static uint32_t polls_so_far = 1;
+
+static uint32_t fake_polls(const struct tqp *q)
+{
+	(void)q;
+	return polls_so_far;
+}
+
+static struct pair *streaming;
+static uint64_t into_turn; /* ns that its turn has lasted */
+
+static uint64_t fake_clock(const struct tqp *q)
+{
+	(void)q;
+	return streaming->rig.net.now + into_turn;
+}
+
+/* Posts @w @n times, one each @ns, and returns how many were done directly. */
+static int stream(struct pair *p, const struct rig_wr *w, int n, uint64_t ns)
+{
+	static struct tqp_env with_polls;
+	int before = direct_calls;
+
+	streaming = p;
+	with_polls = *p->a->q.env;
+	with_polls.polls = fake_polls;
+	with_polls.clock = fake_clock;
+	p->a->q.env = &with_polls;
+	for (int i = 0; i < n; i++) {
+		p->rig.net.now += ns;
+		rig_post(p->a, w);
+	}
+	return direct_calls - before;
+}
+
+static void all_good(struct pair *p, int n)
+{
+	while (n--)
+		pair_good(p->a, false);
+}
+
+enum { BEGINS = 16, GOES_ON = 2, JUDGED = 256 }; /* direct.c */
+
+TEST(a_stream_of_writes_leaves_direct_access_for_the_ring)
+{
+	struct pair *p = pair_open(&pair_host, &rig_rc);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
+	struct link_ops ops = directly(p, 8);
+
+	exchange(p);
+	p->a->end.d.ops = &ops;
+	check_eq(stream(p, &w, BEGINS + 4, 1000), BEGINS);
+	rig_run(&p->rig);
+	all_good(p, BEGINS + 4);
+	polls_so_far++; /* the program has polled: a new stream */
+	check_eq(stream(p, &w, BEGINS + 4, 1000), BEGINS);
+	rig_run(&p->rig);
+	all_good(p, BEGINS + 4);
+	pair_close(p);
+}
+
+TEST(writes_that_are_polled_for_or_far_apart_are_no_stream)
+{
+	struct pair *p = pair_open(&pair_host, &rig_rc);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
+	struct link_ops ops = directly(p, 8);
+
+	exchange(p);
+	p->a->end.d.ops = &ops;
+	for (int i = 0; i < 3 * BEGINS; i++) {
+		polls_so_far++;
+		check_eq(stream(p, &w, 1, 1000), 1);
+		pair_good(p->a, false);
+	}
+	check_eq(stream(p, &w, 3 * BEGINS, 50000), 3 * BEGINS);
+	all_good(p, 3 * BEGINS);
+	w = pair_remote(p, MLX5_OPCODE_RDMA_READ, 0, 16000);
+	direct_at_once = 16000;
+	check_eq(stream(p, &w, 3 * BEGINS, 1000), 3 * BEGINS); /* too long for the ring to pay */
+	all_good(p, 3 * BEGINS);
+	pair_close(p);
+}
+
+TEST(a_list_of_writes_is_timed_within_its_turn)
+{
+	struct pair *p = pair_open(&pair_host, &rig_rc);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
+	struct link_ops ops = directly(p, 8);
+
+	exchange(p);
+	p->a->end.d.ops = &ops;
+	check_eq(stream(p, &w, 1, 1000), 1);
+	into_turn = BEGINS * 1000;
+	check_eq(stream(p, &w, BEGINS, 0), BEGINS - 1);
+	p->rig.net.now += into_turn + 500;
+	into_turn = 0;
+	check_eq(stream(p, &w, 1, 0), 0);
+	check_eq(p->a->q.req.tail, p->a->q.req.cur); /* by the ring: it has been no slower */
+	rig_run(&p->rig);
+	all_good(p, BEGINS + 2);
+	pair_close(p);
+}
+
+TEST(a_ring_that_does_not_answer_is_left_before_it_has_done_all_it_is_judged_by)
+{
+	struct pair *p = pair_open(&pair_host, &rig_rc);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
+	struct link_ops ops = directly(p, 8);
+
+	exchange(p);
+	p->a->end.d.ops = &ops;
+	check_eq(stream(p, &w, BEGINS + 1, 1000), BEGINS);
+	p->rig.net.now += (JUDGED + 1) * 1000;
+	check_eq(stream(p, &w, 1, 1000), 0); /* waits for the ring's to end */
+	check_eq(p->a->q.req.tail - p->a->q.req.cur, 1);
+	rig_run(&p->rig);
+	check_eq(direct_calls, BEGINS + 1);
+	all_good(p, BEGINS + 2);
+	pair_close(p);
+}
+
+TEST(a_ring_that_is_slower_than_direct_access_is_left)
+{
+	struct pair *p = pair_open(&pair_host, &rig_rc);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
+	struct link_ops ops = directly(p, 8);
+
+	exchange(p);
+	p->a->end.d.ops = &ops;
+	check_eq(stream(p, &w, BEGINS + 1, 1000), BEGINS);
+	p->rig.net.now += 100000; /* the peer's process had no processor */
+	rig_run(&p->rig);
+	all_good(p, BEGINS + 1);
+	check_eq(stream(p, &w, 64, 1000), 64); /* the next ones stay where it was faster */
+	all_good(p, 64);
+	polls_so_far++;
+	check_eq(stream(p, &w, BEGINS + 1, 1000), BEGINS);
+	rig_run(&p->rig);
+	all_good(p, BEGINS + 1);
+	pair_close(p);
+}
+
 RUN_TESTS(unit_test(send_delivers_bytes_and_immediate), unit_test(psns_wrap_at_24_bits),
 	  unit_test(read_crosses_the_wrap), unit_test(unsignalled_sends_make_no_completion),
 	  unit_test(fence_waits_for_reads), unit_test(no_more_reads_than_max_rd_atomic),
@@ -489,4 +631,9 @@ RUN_TESTS(unit_test(send_delivers_bytes_and_immediate), unit_test(psns_wrap_at_2
 	  unit_test(direct_access_needs_one_exchange_and_takes_no_psn),
 	  unit_test(a_long_direct_access_goes_on_in_later_turns),
 	  unit_test(a_direct_access_that_fails_half_way_goes_by_the_ring_whole),
+	  unit_test(a_stream_of_writes_leaves_direct_access_for_the_ring),
+	  unit_test(writes_that_are_polled_for_or_far_apart_are_no_stream),
+	  unit_test(a_list_of_writes_is_timed_within_its_turn),
+	  unit_test(a_ring_that_does_not_answer_is_left_before_it_has_done_all_it_is_judged_by),
+	  unit_test(a_ring_that_is_slower_than_direct_access_is_left),
 	  unit_test(a_read_waits_for_those_that_keep_it_from_direct_access))
