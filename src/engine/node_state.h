@@ -13,6 +13,7 @@
 #include "net/gid_table.h"
 #include "peers/host.h"
 #include "util/bitmap.h"
+#include "util/hash.h"
 #include "util/quiesce.h"
 
 #define FIRST_INDEX 2 /* QPN 0 and 1 are special; kept free in every block */
@@ -61,6 +62,7 @@ struct node {
 	struct device *devices[NODE_DEVICES];
 	unsigned int n_devices; /* atomic */
 	struct block *blocks[NUMBER_SLOTS]; /* by slot; qp_table.h */
+	struct hash reserved; /* QPN → context that reserved it; reserved.h */
 	struct eqp *acks; /* lock-free stack: ACKs to flush when a drain finds nothing */
 	struct eqp *delayed; /* lock-free stack: ACKs that wait for the program's reply */
 	uint64_t delay_end; /* ns: about when the first of these must leave; atomic */

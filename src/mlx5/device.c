@@ -3,7 +3,7 @@
 #include <infiniband/mlx5dv.h>
 #include <stdlib.h>
 #include <string.h>
-#include "verbs/export.h"
+#include "mlx5/given.h"
 
 /* No, unless SOFTHCA_MLX5DV=1: as long as the answer is no, programs use the plain verbs. */
 EXPORT bool mlx5dv_is_supported(struct ibv_device *device)
@@ -32,7 +32,6 @@ static const struct {
 	NONE(TUNNEL_OFFLOADS, tunnel_offloads_caps),
 	NONE(DYN_BFREGS, max_dynamic_bfregs),
 	NONE(FLOW_ACTION_FLAGS, flow_action_flags),
-	NONE(DC_ODP_CAPS, dc_odp_caps),
 	NONE(SIGNATURE_OFFLOAD, sig_caps),
 	NONE(DCI_STREAMS, dci_streams_caps),
 	NONE(WR_MEMCPY_LENGTH, max_wr_memcpy_length),
@@ -40,15 +39,43 @@ static const struct {
 	/* clang-format on */
 };
 
+#define ASKED(name) (asked & MLX5DV_CONTEXT_MASK_##name)
+#define KNOWN_SOME                                                                                 \
+	(MLX5DV_CONTEXT_MASK_CLOCK_INFO_UPDATE | MLX5DV_CONTEXT_MASK_DC_ODP_CAPS |                 \
+	 MLX5DV_CONTEXT_MASK_NUM_LAG_PORTS)
+
+/* DC targets receive from SRQs alone, as XRC's do, and are RC's responders as these are. */
+static uint32_t dc_odp(struct ibv_context *context)
+{
+	struct ibv_device_attr_ex attr = { 0 };
+
+	return ibv_query_device_ex(context, NULL, &attr) ? 0 : attr.xrc_odp_caps;
+}
+
+static void query_some(struct ibv_context *context, uint64_t asked, struct mlx5dv_context *attrs)
+{
+	if (ASKED(CLOCK_INFO_UPDATE)) /* a tick is a nanosecond for ever (clock.c) */
+		attrs->max_clock_info_update_nsec = INT64_MAX;
+	if (ASKED(DC_ODP_CAPS))
+		attrs->dc_odp_caps = dc_odp(context);
+	if (ASKED(NUM_LAG_PORTS))
+		attrs->num_lag_ports = 1; /* no bond */
+	attrs->comp_mask |= asked & KNOWN_SOME;
+}
+
 /* 0, though mlx5dv_is_supported() says no: perftest asks without that question and ends where it
  * gets an error. Only members whose bits the caller has set in comp_mask are written, and bits that
  * are not answered are cleared on return (mlx5dv_query_device(3)): a caller built with an older
  * header has a shorter struct, and no bit for what it lacks. */
 EXPORT int mlx5dv_query_device(struct ibv_context *context, struct mlx5dv_context *attrs)
 {
-	uint64_t asked = attrs->comp_mask;
+	int err = given(context, "mlx5dv_query_device", "the context");
+	uint64_t asked;
 
-	(void)context;
+	err = err ? err : given(attrs, "mlx5dv_query_device", "the attribute");
+	if (err)
+		return err;
+	asked = attrs->comp_mask;
 	attrs->version = 0;
 	attrs->flags = MLX5DV_CONTEXT_FLAGS_CQE_V1;
 	attrs->comp_mask = 0;
@@ -58,5 +85,6 @@ EXPORT int mlx5dv_query_device(struct ibv_context *context, struct mlx5dv_contex
 		memset((char *)attrs + none[i].at, 0, none[i].len);
 		attrs->comp_mask |= none[i].bit;
 	}
+	query_some(context, asked, attrs);
 	return 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Queue pairs with what only mlx5 devices have (mlx5dv_create_qp(3)). */
 #include <infiniband/mlx5dv.h>
-#include "verbs/export.h"
+#include "mlx5/given.h"
 
 #define MASK(name) MLX5DV_QP_INIT_ATTR_MASK_##name
 #define KNOWN_MASKS                                                                                \
@@ -139,21 +139,23 @@ EXPORT struct ibv_qp *mlx5dv_create_qp(struct ibv_context *context,
 				       struct mlx5dv_qp_init_attr *dv)
 {
 	static const struct mlx5dv_qp_init_attr none;
-	const struct mlx5dv_qp_init_attr *given = dv ? dv : &none;
+	const struct mlx5dv_qp_init_attr *with = dv ? dv : &none;
 	struct ibv_qp_init_attr_ex with_ops;
 	struct ibv_qp *qp;
-	int err = check(attr, given);
+	int err = given(context, "mlx5dv_create_qp", "the context");
 
+	err = err ? err : given(attr, "mlx5dv_create_qp", "the queue pair's attribute");
+	err = err ? err : check(attr, with);
 	if (err)
 		return null_errno(err);
-	if (!(given->comp_mask & MASK(SEND_OPS_FLAGS)) ||
+	if (!(with->comp_mask & MASK(SEND_OPS_FLAGS)) ||
 	    attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
-		return create(context, attr, given);
+		return create(context, attr, with);
 	/* mlx5's operations alone make the queue pair an extended one */
 	with_ops = *attr;
 	with_ops.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	with_ops.send_ops_flags = 0;
-	qp = create(context, &with_ops, given);
+	qp = create(context, &with_ops, with);
 	if (qp)
 		attr->cap = with_ops.cap;
 	return qp;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "driver/events.h"
 #include "engine/node.h"
+#include "engine/reserved.h"
 #include "obs/explain.h"
 #include "util/barrier.h"
 #include "verbs/export.h"
@@ -128,6 +129,7 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 
 EXPORT int ibv_close_device(struct ibv_context *ib)
 {
+	reserved_close(to_context(ib));
 	context_destroy(to_context(ib));
 	return 0;
 }

@@ -44,6 +44,10 @@ struct ibv_qp_init_attr_ex;
 /* IBV_QPT_DRIVER of mlx5dv_create_qp(): a DC target, or an initiator, which needs no key. */
 struct ibv_qp *softhca_create_dc(struct ibv_qp_init_attr_ex *attr, bool target,
 				 uint64_t access_key);
+struct ibv_context;
+/* Numbers that no queue pair gets (engine/reserved.h). */
+int softhca_qpn_reserve(struct ibv_context *context, uint32_t *qpn);
+int softhca_qpn_release(struct ibv_context *context, uint32_t qpn);
 /* Records that @call is not built yet, with the errno value @err, and returns @err. */
 int softhca_unbuilt(const char *call, int err);
 struct cm_calls;

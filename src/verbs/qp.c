@@ -3,6 +3,7 @@
 #include <string.h>
 #include "driver/dtarget.h"
 #include "engine/groups.h"
+#include "engine/reserved.h"
 #include "obs/explain.h"
 #include "verbs/export.h"
 #include "verbs/ops.h"
@@ -110,6 +111,18 @@ EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 EXPORT struct mlx5dv_qp_ex *softhca_qp_dv(struct ibv_qp_ex *ib)
 {
 	return &to_dqp(&ib->qp_base)->dv;
+}
+
+/* For libmlx5. */
+EXPORT int softhca_qpn_reserve(struct ibv_context *ib, uint32_t *qpn)
+{
+	return reserved_take(to_context(ib), qpn);
+}
+
+/* For libmlx5. */
+EXPORT int softhca_qpn_release(struct ibv_context *ib, uint32_t qpn)
+{
+	return reserved_give(to_context(ib), qpn);
 }
 
 /* Only the last cache line of a message is ordered behind the rest. */

@@ -33,7 +33,7 @@ def of_release():
 
 
 def must_pass(huge):
-    return [*listed("must-pass.txt"), *of_release(),
+    return [*listed("must-pass.txt"), *listed("must-pass-mlx5dv.txt"), *of_release(),
             *(listed("must-pass-huge.txt") if huge else []),
             *(listed("must-pass-root.txt") if os.geteuid() == 0 else [])]
 
@@ -49,6 +49,8 @@ def environment():
 def run_module(suite, ids, env):
     """Results of all @ids, and what was printed about those that did not pass."""
     results, told, left = {}, [], list(ids)
+    if ids[0].startswith("tests.test_mlx5_"):
+        env = {**env, "SOFTHCA_MLX5DV": "1"}
     while left:
         outcome = verbose.run(suite, left, env, ONE_RUN * verbose.patience())
         results.update(outcome.results)

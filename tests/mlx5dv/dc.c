@@ -116,6 +116,15 @@ static void atomics(int processes)
 	dc_close(&d);
 }
 
+/* Memory that has no pages yet when it is registered (dc_odp_caps). */
+static void on_demand(int processes)
+{
+	dc_access = IBV_ACCESS_ON_DEMAND;
+	writes_and_reads(processes);
+	atomics(processes);
+	sends(processes);
+}
+
 /* Of an initiator that was created without streams: they change nothing. */
 static void streams(int processes)
 {
@@ -371,6 +380,7 @@ static const struct test_case cases[] = {
 	EVERYWHERE(writes_and_reads),
 	CASE_ARG(writes_and_reads, TWO_OTHERS),
 	EVERYWHERE(atomics),
+	EVERYWHERE(on_demand),
 	EVERYWHERE(streams),
 	EVERYWHERE(in_turn),
 	CASE_ARG(in_turn, TWO_OTHERS),

@@ -20,6 +20,7 @@ struct far { /* the targets of a process */
 };
 
 const char *dc_far;
+int dc_access;
 
 static struct far here;
 
@@ -76,7 +77,8 @@ static void far_open(struct far *f, struct dc_addr *out)
 		f->mem[i] = peer_memory(DC_BYTES, false);
 		f->mr[i] = ibv_reg_mr(f->dev.pd, f->mem[i], DC_BYTES,
 				      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-					      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
+					      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+					      dc_access);
 		f->cq[i] = ibv_create_cq(f->dev.ctx, WRS, NULL, NULL, 0);
 		f->srq[i] = ibv_create_srq(f->dev.pd, &sa);
 		if (!f->mr[i] || !f->cq[i] || !f->srq[i])
@@ -279,7 +281,7 @@ void dc_open(struct dc_duo *d, unsigned int processes)
 		d->pid[i] = peer_fork(far_main, NULL, &d->fd[i]);
 	peer_open(&d->dev);
 	d->mem = peer_memory(DC_BYTES, false);
-	d->mr = ibv_reg_mr(d->dev.pd, d->mem, DC_BYTES, IBV_ACCESS_LOCAL_WRITE);
+	d->mr = ibv_reg_mr(d->dev.pd, d->mem, DC_BYTES, IBV_ACCESS_LOCAL_WRITE | dc_access);
 	if (!d->mr)
 		die("ibv_reg_mr");
 	if (!processes) {

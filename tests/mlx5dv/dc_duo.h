@@ -60,6 +60,7 @@ struct dc_duo {
 	unsigned int processes;
 };
 
+extern int dc_access; /* more IBV_ACCESS_* flags of all memory that is registered */
 extern const char *dc_far; /* network namespace of the other processes; NULL: this one's */
 
 void dc_open(struct dc_duo *d, unsigned int processes);

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+/* Open devices: opening one by mlx5's attributes, what applies to all of its objects, its port. */
+#include <infiniband/mlx5dv.h>
+#include <string.h>
+#include "mlx5/given.h"
+
+static int check_open(const struct mlx5dv_context_attr *attr)
+{
+	uint32_t unknown = attr->flags & ~(uint32_t)MLX5DV_CONTEXT_FLAGS_DEVX;
+
+	if (attr->comp_mask)
+		return softhca_refuse(EINVAL,
+				      "mlx5dv_open_device: comp_mask 0x%llx; there is nothing that "
+				      "it could name, so leave it 0",
+				      (unsigned long long)attr->comp_mask);
+	if (unknown)
+		return softhca_refuse(EINVAL,
+				      "mlx5dv_open_device: flags 0x%x, of which 0x%x are not "
+				      "known; leave them out",
+				      attr->flags, unknown);
+	if (attr->flags)
+		return softhca_refuse(EOPNOTSUPP,
+				      "mlx5dv_open_device: MLX5DV_CONTEXT_FLAGS_DEVX, and this "
+				      "device takes no commands; leave it out");
+	return 0;
+}
+
+EXPORT struct ibv_context *mlx5dv_open_device(struct ibv_device *device,
+					      struct mlx5dv_context_attr *attr)
+{
+	int err = given(device, "mlx5dv_open_device", "the device");
+
+	err = err ? err : given(attr, "mlx5dv_open_device", "the attribute");
+	err = err ? err : check_open(attr);
+	return err ? null_errno(err) : ibv_open_device(device);
+}
+
+EXPORT int mlx5dv_set_context_attr(struct ibv_context *context, enum mlx5dv_set_ctx_attr_type type,
+				   void *attr)
+{
+	int err = given(context, "mlx5dv_set_context_attr", "the context");
+
+	err = err ? err : given(attr, "mlx5dv_set_context_attr", "the attribute");
+	if (err)
+		return err;
+	if (type != MLX5DV_CTX_ATTR_BUF_ALLOCATORS)
+		return softhca_refuse(ENOTSUP,
+				      "mlx5dv_set_context_attr: type %u is not known; "
+				      "MLX5DV_CTX_ATTR_BUF_ALLOCATORS is the only one",
+				      type);
+	return softhca_refuse(ENOTSUP,
+			      "mlx5dv_set_context_attr: a whole context's rings from functions of "
+			      "the program are not built; give them to ibv_alloc_parent_domain and "
+			      "make queues in it");
+}
+
+/* @size: bytes of *info that the caller has. Nothing that the flags could say of is there: no
+ * e-switch, and no device commands that would need their numbers. */
+EXPORT int _mlx5dv_query_port(struct ibv_context *context, uint32_t port, struct mlx5dv_port *info,
+			      size_t size)
+{
+	int err = given(context, "mlx5dv_query_port", "the context");
+
+	err = err ? err : given(info, "mlx5dv_query_port", "the port's structure");
+	if (err)
+		return err;
+	if (port != 1)
+		return softhca_refuse(
+			EINVAL, "mlx5dv_query_port: port %u; the device has port 1 alone", port);
+	if (size < sizeof(info->flags))
+		return softhca_refuse(EINVAL,
+				      "mlx5dv_query_port: a structure of %zu B has no room for the "
+				      "flags (%zu B)",
+				      size, sizeof(info->flags));
+	memset(info, 0, size);
+	return 0;
+}
