@@ -116,8 +116,7 @@ static bool resolve(const struct cqe *c, struct completion *d)
 bool completion_next(struct dcq *cq, struct cqe *c, struct completion *d)
 {
 	for (;;) {
-		const struct mlx5_cqe64 *e =
-			(const struct mlx5_cqe64 *)cq->buf + (cq->ci & (cq->cnt - 1));
+		const struct mlx5_cqe64 *e = dcq_ring_next(cq);
 
 		if (!cqe_ours(e, cq->ci, cq->cnt))
 			return false;

@@ -67,7 +67,7 @@ static void dcq_free(struct dcq *cq)
 {
 	if (!cq)
 		return;
-	ring_memory_free(cq->buf, (size_t)cq->cnt * sizeof(struct mlx5_cqe64));
+	ring_memory_free(cq->buf, cq->cnt * cq->cqe_size);
 	if (cq->pd)
 		pd_put(cq->pd);
 	free(cq);
@@ -112,11 +112,51 @@ static int take_domain(struct dcq *cq, const struct ibv_cq_init_attr_ex *attr)
 	return 0;
 }
 
+/* The environment is read each time, as mlx5's driver does. */
+static int choose_size(const struct dcq_form *form, size_t *out)
+{
+	const char *text = form->cqe_size ? NULL : secure_getenv("MLX5_CQE_SIZE");
+
+	*out = form->cqe_size ? form->cqe_size : sizeof(struct mlx5_cqe64);
+	if (!text || strcmp(text, "64") == 0)
+		return 0;
+	if (strcmp(text, "128"))
+		return refuse(
+			EINVAL,
+			"ibv_create_cq: the environment's MLX5_CQE_SIZE is \"%.20s\"; entries "
+			"have 64 or 128 B",
+			text);
+	*out = 128;
+	return 0;
+}
+
+static int make_ring(struct dcq *cq, uint32_t cnt)
+{
+	uint8_t *buf;
+	int err = ring_memory_alloc_in(cq->pd, MLX5DV_RES_TYPE_CQ, cnt * cq->cqe_size, &buf);
+
+	if (err)
+		return err;
+	dcq_ring_set(cq, buf, cnt);
+	cqe_init(buf, cnt, (uint32_t)cq->cqe_size);
+	return 0;
+}
+
 int dcq_create(struct context *ctx, const struct ibv_cq_init_attr_ex *attr, struct dcq **out)
+{
+	static const struct dcq_form plain;
+
+	return dcq_create_as(ctx, attr, &plain, out);
+}
+
+int dcq_create_as(struct context *ctx, const struct ibv_cq_init_attr_ex *attr,
+		  const struct dcq_form *form, struct dcq **out)
 {
 	int err = check_attr(attr);
 	struct dcq *cq;
+	size_t size;
 
+	err = err ? err : choose_size(form, &size);
 	if (err)
 		return err;
 	cq = aligned_alloc(64, sizeof(*cq));
@@ -125,23 +165,21 @@ int dcq_create(struct context *ctx, const struct ibv_cq_init_attr_ex *attr, stru
 	memset(cq, 0, sizeof(*cq));
 	cq->ctx = ctx;
 	cq->epoch = fork_epoch();
-	cq->cnt = ring_entries(attr->cqe);
+	cq->cqe_size = size;
 	err = take_domain(cq, attr);
-	if (!err)
-		err = ring_memory_alloc_in(cq->pd, MLX5DV_RES_TYPE_CQ,
-					   (size_t)cq->cnt * sizeof(struct mlx5_cqe64), &cq->buf);
+	err = err ? err : make_ring(cq, ring_entries(attr->cqe));
 	if (err)
 		goto fail;
-	cqe_init(cq->buf, cq->cnt, sizeof(struct mlx5_cqe64));
 	spin_init(&cq->lock);
 	struct cq_attr dev = {
 		.buf = cq->buf,
 		.cnt = cq->cnt,
-		.cqe_size = sizeof(struct mlx5_cqe64),
+		.cqe_size = (uint32_t)size,
 		.dbrec = cq->dbrec,
 		.channel = (struct comp_channel *)attr->channel,
 		.ignore_overrun = has_flag(attr, IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN),
-		.stamped = attr->wc_flags & WC_TIMES,
+		.extras = (attr->wc_flags & WC_TIMES ? CQ_STAMPED : 0) |
+			  (form->padded ? CQ_PADDED : 0),
 		.user = &cq->ib,
 	};
 	err = cq_create(ctx, &dev, &cq->dev);
@@ -179,14 +217,13 @@ int dcq_destroy(struct dcq *cq)
 /* Under the lock. */
 static void take_ring(struct dcq *cq, const struct cqe_ring *ring)
 {
-	cq->buf = ring->buf;
-	cq->cnt = ring->cnt;
+	dcq_ring_set(cq, ring->buf, ring->cnt);
 	((struct ibv_cq *)&cq->ib)->cqe = ring->cnt - 1;
 }
 
 int dcq_resize(struct dcq *cq, int cqe)
 {
-	struct cqe_ring ring = { .size = sizeof(struct mlx5_cqe64) };
+	struct cqe_ring ring = { .size = (uint32_t)cq->cqe_size };
 	uint32_t old_cnt, unread;
 	uint8_t *old;
 	int err;

@@ -5,6 +5,13 @@
 
 __thread char dcq_ring_self __attribute__((tls_model("initial-exec")));
 
+void dcq_ring_set(struct dcq *cq, uint8_t *buf, uint32_t cnt)
+{
+	cq->buf = buf;
+	cq->first = buf + cq->cqe_size - sizeof(struct mlx5_cqe64);
+	cq->cnt = cnt;
+}
+
 void dcq_ring_lock(struct dcq *cq)
 {
 	if (!dcq_ring_polling(cq))
@@ -42,7 +49,7 @@ static uint32_t end(const struct dcq *cq, const struct cqe_ring *ring)
  * many these are. */
 static uint32_t sweep(struct dcq *cq, uint32_t uidx)
 {
-	const struct cqe_ring ring = { cq->buf, cq->cnt, sizeof(struct mlx5_cqe64) };
+	const struct cqe_ring ring = dcq_ring_now(cq);
 	uint32_t gone = 0;
 
 	for (uint32_t i = end(cq, &ring); i-- != cq->ci;) {

@@ -17,8 +17,10 @@ struct dcq {
 	struct context *ctx;
 	struct pd *pd; /* parent domain that made the ring, with a reference; or NULL */
 	uint32_t epoch;
-	struct spin lock; /* guards buf, cnt, ci and cur */
-	uint8_t *buf; /* the ring: cnt entries of 64 bytes */
+	struct spin lock; /* guards buf, first, cnt, ci and cur */
+	uint8_t *buf; /* the ring */
+	const uint8_t *first; /* the cqe64 of its first entry */
+	size_t cqe_size; /* bytes of an entry: 64, or 128, of which the cqe64 is the second half */
 	uint32_t cnt, ci; /* entries; entries read, atomic for dcq_ring_idle() */
 	uint32_t dbrec[2] __attribute__((aligned(64))); /* consumer index; unused */
 	struct cqe cur; /* entry that the ibv_cq_ex readers describe */
@@ -72,6 +74,20 @@ extern __thread char dcq_ring_self; /* its address names this thread */
 static inline bool dcq_ring_polling(const struct dcq *cq)
 {
 	return load_relaxed(&cq->poller) == &dcq_ring_self;
+}
+
+/* @buf: @cnt entries of cqe_size bytes, which is set. */
+void dcq_ring_set(struct dcq *cq, uint8_t *buf, uint32_t cnt);
+static inline struct cqe_ring dcq_ring_now(const struct dcq *cq)
+{
+	return (struct cqe_ring){ cq->buf, cq->cnt, (uint32_t)cq->cqe_size };
+}
+
+/* Entry number ci, which may still be the device's. */
+static inline const struct mlx5_cqe64 *dcq_ring_next(const struct dcq *cq)
+{
+	return (const struct mlx5_cqe64 *)(cq->first +
+					   (size_t)(cq->ci & (cq->cnt - 1)) * cq->cqe_size);
 }
 
 /* The consumer's lock, for calls that a thread may make between its ibv_start_poll() and its

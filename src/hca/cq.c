@@ -2,6 +2,7 @@
 #include "hca/cq.h"
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include "hca/async.h"
 #include "hca/limits.h"
 #include "hca/numbers.h"
@@ -42,7 +43,7 @@ int cq_create(struct context *ctx, const struct cq_attr *attr, struct cq **out)
 	cq->cqe_size = attr->cqe_size;
 	cq->dbrec = attr->dbrec;
 	cq->ignore_overrun = attr->ignore_overrun;
-	cq->stamped = attr->stamped;
+	cq->extras = attr->extras;
 	list_init(&cq->timer.node);
 	cq->channel = attr->channel;
 	cq->user = attr->user;
@@ -153,6 +154,18 @@ static struct cqe stamped(struct cq *cq, const struct cqe *c)
 	return e;
 }
 
+/* Under the lock. */
+static const struct cqe *with_extras(struct cq *cq, const struct cqe *c, uint8_t *entry,
+				     struct cqe *with_time)
+{
+	if (cq->extras & CQ_PADDED)
+		memset(entry, 0, cq->cqe_size - sizeof(struct mlx5_cqe64));
+	if (!(cq->extras & CQ_STAMPED))
+		return c;
+	*with_time = stamped(cq, c);
+	return with_time;
+}
+
 static int overrun(struct cq *cq, bool first)
 {
 	if (first) {
@@ -178,11 +191,9 @@ int cq_push(struct cq *cq, const struct cqe *c)
 		spin_unlock(&cq->lock);
 		return overrun(cq, first);
 	}
-	if (unlikely(cq->stamped)) {
-		with_time = stamped(cq, c);
-		c = &with_time;
-	}
 	entry = cq->buf + (size_t)(cq->pi & (cq->cnt - 1)) * cq->cqe_size;
+	if (unlikely(cq->extras))
+		c = with_extras(cq, c, entry, &with_time);
 	cqe_write((struct mlx5_cqe64 *)(entry + cq->cqe_size - sizeof(struct mlx5_cqe64)), c,
 		  !!(cq->pi & cq->cnt));
 	store_relaxed(&cq->pi, cq->pi + 1); /* cq_written() */

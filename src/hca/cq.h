@@ -9,6 +9,11 @@
 #include "util/wheel.h"
 #include "prm/cqe_ring.h"
 
+enum cq_extra {
+	CQ_STAMPED = 1, /* each entry has the time when it was written */
+	CQ_PADDED = 2, /* entries of 128 bytes are written whole: their first half is zero */
+};
+
 struct cq {
 	struct context *ctx;
 	uint32_t epoch;
@@ -20,7 +25,7 @@ struct cq {
 	volatile uint32_t *dbrec; /* [0] consumer index (24 bits, big-endian), [1] arm */
 	uint32_t pi; /* entries written; atomic for cq_written() */
 	bool ignore_overrun;
-	bool stamped; /* each entry has the time when it was written */
+	uint8_t extras; /* enum cq_extra: what most CQs do not have */
 	bool overrun; /* IBV_EVENT_CQ_ERR was raised, and no entry is written any more */
 	enum { CQ_IDLE, CQ_ARMED_SOLICITED, CQ_ARMED } armed;
 	uint64_t stamp; /* time of the last entry, clock_raw() */
@@ -44,7 +49,7 @@ struct cq_attr {
 	volatile uint32_t *dbrec;
 	struct comp_channel *channel;
 	bool ignore_overrun;
-	bool stamped;
+	uint8_t extras;
 	void *user;
 };
 

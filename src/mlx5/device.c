@@ -77,7 +77,7 @@ EXPORT int mlx5dv_query_device(struct ibv_context *context, struct mlx5dv_contex
 		return err;
 	asked = attrs->comp_mask;
 	attrs->version = 0;
-	attrs->flags = MLX5DV_CONTEXT_FLAGS_CQE_V1;
+	attrs->flags = MLX5DV_CONTEXT_FLAGS_CQE_V1 | MLX5DV_CONTEXT_FLAGS_CQE_128B_PAD;
 	attrs->comp_mask = 0;
 	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
 		if (!(asked & none[i].bit))

@@ -4,7 +4,6 @@
 #include "verbs/unbuilt.h"
 
 /* Device and its queues. */
-RETURNS_NULL(mlx5dv_create_cq)
 RETURNS_NULL(mlx5dv_create_wq)
 RETURNS_ERRNO(mlx5dv_dci_stream_id_reset)
 RETURNS_ERRNO(mlx5dv_modify_qp_udp_sport)

@@ -27,6 +27,17 @@ struct ibv_cq_ex *ops_create_cq_ex(struct ibv_context *ib, struct ibv_cq_init_at
 	return err ? null_errno(err) : &cq->ib;
 }
 
+/* For libmlx5. */
+EXPORT struct ibv_cq_ex *softhca_create_cq(struct ibv_context *ib, struct ibv_cq_init_attr_ex *attr,
+					   uint16_t cqe_size, bool padded)
+{
+	const struct dcq_form form = { cqe_size, padded };
+	struct dcq *cq;
+	int err = dcq_create_as(to_context(ib), attr, &form, &cq);
+
+	return err ? null_errno(err) : &cq->ib;
+}
+
 EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *ib, int cqe, void *cq_context,
 				    struct ibv_comp_channel *channel, int comp_vector)
 {

@@ -45,6 +45,12 @@ struct ibv_qp_init_attr_ex;
 struct ibv_qp *softhca_create_dc(struct ibv_qp_init_attr_ex *attr, bool target,
 				 uint64_t access_key);
 struct ibv_context;
+struct ibv_cq_ex;
+struct ibv_cq_init_attr_ex;
+/* A CQ with entries of @cqe_size bytes (0: the environment says), which are written whole if
+ * @padded (driver/dcq.h). */
+struct ibv_cq_ex *softhca_create_cq(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr,
+				    uint16_t cqe_size, bool padded);
 /* Numbers that no queue pair gets (engine/reserved.h). */
 int softhca_qpn_reserve(struct ibv_context *context, uint32_t *qpn);
 int softhca_qpn_release(struct ibv_context *context, uint32_t qpn);

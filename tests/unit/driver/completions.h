@@ -23,8 +23,8 @@ static inline void open_completions(struct completions *c)
 	cqe_init(c->ring, CQES, sizeof(c->ring[0]));
 	c->cq->dev = &c->dev;
 	c->cq->epoch = fork_epoch();
-	c->cq->buf = (uint8_t *)c->ring;
-	c->cq->cnt = CQES;
+	c->cq->cqe_size = sizeof(c->ring[0]);
+	dcq_ring_set(c->cq, (uint8_t *)c->ring, CQES);
 	spin_init(&c->cq->lock);
 }
 

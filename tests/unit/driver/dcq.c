@@ -49,7 +49,7 @@ static void push(struct bench *b, int qp, uint8_t opcode, uint16_t counter)
 static bool take(struct bench *b, struct cqe *c)
 {
 	struct dcq *cq = b->cq;
-	const struct mlx5_cqe64 *e = (const struct mlx5_cqe64 *)cq->buf + (cq->ci & (cq->cnt - 1));
+	const struct mlx5_cqe64 *e = dcq_ring_next(cq);
 
 	if (!cqe_ours(e, cq->ci, cq->cnt))
 		return false;
