@@ -189,6 +189,7 @@ static void dqp_free(struct dqp *qp)
 		objects_del(qp->uidx);
 	ring_memory_free(qp->sq.buf, (size_t)qp->sq.cnt * WQE_BB);
 	ring_memory_free(qp->rq.buf, (size_t)qp->rq.cnt * qp->rq.stride);
+	free(qp->umr);
 	free(qp->sq.slot);
 	free(qp->rq.wr_id);
 	free(qp);

@@ -46,9 +46,11 @@ struct wr_build { /* the batch that is being built; under sq.lock */
 	uint8_t *seg; /* next segment; wraps at the ring's end */
 	uint32_t segs; /* segments of the WQE so far */
 	uint8_t *av; /* UD, XRC: place of the address vector or the SRQ number */
-	bool need_av; /* the place at av is still empty */
+	bool need_av; /* the place at av is still empty, or @setters are to come */
+	uint8_t setters; /* with need_av: those of a UMR that are to come (wr_mkey.h) */
 };
 
+struct wr_umr;
 struct dqp {
 	struct ibv_qp_ex ib; /* first; its prefix is the ibv_qp */
 	struct tqp *dev;
@@ -63,6 +65,7 @@ struct dqp {
 	uint32_t async_delivered; /* events taken; account.h */
 	struct xrc_handle handle; /* XRC_RECV (driver/dtarget.h) */
 	struct mlx5dv_qp_ex dv; /* mlx5dv_wr_*, beside ib's ibv_wr_* */
+	struct wr_umr *umr; /* UMR that is being built (wr_mkey.c); NULL until the first one */
 	uint32_t dbrec[2] __attribute__((aligned(64)));
 };
 

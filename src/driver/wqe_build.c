@@ -451,12 +451,26 @@ void wqe_inline_always(struct dqp *qp, const struct ibv_data_buf *buf)
 	inline_close(qp, header, buf->length);
 }
 
+void wqe_append(struct dqp *qp, const void *segs, size_t len)
+{
+	append(qp, qp->build.seg, segs, len);
+	for (size_t n = len / SEG; n; n--)
+		next_seg(qp);
+}
+
 void wqe_finish(struct dqp *qp)
 {
 	struct wr_build *b = &qp->build;
 
 	if (unlikely(b->err) || !b->ctrl)
 		return;
+	if (unlikely(b->need_av && b->setters)) {
+		b->err = refuse(EINVAL,
+				"mlx5dv_wr_mkey_configure on QP 0x%x: %u setters are missing; call "
+				"as many as num_setters says",
+				qp->ib.qp_base.qp_num, b->setters);
+		return;
+	}
 	if (unlikely(b->need_av)) {
 		static const struct {
 			const char *send, *setter;

@@ -59,4 +59,6 @@ void wqe_sge_list(struct dqp *qp, const struct ibv_sge *sg, size_t n);
 void wqe_inline(struct dqp *qp, const struct ibv_data_buf *bufs, size_t n);
 void wqe_inline_always(struct dqp *qp, const struct ibv_data_buf *buf); /* 8 B: fits any WQE */
 void wqe_inline_sges(struct dqp *qp, const struct ibv_sge *sg, size_t n);
+/* Segments that the caller has built, of @len bytes; they fit. */
+void wqe_append(struct dqp *qp, const void *segs, size_t len);
 void wqe_finish(struct dqp *qp); /* the WQE is complete */

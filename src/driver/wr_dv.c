@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stddef.h>
 #include "driver/wqe_build.h"
+#include "driver/wr_mkey.h"
 #include "obs/explain.h"
 #include "util/be.h"
 
@@ -100,6 +101,8 @@ void wr_dv_attach(struct dqp *qp)
 {
 	LACKING(SET_LACKING)
 	qp->dv.wr_raw_wqe = wr_raw_wqe;
+	if (qp->service->wqe == WQE_CONNECTED && qp->service->reliable)
+		wr_mkey_attach(qp);
 	if (qp->service->wqe == WQE_DC) {
 		qp->dv.wr_set_dc_addr = wr_set_dc_addr;
 		qp->dv.wr_set_dc_addr_stream = wr_set_dc_addr_stream;

@@ -222,6 +222,15 @@ void *key_lookup_window(const struct key_table *t, uint32_t key)
 								       : NULL;
 }
 
+void *key_lookup_mkey(const struct key_table *t, uint32_t key)
+{
+	uint32_t i = index_of(key);
+
+	return i < t->n && (load_relaxed(&t->e[i].flags) & LAYOUT_MASK) == KEY_INDIRECT
+		       ? load_relaxed(&t->obj[i])
+		       : NULL;
+}
+
 bool key_is_fleeting(const struct key_table *t, uint32_t key)
 {
 	const struct key_entry *e = find(t, key);
@@ -307,6 +316,8 @@ static enum key_verdict descend(const struct key_table *t, const struct key_ask 
 		if (!shared || !copy_foreign(shared, &d->e) || d->e.key != d->ask.key ||
 		    (d->e.flags & KEY_WINDOW))
 			return KEY_UNKNOWN;
+		if (d->e.flags & KEY_FREE)
+			return KEY_UNBOUND;
 		v = judge_layout(&d->e, &d->ask);
 		if (v != KEY_OK || layout_of(d->e.flags) != LAYOUT_INDIRECT)
 			return v;
@@ -458,7 +469,10 @@ static void describe(const struct key_table *t, enum key_verdict v, const struct
 			 "%s 0x%x names no memory region (never registered, or deregistered)", kind,
 			 ask->key);
 	else if (v == KEY_UNBOUND)
-		snprintf(buf, n, "%s 0x%x is a memory window that is not bound", kind, ask->key);
+		snprintf(buf, n, "%s 0x%x is %s", kind, ask->key,
+			 load_relaxed(&e->flags) & KEY_WINDOW
+				 ? "a memory window that is not bound"
+				 : "an mkey that no UMR has set up, or that was invalidated");
 	else if (v == KEY_WRONG_QP)
 		snprintf(buf, n, "%s 0x%x is a type 2 window bound to QP 0x%x, not 0x%x", kind,
 			 ask->key, load_relaxed(&e->flags) >> KEY_QPN_SHIFT, ask->qpn);

@@ -21,6 +21,7 @@ enum {
 			   dereg and rereg revokes */
 	KEY_WINDOW = 2, /* a memory window: bound and unbound from turns (key_rebind()) */
 	KEY_BOUND = 4, /* of a window; without it no access is allowed */
+	KEY_FREE = 8, /* of an indirect key: no access is allowed */
 	KEY_NULL = LAYOUT_NULL << LAYOUT_SHIFT, /* any address; reads at addr, writes at iova */
 	KEY_LIST = LAYOUT_LIST << LAYOUT_SHIFT,
 	KEY_INDIRECT = LAYOUT_INDIRECT << LAYOUT_SHIFT, /* made, changed and revoked from turns */
@@ -49,7 +50,7 @@ enum key_verdict {
 	KEY_WRONG_PD,
 	KEY_NO_RIGHT,
 	KEY_RANGE,
-	KEY_UNBOUND, /* a window that is not bound */
+	KEY_UNBOUND, /* a window that is not bound, an mkey that is free */
 	KEY_WRONG_QP, /* a window that another QP has bound */
 	KEY_BENEATH, /* an indirect key is made of a key that refuses */
 	KEY_DEPTHS, /* more than KEY_DEPTH indirect keys on the way, or a circle of them */
@@ -75,8 +76,9 @@ int key_add(struct key_table *t, const struct key_entry *e, void *obj, uint32_t 
 /* Changes an entry under its key (rereg); accesses in between are refused as unknown. */
 int key_change(struct key_table *t, uint32_t key, const struct key_entry *e);
 void key_remove(struct key_table *t, uint32_t key);
-/* Gives a window's entry (the index of @key) other contents and the key @key. Does not wait, so it
- * may be called inside a turn: whoever looked the old key up before goes on with what it read. */
+/* Gives the entry of a window or an mkey (the index of @key) other contents and the key @key. Does
+ * not wait, so it may be called inside a turn: whoever looked the old key up before goes on with
+ * what it read. */
 void key_rebind(struct key_table *t, uint32_t key, const struct key_entry *e);
 
 struct key_ask {
@@ -86,11 +88,12 @@ struct key_ask {
 	uint32_t qpn; /* the QP that asks, for windows */
 };
 
-/* What key_add() was given, or NULL: for a region by its key, for a window by its key's index,
- * since its tag changes. Inside a quiesce section only. */
+/* What key_add() was given, or NULL: for a region by its key, for a window or an mkey by its key's
+ * index, since its tag changes. Inside a quiesce section only. */
 void *key_lookup_region(const struct key_table *t, uint32_t key);
 void *key_lookup_index(const struct key_table *t, uint32_t index); /* a region by it alone */
 void *key_lookup_window(const struct key_table *t, uint32_t key);
+void *key_lookup_mkey(const struct key_table *t, uint32_t key);
 /* Checks an access. len 0 is always KEY_OK: the specification looks at no key then, and *addr is 0.
  * Else *addr is the host address of va. An indirect key answers KEY_APART, and KEY_OK only for an
  * atomic, whose word lies in one place: pieces of its bytes go by the keys beneath. Of those only

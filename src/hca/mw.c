@@ -195,18 +195,3 @@ const char *mw_invalidate(struct key_table *keys, uint32_t rkey, uint32_t pdn, u
 	spin_unlock(&mw->lock);
 	return why;
 }
-
-struct mw *mw_enter(struct key_table *keys, uint32_t rkey)
-{
-	struct mw *mw = likely(!key_is_fleeting(keys, rkey)) ? NULL : key_lookup_window(keys, rkey);
-
-	if (mw)
-		spin_lock(&mw->lock);
-	return mw;
-}
-
-void mw_leave(struct mw *mw)
-{
-	if (mw)
-		spin_unlock(&mw->lock);
-}

@@ -5,8 +5,8 @@
  * Locking: @lock guards what bind and invalidate change. They run inside turns, so they find the
  * window in a quiesce section and wait for no other process: a peer's access by a window is always
  * carried out in the owner's turns (never directly, READs by value), with the lock taken from the
- * check to the end of the copy (mw_enter()). So when a bind or an invalidation has completed, no
- * access by the old key is under way. Of the leaf locks it is the outermost. */
+ * check to the end of the copy (mkey/fleeting.h). So when a bind or an invalidation has completed,
+ * no access by the old key is under way. Of the leaf locks it is the outermost. */
 #pragma once
 #include "hca/key_table.h"
 #include "hca/mr.h"
@@ -43,7 +43,3 @@ struct mw_bind {
 /* Both return NULL, or what is wrong, for the text of a reason. Inside a quiesce section. */
 const char *mw_bind(struct key_table *keys, const struct mw_bind *b);
 const char *mw_invalidate(struct key_table *keys, uint32_t rkey, uint32_t pdn, uint32_t qpn);
-/* Takes the lock of the window with the key @rkey, before the key is checked and used, until
- * mw_leave(). NULL: the key is no window's. Inside a quiesce section. */
-struct mw *mw_enter(struct key_table *keys, uint32_t rkey);
-void mw_leave(struct mw *mw); /* NULL is fine */

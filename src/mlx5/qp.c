@@ -8,7 +8,17 @@
 	((uint64_t)(MASK(QP_CREATE_FLAGS) | MASK(DC) | MASK(SEND_OPS_FLAGS) | MASK(DCI_STREAMS)))
 #define SCATTER_FLAGS                                                                              \
 	(MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE | MLX5DV_QP_CREATE_ALLOW_SCATTER_TO_CQE)
+#define MKEY_OPS                                                                                   \
+	((uint64_t)(MLX5DV_QP_EX_WITH_MR_INTERLEAVED | MLX5DV_QP_EX_WITH_MR_LIST |                 \
+		    MLX5DV_QP_EX_WITH_MKEY_CONFIGURE))
 #define KNOWN_FLAGS (MLX5DV_QP_CREATE_SIG_PIPELINING * 2U - 1)
+
+enum { /* bytes */
+       ENTRY = 16, /* of an mkey's list */
+       UMR_SEGS = 128, /* before the list */
+       INLINE_SEGS = 36, /* before inline data of a WRITE */
+       INLINE_LIMIT = 828, /* what max_inline_data can be */
+};
 
 static bool is_dct(const struct mlx5dv_qp_init_attr *dv)
 {
@@ -91,10 +101,35 @@ static int check_flags(const struct mlx5dv_qp_init_attr *dv)
 	return 0;
 }
 
+static int check_ops(const struct ibv_qp_init_attr_ex *attr, const struct mlx5dv_qp_init_attr *dv)
+{
+	/* gate: services: sets up mkeys by what libmlx5 says of this type alone */
+	if (ops_of(dv) & MKEY_OPS && attr->qp_type != IBV_QPT_RC)
+		return softhca_refuse(EOPNOTSUPP,
+				      "mlx5dv_create_qp: send_ops_flags 0x%llx with qp_type %d; "
+				      "mkeys are set up by RC queue pairs",
+				      (unsigned long long)ops_of(dv), attr->qp_type);
+	return 0;
+}
+
+/* A work request that sets up an mkey holds a list of what fits into the inline data, and of four
+ * entries at least (mlx5dv_wr_post(3)). It begins with more than one that sends inline data. */
+static void make_room(struct ibv_qp_cap *cap)
+{
+	uint32_t least = 4 * ENTRY, more = UMR_SEGS - INLINE_SEGS;
+	uint32_t data = cap->max_inline_data > least ? cap->max_inline_data : least;
+
+	data += more;
+	if (data > INLINE_LIMIT)
+		data = INLINE_LIMIT;
+	if (data > cap->max_inline_data)
+		cap->max_inline_data = data;
+}
+
 /* What is well-formed, but not built. */
 static int check_built(const struct mlx5dv_qp_init_attr *dv)
 {
-	uint64_t ops = ops_of(dv) & ~(uint64_t)MLX5DV_QP_EX_WITH_RAW_WQE;
+	uint64_t ops = ops_of(dv) & ~(uint64_t)(MLX5DV_QP_EX_WITH_RAW_WQE | MKEY_OPS);
 
 	if (ops)
 		return softhca_refuse(EOPNOTSUPP,
@@ -122,6 +157,8 @@ static int check(const struct ibv_qp_init_attr_ex *attr, const struct mlx5dv_qp_
 		err = check_flags(dv);
 	if (!err && is_dct(dv))
 		err = check_dct(attr, dv);
+	if (!err)
+		err = check_ops(attr, dv);
 	return err ? err : check_built(dv);
 }
 
@@ -148,13 +185,15 @@ EXPORT struct ibv_qp *mlx5dv_create_qp(struct ibv_context *context,
 	err = err ? err : check(attr, with);
 	if (err)
 		return null_errno(err);
-	if (!(with->comp_mask & MASK(SEND_OPS_FLAGS)) ||
-	    attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
+	if (!(with->comp_mask & MASK(SEND_OPS_FLAGS)))
 		return create(context, attr, with);
 	/* mlx5's operations alone make the queue pair an extended one */
 	with_ops = *attr;
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
+		with_ops.send_ops_flags = 0;
 	with_ops.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-	with_ops.send_ops_flags = 0;
+	if (ops_of(with) & MKEY_OPS)
+		make_room(&with_ops.cap);
 	qp = create(context, &with_ops, with);
 	if (qp)
 		attr->cap = with_ops.cap;

@@ -25,7 +25,6 @@ RETURNS_ERRNO(mlx5dv_sched_node_destroy)
 RETURNS_ERRNO(mlx5dv_sched_node_modify)
 
 /* Memory keys, cryptography. */
-RETURNS_NULL(mlx5dv_create_mkey)
 RETURNS_ERRNO(mlx5dv_crypto_login)
 RETURNS_NULL(mlx5dv_crypto_login_create)
 RETURNS_ERRNO(mlx5dv_crypto_login_destroy)
@@ -35,7 +34,6 @@ RETURNS_ERRNO(mlx5dv_crypto_logout)
 RETURNS_NULL(mlx5dv_dek_create)
 RETURNS_ERRNO(mlx5dv_dek_destroy)
 RETURNS_ERRNO(mlx5dv_dek_query)
-RETURNS_ERRNO(mlx5dv_destroy_mkey)
 RETURNS_ERRNO(_mlx5dv_mkey_check)
 
 /* DEVX, VFIO: device commands. */

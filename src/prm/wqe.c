@@ -248,6 +248,8 @@ int wqe_parse(const struct sq_ring *ring, uint16_t pi, uint16_t avail, enum wqe_
 	case WQE_OPCODE_BIND_MW:
 		err = err ? err : bind(&c, out);
 		break;
+	case MLX5_OPCODE_UMR: /* umr.h */
+		return err;
 	default:
 		break;
 	}

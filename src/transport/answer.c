@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include <errno.h>
 #include <stdlib.h>
-#include "hca/mw.h"
+#include "hca/mkey/fleeting.h"
 #include "transport/answer.h"
 #include "transport/blame.h"
 #include "transport/credit.h"
 #include "transport/gather.h"
 #include "transport/hold.h"
+#include "transport/linear/linear.h"
 #include "transport/place.h"
 #include "wire/aeth.h"
 #include "wire/opcode.h"
@@ -325,11 +326,15 @@ static void read_failed(struct tqp *q, const struct answer *a, enum key_verdict 
 }
 
 /* The payload is of a key whose bytes lie apart. */
-static enum key_verdict pieces_apart(const struct tqp *q, const struct key_ask *ask, uint32_t key,
+static enum key_verdict pieces_apart(struct tqp *q, const struct key_ask *ask, uint32_t key,
 				     struct gather *g, struct seg *s)
 {
+	struct sge part = { ask->va, (uint32_t)ask->len, ask->key };
+	struct gather_ask list = { &part, 1, 0, ask->len, ask->pdn, ask->need };
+
 	g->n = 0;
-	if (!gather_apart(q->qp.ctx->hca->keys, ask, key, GATHER_PIECES, g))
+	if (!gather_apart(q->qp.ctx->hca->keys, ask, key, GATHER_PIECES, g) &&
+	    (key || !linear_source(q, &list, (uint32_t)ask->len, g)))
 		return g->why;
 	s->pieces = g->piece;
 	s->npieces = (uint16_t)g->n;
@@ -353,7 +358,8 @@ static int put_read(struct tqp *q, struct answer *a)
 	s.op = read_op(!a->started, s.len == a->len);
 	s.msn = a->msn;
 	ask.len = s.len;
-	struct mw *mw = mw_enter(q->qp.ctx->hca->keys, a->rkey); /* by value: until it is copied */
+	/* by value: until it is copied */
+	struct spin *lock = fleeting_enter(q->qp.ctx->hca->keys, a->rkey);
 	enum key_verdict why = key_check(q->qp.ctx->hca->keys, &ask, &addr);
 	struct gather apart;
 
@@ -364,7 +370,7 @@ static int put_read(struct tqp *q, struct answer *a)
 	if (unlikely(why == KEY_APART))
 		why = pieces_apart(q, &ask, key, &apart, &s);
 	err = why == KEY_OK ? put(q, &s) : EFAULT;
-	mw_leave(mw);
+	fleeting_leave(lock);
 	if (err == EFAULT)
 		read_failed(q, a, why, &ask);
 	if (err)

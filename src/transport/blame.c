@@ -133,6 +133,9 @@ uint64_t blame_window(const struct tqp *q, const struct wqe *w, const char *why)
 	if (w->opcode == MLX5_OPCODE_LOCAL_INVAL)
 		return reason("ibv_post_send: LOCAL_INV of rkey 0x%x on QP 0x%x: %s",
 			      be32toh(w->imm), q->qp.qpn, why);
+	if (w->opcode == MLX5_OPCODE_UMR)
+		return reason("mlx5dv_wr_*: UMR of mkey 0x%x on QP 0x%x: %s", be32toh(w->imm),
+			      q->qp.qpn, why);
 	return reason("ibv_bind_mw: window 0x%x on QP 0x%x, %lu B at 0x%lx under lkey 0x%x: %s",
 		      w->bind.rkey, q->qp.qpn, (unsigned long)w->bind.len,
 		      (unsigned long)w->bind.addr, w->bind.lkey, why);

@@ -6,6 +6,7 @@
 #include "transport/completion.h"
 #include "transport/credit.h"
 #include "transport/gather.h"
+#include "transport/linear/linear.h"
 #include "transport/place.h"
 #include "transport/recovery.h"
 #include "transport/retry.h"
@@ -252,7 +253,7 @@ static enum verdict store(struct tqp *q, const struct sent *e, const struct seg 
 	ask.n = w.nsge;
 	if (!s->len)
 		return V_OK;
-	if (!gather(q->qp.ctx->hca->keys, &ask, &g)) {
+	if (!gather(q->qp.ctx->hca->keys, &ask, &g) && !linear_place(q, &ask, s, 0, &g)) {
 		*id = blame_wqe(q, &w, V_LOCAL_PROT, &g);
 		return V_LOCAL_PROT;
 	}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "hca/mw.h"
+#include "hca/mkey/fleeting.h"
 #include "transport/answer.h"
 #include "transport/blame.h"
 #include "transport/execute.h"
@@ -88,7 +88,7 @@ bool execute(struct tqp *q, const struct seg *s, struct answer *out, struct refu
 	enum key_verdict why;
 	const char *what;
 	uint64_t addr = 0, orig = 0;
-	struct mw *mw;
+	struct spin *lock;
 	bool failed;
 
 	if (answer_reads(q))
@@ -96,12 +96,12 @@ bool execute(struct tqp *q, const struct seg *s, struct answer *out, struct refu
 	what = unfit(q, s, right);
 	if (what)
 		return refused(no, V_REMOTE_INVALID, blame_request(q, s, what));
-	mw = mw_enter(q->qp.ctx->hca->keys, s->rkey);
+	lock = fleeting_enter(q->qp.ctx->hca->keys, s->rkey);
 	why = key_check(q->qp.ctx->hca->keys, &ask, &addr);
 	if (read && why == KEY_APART)
 		why = KEY_OK; /* an atomic's word lies in one place */
 	failed = why == KEY_OK && !read && operate(s, addr, &orig);
-	mw_leave(mw);
+	fleeting_leave(lock);
 	if (why != KEY_OK)
 		return refused(no, V_REMOTE_ACCESS, blame_rkey(q, s, why, &ask));
 	if (failed)

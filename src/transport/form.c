@@ -21,6 +21,7 @@ const struct form forms[256] = {
 	[MLX5_OPCODE_ATOMIC_FA]      = { OP(ATOMIC_FETCH_AND_ADD), true, .only = OP_FETCH_ADD },
 	[MLX5_OPCODE_NOP]            = { .local = true },
 	[MLX5_OPCODE_LOCAL_INVAL]    = { OP(LOCAL_INV), .local = true },
+	[MLX5_OPCODE_UMR]            = { OP(BIND_MW), .local = true },
 	[WQE_OPCODE_BIND_MW]         = { OP(BIND_MW), .local = true },
 	[WQE_OPCODE_ATOMIC_WRITE]    = { OP(ATOMIC_WRITE), true, .only = OP_ATOMIC_WRITE },
 	/* clang-format on */

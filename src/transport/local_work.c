@@ -1,13 +1,25 @@
 // SPDX-License-Identifier: MIT
 #include "transport/local_work.h"
+#include "hca/mkey/fleeting.h"
+#include "hca/mkey/mkey.h"
 #include "hca/mw.h"
 #include "transport/blame.h"
 #include "transport/completer.h"
 #include "transport/completion.h"
 #include "util/be.h"
 
-/* NULL: @w is executed; else what refused it. */
-static const char *execute_local(struct tqp *q, const struct wqe *w)
+static const char *execute_umr(struct tqp *q, const struct sent *e)
+{
+	struct umr u;
+	const char *why = "work requests of its service have no place for it";
+
+	if (q->qp.service->wqe == WQE_CONNECTED)
+		why = umr_parse(&q->qp.sq, e->block, &u);
+	return why ? why : mkey_umr(q->qp.ctx->hca->keys, &u, q->qp.pd->pdn);
+}
+
+/* NULL: @w, the WQE of @e, is executed; else what refused it. */
+static const char *execute_local(struct tqp *q, const struct sent *e, const struct wqe *w)
 {
 	struct key_table *keys = q->qp.ctx->hca->keys;
 	struct mw_bind b = { .window = be32toh(w->imm),
@@ -21,8 +33,11 @@ static const char *execute_local(struct tqp *q, const struct wqe *w)
 
 	if (w->opcode == WQE_OPCODE_BIND_MW)
 		return mw_bind(keys, &b);
+	if (w->opcode == MLX5_OPCODE_UMR)
+		return execute_umr(q, e);
 	if (w->opcode == MLX5_OPCODE_LOCAL_INVAL)
-		return mw_invalidate(keys, b.window, b.pdn, b.qpn);
+		return fleeting_invalidate(keys,
+					   &(struct invalidation){ b.window, b.pdn, b.qpn, false });
 	return NULL;
 }
 
@@ -32,7 +47,7 @@ bool local_work_do(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t 
 	const char *why = NULL;
 
 	if (!(e->flags & SENT_DONE))
-		why = execute_local(q, w);
+		why = execute_local(q, e, w);
 	if (why) {
 		if (r->cur == r->head)
 			completion_fail(q, V_MW_BIND, blame_window(q, w, why), now);

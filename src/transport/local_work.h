@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Work requests that send nothing: NOP, memory windows bound and invalidated. */
+/* Work requests that send nothing: NOP, memory windows bound and invalidated, mkeys set up. */
 #pragma once
 #include "transport/sent.h"
 

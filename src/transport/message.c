@@ -6,24 +6,35 @@
 #include "transport/direct.h"
 #include "transport/form.h"
 #include "transport/gather.h"
+#include "transport/linear/linear.h"
 #include "transport/pace.h"
 #include "transport/request.h"
 #include "transport/sent.h"
 
+static inline uint32_t whole_packets(const struct tqp *q, uint32_t max)
+{
+	max &= ~(q->req.mtu - 1); /* a power of two */
+	if (unlikely(q->req.pace.kbps))
+		max = pace_segment(q, max);
+	return max ? max : q->req.mtu;
+}
+
 static uint32_t segment_max(const struct tqp *q, const struct wqe *w, bool *by_value)
 {
 	const struct dest *d = q->dest;
-	uint32_t max;
 
 	*by_value = w->inlined || q->req.by_value || !d || !load_relaxed(&d->max_ref) ||
 		    w->len <= d->inline_max;
 	if (!d)
 		return q->req.mtu;
-	max = *by_value ? d->max_seg : load_relaxed(&d->max_ref);
-	max &= ~(q->req.mtu - 1); /* a power of two */
-	if (unlikely(q->req.pace.kbps))
-		max = pace_segment(q, max);
-	return max ? max : q->req.mtu;
+	return whole_packets(q, *by_value ? d->max_seg : load_relaxed(&d->max_ref));
+}
+
+/* The payload lies in too many places: as much as goes by value leaves through a copy. */
+__attribute__((noinline)) static bool through_a_copy(struct tqp *q, struct gather_ask *ask,
+						     struct gather *g)
+{
+	return linear_source(q, ask, q->dest ? whole_packets(q, q->dest->max_seg) : q->req.mtu, g);
 }
 
 static uint8_t op_at(const struct form *f, bool first, bool last)
@@ -57,8 +68,12 @@ bool message_send(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t n
 	enum direct_way way;
 	int err;
 
-	if (!gather(q->qp.ctx->hca->keys, &ask, &g))
-		return request_fail(q, w, V_LOCAL_PROT, &g, now);
+	if (unlikely(!gather(q->qp.ctx->hca->keys, &ask, &g))) {
+		if (!through_a_copy(q, &ask, &g))
+			return request_fail(q, w, V_LOCAL_PROT, &g, now);
+		len = ask.len;
+		n = request_psns(q, len);
+	}
 	if (len == w->len && e->opcode == MLX5_OPCODE_RDMA_WRITE && q->qp.service->direct) {
 		way = direct_try(q, e, w, &g, now);
 		if (way != BY_RING)

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include <errno.h>
-#include "hca/mw.h"
+#include "hca/mkey/fleeting.h"
 #include "hca/srq_tags.h"
 #include "link/copy.h"
 #include "transport/blame.h"
 #include "transport/flush.h"
 #include "transport/gather.h"
+#include "transport/linear/linear.h"
 #include "transport/place.h"
 #include "transport/receive.h"
 #include "transport/tag.h"
@@ -85,8 +86,8 @@ static enum place place_result(struct tqp *q, const struct seg *s, uint32_t skip
 
 static enum place invalidate(struct tqp *q, const struct seg *s, struct refusal *no)
 {
-	const char *why =
-		mw_invalidate(q->qp.ctx->hca->keys, be32toh(s->imm), q->qp.pd->pdn, q->qp.qpn);
+	struct invalidation i = { be32toh(s->imm), q->qp.pd->pdn, q->qp.qpn, true };
+	const char *why = fleeting_invalidate(q->qp.ctx->hca->keys, &i);
 
 	return why ? refused(no, V_INVALIDATE, blame_request(q, s, why)) : PLACE_DONE;
 }
@@ -116,7 +117,7 @@ static enum place send(struct tqp *q, const struct seg *s, struct refusal *no)
 	if (got + ask.len > r->rwqe.len)
 		return refused(no, V_LOCAL_LENGTH, blame_short(q, s, got + ask.len, r->rwqe.len));
 	ask.n = r->rwqe.nsge;
-	if (!gather(q->qp.ctx->hca->keys, &ask, &g))
+	if (!gather(q->qp.ctx->hca->keys, &ask, &g) && !linear_place(q, &ask, s, skip, &g))
 		return refused(no, V_LOCAL_PROT, blame_receive(q, &g));
 	p = place_result(q, s, skip, &g, no);
 	if (p == PLACE_DONE && opcode_has(s->op, WIRE_IETH))
@@ -132,12 +133,14 @@ static enum place send(struct tqp *q, const struct seg *s, struct refusal *no)
 static enum place target_apart(struct tqp *q, const struct seg *s, struct gather *g,
 			       struct refusal *no)
 {
-	struct key_ask part = g->refused;
+	struct key_ask whole = g->refused;
+	struct sge part = { whole.va, s->len, whole.key };
+	struct gather_ask ask = { &part, 1, 0, s->len, whole.pdn, whole.need };
 
-	part.len = s->len;
-	g->n = 0;
-	if (gather_apart(q->qp.ctx->hca->keys, &part, part.key, GATHER_PIECES, g))
+	if (gather(q->qp.ctx->hca->keys, &ask, g) || linear_place(q, &ask, s, 0, g)) {
+		g->refused = whole;
 		return PLACE_DONE;
+	}
 	return refused(no, V_REMOTE_ACCESS, blame_rkey(q, s, g->why, &g->refused));
 }
 
@@ -217,14 +220,14 @@ static enum place write_part(struct tqp *q, const struct seg *s, struct refusal 
 	return PLACE_DONE;
 }
 
-/* While a WRITE goes through a memory window, the window stays bound. */
+/* While a WRITE goes through a memory window, the window stays bound; an mkey, as it is. */
 static enum place write(struct tqp *q, const struct seg *s, struct refusal *no)
 {
 	uint32_t rkey = opcode_has(s->op, WIRE_FIRST) ? s->rkey : q->rsp.rkey;
-	struct mw *mw = mw_enter(q->qp.ctx->hca->keys, rkey);
+	struct spin *lock = fleeting_enter(q->qp.ctx->hca->keys, rkey);
 	enum place p = write_part(q, s, no);
 
-	mw_leave(mw);
+	fleeting_leave(lock);
 	return p;
 }
 

@@ -72,13 +72,19 @@ bool read_request_send(struct tqp *q, struct sent *e, const struct wqe *w, uint6
 	uint32_t left = e->npsn - skip, part = read_part(q, skip, left);
 	struct seg s = { .npsn = part, .rkey = w->rkey };
 	enum direct_way way;
+	bool apart = false;
 	int err;
 
 	if (!read_allowed(q) || !part)
 		return false;
-	if (!gather_read(q, e, w, &s, &g))
-		return request_fail(q, w, V_LOCAL_PROT, &g, now);
-	if (!skip && q->qp.service->direct && e->opcode == MLX5_OPCODE_RDMA_READ) {
+	if (unlikely(!gather_read(q, e, w, &s, &g))) {
+		/* more places than direct access takes: the answer is placed by segments */
+		apart = g.why == KEY_APART && !form_brings_data(w);
+		if (!apart)
+			return request_fail(q, w, V_LOCAL_PROT, &g, now);
+		r->waited = false;
+	}
+	if (!apart && !skip && q->qp.service->direct && e->opcode == MLX5_OPCODE_RDMA_READ) {
 		way = direct_try(q, e, w, &g, now);
 		if (way != BY_RING)
 			return way == DIRECTLY;

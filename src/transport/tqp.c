@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "obs/verdict.h"
+#include "transport/linear/linear.h"
 #include "transport/ack_timer.h"
 #include "transport/answer.h"
 #include "transport/apm.h"
@@ -88,6 +89,7 @@ void tqp_fini(struct tqp *q)
 	free(q->req.inner);
 	q->req.inner = NULL;
 	free(q->req.frame);
+	linear_free(q);
 	q->req.frame = NULL;
 	q->req.sent = NULL;
 	q->rsp.reads = NULL;

@@ -41,6 +41,10 @@ struct tqp {
 	struct requester req;
 	struct responder rsp;
 	struct drops drops;
+	struct {
+		uint8_t *buf; /* NULL until the first use */
+		uint64_t size; /* bytes */
+	} linear; /* linear/linear.h */
 };
 
 /* What the surroundings (engine, or a simulator) do for a QP. */

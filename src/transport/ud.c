@@ -9,6 +9,7 @@
 #include "transport/corked.h"
 #include "transport/flush.h"
 #include "transport/gather.h"
+#include "transport/linear/linear.h"
 #include "transport/pace.h"
 #include "transport/place.h"
 #include "transport/receive.h"
@@ -50,7 +51,7 @@ static bool payload(struct tqp *q, const struct wqe *w, struct gather *g)
 {
 	struct gather_ask ask = { w->sge, w->nsge, 0, w->len, q->qp.pd->pdn, 0, w->inlined };
 
-	return gather(q->qp.ctx->hca->keys, &ask, g);
+	return gather(q->qp.ctx->hca->keys, &ask, g) || linear_source(q, &ask, w->len, g);
 }
 
 static bool fail(struct tqp *q, const struct wqe *w, const struct gather *g, uint64_t now)
@@ -147,7 +148,7 @@ static int store(struct tqp *q, const struct seg *s, struct gather *g)
 		return EFAULT;
 	ask.skip = GRH_LEN;
 	ask.len = s->len;
-	if (!gather(q->qp.ctx->hca->keys, &ask, g))
+	if (!gather(q->qp.ctx->hca->keys, &ask, g) && !linear_place(q, &ask, s, 0, g))
 		return EACCES;
 	return place_copy(s, 0, g);
 }

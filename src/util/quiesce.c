@@ -94,3 +94,27 @@ void quiesce_wait(void)
 		if (s != quiesce_self)
 			wait_for(s);
 }
+
+bool quiesce_begin(struct quiesce_grace *g)
+{
+	g->n = 0;
+	full_fence(); /* pairs with quiesce_enter() */
+	for (struct quiesce_slot *s = load_acquire(&slots); s; s = s->next) {
+		uint64_t seq = load_acquire(&s->seq);
+
+		if (s == quiesce_self || !(seq & 1))
+			continue;
+		if (g->n == QUIESCE_OPEN)
+			return false;
+		g->open[g->n].slot = s;
+		g->open[g->n++].seq = seq;
+	}
+	return true;
+}
+
+bool quiesce_passed(struct quiesce_grace *g)
+{
+	while (g->n && load_acquire(&g->open[g->n - 1].slot->seq) != g->open[g->n - 1].seq)
+		g->n--;
+	return !g->n;
+}

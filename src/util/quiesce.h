@@ -62,3 +62,20 @@ static inline bool quiesce_inside(void) /* is this thread in a section? */
 }
 
 void quiesce_wait(void);
+
+/* The same for a writer that must not wait, since it is inside a section itself: it looks now and
+ * again whether the sections of other threads that were open at quiesce_begin() have ended. What
+ * the caller's own section has seen is its own to know. */
+enum { QUIESCE_OPEN = 16 };
+
+struct quiesce_grace {
+	unsigned int n;
+	struct {
+		struct quiesce_slot *slot;
+		uint64_t seq;
+	} open[QUIESCE_OPEN];
+};
+
+/* False: more than QUIESCE_OPEN sections are open; try again later. */
+bool quiesce_begin(struct quiesce_grace *g);
+bool quiesce_passed(struct quiesce_grace *g); /* since quiesce_begin(); true again from then on */

@@ -54,6 +54,11 @@ struct ibv_cq_ex *softhca_create_cq(struct ibv_context *context, struct ibv_cq_i
 /* Numbers that no queue pair gets (engine/reserved.h). */
 int softhca_qpn_reserve(struct ibv_context *context, uint32_t *qpn);
 int softhca_qpn_release(struct ibv_context *context, uint32_t qpn);
+struct mlx5dv_mkey;
+struct mlx5dv_mkey_init_attr;
+/* Indirect keys (hca/mkey/mkey.h). @attr names a PD. */
+struct mlx5dv_mkey *softhca_create_mkey(struct mlx5dv_mkey_init_attr *attr);
+int softhca_destroy_mkey(struct mlx5dv_mkey *mkey);
 /* Records that @call is not built yet, with the errno value @err, and returns @err. */
 int softhca_unbuilt(const char *call, int err);
 struct cm_calls;

@@ -4,6 +4,7 @@
 #include "driver/dqp.h"
 #include "hca/advise.h"
 #include "hca/dm.h"
+#include "hca/mkey/mkey.h"
 #include "hca/mw.h"
 #include "verbs/export.h"
 #include "verbs/ops.h"
@@ -89,6 +90,21 @@ static struct ibv_td *alloc_td(struct ibv_context *ib, struct ibv_td_init_attr *
 static int dealloc_td(struct ibv_td *td)
 {
 	return positive_errno(td_destroy((struct td *)td));
+}
+
+/* For libmlx5. */
+EXPORT struct mlx5dv_mkey *softhca_create_mkey(struct mlx5dv_mkey_init_attr *attr)
+{
+	struct mkey *m;
+	int err = mkey_create(to_pd(attr->pd), attr, &m);
+
+	return err ? null_errno(err) : &m->dv;
+}
+
+/* For libmlx5. */
+EXPORT int softhca_destroy_mkey(struct mlx5dv_mkey *mkey)
+{
+	return positive_errno(mkey_destroy(to_mkey(mkey)));
 }
 
 void ops_fill_memory(struct verbs_context *v)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "fuzz.h"
+#include "prm/umr.h"
 #include "prm/wqe.h"
 
 enum { MAX_LOG = 5, HEAD = 7 };
@@ -38,6 +39,7 @@ static void send_queue(const struct sq_ring *ring, uint16_t pi, uint16_t avail,
 		       enum wqe_service svc)
 {
 	struct wqe w, first;
+	struct umr u;
 	int err;
 
 	memset(&w, 0x5a, sizeof(w));
@@ -49,6 +51,8 @@ static void send_queue(const struct sq_ring *ring, uint16_t pi, uint16_t avail,
 	if (err)
 		return;
 	must(w.nbb <= avail);
+	if (!umr_parse(ring, pi, &u) && u.listed)
+		must(u.nparts >= 1 && u.nparts <= UMR_PARTS);
 	must(in_ring(ring, w.head, w.nhead) == w.head_len);
 	must(w.nsge <= WQE_MAX_RUNS && !(w.inlined >> w.nsge));
 	for (unsigned int i = 0; i < w.nsge; i++)

@@ -77,6 +77,12 @@ static const struct row {
 	{ IBV_QPT_DRIVER, DC(MASK(QP_CREATE_FLAGS), MLX5DV_DCTYPE_DCT, FLAG(TUNNEL_OFFLOADS)),
 	  EINVAL, 1, 0 },
 	{ IBV_QPT_RC, OPS(1U << 5), EOPNOTSUPP, 0, 0 },
+	{ IBV_QPT_UC, OPS(WITH(MR_INTERLEAVED)), EOPNOTSUPP, 0, 0 },
+	{ IBV_QPT_UD, OPS(WITH(MR_LIST)), EOPNOTSUPP, 0, 0 },
+	{ IBV_QPT_DRIVER,
+	  { .comp_mask = MASK(DC) | MASK(SEND_OPS_FLAGS),
+	    .dc_init_attr = { .dc_type = MLX5DV_DCTYPE_DCI },
+	    .send_ops_flags = WITH(MKEY_CONFIGURE) }, EOPNOTSUPP, 0, 0 },
 	/* not built */
 	{ IBV_QPT_DRIVER, DC(MASK(DCI_STREAMS), MLX5DV_DCTYPE_DCI, 0), EOPNOTSUPP, 0, 0 },
 	{ IBV_QPT_RAW_PACKET, FLAGS(FLAG(TUNNEL_OFFLOADS)), EOPNOTSUPP, 0, 0 },
@@ -85,9 +91,6 @@ static const struct row {
 	{ IBV_QPT_RC, FLAGS(FLAG(ALLOW_SCATTER_TO_CQE)), EOPNOTSUPP, 0, 0 },
 	{ IBV_QPT_RC, FLAGS(FLAG(PACKET_BASED_CREDIT_MODE)), EOPNOTSUPP, 0, 0 },
 	{ IBV_QPT_RC, FLAGS(FLAG(SIG_PIPELINING)), EOPNOTSUPP, 0, 0 },
-	{ IBV_QPT_RC, OPS(WITH(MR_INTERLEAVED)), EOPNOTSUPP, 0, 0 },
-	{ IBV_QPT_RC, OPS(WITH(MR_LIST)), EOPNOTSUPP, 0, 0 },
-	{ IBV_QPT_RC, OPS(WITH(MKEY_CONFIGURE)), EOPNOTSUPP, 0, 0 },
 	{ IBV_QPT_RC, OPS(WITH(MEMCPY)), EOPNOTSUPP, 0, 0 },
 	/* clang-format on */
 };
@@ -196,6 +199,28 @@ static void extended_by_mlx5_alone(int arg)
 	want_eq(ibv_destroy_qp(qp), 0);
 }
 
+/* Lists of four entries go into each work request, and those that fit into the inline data. */
+static void room_for_lists(int arg)
+{
+	struct mlx5dv_qp_init_attr dv = OPS(WITH(MR_LIST) | WITH(MR_INTERLEAVED));
+	static const uint32_t asked[] = { 0, 64, 512, 828 };
+
+	(void)arg;
+	begin();
+	for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
+		struct ibv_qp_init_attr_ex a = of_type(IBV_QPT_RC);
+		struct ibv_qp *qp;
+
+		a.cap.max_inline_data = asked[i];
+		qp = mlx5dv_create_qp(dev.ctx, &a, &dv);
+		want(qp);
+		want(ibv_qp_to_qp_ex(qp));
+		want(a.cap.max_inline_data >= (asked[i] < 64 ? 64 : asked[i]));
+		want(a.cap.max_inline_data <= 828);
+		want_eq(ibv_destroy_qp(qp), 0);
+	}
+}
+
 /* An entry that is not built fails its batch, with its name. */
 static void entries_that_are_not_built(int arg)
 {
@@ -218,12 +243,6 @@ static void entries_that_are_not_built(int arg)
 	} while (0)
 	FAILS(mlx5dv_wr_set_dc_addr(dv, NULL, 1, 2));
 	FAILS(mlx5dv_wr_set_dc_addr_stream(dv, NULL, 1, 2, 3));
-	FAILS(mlx5dv_wr_mr_interleaved(dv, NULL, 0, 1, 0, NULL));
-	FAILS(mlx5dv_wr_mr_list(dv, NULL, 0, 0, NULL));
-	FAILS(mlx5dv_wr_mkey_configure(dv, NULL, 0, NULL));
-	FAILS(mlx5dv_wr_set_mkey_access_flags(dv, 0));
-	FAILS(mlx5dv_wr_set_mkey_layout_list(dv, 0, NULL));
-	FAILS(mlx5dv_wr_set_mkey_layout_interleaved(dv, 1, 0, NULL));
 	FAILS(mlx5dv_wr_set_mkey_sig_block(dv, NULL));
 	FAILS(mlx5dv_wr_set_mkey_crypto(dv, NULL));
 	FAILS(mlx5dv_wr_memcpy(dv, 1, 2, 3, 4, 5));
@@ -250,14 +269,9 @@ static void the_switch(int arg)
 }
 
 static const struct test_case cases[] = {
-	CASE(refusals),
-	CASE(driver_without_attributes),
-	CASE(members_without_bits),
-	CASE(plain_types),
-	CASE(without_scatter_to_cqe),
-	CASE(extended_by_mlx5_alone),
-	CASE(entries_that_are_not_built),
-	CASE(the_switch),
+	CASE(refusals),	      CASE(driver_without_attributes),	CASE(members_without_bits),
+	CASE(plain_types),    CASE(without_scatter_to_cqe),	CASE(extended_by_mlx5_alone),
+	CASE(room_for_lists), CASE(entries_that_are_not_built), CASE(the_switch),
 };
 
 int main(void)

@@ -17,6 +17,7 @@ struct mkey_part {
 };
 
 struct mkey_layout {
+	struct mkey_layout *next; /* for one who keeps several */
 	uint64_t times; /* that the parts are gone through, 1 or more */
 	uint64_t period; /* bytes of one time; mkey_layout_seal() sets it */
 	uint32_t n; /* parts */

@@ -4,14 +4,17 @@
 #include "hca/layout.h"
 #include "hca/mkey/mkey_layout.h"
 #include "pair.h"
+#include "transport/gather.h"
 
 enum { SPANS = 40, WIDE = 300, NARROW = 7, TOTAL = SPANS / 2 * (WIDE + NARROW) };
+enum { TINY = 3, TINY_SPANS = TOTAL / TINY };
 #define VA 0x50000UL /* the first address of such a key */
 
 /* One side's list: WIDE and NARROW bytes in turn, each from a page of its own, backwards. */
 struct scattered {
 	struct rig_qp *p;
 	struct span *list;
+	unsigned int n; /* spans */
 	struct mkey_layout *parts; /* of an indirect key */
 	uint32_t key;
 };
@@ -28,31 +31,35 @@ static uint8_t *byte_of(const struct scattered *s, uint64_t off)
 /* The same places, as parts of the key of the side's memory */
 static struct mkey_layout *parts_of(const struct scattered *s)
 {
-	struct mkey_layout *l = calloc(1, sizeof(*l) + SPANS * sizeof(l->part[0]));
+	struct mkey_layout *l = calloc(1, sizeof(*l) + s->n * sizeof(l->part[0]));
 	uint64_t len;
 
 	assert_non_null(l);
-	l->n = SPANS;
+	l->n = s->n;
 	l->times = 1;
-	for (unsigned int i = 0; i < SPANS; i++)
+	for (unsigned int i = 0; i < s->n; i++)
 		l->part[i] = (struct mkey_part){ .va = RIG_IOVA +
 						       (s->list[i].addr - (uintptr_t)s->p->mem),
 						 .len = s->list[i].len,
 						 .key = rig_sge(s->p, 0, 1).key };
 	check(mkey_layout_seal(l, &len));
-	check_eq(len, TOTAL);
+	check(len <= TOTAL && len > TOTAL - TINY);
 	return l;
 }
 
-static struct scattered scatter(struct rig_qp *p, uint32_t flags)
+/* @tiny: many parts of TINY bytes instead */
+static struct scattered scatter(struct rig_qp *p, uint32_t flags, bool tiny)
 {
-	struct scattered s = { .p = p, .list = calloc(SPANS, sizeof(*s.list)) };
+	unsigned int n = tiny ? TINY_SPANS : SPANS;
+	struct scattered s = { .p = p, .n = n, .list = calloc(n, sizeof(*s.list)) };
 	struct key_entry e = {
 		.pdn = p->pd->pdn, .access = rig_rc.access, .flags = flags, .iova = VA, .len = TOTAL
 	};
 
 	assert_non_null(s.list);
-	for (unsigned int i = 0; i < SPANS; i++)
+	for (unsigned int i = 0; i < n && tiny; i++)
+		s.list[i] = (struct span){ (uintptr_t)p->mem + (n - i) * 2UL * TINY, TINY };
+	for (unsigned int i = 0; i < n && !tiny; i++)
 		s.list[i] = (struct span){ (uintptr_t)p->mem + (SPANS - i) * 4096 + 3,
 					   i & 1 ? NARROW : WIDE };
 	s.parts = parts_of(&s);
@@ -90,13 +97,15 @@ static struct rig_wr work(const struct scattered *a, const struct scattered *b, 
 struct way {
 	const struct net_config *net;
 	uint32_t flags;
+	bool tiny;
 };
 
 /* @len bytes from a's @off meet b's @off + 1, and the bytes beside them are as before. */
 static void move(const struct way *way, uint8_t op, uint64_t off, uint32_t len)
 {
 	struct pair *p = pair_open(way->net, &rig_rc);
-	struct scattered a = scatter(p->a, way->flags), b = scatter(p->b, way->flags);
+	struct scattered a = scatter(p->a, way->flags, way->tiny),
+			 b = scatter(p->b, way->flags, way->tiny);
 	struct rig_wr w = work(&a, &b, op, off, len);
 	const struct scattered *from = op == MLX5_OPCODE_RDMA_READ ? &b : &a;
 	const struct scattered *to = op == MLX5_OPCODE_RDMA_READ ? &a : &b;
@@ -119,10 +128,10 @@ static const uint8_t ops[] = { MLX5_OPCODE_SEND, MLX5_OPCODE_RDMA_WRITE, MLX5_OP
 
 TEST(messages_go_through_lists_on_both_sides)
 {
-	static const struct way ways[] = { { &pair_lossy, KEY_LIST },
-					   { &pair_host, KEY_LIST },
-					   { &pair_lossy, KEY_INDIRECT },
-					   { &pair_host, KEY_INDIRECT } };
+	static const struct way ways[] = { { &pair_lossy, KEY_LIST, false },
+					   { &pair_host, KEY_LIST, false },
+					   { &pair_lossy, KEY_INDIRECT, false },
+					   { &pair_host, KEY_INDIRECT, false } };
 
 	for (unsigned int n = 0; n < sizeof(ways) / sizeof(ways[0]); n++)
 		for (unsigned int i = 0; i < sizeof(ops); i++) {
@@ -134,13 +143,32 @@ TEST(messages_go_through_lists_on_both_sides)
 		}
 }
 
-/* 4000 bytes are at most 28 pieces; the whole list is 40, in one message by reference. */
-TEST(more_pieces_than_a_segment_takes_are_refused)
+/* 4000 bytes are at most 28 pieces; the whole list is 40, in one message by reference. Parts of a
+ * few bytes are hundreds in each packet. */
+TEST(more_pieces_than_a_segment_takes_go_through_a_copy)
+{
+	static const struct way ways[] = { { &pair_lossy, KEY_INDIRECT, true },
+					   { &pair_host, KEY_INDIRECT, true },
+					   { &pair_lossy, KEY_INDIRECT, false },
+					   { &pair_host, KEY_INDIRECT, false } };
+
+	for (unsigned int n = 0; n < sizeof(ways) / sizeof(ways[0]); n++)
+		for (unsigned int i = 0; i < sizeof(ops); i++) {
+			move(&ways[n], ops[i], 1, 95);
+			move(&ways[n], ops[i], 4, 1000);
+			move(&ways[n], ops[i], 2, TOTAL - 10);
+		}
+}
+
+/* A key beneath that is gone is found among thousands, before anything leaves. */
+TEST(what_goes_through_a_copy_is_checked_part_by_part)
 {
 	struct pair *p = pair_open(&pair_host, &rig_rc);
-	struct scattered a = scatter(p->a, KEY_LIST), b = scatter(p->b, KEY_LIST);
-	struct rig_wr w = work(&a, &b, MLX5_OPCODE_RDMA_WRITE, 0, TOTAL - 1);
+	struct scattered a = scatter(p->a, KEY_INDIRECT, true);
+	struct scattered b = scatter(p->b, KEY_INDIRECT, true);
+	struct rig_wr w = work(&a, &b, MLX5_OPCODE_RDMA_WRITE, 0, 1000);
 
+	a.parts->part[200].key ^= 1;
 	rig_post(p->a, &w);
 	rig_run(&p->rig);
 	pair_bad(p->a, false, MLX5_CQE_SYNDROME_LOCAL_PROT_ERR, VENDOR_LOC_PROT);
@@ -154,7 +182,7 @@ TEST(an_atomic_needs_its_word_in_one_place)
 	for (unsigned int i = 0; i < 4; i++) {
 		bool apart = i & 1;
 		struct pair *p = pair_open(&pair_lossy, &rig_rc);
-		struct scattered b = scatter(p->b, i & 2 ? KEY_INDIRECT : KEY_LIST);
+		struct scattered b = scatter(p->b, i & 2 ? KEY_INDIRECT : KEY_LIST, false);
 		struct rig_wr w = pair_remote(p, MLX5_OPCODE_ATOMIC_FA, 0, 8);
 		uint64_t before, now;
 
@@ -184,7 +212,8 @@ TEST(a_region_that_goes_away_takes_its_parts_with_it)
 {
 	for (unsigned int local = 0; local < 2; local++) {
 		struct pair *p = pair_open(&pair_host, &rig_rc);
-		struct scattered a = scatter(p->a, KEY_INDIRECT), b = scatter(p->b, KEY_INDIRECT);
+		struct scattered a = scatter(p->a, KEY_INDIRECT, false),
+				 b = scatter(p->b, KEY_INDIRECT, false);
 		struct rig_wr w = work(&a, &b, MLX5_OPCODE_RDMA_WRITE, WIDE - 3, 100);
 
 		(local ? a : b).parts->part[1].key ^= 1; /* names nothing */
@@ -201,7 +230,31 @@ TEST(a_region_that_goes_away_takes_its_parts_with_it)
 	}
 }
 
-RUN_TESTS(unit_test(messages_go_through_lists_on_both_sides),
-	  unit_test(more_pieces_than_a_segment_takes_are_refused),
+/* The key of a piece is what a peer may reach its bytes under: never that of the whole. */
+TEST(pieces_of_an_indirect_key_stand_under_the_keys_beneath)
+{
+	struct pair *p = pair_open(&pair_host, &rig_rc);
+	struct scattered a = scatter(p->a, KEY_INDIRECT, false);
+	struct sge sge = { VA, WIDE + NARROW + 1, a.key };
+	struct gather_ask ask = { &sge, 1, 0, sge.len, p->a->pd->pdn, 0 };
+	struct key_ask k = { a.key, p->a->pd->pdn, VA, sge.len, 0 };
+	struct gather g;
+
+	check(gather(p->rig.hca.keys, &ask, &g));
+	check_eq(g.n, 3);
+	for (unsigned int i = 0; i < g.n; i++)
+		check_eq(g.piece[i].key, rig_sge(p->a, 0, 1).key);
+	g.n = 0;
+	check(gather_apart(p->rig.hca.keys, &k, 0, GATHER_PIECES, &g)); /* by value */
+	for (unsigned int i = 0; i < g.n; i++)
+		check_eq(g.piece[i].key, 0);
+	gather_again(&a);
+	pair_close(p);
+}
+
+RUN_TESTS(unit_test(pieces_of_an_indirect_key_stand_under_the_keys_beneath),
+	  unit_test(messages_go_through_lists_on_both_sides),
+	  unit_test(more_pieces_than_a_segment_takes_go_through_a_copy),
+	  unit_test(what_goes_through_a_copy_is_checked_part_by_part),
 	  unit_test(an_atomic_needs_its_word_in_one_place),
 	  unit_test(a_region_that_goes_away_takes_its_parts_with_it))

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: MIT
+#include "hca/mkey/mkey.h"
+#include <errno.h>
+#include <stdlib.h>
+#include "hca/limits.h"
+#include "obs/explain.h"
+#include "obs/leaks.h"
+#include "util/fork.h"
+
+#define FLAG(name) ((uint32_t)MLX5DV_MKEY_INIT_ATTR_FLAGS_##name)
+#define BUILT	   (FLAG(INDIRECT) | FLAG(UPDATE_TAG) | FLAG(REMOTE_INVALIDATE))
+#define MASK(bit)  ((uint64_t)MLX5_WQE_UMR_CTRL_MKEY_MASK_##bit)
+#define KNOWN                                                                                      \
+	(MASK(LEN) | MASK(START_ADDR) | MASK(MKEY) | MASK(QPN) | MASK(ACCESS_LOCAL_WRITE) |        \
+	 MASK(ACCESS_REMOTE_READ) | MASK(ACCESS_REMOTE_WRITE) | MASK(ACCESS_ATOMIC) | MASK(FREE))
+
+enum { ENTRIES_UNIT = 4, ENTRIES_MAX = 65532 };
+
+static const char call[] = "mlx5dv_create_mkey";
+
+static int check(const struct mlx5dv_mkey_init_attr *attr)
+{
+	if (!attr->create_flags || (attr->create_flags & ~BUILT))
+		return refuse(EOPNOTSUPP,
+			      "%s: create_flags 0x%x; INDIRECT, UPDATE_TAG and REMOTE_INVALIDATE "
+			      "work on this device (0x%x), and one must be set",
+			      call, attr->create_flags, BUILT);
+	if (attr->max_entries > ENTRIES_MAX)
+		return refuse(EINVAL, "%s: max_entries %u exceeds %d; ask for fewer", call,
+			      attr->max_entries, ENTRIES_MAX);
+	return 0;
+}
+
+int mkey_create(struct pd *pd, struct mlx5dv_mkey_init_attr *attr, struct mkey **out)
+{
+	uint32_t *count = &pd->ctx->hca->count.mr;
+	struct key_entry e = { .pdn = pd->pdn, .flags = KEY_INDIRECT | KEY_FREE };
+	struct mkey *m;
+	int err = pd_use(pd, call);
+
+	err = err ? err : check(attr);
+	err = err ? err : device_take(count, LIMIT_MR, call);
+	if (err)
+		return err;
+	m = calloc(1, sizeof(*m));
+	err = m ? key_add(pd->ctx->hca->keys, &e, m, &m->now.key)
+		: refuse(ENOMEM, "%s: no memory", call);
+	if (err) {
+		free(m);
+		device_give(count);
+		return err;
+	}
+	attr->max_entries =
+		(uint16_t)((attr->max_entries + ENTRIES_UNIT - 1U) / ENTRIES_UNIT * ENTRIES_UNIT);
+	spin_init(&m->lock);
+	m->pd = pd;
+	m->epoch = fork_epoch();
+	m->flags = attr->create_flags;
+	m->max_entries = attr->max_entries;
+	m->now.free = true;
+	m->dv = (struct mlx5dv_mkey){ .lkey = m->now.key, .rkey = m->now.key };
+	pd_get(pd);
+	leaks_made(m, pd->ctx, "mkey", m->now.key);
+	*out = m;
+	return 0;
+}
+
+static void free_all(struct mkey_layout *l)
+{
+	while (l) {
+		struct mkey_layout *next = l->next;
+
+		free(l);
+		l = next;
+	}
+}
+
+int mkey_destroy(struct mkey *m)
+{
+	struct hca *hca = m->pd->ctx->hca;
+
+	if (fork_is_ours(m->epoch)) {
+		spin_lock(&m->lock);
+		m->dead = true; /* no turn publishes the key again */
+		spin_unlock(&m->lock);
+		key_remove(hca->keys, m->now.key);
+		device_give(&hca->count.mr);
+		leaks_gone(m);
+		free_all(m->now.layout);
+		free_all(m->old);
+		free_all(m->newly);
+	}
+	pd_put(m->pd);
+	free(m);
+	return 0;
+}
+
+/* Under the lock. Frees what no other thread can see, and begins to wait for the rest; this
+ * thread, which is between two accesses, sees none of it. */
+static void retire(struct mkey *m, struct mkey_layout *l)
+{
+	if (l) {
+		l->next = m->newly;
+		m->newly = l;
+	}
+	if (m->old && quiesce_passed(&m->grace)) {
+		free_all(m->old);
+		m->old = NULL;
+	}
+	if (!m->old && m->newly && quiesce_begin(&m->grace)) {
+		m->old = m->newly;
+		m->newly = NULL;
+	}
+}
+
+/* Under the lock */
+static void publish(struct key_table *keys, struct mkey *m, const struct mkey_state *next)
+{
+	struct mkey_layout *before = m->now.layout;
+	struct key_entry e = { .pdn = m->pd->pdn,
+			       .access = next->access,
+			       .flags = KEY_INDIRECT | (next->free ? KEY_FREE : 0),
+			       .iova = next->start,
+			       .len = next->len,
+			       .addr = (uintptr_t)next->layout };
+
+	key_rebind(keys, next->key, &e);
+	m->now = *next;
+	retire(m, before == next->layout ? NULL : before);
+}
+
+static void change_right(struct mkey_state *s, const struct umr *u, uint64_t bit,
+			 unsigned int right)
+{
+	if (u->mask & bit)
+		s->access = (s->access & ~right) | (u->access & right);
+}
+
+/* What @u makes of the mkey's state; its layout comes from elsewhere. */
+static struct mkey_state changed(const struct mkey *m, const struct umr *u)
+{
+	struct mkey_state s = m->now;
+
+	change_right(&s, u, MASK(ACCESS_LOCAL_WRITE), IBV_ACCESS_LOCAL_WRITE);
+	change_right(&s, u, MASK(ACCESS_REMOTE_READ), IBV_ACCESS_REMOTE_READ);
+	change_right(&s, u, MASK(ACCESS_REMOTE_WRITE), IBV_ACCESS_REMOTE_WRITE);
+	change_right(&s, u, MASK(ACCESS_ATOMIC), IBV_ACCESS_REMOTE_ATOMIC);
+	if (u->mask & MASK(START_ADDR))
+		s.start = u->start;
+	if (u->mask & MASK(LEN))
+		s.len = u->len;
+	if (u->mask & MASK(FREE))
+		s.free = u->free;
+	if (u->mask & MASK(MKEY))
+		s.key = (s.key & ~0xffU) | u->variant;
+	return s;
+}
+
+static const char *wrong_mkey(const struct mkey *m, const struct umr *u, uint32_t pdn)
+{
+	if (!m || m->dead || m->now.key != u->mkey)
+		return "there is no such mkey; it was never created or is destroyed";
+	if (m->pd->pdn != pdn)
+		return "the mkey belongs to another PD than the queue pair";
+	if (u->mask & ~KNOWN)
+		return "it changes what is not built; leave out those bits of mkey_mask";
+	if ((u->mask & MASK(QPN)) && u->qpn != 0xffffff)
+		return "it ties the mkey to one queue pair, which is not built";
+	if ((u->mask & MASK(MKEY)) && !(m->flags & FLAG(UPDATE_TAG)))
+		return "it changes the mkey's low 8 bits; create the mkey with UPDATE_TAG";
+	if ((u->flags & MLX5_WQE_UMR_CTRL_FLAG_CHECK_FREE) && !m->now.free)
+		return "the mkey is in use, and the request asks for a free one; invalidate it";
+	if (u->listed && u->nparts > m->max_entries)
+		return "its list has more entries than the mkey's max_entries";
+	return NULL;
+}
+
+static const char *wrong_state(const struct mkey_state *s)
+{
+	if (!s->key)
+		return "it makes 0 of the mkey";
+	if (!s->free && !s->layout)
+		return "the mkey has no list yet; give it one first";
+	if (s->layout && s->len > s->covers)
+		return "its length exceeds the bytes of its list";
+	return NULL;
+}
+
+/* Under the lock. @l: the new layout, or NULL; taken over when it returns NULL. */
+static const char *change(struct key_table *keys, struct mkey *m, const struct umr *u,
+			  struct mkey_layout *l, uint64_t covers)
+{
+	struct mkey_state next = changed(m, u);
+	const char *why;
+
+	if (l) {
+		next.layout = l;
+		next.covers = covers;
+	}
+	why = wrong_state(&next);
+	if (!why)
+		publish(keys, m, &next);
+	return why;
+}
+
+static const char *layout_from(const struct umr *u, struct mkey_layout **out, uint64_t *covers)
+{
+	struct mkey_layout *l = calloc(1, sizeof(*l) + u->nparts * sizeof(l->part[0]));
+
+	if (!l)
+		return "there is no memory for its list";
+	l->times = u->times;
+	for (unsigned int i = 0; i < u->nparts; i++) {
+		const struct umr_part *p = &u->part[i];
+
+		if (p->len) /* zeros fill a list up */
+			l->part[l->n++] = (struct mkey_part){
+				.va = p->va, .len = p->len, .stride = p->stride, .key = p->key
+			};
+	}
+	if (l->n && mkey_layout_seal(l, covers)) {
+		*out = l;
+		return NULL;
+	}
+	free(l);
+	return "its list has no bytes, or more than 64 bits count";
+}
+
+const char *mkey_umr(struct key_table *keys, const struct umr *u, uint32_t pdn)
+{
+	struct mkey *m = key_lookup_mkey(keys, u->mkey);
+	struct mkey_layout *l = NULL;
+	uint64_t covers = 0;
+	const char *why;
+
+	if (!m)
+		return wrong_mkey(NULL, u, pdn);
+	why = u->listed ? layout_from(u, &l, &covers) : NULL;
+	if (why)
+		return why;
+	spin_lock(&m->lock);
+	why = wrong_mkey(m, u, pdn);
+	why = why ? why : change(keys, m, u, l, covers);
+	spin_unlock(&m->lock);
+	if (why)
+		free(l);
+	return why;
+}
+
+static const char *not_invalid(const struct mkey *m, uint32_t key, uint32_t pdn, bool remote)
+{
+	if (m->dead || m->now.key != key)
+		return "the key it invalidates is not an mkey's any more";
+	if (m->pd->pdn != pdn)
+		return "the mkey it invalidates belongs to another PD";
+	if (remote && !(m->flags & FLAG(REMOTE_INVALIDATE)))
+		return "the mkey it invalidates was created without REMOTE_INVALIDATE";
+	if (m->now.free)
+		return "the mkey it invalidates is free";
+	return NULL;
+}
+
+const char *mkey_invalidate(struct key_table *keys, uint32_t key, uint32_t pdn, bool remote)
+{
+	struct mkey *m = key_lookup_mkey(keys, key);
+	struct mkey_state next;
+	const char *why;
+
+	if (!m)
+		return "the key it invalidates is neither a memory window's nor an mkey; only "
+		       "those can be invalidated";
+	spin_lock(&m->lock);
+	why = not_invalid(m, key, pdn, remote);
+	next = m->now;
+	next.free = true;
+	if (!why)
+		publish(keys, m, &next);
+	spin_unlock(&m->lock);
+	return why;
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+/* Indirect mkeys (mlx5dv_create_mkey()): what a program makes, and UMR work requests set up, change
+ * and free, inside turns. An mkey that is free allows no access.
+ * Locking: @lock guards what follows it. As with memory windows, a peer's access is carried out in
+ * the owner's turns with the lock taken from the check to the end of the copy (fleeting.h), so when
+ * a UMR or an invalidation has completed, no access by what was before is under way. Lookups of
+ * lkeys take no lock: they see one whole state of the key's entry, and a layout that was replaced
+ * is freed when no section of another thread can see it any more. */
+#pragma once
+#include <infiniband/mlx5dv.h>
+#include "hca/key_table.h"
+#include "hca/mkey/mkey_layout.h"
+#include "hca/pd.h"
+#include "prm/umr.h"
+#include "util/quiesce.h"
+#include "util/spin.h"
+
+struct mkey_state {
+	uint32_t key;
+	unsigned int access; /* IBV_ACCESS_* */
+	uint64_t start, len; /* first address as work requests name it; bytes */
+	bool free; /* no access is allowed */
+	struct mkey_layout *layout; /* NULL: none yet */
+	uint64_t covers; /* bytes of the layout */
+};
+
+struct mkey {
+	struct mlx5dv_mkey dv; /* first */
+	struct pd *pd;
+	uint32_t epoch;
+	uint32_t flags; /* MLX5DV_MKEY_INIT_ATTR_FLAGS_* */
+	uint16_t max_entries; /* of a list, its head included */
+	struct spin lock;
+	struct mkey_state now;
+	bool dead; /* being destroyed */
+	struct mkey_layout *old; /* replaced; freed when @grace has passed */
+	struct mkey_layout *newly; /* replaced since then */
+	struct quiesce_grace grace;
+};
+
+static inline struct mkey *to_mkey(struct mlx5dv_mkey *dv)
+{
+	return (struct mkey *)dv;
+}
+
+/* Writes the granted max_entries back. EOPNOTSUPP: flags that do not work. */
+int mkey_create(struct pd *pd, struct mlx5dv_mkey_init_attr *attr, struct mkey **out);
+int mkey_destroy(struct mkey *m);
+
+/* Both return NULL, or what is wrong, for the text of a reason. Inside a turn. @remote: a peer asks
+ * for it. */
+const char *mkey_umr(struct key_table *keys, const struct umr *u, uint32_t pdn);
+const char *mkey_invalidate(struct key_table *keys, uint32_t key, uint32_t pdn, bool remote);

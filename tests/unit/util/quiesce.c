@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+/* Looking, without waiting, whether the sections that were open have ended: those of other threads
+ * count, those that begin later do not. */
+#include <pthread.h>
+#include <semaphore.h>
+#include "test.h"
+#include "util/quiesce.h"
+
+enum { MANY = QUIESCE_OPEN + 1 };
+
+static sem_t inside[MANY], leave[MANY], left[MANY];
+
+static void *reader(void *arg)
+{
+	long i = (long)(intptr_t)arg;
+
+	quiesce_enter();
+	sem_post(&inside[i]);
+	sem_wait(&leave[i]);
+	quiesce_exit();
+	sem_post(&left[i]);
+	sem_wait(&leave[i]);
+	quiesce_enter();
+	sem_post(&inside[i]);
+	sem_wait(&leave[i]);
+	quiesce_exit();
+	return NULL;
+}
+
+static void go_on(long i, sem_t *until)
+{
+	sem_post(&leave[i]);
+	sem_wait(until);
+}
+
+TEST(a_grace_has_passed_when_the_sections_that_were_open_have_ended)
+{
+	struct quiesce_grace g, more;
+	pthread_t t[MANY];
+
+	for (long i = 0; i < MANY; i++) {
+		sem_init(&inside[i], 0, 0);
+		sem_init(&leave[i], 0, 0);
+		sem_init(&left[i], 0, 0);
+		check_eq(pthread_create(&t[i], NULL, reader, (void *)(intptr_t)i), 0);
+		sem_wait(&inside[i]);
+	}
+	quiesce_enter(); /* this thread's own does not count */
+	check(!quiesce_begin(&g)); /* too many */
+	go_on(0, &left[0]);
+	check(quiesce_begin(&g));
+	check(!quiesce_passed(&g));
+	for (long i = 1; i < MANY; i++) {
+		check(!quiesce_passed(&g));
+		go_on(i, &left[i]);
+	}
+	check(quiesce_passed(&g));
+	go_on(0, &inside[0]); /* a section that is new */
+	check(quiesce_passed(&g));
+	check(quiesce_begin(&more));
+	check(!quiesce_passed(&more));
+	sem_post(&leave[0]);
+	check_eq(pthread_join(t[0], NULL), 0);
+	check(quiesce_passed(&more));
+	quiesce_exit();
+	for (long i = 1; i < MANY; i++) {
+		sem_post(&leave[i]);
+		sem_post(&leave[i]);
+		check_eq(pthread_join(t[i], NULL), 0);
+	}
+}
+
+RUN_TESTS(unit_test(a_grace_has_passed_when_the_sections_that_were_open_have_ended))
