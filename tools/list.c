@@ -7,6 +7,7 @@
 #include "device_view.h"
 #include "net/netdev.h"
 #include "softhca.h"
+#include "util/settings.h"
 
 static void print_gid(const struct device_view *v, unsigned int index)
 {
@@ -57,6 +58,7 @@ int cmd_list(int argc, char **argv)
 		complain("%s takes no argument", argv[0]);
 		return EXIT_USAGE;
 	}
+	settings_check();
 	err = print_devices();
 	if (err)
 		complain("no device: %s; SOFTHCA_DEVICES=mlx5_0=lo binds one to an interface",

@@ -9,7 +9,6 @@
 #include <unistd.h>
 #include "copied.h"
 #include "libpath.h"
-#include "settings.h"
 #include "sysfs.h"
 #include "softhca.h"
 #include "userns.h"
@@ -44,6 +43,8 @@ static void show_device(const char *libraries)
 
 	if (how && !strcmp(how, "0"))
 		return;
+	if (how && *how && strcmp(how, "files"))
+		complain("SOFTHCA_VIEW=%s is not heeded; it is one of: 0, files", how);
 	err = sysfs_host_read(&host);
 	if (err) {
 		complain("no device to show in /sys: %s", strerror(err));
@@ -77,7 +78,6 @@ int cmd_run(int argc, char **argv)
 		complain("usage: softhca run [--explain] [--] PROGRAM [ARGUMENT…]");
 		return EXIT_USAGE;
 	}
-	settings_check();
 	err = libpath_find(dir, sizeof(dir));
 	if (err) {
 		complain("libibverbs.so.1 of softhca is not beside this tool");

@@ -11,11 +11,23 @@
 #include "link/fault_live.h"
 #include "net/rtnl.h"
 #include "obs/explain.h"
+#include "util/log.h"
 #include "wire/grh.h"
 #include "wire/opcode.h"
 #include "util/uncancelled.h"
 
 #define SCOPE_INTERFACE 1 /* of a group's address */
+
+/* The program would run without the faults that its user wants to see. */
+static int refuse_faults(const char *text)
+{
+	char why[192];
+
+	if (!fault_wrong(text, why, sizeof(why)))
+		return 0;
+	log_error_once("SOFTHCA_FAULT: %s; no queue pair gets a path", why);
+	return refuse(EINVAL, "SOFTHCA_FAULT: %s", why);
+}
 
 /* SOFTHCA_FAULT wraps every path. */
 static int with_faults(struct dest *d, struct dest **out)
@@ -29,7 +41,9 @@ static int with_faults(struct dest *d, struct dest **out)
 		return 0;
 	fault_live_start();
 	err = fault_parse(text, &cfg);
-	if (!err)
+	if (err)
+		err = refuse_faults(text);
+	else
 		err = fault_wrap(d, &cfg, out);
 	if (err)
 		d->ops->put(d);

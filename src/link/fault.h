@@ -32,6 +32,9 @@ struct fault_counts {
  * fractions, times with ns, us, ms or s. "qp=0x412,psn=17,count=1" or "psn=17-20": only these.
  * EINVAL: anything else. */
 int fault_parse(const char *text, struct fault_config *out);
+/* What of @text fault_parse() does not take, into @buf: "'los' is no setting; is it 'loss'?"
+ * False: it takes all of it. */
+bool fault_wrong(const char *text, char *buf, size_t n);
 /* Takes over the caller's reference on @inner, on success only. */
 int fault_wrap(struct dest *inner, const struct fault_config *cfg, struct dest **out);
 void fault_count(struct fault_counts *out);

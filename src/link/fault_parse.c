@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "link/fault.h"
+#include "util/spelling.h"
 #include "wire/aeth.h"
 
 /* chance() and duration() read up to the next comma or the end; false: the text is neither. */
@@ -100,11 +102,13 @@ static bool setting(const char **text, struct fault_config *c)
 	return which(text, c);
 }
 
-int fault_parse(const char *text, struct fault_config *out)
+/* @at: where the setting that is wrong begins. */
+static int parse(const char *text, struct fault_config *out, const char **at)
 {
 	struct fault_config c = { .seed = 1 };
 
 	while (*text) {
+		*at = text;
 		if (!setting(&text, &c))
 			return EINVAL;
 		if (*text == ',' && text[1])
@@ -114,4 +118,48 @@ int fault_parse(const char *text, struct fault_config *out)
 	}
 	*out = c;
 	return 0;
+}
+
+int fault_parse(const char *text, struct fault_config *out)
+{
+	const char *at;
+
+	return parse(text, out, &at);
+}
+
+/* @at: a setting that is wrong. */
+static void complain(const char *at, char *buf, size_t n)
+{
+	static const char *const names[] = { "loss", "dup", "reorder", "corrupt", "delay",
+					     "seed", "qp",  "psn",     "count",	  NULL };
+	int len = (int)strcspn(at, ","), name = (int)strcspn(at, "=,");
+	char word[SPELLING_MAX] = "";
+	const char *meant;
+
+	if ((size_t)name < sizeof(word))
+		memcpy(word, at, (size_t)name);
+	meant = spelling_nearest(word, names);
+	if (!meant)
+		snprintf(buf, n,
+			 "'%.*s' is no setting; there are loss, dup, reorder, corrupt, "
+			 "delay, seed, qp, psn and count",
+			 len, at);
+	else if (strcmp(meant, word))
+		snprintf(buf, n, "'%s' is no setting; is it '%s'?", word, meant);
+	else
+		snprintf(buf, n,
+			 "'%.*s' has no value that %s takes; one is like loss=1%%, "
+			 "delay=50us, qp=0x412, psn=17-20, count=1",
+			 len, at, word);
+}
+
+bool fault_wrong(const char *text, char *buf, size_t n)
+{
+	struct fault_config c;
+	const char *at = text;
+
+	if (!parse(text, &c, &at))
+		return false;
+	complain(at, buf, n);
+	return true;
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include "obs/explain.h"
 #include "util/barrier.h"
+#include "util/log.h"
 
 enum { WORDS = EXPLAIN_TEXT / 8, BUSY = 1, LINE = EXPLAIN_TEXT + 16 };
 
@@ -82,8 +83,11 @@ static void print(const char *text)
 	n = snprintf(line, sizeof(line), "softhca: %s\n", text);
 	if (to == OUT_FILE)
 		fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
-	if (fd < 0)
+	if (fd < 0) {
+		log_warn_once("SOFTHCA_EXPLAIN=%s: %s; what fails is not explained there", path,
+			      strerror(errno));
 		return;
+	}
 	ignored = write(fd, line, (size_t)n); /* when that fails there is no place to say so */
 	(void)ignored;
 	if (to == OUT_FILE)

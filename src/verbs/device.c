@@ -9,6 +9,7 @@
 #include "engine/reserved.h"
 #include "obs/explain.h"
 #include "util/barrier.h"
+#include "util/settings.h"
 #include "verbs/export.h"
 #include "verbs/ops.h"
 
@@ -77,6 +78,7 @@ EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 	struct ibv_device **list = calloc(n + 1, sizeof(void *));
 	unsigned int count = 0;
 
+	settings_check();
 	if (num_devices)
 		*num_devices = 0;
 	if (!list)

@@ -64,6 +64,12 @@ def already_known():
     assert "ibv_reg_mr" in explained and "SOFTHCA_EXPLAIN" not in explained, explained
 
 
+def file_that_cannot_be_written():
+    assert said(3, CI="1", SOFTHCA_EXPLAIN="/nowhere/x") == (
+        "softhca: SOFTHCA_EXPLAIN=/nowhere/x: No such file or directory; what fails is not "
+        "explained there\n")
+
+
 def forked_child_is_silent():
     assert said(2, "fork", CI="1") == SAYS.format("2 failures")
 
@@ -84,4 +90,5 @@ def on_a_terminal():
 
 
 if __name__ == "__main__":
-    sys.exit(cases.run((in_ci, nobody_reads, already_known, forked_child_is_silent, on_a_terminal)))
+    sys.exit(cases.run((in_ci, nobody_reads, already_known, file_that_cannot_be_written,
+                        forked_child_is_silent, on_a_terminal)))

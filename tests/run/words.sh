@@ -51,7 +51,7 @@ equal "--explain leaves a file" /x/y \
 refused run --explain
 
 mistyped() { # SETTING PATTERN
-	equal "$1 runs" ran "$(env "$1" "$softhca" run echo ran 2>"$tmp/out")"
+	env "$1" "$softhca" list >"$tmp/listed" 2>"$tmp/out"
 	has "$1" "$2"
 }
 mistyped SOFTHCA_EXPLIAN=1 'is it SOFTHCA_EXPLAIN?'
@@ -59,10 +59,11 @@ mistyped SOFTHCA_DEVICE=mlx5_0=lo 'is it SOFTHCA_DEVICES?'
 mistyped SOFTHCA_LGO=debug 'is it SOFTHCA_LOG?'
 mistyped SOFTHCA_LOG=verbose 'error, warn, info, debug'
 mistyped SOFTHCA_DIRECT=yes 'one of: 0, 1'
+mistyped SOFTHCA_MLX5DV=on 'one of: 0, 1'
 SOFTHCA_VIEW=no refused run /no/such/program # so that nothing is preloaded into a program
 has "SOFTHCA_VIEW=no" 'one of: 0, files'
 for setting in SOFTHCA_LIB=/x SOFTHCA_LOG=debug SOFTHCA_DIRECT=1 SOFTHCA_OTHER=1 SOFTHCA_=1; do
-	env "$setting" "$softhca" run true 2>"$tmp/out"
+	env "$setting" "$softhca" list >"$tmp/listed" 2>"$tmp/out"
 	equal "$setting is left alone" "" "$(cat "$tmp/out")"
 done
 "$softhca" --help >"$tmp/out"

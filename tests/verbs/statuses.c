@@ -202,6 +202,35 @@ static void receive_with_a_bad_key(int where)
 	duo_close(&duo);
 }
 
+/* What a ConnectX does, not the specification's silence: docs/design/fidelity.md. */
+static void datagram_without_room(int where)
+{
+	struct ibv_sge sg;
+	struct ibv_send_wr wr;
+	struct ibv_ah *ah;
+	struct ibv_wc wc;
+
+	begin(where, (struct duo_opts){ .qp.type = IBV_QPT_UD });
+	duo_tell(&duo, (struct duo_order){ DUO_RECV, .len = 50, .id = 3 });
+	duo_tell(&duo, (struct duo_order){ DUO_RECV, .len = 51, .id = 4 });
+	wr = duo_wr(&duo, IBV_WR_SEND, &sg, 11);
+	wr.wr.ud.ah = ah = peer_ah(&duo.near.dev, &duo.near.ep.theirs);
+	wr.wr.ud.remote_qpn = duo.near.ep.theirs.qpn;
+	wr.wr.ud.remote_qkey = 0x11111111;
+	want_eq(duo_post(&duo, &wr), 0);
+	want_eq(duo_wc(&duo).status, IBV_WC_SUCCESS);
+	want_eq(ibv_destroy_ah(ah), 0);
+	wc = duo_far_wc(&duo);
+	want_eq(wc.status, IBV_WC_LOC_LEN_ERR);
+	want_eq(wc.wr_id, 3);
+	wc = duo_far_wc(&duo);
+	want_eq(wc.status, IBV_WC_WR_FLUSH_ERR);
+	want_eq(wc.wr_id, 4);
+	want_eq(far_state(), IBV_QPS_ERR);
+	want_eq(near_state(), IBV_QPS_RTS);
+	duo_close(&duo);
+}
+
 /* An SGE list that ends too early is no failure of the sender's memory: exactly fitting is fine. */
 static void receive_that_just_fits(int where)
 {
@@ -247,6 +276,26 @@ static void bad_lkey_of_read(int where)
 static void bad_lkey_of_atomic(int where)
 {
 	bad_lkey(where, IBV_WR_ATOMIC_FETCH_AND_ADD);
+}
+
+/* Both ends are wrong: the landing place is looked at first, and nothing leaves (fidelity.md). */
+static void landing_place_before_target(int where)
+{
+	struct ibv_sge sg;
+	struct ibv_send_wr wr;
+
+	begin_rc(where);
+	duo_tell(&duo, (struct duo_order){ DUO_FILL, .id = 5 });
+	wr = duo_wr(&duo, IBV_WR_ATOMIC_FETCH_AND_ADD, &sg, 8);
+	sg.lkey ^= 0x11;
+	wr.wr.atomic.compare_add = 1;
+	fails(&wr, IBV_WC_LOC_PROT_ERR, LOC_PROT);
+	want(duo_tell(&duo, (struct duo_order){ DUO_CHECK, .len = 64, .id = 5 }).found);
+	duo_reconnect(&duo);
+	wr.wr.atomic.rkey ^= 0x11;
+	fails(&wr, IBV_WC_LOC_PROT_ERR, LOC_PROT);
+	want_eq(far_state(), IBV_QPS_RTS);
+	duo_close(&duo);
 }
 
 /* A failed send of UC stops the send queue alone: SQE, from which RTS leads out. */
@@ -467,10 +516,12 @@ static const struct test_case cases[] = {
 	BOTH(receive_too_small),
 	BOTH(receive_with_a_bad_key),
 	BOTH(receive_that_just_fits),
+	BOTH(datagram_without_room),
 	BOTH(bad_lkey_of_send),
 	BOTH(bad_lkey_of_write),
 	BOTH(bad_lkey_of_read),
 	BOTH(bad_lkey_of_atomic),
+	BOTH(landing_place_before_target),
 	BOTH(uc_send_queue_error),
 	BOTH(peer_in_reset),
 	BOTH(peer_in_error),

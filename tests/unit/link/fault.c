@@ -104,6 +104,28 @@ TEST(settings_are_parsed_and_nonsense_is_refused)
 		check_eq(fault_parse(bad[i], &c), EINVAL);
 }
 
+static void says(const char *text, const char *want)
+{
+	char why[192];
+
+	check(fault_wrong(text, why, sizeof(why)));
+	check_str(why, want);
+}
+
+TEST(what_is_mistyped_is_named)
+{
+	char why[192];
+
+	check(!fault_wrong("loss=1%,seed=7", why, sizeof(why)));
+	check(!fault_wrong("", why, sizeof(why)));
+	says("loss=1%,dleay=5us", "'dleay' is no setting; is it 'delay'?");
+	says("los=1%", "'los' is no setting; is it 'loss'?");
+	says("1%", "'1%' is no setting; there are loss, dup, reorder, corrupt, delay, seed, qp, "
+		   "psn and count");
+	says("delay=5,loss=1%", "'delay=5' has no value that delay takes; one is like loss=1%, "
+				"delay=50us, qp=0x412, psn=17-20, count=1");
+}
+
 static bool came(uint32_t psn)
 {
 	for (unsigned int i = 0; i < sink.n; i++)
@@ -276,7 +298,7 @@ TEST(direct_access_is_refused)
 }
 
 RUN_TESTS(unit_test(settings_are_parsed_and_nonsense_is_refused),
-	  unit_test(faults_may_be_for_some_segments_only),
+	  unit_test(what_is_mistyped_is_named), unit_test(faults_may_be_for_some_segments_only),
 	  unit_test(without_faults_everything_comes_through_by_value),
 	  unit_test(loss_and_doubling_happen_as_often_as_asked),
 	  unit_test(damage_is_always_noticed_by_the_icrc),

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+#include "util/settings.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "util/log.h"
+#include "util/spelling.h"
+
+#define PREFIX	   "SOFTHCA_"
+#define PREFIX_LEN (sizeof(PREFIX) - 1)
+
+static const char *const names[] = { "DEVICES", "DIRECT", "EXPLAIN", "FAULT",	  "HOST_UID", "LOG",
+				     "MLX5DV",	"TRACE",  "VIEW",    "VIEW_ROOT", NULL };
+
+static void check_name(const char *entry)
+{
+	const char *equals = strchr(entry, '='), *other;
+	char name[SPELLING_MAX];
+	size_t n;
+
+	if (!equals || strncmp(entry, PREFIX, PREFIX_LEN))
+		return;
+	n = (size_t)(equals - entry) - PREFIX_LEN;
+	if (n >= sizeof(name))
+		return;
+	memcpy(name, entry + PREFIX_LEN, n);
+	name[n] = 0;
+	other = spelling_nearest(name, names);
+	if (other && strcmp(other, name))
+		log_warn(PREFIX "%s means nothing to softhca; is it " PREFIX "%s?", name, other);
+}
+
+static void check_word(const char *name, const char *const *words, const char *said)
+{
+	const char *value = secure_getenv(name);
+
+	if (!value || !*value)
+		return;
+	while (*words && strcmp(value, *words))
+		words++;
+	if (!*words)
+		log_warn("%s=%s is not heeded; it is one of: %s", name, value, said);
+}
+
+static void check(void)
+{
+	static const char *const bits[] = { "0", "1", NULL };
+	static const char *const log[] = { "error", "warn", "info", "debug", NULL };
+
+	for (char **e = environ; e && *e; e++)
+		check_name(*e);
+	check_word("SOFTHCA_DIRECT", bits, "0, 1");
+	check_word("SOFTHCA_MLX5DV", bits, "0, 1");
+	check_word("SOFTHCA_LOG", log, "error, warn, info, debug");
+}
+
+void settings_check(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, check);
+}
