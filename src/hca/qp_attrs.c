@@ -62,6 +62,9 @@ static int range_check(const struct range *r, uint32_t qpn)
 {
 	if (r->value >= r->min && r->value <= r->max)
 		return 0;
+	if (r->min == r->max)
+		return refuse(EINVAL, "ibv_modify_qp: QP 0x%x: %s is %u, it must be %u", qpn,
+			      r->member, r->value, r->min);
 	return refuse(EINVAL, "ibv_modify_qp: QP 0x%x: %s is %u, outside %u..%u; set it inside",
 		      qpn, r->member, r->value, r->min, r->max);
 }

@@ -195,7 +195,7 @@ TEST(migration_needs_an_alternate_path_and_the_peer)
 	bench_open(&b, IBV_QPT_RC);
 	check_eq(move(&b, all, IBV_QPS_INIT, TO_INIT), 0);
 	check_eq(move(&b, a, IBV_QPS_RTR, TO_RTR | IBV_QP_ALT_PATH), EINVAL);
-	check_reason("outside 1..1"); /* alt_port_num */
+	check_reason("it must be 1"); /* alt_port_num */
 	check_eq(move(&b, a, IBV_QPS_RTR, TO_RTR), 0);
 	a.path_mig_state = IBV_MIG_REARM;
 	check_eq(move(&b, a, IBV_QPS_RTS, TO_RTS | IBV_QP_PATH_MIG_STATE), EINVAL);
