@@ -13,8 +13,11 @@ static const struct {
 } commands[] = {
 	{ "run", cmd_run, "run [--explain] [--] PROGRAM [ARGUMENT…]",
 	  "runs PROGRAM on the software HCA; --explain: with SOFTHCA_EXPLAIN=1" },
-	{ "trace", cmd_trace, "trace [-o FILE] [--] PROGRAM [ARGUMENT…]",
-	  "the same, and writes its packets to FILE (softhca.pcapng)" },
+	{ "trace", cmd_trace,
+	  "trace [-o FILE] [--] PROGRAM [ARGUMENT…] | trace -m [-o FILE] TRACE…",
+	  "the same, and writes its packets to FILE (softhca.pcapng); -m: one FILE of several" },
+	{ "report", cmd_report, "report [-o PAGE] FILE…",
+	  "a page of HTML (softhca.html) that draws the packets of traces between their ends" },
 	{ "fault", cmd_fault, "fault PID SPEC", "changes the faults of a running program" },
 	{ "counters", cmd_counters, "counters PID",
 	  "shows what a running program has sent to the network and received" },

@@ -19,6 +19,7 @@ int cmd_doctor(int argc, char **argv);
 int cmd_explain(int argc, char **argv);
 int cmd_ps(int argc, char **argv);
 int cmd_top(int argc, char **argv);
+int cmd_report(int argc, char **argv);
 int cmd_env(int argc, char **argv);
 
 /* The process whose number @text is; 0: @text is no such number. */

@@ -105,3 +105,15 @@ void delivery_to_qp(struct node *n, uint32_t qpn, const struct seg *s)
 	turn_input(e, s, kept.now);
 	turn_after(e);
 }
+
+bool delivery_expects(struct node *n, const struct seg *s, uint32_t *epsn, uint32_t *una)
+{
+	bool ordered = opcode_service(s->op) == SVC_RC || opcode_service(s->op) == SVC_UC;
+	struct eqp *e = ordered ? node_qp(n, s->dqpn) : NULL;
+
+	if (!e || (kept.e != e && !take(e, s)))
+		return false;
+	*epsn = e->q.rsp.epsn;
+	*una = e->q.req.una;
+	return true;
+}

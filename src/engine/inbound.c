@@ -122,11 +122,17 @@ void inbound_make_grh(void *arg, const struct seg *s, uint8_t grh[40], uint8_t *
 		*l3 = grh_version(grh) == GRH_IPV4 ? GRH_L3_IPV4 : GRH_L3_IPV6;
 }
 
+static void arrives(struct node *n, const struct seg *s, struct tracing_arrival *a)
+{
+	a->expects = s->op != FRAME_OP && delivery_expects(n, s, &a->epsn, &a->una);
+	tracing_arrives(n, s, a);
+}
+
 void inbound_deliver_traced(void *arg, const struct seg *s)
 {
 	struct tracing_arrival a;
 
-	tracing_arrives(arg, s, &a);
+	arrives(arg, s, &a);
 	inbound_deliver(arg, s);
 	tracing_arrived(&a);
 }
@@ -136,7 +142,7 @@ void inbound_packet_traced(void *arg, const struct seg *s)
 	struct node_link *from = arg;
 	struct tracing_arrival a;
 
-	tracing_arrives(from->node, s, &a);
+	arrives(from->node, s, &a);
 	inbound_packet(arg, s);
 	tracing_arrived(&a);
 }

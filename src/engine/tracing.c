@@ -7,6 +7,7 @@
 #include "obs/explain.h"
 #include "obs/pcapng.h"
 #include "obs/verdict.h"
+#include "wire/aeth.h"
 #include "wire/cm_msg.h"
 #include "wire/grh.h"
 #include "wire/packet.h"
@@ -93,13 +94,28 @@ static const char *message(uint32_t qpn, const struct trace_frame *f, char *out,
 	return out;
 }
 
-static void describe(const struct trace_ends *ends, const struct trace_frame *f, const char *fate,
-		     char *out, size_t n)
+/* The PSN of the last packet that was built, and the @ahead-th after what the QP expects. */
+static const char *numbers(const struct tracing_arrival *a, uint32_t ahead, char *out, size_t n)
 {
-	char what[32];
+	if (a->op == FRAME_OP)
+		*out = '\0';
+	else if (!a->expects)
+		snprintf(out, n, " PSN %u", a->last.psn);
+	else if (a->last.carried || opcode_has(a->op, WIRE_RESPONSE))
+		snprintf(out, n, " PSN %u, the oldest open is %u", a->last.psn, a->una);
+	else
+		snprintf(out, n, " PSN %u, expected %u", a->last.psn, psn_add(a->epsn, ahead));
+	return out;
+}
 
-	snprintf(out, n, "QP 0x%x receives%s%s; verdict: %s%s", ends->qpn,
-		 message(ends->qpn, f, what, sizeof(what)),
+static void describe(const struct tracing_arrival *a, uint32_t ahead, const char *fate, char *out,
+		     size_t n)
+{
+	const struct trace_frame *f = &a->last;
+	char what[32], psn[48];
+
+	snprintf(out, n, "QP 0x%x receives%s%s%s; verdict: %s%s", a->ends.qpn,
+		 message(a->ends.qpn, f, what, sizeof(what)), numbers(a, ahead, psn, sizeof(psn)),
 		 f->carried ? " (with the next packet)" : "", fate,
 		 f->payload_lost ? "; the payload could not be read" : "");
 }
@@ -123,27 +139,29 @@ void tracing_arrives(struct node *n, const struct seg *s, struct tracing_arrival
 	char comment[PCAPNG_COMMENT];
 
 	out->now = trace_now();
+	out->op = s->op;
 	out->sentences = explain_count();
 	ends_of_arrival(n, s, &out->ends);
 	for (uint32_t k = 0; k < count; k++) {
 		trace_build(s, k, TRACE_IN, &out->ends, &out->last);
 		if (k == count - 1)
 			break;
-		describe(&out->ends, &out->last,
+		describe(out, psn_diff(out->last.psn, s->psn),
 			 out->last.carried ? "ok" : "a part, see its last packet", comment,
 			 sizeof(comment));
 		if (out->last.len)
 			trace_put(&out->last, out->now, TRACE_IN, comment);
 	}
+	out->ahead = psn_diff(out->last.psn, s->psn);
 	verdict_say(NULL);
 }
 
 void tracing_arrived(const struct tracing_arrival *a)
 {
-	char fate[PCAPNG_COMMENT - 96], comment[PCAPNG_COMMENT];
+	char fate[PCAPNG_COMMENT - 128], comment[PCAPNG_COMMENT];
 
 	fate_of_packet(a->sentences, fate, sizeof(fate));
-	describe(&a->ends, &a->last, fate, comment, sizeof(comment));
+	describe(a, a->ahead, fate, comment, sizeof(comment));
 	if (a->last.len)
 		trace_put(&a->last, a->now, TRACE_IN, comment);
 }

@@ -13,6 +13,10 @@ bool tracing(void);
 struct tracing_arrival { /* a segment that is being delivered */
 	uint64_t now, sentences; /* when it came; the thread's reasons until then */
 	struct trace_ends ends;
+	uint8_t op;
+	bool expects; /* the next two count, as when it came; the caller sets all three */
+	uint32_t epsn, una; /* of the QP: the next request's PSN, its oldest open request's */
+	uint32_t ahead; /* by how much the last packet's PSN is past the segment's */
 	struct trace_frame last; /* its last packet */
 };
 

@@ -271,6 +271,7 @@ void trace_build(const struct seg *s, uint32_t k, enum trace_way way, const stru
 	uint64_t skip = 0;
 
 	out->payload_lost = out->carried = false;
+	out->psn = s->psn;
 	if (s->op == FRAME_OP) {
 		out->len = s->len < TRACE_FRAME ? s->len : TRACE_FRAME;
 		out->payload_lost =
@@ -283,6 +284,7 @@ void trace_build(const struct seg *s, uint32_t k, enum trace_way way, const stru
 	} else {
 		cut(s, k, &part, &skip);
 	}
+	out->psn = part.psn;
 	build_roce(&part, skip, way, ends, out);
 }
 
@@ -295,8 +297,8 @@ void trace_sent(const struct trace_ends *ends, const char *by, const struct seg 
 
 	for (uint32_t k = 0; k < n; k++) {
 		trace_build(s, k, TRACE_OUT, ends, &f);
-		snprintf(comment, sizeof(comment), "QP 0x%x sends%s by %s; verdict: %s%s",
-			 ends->qpn, f.carried ? " (with the next packet)" : "", by, verdict,
+		snprintf(comment, sizeof(comment), "QP 0x%x sends PSN %u%s by %s; verdict: %s%s",
+			 ends->qpn, f.psn, f.carried ? " (with the next packet)" : "", by, verdict,
 			 f.payload_lost ? "; the payload could not be read" : "");
 		if (f.len)
 			trace_put(&f, now, TRACE_OUT, comment);

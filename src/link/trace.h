@@ -29,6 +29,7 @@ enum trace_way {
 struct trace_frame {
 	uint8_t b[TRACE_FRAME];
 	size_t len;
+	uint32_t psn;
 	bool payload_lost; /* the payload could not be read; zeros stand for it */
 	bool carried; /* an ACK that came with another packet */
 };

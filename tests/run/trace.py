@@ -17,6 +17,7 @@ PROGRAM = os.environ["SOFTHCA_BUILD"] + "/tests/verbs/verbs_traced"
 ACK, WRITE_ONLY = 17, 10
 # BTH opcodes of traced.c's work at MTU 1024, sent once and received once
 EXPECTED = {4: 5, 6: 3, 7: 9, 8: 3, 12: 2, 13: 2, 14: 2, 15: 2, 20: 2, 18: 2, WRITE_ONLY: 1}
+BEGIN = r"QP 0x[0-9a-f]+ (sends|receives) PSN \d+[^;]*; verdict: "
 DIRECTIONS = {1: "in", 2: "out"}
 
 
@@ -38,7 +39,10 @@ class Packet:
             elif code == 2:
                 self.direction = DIRECTIONS[struct.unpack("<I", value)[0] & 3]
         self.ip = self.frame[14:]
-        self.opcode = self.ip[28]
+        self.opcode, self.psn = self.ip[28], int.from_bytes(self.ip[37:40], "big")
+
+    def is_answer(self):
+        return 13 <= self.opcode <= 18
 
     def icrc_is_right(self):
         """Of IPv4: fields that routers change are ones, eight bytes of ones are in front."""
@@ -78,7 +82,12 @@ def counts_agree(packets):
 
 def explained(packets):
     for p in packets:
-        assert re.match(r"QP 0x[0-9a-f]+ (sends|receives)[^;]*; verdict: ", p.comment), p.comment
+        assert re.match(BEGIN, p.comment), p.comment
+        expected = re.search(r" receives PSN (\d+), expected (\d+)", p.comment)
+        answer = re.search(r" receives PSN \d+, the oldest open is \d+", p.comment)
+        assert bool(expected) == (p.direction == "in" and not p.is_answer()), p.comment
+        assert bool(answer) == (p.direction == "in" and p.is_answer()), p.comment
+        assert not expected or expected[1] == expected[2] == str(p.psn), (p.comment, p.psn)
     request = [p for p in packets if p.opcode == WRITE_ONLY and p.direction == "in"]
     assert "verdict: refused; reason: RDMA WRITE of 64 B" in request[0].comment, request[0].comment
     assert "rkey 0x" in request[0].comment, request[0].comment
