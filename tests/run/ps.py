@@ -67,9 +67,12 @@ def idle():
 
 def receiver_not_ready():
     with Waiting("rnr") as w:
-        while "RNR" not in (out := answered("ps")):
-            assert "an answer of" in line_of(w.near, out), out  # the receiver has not looked yet
-        near, far = line_of(w.near, out), line_of(w.far, out)
+        near = far = ""
+        while "RNR" not in near or "held up" not in far:
+            out = answered("ps")  # asks one process after the other
+            near, far = line_of(w.near, out), line_of(w.far, out)
+            assert re.search(r"RNR|an answer of|\(at work\)$", near), out
+            assert re.search(r"held up$|\(no receive is posted\)$|\(at work\)$", far), out
         assert re.search(rf" 1 +0  a receive at its peer: RNR from QP {w.far}$", near), out
         assert far.endswith("a receive: the queue is empty, and a message is held up"), out
 
