@@ -8,6 +8,7 @@ enum {
 	PACKET_LIFE = 16,
 	RETRIES = 15,
 	SERVICE = 24, /* of an MRA */
+	DEATHS = 2,
 	CODE_MAX = 24, /* longer times that a peer asks for are cut */
 };
 
@@ -359,8 +360,26 @@ static void on_dreq(struct cm_fsm *f, const struct cm_msg *m, uint64_t now, stru
 	}
 }
 
+static uint64_t question_tid(const struct cm_fsm *f)
+{
+	return f->tid ^ UINT64_C(1) << 41;
+}
+
+/* Once may be a process that has just given its port to another, twice is none. */
+static bool is_dead(struct cm_fsm *f, const struct cm_msg *m)
+{
+	if (f->state != CM_ESTABLISHED || !f->asked || m->tid != question_tid(f))
+		return false;
+	f->asked = false;
+	return ++f->deaths == DEATHS;
+}
+
 static void on_drep(struct cm_fsm *f, const struct cm_msg *m, uint64_t now, struct cm_out *out)
 {
+	if (ids_match(f, m) && is_dead(f, m)) {
+		cm_fsm_death(f, now, out);
+		return;
+	}
 	if (f->state != CM_DREQ_SENT || !ids_match(f, m))
 		return;
 	timewait(f, now);
@@ -486,6 +505,30 @@ void cm_fsm_timer(struct cm_fsm *f, uint64_t now, bool quick, struct cm_out *out
 	f->deadline = now + f->wait < f->next_full ? now + f->wait : f->next_full;
 	if (f->deadline > f->give_up)
 		f->deadline = f->give_up;
+}
+
+void cm_fsm_ask(struct cm_fsm *f, struct cm_out *out)
+{
+	struct cm_msg *m;
+
+	nothing(out);
+	if (f->state != CM_ESTABLISHED)
+		return;
+	if (f->asked)
+		f->deaths = 0;
+	f->asked = true;
+	m = message(f, out, CM_DREQ);
+	m->tid = question_tid(f);
+	m->qpn = CM_ASK_QPN;
+}
+
+void cm_fsm_unreached(struct cm_fsm *f, int error, struct cm_out *out)
+{
+	nothing(out);
+	if (f->state != CM_REQ_SENT && f->state != CM_REP_SENT && f->state != CM_SIDR_SENT)
+		return;
+	stop(f, CM_CLOSED);
+	raise_event(out, RDMA_CM_EVENT_UNREACHABLE, -error);
 }
 
 void cm_fsm_death(struct cm_fsm *f, uint64_t now, struct cm_out *out)

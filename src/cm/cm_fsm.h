@@ -36,7 +36,7 @@ enum {
 	CM_REJ_ECE = 35,
 };
 
-enum { CM_NO_EVENT = -1 };
+enum { CM_NO_EVENT = -1, CM_ASK_QPN = 1 /* of a DREQ that only asks */ };
 
 struct cm_fsm {
 	enum cm_state state;
@@ -55,6 +55,8 @@ struct cm_fsm {
 	uint64_t give_up;
 	bool delayed; /* an MRA has been heard for what is repeated: one counts, as with Linux */
 	uint64_t deadline; /* ns; UINT64_MAX: none */
+	bool asked; /* whether the peer's end is still there, and not answered */
+	uint8_t deaths; /* answers in a row that it is not */
 };
 
 struct cm_out {
@@ -83,4 +85,9 @@ bool cm_fsm_destroy(struct cm_fsm *f, uint64_t now, struct cm_out *out);
 void cm_fsm_message(struct cm_fsm *f, const struct cm_msg *m, uint64_t now, struct cm_out *out);
 /* @quick: the peer's host runs softhca. */
 void cm_fsm_timer(struct cm_fsm *f, uint64_t now, bool quick, struct cm_out *out);
+/* Asks a peer on a network whether its end is still there, by a DREQ that can end nothing: an end
+ * that is there leaves it alone, a host that does not know it answers with a DREP. */
+void cm_fsm_ask(struct cm_fsm *f, struct cm_out *out);
+/* No host was met, for an errno. */
+void cm_fsm_unreached(struct cm_fsm *f, int error, struct cm_out *out);
 void cm_fsm_death(struct cm_fsm *f, uint64_t now, struct cm_out *out); /* the peer has ended */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "cm/cm_far.h"
 #include "cm/cm_port.h"
 #include "cm/cm_watch.h"
 #include "obs/explain.h"
@@ -60,6 +61,8 @@ int cm_id_new(struct cm_channel *ch, uint32_t ps, int qp_type, struct cm_id **ou
 	id->conn.fd = -1;
 	id->psn = (uint32_t)rand_mix(&seed) & 0xffffff;
 	list_init(&id->joins);
+	list_init(&id->query);
+	list_init(&id->far_node);
 	timer_init(&id->timer, NULL);
 	cm_fsm_init(&id->fsm, next_comm_id(), cm.guid);
 	if (hash_put(&cm.by_id, id->fsm.local_id, id)) {
@@ -86,5 +89,7 @@ void cm_id_free(struct cm_id *id)
 	forget(&cm.requests, id->request_key, id);
 	forget(&cm.qpns, id->stale_key, id);
 	list_del(&id->node);
+	list_del(&id->query);
+	cm_far_leave(id);
 	free(id);
 }

@@ -17,14 +17,38 @@
 
 enum { LID_OF_GROUPS = 0xc000 };
 
+/* exit(): peers on networks are told, each once. Peers on this host see it by themselves. */
+static void at_exit(void)
+{
+	struct timespec until;
+	struct list *pos;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 1;
+	if (pthread_mutex_timedlock(&cm.lock, &until))
+		return;
+	if (cm.epoch && fork_is_ours(cm.epoch))
+		list_for_each(pos, &cm.ids)
+		{
+			struct cm_id *id = container_of(pos, struct cm_id, node);
+
+			if (id->way.net && !id->gone)
+				cm_talk_farewell(id);
+		}
+	pthread_mutex_unlock(&cm.lock);
+}
+
 int cm_call_channel_create(struct cm_channel **out, int *fd)
 {
+	static bool registered; /* under cm.lock */
 	int err = cm_start();
 
 	if (err)
 		return err;
 	pthread_mutex_lock(&cm.lock);
 	err = cm_arrive_begin();
+	if (!registered) /* a child has what its parent has registered */
+		registered = !atexit(at_exit);
 	pthread_mutex_unlock(&cm.lock);
 	return err ? err : cm_channel_create(out, fd);
 }

@@ -5,7 +5,9 @@
 #include "cm/cm_addr.h"
 #include "cm/cm_call.h"
 #include "cm/cm_event.h"
+#include "cm/cm_neigh.h"
 #include "cm/cm_port.h"
+#include "cm/cm_return.h"
 #include "cm/cm_talk.h"
 #include "net/gid.h"
 #include "net/route.h"
@@ -97,6 +99,7 @@ static void hear(const struct cm_id *id)
 		heard[i] = cm.epoch;
 		gsi_listen(cm.hca[i]);
 	}
+	cm_return_begin();
 }
 
 static int listen_locked(struct cm_id *id, int backlog)
@@ -147,11 +150,15 @@ static int choose_source(struct cm_id *id, const struct sockaddr *dst)
 	uint16_t port = cm_addr_port(&id->src);
 	int err;
 
-	if (id->src.ss_family && !cm_addr_any(&id->src))
+	bool given = id->src.ss_family && !cm_addr_any(&id->src);
+
+	if (given && cm_addr_group(dst))
 		return 0;
 	err = cm_addr_source(dst, &src);
 	if (err)
 		return refuse(err, "rdma_resolve_addr: the kernel has no route to the address");
+	if (given)
+		return 0;
 	id->src = src;
 	cm_addr_set_port(&id->src, port);
 	return 0;
@@ -209,7 +216,14 @@ static int resolve_check(const struct cm_id *id, const struct sockaddr *src,
 		       : 0;
 }
 
-static int resolve_locked(struct cm_id *id, const struct sockaddr *src, const struct sockaddr *dst)
+static void addr_resolved(struct cm_id *id, int status)
+{
+	id->phase = status ? PHASE_BOUND : PHASE_ADDR;
+	raise_event(id, status ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED, status);
+}
+
+static int resolve_locked(struct cm_id *id, const struct sockaddr *src, const struct sockaddr *dst,
+			  int ms)
 {
 	int err = resolve_check(id, src, dst);
 
@@ -225,9 +239,11 @@ static int resolve_locked(struct cm_id *id, const struct sockaddr *src, const st
 	if (err)
 		return err;
 	err = find_way(id);
-	id->phase = err ? PHASE_BOUND : PHASE_ADDR;
 	hear(id);
-	raise_event(id, err ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED, err);
+	if (!err && id->way.net)
+		cm_neigh_await(id, ms, addr_resolved);
+	else
+		addr_resolved(id, err);
 	return 0;
 }
 
@@ -236,10 +252,9 @@ int cm_call_resolve_addr(struct cm_id *id, const struct sockaddr *src, const str
 {
 	int err = cm_enter(id, "rdma_resolve_addr");
 
-	(void)ms; /* nothing is waited for */
 	if (err)
 		return err;
-	err = resolve_locked(id, src, dst);
+	err = resolve_locked(id, src, dst, ms);
 	cm_leave();
 	return err;
 }

@@ -92,7 +92,11 @@ struct cm_id {
 	uint32_t psn; /* that the peer begins to send with */
 	uint8_t responder_resources, initiator_depth, retry_count, rnr_retry;
 	uint32_t qkey;
-	int resolve_status; /* of the resolve_addr() that its timer ends */
+	struct list query; /* in cm.queries while the way's neighbour is not known */
+	uint64_t query_until; /* ns */
+	uint64_t unreached_at; /* ns: when a message first met no host; 0 never */
+	struct cm_far *far; /* the peer's process in another host; NULL: not connected to one */
+	struct list far_node; /* in far->ids */
 	struct list joins; /* struct cm_join */
 };
 
@@ -111,8 +115,11 @@ struct cm {
 	struct hash requests; /* the REQ that made it to struct cm_id */
 	struct hash qpns; /* GUID and QPN of the peer to struct cm_id */
 	struct list ids, names;
+	struct list queries, fars;
 	struct wheel wheel;
 	struct cm_watch process; /* the name of the process */
+	struct cm_watch neighs; /* netlink: neighbours that change */
+	struct cm_watch returns; /* MADs that came back */
 	struct hca *hca[NODE_DEVICES];
 	unsigned int n_hcas;
 };

@@ -5,11 +5,13 @@
 #include <sys/socket.h>
 #include "cm/cm_addr.h"
 #include "cm/cm_event.h"
+#include "cm/cm_far.h"
 #include "cm/cm_id.h"
 #include "cm/cm_watch.h"
 #include "util/clock.h"
 
 enum { REJ_SERVICE_SIDR = 1 };
+#define UNREACHED_NS UINT64_C(1000000000)
 
 /* --- messages out --- */
 
@@ -23,14 +25,13 @@ static int connect_peer(struct cm_id *id)
 	return err ? err : cm_talk_connected(id);
 }
 
-static void compose(const struct cm_id *id, const struct cm_msg *m, struct gsi_mad *out)
+void cm_talk_address(const struct cm_id *id, struct gsi_mad *out)
 {
 	*out = (struct gsi_mad){ .magic = GSI_MAGIC,
 				 .net = id->way.net,
 				 .ifindex = id->way.ifindex,
 				 .from = id->way.sgid,
 				 .to = id->way.dgid };
-	cm_build(m, out->mad);
 }
 
 /* ECONNREFUSED: nobody listens; EAGAIN: lost, it will be sent again. */
@@ -39,7 +40,8 @@ static int transmit(struct cm_id *id, const struct cm_msg *m)
 	struct gsi_mad mad;
 	int err = 0;
 
-	compose(id, m, &mad);
+	cm_talk_address(id, &mad);
+	cm_build(m, mad.mad);
 	if (id->way.net)
 		return gsi_send(cm.node, &mad, &id->quick);
 	if (id->conn.fd < 0 && (m->kind == CM_REQ || m->kind == CM_SIDR_REQ))
@@ -139,6 +141,20 @@ static void on_timer(struct timer *t, uint64_t now)
 	cm_talk(id, &out);
 }
 
+/* Whether the peer's process still lives: other stacks tell by themselves. */
+static void ask(struct cm_id *id)
+{
+	struct gsi_mad mad;
+	struct cm_out out;
+
+	cm_talk_address(id, &mad);
+	id->quick = id->quick || gsi_knock(cm.node, &mad, false);
+	if (!id->quick)
+		return;
+	cm_fsm_ask(&id->fsm, &out);
+	cm_talk(id, &out);
+}
+
 static void leave_tables(struct cm_id *id)
 {
 	if (id->stale_key && hash_get(&cm.qpns, id->stale_key) == id)
@@ -154,6 +170,7 @@ int cm_talk(struct cm_id *id, const struct cm_out *out)
 		raise_event(id, out);
 	if (id->fsm.state >= CM_DREQ_SENT)
 		leave_tables(id);
+	cm_far_follow(id, ask);
 	id->timer.fire = on_timer;
 	cm_timer(&id->timer, id->fsm.deadline);
 	if (err == ECONNREFUSED &&
@@ -198,6 +215,69 @@ void cm_talk_take(struct cm_id *id, const struct cm_msg *m)
 		}
 	}
 	cm_talk(id, &out);
+}
+
+/* --- messages that came back --- */
+
+/* What the host would have answered if it had a connection manager. */
+static bool answer_of(const struct cm_msg *m, struct cm_msg *out)
+{
+	*out = (struct cm_msg){ .tid = m->tid, .local_id = m->remote_id, .remote_id = m->local_id };
+	switch (m->kind) {
+	case CM_REQ:
+		out->kind = CM_REJ;
+		out->reason = CM_REJ_SERVICE;
+		return true;
+	case CM_SIDR_REQ:
+		out->kind = CM_SIDR_REP;
+		out->local_id = m->local_id;
+		out->reason = REJ_SERVICE_SIDR;
+		return true;
+	case CM_REP:
+		out->kind = CM_REJ;
+		out->reason = CM_REJ_CONSUMER;
+		return true;
+	case CM_DREQ:
+		out->kind = CM_DREP;
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* A host is given up when a second message meets none: the first may have come too early. */
+static void unreached(struct cm_id *id, int error)
+{
+	uint64_t now = clock_now();
+	struct cm_out out;
+
+	if (!id->unreached_at)
+		id->unreached_at = now;
+	if (now - id->unreached_at < UNREACHED_NS)
+		return;
+	cm_fsm_unreached(&id->fsm, error, &out);
+	cm_talk(id, &out);
+}
+
+void cm_talk_returned(struct cm_id *id, const struct cm_msg *m, int error)
+{
+	struct cm_msg a;
+
+	if (m->tid != id->fsm.sent.tid && m->qpn != CM_ASK_QPN)
+		return;
+	if (error != ECONNREFUSED)
+		unreached(id, error);
+	else if (answer_of(m, &a))
+		cm_talk_take(id, &a);
+}
+
+void cm_talk_farewell(struct cm_id *id)
+{
+	struct cm_out out;
+
+	cm_fsm_destroy(&id->fsm, clock_now(), &out);
+	if (out.send)
+		transmit(id, &out.msg);
 }
 
 /* --- the connection to a peer on this host --- */

@@ -9,6 +9,12 @@
 int cm_talk(struct cm_id *id, const struct cm_out *out);
 /* @m has come to @id. */
 void cm_talk_take(struct cm_id *id, const struct cm_msg *m);
+/* The message @m of @id came back (gsi_returned()). */
+void cm_talk_returned(struct cm_id *id, const struct cm_msg *m, int error);
+/* The process ends: the peer is told once. Nothing of the id changes but its machine. */
+void cm_talk_farewell(struct cm_id *id);
+/* A MAD from the id to its peer, without a message. */
+void cm_talk_address(const struct cm_id *id, struct gsi_mad *out);
 /* The id's connection on this host, whose descriptor is in place. */
 int cm_talk_connected(struct cm_id *id);
 /* Fills in what an event shows of the message @m. */

@@ -203,8 +203,10 @@ static int begin(void)
 	hash_init(&cm.qpns);
 	list_init(&cm.ids);
 	list_init(&cm.names);
+	list_init(&cm.queries);
+	list_init(&cm.fars);
 	wheel_init(&cm.wheel, clock_now());
-	cm.process.fd = -1;
+	cm.process = cm.neighs = cm.returns = (struct cm_watch){ .fd = -1 };
 	err = open_devices();
 	if (err)
 		return err;

@@ -123,6 +123,39 @@ void links_rejoin(struct node *n, const void *owner, uint32_t ifindex)
 		w->link->net->rejoin(w->link, owner, ifindex);
 }
 
+int links_knock(struct node *n, const struct link_path *to)
+{
+	int err = links_open(n);
+	struct node_link *w;
+
+	if (err)
+		return err;
+	err = EPROTONOSUPPORT;
+	for (uint32_t i = 0; err == EPROTONOSUPPORT && (w = network(n, i)); i++)
+		err = w->link->net->knock(w->link, to);
+	return err;
+}
+
+int links_returns_fd(struct node *n)
+{
+	struct node_link *w;
+	int fd = -1;
+
+	for (uint32_t i = 0; fd < 0 && (w = network(n, i)); i++)
+		fd = w->link->net->returns_fd(w->link);
+	return fd;
+}
+
+bool links_returned(struct node *n, struct link_return *out)
+{
+	struct node_link *w;
+
+	for (uint32_t i = 0; (w = network(n, i)); i++)
+		if (w->link->net->returned(w->link, out))
+			return true;
+	return false;
+}
+
 void links_leave(struct node *n)
 {
 	struct node_link *w;

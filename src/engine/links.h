@@ -19,6 +19,10 @@ void links_tidy(struct node *n);
 int links_join(struct node *n, const union ibv_gid *group, const void *owner, uint32_t ifindex);
 void links_part(struct node *n, const union ibv_gid *group, const void *owner);
 void links_rejoin(struct node *n, const void *owner, uint32_t ifindex);
+int links_knock(struct node *n, const struct link_path *to); /* as link_net_ops.knock() */
+/* As link_net_ops.returns_fd() of the first network that has one: -1 none; and its next packet. */
+int links_returns_fd(struct node *n);
+bool links_returned(struct node *n, struct link_return *out);
 void links_leave(struct node *n); /* in a forked child, of the parent's node */
 
 /* Of a poll that has found @got segments of this host: drains the networks, but only now and then

@@ -18,6 +18,15 @@ struct link_path {
 
 struct link;
 
+/* A packet to QP 1 that did not arrive, as the network tells the sender. */
+struct link_return {
+	struct dest_net net;
+	uint32_t ifindex;
+	int error; /* ECONNREFUSED: that host has no process there; EHOSTUNREACH, … */
+	size_t len;
+	uint8_t packet[512]; /* from the BTH on, as much as came back */
+};
+
 /* Operations on the addresses of a network. Errors as those of dest(), with a reason. */
 struct link_net_ops {
 	/* Packets to @local reach this process from now on. EADDRINUSE: another program has the
@@ -37,6 +46,13 @@ struct link_net_ops {
 	/* Inside deliver(): the packet is another process's; others like it should reach it at
 	 * once. */
 	void (*astray)(struct link *l);
+	/* Asks the host what it is, as the first packets to it do, and so the kernel for its link
+	 * address. */
+	int (*knock)(struct link *l, const struct link_path *to);
+	/* Readable when a packet to QP 1 has come back: returned() has it. -1: none ever does. The
+	 * link's descriptor; for epoll. */
+	int (*returns_fd)(struct link *l);
+	bool (*returned)(struct link *l, struct link_return *out); /* false: no more */
 	void (*leave)(struct link *l); /* in a forked child: closes what it has inherited */
 };
 

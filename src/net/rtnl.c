@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/rtnetlink.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -67,6 +68,37 @@ int rtnl_dump(uint16_t request, unsigned char family, mnl_cb_t fn, void *arg)
 	return err;
 }
 
+static void take_via(unsigned char family, const void *addr, size_t len, struct rtnl_route *out)
+{
+	if (len != (family == AF_INET ? 4 : 16))
+		return;
+	out->via_family = family;
+	memcpy(out->via, addr, len);
+}
+
+static void take_route_attr(const struct rtmsg *rt, const struct nlattr *attr,
+			    struct rtnl_route *out)
+{
+	const struct rtvia *via = mnl_attr_get_payload(attr);
+	size_t len = mnl_attr_get_payload_len(attr);
+
+	switch (mnl_attr_get_type(attr)) {
+	case RTA_OIF:
+		out->oif = mnl_attr_get_u32(attr);
+		break;
+	case RTA_GATEWAY:
+		take_via(rt->rtm_family, via, len, out);
+		break;
+	case RTA_VIA: /* a gateway of the other family */
+		if (len > sizeof(*via))
+			take_via((unsigned char)via->rtvia_family, via->rtvia_addr,
+				 len - sizeof(*via), out);
+		break;
+	default:
+		break;
+	}
+}
+
 static int take_route(const struct nlmsghdr *msg, void *arg)
 {
 	const struct rtmsg *rt = mnl_nlmsg_get_payload(msg);
@@ -76,8 +108,10 @@ static int take_route(const struct nlmsghdr *msg, void *arg)
 	if (msg->nlmsg_type != RTM_NEWROUTE)
 		return MNL_CB_OK;
 	*out = (struct rtnl_route){ .type = rt->rtm_type };
-	mnl_attr_for_each(attr, msg, sizeof(*rt)) if (mnl_attr_get_type(attr) == RTA_OIF) out->oif =
-		mnl_attr_get_u32(attr);
+	mnl_attr_for_each(attr, msg, sizeof(*rt))
+	{
+		take_route_attr(rt, attr, out);
+	}
 	return MNL_CB_STOP;
 }
 
@@ -97,12 +131,64 @@ int rtnl_route(unsigned char family, const void *addr, uint32_t oif, struct rtnl
 	return ask(&q, take_route, out);
 }
 
-int rtnl_watch_open(int *fd)
+/* --- neighbours --- */
+
+struct neigh {
+	uint32_t oif;
+	size_t len;
+	const void *addr;
+	uint16_t state;
+	bool found;
+};
+
+static int take_neigh(const struct nlmsghdr *msg, void *arg)
 {
-	struct sockaddr_nl addr = {
-		.nl_family = AF_NETLINK,
-		.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR,
-	};
+	const struct ndmsg *nd = mnl_nlmsg_get_payload(msg);
+	struct neigh *n = arg;
+	const struct nlattr *attr;
+
+	if (msg->nlmsg_type != RTM_NEWNEIGH || (uint32_t)nd->ndm_ifindex != n->oif)
+		return MNL_CB_OK;
+	mnl_attr_for_each(attr, msg, sizeof(*nd))
+	{
+		if (mnl_attr_get_type(attr) != NDA_DST ||
+		    mnl_attr_get_payload_len(attr) != n->len ||
+		    memcmp(mnl_attr_get_payload(attr), n->addr, n->len))
+			continue;
+		n->found = true;
+		n->state = nd->ndm_state;
+	}
+	return MNL_CB_OK;
+}
+
+/* By one question; kernels before 5.0 only have the whole table. */
+int rtnl_neigh(unsigned char family, const void *addr, uint32_t oif, uint16_t *state)
+{
+	struct neigh n = { .oif = oif, .len = family == AF_INET ? 4 : 16, .addr = addr };
+	struct question q;
+	struct ndmsg *nd;
+	int err;
+
+	question_start(&q, RTM_GETNEIGH, NLM_F_ACK);
+	nd = mnl_nlmsg_put_extra_header(q.msg, sizeof(*nd));
+	nd->ndm_family = family;
+	nd->ndm_ifindex = (int)oif;
+	mnl_attr_put(q.msg, NDA_DST, n.len, addr);
+	err = ask(&q, take_neigh, &n);
+	if (err == EOPNOTSUPP)
+		err = rtnl_dump(RTM_GETNEIGH, family, take_neigh, &n);
+	if (!err && !n.found)
+		err = ENOENT;
+	if (!err)
+		*state = n.state;
+	return err;
+}
+
+/* --- what changes --- */
+
+static int watch_open(uint32_t groups, int *fd)
+{
+	struct sockaddr_nl addr = { .nl_family = AF_NETLINK, .nl_groups = groups };
 	int s = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
 	int err;
 
@@ -115,6 +201,16 @@ int rtnl_watch_open(int *fd)
 	}
 	*fd = s;
 	return 0;
+}
+
+int rtnl_watch_open(int *fd)
+{
+	return watch_open(RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR, fd);
+}
+
+int rtnl_watch_neighs(int *fd)
+{
+	return watch_open(RTMGRP_NEIGH, fd);
 }
 
 bool rtnl_watch_drain(int fd)

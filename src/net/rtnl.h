@@ -10,6 +10,8 @@
 struct rtnl_route {
 	unsigned char type; /* RTN_LOCAL, RTN_UNICAST, … */
 	uint32_t oif;
+	unsigned char via_family; /* of the gateway; 0: none, the destination itself is asked for */
+	uint8_t via[16];
 };
 
 /* Dumps RTM_GETLINK, RTM_GETADDR or RTM_GETROUTE (@request) of @family; @fn sees each message. */
@@ -17,7 +19,11 @@ int rtnl_dump(uint16_t request, unsigned char family, mnl_cb_t fn, void *arg);
 /* Where a packet to @addr (4 or 16 bytes) would go; @oif: only by that interface, 0: by any. */
 int rtnl_route(unsigned char family, const void *addr, uint32_t oif, struct rtnl_route *out);
 
+/* The neighbour's state (NUD_REACHABLE, …) on interface @oif. ENOENT: there is none. */
+int rtnl_neigh(unsigned char family, const void *addr, uint32_t oif, uint16_t *state);
+
 /* A non-blocking socket that becomes readable when a link or an address changes. */
 int rtnl_watch_open(int *fd);
+int rtnl_watch_neighs(int *fd); /* the same for neighbours */
 /* Reads all messages that wait; true: there were some, or the socket overflowed. */
 bool rtnl_watch_drain(int fd);

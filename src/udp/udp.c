@@ -13,6 +13,7 @@
 #include "obs/explain.h"
 #include "udp/udp_batch.h"
 #include "udp/udp_state.h"
+#include "udp/udp_talk.h"
 #include "util/log.h"
 
 int udp_create(const struct udp_config *cfg, struct udp **out)
@@ -33,7 +34,8 @@ int udp_create(const struct udp_config *cfg, struct udp **out)
 	pthread_mutex_init(&u->lock, NULL);
 	pthread_mutex_init(&u->group_lock, NULL);
 	u->epoll = epoll_create1(EPOLL_CLOEXEC);
-	if (u->epoll < 0) {
+	u->returns = epoll_create1(EPOLL_CLOEXEC);
+	if (u->epoll < 0 || u->returns < 0) {
 		int err = errno;
 
 		udp_destroy(u);
@@ -58,7 +60,7 @@ static void counts_leave(struct udp *u)
 
 static void port_leave(struct udp_port *p)
 {
-	for (unsigned int i = 0; i <= UDP_CASTER; i++)
+	for (unsigned int i = 0; i < UDP_SOCKETS; i++)
 		leave(&p->sender[i]), leave(&p->train[i]);
 	leave(&p->hello);
 	leave(&p->fd);
@@ -82,6 +84,7 @@ void udp_destroy(struct udp *u)
 	udp_batch_free(u->batches);
 	udp_peers_free(u);
 	leave(&u->epoll);
+	leave(&u->returns);
 	if (u->counts != &u->unshown)
 		udp_counts_free(u->counts);
 	counts_leave(u);
@@ -95,6 +98,7 @@ void udp_leave(struct udp *u)
 		port_leave(u->port[i]);
 	udp_mcast_leave(u);
 	leave(&u->epoll);
+	leave(&u->returns);
 	counts_leave(u); /* the page is not mapped here */
 }
 
@@ -176,7 +180,7 @@ static int port_add(struct udp *u, const union ibv_gid *gid, uint32_t ifindex,
 	*p = (struct udp_port){
 		.gid = *gid, .ifindex = ifindex, .ipv4 = gid_is_ipv4(gid), .fd = -1, .hello = -1
 	};
-	for (unsigned int i = 0; i <= UDP_CASTER; i++)
+	for (unsigned int i = 0; i < UDP_SOCKETS; i++)
 		p->sender[i] = p->train[i] = -1;
 	u->port[u->n_ports] = p;
 	store_release(&u->n_ports, u->n_ports + 1); /* pairs with udp_drain() */
@@ -266,6 +270,8 @@ void udp_tidy(struct udp *u)
 		sched_yield();
 }
 
+enum { QP1 = 1 };
+
 /* --- destinations --- */
 
 /* The rule of RoCEv2: the flow label, or what the two QP numbers make, folded to 14 bits. */
@@ -288,11 +294,14 @@ static int sender_get(struct udp *u, struct udp_port *port, const struct udp_pat
 {
 	bool casts = grh_gid_is_group(p->net.remote.raw);
 	uint16_t want = source_port(p);
-	unsigned int i = casts ? UDP_CASTER : want % UDP_SENDERS;
+	bool tells = p->rqpn == QP1 && !casts;
+	unsigned int i = casts ? UDP_CASTER : tells ? UDP_TELLER : want % UDP_SENDERS;
 	int err = 0;
 
 	if (port->sender[i] < 0 && casts)
 		err = udp_mcast_sender(u, port, p->ifindex);
+	else if (port->sender[i] < 0 && tells)
+		err = udp_returns_sender(u, port);
 	else if (port->sender[i] < 0)
 		err = udp_socket_sender(port, want, true, &port->sender[i], &port->sport[i]);
 	if (err)
@@ -322,4 +331,25 @@ int udp_dest(struct udp *u, const struct udp_path *p, struct dest **out)
 	if (err)
 		fetch_sub_acq_rel(&port->dests, 1);
 	return err;
+}
+
+int udp_knock(struct udp *u, const struct udp_path *p)
+{
+	struct udp_port *port = NULL;
+	struct udp_peer *peer;
+	int err;
+
+	pthread_mutex_lock(&u->lock);
+	err = port_get(u, &p->net.local, p->ifindex, true, &port);
+	if (!err)
+		fetch_add_relaxed(&port->dests, 1); /* as udp_dest() */
+	pthread_mutex_unlock(&u->lock);
+	if (err)
+		return err;
+	peer = udp_peer_use(u, port, &p->net.remote);
+	if (peer)
+		udp_talk_doubt(u, port, peer);
+	udp_peer_leave(peer);
+	fetch_sub_acq_rel(&port->dests, 1);
+	return 0;
 }

@@ -16,7 +16,7 @@
  * Threads: any; one at a time drains, others skip it. A destination belongs to one QP: its send()
  * and flush() are called under that QP's turn. */
 #pragma once
-#include "link/link.h"
+#include "link/links.h"
 #include "udp/udp_counts.h"
 
 struct udp;
@@ -68,6 +68,13 @@ void udp_rejoin(struct udp *u, const void *owner, uint32_t ifindex);
 /* A destination, which listens too unless it is a group. Errors as above; EINVAL: addresses of two
  * families. */
 int udp_dest(struct udp *u, const struct udp_path *p, struct dest **out);
+
+/* Sends the question of udp_talk.h. Errors as udp_dest(). */
+int udp_knock(struct udp *u, const struct udp_path *p);
+/* Packets to QP 1 that came back (link/links.h): a descriptor that is readable then, for epoll, and
+ * the next of them. */
+int udp_returns_fd(struct udp *u);
+bool udp_returned(struct udp *u, struct link_return *out);
 
 /* Delivers up to @budget packets, or trains of them; returns how many packets. @all: also from
  * ports without destinations by which no packet has come in yet; polls leave them to the engine. */

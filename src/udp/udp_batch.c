@@ -157,6 +157,15 @@ static bool device_full(int err)
 	return err == EAGAIN || err == ENOBUFS;
 }
 
+/* A socket that sends to QP 1 is told here, once, what became of an earlier packet. */
+static bool is_old_news(const struct udp_way *w, bool *told)
+{
+	bool news = (errno == ECONNREFUSED || errno == EHOSTUNREACH) && w->tells && !*told;
+
+	*told |= news;
+	return news;
+}
+
 static bool wait_for_room(int fd, bool *waited)
 {
 	struct pollfd room = { .fd = fd, .events = POLLOUT };
@@ -235,7 +244,7 @@ static void count_sent(struct udp *u, const struct message *m, unsigned int n)
 void udp_batch_send(struct udp_way *w, struct udp_batch *b)
 {
 	unsigned int done = 0;
-	bool waited = false;
+	bool waited = false, told = false;
 
 	while (done < b->messages) {
 		const struct message *m = &b->about[done];
@@ -246,7 +255,8 @@ void udp_batch_send(struct udp_way *w, struct udp_batch *b)
 			count_sent(w->u, m, (unsigned int)n);
 			count_taken(w, m);
 			done += (unsigned int)n;
-		} else if (errno == EINTR || wait_for_room(*w->fd, &waited)) {
+		} else if (errno == EINTR || is_old_news(w, &told) ||
+			   wait_for_room(*w->fd, &waited)) {
 			continue;
 		} else {
 			if (m->packets > 1 && train_refused(errno))

@@ -16,6 +16,7 @@ struct udp_way {
 	socklen_t to_len;
 	uint8_t header[GRH_LEN]; /* the IP header, as the ICRC sees it */
 	int level, tos_type, ttl_type; /* socket options of the address family */
+	bool tells; /* the socket is told what did not arrive */
 	int hops;
 	uint32_t *refused; /* dest.refused; and the bytes of such a packet */
 	size_t refused_size;

@@ -20,18 +20,40 @@ static int open_link(struct link *l)
 	return udp_create(&u->cfg, &u->udp);
 }
 
+static struct udp_path path(const struct link_path *to)
+{
+	return (struct udp_path){ .net = to->net,
+				  .ifindex = to->ifindex,
+				  .mtu = to->mtu,
+				  .lqpn = to->lqpn,
+				  .rqpn = to->rqpn,
+				  .flow_label = to->flow_label,
+				  .tclass = to->tclass,
+				  .hop_limit = to->hop_limit };
+}
+
 static int dest(struct link *l, const struct link_path *to, struct dest **out)
 {
-	const struct udp_path p = { .net = to->net,
-				    .ifindex = to->ifindex,
-				    .mtu = to->mtu,
-				    .lqpn = to->lqpn,
-				    .rqpn = to->rqpn,
-				    .flow_label = to->flow_label,
-				    .tclass = to->tclass,
-				    .hop_limit = to->hop_limit };
+	const struct udp_path p = path(to);
 
 	return udp_dest(of(l), &p, out);
+}
+
+static int knock(struct link *l, const struct link_path *to)
+{
+	const struct udp_path p = path(to);
+
+	return udp_knock(of(l), &p);
+}
+
+static int returns_fd(struct link *l)
+{
+	return udp_returns_fd(of(l));
+}
+
+static bool returned(struct link *l, struct link_return *out)
+{
+	return udp_returned(of(l), out);
 }
 
 static unsigned int drain(struct link *l, unsigned int budget, bool all)
@@ -92,6 +114,9 @@ static const struct link_net_ops net_ops = {
 	.part = part,
 	.rejoin = rejoin,
 	.astray = astray,
+	.knock = knock,
+	.returns_fd = returns_fd,
+	.returned = returned,
 	.leave = leave,
 };
 

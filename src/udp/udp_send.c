@@ -61,7 +61,8 @@ static void heed(struct udp_dest *t)
 	store_relaxed(&t->d.window, window(t->d.max_seg, load_relaxed(&p->budget)));
 	if (load_relaxed(&p->abilities) & UDP_ANSWERED)
 		store_relaxed(&t->d.abilities, t->d.abilities | abilities(p));
-	if ((load_relaxed(&p->abilities) & UDP_TRAINS) && !t->trains_tried) {
+	if ((load_relaxed(&p->abilities) & UDP_TRAINS) && !t->trains_tried &&
+	    t->sender != UDP_TELLER) {
 		t->trains_tried = true;
 		t->way.trains = !udp_socket_train(t->way.u, t->port, t->sender, &t->way.fd);
 	}
@@ -199,6 +200,7 @@ static void set_way(struct udp_dest *t, struct udp *u, const struct udp_path *p)
 				   .tos_type = v4 ? IP_TOS : IPV6_TCLASS,
 				   .ttl_type = v4 ? IP_TTL : IPV6_HOPLIMIT,
 				   .refused = &t->d.refused,
+				   .tells = t->sender == UDP_TELLER,
 				   .hops = p->hop_limit				 ? p->hop_limit
 					   : grh_gid_is_group(p->net.remote.raw) ? 1
 										 : HOPS };

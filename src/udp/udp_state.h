@@ -20,6 +20,8 @@ enum {
 	UDP_PORTS = 64,
 	UDP_SENDERS = 8, /* sockets to send from, per port: as many source ports */
 	UDP_CASTER = UDP_SENDERS, /* index of one more, which sends to groups */
+	UDP_TELLER, /* … to QP 1, and is told what did not arrive (udp_returns.c) */
+	UDP_SOCKETS,
 	UDP_GROUPS = 256,
 	UDP_BATCH = 32, /* packets that are sent by one system call */
 	UDP_INBOX = 16, /* messages that are received by one system call */
@@ -41,9 +43,9 @@ struct udp_port {
 	bool foreign; /* another program had it when it was wanted; under udp->lock */
 	struct udp_seen *seen; /* IPv4; NULL: no right to look */
 	int hello; /* socket that questions to peers leave by */
-	int sender[UDP_SENDERS + 1]; /* -1: not open yet; under udp->lock */
-	int train[UDP_SENDERS + 1]; /* IPv4: the same for trains; under udp->lock */
-	uint16_t sport[UDP_SENDERS + 1];
+	int sender[UDP_SOCKETS]; /* -1: not open yet; under udp->lock */
+	int train[UDP_SOCKETS]; /* IPv4: the same for trains; under udp->lock */
+	uint16_t sport[UDP_SOCKETS];
 	uint16_t hello_sport;
 	uint64_t asking_until; /* atomic, ns: polls look for answers so long */
 	uint32_t dests; /* atomic: destinations that use it */
@@ -76,6 +78,7 @@ struct udp {
 	struct udp_group *group[UDP_GROUPS]; /* changes: under drain_lock too */
 	uint32_t n_groups;
 	int epoll;
+	int returns; /* epoll: sockets that send to QP 1 */
 	struct spin drain_lock;
 	struct udp_inbox *inbox;
 	struct udp_ident ident;
@@ -111,6 +114,8 @@ int udp_socket_receives(const struct udp_port *p, int fd); /* with TOS, TTL and 
 int udp_mcast_sender(struct udp *u, struct udp_port *p, uint32_t ifindex);
 void udp_mcast_leave(struct udp *u); /* as udp_leave() */
 void udp_mcast_free(struct udp *u);
+/* udp_returns.c: opens the socket of @p that sends to QP 1. Under u->lock. */
+int udp_returns_sender(struct udp *u, struct udp_port *p);
 /* udp_holder.c: returns @err, with a reason that names the holder of the port */
 int udp_refuse_port(int err, const union ibv_gid *gid);
 /* A socket for trains with the port of sender[@i]. */

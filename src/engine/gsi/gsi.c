@@ -11,6 +11,7 @@
 #include "util/clock.h"
 #include "wire/grh.h"
 #include "wire/opcode.h"
+#include "wire/packet.h"
 
 enum {
 	PKEY = 0xffff,
@@ -22,14 +23,19 @@ enum {
 
 /* --- out --- */
 
+static struct link_path path_of(const struct gsi_mad *m)
+{
+	return (struct link_path){ .net = { m->from, m->to },
+				   .ifindex = m->ifindex,
+				   .mtu = MTU,
+				   .lqpn = GSI_QPN,
+				   .rqpn = GSI_QPN };
+}
+
 int gsi_send(struct node *n, const struct gsi_mad *m, bool *softhca)
 {
 	const struct piece piece = { (uintptr_t)m->mad, MAD_LEN, 0 };
-	const struct link_path path = { .net = { m->from, m->to },
-					.ifindex = m->ifindex,
-					.mtu = MTU,
-					.lqpn = GSI_QPN,
-					.rqpn = GSI_QPN };
+	const struct link_path path = path_of(m);
 	const struct seg s = { .op = SVC_UD | OP_SEND_ONLY,
 			       .pkey = PKEY,
 			       .dqpn = GSI_QPN,
@@ -49,6 +55,47 @@ int gsi_send(struct node *n, const struct gsi_mad *m, bool *softhca)
 		*softhca = dest_abilities(d) != 0;
 	d->ops->put(d);
 	return err;
+}
+
+bool gsi_knock(struct node *n, const struct gsi_mad *m, bool wake)
+{
+	const struct link_path path = path_of(m);
+	bool softhca = false;
+	struct dest *d;
+
+	if (!links_dest(n, &path, &d)) {
+		softhca = dest_abilities(d) != 0;
+		d->ops->put(d);
+	}
+	if (wake || !softhca)
+		links_knock(n, &path);
+	return softhca;
+}
+
+int gsi_returns_fd(struct node *n)
+{
+	return links_returns_fd(n);
+}
+
+bool gsi_returned(struct node *n, struct gsi_mad *out, int *error)
+{
+	struct link_return r;
+	struct pkt p;
+
+	while (links_returned(n, &r)) {
+		if (!r.error || wire_parse(r.packet, r.len, &p) || p.dqpn != GSI_QPN ||
+		    p.payload_len != MAD_LEN)
+			continue;
+		*out = (struct gsi_mad){ .magic = GSI_MAGIC,
+					 .net = 1,
+					 .ifindex = r.ifindex,
+					 .from = r.net.local,
+					 .to = r.net.remote };
+		memcpy(out->mad, p.payload, MAD_LEN);
+		*error = r.error;
+		return true;
+	}
+	return false;
 }
 
 void gsi_listen(const struct hca *hca)

@@ -30,5 +30,13 @@ void gsi_packet(struct node_link *from, const struct seg *s);
 /* Sends it through the network. *@softhca (may be NULL): the host there is known to be one like
  * this. An errno with a reason: no path leads there. */
 int gsi_send(struct node *n, const struct gsi_mad *m, bool *softhca);
+/* Whether the host at m->to is known to be one like this. Asks it if nothing is known yet, and
+ * always with @wake, which makes the kernel look for its link address. */
+bool gsi_knock(struct node *n, const struct gsi_mad *m, bool wake);
+/* Readable when MADs came back: the network's descriptor, for epoll. -1: there is none. */
+int gsi_returns_fd(struct node *n);
+/* The next MAD that came back, as it was sent, with the errno that tells why: ECONNREFUSED (no
+ * process of the host has the port), EHOSTUNREACH, … False: no more. */
+bool gsi_returned(struct node *n, struct gsi_mad *out, int *error);
 /* MADs to the addresses of @hca reach this process from now on. */
 void gsi_listen(const struct hca *hca);

@@ -3,6 +3,7 @@
  * comes once, few losses prevent no connection, and nothing stays half open when the timers have
  * ended. */
 #include "cm/cm_fsm.h"
+#include <errno.h>
 #include "test.h"
 
 enum { SEEDS = 2000, FLIGHT = 64, EVENTS = 32 };
@@ -166,5 +167,101 @@ TEST(a_peer_that_repeats_its_mra_does_not_hold_a_request_for_ever)
 	check_eq(out.event, RDMA_CM_EVENT_UNREACHABLE);
 }
 
+/* An active end that is connected. */
+static struct cm_fsm *connected(void)
+{
+	struct cm_msg rep = { .kind = CM_REP, .local_id = 2, .remote_id = 1, .qpn = 22 };
+	struct cm_fsm *f = &s.ends[0];
+	struct cm_out out;
+
+	begin(1);
+	cm_fsm_message(f, &rep, 0, &out);
+	check_eq(cm_fsm_establish(f, &out), 0);
+	return f;
+}
+
+/* What a host answers that does not know the connection. */
+static struct cm_msg unknown(const struct cm_msg *dreq)
+{
+	return (struct cm_msg){ .kind = CM_DREP,
+				.tid = dreq->tid,
+				.local_id = dreq->remote_id,
+				.remote_id = dreq->local_id };
+}
+
+TEST(a_peer_whose_host_says_twice_that_it_has_gone_is_dead)
+{
+	struct cm_fsm *f = connected();
+	struct cm_out out;
+	struct cm_msg drep;
+
+	for (int i = 0; i < 2; i++) {
+		check_eq(f->state, CM_ESTABLISHED);
+		cm_fsm_ask(f, &out);
+		check(out.send && out.msg.kind == CM_DREQ && out.msg.qpn == CM_ASK_QPN);
+		drep = unknown(&out.msg);
+		cm_fsm_message(f, &drep, 0, &out);
+	}
+	check_eq(f->state, CM_TIMEWAIT);
+	check_eq(out.event, RDMA_CM_EVENT_DISCONNECTED);
+	check_eq(out.status, 0);
+}
+
+TEST(a_peer_that_does_not_answer_is_not_dead)
+{
+	struct cm_fsm *f = connected();
+	struct cm_out out;
+	struct cm_msg drep;
+
+	for (int i = 0; i < 10000; i++) { /* one answer of three, never two in a row; copies */
+		cm_fsm_ask(f, &out);
+		drep = unknown(&out.msg);
+		for (int copy = 0; copy < 3 && i % 3 == 0; copy++)
+			cm_fsm_message(f, &drep, 0, &out);
+		check_eq(f->state, CM_ESTABLISHED);
+	}
+}
+
+TEST(the_question_whether_a_peer_lives_ends_nothing)
+{
+	struct cm_fsm *f = connected(), *peer = &s.ends[1];
+	struct cm_msg req = { .kind = CM_REQ, .local_id = 1, .qpn = 11 };
+	struct cm_msg rep = { .kind = CM_REP, .qpn = 22 };
+	struct cm_msg rtu = { .kind = CM_RTU, .local_id = 1, .remote_id = 2 };
+	struct cm_msg question;
+	struct cm_out out;
+
+	cm_fsm_ask(f, &out);
+	question = out.msg;
+	cm_fsm_requested(peer, &req, &out);
+	check_eq(cm_fsm_accept(peer, &rep, 0, &out), 0);
+	for (int i = 0; i < 2; i++) {
+		cm_fsm_message(peer, &question, 0, &out);
+		check(!out.send && out.event == CM_NO_EVENT);
+		cm_fsm_message(peer, &rtu, 0, &out);
+		check_eq(peer->state, CM_ESTABLISHED);
+	}
+}
+
+TEST(only_a_message_without_an_answer_can_meet_no_host)
+{
+	struct cm_fsm *f = &s.ends[0];
+	struct cm_out out;
+
+	begin(1);
+	cm_fsm_unreached(f, EHOSTUNREACH, &out);
+	check_eq(f->state, CM_CLOSED);
+	check_eq(out.event, RDMA_CM_EVENT_UNREACHABLE);
+	check_eq(out.status, -EHOSTUNREACH);
+	f = connected();
+	cm_fsm_unreached(f, EHOSTUNREACH, &out);
+	check_eq(f->state, CM_ESTABLISHED);
+	check_eq(out.event, CM_NO_EVENT);
+}
+
 RUN_TESTS(unit_test(two_ends_of_a_bad_network_end_closed_with_each_event_once),
-	  unit_test(a_peer_that_repeats_its_mra_does_not_hold_a_request_for_ever))
+	  unit_test(a_peer_that_repeats_its_mra_does_not_hold_a_request_for_ever),
+	  unit_test(a_peer_whose_host_says_twice_that_it_has_gone_is_dead),
+	  unit_test(a_peer_that_does_not_answer_is_not_dead),
+	  unit_test(the_question_whether_a_peer_lives_ends_nothing),
+	  unit_test(only_a_message_without_an_answer_can_meet_no_host))

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: MIT
+/* Whether the kernel knows the link address of the next hop to a network address. Nothing is
+ * cached: no locks. */
+#pragma once
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* @oif: the interface of a link-local address, else not used. True too of interfaces that have no
+ * neighbours, and where the kernel does not let itself be asked. */
+bool neigh_known(const union ibv_gid *gid, uint32_t oif);

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT
+/* One end of a connection of rdma_cm, without queue pairs, which tells each event in a line.
+ *
+ *	ends listen ADDRESS PORT
+ *	ends connect ADDRESS PORT MS [udp]
+ *
+ * "listening" says that a server is ready. MS: time for rdma_resolve_addr(). A call that fails is a
+ * line with its errno: "rdma_resolve_addr 101"; an event is its name and status. When standard
+ * input ends, it leaves by exit() with all that it has. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <rdma/rdma_cma.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { QPN = 0x123456, QKEY = 0x77 };
+
+static struct {
+	struct rdma_event_channel *channel;
+	struct rdma_cm_id *id;
+	struct rdma_conn_param param;
+} me = { .param = { .qp_num = QPN, .retry_count = 7, .rnr_retry_count = 7 } };
+
+static void tell(const char *what, int status)
+{
+	printf("%s %d\n", what, status);
+	fflush(stdout);
+}
+
+static void must(const char *call, int ret)
+{
+	if (!ret)
+		return;
+	tell(call, errno);
+	exit(0);
+}
+
+static void answer(enum rdma_cm_event_type event, struct rdma_cm_id *id)
+{
+	switch (event) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+		must("rdma_resolve_route", rdma_resolve_route(id, 1000));
+		break;
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		must("rdma_connect", rdma_connect(id, &me.param));
+		break;
+	case RDMA_CM_EVENT_CONNECT_REQUEST:
+		must("rdma_accept", rdma_accept(id, &me.param));
+		break;
+	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+		must("rdma_establish", rdma_establish(id));
+		break;
+	case RDMA_CM_EVENT_DISCONNECTED:
+		must("rdma_disconnect", rdma_disconnect(id));
+		break;
+	default:
+		break;
+	}
+}
+
+static void one_event(void)
+{
+	struct rdma_cm_event *e;
+	struct rdma_cm_id *id;
+	enum rdma_cm_event_type event;
+
+	must("rdma_get_cm_event", rdma_get_cm_event(me.channel, &e));
+	id = e->id;
+	event = e->event;
+	tell(rdma_event_str(event), e->status);
+	must("rdma_ack_cm_event", rdma_ack_cm_event(e));
+	answer(event, id);
+}
+
+static void address(const char *text, const char *port, struct sockaddr_storage *out)
+{
+	struct sockaddr_in *in = (void *)out;
+	struct sockaddr_in6 *in6 = (void *)out;
+
+	memset(out, 0, sizeof(*out));
+	if (inet_pton(AF_INET, text, &in->sin_addr) == 1) {
+		in->sin_family = AF_INET;
+		in->sin_port = htons((uint16_t)atoi(port));
+	} else if (inet_pton(AF_INET6, text, &in6->sin6_addr) == 1) {
+		in6->sin6_family = AF_INET6;
+		in6->sin6_port = htons((uint16_t)atoi(port));
+	} else {
+		errno = EINVAL;
+		must("inet_pton", -1);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	bool udp = argc > 5, listens = argc > 3 && !strcmp(argv[1], "listen");
+	struct sockaddr_storage to;
+
+	if (argc < 4 + !listens)
+		return 2;
+	address(argv[2], argv[3], &to);
+	me.channel = rdma_create_event_channel();
+	must("rdma_create_event_channel", me.channel ? 0 : -1);
+	must("rdma_create_id",
+	     rdma_create_id(me.channel, &me.id, NULL, udp ? RDMA_PS_UDP : RDMA_PS_TCP));
+	if (listens) {
+		must("rdma_bind_addr", rdma_bind_addr(me.id, (struct sockaddr *)&to));
+		must("rdma_listen", rdma_listen(me.id, 0));
+		tell("listening", 0);
+	} else {
+		must("rdma_resolve_addr",
+		     rdma_resolve_addr(me.id, NULL, (struct sockaddr *)&to, atoi(argv[4])));
+	}
+	for (;;) {
+		struct pollfd fds[] = { { me.channel->fd, POLLIN, 0 },
+					{ STDIN_FILENO, POLLIN, 0 } };
+
+		if (poll(fds, 2, -1) < 0)
+			return 1;
+		if (fds[0].revents)
+			one_event();
+		else if (fds[1].revents)
+			exit(0);
+	}
+}

@@ -1,0 +1,171 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+# traits: root timeout=200
+"""How connections of rdma_cm fail and end between hosts (ends.c): what a program is told, and that
+it is told at all, long before Linux's timers have run out."""
+import os
+import queue
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from net import hosts
+
+from client import cases, pair
+
+ENDS = str(Path(os.environ["SOFTHCA_BUILD"]) / "tests/wire/ends")
+PATIENCE = 40 * pair.PATIENCE  # of 74 s that Linux repeats a message
+PORT = "7600"
+ONE = {"IPv4": "10.9.0.1", "IPv6": "fd09::1"}
+NOBODY = {"IPv4": "10.9.0.77", "IPv6": "fd09::77"}
+OUTSIDE = {"IPv4": "192.0.2.1", "IPv6": "2001:db8::1"}
+CONNECTED = ["RDMA_CM_EVENT_ADDR_RESOLVED 0", "RDMA_CM_EVENT_ROUTE_RESOLVED 0",
+             "RDMA_CM_EVENT_CONNECT_RESPONSE 0"]
+
+
+class End:
+    """One process, whose lines are read as they come."""
+
+    def __init__(self, host, *argv):
+        env = {**os.environ, **pair.preload()}
+        env.pop("LD_LIBRARY_PATH", None)
+        self.popen = subprocess.Popen([*host.enter, *pair.ALONE, ENDS, *argv], env=env, text=True,
+                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.lines = queue.Queue()
+        self.reader = threading.Thread(target=self._read)
+        self.reader.start()
+
+    def _read(self):
+        for line in self.popen.stdout:
+            self.lines.put(line.strip())
+        self.lines.put("(end)")
+
+    def says(self, *wanted):
+        """Whether the next lines are these; AssertionError otherwise."""
+        for line in wanted:
+            try:
+                got = self.lines.get(timeout=PATIENCE)
+            except queue.Empty:
+                got = "nothing"
+            assert got == line, f"{line!r} is expected, it says {got!r}"
+
+    def leave(self):
+        self.popen.stdin.close()
+
+    def kill(self):
+        self.popen.kill()
+
+    def end(self):
+        self.popen.kill()
+        self.popen.wait()
+        self.reader.join()
+        self.popen.stdout.close()
+
+
+class Stage:
+    """Two hosts, and the processes on them."""
+
+    def __init__(self):
+        self.pair, self.ends = hosts.Pair(), []
+
+    def __enter__(self):
+        self.one, self.other = self.pair.__enter__()
+        return self
+
+    def __exit__(self, *_):
+        for end in self.ends:
+            end.end()
+        self.pair.__exit__()
+
+    def start(self, host, *argv):
+        self.ends.append(End(host, *argv))
+        return self.ends[-1]
+
+    def connected(self, address, port=PORT):
+        server = self.start(self.one, "listen", address, port)
+        server.says("listening 0")
+        client = self.start(self.other, "connect", address, port, "2000")
+        client.says(*CONNECTED)
+        server.says("RDMA_CM_EVENT_CONNECT_REQUEST 0", "RDMA_CM_EVENT_ESTABLISHED 0")
+        return server, client
+
+
+def no_route(stage, ip):
+    stage.start(stage.other, "connect", OUTSIDE[ip], PORT, "2000").says("rdma_resolve_addr 101")
+
+
+def no_neighbour(stage, ip):
+    """The kernel asks for three seconds: a program's time is its own."""
+    for ms in ("0", "300", "4000") if cases.whole() else ("0", "300"):
+        stage.start(stage.other, "connect", NOBODY[ip], PORT, ms).says(
+            "RDMA_CM_EVENT_ADDR_ERROR -110")
+
+
+def new_neighbour(stage, ip):
+    stage.other.ip("neigh", "del", ONE[ip], "dev", "eth0")
+    stage.connected(ONE[ip])
+
+
+def no_process(stage, ip):
+    stage.start(stage.other, "connect", ONE[ip], PORT, "2000").says(
+        *CONNECTED[:2], "RDMA_CM_EVENT_REJECTED 8")
+    stage.start(stage.other, "connect", ONE[ip], PORT, "2000", "udp").says(
+        *CONNECTED[:2], "RDMA_CM_EVENT_UNREACHABLE 1")
+
+
+def no_listener(stage, ip):
+    stage.start(stage.one, "listen", ONE[ip], "7601").says("listening 0")
+    no_process(stage, ip)
+
+
+def host_dies(stage, ip):
+    """Behind rdma_resolve_addr(): nobody has the link address any more."""
+    number = ONE[ip].split(".")[-1].split(":")[-1]
+    stage.one.ip("addr", "del", f"10.9.0.{number}/24", "dev", "eth0")
+    stage.one.ip("addr", "del", f"fd09::{number}/64", "dev", "eth0")
+    stage.other.ip("neigh", "del", ONE[ip], "dev", "eth0")
+    stage.other.ip("neigh", "add", ONE[ip], "lladdr", "02:00:00:00:00:99", "dev", "eth0",
+                   "nud", "stale")
+    stage.start(stage.other, "connect", ONE[ip], PORT, "2000").says(
+        *CONNECTED[:2], "RDMA_CM_EVENT_UNREACHABLE -113")
+
+
+def leaves(stage, ip):
+    """By exit(), with a connection that it has not ended."""
+    for way in (0, 1):
+        ends = stage.connected(ONE[ip], str(7610 + way))
+        ends[way].leave()
+        ends[not way].says("RDMA_CM_EVENT_DISCONNECTED 0")
+
+
+def killed(stage, ip, ways=(0, 1)):
+    for way in ways:
+        ends = stage.connected(ONE[ip], str(7610 + way))
+        ends[way].kill()
+        ends[not way].says("RDMA_CM_EVENT_DISCONNECTED 0")
+
+
+def killed_beside_another(stage, ip):
+    """The other process of its host answers for it."""
+    for host, address in ((stage.one, ONE[ip]), (stage.other, "127.0.0.1")):
+        stage.start(host, "listen", address, "7601").says("listening 0")
+    killed(stage, ip, (0, 1) if cases.whole() else (ip == "IPv4",))
+
+
+def run(case, ip):
+    try:
+        with Stage() as stage:
+            case(stage, ip)
+    except AssertionError as why:
+        return pair.Result(str(why))
+    return pair.Result("")
+
+
+CASES = (no_route, no_neighbour, new_neighbour, no_process, no_listener, host_dies, leaves, killed,
+         killed_beside_another)
+
+if __name__ == "__main__":
+    sys.exit(cases.run([(f"{case.__name__}, {ip}", lambda case=case, ip=ip: run(case, ip))
+                        for case in CASES for ip in ONE
+                        if cases.whole() or case != host_dies or ip == "IPv4"]))
