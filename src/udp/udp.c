@@ -270,9 +270,9 @@ void udp_tidy(struct udp *u)
 		sched_yield();
 }
 
-enum { QP1 = 1 };
-
 /* --- destinations --- */
+
+enum { QP1 = 1 };
 
 /* The rule of RoCEv2: the flow label, or what the two QP numbers make, folded to 14 bits. */
 static uint16_t source_port(const struct udp_path *p)

@@ -48,6 +48,14 @@ static int error_of(struct msghdr *m)
 	return 0;
 }
 
+/* An error whose packet did not fit into the queue would keep the descriptor readable. */
+static void forget_error(int fd)
+{
+	int err;
+
+	getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &(socklen_t){ sizeof(err) });
+}
+
 static bool next(const struct udp_port *p, struct link_return *out)
 {
 	uint64_t control[64];
@@ -64,8 +72,10 @@ static bool next(const struct udp_port *p, struct link_return *out)
 	if (p->sender[UDP_TELLER] < 0)
 		return false;
 	n = recvmsg(p->sender[UDP_TELLER], &m, MSG_ERRQUEUE | MSG_DONTWAIT);
-	if (n < 0)
+	if (n < 0) {
+		forget_error(p->sender[UDP_TELLER]);
 		return false;
+	}
 	out->net.local = p->gid;
 	udp_addr_gid(&to, out->net.remote.raw);
 	out->ifindex = p->ifindex;

@@ -139,8 +139,13 @@ def leaves(stage, ip):
         ends[not way].says("RDMA_CM_EVENT_DISCONNECTED 0")
 
 
-def killed(stage, ip, ways=(0, 1)):
-    for way in ways:
+def ways_of(ip):
+    """Who goes, the server or the client."""
+    return (0, 1) if cases.whole() else (ip == "IPv4",)
+
+
+def killed(stage, ip):
+    for way in ways_of(ip):
         ends = stage.connected(ONE[ip], str(7610 + way))
         ends[way].kill()
         ends[not way].says("RDMA_CM_EVENT_DISCONNECTED 0")
@@ -150,7 +155,7 @@ def killed_beside_another(stage, ip):
     """The other process of its host answers for it."""
     for host, address in ((stage.one, ONE[ip]), (stage.other, "127.0.0.1")):
         stage.start(host, "listen", address, "7601").says("listening 0")
-    killed(stage, ip, (0, 1) if cases.whole() else (ip == "IPv4",))
+    killed(stage, ip)
 
 
 def run(case, ip):
