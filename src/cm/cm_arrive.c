@@ -213,6 +213,8 @@ static int request(struct request *r)
 	listener = rej == CM_REJ_CONSUMER ? NULL : cm_port_listener(ps, &r->to);
 	if (!rej && !listener)
 		rej = CM_REJ_SERVICE;
+	if (!rej && listener->qp_type != qp_type_of(r->m))
+		rej = CM_REJ_CONSUMER;
 	if (!rej && r->mad->net && is_stale(r))
 		return 0;
 	if (rej) {

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT
+/* Endpoints of librdmacm by the type of their queue pairs: two threads connect, and each sends. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <rdma/rdma_verbs.h>
+#include <string.h>
+#include "verbs/cases.h"
+
+enum { REJ_CONSUMER = 28 };
+
+struct end {
+	struct rdma_cm_id *id;
+	struct ibv_mr *mr;
+	char text[64];
+};
+
+static struct ibv_qp_init_attr attributes(void)
+{
+	return (struct ibv_qp_init_attr){ .cap = { 4, 4, 1, 1, 0 }, .sq_sig_all = 1 };
+}
+
+static struct rdma_addrinfo address(struct sockaddr_in *at, int flags, enum ibv_qp_type type)
+{
+	struct rdma_addrinfo a = { .ai_flags = flags,
+				   .ai_family = AF_INET,
+				   .ai_qp_type = (int)type,
+				   .ai_port_space = RDMA_PS_IB };
+
+	if (flags & RAI_PASSIVE) {
+		a.ai_src_addr = (struct sockaddr *)at;
+		a.ai_src_len = sizeof(*at);
+	} else {
+		a.ai_dst_addr = (struct sockaddr *)at;
+		a.ai_dst_len = sizeof(*at);
+	}
+	return a;
+}
+
+static struct rdma_cm_id *listener(enum ibv_qp_type type, struct sockaddr_in *at)
+{
+	struct ibv_qp_init_attr attr = attributes();
+	struct rdma_addrinfo a = address(at, RAI_PASSIVE, type);
+	struct rdma_cm_id *id;
+
+	*at = (struct sockaddr_in){ .sin_family = AF_INET,
+				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	want_eq(rdma_create_ep(&id, &a, NULL, &attr), 0);
+	want_eq(rdma_listen(id, 1), 0);
+	at->sin_port = rdma_get_src_port(id);
+	want(at->sin_port);
+	return id;
+}
+
+static struct rdma_cm_id *client(enum ibv_qp_type type, struct sockaddr_in *at)
+{
+	struct ibv_qp_init_attr attr = attributes();
+	struct rdma_addrinfo a = address(at, 0, type);
+	struct rdma_cm_id *id;
+
+	want_eq(rdma_create_ep(&id, &a, NULL, &attr), 0);
+	return id;
+}
+
+static void ready(struct end *e, struct rdma_cm_id *id)
+{
+	e->id = id;
+	e->mr = rdma_reg_msgs(id, e->text, sizeof(e->text));
+	want(e->mr);
+	want_eq(rdma_post_recv(id, NULL, e->text, sizeof(e->text) / 2, e->mr), 0);
+}
+
+/* Sends @text, and has @expected from the peer. */
+static void exchange(struct end *e, const char *text, const char *expected)
+{
+	char *out = e->text + sizeof(e->text) / 2;
+	struct ibv_wc wc;
+
+	strcpy(out, text);
+	want_eq(rdma_post_send(e->id, NULL, out, strlen(out) + 1, e->mr, 0), 0);
+	want_eq(rdma_get_send_comp(e->id, &wc), 1);
+	want_eq(wc.status, IBV_WC_SUCCESS);
+	want_eq(rdma_get_recv_comp(e->id, &wc), 1);
+	want_eq(wc.status, IBV_WC_SUCCESS);
+	want_eq(wc.byte_len, strlen(expected) + 1);
+	want(!strcmp(e->text, expected));
+}
+
+static void finish(struct end *e)
+{
+	want_eq(rdma_disconnect(e->id), 0);
+	want_eq(rdma_dereg_mr(e->mr), 0);
+	rdma_destroy_ep(e->id);
+}
+
+static void *serve(void *listening)
+{
+	struct rdma_cm_id *id;
+	struct end e;
+
+	want_eq(rdma_get_request(listening, &id), 0);
+	ready(&e, id);
+	want_eq(rdma_accept(id, NULL), 0);
+	exchange(&e, "of the server", "of the client");
+	finish(&e);
+	return NULL;
+}
+
+static void both_ways(int type)
+{
+	struct sockaddr_in at;
+	struct rdma_cm_id *listening = listener((enum ibv_qp_type)type, &at);
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	struct end e;
+	pthread_t server;
+
+	want_eq(pthread_create(&server, NULL, serve, listening), 0);
+	ready(&e, client((enum ibv_qp_type)type, &at));
+	want_eq(ibv_query_qp(e.id->qp, &attr, IBV_QP_STATE, &init), 0);
+	want_eq(init.qp_type, type);
+	want_eq(rdma_connect(e.id, NULL), 0);
+	exchange(&e, "of the client", "of the server");
+	finish(&e);
+	pthread_join(server, NULL);
+	rdma_destroy_ep(listening);
+}
+
+/* As of a kernel: the service is there, but not for such a one. */
+static void another_type(int type)
+{
+	enum ibv_qp_type other = type == IBV_QPT_RC ? IBV_QPT_UC : IBV_QPT_RC;
+	struct sockaddr_in at;
+	struct rdma_cm_id *listening = listener(other, &at);
+	struct rdma_cm_id *id = client((enum ibv_qp_type)type, &at);
+
+	errno = 0;
+	want_eq(rdma_connect(id, NULL), -1);
+	want_eq(errno, ECONNREFUSED);
+	want(id->event);
+	want_eq(id->event->event, RDMA_CM_EVENT_REJECTED);
+	want_eq(id->event->status, REJ_CONSUMER);
+	rdma_destroy_ep(id);
+	rdma_destroy_ep(listening);
+}
+
+int main(void)
+{
+	static const struct test_case list[] = {
+		CASE_ARG(both_ways, IBV_QPT_RC),
+		CASE_ARG(both_ways, IBV_QPT_UC),
+		CASE_ARG(another_type, IBV_QPT_RC),
+		CASE_ARG(another_type, IBV_QPT_UC),
+	};
+
+	return CASES_RUN(list);
+}
