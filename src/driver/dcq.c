@@ -204,11 +204,17 @@ static void settle_events(struct dcq *cq)
 
 int dcq_destroy(struct dcq *cq)
 {
-	int err = cq_destroy(cq->dev);
+	bool ours = fork_is_ours(cq->epoch), laid_open = ours && unrung_is(&cq->unrung);
+	int err;
 
+	if (laid_open)
+		unrung_del(&cq->unrung);
+	err = cq_destroy(cq->dev);
+	if (err && laid_open)
+		unrung_add(&cq->unrung, cq->unrung.look);
 	if (err)
 		return err;
-	if (fork_is_ours(cq->epoch))
+	if (ours)
 		settle_events(cq);
 	dcq_free(cq);
 	return 0;
@@ -236,6 +242,11 @@ int dcq_resize(struct dcq *cq, int cqe)
 			      "ibv_resize_cq: cqe %d is not in 1..%d (max_cqe); ask for a size "
 			      "in it",
 			      cqe, LIMIT_CQE);
+	if (unrung_is(&cq->unrung))
+		return refuse(EINVAL,
+			      "ibv_resize_cq: the program reads the ring of CQ 0x%x itself "
+			      "(mlx5dv_init_obj); make another CQ",
+			      cq->dev->cqn);
 	ring.cnt = ring_entries(cqe);
 	err = ring_memory_alloc_in(cq->pd, MLX5DV_RES_TYPE_CQ, (size_t)ring.cnt * ring.size,
 				   &ring.buf);

@@ -68,6 +68,8 @@ static uint32_t sweep(struct dcq *cq, uint32_t uidx)
 
 void dcq_ring_purge(struct dcq *cq, uint32_t uidx)
 {
+	if (unlikely(unrung_is(&cq->unrung)))
+		return;
 	dcq_ring_lock(cq);
 	store_relaxed(&cq->ci, cq->ci + sweep(cq, uidx));
 	dcq_ring_publish(cq);

@@ -7,6 +7,7 @@
 #pragma once
 #include "driver/account.h"
 #include "driver/objects.h"
+#include "engine/unrung.h"
 #include "hca/cq.h"
 #include "hca/pd.h"
 #include "util/be.h"
@@ -22,7 +23,8 @@ struct dcq {
 	const uint8_t *first; /* the cqe64 of its first entry */
 	size_t cqe_size; /* bytes of an entry: 64, or 128, of which the cqe64 is the second half */
 	uint32_t cnt, ci; /* entries; entries read, atomic for dcq_ring_idle() */
-	uint32_t dbrec[2] __attribute__((aligned(64))); /* consumer index; unused */
+	/* consumer index; how a program that reads the ring itself arms it (lay_open.h) */
+	uint32_t dbrec[2] __attribute__((aligned(64)));
 	struct cqe cur; /* entry that the ibv_cq_ex readers describe */
 	enum ibv_wc_opcode cur_op; /* verb of cur */
 	uint32_t cur_flags, cur_qpn; /* IBV_WC_* flags, QP number of cur */
@@ -33,6 +35,7 @@ struct dcq {
 	uint64_t wall; /* ns to add to a timestamp for the wall clock; as of start_poll */
 	uint32_t comp_delivered; /* completion events taken; account.h */
 	uint32_t async_delivered; /* asynchronous events taken */
+	struct unrung unrung; /* listed: the program reads the ring itself, and owns all entries */
 };
 
 static inline struct dcq *to_dcq(struct ibv_cq *ib)

@@ -308,10 +308,15 @@ static void purge(struct dqp *qp)
 
 int dqp_destroy(struct dqp *qp)
 {
-	bool ours = fork_is_ours(qp->epoch);
-	int err = qp->service->home == HOME_XRCD ? xrc_target_close(qp->dev, &qp->handle)
-						 : qp_life_destroy(qp->dev);
+	bool ours = fork_is_ours(qp->epoch), laid_open = ours && unrung_is(&qp->unrung);
+	int err;
 
+	if (laid_open)
+		unrung_del(&qp->unrung);
+	err = qp->service->home == HOME_XRCD ? xrc_target_close(qp->dev, &qp->handle)
+					     : qp_life_destroy(qp->dev);
+	if (err && laid_open)
+		unrung_add(&qp->unrung, qp->unrung.look);
 	if (err)
 		return err;
 	if (ours) {

@@ -8,6 +8,7 @@
 #include "driver/account.h"
 #include "driver/objects.h"
 #include "engine/qp_life.h"
+#include "engine/unrung.h"
 #include "xrc/xrc_target.h"
 
 struct sq_slot {
@@ -66,6 +67,8 @@ struct dqp {
 	struct xrc_handle handle; /* XRC_RECV (driver/dtarget.h) */
 	struct mlx5dv_qp_ex dv; /* mlx5dv_wr_*, beside ib's ibv_wr_* */
 	struct wr_umr *umr; /* UMR that is being built (wr_mkey.c); NULL until the first one */
+	struct unrung unrung; /* the program writes its rings (lay_open.h), which say this far: */
+	uint32_t seen[2];
 	uint32_t dbrec[2] __attribute__((aligned(64)));
 };
 

@@ -117,9 +117,14 @@ fail:
 
 int dsrq_destroy(struct dsrq *srq)
 {
-	bool ours = fork_is_ours(srq->epoch);
-	int err = srq->dev->xrcd ? xrc_srq_destroy(srq->dev) : srq_destroy(srq->dev);
+	bool ours = fork_is_ours(srq->epoch), laid_open = ours && unrung_is(&srq->unrung);
+	int err;
 
+	if (laid_open)
+		unrung_del(&srq->unrung);
+	err = srq->dev->xrcd ? xrc_srq_destroy(srq->dev) : srq_destroy(srq->dev);
+	if (err && laid_open)
+		unrung_add(&srq->unrung, srq->unrung.look);
 	if (err)
 		return err;
 	if (ours) {

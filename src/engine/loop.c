@@ -20,6 +20,7 @@
 #include "engine/progress.h"
 #include "engine/timers.h"
 #include "engine/unanswered.h"
+#include "engine/unrung_look.h"
 #include "obs/explain.h"
 #include "util/clock.h"
 #include "util/guard.h"
@@ -99,6 +100,8 @@ static uint64_t timeout(struct node *n)
 		next = backlog;
 	if (timers_next_watch(n) < next)
 		next = timers_next_watch(n);
+	if (unrung_due(n) < next)
+		next = unrung_due(n);
 	if (unanswered_any(n) && next > now + RETRY_NS)
 		next = now + RETRY_NS;
 	if (next == UINT64_MAX)
@@ -185,10 +188,13 @@ static void linger(struct node *n)
 static void doze(struct node *n, uint64_t ns)
 {
 	uint64_t now = clock_now(), due = backlog_deadline(n);
+	uint64_t unrung = unrung_due(n);
 	uint32_t seq = load_relaxed(&n->poll_seq);
 	struct epoll_event ev[EVENTS];
 	int got;
 
+	if (unlikely(unrung < due))
+		due = unrung;
 	if (unlikely(due < now + ns))
 		ns = due > now ? due - now : 0;
 	got = wait_events(n, ev, ns);
@@ -254,6 +260,7 @@ static void under_leader(struct node *n)
 		network_work(n);
 		if (needs_engine(n))
 			loop_work(n);
+		unrung_look(n);
 		nap = nap_led_next(nap, load_relaxed(&n->led_seq) != seq);
 	}
 	doorbell_watch(n, true);
@@ -273,6 +280,7 @@ static void *run(void *arg)
 
 	nap_begin(&nap, polls(n));
 	for (;;) {
+		unrung_look(n);
 		if (load_acquire(&n->led)) {
 			under_leader(n);
 			nap_led(&nap);

@@ -184,6 +184,9 @@ static void node_init(struct node *n)
 	wheel_init(&n->wheel, clock_now());
 	wheel_init(&n->watches, clock_now());
 	timer_init(&n->ports.timer, NULL);
+	pthread_mutex_init(&n->unrung.lock, NULL);
+	list_init(&n->unrung.all);
+	n->unrung.due = UINT64_MAX;
 }
 
 /* A failed start frees no table and no link: the program is told why, and cannot go on anyway. */

@@ -97,6 +97,12 @@ struct node {
 	struct eqp *(*find_shared)(struct node *n, const struct seg *s);
 	struct srq **xrc_srqs; /* by index (xrc_srq_table.h); NULL until the first */
 	struct xrc_domain *xrc_domains; /* of the process; readers: inside a quiesce section */
+	struct { /* unrung.h */
+		pthread_mutex_t lock; /* guards all and nap */
+		struct list all; /* → struct unrung */
+		uint64_t nap; /* ns between two looks, now */
+		uint64_t due; /* ns: the next look; atomic */
+	} unrung;
 	bool started; /* the engine thread runs */
 };
 

@@ -81,6 +81,7 @@ int ah_create(struct pd *pd, const struct ibv_ah_attr *attr, struct ah **out)
 	ah->pd = pd;
 	ah->epoch = fork_epoch();
 	av_from_attr(attr, &ah->av);
+	av_encode(&ah->av, &ah->wire);
 	leaks_made(ah, pd->ctx, "AH of PD", pd->pdn);
 	*out = ah;
 	return 0;

@@ -9,6 +9,7 @@ struct ah {
 	struct pd *pd;
 	uint32_t epoch;
 	struct av av; /* frozen by ah_create() */
+	struct mlx5_wqe_av wire; /* the same as WQEs have it, for programs that write them */
 };
 
 int ah_create(struct pd *pd, const struct ibv_ah_attr *attr, struct ah **out);

@@ -233,6 +233,43 @@ void cq_arm(struct cq *cq, bool solicited)
 	spin_unlock(&cq->lock);
 }
 
+/* Under the lock. The ring is the program's memory: what it has made of an entry decides on its own
+ * event alone. */
+static bool any_for(const struct cq *cq, bool solicited, uint32_t ci)
+{
+	uint32_t n = (cq->pi - ci) & CI_MASK;
+
+	if (!solicited || n > cq->cnt)
+		return n != 0;
+	for (uint32_t i = cq->pi - n; i != cq->pi; i++) {
+		const uint8_t *end = cq->buf + ((i & (cq->cnt - 1)) + 1ULL) * cq->cqe_size;
+		struct cqe c;
+
+		cqe_read((const struct mlx5_cqe64 *)(end - sizeof(struct mlx5_cqe64)), &c);
+		if (c.solicited || is_error(&c))
+			return true;
+	}
+	return false;
+}
+
+void cq_arm_since(struct cq *cq, bool solicited, uint32_t ci)
+{
+	int when = NOTIFY_NOT;
+
+	spin_lock(&cq->lock);
+	if (any_for(cq, solicited, ci)) {
+		cq->armed = CQ_IDLE;
+		cq->moderate.pending = 0;
+		when = NOTIFY_NOW;
+	} else if (!solicited) {
+		cq->armed = CQ_ARMED;
+	} else if (cq->armed == CQ_IDLE) {
+		cq->armed = CQ_ARMED_SOLICITED;
+	}
+	spin_unlock(&cq->lock);
+	notify(cq, when);
+}
+
 /* Under the lock. Entries that wait for more to share an event wait no longer. */
 static int settle(struct cq *cq)
 {

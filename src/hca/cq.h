@@ -88,6 +88,9 @@ uint32_t cq_switch(struct cq *cq, const struct cqe_ring *ring, uint32_t ci);
 /* The arm doorbell (ibv_req_notify_cq): one event for the next entry (@solicited: the next that is
  * solicited or an error) written after this call. */
 void cq_arm(struct cq *cq, bool solicited);
+/* The same, but told late, of a time when the consumer had read the entries before @ci (24 bits):
+ * what it is armed for may be there already, and the event then comes at once. */
+void cq_arm_since(struct cq *cq, bool solicited, uint32_t ci);
 /* An armed CQ raises its event at the @count-th entry that it is armed for, or @us microseconds
  * after the first, whichever is sooner. Either 0: at the first. */
 void cq_moderate(struct cq *cq, uint16_t count, uint16_t us);

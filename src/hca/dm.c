@@ -300,6 +300,17 @@ int dm_read(struct dm *dm, uint64_t off, void *to, size_t len)
 	return err;
 }
 
+int dm_mapping(const struct dm *dm, void **p, uint64_t *len)
+{
+	int err = range_check(dm, 0, 0, "mlx5dv_init_obj");
+
+	if (err)
+		return err;
+	*p = dm->memory->p;
+	*len = dm->memory->len;
+	return 0;
+}
+
 static int register_check(struct pd *pd, const struct dm *dm, const struct mr_attr *a)
 {
 	static const char call[] = "ibv_reg_dm_mr";

@@ -28,6 +28,8 @@ int dm_destroy(struct dm *dm); /* EBUSY while a region is registered on it */
 /* EFAULT: outside; EINVAL: offset or length is no multiple of 4. */
 int dm_write(struct dm *dm, uint64_t off, const void *from, size_t len);
 int dm_read(struct dm *dm, uint64_t off, void *to, size_t len);
+/* The memory as this process has it mapped. EIO: made before fork(); EINVAL: freed. */
+int dm_mapping(const struct dm *dm, void **p, uint64_t *len);
 /* EINVAL: range, access flags, no IBV_ACCESS_ZERO_BASED, a PD of another context. */
 int dm_register(struct pd *pd, struct dm *dm, const struct mr_attr *attr, struct mr **out);
 /* Another name for the memory with @handle of @ctx's file. EINVAL: there is none. */

@@ -143,8 +143,3 @@ RETURNS_NOTHING(mlx5dv_devx_umem_unimport)
 RETURNS_ERRNO(mlx5dv_var_export)
 RETURNS_NULL(mlx5dv_var_import)
 RETURNS_NOTHING(mlx5dv_var_unimport)
-
-/* The 2017 form, with a UAR by address: bound by programs that were built then. */
-RETURNS_ERRNO(old_init_obj)
-__asm__(".symver old_init_obj, mlx5dv_init_obj@MLX5_1.0");
-RETURNS_ERRNO(mlx5dv_init_obj)

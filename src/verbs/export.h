@@ -54,6 +54,10 @@ struct ibv_cq_ex *softhca_create_cq(struct ibv_context *context, struct ibv_cq_i
 /* Numbers that no queue pair gets (engine/reserved.h). */
 int softhca_qpn_reserve(struct ibv_context *context, uint32_t *qpn);
 int softhca_qpn_release(struct ibv_context *context, uint32_t qpn);
+struct mlx5dv_obj;
+/* Rings and numbers of objects (driver/lay_open.h). EINVAL: @type names none, or a pointer is
+ * NULL. */
+int softhca_init_obj(struct mlx5dv_obj *o, uint64_t type);
 struct mlx5dv_mkey;
 struct mlx5dv_mkey_init_attr;
 /* Indirect keys (hca/mkey/mkey.h). @attr names a PD. */

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+/* What mlx5dv_init_obj(3) tells of objects: where rings and doorbell records lie, and how large
+ * they are. From then on the records of a QP or SRQ are looked at without a call
+ * (engine/unrung.h), and a CQ's entries are the program's: none is taken out when a QP ends.
+ * The doorbell page is a page of memory. What is stored there is not read: by then all of it is in
+ * the records.
+ * Each fills *out and clears the bits of its comp_mask that are not served. EIO: made before
+ * fork(). Any thread, but not while the object is being destroyed. */
+#pragma once
+#include <infiniband/mlx5dv.h>
+
+struct ah;
+struct dcq;
+struct dm;
+struct dqp;
+struct dsrq;
+struct dwq;
+
+/* EINVAL: an RSS QP or a handle on an XRC target, which have no rings. */
+int lay_open_qp(struct dqp *qp, struct mlx5dv_qp *out);
+int lay_open_cq(struct dcq *cq, struct mlx5dv_cq *out);
+int lay_open_srq(struct dsrq *srq, struct mlx5dv_srq *out);
+int lay_open_wq(struct dwq *wq, struct mlx5dv_rwq *out);
+int lay_open_dm(struct dm *dm, struct mlx5dv_dm *out);
+int lay_open_ah(struct ah *ah, struct mlx5dv_ah *out);

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+#include "engine/unrung.h"
+#include "engine/unrung_look.h"
+#include "engine/wake.h"
+#include "util/clock.h"
+
+#define NAP_FIRST 20000ULL /* ns: after a look that has found something */
+#define NAP_LAST  1000000ULL /* while nothing comes */
+
+void unrung_add(struct unrung *u, bool (*look)(struct unrung *u))
+{
+	struct node *n = node_self();
+
+	pthread_mutex_lock(&n->unrung.lock);
+	if (!unrung_is(u)) {
+		u->look = look;
+		list_add_tail(&n->unrung.all, &u->at);
+		store_release(&u->node, n);
+		store_relaxed(&n->unrung.nap, NAP_FIRST);
+		store_relaxed(&n->unrung.due, 0);
+	}
+	pthread_mutex_unlock(&n->unrung.lock);
+	wake_engine(n);
+}
+
+void unrung_del(struct unrung *u)
+{
+	struct node *n = load_acquire(&u->node);
+
+	if (likely(!n))
+		return;
+	pthread_mutex_lock(&n->unrung.lock);
+	list_del(&u->at);
+	store_release(&u->node, NULL);
+	if (list_empty(&n->unrung.all))
+		store_relaxed(&n->unrung.due, UINT64_MAX);
+	pthread_mutex_unlock(&n->unrung.lock);
+}
+
+static bool look_at_all(struct node *n)
+{
+	struct list *at;
+	bool found = false;
+
+	list_for_each(at, &n->unrung.all)
+	{
+		struct unrung *u = container_of(at, struct unrung, at);
+
+		found |= u->look(u);
+	}
+	return found;
+}
+
+void unrung_look(struct node *n)
+{
+	uint64_t due = unrung_due(n), nap;
+
+	if (likely(due == UINT64_MAX) || due > clock_now())
+		return;
+	pthread_mutex_lock(&n->unrung.lock);
+	nap = look_at_all(n) ? NAP_FIRST : n->unrung.nap * 2;
+	if (nap > NAP_LAST)
+		nap = NAP_LAST;
+	n->unrung.nap = nap;
+	store_relaxed(&n->unrung.due, list_empty(&n->unrung.all) ? UINT64_MAX : clock_now() + nap);
+	pthread_mutex_unlock(&n->unrung.lock);
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+/* Queues whose rings the program writes and reads itself (mlx5dv_init_obj(3)). It stores into
+ * doorbell records, and nobody calls: the engine thread looks at the records again and again, soon
+ * after it has found something, and more and more seldom while it finds nothing.
+ * Locking: node->unrung.lock guards the list and is held while looks are taken; no caller holds
+ * another lock or a turn. unrung_del() returns when no look is at it. */
+#pragma once
+#include <stdbool.h>
+#include "util/list.h"
+
+struct node;
+
+struct unrung { /* zeroed: on no list */
+	struct list at;
+	struct node *node; /* NULL: on no list; atomic */
+	bool (*look)(struct unrung *u); /* true: there was something new, and it is done */
+};
+
+/* No effect on one that is listed already. */
+void unrung_add(struct unrung *u, bool (*look)(struct unrung *u));
+void unrung_del(struct unrung *u); /* of this process; on no list: no effect */
+
+static inline bool unrung_is(const struct unrung *u)
+{
+	return load_acquire(&u->node) != NULL;
+}

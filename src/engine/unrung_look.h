@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+/* The engine thread's half of unrung.h. */
+#pragma once
+#include "engine/node_state.h"
+
+/* ns: when the next look is due; UINT64_MAX: there is nothing to look at. */
+static inline uint64_t unrung_due(const struct node *n)
+{
+	return load_relaxed(&n->unrung.due);
+}
+
+void unrung_look(struct node *n); /* if it is due; outside any quiesce section */

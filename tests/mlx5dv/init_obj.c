@@ -1,0 +1,597 @@
+// SPDX-License-Identifier: MIT
+/* mlx5dv_init_obj(): a program that knows the formats alone. It writes WQEs and doorbell records,
+ * reads CQEs in their ring, arms by the record, and calls nothing in between. */
+#include <errno.h>
+#include <infiniband/mlx5dv.h>
+#include <poll.h>
+#include <string.h>
+#include <time.h>
+#include "verbs/cases.h"
+#include "verbs/said.h"
+
+enum { BYTES = 65536, HALF = BYTES / 2, LEN = 100, INLINED = 40, BLOCK = 64, SEG = 16 };
+enum { WRS = 8, ROUNDS = 100 };
+
+/* What the program keeps of a queue pair: how far it has come. */
+struct hand {
+	struct peer_ep ep;
+	struct ibv_comp_channel *channel;
+	struct mlx5dv_qp qp;
+	struct mlx5dv_cq cq;
+	uint16_t sent, received; /* blocks; receives */
+	uint32_t polled;
+};
+
+static struct peer_dev dev;
+static uint8_t *mem;
+static struct ibv_mr *mr;
+static struct hand a, b;
+
+static void record(__be32 *r, uint32_t value)
+{
+	__atomic_store_n(r, htobe32(value), __ATOMIC_RELEASE);
+}
+
+static void open_memory(void)
+{
+	said_begin();
+	peer_open(&dev);
+	mem = peer_memory(BYTES, false);
+	mr = ibv_reg_mr(dev.pd, mem, BYTES, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	want(mr);
+}
+
+static void endpoint(struct hand *h, enum ibv_qp_type type, struct ibv_srq *srq)
+{
+	struct ibv_qp_init_attr attr = { .qp_type = type,
+					 .srq = srq,
+					 .cap = { WRS, WRS, 2, 2, 64 } };
+	struct mlx5dv_obj obj = { .qp = { .out = &h->qp }, .cq = { .out = &h->cq } };
+
+	h->channel = ibv_create_comp_channel(dev.ctx);
+	want(h->channel);
+	h->ep.scq = h->ep.rcq = ibv_create_cq(dev.ctx, 31, NULL, h->channel, 0);
+	want(h->ep.scq);
+	attr.send_cq = attr.recv_cq = h->ep.scq;
+	h->ep.qp = ibv_create_qp(dev.pd, &attr);
+	want(h->ep.qp);
+	h->ep.mine = (struct peer_addr){ .qpn = h->ep.qp->qp_num, .psn = 7, .gid = dev.gid };
+	obj.qp.in = h->ep.qp;
+	obj.cq.in = h->ep.scq;
+	h->qp.comp_mask = MLX5DV_QP_MASK_UAR_MMAP_OFFSET;
+	want_eq(mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP | MLX5DV_OBJ_CQ), 0);
+}
+
+static void connected(enum ibv_qp_type type, struct ibv_srq *srq)
+{
+	struct peer_opts o = { .type = type };
+
+	endpoint(&a, type, NULL);
+	endpoint(&b, type, srq);
+	a.ep.theirs = b.ep.mine;
+	b.ep.theirs = a.ep.mine;
+	peer_connect(&a.ep, &o);
+	peer_connect(&b.ep, &o);
+}
+
+/* --- by hand --- */
+
+static void *block(struct hand *h, uint16_t i)
+{
+	return (uint8_t *)h->qp.sq.buf + (size_t)(i % h->qp.sq.wqe_cnt) * BLOCK;
+}
+
+/* The doorbell too, as the hardware asks for it. */
+static void announce(struct hand *h, const void *ctrl)
+{
+	uint64_t first;
+
+	record(&h->qp.dbrec[MLX5_SND_DBR], h->sent);
+	memcpy(&first, ctrl, sizeof(first));
+	*(volatile uint64_t *)h->qp.bf.reg = first;
+}
+
+/* A message of LEN bytes of the first half: INLINED of them in the WQE, the rest by a key. @av: UD;
+ * else NULL. Not announced. */
+static const void *write_send(struct hand *h, const struct mlx5_wqe_av *av, uint8_t flags,
+			      uint32_t imm)
+{
+	uint8_t wqe[4 * BLOCK] = { 0 };
+	uint8_t *at = wqe + sizeof(struct mlx5_wqe_ctrl_seg);
+	uint32_t head = htobe32(INLINED | 0x80000000U);
+	const void *first = block(h, h->sent);
+	uint8_t ds;
+
+	if (av) {
+		memcpy(at, av, sizeof(*av));
+		at += sizeof(*av);
+	}
+	memcpy(at, &head, sizeof(head));
+	memcpy(at + sizeof(head), mem, INLINED);
+	at += (sizeof(head) + INLINED + SEG - 1) / SEG * SEG;
+	mlx5dv_set_data_seg((void *)at, LEN - INLINED, mr->lkey, (uintptr_t)mem + INLINED);
+	ds = (uint8_t)((at + SEG - wqe) / SEG);
+	mlx5dv_set_ctrl_seg((void *)wqe, h->sent, MLX5_OPCODE_SEND_IMM, 0, h->ep.qp->qp_num, flags,
+			    ds, 0, htobe32(imm));
+	for (uint8_t *p = wqe; p < wqe + ds * SEG; p += BLOCK)
+		memcpy(block(h, h->sent++), p, BLOCK);
+	return first;
+}
+
+static void send(struct hand *h, uint8_t flags, uint32_t imm)
+{
+	announce(h, write_send(h, NULL, flags, imm));
+}
+
+/* To the second half, in two pieces. */
+static void write_recv(struct hand *h)
+{
+	struct mlx5_wqe_data_seg *to =
+		(void *)((uint8_t *)h->qp.rq.buf +
+			 (size_t)(h->received % h->qp.rq.wqe_cnt) * h->qp.rq.stride);
+
+	mlx5dv_set_data_seg(&to[0], 60, mr->lkey, (uintptr_t)mem + HALF);
+	mlx5dv_set_data_seg(&to[1], HALF - 60, mr->lkey, (uintptr_t)mem + HALF + 60);
+	h->received++;
+}
+
+static void recv(struct hand *h)
+{
+	write_recv(h);
+	record(&h->qp.dbrec[MLX5_RCV_DBR], h->received);
+}
+
+static struct mlx5_cqe64 *entry(struct hand *h)
+{
+	uint8_t *end =
+		(uint8_t *)h->cq.buf + (size_t)(h->polled % h->cq.cqe_cnt + 1) * h->cq.cqe_size;
+
+	return (struct mlx5_cqe64 *)(end - sizeof(struct mlx5_cqe64));
+}
+
+static bool ready(struct hand *h)
+{
+	uint8_t own = __atomic_load_n(&entry(h)->op_own, __ATOMIC_ACQUIRE);
+
+	return own >> 4 != MLX5_CQE_INVALID && (own & 1) == !!(h->polled & h->cq.cqe_cnt);
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static bool comes(struct hand *h, unsigned int ms)
+{
+	uint64_t end = now_ms() + ms;
+
+	while (!ready(h))
+		if (now_ms() > end)
+			return false;
+	return true;
+}
+
+static struct mlx5_cqe64 take(struct hand *h)
+{
+	struct mlx5_cqe64 e;
+
+	if (!comes(h, 10000))
+		fail("no entry %u came", h->polled);
+	e = *entry(h);
+	h->polled++;
+	record(&h->cq.dbrec[0], h->polled & 0xffffff);
+	return e;
+}
+
+static void sent_ok(struct hand *h, uint16_t at)
+{
+	struct mlx5_cqe64 e = take(h);
+
+	want_eq(mlx5dv_get_cqe_opcode(&e), MLX5_CQE_REQ);
+	want_eq(be32toh(e.sop_drop_qpn), (uint32_t)MLX5_OPCODE_SEND_IMM << 24 | h->ep.qp->qp_num);
+	want_eq(be16toh(e.wqe_counter), at);
+}
+
+static struct mlx5_cqe64 received_ok(struct hand *h, uint32_t len, uint32_t imm)
+{
+	struct mlx5_cqe64 e = take(h);
+
+	want_eq(mlx5dv_get_cqe_opcode(&e), MLX5_CQE_RESP_SEND_IMM);
+	want_eq(be32toh(e.sop_drop_qpn) & 0xffffff, h->ep.qp->qp_num);
+	want_eq(be32toh(e.byte_cnt), len);
+	want_eq(be32toh(e.imm_inval_pkey), imm);
+	return e;
+}
+
+static void layouts(int arg)
+{
+	(void)arg;
+	open_memory();
+	connected(IBV_QPT_RC, NULL);
+	want_eq(a.qp.comp_mask, 0); /* nothing but the record is needed to ring */
+	want_eq(a.qp.sq.stride, BLOCK);
+	want(a.qp.sq.wqe_cnt >= WRS && !(a.qp.sq.wqe_cnt & (a.qp.sq.wqe_cnt - 1)));
+	want_eq(a.qp.rq.stride, 2 * SEG);
+	want_eq(a.qp.rq.wqe_cnt, WRS);
+	want_eq(a.qp.bf.size, 0);
+	want_eq((uintptr_t)a.qp.bf.reg % 4096, 0x800);
+	want_eq((uintptr_t)a.qp.dbrec % 8, 0);
+	want_eq(a.cq.cqe_cnt, 32);
+	want_eq(a.cq.cqe_size, 64);
+	want(a.cq.cq_uar && a.cq.cqn != b.cq.cqn);
+}
+
+/* Message after message, many times around each ring. */
+static void messages(int arg)
+{
+	(void)arg;
+	open_memory();
+	connected(IBV_QPT_RC, NULL);
+	for (uint32_t i = 0; i < ROUNDS; i++) {
+		uint16_t at = a.sent;
+
+		pattern_fill(mem, LEN, i, 0);
+		recv(&b);
+		send(&a, MLX5_WQE_CTRL_CQ_UPDATE, i);
+		want_eq(be16toh(received_ok(&b, LEN, i).wqe_counter) % WRS, i % WRS);
+		sent_ok(&a, at);
+		want_eq(pattern_check(mem + HALF, LEN, i, 0), LEN);
+	}
+}
+
+/* Several are announced at once, and only the last of them is signaled. */
+static void bursts(int arg)
+{
+	(void)arg;
+	open_memory();
+	connected(IBV_QPT_RC, NULL);
+	for (uint32_t i = 0; i < ROUNDS / 4; i++) {
+		uint16_t at = a.sent;
+		const void *first = NULL;
+
+		for (int k = 0; k < 3; k++)
+			write_recv(&b);
+		record(&b.qp.dbrec[MLX5_RCV_DBR], b.received);
+		for (uint32_t k = 0; k < 3; k++) {
+			at = a.sent;
+			first = write_send(&a, NULL, k == 2 ? MLX5_WQE_CTRL_CQ_UPDATE : 0, k);
+		}
+		announce(&a, first);
+		for (uint32_t k = 0; k < 3; k++)
+			received_ok(&b, LEN, k);
+		sent_ok(&a, at);
+	}
+}
+
+/* The sender is told that there is no receive; the record alone says when there is. */
+static void a_late_receive(int arg)
+{
+	(void)arg;
+	open_memory();
+	connected(IBV_QPT_RC, NULL);
+	for (uint32_t i = 0; i < 5; i++) {
+		uint16_t at = a.sent;
+
+		send(&a, MLX5_WQE_CTRL_CQ_UPDATE, i);
+		want(!comes(&a, 30));
+		recv(&b);
+		received_ok(&b, LEN, i);
+		sent_ok(&a, at);
+	}
+}
+
+static void datagrams(int arg)
+{
+	struct ibv_ah *ah;
+	struct mlx5dv_ah of;
+	struct mlx5_wqe_av av;
+	struct mlx5dv_obj obj = { .ah = { .out = &of } };
+
+	(void)arg;
+	open_memory();
+	connected(IBV_QPT_UD, NULL);
+	ah = peer_ah(&dev, &b.ep.mine);
+	obj.ah.in = ah;
+	want_eq(mlx5dv_init_obj(&obj, MLX5DV_OBJ_AH), 0);
+	av = *of.av;
+	av.dqp_dct |= htobe32(b.ep.mine.qpn);
+	av.key.qkey.qkey = htobe32(0x11111111);
+	for (uint32_t i = 0; i < ROUNDS; i++) {
+		uint16_t at = a.sent;
+
+		pattern_fill(mem, LEN, i, 0);
+		recv(&b);
+		announce(&a, write_send(&a, &av, MLX5_WQE_CTRL_CQ_UPDATE, i));
+		want_eq(be32toh(received_ok(&b, LEN + 40, i).flags_rqpn) & 0xffffff,
+			a.ep.qp->qp_num);
+		sent_ok(&a, at);
+		want_eq(pattern_check(mem + HALF + 40, LEN, i, 0), LEN);
+	}
+	want_eq(ibv_destroy_ah(ah), 0);
+}
+
+static struct mlx5dv_srq shared;
+
+static void *slot(uint32_t i)
+{
+	return (uint8_t *)shared.buf + (size_t)i * shared.stride;
+}
+
+/* Slots come and go by the links that the program writes: the lowest free one last. */
+static void shared_receives(int arg)
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 7, .max_sge = 1 } };
+	struct mlx5dv_obj obj = { .srq = { .out = &shared } };
+	uint16_t posted = 0;
+
+	(void)arg;
+	open_memory();
+	obj.srq.in = ibv_create_srq(dev.pd, &attr);
+	want(obj.srq.in);
+	shared.comp_mask = MLX5DV_SRQ_MASK_SRQN | 2;
+	want_eq(mlx5dv_init_obj(&obj, MLX5DV_OBJ_SRQ), 0);
+	want_eq(shared.comp_mask, MLX5DV_SRQ_MASK_SRQN);
+	want_eq(shared.stride, 32);
+	want_eq(shared.head, 0);
+	want_eq(shared.tail, 7);
+	connected(IBV_QPT_RC, obj.srq.in);
+	want_eq(b.qp.rq.wqe_cnt, 0);
+	for (uint32_t i = 0; i < ROUNDS; i++) {
+		struct mlx5_wqe_srq_next_seg *free_slot;
+		struct mlx5_cqe64 e;
+		uint16_t at = a.sent, used;
+
+		if (i % 2) /* the sender waits for it */
+			send(&a, MLX5_WQE_CTRL_CQ_UPDATE, i);
+		free_slot = slot(shared.head);
+		mlx5dv_set_data_seg((void *)(free_slot + 1), HALF, mr->lkey, (uintptr_t)mem + HALF);
+		used = (uint16_t)shared.head;
+		shared.head = be16toh(free_slot->next_wqe_index);
+		record(shared.dbrec, ++posted);
+		if (i % 2 == 0)
+			send(&a, MLX5_WQE_CTRL_CQ_UPDATE, i);
+		e = received_ok(&b, LEN, i);
+		want_eq(be16toh(e.wqe_counter), used);
+		sent_ok(&a, at);
+		((struct mlx5_wqe_srq_next_seg *)slot(shared.tail))->next_wqe_index = e.wqe_counter;
+		shared.tail = be16toh(e.wqe_counter);
+	}
+}
+
+/* --- arming --- */
+
+enum { SOLICITED = 1 << 24 };
+
+static void arm(struct hand *h, uint32_t what, uint32_t sn)
+{
+	uint32_t value = (sn & 3) << 28 | what | (h->polled & 0xffffff);
+
+	record(&h->cq.dbrec[1], value);
+	*(volatile uint64_t *)((uint8_t *)h->cq.cq_uar + 0x20) =
+		htobe64((uint64_t)value << 32 | h->cq.cqn);
+}
+
+static bool event(struct hand *h, int ms)
+{
+	struct pollfd p = { .fd = h->channel->fd, .events = POLLIN };
+	struct ibv_cq *cq;
+	void *context;
+
+	if (poll(&p, 1, ms) != 1)
+		return false;
+	want_eq(ibv_get_cq_event(h->channel, &cq, &context), 0);
+	want(cq == h->ep.rcq);
+	ibv_ack_cq_events(cq, 1);
+	return true;
+}
+
+/* @late: the entry is there before the program arms, as when both happen at once. */
+static void arms(int late)
+{
+	open_memory();
+	connected(IBV_QPT_RC, NULL);
+	for (uint32_t i = 0; i < 20; i++) {
+		recv(&b);
+		if (!late)
+			arm(&b, 0, i);
+		send(&a, 0, i);
+		if (late) {
+			want(comes(&b, 10000));
+			arm(&b, 0, i);
+		}
+		want(event(&b, 10000));
+		received_ok(&b, LEN, i);
+	}
+	want(!event(&b, 0)); /* one for each arm */
+}
+
+/* The same value twice is armed twice: the sequence number need not change. */
+static void arms_for_solicited(int late)
+{
+	open_memory();
+	connected(IBV_QPT_RC, NULL);
+	for (uint32_t i = 0; i < 10; i++) {
+		recv(&b);
+		recv(&b);
+		if (!late)
+			arm(&b, SOLICITED, 0);
+		send(&a, 0, 1);
+		send(&a, MLX5_WQE_CTRL_SOLICITED, 2);
+		if (late) {
+			want(comes(&b, 10000));
+			arm(&b, SOLICITED, 0);
+		}
+		want(event(&b, 10000));
+		received_ok(&b, LEN, 1);
+		want(mlx5dv_get_cqe_opcode(entry(&b)) != MLX5_CQE_INVALID);
+		received_ok(&b, LEN, 2);
+	}
+	want(!event(&b, 0));
+}
+
+/* A thread that waits in the call is told, too. */
+static void a_blocked_thread(int arg)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	(void)arg;
+	open_memory();
+	connected(IBV_QPT_RC, NULL);
+	for (uint32_t i = 0; i < 10; i++) {
+		recv(&b);
+		arm(&b, 0, i);
+		send(&a, 0, i);
+		want_eq(ibv_get_cq_event(b.channel, &cq, &context), 0);
+		ibv_ack_cq_events(cq, 1);
+		received_ok(&b, LEN, i);
+	}
+}
+
+/* --- what is not as it should be --- */
+
+/* Entries are the program's: none is taken out with its queue pair. */
+static void entries_stay(int arg)
+{
+	(void)arg;
+	open_memory();
+	connected(IBV_QPT_RC, NULL);
+	for (uint32_t i = 0; i < 3; i++) {
+		recv(&b);
+		send(&a, 0, i);
+	}
+	b.polled = 2;
+	want(comes(&b, 10000));
+	b.polled = 0;
+	want_eq(ibv_destroy_qp(b.ep.qp), 0);
+	want_eq(b.cq.dbrec[0], 0);
+	for (uint32_t i = 0; i < 3; i++) {
+		struct mlx5_cqe64 e = take(&b);
+
+		want_eq(mlx5dv_get_cqe_opcode(&e), MLX5_CQE_RESP_SEND_IMM);
+		want_eq(be32toh(e.imm_inval_pkey), i);
+	}
+	want_eq(ibv_resize_cq(b.ep.rcq, 100), EINVAL);
+	want_eq(ibv_destroy_cq(b.ep.rcq), 0);
+}
+
+static void errs(struct hand *h)
+{
+	struct mlx5_cqe64 e = take(h);
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	want_eq(mlx5dv_get_cqe_opcode(&e), MLX5_CQE_REQ_ERR);
+	want_eq(ibv_query_qp(h->ep.qp, &attr, IBV_QP_STATE, &init), 0);
+	want_eq(attr.qp_state, IBV_QPS_ERR);
+}
+
+enum { GARBAGE, NO_SEGMENTS, BEYOND_THE_RING, PAST_THE_END };
+
+/* Rings that no library has written: the queue fails, its peer's stays as it was. */
+static void wrong(int how)
+{
+	uint8_t *wqe;
+
+	open_memory();
+	connected(IBV_QPT_RC, NULL);
+	wqe = block(&a, 0);
+	memset(a.qp.sq.buf, how == GARBAGE ? 0xa5 : 0, (size_t)a.qp.sq.wqe_cnt * BLOCK);
+	if (how == PAST_THE_END) /* more segments than were announced */
+		mlx5dv_set_ctrl_seg((void *)wqe, 0, MLX5_OPCODE_SEND, 0, a.ep.qp->qp_num, 8, 63, 0,
+				    0);
+	a.sent = how == BEYOND_THE_RING ? 0x7fff : 1;
+	record(&a.qp.dbrec[MLX5_SND_DBR], a.sent);
+	errs(&a);
+	recv(&b);
+	send(&b, MLX5_WQE_CTRL_CQ_UPDATE, 1); /* into the void, but it is taken */
+	record(&a.qp.dbrec[MLX5_SND_DBR], 0); /* and back */
+	want_eq(b.ep.qp->state, IBV_QPS_RTS);
+	want_eq(ibv_destroy_qp(a.ep.qp), 0);
+	want_eq(ibv_destroy_qp(b.ep.qp), 0);
+}
+
+static const uint64_t no_object[] = { 0, 1 << 7, 1ULL << 63 };
+static const uint64_t types[] = { MLX5DV_OBJ_QP, MLX5DV_OBJ_CQ, MLX5DV_OBJ_SRQ, MLX5DV_OBJ_RWQ,
+				  MLX5DV_OBJ_DM, MLX5DV_OBJ_AH, MLX5DV_OBJ_PD };
+
+static void refusals(int arg)
+{
+	struct mlx5dv_obj none = { 0 };
+	struct mlx5dv_pd pd;
+
+	(void)arg;
+	open_memory();
+	want_eq(mlx5dv_init_obj(NULL, MLX5DV_OBJ_PD), EINVAL);
+	for (size_t i = 0; i < sizeof(no_object) / sizeof(no_object[0]); i++)
+		want_eq(mlx5dv_init_obj(&none, no_object[i]), EINVAL);
+	said_want(SAID_NEAR, "mlx5dv_init_obj: obj_type 0x8000000000000000 names no object; pass "
+			     "MLX5DV_OBJ_*");
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		want_eq(mlx5dv_init_obj(&none, types[i]), EINVAL);
+	said_want(SAID_NEAR, "mlx5dv_init_obj: obj_type has the bit 0x40, and its in is NULL; give "
+			     "both in and out");
+	none.pd.out = &pd;
+	want_eq(mlx5dv_init_obj(&none, MLX5DV_OBJ_PD), EINVAL);
+	none.pd.in = dev.pd;
+	want_eq(mlx5dv_init_obj(&none, MLX5DV_OBJ_PD | MLX5DV_OBJ_AH), EINVAL);
+}
+
+/* Device memory, a protection domain, a work queue. */
+static void others(int arg)
+{
+	struct ibv_alloc_dm_attr da = { .length = 8192 };
+	struct ibv_wq_init_attr wa = { .wq_type = IBV_WQT_RQ, .max_wr = 5, .max_sge = 3 };
+	struct mlx5dv_dm dm = { .comp_mask = ~0ULL };
+	struct mlx5dv_pd pd = { .comp_mask = ~0ULL };
+	struct mlx5dv_rwq wq = { .comp_mask = ~0ULL };
+	struct mlx5dv_obj obj = { .dm = { .out = &dm }, .pd = { .out = &pd }, .rwq.out = &wq };
+	uint8_t back[64];
+
+	(void)arg;
+	open_memory();
+	obj.pd.in = wa.pd = dev.pd;
+	obj.dm.in = ibv_alloc_dm(dev.ctx, &da);
+	wa.cq = ibv_create_cq(dev.ctx, 8, NULL, NULL, 0);
+	obj.rwq.in = ibv_create_wq(dev.ctx, &wa);
+	want(obj.dm.in && wa.cq && obj.rwq.in);
+	want_eq(mlx5dv_init_obj(&obj, MLX5DV_OBJ_DM | MLX5DV_OBJ_PD | MLX5DV_OBJ_RWQ), 0);
+	want(pd.pdn != 0 && pd.comp_mask == 0);
+	want(wq.buf && wq.dbrec && wq.comp_mask == 0);
+	want_eq(wq.wqe_cnt, 8);
+	want_eq(wq.stride, 4 * SEG);
+	want_eq(dm.length, 8192);
+	want_eq(dm.comp_mask, 0);
+	pattern_fill(dm.buf, dm.length, 5, 0);
+	want_eq(ibv_memcpy_from_dm(back, obj.dm.in, 4096, sizeof(back)), 0);
+	want_eq(pattern_check(back, sizeof(back), 5, 4096), sizeof(back));
+}
+
+static const struct test_case cases[] = {
+	CASE(layouts),
+	CASE(messages),
+	CASE(bursts),
+	CASE(a_late_receive),
+	CASE(datagrams),
+	CASE(shared_receives),
+	CASE_ARG(arms, false),
+	CASE_ARG(arms, true),
+	CASE_ARG(arms_for_solicited, false),
+	CASE_ARG(arms_for_solicited, true),
+	CASE(a_blocked_thread),
+	CASE(entries_stay),
+	CASE_ARG(wrong, GARBAGE),
+	CASE_ARG(wrong, NO_SEGMENTS),
+	CASE_ARG(wrong, BEYOND_THE_RING),
+	CASE_ARG(wrong, PAST_THE_END),
+	CASE(refusals),
+	CASE(others),
+};
+
+int main(void)
+{
+	return CASES_RUN(cases);
+}
