@@ -243,6 +243,21 @@ static int device_half(struct dqp *qp, struct pd *pd, const struct ibv_qp_init_a
 	return dc_target_create(pd, &dev, access_key, &qp->dev);
 }
 
+/* The environment is read each time, as mlx5's driver does. */
+static uint8_t inlines_by_default(const struct dqp *qp)
+{
+	const char *text = secure_getenv("MLX5_SCATTER_TO_CQE");
+
+	if (!qp->service->inlines || (text && strcmp(text, "0") == 0))
+		return 0;
+	return QP_INLINES_RECEIVES | (qp->sq_sig_all ? QP_INLINES_ANSWERS : 0);
+}
+
+void dqp_inlines(struct dqp *qp, bool allow)
+{
+	qp->inlines = allow && qp->service->inlines ? QP_INLINES_RECEIVES | QP_INLINES_ANSWERS : 0;
+}
+
 static int create(struct pd *pd, struct ibv_qp_init_attr_ex *a, const struct service *service,
 		  uint64_t access_key, struct dqp **out)
 {
@@ -259,6 +274,7 @@ static int create(struct pd *pd, struct ibv_qp_init_attr_ex *a, const struct ser
 	qp->epoch = fork_epoch();
 	qp->service = service;
 	qp->sq_sig_all = a->sq_sig_all;
+	qp->inlines = inlines_by_default(qp);
 	spin_init(&qp->sq.lock);
 	spin_init(&qp->rq.lock);
 	ignore_cap(a, service, &a->cap);

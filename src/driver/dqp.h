@@ -67,6 +67,7 @@ struct dqp {
 	struct xrc_handle handle; /* XRC_RECV (driver/dtarget.h) */
 	struct mlx5dv_qp_ex dv; /* mlx5dv_wr_*, beside ib's ibv_wr_* */
 	struct wr_umr *umr; /* UMR that is being built (wr_mkey.c); NULL until the first one */
+	uint8_t inlines; /* enum qp_inlines, once the rings are laid open */
 	struct unrung unrung; /* the program writes its rings (lay_open.h), which say this far: */
 	uint32_t seen[2];
 	uint32_t dbrec[2] __attribute__((aligned(64)));
@@ -87,6 +88,9 @@ static inline struct account dqp_account(struct dqp *qp)
 
 /* ibv_create_qp_ex's attributes with comp_mask PD, CREATE_FLAGS, SEND_OPS_FLAGS; cap is updated. */
 int dqp_create(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct dqp **out);
+/* Scatter to CQE, whatever the environment's MLX5_SCATTER_TO_CQE says: none, or with @allow of
+ * answers too, though not all work requests are signaled. Before the queue pair is used. */
+void dqp_inlines(struct dqp *qp, bool allow);
 /* The same for IBV_QPT_DRIVER: a DC target with its access key, or an initiator. */
 int dqp_create_dc(struct pd *pd, struct ibv_qp_init_attr_ex *attr, bool target, uint64_t access_key,
 		  struct dqp **out);

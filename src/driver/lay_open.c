@@ -110,6 +110,7 @@ int lay_open_qp(struct dqp *qp, struct mlx5dv_qp *out)
 				   .sq = { qp->sq.buf, qp->sq.cnt, WQE_BB },
 				   .rq = { qp->rq.buf, qp->rq.cnt, qp->rq.cnt ? qp->rq.stride : 0 },
 				   .bf = { page + BLUE, 0 } };
+	store_relaxed(&qp->dev->qp.inlines, qp->inlines);
 	unrung_add(&qp->unrung, look_at_qp);
 	return 0;
 }
@@ -130,6 +131,7 @@ int lay_open_cq(struct dcq *cq, struct mlx5dv_cq *out)
 				   .cqn = cq->dev->cqn };
 	if (!unrung_is(&cq->unrung))
 		store_relaxed(&cq->dbrec[ARM_RECORD], NO_ARM);
+	cq_lay_open(cq->dev);
 	unrung_add(&cq->unrung, look_at_cq);
 	return 0;
 }

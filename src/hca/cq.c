@@ -177,7 +177,7 @@ static int overrun(struct cq *cq, bool first)
 	return EOVERFLOW;
 }
 
-int cq_push(struct cq *cq, const struct cqe *c)
+static inline int push(struct cq *cq, const struct cqe *c, const void *data)
 {
 	struct cqe with_time;
 	uint8_t *entry;
@@ -194,14 +194,34 @@ int cq_push(struct cq *cq, const struct cqe *c)
 	entry = cq->buf + (size_t)(cq->pi & (cq->cnt - 1)) * cq->cqe_size;
 	if (unlikely(cq->extras))
 		c = with_extras(cq, c, entry, &with_time);
-	cqe_write((struct mlx5_cqe64 *)(entry + cq->cqe_size - sizeof(struct mlx5_cqe64)), c,
-		  !!(cq->pi & cq->cnt));
+	if (data)
+		cqe_write_inlined(entry, cq->cqe_size, c, data, !!(cq->pi & cq->cnt));
+	else
+		cqe_write((struct mlx5_cqe64 *)(entry + cq->cqe_size - sizeof(struct mlx5_cqe64)),
+			  c, !!(cq->pi & cq->cnt));
 	store_relaxed(&cq->pi, cq->pi + 1); /* cq_written() */
 	when = fulfils(cq, c);
 	spin_unlock(&cq->lock);
 	if (when != NOTIFY_NOT)
 		notify(cq, when);
 	return 0;
+}
+
+int cq_push(struct cq *cq, const struct cqe *c)
+{
+	return push(cq, c, NULL);
+}
+
+int cq_push_inlined(struct cq *cq, const struct cqe *c, const void *data)
+{
+	return push(cq, c, data);
+}
+
+void cq_lay_open(struct cq *cq)
+{
+	spin_lock(&cq->lock);
+	store_relaxed(&cq->extras, (uint8_t)(cq->extras | CQ_LAID_OPEN));
+	spin_unlock(&cq->lock);
 }
 
 uint32_t cq_switch(struct cq *cq, const struct cqe_ring *ring, uint32_t ci)

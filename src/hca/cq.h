@@ -12,6 +12,7 @@
 enum cq_extra {
 	CQ_STAMPED = 1, /* each entry has the time when it was written */
 	CQ_PADDED = 2, /* entries of 128 bytes are written whole: their first half is zero */
+	CQ_LAID_OPEN = 4, /* the program reads entries, and knows messages in them */
 };
 
 struct cq {
@@ -67,6 +68,15 @@ void cq_put(struct cq *cq);
 /* Writes one entry. EOVERFLOW: the ring was full. The CQ is in overrun from now on, its event is
  * raised once, and the caller moves its QP to ERR. */
 int cq_push(struct cq *cq, const struct cqe *c);
+/* The same, with the message's c->byte_cnt bytes, cq_room() at most, in the entry too. */
+int cq_push_inlined(struct cq *cq, const struct cqe *c, const void *data);
+/* Bytes of a message that an entry can hold; 0: its reader does not know that. */
+static inline uint32_t cq_room(const struct cq *cq)
+{
+	return load_relaxed(&cq->extras) & CQ_LAID_OPEN ? cq->cqe_size / 2 : 0;
+}
+
+void cq_lay_open(struct cq *cq);
 /* How many entries were ever written, for the consumer to compare with how many it has read. Takes
  * no lock: the number may be a little old, but not older than the consumer's last cq_arm(). */
 static inline uint32_t cq_written(const struct cq *cq)

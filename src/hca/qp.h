@@ -16,6 +16,12 @@ struct qp_hash { /* of a QP that spreads frames over work queues (RSS) */
 	uint8_t key[QP_HASH_KEY];
 };
 
+/* Messages that fit stand in the entries of completions too (scatter to CQE). */
+enum qp_inlines {
+	QP_INLINES_RECEIVES = 1,
+	QP_INLINES_ANSWERS = 2, /* of READs and atomics */
+};
+
 struct qp {
 	struct context *ctx;
 	struct pd *pd;
@@ -33,6 +39,7 @@ struct qp {
 	struct sq_ring sq;
 	struct rq rq;
 	bool sq_sig_all;
+	uint8_t inlines; /* enum qp_inlines; 0 until its rings are laid open; atomic */
 	uint32_t create_flags; /* IBV_QP_CREATE_* */
 	struct ibv_qp_cap cap; /* as granted */
 	void *user; /* struct ibv_qp * that events name */

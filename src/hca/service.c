@@ -45,6 +45,7 @@ const struct service services[SERVICES] = {
 		.home = HOME_PD, .verbs = RELIABLE_OPS | OP(ATOMIC_WRITE),
 		.sends = true, .receives = true, .reliable = true, .connected = true,
 		.credits = true, .direct = true, .alternate_path = true, .srq = true, .tags = true,
+		.inlines = true,
 		.moves = {
 			[MOVE_INIT] = { true, PKEY | PORT | ACCESS, 0 },
 			[MOVE_INIT_AGAIN] = { true, 0, PKEY | PORT | ACCESS },

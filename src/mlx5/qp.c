@@ -136,12 +136,11 @@ static int check_built(const struct mlx5dv_qp_init_attr *dv)
 				      "mlx5dv_create_qp: send_ops_flags 0x%llx, of which 0x%llx do "
 				      "not work on this device; leave them out",
 				      (unsigned long long)ops_of(dv), (unsigned long long)ops);
-	/* no device of ours scatters to CQEs: that is what the flag asks for */
-	if (flags_of(dv) & ~(uint32_t)MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE)
+	if (flags_of(dv) & ~(uint32_t)SCATTER_FLAGS)
 		return softhca_refuse(EOPNOTSUPP,
-				      "mlx5dv_create_qp: create_flags 0x%x do not work on this "
-				      "device; leave them out",
-				      flags_of(dv));
+				      "mlx5dv_create_qp: create_flags 0x%x, of which 0x%x do not "
+				      "work on this device; leave them out",
+				      flags_of(dv), flags_of(dv) & ~(uint32_t)SCATTER_FLAGS);
 	if (dv->comp_mask & MASK(DCI_STREAMS))
 		return softhca_refuse(EOPNOTSUPP, "mlx5dv_create_qp: DCI streams are not built "
 						  "(dci_streams_caps is 0); leave out "
@@ -165,10 +164,16 @@ static int check(const struct ibv_qp_init_attr_ex *attr, const struct mlx5dv_qp_
 static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr,
 			     const struct mlx5dv_qp_init_attr *dv)
 {
+	struct ibv_qp *qp;
+
 	if (dv->comp_mask & MASK(DC))
-		return softhca_create_dc(attr, is_dct(dv),
-					 is_dct(dv) ? dv->dc_init_attr.dct_access_key : 0);
-	return ibv_create_qp_ex(context, attr);
+		qp = softhca_create_dc(attr, is_dct(dv),
+				       is_dct(dv) ? dv->dc_init_attr.dct_access_key : 0);
+	else
+		qp = ibv_create_qp_ex(context, attr);
+	if (qp && flags_of(dv) & SCATTER_FLAGS)
+		softhca_qp_inlines(qp, flags_of(dv) & MLX5DV_QP_CREATE_ALLOW_SCATTER_TO_CQE);
+	return qp;
 }
 
 EXPORT struct ibv_qp *mlx5dv_create_qp(struct ibv_context *context,

@@ -84,6 +84,20 @@ void cqe_write(struct mlx5_cqe64 *slot, const struct cqe *c, uint8_t owner)
 		      (uint8_t)(c->opcode << 4 | (c->solicited ? SOLICITED : 0) | (owner & OWNER)));
 }
 
+void cqe_write_inlined(uint8_t *entry, uint32_t cqe_size, const struct cqe *c, const void *data,
+		       uint8_t owner)
+{
+	bool apart = cqe_size > sizeof(struct mlx5_cqe64);
+	struct mlx5_cqe64 *slot = (void *)(entry + cqe_size - sizeof(*slot)), e;
+
+	cqe_write(&e, c, owner);
+	memcpy(apart ? entry : (uint8_t *)&e, data, c->byte_cnt);
+	memcpy(slot, &e, offsetof(struct mlx5_cqe64, op_own));
+	/* (A) */
+	store_release(&slot->op_own, (uint8_t)(e.op_own | (apart ? MLX5_INLINE_SCATTER_64
+								 : MLX5_INLINE_SCATTER_32)));
+}
+
 static void read_tag(const struct mlx5_cqe64 *e, struct cqe *out)
 {
 	out->app_op = e->app_op;

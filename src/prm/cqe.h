@@ -53,6 +53,10 @@ struct cqe {
 
 void cqe_write(struct mlx5_cqe64 *slot, const struct cqe *c, uint8_t owner);
 void cqe_read(const struct mlx5_cqe64 *slot, struct cqe *out);
+/* The same, with c->byte_cnt bytes of the message beside it: in the first half of an entry of 128
+ * bytes, in that of the cqe64 else; cqe_size / 2 at most. No field of an RC entry lies there. */
+void cqe_write_inlined(uint8_t *entry, uint32_t cqe_size, const struct cqe *c, const void *data,
+		       uint8_t owner);
 bool cqe_ours(const struct mlx5_cqe64 *slot, uint32_t ci, uint32_t cnt);
 void cqe_init(void *buf, uint32_t cnt, uint32_t cqe_size); /* all entries invalid */
 /* Syndrome → IBV_WC_*; IBV_WC_GENERAL_ERR for unknown ones. */

@@ -2,6 +2,7 @@
 #include "transport/completion.h"
 #include <errno.h>
 #include "hca/srq_tags.h"
+#include "link/copy.h"
 #include "transport/flush.h"
 #include "transport/inner.h"
 #include "transport/sent.h"
@@ -9,6 +10,47 @@
 static void push(struct tqp *q, const struct cqe *c, uint64_t now)
 {
 	if (cq_push(q->qp.scq, c) == EOVERFLOW)
+		flush_overrun(q, q->qp.scq, now);
+}
+
+enum { ROOM = 64 /* the largest cq_room() */ };
+
+static bool message(const struct tqp *q, const struct cqe *c, struct gather_ask *ask, void *out)
+{
+	struct gather g;
+
+	ask->len = c->byte_cnt;
+	if (!gather(q->qp.ctx->hca->keys, ask, &g))
+		return false;
+	for (unsigned int i = 0; i < g.n; i++)
+		if (g.piece[i].addr != ask->sge[i].addr)
+			return false;
+	return !copy_gather(out, g.piece, g.n, 0, c->byte_cnt);
+}
+
+int completion_push_inlined(struct tqp *q, struct cq *cq, const struct cqe *c,
+			    struct gather_ask *ask)
+{
+	uint8_t bytes[ROOM];
+
+	if (c->byte_cnt && c->byte_cnt <= cq_room(cq) && message(q, c, ask, bytes))
+		return cq_push_inlined(cq, c, bytes);
+	return cq_push(cq, c);
+}
+
+/* Of a READ or an atomic, whose answer has been placed. */
+static void push_answer(struct tqp *q, const struct sent *e, const struct cqe *c, uint64_t now)
+{
+	struct gather_ask ask = { .pdn = q->qp.pd->pdn, .need = IBV_ACCESS_LOCAL_WRITE };
+	struct wqe w;
+
+	if (!sent_reread(q, e, &w)) { /* the program has changed it */
+		push(q, c, now);
+		return;
+	}
+	ask.sge = w.sge;
+	ask.n = w.nsge;
+	if (completion_push_inlined(q, q->qp.scq, c, &ask) == EOVERFLOW)
 		flush_overrun(q, q->qp.scq, now);
 }
 
@@ -32,7 +74,10 @@ void completion_done(struct tqp *q, uint64_t now)
 			 .byte_cnt = e->len,
 			 .timestamp = now };
 
-	push(q, &c, now);
+	if (unlikely(e->flags & SENT_INLINES))
+		push_answer(q, e, &c, now);
+	else
+		push(q, &c, now);
 }
 
 static void count_failure(const struct tqp *q, enum verdict v)

@@ -4,6 +4,7 @@
 #include "hca/srq_tags.h"
 #include "link/copy.h"
 #include "transport/blame.h"
+#include "transport/completion.h"
 #include "transport/flush.h"
 #include "transport/gather.h"
 #include "transport/linear/linear.h"
@@ -251,12 +252,34 @@ static uint8_t cqe_opcode(uint8_t op)
 	return opcode_has(op, WIRE_IMMDT) ? MLX5_CQE_RESP_SEND_IMM : MLX5_CQE_RESP_SEND;
 }
 
+static bool brings_data(const struct cqe *c)
+{
+	return c->opcode == MLX5_CQE_RESP_SEND || c->opcode == MLX5_CQE_RESP_SEND_IMM ||
+	       c->opcode == MLX5_CQE_RESP_SEND_INV;
+}
+
+/* What few queues have: tags, or entries with messages in them. */
+static int push_special(struct tqp *q, struct cq *cq, const struct cqe *c)
+{
+	const struct rwqe *w = &q->rsp.rwqe;
+	struct gather_ask ask = { .sge = w->sge,
+				  .n = w->nsge,
+				  .pdn = q->qp.srq ? q->qp.srq->pd->pdn : q->qp.pd->pdn,
+				  .need = IBV_ACCESS_LOCAL_WRITE };
+
+	if (c->app_op)
+		return srq_tags_push(q->qp.srq, c);
+	return brings_data(c) ? completion_push_inlined(q, cq, c, &ask) : cq_push(cq, c);
+}
+
 static void complete(struct tqp *q, struct cqe *c, uint64_t now)
 {
 	struct cq *cq = tag_cqe_route(q, c);
 
 	q->rsp.have_rwqe = false;
-	if ((unlikely(c->app_op) ? srq_tags_push(q->qp.srq, c) : cq_push(cq, c)) == EOVERFLOW)
+	if ((unlikely(c->app_op | (q->qp.inlines & QP_INLINES_RECEIVES))
+		     ? push_special(q, cq, c)
+		     : cq_push(cq, c)) == EOVERFLOW)
 		flush_overrun(q, cq, now);
 	if (unlikely(q->rsp.tag.pending))
 		tag_rendezvous(q);

@@ -81,7 +81,8 @@ static int start(struct tqp *q, struct wqe *w, uint64_t now)
 	if (w->fence)
 		e->flags |= SENT_FENCE;
 	if (!err && forms[w->opcode].reads)
-		e->flags |= SENT_READ;
+		e->flags |= SENT_READ |
+			    (load_relaxed(&q->qp.inlines) & QP_INLINES_ANSWERS ? SENT_INLINES : 0);
 	r->tail++;
 	r->next_psn = psn_add(r->next_psn, e->npsn);
 	r->next_block += w->nbb < avail ? w->nbb : avail;

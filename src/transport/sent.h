@@ -10,6 +10,7 @@ enum { /* struct sent's flags */
        SENT_READ = 2, /* READ or atomic: answered by data */
        SENT_DONE = 4, /* its data has arrived; of local work: it was executed */
        SENT_FENCE = 8,
+       SENT_INLINES = 32, /* signaled: its entry may have what it has read */
        SENT_INNER = 16, /* of the inner queue: block is its number there (inner.h) */
 };
 

@@ -44,6 +44,8 @@ struct ibv_qp_init_attr_ex;
 /* IBV_QPT_DRIVER of mlx5dv_create_qp(): a DC target, or an initiator, which needs no key. */
 struct ibv_qp *softhca_create_dc(struct ibv_qp_init_attr_ex *attr, bool target,
 				 uint64_t access_key);
+struct ibv_qp;
+void softhca_qp_inlines(struct ibv_qp *qp, bool allow); /* dqp_inlines() */
 struct ibv_context;
 struct ibv_cq_ex;
 struct ibv_cq_init_attr_ex;

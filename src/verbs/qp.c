@@ -114,6 +114,12 @@ EXPORT struct mlx5dv_qp_ex *softhca_qp_dv(struct ibv_qp_ex *ib)
 }
 
 /* For libmlx5. */
+EXPORT void softhca_qp_inlines(struct ibv_qp *ib, bool allow)
+{
+	dqp_inlines(to_dqp(ib), allow);
+}
+
+/* For libmlx5. */
 EXPORT int softhca_qpn_reserve(struct ibv_context *ib, uint32_t *qpn)
 {
 	return reserved_take(to_context(ib), qpn);
