@@ -77,12 +77,12 @@ static int take(int fd, struct shown *s)
 	return err;
 }
 
-static bool ask(uint32_t uid, unsigned int slot, struct shown *s)
+static bool ask(unsigned int slot, struct shown *s)
 {
 	int fd, err;
 
 	*s = (struct shown){ .slot = slot };
-	err = host_show_ask(uid, slot, PATIENCE, &s->pid, &fd);
+	err = host_show_ask(slot, PATIENCE, &s->pid, &fd);
 	if (err == ECONNREFUSED) /* it has ended, or takes this slot just now */
 		return false;
 	s->err = err ? err : take(fd, s);
@@ -132,7 +132,7 @@ int shown_read(pid_t pid, struct shown_list *out)
 		return err;
 	host_names_read(uid, taken);
 	for (unsigned int slot = 0; !err && slot < NUMBER_SLOTS; slot++) {
-		if (!(taken[slot / 64] >> slot % 64 & 1) || !ask(uid, slot, &s))
+		if (!(taken[slot / 64] >> slot % 64 & 1) || !ask(slot, &s))
 			continue;
 		if (is_known(out, &s) || (pid && s.pid != pid))
 			free(s.qp);

@@ -21,6 +21,7 @@ enum { PATH_MTU_MAX = 5, SIDR_UNSUPPORTED = 1, SIDR_REJECTED = 2, IP_PS_MASK = 0
 /* A connection whose first message has not come yet. */
 struct guest {
 	struct cm_watch watch;
+	bool stranger; /* another user's process: it speaks for itself alone */
 };
 
 /* A request on its way to a new id. */
@@ -70,6 +71,15 @@ static void reject(const struct request *r, uint16_t rej, uint16_t sidr)
 
 /* --- requests --- */
 
+/* Programs may look at the peer's address before they accept. */
+static bool is_of_this_host(const struct request *r)
+{
+	struct sockaddr_storage gid;
+
+	cm_addr_of_gid(&r->mad->from, 0, 0, &gid);
+	return cm_addr_exists(&r->from) && cm_addr_exists(&gid);
+}
+
 /* 0 or the reason of the REJ. */
 static uint16_t check(struct request *r)
 {
@@ -84,6 +94,8 @@ static uint16_t check(struct request *r)
 	if (cm_addr_any(&r->from) || cm_addr_group(&r->from) || cm_addr_group(&r->to))
 		return CM_REJ_CONSUMER;
 	if (r->mad->net && (cm_addr_loop(&r->from) || cm_addr_loop(&r->to)))
+		return CM_REJ_CONSUMER;
+	if (r->guest && r->guest->stranger && !is_of_this_host(r))
 		return CM_REJ_CONSUMER;
 	if (!sidr && (memcmp(m->path[0].remote_gid, own.raw, 16) ||
 		      memcmp(m->path[0].local_gid, r->mad->from.raw, 16)))
@@ -287,7 +299,8 @@ static void guest_ready(struct cm_watch *w)
 	int err = cm_talk_read(w->fd, &mad, &m);
 
 	if (!err && mad.net) {
-		from_network(&mad, &m);
+		if (!g->stranger)
+			from_network(&mad, &m);
 	} else if (!err && (m.kind == CM_REQ || m.kind == CM_SIDR_REQ)) {
 		struct request r = { .mad = &mad, .m = &m, .guest = g };
 
@@ -314,20 +327,21 @@ static void turn_away(int name_fd)
 static void name_ready(struct cm_watch *w)
 {
 	int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct trust_name who;
 	struct guest *g;
-	pid_t pid;
 
 	if (fd < 0) {
 		if (errno == EMFILE || errno == ENFILE)
 			turn_away(w->fd);
 		return;
 	}
-	g = contact_peer(fd, &pid) ? NULL : calloc(1, sizeof(*g));
+	g = contact_user(fd, &who) ? NULL : calloc(1, sizeof(*g));
 	if (!g) {
 		close(fd);
 		return;
 	}
 	g->watch.fd = fd;
+	g->stranger = who.stranger;
 	if (cm_watch(&g->watch, guest_ready))
 		guest_free(g);
 	else

@@ -25,6 +25,8 @@ struct contact *contact_new(struct host *h, int conn)
 	c->pidfd.fd = -1;
 	c->bell = -1; /* until FETCHES brings it */
 	c->word = contact_word();
+	c->deliver = h->cfg.deliver;
+	c->deliver_arg = h->cfg.arg;
 	c->secret = secret_number();
 	c->nonce = secret_number();
 	c->next = h->pending;
@@ -42,7 +44,8 @@ void contact_free(struct contact *c)
 		close(c->bell);
 	remote_close(c->remote);
 	contact_share_end(c);
-	sealed_unmap((void *)(uintptr_t)c->page, c->layout.bytes);
+	sealed_unmap((void *)(uintptr_t)c->page, HOST_PAGE_BYTES);
+	sealed_unmap((void *)(uintptr_t)c->tables, c->layout.bytes);
 	sealed_unmap(c->mail, HOST_MAIL_BYTES);
 	ring_end_unmap(&c->in);
 	ring_end_unmap(&c->in_next);

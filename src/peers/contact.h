@@ -40,6 +40,7 @@ struct contact {
 	struct target *home; /* the destination of that slot; a reference */
 	struct host_layout layout;
 	const struct host_page *page;
+	const uint8_t *tables; /* NULL: it is a stranger, and keeps them to itself */
 	uint64_t *mail;
 	uint32_t mail_bit; /* our bit in its mail page */
 	int bell; /* its doorbell; -1: not given to us, it is rung through conn */
@@ -55,6 +56,9 @@ struct contact {
 	uint32_t mutual; /* so do we its, and it knows: both may access and refer */
 	bool told; /* FETCHES is out */
 	struct shares shares;
+	/* what comes from it: config->deliver, but of a stranger only what it may send */
+	void (*deliver)(void *arg, const struct seg *s);
+	void *deliver_arg;
 	/* the rings */
 	struct spin out_lock; /* guards out, out_next, and the questions for the position */
 	uint64_t question, answered; /* number of the newest question; of the newest answered one */

@@ -18,15 +18,23 @@
 #include "util/log.h"
 #include "util/sealed.h"
 
-enum { FD_PAGE, FD_MAIL, FD_RING, FD_MEMORY, FD_FULL = FD_MEMORY };
+enum { FD_PAGE, FD_MAIL, FD_RING, FD_TABLES, FD_MEMORY };
 
-/* Sends HELLO, or WELCOME once the contact has its place in host->contact[]: our page, mail page
- * and ring. */
+enum { MESSAGES = 16 /* of one contact, until others have their turn */ };
+
+/* How many descriptors belong to HELLO and WELCOME. */
+static unsigned int n_presented(const struct contact *c)
+{
+	return c->name.stranger ? FD_TABLES : FD_MEMORY;
+}
+
+/* Sends HELLO, or WELCOME once the contact has its place in host->contact[]: our page, mail page,
+ * ring; and to a process of our user the tables. */
 static int present(struct contact *c, enum contact_kind kind)
 {
 	struct host *h = c->host;
 	struct contact_message m = contact_talk_message(c, kind);
-	int fds[CONTACT_FDS] = { h->page_fd, h->mail_fd, -1, -1 };
+	int fds[CONTACT_FDS] = { h->page_fd, h->mail_fd, -1, h->tables_fd, -1 };
 	int err = ring_end_make(&c->in, RING_MIN, &fds[FD_RING]);
 
 	if (err)
@@ -35,7 +43,7 @@ static int present(struct contact *c, enum contact_kind kind)
 	m.ring_size = RING_MIN;
 	if (kind == CONTACT_WELCOME && trust_lend(c->word))
 		fds[FD_MEMORY] = contact_own_memory(c->conn.fd);
-	err = contact_talk_send(c->conn.fd, &m, fds, FD_FULL + (fds[FD_MEMORY] >= 0));
+	err = contact_talk_send(c->conn.fd, &m, fds, n_presented(c) + (fds[FD_MEMORY] >= 0));
 	contact_talk_close(fds + FD_RING, 1);
 	contact_talk_close(fds + FD_MEMORY, 1);
 	return err;
@@ -82,7 +90,8 @@ static int learn(struct contact *c, const struct contact_message *m, const int *
 	const struct host_config *cfg = &c->host->cfg;
 	int err;
 
-	if (n < FD_FULL || !contact_message_presents(m, cfg->n_keys, cfg->key_bytes))
+	if (n < n_presented(c) || !contact_message_presents(m, cfg->n_keys, cfg->key_bytes) ||
+	    !contact_owns(&c->name, m->slot))
 		return EPROTO;
 	c->cookie = m->cookie;
 	c->cookie_addr = m->cookie_addr;
@@ -92,7 +101,10 @@ static int learn(struct contact *c, const struct contact_message *m, const int *
 	c->their_secret_addr = m->secret_addr;
 	c->their_nonce = m->nonce;
 	host_layout(m->n_keys, m->key_bytes, &c->layout);
-	err = sealed_map(fds[FD_PAGE], c->layout.bytes, false, (void **)(uintptr_t)&c->page);
+	err = sealed_map(fds[FD_PAGE], HOST_PAGE_BYTES, false, (void **)(uintptr_t)&c->page);
+	if (!err && !c->name.stranger)
+		err = sealed_map(fds[FD_TABLES], c->layout.bytes, false,
+				 (void **)(uintptr_t)&c->tables);
 	if (!err)
 		err = sealed_map(fds[FD_MAIL], HOST_MAIL_BYTES, true, (void **)&c->mail);
 	if (!err)
@@ -209,7 +221,7 @@ static int ready(struct contact *c, const struct contact_message *m, int *fds, u
 /* The slot that we ask for is another one of a process that we know. */
 static void adopt(struct contact *c, const struct contact_message *m)
 {
-	struct contact *other = host_contacts_known(c->host, m->cookie);
+	struct contact *other = host_contacts_known(c->host, c, m->cookie);
 
 	if (!other || other->state != CONTACT_UP)
 		return;
@@ -236,7 +248,7 @@ static void show(const struct contact *c)
 	struct contact_message m = contact_talk_message(c, CONTACT_SHOW);
 	int fd;
 
-	if (!cfg->show || cfg->show(cfg->arg, &fd))
+	if (c->name.stranger || !cfg->show || cfg->show(cfg->arg, &fd))
 		return;
 	contact_talk_send(c->conn.fd, &m, &fd, 1);
 	close(fd);
@@ -247,7 +259,7 @@ static struct contact_facts facts(const struct contact *c, const struct contact_
 	struct host *h = c->host;
 
 	return (struct contact_facts){
-		.known = host_contacts_known(h, m->cookie),
+		.known = host_contacts_known(h, c, m->cookie),
 		.asking = host_contacts_asking(h, m->slot),
 		.first = host_first_slot(h) < m->slot,
 	};
@@ -289,6 +301,8 @@ static int on_message(struct contact *c, const struct contact_message *m, int *f
 	case CONTACT_DO_RING:
 		return n ? contact_take_ring(c, m->ring_size, fds[0]) : EPROTO;
 	case CONTACT_DO_SHARE:
+		if (c->name.stranger)
+			return EPROTO;
 		share(c, m, fds, n);
 		return 0;
 	default:
@@ -340,6 +354,7 @@ static int receive(struct contact *c)
 static void conn_ready(struct watch *w, uint64_t now)
 {
 	struct contact *c = container_of(w, struct contact, conn);
+	unsigned int left = MESSAGES;
 	int err;
 
 	(void)now;
@@ -347,18 +362,30 @@ static void conn_ready(struct watch *w, uint64_t now)
 		return; /* half built, and about to be ended */
 	do
 		err = receive(c);
-	while (!err);
-	if (err == EAGAIN)
+	while (!err && --left);
+	if (!err || err == EAGAIN)
 		return;
 	if (err == EPROTO)
 		contact_break(c, "it broke the rules of the handshake");
 	contact_left(c);
 }
 
+/* Which process the connection leads to, and whether it is a stranger. */
+static int who(struct contact *c)
+{
+	int err = contact_name(c->conn.fd, &c->name, &c->pidfd.fd);
+
+	if (err || !c->name.stranger)
+		return err;
+	c->word = TRUST_NOBODY;
+	contact_sieve(c);
+	return 0;
+}
+
 int contact_ask(struct host *h, struct target *t, uint64_t now)
 {
 	struct contact *c;
-	int conn, err = host_name_connect(h->uid, t->slot, &conn);
+	int conn, err = host_name_connect(t->slot, &conn);
 
 	if (err)
 		return err;
@@ -369,7 +396,7 @@ int contact_ask(struct host *h, struct target *t, uint64_t now)
 	c->deadline = now + HOST_CONTACT_NS;
 	c->asked = t;
 	fetch_add_relaxed(&t->d.refs, 1);
-	err = contact_name(conn, &c->name, &c->pidfd.fd);
+	err = who(c);
 	if (!err)
 		err = present(c, CONTACT_HELLO);
 	if (!err)
@@ -390,6 +417,6 @@ void contact_accept(struct host *h, int conn, uint64_t now)
 		return;
 	c->state = CONTACT_CAME;
 	c->deadline = now + HOST_CONTACT_NS;
-	if (contact_name(conn, &c->name, &c->pidfd.fd) || host_watch(h, &c->conn, conn_ready))
+	if (who(c) || host_watch(h, &c->conn, conn_ready))
 		contact_left(c);
 }

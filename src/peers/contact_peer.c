@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include "peers/host_names.h"
 
 #ifndef SO_PEERPIDFD /* Linux 6.5 */
 #define SO_PEERPIDFD 77
@@ -30,25 +31,50 @@ static int peer_pidfd(int conn, struct trust_name *name)
 	return name->pid ? (int)syscall(SYS_pidfd_open, name->pid, 0) : -1;
 }
 
-int contact_peer(int conn, pid_t *pid)
+int contact_user(int conn, struct trust_name *name)
 {
 	socklen_t len = sizeof(struct ucred);
 	struct ucred cred;
 
 	if (getsockopt(conn, SOL_SOCKET, SO_PEERCRED, &cred, &len))
 		return errno;
-	if (!trust_contact(cred.uid, geteuid()))
-		return EPERM;
-	*pid = cred.pid;
+	*name = (struct trust_name){ .pid = cred.pid,
+				     .uid = cred.uid,
+				     .stranger = trust_stranger(cred.uid, geteuid()) };
 	return 0;
+}
+
+int contact_peer(int conn, pid_t *pid)
+{
+	struct trust_name name = { 0 };
+	int err = contact_user(conn, &name);
+
+	if (!err && name.stranger)
+		err = EPERM;
+	if (!err)
+		*pid = name.pid;
+	return err;
+}
+
+bool contact_owns(const struct trust_name *name, unsigned int slot)
+{
+	struct trust_name owner = { 0 };
+	int conn, err;
+
+	if (!name->stranger)
+		return true;
+	if (host_name_connect(slot, &conn))
+		return false;
+	err = contact_user(conn, &owner);
+	close(conn);
+	return !err && trust_slot(name, &owner);
 }
 
 int contact_name(int conn, struct trust_name *name, int *pidfd)
 {
 	int err, on = 1;
 
-	*name = (struct trust_name){ .pid = 0 };
-	err = contact_peer(conn, &name->pid);
+	err = contact_user(conn, name);
 	if (err)
 		return err;
 	*pidfd = peer_pidfd(conn, name);

@@ -6,10 +6,14 @@
 #include <sys/types.h>
 #include "peers/contact_trust.h"
 
-/* EPERM: it may not have a contact. *pid: 0 when not visible from here. */
+/* The user and the pid. */
+int contact_user(int conn, struct trust_name *name);
+/* EPERM: it is another user's. *pid: 0 when not visible from here. */
 int contact_peer(int conn, pid_t *pid);
-/* The same, and all that names it. *pidfd: -1 when there is none. Messages that are sent from here
- * on say who sent them where @name->exact is false. */
+/* Has the process that is named that slot? Looked up for strangers only. */
+bool contact_owns(const struct trust_name *name, unsigned int slot);
+/* contact_user(), and all that names it. *pidfd: -1 when there is none. Messages that are sent from
+ * here on say who sent them where @name->exact is false. */
 int contact_name(int conn, struct trust_name *name, int *pidfd);
 enum trust_word contact_word(void); /* SOFTHCA_DIRECT */
 /* The peer's memory, if the kernel lets us trace it; -1: not. */

@@ -78,6 +78,20 @@ static int moved(struct contact *c)
 	return 0;
 }
 
+static void from_stranger(void *arg, const struct seg *s)
+{
+	const struct contact *c = arg;
+
+	if (trust_segment(s))
+		c->host->cfg.deliver(c->host->cfg.arg, s);
+}
+
+void contact_sieve(struct contact *c)
+{
+	c->deliver = from_stranger;
+	c->deliver_arg = c;
+}
+
 static int take_record(struct contact *c, uint64_t word, const uint8_t *rec, uint32_t bytes,
 		       struct ring_got *got)
 {
@@ -89,7 +103,7 @@ static int take_record(struct contact *c, uint64_t word, const uint8_t *rec, uin
 	if (err)
 		return err;
 	got->seg.from = &c->home->d;
-	c->host->cfg.deliver(c->host->cfg.arg, &got->seg);
+	c->deliver(c->deliver_arg, &got->seg);
 	return 0;
 }
 

@@ -6,6 +6,9 @@
 enum { CONTACT_WANTED_MANY = 4 }; /* waits for space before a ring is doubled */
 
 unsigned int contact_drain(struct contact *c, unsigned int budget); /* in a quiesce section */
+/* The contact is a stranger's: of its segments only those that it may send are delivered. Before
+ * the first record. */
+void contact_sieve(struct contact *c);
 bool contact_readable(const struct contact *c); /* a record is there, or space is owed */
 void contact_watch_ring(struct contact *c); /* sets poll and owed; under in_lock */
 /* Wakes the peer for a record in its ring, or for space in ours. @even_polled: also while its

@@ -19,8 +19,7 @@ static bool their_key(const struct contact *c, uint32_t key, struct host_key *ou
 {
 	const struct host_config *cfg = &c->host->cfg;
 
-	return cfg->key_read &&
-	       cfg->key_read((const uint8_t *)c->page + c->layout.keys, c->layout.n_keys, key, out);
+	return cfg->key_read && c->tables && cfg->key_read(c->tables, c->layout.n_keys, key, out);
 }
 
 static bool our_key(struct host *h, uint32_t key, struct host_key *out)

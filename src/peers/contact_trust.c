@@ -11,9 +11,19 @@ enum trust_word trust_word(const char *text)
 	return strcmp(text, "1") ? TRUST_NO_WORD : TRUST_EVERYBODY;
 }
 
-bool trust_contact(uid_t peer, uid_t ours)
+bool trust_stranger(uid_t peer, uid_t ours)
 {
-	return peer == ours;
+	return peer != ours;
+}
+
+bool trust_slot(const struct trust_name *peer, const struct trust_name *owner)
+{
+	return !peer->stranger || (peer->uid == owner->uid && peer->pid == owner->pid);
+}
+
+bool trust_segment(const struct seg *s)
+{
+	return !(s->flags & (SEG_NET | SEG_MCAST)) && s->op != FRAME_OP;
 }
 
 bool trust_name(const struct trust_name *n)

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* What a peer is trusted with, decided from facts (docs/design/peer-identity.md). Every process of
- * our user may have a contact: our page, which it can only read, a ring to write into, our
- * doorbell. Our memory is for a process that the kernel lets open it, and that we may open too:
- * both prove it by what they have read there. Files behind our keys are for such a peer: they add
- * speed, never rights. Pure. */
+/* What a peer is trusted with, decided from facts (docs/design/peer-identity.md). Every process
+ * may have a contact: our page, which it can only read, and a ring to write into. One of our user
+ * gets our tables and our doorbell besides; another user's is a *stranger*. Our memory is for a
+ * process that the kernel lets open it, and that we may open too: both prove it by what they have
+ * read there. Files behind our keys are for such a peer: they add speed, never rights. Pure. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include "link/seg.h"
 
 enum trust_word { /* what SOFTHCA_DIRECT says */
 		  TRUST_NO_WORD,
@@ -18,13 +19,20 @@ enum trust_word { /* what SOFTHCA_DIRECT says */
 /* Which process a connection leads to */
 struct trust_name {
 	pid_t pid; /* by SO_PEERCRED; 0: not visible from here */
+	uid_t uid; /* the same */
+	bool stranger; /* another user's process */
 	bool watched; /* a pidfd shows when the process of that pid ends */
 	bool exact; /* the pidfd is the connection's own (SO_PEERPIDFD) */
 	pid_t answered; /* whose message repeated our nonce (SCM_CREDENTIALS); 0: nobody's yet */
 };
 
 enum trust_word trust_word(const char *text); /* NULL: the variable is not set */
-bool trust_contact(uid_t peer, uid_t ours);
+bool trust_stranger(uid_t peer, uid_t ours);
+/* The process @peer says that it has a slot, which is @owner's. */
+bool trust_slot(const struct trust_name *peer, const struct trust_name *owner);
+/* A stranger speaks for itself: it passes nothing on from a network, and multicast and frames come
+ * by way of the kernel. */
+bool trust_segment(const struct seg *s);
 /* Is the process that has this pid, and whose pidfd says that it has not ended, the peer? */
 bool trust_name(const struct trust_name *n);
 bool trust_offer(enum trust_word word); /* the peer may try to open our memory, and we its */

@@ -37,18 +37,18 @@ static int be_alone(struct host *h, const char *why)
 }
 
 /* Abstract names have no owner: another user may have taken them. */
-static int refuse_full(const struct host *h)
+static int refuse_full(void)
 {
 	uint32_t holder;
-	unsigned int n = host_names_foreign(h->uid, &holder);
+	unsigned int n = host_names_foreign(&holder);
 
 	if (n)
 		return refuse(
 			EADDRINUSE,
-			"ibv_open_device: user id %u has taken %u of the %d names under which "
-			"processes of yours meet (softhca.%d.%u.slot.*); have its processes "
+			"ibv_open_device: other users, such as user id %u, have %u of the %d names "
+			"under which processes meet (softhca.%d.all.slot.*); have processes "
 			"ended, or use another network namespace",
-			holder, n, NUMBER_SLOTS, HOST_LAYOUT, h->uid);
+			holder, n, NUMBER_SLOTS, HOST_LAYOUT);
 	return refuse(
 		EADDRINUSE,
 		"ibv_open_device: %d processes of this user have devices open, as many as can "
@@ -66,7 +66,7 @@ static int meet(struct host *h)
 	err = host_take_slot(h, &slot);
 	if (err && err != EADDRINUSE)
 		return be_alone(h, strerror(err));
-	return err ? refuse_full(h) : 0;
+	return err ? refuse_full() : 0;
 }
 
 int host_create(const struct host_config *cfg, struct host **out)
@@ -77,10 +77,10 @@ int host_create(const struct host_config *cfg, struct host **out)
 	if (!h)
 		return ENOMEM;
 	h->cfg = *cfg;
-	h->page_fd = h->mail_fd = h->bell = h->epoll = -1;
+	h->page_fd = h->tables_fd = h->mail_fd = h->bell = h->epoll = -1;
 	h->deadline = UINT64_MAX;
 	for (unsigned int i = 0; i < HOST_PAGE_SLOTS; i++)
-		h->listener[i] = (struct listener){ .watch.fd = -1, .host = h };
+		h->listener[i] = (struct listener){ .watch.fd = -1, .host = h, .listed = -1 };
 	pthread_mutex_init(&h->control, NULL);
 	loopback_init(&h->own, h);
 	host_cast_init(h);
@@ -113,14 +113,18 @@ void host_destroy(struct host *h)
 	if (!h)
 		return;
 	contact_end_all(h);
-	for (unsigned int i = 0; i < HOST_PAGE_SLOTS; i++)
+	for (unsigned int i = 0; i < HOST_PAGE_SLOTS; i++) {
 		host_unwatch(h, &h->listener[i].watch);
+		close_fd(h->listener[i].listed);
+	}
 	loopback_fini(&h->own);
 	for (unsigned int i = 0; i < NUMBER_SLOTS; i++)
 		host_target_put(h->target[i]);
-	sealed_unmap(h->page, h->layout.bytes);
+	sealed_unmap(h->page, HOST_PAGE_BYTES);
+	sealed_unmap(h->tables, h->layout.bytes);
 	sealed_unmap(h->mail, HOST_MAIL_BYTES);
 	close_fd(h->page_fd);
+	close_fd(h->tables_fd);
 	close_fd(h->mail_fd);
 	close_fd(h->bell);
 	close_fd(h->epoll);

@@ -4,11 +4,12 @@
  * segments come in by a callback and go out by destinations.
  *
  * Meeting point (docs/design/meeting-point.md): abstract AF_UNIX SOCK_SEQPACKET names
- * "softhca.<layout>.<uid>.slot.<n>"; a process takes a slot by binding its name. First contact
- * (docs/design/peer-identity.md) connects, checks SO_PEERCRED and exchanges by SCM_RIGHTS sealed
- * memfds (the published page and tables, the inbound ring) and the doorbell eventfd; each opens the
- * other's memory if the kernel lets both. None of it blocks: segments for a peer
- * that is being contacted get EAGAIN, and ENETUNREACH when no peer answers within the deadline.
+ * "softhca.<layout>.all.slot.<n>"; a process takes a slot by binding its name. First contact
+ * (docs/design/peer-identity.md) connects, looks at SO_PEERCRED and exchanges by SCM_RIGHTS sealed
+ * memfds (the published page, the inbound ring) and, within one user, tables; each opens the
+ * other's memory if the kernel lets both, and has its doorbell then. None of it blocks: segments
+ * for a peer that is being contacted get EAGAIN, and ENETUNREACH when no peer answers within the
+ * deadline.
  *
  * Threads: any; host_control() and host_drain() try-lock what they work on and skip what another
  * thread has in hand. No function is called under a QP's turn but host_dest(), host_dest_again(),

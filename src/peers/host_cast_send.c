@@ -45,7 +45,8 @@ static int give_contact(struct contact *c, const struct seg *s, struct cast_way 
 {
 	struct dest *d;
 
-	if (!c || load_acquire(&c->state) != CONTACT_UP || !c->home || !wanted(c->page, s))
+	if (!c || load_acquire(&c->state) != CONTACT_UP || !c->home || c->name.stranger ||
+	    !wanted(c->page, s))
 		return 0;
 	d = &c->home->d;
 	if (likely(!load_relaxed(&c->late)))

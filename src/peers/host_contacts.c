@@ -13,10 +13,11 @@ bool host_contacts_coming(const struct host *h, unsigned int slot)
 	return false;
 }
 
-struct contact *host_contacts_known(struct host *h, uint64_t cookie)
+struct contact *host_contacts_known(struct host *h, const struct contact *like, uint64_t cookie)
 {
 	for (uint32_t i = 0; i < h->top; i++)
-		if (h->contact[i] && h->contact[i]->cookie == cookie)
+		if (h->contact[i] && h->contact[i]->cookie == cookie &&
+		    h->contact[i]->name.uid == like->name.uid)
 			return h->contact[i];
 	return NULL;
 }

@@ -8,8 +8,9 @@
 struct contact;
 struct host;
 
-/* A contact with the process of that cookie has a place in host->contact[]; NULL none. */
-struct contact *host_contacts_known(struct host *h, uint64_t cookie);
+/* A contact with the process of that cookie, of the user that @like's is of, has a place in
+ * host->contact[]; NULL none. */
+struct contact *host_contacts_known(struct host *h, const struct contact *like, uint64_t cookie);
 /* Our own handshake with the process in @slot; NULL none is under way. */
 struct contact *host_contacts_asking(struct host *h, unsigned int slot);
 /* The process in @slot makes a contact from its side: ours is not needed. */

@@ -21,14 +21,14 @@ static void accept_ready(struct watch *w, uint64_t now)
 
 /* Binds the first free slot, from one that differs between processes: a number that a process has
  * just given up is not taken again at once. */
-static int bind_slot(struct host *h, int *fd, unsigned int *slot)
+static int bind_slot(int *fd, unsigned int *slot)
 {
 	unsigned int first = (unsigned int)getpid() % NUMBER_SLOTS;
 	int err = EADDRINUSE;
 
 	for (unsigned int i = 0; i < NUMBER_SLOTS && err == EADDRINUSE; i++) {
 		*slot = (first + i) % NUMBER_SLOTS;
-		err = host_name_bind(h->uid, *slot, fd);
+		err = host_name_bind(*slot, fd);
 	}
 	return err;
 }
@@ -45,9 +45,12 @@ int host_take_slot(struct host *h, unsigned int *slot)
 	else if (h->alone)
 		l->slot = h->n_slots;
 	else
-		err = bind_slot(h, &l->watch.fd, &l->slot);
+		err = bind_slot(&l->watch.fd, &l->slot);
 	if (!err && !h->alone)
 		err = host_watch(h, &l->watch, accept_ready);
+	/* Another user may have taken the name to spite us: then it is there all the same. */
+	if (!err && !h->alone && host_name_list(h->uid, l->slot, &l->listed))
+		l->listed = -1;
 	if (!err) {
 		*slot = l->slot;
 		store_release(&h->page->slots[h->n_slots], l->slot + 1);

@@ -74,11 +74,14 @@ int host_names_uid(uint32_t *out)
 
 static int name_socket(uint32_t uid, const char *name, struct sockaddr_un *sa, socklen_t *len)
 {
+	char who[16] = "all";
 	int n;
 
+	if (uid != HOST_NAMES_ALL)
+		snprintf(who, sizeof(who), "%u", uid);
 	*sa = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	n = snprintf(sa->sun_path + 1, sizeof(sa->sun_path) - 1, "softhca.%d.%u.%s", HOST_LAYOUT,
-		     uid, name);
+	n = snprintf(sa->sun_path + 1, sizeof(sa->sun_path) - 1, "softhca.%d.%s.%s", HOST_LAYOUT,
+		     who, name);
 	*len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 	return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
@@ -106,12 +109,12 @@ static const char *slot_name(unsigned int slot, char *buf, size_t n)
 	return buf;
 }
 
-int host_name_bind(uint32_t uid, unsigned int slot, int *fd)
+int host_name_bind(unsigned int slot, int *fd)
 {
 	char name[32];
 	int err, s = -1;
 
-	err = host_name_bind_any(uid, slot_name(slot, name, sizeof(name)), &s);
+	err = host_name_bind_any(HOST_NAMES_ALL, slot_name(slot, name, sizeof(name)), &s);
 	if (err)
 		return err;
 	if (listen(s, BACKLOG)) {
@@ -140,14 +143,21 @@ int host_name_connect_any(uint32_t uid, const char *name, int *fd)
 	return 0;
 }
 
-int host_name_connect(uint32_t uid, unsigned int slot, int *fd)
+int host_name_connect(unsigned int slot, int *fd)
 {
 	char name[32];
 
-	return host_name_connect_any(uid, slot_name(slot, name, sizeof(name)), fd);
+	return host_name_connect_any(HOST_NAMES_ALL, slot_name(slot, name, sizeof(name)), fd);
 }
 
-unsigned int host_names_foreign(uint32_t uid, uint32_t *holder)
+int host_name_list(uint32_t uid, unsigned int slot, int *fd)
+{
+	char name[32];
+
+	return host_name_bind_any(uid, slot_name(slot, name, sizeof(name)), fd);
+}
+
+unsigned int host_names_foreign(uint32_t *holder)
 {
 	unsigned int foreign = 0;
 	struct ucred cred;
@@ -155,7 +165,7 @@ unsigned int host_names_foreign(uint32_t uid, uint32_t *holder)
 	int fd = -1;
 
 	for (unsigned int slot = 0; slot < NUMBER_SLOTS; slot++) {
-		if (host_name_connect(uid, slot, &fd))
+		if (host_name_connect(slot, &fd))
 			continue;
 		len = sizeof(cred);
 		if (!getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) &&

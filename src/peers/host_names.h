@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* The meeting point (docs/design/meeting-point.md): abstract AF_UNIX names
- * "softhca.<layout>.<uid>.slot.<n>" of this network namespace. A process that has bound a name has
- * the slot; the kernel takes the name back when the process dies. */
+/* The meeting point (docs/design/meeting-point.md): abstract AF_UNIX names of this network
+ * namespace. "softhca.<layout>.all.slot.<n>" is a slot: all users share them, and the process that
+ * has bound the name has the slot. With it goes "softhca.<layout>.<uid>.slot.<n>", by which the
+ * processes of a user are listed. The kernel takes names back when the process dies. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,13 +16,16 @@
 /* The user id as names carry it: one step out of this user namespace, if nothing else was told.
  * EPERM: our uid is not mapped (everybody's is the same overflow id then). */
 int host_names_uid(uint32_t *out);
-int host_name_bind(uint32_t uid, unsigned int slot, int *fd); /* EADDRINUSE: taken. Listens. */
+int host_name_bind(unsigned int slot, int *fd); /* EADDRINUSE: taken. Listens. */
 /* ECONNREFUSED: no process has it; EAGAIN: later. */
-int host_name_connect(uint32_t uid, unsigned int slot, int *fd);
+int host_name_connect(unsigned int slot, int *fd);
+/* Lists the slot as one of the user's processes, as long as *fd is open. */
+int host_name_list(uint32_t uid, unsigned int slot, int *fd);
+#define HOST_NAMES_ALL UINT32_MAX /* no user id: in its place, of names that all users share */
 /* The same for the names of other things: "softhca.<layout>.<uid>.<name>". Does not listen. */
 int host_name_bind_any(uint32_t uid, const char *name, int *fd);
 int host_name_connect_any(uint32_t uid, const char *name, int *fd);
 /* How many slots processes of another user hold; *holder: the uid of one of them, as we see it. */
-unsigned int host_names_foreign(uint32_t uid, uint32_t *holder);
-/* Sets the bit of each slot that some process has, as /proc/net/unix tells. */
+unsigned int host_names_foreign(uint32_t *holder);
+/* Sets the bit of each slot that some process of the user has, as /proc/net/unix tells. */
 void host_names_read(uint32_t uid, uint64_t taken[NUMBER_SLOTS / 64]);

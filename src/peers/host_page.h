@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* What a process publishes, one read-only memfd: the page, the key table, the entries of its QPs.
+/* What a process publishes, in two read-only memfds: the page, for every process that has a
+ * contact; and tables, for those of the same user, since they tell addresses:
  *
- *	struct host_page | key table (key_bytes) | HOST_PAGE_SLOTS blocks of NUMBER_INDEXES entries
+ *	key table (key_bytes) | HOST_PAGE_SLOTS blocks of NUMBER_INDEXES entries
  *
  * To other processes it is a peer's memory: they copy each field once, and check the copy. */
 #pragma once
@@ -41,24 +42,22 @@ struct host_page_qp { /* seqlock: odd while being changed */
 	uint32_t reserved;
 };
 
-struct host_layout { /* offsets, bytes */
+struct host_layout { /* of the tables */
 	uint32_t n_keys;
-	size_t keys, qps, bytes;
+	size_t qps, bytes; /* offset of the QPs' entries; of all */
 };
 
 static inline void host_layout(uint32_t n_keys, size_t key_bytes, struct host_layout *out)
 {
 	out->n_keys = n_keys;
-	out->keys = HOST_PAGE_BYTES;
-	out->qps = out->keys + ((key_bytes + HOST_PAGE_BYTES - 1) & ~(size_t)(HOST_PAGE_BYTES - 1));
+	out->qps = (key_bytes + HOST_PAGE_BYTES - 1) & ~(size_t)(HOST_PAGE_BYTES - 1);
 	out->bytes =
 		out->qps + sizeof(struct host_page_qp) * NUMBER_INDEXES * (size_t)HOST_PAGE_SLOTS;
 }
 
-static inline struct host_page_qp *host_page_qp(const struct host_page *page,
-						const struct host_layout *l, unsigned int block,
-						uint32_t qpn)
+static inline struct host_page_qp *host_page_qp(const uint8_t *tables, const struct host_layout *l,
+						unsigned int block, uint32_t qpn)
 {
-	return (struct host_page_qp *)((uintptr_t)page + l->qps) + (size_t)block * NUMBER_INDEXES +
-	       number_index(qpn);
+	return (struct host_page_qp *)((uintptr_t)tables + l->qps) +
+	       (size_t)block * NUMBER_INDEXES + number_index(qpn);
 }

@@ -16,10 +16,14 @@ int host_publish_start(struct host *h)
 	int err;
 
 	host_layout(h->cfg.n_keys, h->cfg.key_bytes, &h->layout);
-	err = sealed_make("softhca-host", h->layout.bytes, SEALED_READONLY, &h->page_fd, &p);
+	err = sealed_make("softhca-host", HOST_PAGE_BYTES, SEALED_READONLY, &h->page_fd, &p);
 	if (err)
 		return err;
 	h->page = p;
+	err = sealed_make("softhca-keys", h->layout.bytes, SEALED_READONLY, &h->tables_fd, &p);
+	if (err)
+		return err;
+	h->tables = p;
 	secret_fill(&h->page->cookie, sizeof(h->page->cookie));
 	secret_fill(&h->page->gen, sizeof(h->page->gen));
 	h->page->gen = h->page->gen % 0xfffff + 1;
@@ -31,7 +35,7 @@ int host_publish_start(struct host *h)
 
 void *host_key_memory(struct host *h)
 {
-	return (uint8_t *)h->page + h->layout.keys;
+	return h->tables;
 }
 
 /* The generation of the process that has the peer's number now; 0 when there is no contact. */
@@ -58,7 +62,7 @@ void host_publish_qp(struct host *h, uint32_t qpn, const struct host_qp *e)
 
 	if (block == HOST_PAGE_SLOTS)
 		return;
-	q = host_page_qp(h->page, &h->layout, block, qpn);
+	q = host_page_qp(h->tables, &h->layout, block, qpn);
 	if (!e)
 		e = &gone;
 	seq = q->seq;

@@ -26,11 +26,11 @@ static int receive(int conn, int *fd)
 	return 0;
 }
 
-int host_show_ask(uint32_t uid, unsigned int slot, int ms, pid_t *pid, int *fd)
+int host_show_ask(unsigned int slot, int ms, pid_t *pid, int *fd)
 {
 	const struct contact_message m = { .kind = CONTACT_SHOW };
 	struct pollfd p = { .events = POLLIN };
-	int conn, err = host_name_connect(uid, slot, &conn);
+	int conn, err = host_name_connect(slot, &conn);
 
 	*pid = 0;
 	if (err)

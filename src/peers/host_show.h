@@ -9,4 +9,4 @@
  * may be anything. *@pid is set whenever there is a process; 0: not visible from here.
  * ECONNREFUSED: there is none; ETIMEDOUT: it does not answer, being stopped perhaps; EPROTO: it
  * does not understand the question; EPERM: it is another user's. */
-int host_show_ask(uint32_t uid, unsigned int slot, int ms, pid_t *pid, int *fd);
+int host_show_ask(unsigned int slot, int ms, pid_t *pid, int *fd);

@@ -53,6 +53,7 @@ struct listener {
 	struct watch watch;
 	struct host *host;
 	unsigned int slot;
+	int listed; /* socket bound to the name that lists the slot; -1: none */
 };
 
 struct host {
@@ -61,7 +62,8 @@ struct host {
 	uint32_t uid; /* as names carry it */
 	struct host_layout layout;
 	struct host_page *page;
-	int page_fd;
+	uint8_t *tables; /* of keys and QPs, as layout says */
+	int page_fd, tables_fd;
 	uint64_t *mail; /* HOST_MAIL_WORDS; peers write it: hints only */
 	int mail_fd;
 	int bell, epoll;

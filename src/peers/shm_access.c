@@ -9,16 +9,11 @@
 
 enum { ACCESS_MAX = 256 << 10, IOV_MAX_PIECES = 64, SEQ_TRIES = 100 };
 
-static const void *key_table(const struct contact *c)
-{
-	return (const uint8_t *)c->page + c->layout.keys;
-}
-
 static bool key_read(const struct contact *c, uint32_t key, struct host_key *out)
 {
 	const struct host_config *cfg = &c->host->cfg;
 
-	return cfg->key_read && cfg->key_read(key_table(c), c->layout.n_keys, key, out);
+	return c->tables && cfg->key_read && cfg->key_read(c->tables, c->layout.n_keys, key, out);
 }
 
 static uint64_t *hazard(const struct contact *c, enum hazard_kind kind, uint32_t number)
@@ -180,7 +175,7 @@ static const struct host_page_qp *find_qp(const struct contact *c, uint32_t qpn)
 {
 	for (unsigned int i = 0; i < HOST_PAGE_SLOTS; i++)
 		if (load_relaxed(&c->page->slots[i]) == number_slot(qpn) + 1)
-			return host_page_qp(c->page, &c->layout, i, qpn);
+			return host_page_qp(c->tables, &c->layout, i, qpn);
 	return NULL;
 }
 

@@ -41,15 +41,14 @@ struct greeting { /* contact_message.c's bytes */
 };
 
 static struct host *host;
-static uint32_t uid;
 static uint64_t cookie = UINT64_C(0x123456789abcdef), secret = UINT64_C(0xfedcba987654321);
 static uint8_t target[4096]; /* what the keys cover */
 
 /* What the peer may send: page, mail, ring, bell, and so on. */
 static struct {
 	int fd[FDS];
-	uint8_t *page, *ring;
-	size_t page_len;
+	uint8_t *page, *tables, *ring;
+	size_t tables_len;
 } peers;
 
 static struct {
@@ -82,18 +81,19 @@ static void make_fds(void)
 	void *map;
 
 	host_layout(KEYS, KEYS * sizeof(struct key), &l);
-	peers.page_len = l.bytes;
-	must(!sealed_make("page", l.bytes, SEALED_SPARSE, &peers.fd[0], &map));
+	must(!sealed_make("page", HOST_PAGE_BYTES, SEALED_SPARSE, &peers.fd[0], &map));
 	peers.page = map;
+	peers.tables_len = l.bytes;
+	must(!sealed_make("tables", l.bytes, SEALED_SPARSE, &peers.fd[4], &map));
+	peers.tables = map;
 	must(!sealed_make("mail", HOST_MAIL_BYTES, SEALED_SPARSE, &peers.fd[1], &map));
 	must(!sealed_make("ring", RING_CTL + RING_MIN, SEALED_SPARSE, &peers.fd[2], &map));
 	peers.ring = map;
 	peers.fd[3] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	peers.fd[4] =
-		open("/proc/self/mem", O_RDONLY | O_CLOEXEC); /* it is our own: not writable */
 	must(!sealed_make("ring", RING_CTL + 2 * RING_MIN, SEALED_SPARSE, &peers.fd[5], &map));
-	peers.fd[6] = memfd_create("unsealed", MFD_CLOEXEC);
-	peers.fd[7] = open("/dev/null", O_RDWR | O_CLOEXEC);
+	peers.fd[6] =
+		open("/proc/self/mem", O_RDONLY | O_CLOEXEC); /* it is our own: not writable */
+	peers.fd[7] = memfd_create("unsealed", MFD_CLOEXEC);
 }
 
 static void publish(void)
@@ -116,7 +116,6 @@ static void start(void)
 	setenv("SOFTHCA_LOG", "error", 0);
 	setenv("SOFTHCA_DIRECT", "1", 1);
 	must(!fork_init() && !guard_init() && !host_create(&cfg, &host));
-	must(!host_names_uid(&uid));
 	make_fds();
 	publish();
 }
@@ -274,11 +273,18 @@ static void ask_direct(struct fuzz_bytes *b)
 
 static void poke_page(struct fuzz_bytes *b)
 {
-	uint64_t at = fuzz_take(b, 4) % peers.page_len, n = fuzz_take(b, 1);
+	uint64_t at = fuzz_take(b, 4) % (HOST_PAGE_BYTES + peers.tables_len);
+	uint64_t n = fuzz_take(b, 1), len = HOST_PAGE_BYTES;
+	uint8_t *to = peers.page;
 	const uint8_t *from;
 
-	n = fuzz_take_run(b, n < peers.page_len - at ? n : peers.page_len - at, &from);
-	memcpy(peers.page + at, from, n);
+	if (at >= HOST_PAGE_BYTES) {
+		at -= HOST_PAGE_BYTES;
+		to = peers.tables;
+		len = peers.tables_len;
+	}
+	n = fuzz_take_run(b, n < len - at ? n : len - at, &from);
+	memcpy(to + at, from, n);
 }
 
 static void send_segment(struct fuzz_bytes *b)
@@ -318,7 +324,7 @@ static void leave(void)
 		must(i < 16);
 		host_control(host, now);
 	}
-	memset(peers.page + HOST_PAGE_BYTES, 0, KEYS * sizeof(struct key));
+	memset(peers.tables, 0, KEYS * sizeof(struct key));
 	memset(peers.ring, 0, RING_CTL + 256);
 }
 
@@ -331,7 +337,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 
 	if (!host)
 		start();
-	must(!host_name_connect(uid, host_first_slot(host), &peer.conn));
+	must(!host_name_connect(host_first_slot(host), &peer.conn));
 	host_control(host, clock_now());
 	for (unsigned int i = 0; i < STEPS && b.left; i++)
 		doings[fuzz_take(&b, 1) % (sizeof(doings) / sizeof(doings[0]))](&b);

@@ -129,16 +129,14 @@ TEST(nonsense_in_the_handshake_is_refused_without_leaks)
 	struct child c;
 	unsigned int before;
 	struct rand r;
-	uint32_t uid;
 
 	rand_init(&r, 9);
 	station_open(&st);
-	check_eq(host_names_uid(&uid), 0);
 	before = open_fds();
 	for (int i = 0; i < GREETINGS; i++) {
 		int conn;
 
-		check_eq(host_name_connect(uid, st.slot, &conn), 0);
+		check_eq(host_name_connect(st.slot, &conn), 0);
 		greet(conn, &r, fds, 3);
 		station_turn(&st);
 		close(conn);
@@ -170,7 +168,7 @@ enum {
 
 static void say(int conn, const uint32_t *m, const int *fds, unsigned int n)
 {
-	char control[CMSG_SPACE(sizeof(int) * 4)] = { 0 };
+	char control[CMSG_SPACE(sizeof(int) * 6)] = { 0 };
 	struct iovec iov = { (void *)(uintptr_t)m, MESSAGE };
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
 	struct cmsghdr *cm;
@@ -235,25 +233,24 @@ static void come(struct station *st, uint32_t n_keys, uint32_t bytes, struct str
 {
 	uint32_t m[MESSAGE / 4] = { 0x73687063, HOST_LAYOUT, HELLO, 900 };
 	struct host_layout l;
-	uint32_t uid;
 	void *map;
-	int fds[3];
+	int fds[4];
 
 	host_layout(n_keys, bytes, &l);
-	check_eq(sealed_make("page", l.bytes, SEALED_SPARSE, &fds[0], &map), 0);
+	check_eq(sealed_make("page", HOST_PAGE_BYTES, SEALED_SPARSE, &fds[0], &map), 0);
 	*x = (struct stranger){ .page = map };
 	check_eq(sealed_make("mail", HOST_MAIL_BYTES, SEALED_SPARSE, &fds[1], &map), 0);
 	check_eq(sealed_make("ring", RING_CTL + RING_MIN, SEALED_SPARSE, &fds[2], &map), 0);
+	check_eq(sealed_make("tables", l.bytes, SEALED_SPARSE, &fds[3], &map), 0);
 	m[N_KEYS] = n_keys;
 	m[KEY_BYTES] = bytes;
 	m[RING_BYTES] = RING_MIN;
-	check_eq(host_names_uid(&uid), 0);
-	check_eq(host_name_connect(uid, st->slot, &x->conn), 0);
-	say(x->conn, m, fds, 3);
+	check_eq(host_name_connect(st->slot, &x->conn), 0);
+	say(x->conn, m, fds, 4);
 	m[KIND] = READY;
 	say(x->conn, m, NULL, 0);
 	turns(st);
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 4; i++)
 		close(fds[i]);
 }
 

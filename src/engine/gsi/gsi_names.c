@@ -17,24 +17,16 @@ static int bind_name(const char *name, int *fd)
 	uint32_t uid;
 	int err = host_names_uid(&uid);
 
-	return err ? err : host_name_bind_any(uid, name, fd);
+	return err ? err : host_name_bind_any(HOST_NAMES_ALL, name, fd);
 }
 
 static int connect_name(const char *name, int *fd)
 {
 	uint32_t uid;
-	pid_t pid;
-	int s, err = host_names_uid(&uid);
+	int err = host_names_uid(&uid);
 
-	err = err ? err : host_name_connect_any(uid, name, &s);
-	if (err)
-		return err == ENOENT ? ECONNREFUSED : err;
-	if (contact_peer(s, &pid)) { /* another user's: as if nobody had the name */
-		close(s);
-		return ECONNREFUSED;
-	}
-	*fd = s;
-	return 0;
+	err = err ? err : host_name_connect_any(HOST_NAMES_ALL, name, fd);
+	return err == ENOENT ? ECONNREFUSED : err;
 }
 
 static const char *port_name(const struct gsi_port *p, char *buf)
@@ -92,10 +84,22 @@ int gsi_process_bind(unsigned int slot, int *fd)
 
 int gsi_process_connect(unsigned int slot, int *fd)
 {
+	struct trust_name who;
 	char name[NAME_LEN];
+	int err, s;
 
 	snprintf(name, sizeof(name), "cm.process.%u", slot);
-	return connect_name(name, fd);
+	err = connect_name(name, &s);
+	if (err)
+		return err;
+	err = contact_user(s, &who);
+	if (!err && !contact_owns(&who, slot))
+		err = ECONNREFUSED; /* as if nobody had the name */
+	if (err)
+		close(s);
+	else
+		*fd = s;
+	return err;
 }
 
 int gsi_block_bind(uint32_t ps, unsigned int block, int *fd)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* Who owns a port of connection management: a process that has bound the abstract SEQPACKET name of
  * port space, port and address, or of a wildcard, owns it, until it closes the socket or dies. One
- * that listens gets connections there, and in them MADs (struct gsi_mad). A name that a process of
- * a user who may have no contact with us has bound is not believed. */
+ * that listens gets connections there, and in them MADs (struct gsi_mad). Users share ports.
+ * The name of a process as such is believed if the process has the slot, too. */
 #pragma once
 #include <infiniband/verbs.h>
 #include <stddef.h>
