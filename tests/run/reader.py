@@ -17,7 +17,7 @@ from reader import page, terminal  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 TOP = HERE.parent.parent
-PAGES = ["README.md"]
+PAGES = ["README.md", "docs/tutorial.md", "docs/troubleshooting.md"]
 TOOL = os.environ["SOFTHCA_PREFIX"] + "/bin/softhca"
 COMMANDS = "demo | test | dist | install | uninstall"
 # The tool of an instrumented build starts programs that are not.

@@ -13,6 +13,7 @@ SLOWER = {"none": 1, "asan": 4, "tsan": 12}
 PATIENCE = 60 * SLOWER[os.environ.get("SOFTHCA_SANITIZER", "none")]
 END = "-- end of that, status"
 LISTEN = "0A"
+WAITS = "waiting for a client"
 
 
 class Terminal:
@@ -51,7 +52,9 @@ class Terminal:
         return len(self.ends()) == len(self.commands)
 
     def listens(self):
-        """Whether somebody of its network waits to be connected."""
+        """Whether somebody of its network waits to be connected, or a program says that it does."""
+        if self.text.splitlines()[-1:] == [WAITS]:
+            return True
         for table in ("tcp", "tcp6"):
             for line in Path(f"/proc/{self.popen.pid}/net/{table}").read_text().splitlines()[1:]:
                 if line.split()[3] == LISTEN:
