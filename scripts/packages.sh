@@ -84,7 +84,8 @@ packages_install()
 	packages_apt install "$@" || die 2 "apt-get could not install: $*"
 }
 
-# Runs apt-get through the caller's $elevate; what it says is shown only when it fails.
+# Runs apt-get through the caller's $elevate. A line every 5 s shows where it is; its last 20 are
+# shown when it fails.
 packages_apt()
 {
 	local verb=$1 log
@@ -95,13 +96,25 @@ packages_apt()
 	say "apt-get $verb${*:+ $*}"
 	log=$(mktemp)
 	if "${elevate[@]}" env DEBIAN_FRONTEND=noninteractive apt-get "$verb" "${options[@]}" "$@" \
-		>"$log" 2>&1 </dev/null; then
+		2>&1 </dev/null | tee -- "$log" | packages_progress; then
 		rm -f -- "$log"
 		return 0
 	fi
 	tail -n 20 -- "$log" >&2
 	rm -f -- "$log"
 	return 1
+}
+
+packages_progress()
+{
+	local line begin=$SECONDS next=$((SECONDS + 5))
+
+	trap '' PIPE # nobody may be reading: apt goes on all the same
+	while IFS= read -r line; do
+		[ "$SECONDS" -ge "$next" ] || continue
+		printf '    %d s: %.80s\n' $((SECONDS - begin)) "$line" 2>/dev/null || true
+		next=$((SECONDS + 5))
+	done
 }
 
 # Sets sudo_command, or prints what an administrator has to type and exits 2.
