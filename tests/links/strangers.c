@@ -82,6 +82,7 @@ TEST(two_users_exchange_segments_and_nothing_else)
 	check_eq(d->max_ref, 0);
 	child_tell(c.talk, 1);
 	check_eq(child_wait(&c), 0);
+	d->ops->put(d);
 	station_close(&st);
 }
 
