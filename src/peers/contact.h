@@ -41,7 +41,7 @@ struct contact {
 	struct host_layout layout;
 	const struct host_page *page;
 	const uint8_t *tables; /* NULL: it is a stranger, and keeps them to itself */
-	uint64_t *mail;
+	uint64_t *mail; /* NULL: it is a stranger; all of its peers write there */
 	uint32_t mail_bit; /* our bit in its mail page */
 	int bell; /* its doorbell; -1: not given to us, it is rung through conn */
 	bool one_sided; /* a record was sent that the peer is to be rung for even while it polls */

@@ -18,23 +18,23 @@
 #include "util/log.h"
 #include "util/sealed.h"
 
-enum { FD_PAGE, FD_MAIL, FD_RING, FD_TABLES, FD_MEMORY };
+enum { FD_PAGE, FD_RING, FD_MAIL, FD_TABLES, FD_MEMORY };
 
 enum { MESSAGES = 16 /* of one contact, until others have their turn */ };
 
 /* How many descriptors belong to HELLO and WELCOME. */
 static unsigned int n_presented(const struct contact *c)
 {
-	return c->name.stranger ? FD_TABLES : FD_MEMORY;
+	return c->name.stranger ? FD_MAIL : FD_MEMORY;
 }
 
-/* Sends HELLO, or WELCOME once the contact has its place in host->contact[]: our page, mail page,
- * ring; and to a process of our user the tables. */
+/* Sends HELLO, or WELCOME once the contact has its place in host->contact[]: our page and ring;
+ * and to a process of our user the mail page and the tables. */
 static int present(struct contact *c, enum contact_kind kind)
 {
 	struct host *h = c->host;
 	struct contact_message m = contact_talk_message(c, kind);
-	int fds[CONTACT_FDS] = { h->page_fd, h->mail_fd, -1, h->tables_fd, -1 };
+	int fds[CONTACT_FDS] = { h->page_fd, -1, h->mail_fd, h->tables_fd, -1 };
 	int err = ring_end_make(&c->in, RING_MIN, &fds[FD_RING]);
 
 	if (err)
@@ -105,7 +105,7 @@ static int learn(struct contact *c, const struct contact_message *m, const int *
 	if (!err && !c->name.stranger)
 		err = sealed_map(fds[FD_TABLES], c->layout.bytes, false,
 				 (void **)(uintptr_t)&c->tables);
-	if (!err)
+	if (!err && !c->name.stranger)
 		err = sealed_map(fds[FD_MAIL], HOST_MAIL_BYTES, true, (void **)&c->mail);
 	if (!err)
 		err = ring_end_map(&c->out, m->ring_size, fds[FD_RING]);

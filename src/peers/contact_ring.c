@@ -50,7 +50,7 @@ void contact_wake(struct contact *c, bool even_polled)
 
 	full_fence(); /* after storing a record or a position; pairs with host_set_mode()'s */
 	mode = load_relaxed(&c->page->mode);
-	if (mode & HOST_MODE_MAIL)
+	if (mode & HOST_MODE_MAIL && c->mail)
 		mail(c);
 	switch (mode & HOST_MODE_MASK) {
 	case HOST_POLLED:

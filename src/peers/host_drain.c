@@ -39,7 +39,7 @@ static bool readable(struct host *h, uint32_t i)
 static unsigned int drain_word(struct host *h, unsigned int word, unsigned int budget)
 {
 	unsigned int done = 0;
-	uint64_t bits = load_relaxed(&h->mail[word]);
+	uint64_t bits = load_relaxed(&h->mail[word]) | load_relaxed(&h->strangers[word]);
 
 	for (; bits && done < budget; bits &= bits - 1) {
 		uint64_t bit = bits & -bits;
@@ -55,7 +55,7 @@ static unsigned int drain_word(struct host *h, unsigned int word, unsigned int b
 	return done;
 }
 
-/* Many peers: looks at the rings of those that have set their mail bit. */
+/* Many peers: looks at the rings of those that have set their mail bit, and of strangers. */
 static unsigned int drain_mail(struct host *h, unsigned int budget)
 {
 	uint32_t first = load_relaxed(&h->next);

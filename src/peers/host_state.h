@@ -66,6 +66,7 @@ struct host {
 	int page_fd, tables_fd;
 	uint64_t *mail; /* HOST_MAIL_WORDS; peers write it: hints only */
 	int mail_fd;
+	uint64_t strangers[NUMBER_SLOTS / 64]; /* bits: contacts that have no mail page of ours */
 	int bell, epoll;
 	struct listener listener[HOST_PAGE_SLOTS];
 	uint32_t n_slots;

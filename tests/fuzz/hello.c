@@ -86,8 +86,8 @@ static void make_fds(void)
 	peers.tables_len = l.bytes;
 	must(!sealed_make("tables", l.bytes, SEALED_SPARSE, &peers.fd[4], &map));
 	peers.tables = map;
-	must(!sealed_make("mail", HOST_MAIL_BYTES, SEALED_SPARSE, &peers.fd[1], &map));
-	must(!sealed_make("ring", RING_CTL + RING_MIN, SEALED_SPARSE, &peers.fd[2], &map));
+	must(!sealed_make("mail", HOST_MAIL_BYTES, SEALED_SPARSE, &peers.fd[2], &map));
+	must(!sealed_make("ring", RING_CTL + RING_MIN, SEALED_SPARSE, &peers.fd[1], &map));
 	peers.ring = map;
 	peers.fd[3] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	must(!sealed_make("ring", RING_CTL + 2 * RING_MIN, SEALED_SPARSE, &peers.fd[5], &map));

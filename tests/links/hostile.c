@@ -239,8 +239,8 @@ static void come(struct station *st, uint32_t n_keys, uint32_t bytes, struct str
 	host_layout(n_keys, bytes, &l);
 	check_eq(sealed_make("page", HOST_PAGE_BYTES, SEALED_SPARSE, &fds[0], &map), 0);
 	*x = (struct stranger){ .page = map };
-	check_eq(sealed_make("mail", HOST_MAIL_BYTES, SEALED_SPARSE, &fds[1], &map), 0);
-	check_eq(sealed_make("ring", RING_CTL + RING_MIN, SEALED_SPARSE, &fds[2], &map), 0);
+	check_eq(sealed_make("mail", HOST_MAIL_BYTES, SEALED_SPARSE, &fds[2], &map), 0);
+	check_eq(sealed_make("ring", RING_CTL + RING_MIN, SEALED_SPARSE, &fds[1], &map), 0);
 	check_eq(sealed_make("tables", l.bytes, SEALED_SPARSE, &fds[3], &map), 0);
 	m[N_KEYS] = n_keys;
 	m[KEY_BYTES] = bytes;

@@ -51,7 +51,8 @@ static int partner(int talk, void *arg)
 			return 1;
 	}
 	child_hear(talk);
-	if (contact_of(d)->tables || contact_of(d)->remote || contact_of(d)->bell >= 0)
+	if (contact_of(d)->tables || contact_of(d)->mail || contact_of(d)->remote ||
+	    contact_of(d)->bell >= 0)
 		return 2;
 	return st.bytes == (uint64_t)ROUNDS / 2 * LARGE ? 0 : 3;
 }
@@ -78,6 +79,7 @@ TEST(two_users_exchange_segments_and_nothing_else)
 	}
 	check(contact_of(d)->name.stranger);
 	check(!contact_of(d)->tables && !contact_of(d)->remote && contact_of(d)->bell < 0);
+	check(!contact_of(d)->mail);
 	check(!load_acquire(&contact_of(d)->mutual));
 	check_eq(d->max_ref, 0);
 	child_tell(c.talk, 1);
@@ -213,6 +215,31 @@ TEST(a_stranger_rings_by_a_message)
 	station_close(&st);
 }
 
+/* More than HOST_DIRECT_PEERS: rings are found by mail then, and strangers have none. */
+TEST(many_strangers_are_all_heard)
+{
+	struct child c[HOST_DIRECT_PEERS + 2];
+	struct station st = { 0 };
+	const uint64_t n = sizeof(c) / sizeof(*c);
+
+	station_open(&st);
+	for (uint64_t i = 0; i < n; i++) {
+		c[i] = child_start(sender, NULL);
+		child_tell(c[i].talk, station_number(&st));
+		station_until(&st, &st.count, i + 1);
+	}
+	check(load_relaxed(&st.h->page->mode) & HOST_MODE_MAIL);
+	for (uint64_t i = 0; i < n; i++)
+		child_tell(c[i].talk, 1);
+	station_until(&st, &st.count, 2 * n);
+	for (uint64_t i = 0; i < n; i++) {
+		child_tell(c[i].talk, 1);
+		check_eq(child_wait(&c[i]), 0);
+	}
+	station_close(&st);
+}
+
 RUN_TESTS(unit_test(two_users_exchange_segments_and_nothing_else),
 	  unit_test(a_stranger_speaks_for_itself_alone),
-	  unit_test(a_stranger_has_no_slot_but_its_own), unit_test(a_stranger_rings_by_a_message))
+	  unit_test(a_stranger_has_no_slot_but_its_own), unit_test(a_stranger_rings_by_a_message),
+	  unit_test(many_strangers_are_all_heard))
