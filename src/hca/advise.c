@@ -29,6 +29,10 @@ static int key_problem(const struct key_table *keys, uint32_t lkey)
 	if (key_lookup_window(keys, lkey))
 		return refuse(EINVAL, "%s: lkey 0x%x is a memory window's; use the region's", call,
 			      lkey);
+	if (key_lookup_mkey(keys, lkey))
+		return refuse(EINVAL,
+			      "%s: lkey 0x%x is an mkey's; use those of the regions beneath", call,
+			      lkey);
 	return refuse(ENOENT, "%s: lkey 0x%x names no memory region", call, lkey);
 }
 

@@ -149,8 +149,8 @@ int key_add(struct key_table *t, const struct key_entry *e, void *obj, uint32_t 
 			      t->n);
 	variant = other_variant(t->last_variant[i], random);
 	t->last_variant[i] = variant;
-	store_relaxed(&t->obj[i], obj);
 	fill(&t->e[i], e);
+	store_release(&t->obj[i], obj); /* (B) */
 	*key = i << VARIANT_BITS | variant;
 	publish(&t->e[i], *key);
 	return 0;
@@ -201,12 +201,18 @@ static const struct key_entry *find(const struct key_table *t, uint32_t key)
 	return &t->e[i];
 }
 
+static bool is_indirect(uint32_t flags)
+{
+	return (flags & LAYOUT_MASK) == KEY_INDIRECT;
+}
+
 void *key_lookup_region(const struct key_table *t, uint32_t key)
 {
 	const struct key_entry *e = find(t, key);
+	uint32_t flags = e ? load_relaxed(&e->flags) : KEY_WINDOW;
 
-	return e && !(load_relaxed(&e->flags) & KEY_WINDOW) ? load_relaxed(&t->obj[index_of(key)])
-							    : NULL;
+	return (flags & KEY_WINDOW) || is_indirect(flags) ? NULL
+							  : load_relaxed(&t->obj[index_of(key)]);
 }
 
 void *key_lookup_index(const struct key_table *t, uint32_t index)
@@ -214,32 +220,42 @@ void *key_lookup_index(const struct key_table *t, uint32_t index)
 	return index < t->n ? key_lookup_region(t, load_acquire(&t->e[index].key)) : NULL; /* (A) */
 }
 
-void *key_lookup_window(const struct key_table *t, uint32_t key)
+/* The object first: the flags of an index that is free are those of the key that it had, and say
+ * nothing of the object that comes next. */
+static void *object_at(const struct key_table *t, uint32_t key, uint32_t *flags)
 {
 	uint32_t i = index_of(key);
+	void *obj = i < t->n ? load_acquire(&t->obj[i]) : NULL; /* (B) */
 
-	return i < t->n && (load_relaxed(&t->e[i].flags) & KEY_WINDOW) ? load_relaxed(&t->obj[i])
-								       : NULL;
+	*flags = obj ? load_relaxed(&t->e[i].flags) : 0;
+	return obj;
+}
+
+void *key_lookup_window(const struct key_table *t, uint32_t key)
+{
+	uint32_t flags;
+	void *obj = object_at(t, key, &flags);
+
+	return flags & KEY_WINDOW ? obj : NULL;
 }
 
 void *key_lookup_mkey(const struct key_table *t, uint32_t key)
 {
-	uint32_t i = index_of(key);
+	uint32_t flags;
+	void *obj = object_at(t, key, &flags);
 
-	return i < t->n && (load_relaxed(&t->e[i].flags) & LAYOUT_MASK) == KEY_INDIRECT
-		       ? load_relaxed(&t->obj[i])
-		       : NULL;
+	return is_indirect(flags) ? obj : NULL;
 }
 
+/* By the index: while the key is given other contents, it is no key for a moment. */
 bool key_is_fleeting(const struct key_table *t, uint32_t key)
 {
-	const struct key_entry *e = find(t, key);
-	uint32_t flags;
+	uint32_t i = index_of(key), flags;
 
-	if (!e)
+	if (i >= t->n)
 		return false;
-	flags = load_relaxed(&e->flags);
-	return (flags & KEY_WINDOW) || (flags & LAYOUT_MASK) == KEY_INDIRECT;
+	flags = load_relaxed(&t->e[i].flags);
+	return (flags & KEY_WINDOW) || is_indirect(flags);
 }
 
 static enum key_verdict judge(const struct key_entry *e, const struct key_ask *ask)

@@ -12,6 +12,20 @@
 #define KNOWN	 (RIGHTS | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_LOCAL_WRITE)
 #define INDEX(k) ((k) >> 8)
 
+/* Complete but for its key: from key_add() on a work request may name it. */
+static struct mw *made(struct pd *pd, enum ibv_mw_type type)
+{
+	struct mw *mw = calloc(1, sizeof(*mw));
+
+	if (!mw)
+		return NULL;
+	spin_init(&mw->lock);
+	mw->pd = pd;
+	mw->epoch = fork_epoch();
+	mw->ib = (struct ibv_mw){ .context = pd->ib.context, .pd = &pd->ib, .type = type };
+	return mw;
+}
+
 int mw_create(struct pd *pd, enum ibv_mw_type type, struct mw **out)
 {
 	static const char call[] = "ibv_alloc_mw";
@@ -27,7 +41,7 @@ int mw_create(struct pd *pd, enum ibv_mw_type type, struct mw **out)
 		err = device_take(count, LIMIT_MW, call);
 	if (err)
 		return err;
-	mw = calloc(1, sizeof(*mw));
+	mw = made(pd, type);
 	err = mw ? key_add(pd->ctx->hca->keys, &e, mw, &mw->rkey)
 		 : refuse(ENOMEM, "%s: no memory", call);
 	if (err) {
@@ -35,14 +49,8 @@ int mw_create(struct pd *pd, enum ibv_mw_type type, struct mw **out)
 		device_give(count);
 		return err;
 	}
-	spin_init(&mw->lock);
-	mw->pd = pd;
-	mw->epoch = fork_epoch();
-	mw->ib = (struct ibv_mw){ .context = pd->ib.context,
-				  .pd = &pd->ib,
-				  .rkey = mw->rkey,
-				  .handle = INDEX(mw->rkey),
-				  .type = type };
+	mw->ib.rkey = mw->rkey;
+	mw->ib.handle = INDEX(mw->rkey);
 	pd_get(pd);
 	leaks_made(mw, pd->ctx, "MW", mw->rkey);
 	*out = mw;

@@ -687,6 +687,20 @@ static void device_refuses(int where)
 	raw_refused(&gone, MLX5_WQE_UMR_CTRL_FLAG_INLINE, 4, 0);
 }
 
+/* Calls that take the key of a region */
+static void is_no_region(int where)
+{
+	struct mlx5dv_mkey *m;
+	struct ibv_sge sg = { .length = 1 };
+
+	begin(where);
+	m = near_list(ALL);
+	sg.lkey = m->lkey;
+	want_eq(ibv_advise_mr(duo.near.dev.pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sg, 1), EINVAL);
+	want_null(ibv_import_mr(duo.near.dev.pd, m->lkey >> 8), EINVAL);
+	want_eq(mlx5dv_destroy_mkey(m), 0);
+}
+
 #define BOTH(f) CASE_ARG(f, OTHER_PROCESS), CASE_ARG(f, THIS_PROCESS)
 
 static const struct test_case cases[] = {
@@ -698,6 +712,7 @@ static const struct test_case cases[] = {
 	BOTH(nested),
 	BOTH(configured_again_as_it_was),
 	BOTH(device_refuses),
+	CASE_ARG(is_no_region, THIS_PROCESS),
 	CASE_ARG(create_refuses, THIS_PROCESS),
 	CASE_ARG(builders_refuse, THIS_PROCESS),
 };

@@ -31,6 +31,23 @@ static int check(const struct mlx5dv_mkey_init_attr *attr)
 	return 0;
 }
 
+/* Complete but for its key: from key_add() on a peer may name it. */
+static struct mkey *made(struct pd *pd, const struct mlx5dv_mkey_init_attr *attr)
+{
+	struct mkey *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return NULL;
+	spin_init(&m->lock);
+	m->pd = pd;
+	m->epoch = fork_epoch();
+	m->flags = attr->create_flags;
+	m->max_entries =
+		(uint16_t)((attr->max_entries + ENTRIES_UNIT - 1U) / ENTRIES_UNIT * ENTRIES_UNIT);
+	m->now.free = true;
+	return m;
+}
+
 int mkey_create(struct pd *pd, struct mlx5dv_mkey_init_attr *attr, struct mkey **out)
 {
 	uint32_t *count = &pd->ctx->hca->count.mr;
@@ -42,7 +59,7 @@ int mkey_create(struct pd *pd, struct mlx5dv_mkey_init_attr *attr, struct mkey *
 	err = err ? err : device_take(count, LIMIT_MR, call);
 	if (err)
 		return err;
-	m = calloc(1, sizeof(*m));
+	m = made(pd, attr);
 	err = m ? key_add(pd->ctx->hca->keys, &e, m, &m->now.key)
 		: refuse(ENOMEM, "%s: no memory", call);
 	if (err) {
@@ -50,14 +67,7 @@ int mkey_create(struct pd *pd, struct mlx5dv_mkey_init_attr *attr, struct mkey *
 		device_give(count);
 		return err;
 	}
-	attr->max_entries =
-		(uint16_t)((attr->max_entries + ENTRIES_UNIT - 1U) / ENTRIES_UNIT * ENTRIES_UNIT);
-	spin_init(&m->lock);
-	m->pd = pd;
-	m->epoch = fork_epoch();
-	m->flags = attr->create_flags;
-	m->max_entries = attr->max_entries;
-	m->now.free = true;
+	attr->max_entries = m->max_entries;
 	m->dv = (struct mlx5dv_mkey){ .lkey = m->now.key, .rkey = m->now.key };
 	pd_get(pd);
 	leaks_made(m, pd->ctx, "mkey", m->now.key);

@@ -3,7 +3,8 @@
  * and free, inside turns. An mkey that is free allows no access.
  * Locking: @lock guards what follows it. As with memory windows, a peer's access is carried out in
  * the owner's turns with the lock taken from the check to the end of the copy (fleeting.h), so when
- * a UMR or an invalidation has completed, no access by what was before is under way. Lookups of
+ * a UMR or an invalidation has completed, no access by what was before is under way; but one that
+ * came by another mkey, of which this one is a part, may be: it holds that one's lock. Lookups of
  * lkeys take no lock: they see one whole state of the key's entry, and a layout that was replaced
  * is freed when no section of another thread can see it any more. */
 #pragma once

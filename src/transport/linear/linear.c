@@ -103,6 +103,7 @@ __attribute__((noinline)) bool linear_place(struct tqp *q, const struct gather_a
 	if (g->why != KEY_APART || !room(q, ask->len))
 		return false;
 	err = take(q, s, skip);
-	/* what the peer's memory refuses it refuses again: the caller hears of it then */
-	return whole(q, ask->len, err ? 0 : copy(q, ask, true, g), g);
+	/* what the peer's memory refuses it refuses again, and the caller hears why; were it there
+	 * then, it would still not be placed */
+	return whole(q, ask->len, err ? EFAULT : copy(q, ask, true, g), g);
 }

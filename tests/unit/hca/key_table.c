@@ -358,7 +358,83 @@ TEST(removal_waits_for_an_access_that_has_begun)
 	key_table_destroy(r.t);
 }
 
-RUN_TESTS(unit_test(only_the_exact_key_is_valid),
+/* As another thread sees an mkey or a window whose entry is being replaced */
+TEST(a_key_that_is_being_rebound_is_fleeting)
+{
+	static const uint32_t flags[] = { KEY_WINDOW, KEY_INDIRECT };
+
+	for (unsigned int i = 0; i < 2; i++) {
+		struct key_entry mem[2] = { 0 }, e = entry;
+		struct key_table *t;
+		uint32_t key;
+		bool fleeting;
+
+		e.flags = flags[i];
+		check_eq(key_table_create(mem, 2, &t), 0);
+		check_eq(key_add(t, &e, NULL, &key), 0);
+		quiesce_enter();
+		mem[key >> 8].key = 0;
+		fleeting = key_is_fleeting(t, key);
+		mem[key >> 8].key = key;
+		quiesce_exit();
+		check(fleeting);
+		key_remove(t, key);
+		key_table_destroy(t);
+	}
+}
+
+/* The only index of a table goes from windows to mkeys to regions and back, while a thread looks
+ * each kind up by it. */
+struct reuse {
+	struct key_table *t;
+	uint32_t flags[3];
+	bool end, mixed; /* @mixed: a lookup returned an object of another kind */
+};
+
+static void *look_up_all(void *arg)
+{
+	struct reuse *r = arg;
+
+	while (!load_acquire(&r->end)) {
+		void *w, *m;
+
+		quiesce_enter();
+		w = key_lookup_window(r->t, 0x101);
+		quiesce_exit();
+		quiesce_enter();
+		m = key_lookup_mkey(r->t, 0x101);
+		quiesce_exit();
+		if ((w && w != &r->flags[0]) || (m && m != &r->flags[1]))
+			r->mixed = true;
+	}
+	return arg;
+}
+
+TEST(an_index_that_is_used_again_does_not_mix_kinds)
+{
+	struct reuse r = { .t = table(2), .flags = { KEY_WINDOW, KEY_INDIRECT, KEY_DIRECT } };
+	struct key_entry e = entry;
+	uint32_t key, first;
+	pthread_t thread;
+
+	check_eq(key_add(r.t, &entry, NULL, &first), 0); /* index 0 is no window's */
+	check_eq(pthread_create(&thread, NULL, look_up_all, &r), 0);
+	for (unsigned int i = 0; i < 60000; i++) {
+		e.flags = r.flags[i % 3];
+		check_eq(key_add(r.t, &e, &r.flags[i % 3], &key), 0);
+		check_eq(key >> 8, 1);
+		key_remove(r.t, key);
+	}
+	store_release(&r.end, true);
+	pthread_join(thread, NULL);
+	check(!r.mixed);
+	key_remove(r.t, first);
+	key_table_destroy(r.t);
+}
+
+RUN_TESTS(unit_test(a_key_that_is_being_rebound_is_fleeting),
+	  unit_test(an_index_that_is_used_again_does_not_mix_kinds),
+	  unit_test(only_the_exact_key_is_valid),
 	  unit_test(a_stale_key_stays_invalid_when_its_place_is_taken_again),
 	  unit_test(ranges_are_exact_and_do_not_wrap),
 	  unit_test(a_region_up_to_the_last_byte_of_the_address_space),

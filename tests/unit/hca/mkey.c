@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include "fixture.h"
+#include "hca/advise.h"
 #include "hca/mkey/fleeting.h"
 #include "hca/mkey/mkey.h"
 #include "hca/mr.h"
@@ -238,6 +239,20 @@ TEST(a_replaced_layout_lives_as_long_as_a_reader)
 	close_all(f, m, mr);
 }
 
-RUN_TESTS(unit_test(a_umr_changes_what_its_mask_names), unit_test(a_tag_changes_only_where_it_may),
-	  unit_test(who_may_invalidate_an_mkey), unit_test(an_access_by_a_peer_shuts_changes_out),
+TEST(an_mkey_is_no_region)
+{
+	struct fixture *f = fixture_open(16);
+	struct mkey *m = make(f, FLAG(INDIRECT));
+	struct ibv_sge sg = { 0, 1, m->dv.lkey };
+	struct mr *mr;
+
+	check_eq(mr_advise(f->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sg, 1), EINVAL);
+	check_reason("is an mkey's");
+	check_eq(mr_import(f->pd, m->dv.lkey >> 8, &mr), EINVAL);
+	close_all(f, m, NULL);
+}
+
+RUN_TESTS(unit_test(an_mkey_is_no_region), unit_test(a_umr_changes_what_its_mask_names),
+	  unit_test(a_tag_changes_only_where_it_may), unit_test(who_may_invalidate_an_mkey),
+	  unit_test(an_access_by_a_peer_shuts_changes_out),
 	  unit_test(a_replaced_layout_lives_as_long_as_a_reader))

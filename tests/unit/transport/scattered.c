@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT
 /* Keys whose bytes lie apart, by a list of spans or of parts of another key: SENDs, WRITEs, READs
  * and atomics through one, by packets and by whole messages. */
+#include <errno.h>
 #include "hca/layout.h"
 #include "hca/mkey/mkey_layout.h"
+#include "link/copy.h"
+#include "link/link.h"
 #include "pair.h"
 #include "transport/gather.h"
+#include "transport/linear/linear.h"
+#include "transport/place.h"
 
 enum { SPANS = 40, WIDE = 300, NARROW = 7, TOTAL = SPANS / 2 * (WIDE + NARROW) };
 enum { TINY = 3, TINY_SPANS = TOTAL / TINY };
@@ -252,7 +257,40 @@ TEST(pieces_of_an_indirect_key_stand_under_the_keys_beneath)
 	pair_close(p);
 }
 
-RUN_TESTS(unit_test(pieces_of_an_indirect_key_stand_under_the_keys_beneath),
+static unsigned int fetches;
+
+/* The peer's memory is not there, and then it is. */
+static int fetch_at_the_second_try(struct dest *from, const struct seg *s, uint32_t skip,
+				   const struct piece *dst, unsigned int ndst)
+{
+	static const uint8_t bytes[1000];
+
+	(void)from;
+	return fetches++ ? copy_scatter(dst, ndst, 0, bytes, s->len - skip) : EREMOTEIO;
+}
+
+TEST(what_was_not_placed_is_not_reported_as_placed)
+{
+	static const struct link_ops late = { .name = "test", .fetch = fetch_at_the_second_try };
+	struct pair *p = pair_open(&pair_host, &rig_rc);
+	struct scattered b = scatter(p->b, KEY_INDIRECT, true);
+	struct sge sge = { VA, 1000, b.key };
+	struct gather_ask ask = { &sge, 1, 0, sge.len, p->b->pd->pdn, IBV_ACCESS_LOCAL_WRITE };
+	struct dest from = { .ops = &late };
+	struct seg s = { .flags = SEG_BYREF, .len = sge.len, .from = &from };
+	struct gather g;
+
+	check(!gather(p->rig.hca.keys, &ask, &g));
+	fetches = 0;
+	check(linear_place(&p->b->q, &ask, &s, 0, &g));
+	check_ne(place_copy(&s, 0, &g), 0);
+	check_eq(fetches, 2);
+	gather_again(&b);
+	pair_close(p);
+}
+
+RUN_TESTS(unit_test(what_was_not_placed_is_not_reported_as_placed),
+	  unit_test(pieces_of_an_indirect_key_stand_under_the_keys_beneath),
 	  unit_test(messages_go_through_lists_on_both_sides),
 	  unit_test(more_pieces_than_a_segment_takes_go_through_a_copy),
 	  unit_test(what_goes_through_a_copy_is_checked_part_by_part),
