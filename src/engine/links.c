@@ -195,6 +195,16 @@ unsigned int links_drain(struct node *n)
 	return count;
 }
 
+bool links_catch_up(struct node *n)
+{
+	struct node_link *w;
+
+	for (uint32_t i = 0; (w = network(n, i)); i++)
+		if (!w->link->net->catch_up(w->link))
+			return false;
+	return true;
+}
+
 /* --- sleeping --- */
 
 void links_watch(struct node *n, bool on)

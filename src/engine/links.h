@@ -29,6 +29,9 @@ void links_leave(struct node *n); /* in a forked child, of the parent's node */
  * while there are some (docs/design/polling.md). Returns how many segments came. */
 unsigned int links_poll(struct node *n, unsigned int got);
 unsigned int links_drain(struct node *n); /* drains them now, all their sources; as above */
+/* Delivers all that has come by networks. False: another thread is at it, and what it has in its
+ * hands may be what a timer waits for. */
+bool links_catch_up(struct node *n);
 /* While the program polls it reads the networks itself, and no packet is to wake the engine. The
  * engine thread's. */
 void links_watch(struct node *n, bool on);

@@ -12,7 +12,8 @@
 #include "link/fault.h"
 #include "util/clock.h"
 
-#define BUDGET 64 /* segments of this host in one round */
+#define BUDGET	64 /* segments of this host in one round */
+#define HELD_UP 100000000 /* ns: timers wait so long for a thread that has packets in its hands */
 
 /* ACKs wait for what the program sends next, until a drain finds nothing. But this thread may not
  * drain again, and if the engine sleeps no other would. One that is awake looks before it sleeps
@@ -31,17 +32,23 @@ static void look_at_delayed(struct node *n)
 		backlog_delayed_acks(n, all);
 }
 
+/* No answer is overdue while it lies unread: after a while without a core there are many. */
+static bool caught_up(struct node *n, uint64_t now)
+{
+	bool all = !load_relaxed(&n->networks) || links_catch_up(n);
+
+	delivery_release();
+	return all || now - load_relaxed(&n->next_timer) >= HELD_UP;
+}
+
 static void run_timers(struct node *n)
 {
+	uint64_t now = clock_now();
 	struct timers_due due;
 	struct eqp *next;
 	struct cq *next_cq;
-	uint64_t now;
 
-	if (likely(load_relaxed(&n->next_timer) == UINT64_MAX))
-		return;
-	now = clock_now();
-	if (!timers_take(n, now, &due))
+	if (load_relaxed(&n->next_timer) > now || !caught_up(n, now) || !timers_take(n, now, &due))
 		return;
 	for (struct eqp *e = due.qps; e; e = next) {
 		next = timers_next_qp(e);
@@ -86,7 +93,8 @@ unsigned int progress_round(struct node *n)
 	if (unlikely(unanswered_any(n)))
 		unanswered_tell(n);
 	backlog_ready(n);
-	run_timers(n);
+	if (unlikely(load_relaxed(&n->next_timer) != UINT64_MAX))
+		run_timers(n);
 	return got;
 }
 

@@ -49,6 +49,8 @@ struct link_net_ops {
 	/* Asks the host what it is, as the first packets to it do, and so the kernel for its link
 	 * address. */
 	int (*knock)(struct link *l, const struct link_path *to);
+	/* Delivers all that has come. False: another thread is delivering. */
+	bool (*catch_up)(struct link *l);
 	/* Readable when a packet to QP 1 has come back: returned() has it. -1: none ever does. The
 	 * link's descriptor; for epoll. */
 	int (*returns_fd)(struct link *l);

@@ -76,7 +76,7 @@ bool completer_acked(struct tqp *q, uint32_t psn, uint64_t now)
 	struct requester *r = &q->req;
 
 	if (unlikely(r->rec != NULL)) {
-		recovery_acked(q, psn);
+		recovery_acked(q, psn, now);
 		return recovered(q, now);
 	}
 	uint32_t una = r->una;
@@ -317,7 +317,7 @@ static void data_in_any_order(struct tqp *q, const struct seg *s, uint64_t now)
 	uint32_t i;
 	struct sent *e;
 
-	recovery_answered(q, s->psn);
+	recovery_answered(q, s->psn, now);
 	recovered(q, now);
 	if (q->qp.state == IBV_QPS_ERR || !expected(q, s->psn) || recovery_has(q, s->psn))
 		return;
@@ -326,7 +326,7 @@ static void data_in_any_order(struct tqp *q, const struct seg *s, uint64_t now)
 	if ((e->flags & SENT_READ) && sane(q, e, s))
 		v = store(q, e, s->op == OP_ATOMIC_ACK ? &atomic : s, &id);
 	if (v == V_OK) {
-		recovery_here(q, s->psn, 1);
+		recovery_here(q, s->psn, 1, now);
 		recovered(q, now);
 	} else if (v != V_FLUSHED && s->psn == r->una && i == r->head) {
 		if (v == V_BAD_RESPONSE)
@@ -375,10 +375,10 @@ static void data(struct tqp *q, const struct seg *s, uint64_t now)
 
 static void report(struct tqp *q, const struct seg *s, uint64_t now)
 {
-	recovery_begin(q, true);
+	recovery_begin(q, true, now);
 	if (!q->req.rec) {
 		ack(q, psn_add(s->psn, PSN_MASK), now);
-	} else if (recovery_reported(q, s)) {
+	} else if (recovery_reported(q, s, now)) {
 		credit_learn(q, s->data[0], get_be24(s->data + 1));
 		recovered(q, now);
 	} else {

@@ -103,7 +103,7 @@ bool message_send(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t n
 	/* UC: a segment that no peer takes is lost, and the sender never knows */
 	if (err && (err == EAGAIN || q->qp.service->reliable))
 		return false;
-	request_sent(q, e, psn_add(r->psn, n));
+	request_sent(q, e, psn_add(r->psn, n), now);
 	if (len == left)
 		r->cur++;
 	return true;

@@ -103,7 +103,7 @@ bool read_request_send(struct tqp *q, struct sent *e, const struct wqe *w, uint6
 	}
 	if (err)
 		return false;
-	request_sent(q, e, psn_add(r->psn, part));
+	request_sent(q, e, psn_add(r->psn, part), now);
 	e->flags &= ~SENT_DONE;
 	if (part != left)
 		return r->rec;

@@ -20,6 +20,7 @@ enum state {
 
 struct out {
 	uint32_t sending; /* the number of its last sending */
+	uint32_t at; /* and its time, us */
 	uint8_t state; /* enum state */
 	bool again; /* it was sent more than once */
 	bool read; /* of a READ or atomic: answered by data */
@@ -32,11 +33,18 @@ struct recovery {
 	bool heard;
 };
 
-/* The latest sending among those that an answer reports as arrived. */
+/* What an answer reports as arrived. */
 struct news {
-	const struct out *out; /* NULL: none */
+	uint64_t now;
+	bool any;
+	const struct out *out; /* the latest sending that surely has; NULL: none */
 	uint32_t psn;
 };
+
+static uint32_t us(uint64_t ns)
+{
+	return (uint32_t)(ns / 1000);
+}
 
 static struct out *out_at(const struct tqp *q, uint32_t psn)
 {
@@ -56,7 +64,7 @@ static uint32_t outstanding(const struct tqp *q)
 }
 
 /* Records the PSNs that were sent before recovery began. */
-static void take_over(struct tqp *q)
+static void take_over(struct tqp *q, uint64_t now)
 {
 	const struct requester *r = &q->req;
 	uint32_t psn = r->una;
@@ -69,12 +77,12 @@ static void take_over(struct tqp *q)
 		if (!e->npsn)
 			continue;
 		left = left < all ? left : all;
-		recovery_sent(q, psn, left, e->flags & SENT_READ);
+		recovery_sent(q, psn, left, e->flags & SENT_READ, now);
 		psn = psn_add(psn, left);
 	}
 }
 
-void recovery_begin(struct tqp *q, bool told)
+void recovery_begin(struct tqp *q, bool told, uint64_t now)
 {
 	struct requester *r = &q->req;
 
@@ -89,7 +97,7 @@ void recovery_begin(struct tqp *q, bool told)
 	if (!r->rec)
 		return; /* sending goes back after a loss, as to a peer that does not report */
 	r->rec->in[NEVER] = RECOVERY_PSNS;
-	take_over(q);
+	take_over(q, now);
 }
 
 void recovery_end(struct tqp *q)
@@ -98,7 +106,7 @@ void recovery_end(struct tqp *q)
 	q->req.rec = NULL;
 }
 
-void recovery_sent(struct tqp *q, uint32_t psn, uint32_t n, bool read)
+void recovery_sent(struct tqp *q, uint32_t psn, uint32_t n, bool read, uint64_t now)
 {
 	uint32_t number = ++q->req.rec->sendings;
 
@@ -107,6 +115,7 @@ void recovery_sent(struct tqp *q, uint32_t psn, uint32_t n, bool read)
 
 		o->again = o->state != NEVER;
 		o->sending = number;
+		o->at = us(now);
 		o->read = read;
 		turn(q, o, SENT);
 	}
@@ -175,10 +184,22 @@ static bool earlier(const struct out *o, uint32_t psn, const struct news *by)
 	return d ? d < 0 : psn_before(psn, by->psn);
 }
 
-static void note(struct news *n, const struct out *o, uint32_t psn)
+/* An answer that comes sooner than a round trip takes may well be one to the sending before. */
+static bool too_soon(const struct tqp *q, const struct out *o, uint64_t now)
 {
-	if (!n->out || !earlier(o, psn, n))
-		*n = (struct news){ o, psn };
+	const struct rtt *t = &q->req.rtt;
+	uint64_t ns = t->least > t->mean / 2 ? t->least : t->mean / 2;
+
+	return o->again && us(now) - o->at < us(ns);
+}
+
+static void note(const struct tqp *q, struct news *n, const struct out *o, uint32_t psn)
+{
+	n->any = true;
+	if (too_soon(q, o, n->now) || (n->out && earlier(o, psn, n)))
+		return;
+	n->out = o;
+	n->psn = psn;
 }
 
 /* Of the PSNs up to @end, those that were sent before @n and have not arrived are lost. */
@@ -186,9 +207,9 @@ static void infer(struct tqp *q, const struct news *n, uint32_t end)
 {
 	uint32_t before = q->req.rec->in[LOST];
 
+	q->req.rec->heard |= n->any;
 	if (!n->out)
 		return;
-	q->req.rec->heard = true;
 	if (!n->out->again)
 		end = n->psn; /* higher PSNs were sent later */
 	for (uint32_t psn = q->req.una; psn != end; psn = psn_add(psn, 1)) {
@@ -219,7 +240,7 @@ static void executed(struct tqp *q, uint32_t end, struct news *n)
 			continue;
 		}
 		if (unknown(o))
-			note(n, o, psn);
+			note(q, n, o, psn);
 		turn(q, o, DONE);
 	}
 }
@@ -238,30 +259,30 @@ void recovery_missing(struct tqp *q, uint32_t psn)
 	}
 }
 
-void recovery_acked(struct tqp *q, uint32_t psn)
+void recovery_acked(struct tqp *q, uint32_t psn, uint64_t now)
 {
-	struct news n = { 0 };
+	struct news n = { .now = now };
 
 	executed(q, psn, &n);
 	infer(q, &n, q->req.psn);
 }
 
-void recovery_answered(struct tqp *q, uint32_t psn)
+void recovery_answered(struct tqp *q, uint32_t psn, uint64_t now)
 {
-	struct news n = { 0 };
+	struct news n = { .now = now };
 
 	executed(q, psn, &n);
 	infer(q, &n, psn);
 }
 
-void recovery_here(struct tqp *q, uint32_t psn, uint32_t n)
+void recovery_here(struct tqp *q, uint32_t psn, uint32_t n, uint64_t now)
 {
-	struct news news = { 0 };
+	struct news news = { .now = now };
 
 	for (uint32_t i = 0; i < n; i++) {
 		struct out *o = out_at(q, psn + i);
 
-		note(&news, o, psn_add(psn, i));
+		note(q, &news, o, psn_add(psn, i));
 		turn(q, o, DONE);
 	}
 	infer(q, &news, psn);
@@ -280,7 +301,7 @@ static void kept(struct tqp *q, uint32_t psn, struct news *n)
 
 	if (!unknown(o))
 		return;
-	note(n, o, psn);
+	note(q, n, o, psn);
 	do {
 		turn(q, o, KEPT);
 		psn = psn_add(psn, 1);
@@ -288,10 +309,10 @@ static void kept(struct tqp *q, uint32_t psn, struct news *n)
 	} while (o->read && o->sending == sending && unknown(o));
 }
 
-bool recovery_reported(struct tqp *q, const struct seg *s)
+bool recovery_reported(struct tqp *q, const struct seg *s, uint64_t now)
 {
 	uint32_t ahead = (s->psn - q->req.una) & PSN_MASK, bits, all = outstanding(q);
-	struct news n = { 0 };
+	struct news n = { .now = now };
 
 	if ((s->flags & SEG_BYREF) || s->len <= REPORT_AETH || s->len > REPORT_MAX)
 		return false;

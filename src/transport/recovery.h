@@ -16,11 +16,11 @@ enum {
 };
 
 /* Begins if the peer is able to report. @told: it has sent a report. */
-void recovery_begin(struct tqp *q, bool told);
+void recovery_begin(struct tqp *q, bool told, uint64_t now);
 void recovery_end(struct tqp *q);
 
 /* [psn, psn + n) leaves now: a packet of a message, or a request (@read) for @n packets of data. */
-void recovery_sent(struct tqp *q, uint32_t psn, uint32_t n, bool read);
+void recovery_sent(struct tqp *q, uint32_t psn, uint32_t n, bool read, uint64_t now);
 /* May something leave, with @window PSNs on their way at most? The lost segment at una always
  * may. */
 bool recovery_open(const struct tqp *q, uint32_t window);
@@ -35,17 +35,18 @@ bool recovery_lost(const struct tqp *q); /* is there a PSN to send again? */
 /* The first lost PSN; *n: how many from it on one READ request asks for. */
 uint32_t recovery_first(const struct tqp *q, uint32_t *n);
 
-void recovery_acked(struct tqp *q, uint32_t psn); /* the peer has executed all before @psn */
+/* The peer has executed all before @psn. */
+void recovery_acked(struct tqp *q, uint32_t psn, uint64_t now);
 /* The same, by a response to @psn, which says nothing of the PSNs behind it. */
-void recovery_answered(struct tqp *q, uint32_t psn);
+void recovery_answered(struct tqp *q, uint32_t psn, uint64_t now);
 /* The peer waits for @psn. If it has reported that it keeps @psn, then another process is the peer
  * by now (XRC), and has none of the requests that the former one kept. */
 void recovery_missing(struct tqp *q, uint32_t psn);
 /* The data of [psn, psn + n) has come. */
-void recovery_here(struct tqp *q, uint32_t psn, uint32_t n);
+void recovery_here(struct tqp *q, uint32_t psn, uint32_t n, uint64_t now);
 bool recovery_has(const struct tqp *q, uint32_t psn); /* has the data at @psn come already? */
 /* Takes the report @s. False: it tells of PSNs that were not sent. */
-bool recovery_reported(struct tqp *q, const struct seg *s);
+bool recovery_reported(struct tqp *q, const struct seg *s, uint64_t now);
 /* The first PSN from una on that is not done. Forgets the records before it. */
 uint32_t recovery_front(struct tqp *q);
 bool recovery_heard(struct tqp *q); /* has the peer got anything since the last call? */

@@ -50,7 +50,7 @@ int request_emit(struct tqp *q, struct seg *s, uint64_t now)
 	return err;
 }
 
-void request_sent(struct tqp *q, const struct sent *e, uint32_t psn)
+void request_sent(struct tqp *q, const struct sent *e, uint32_t psn, uint64_t now)
 {
 	struct requester *r = &q->req;
 	bool read = e->flags & SENT_READ;
@@ -58,7 +58,7 @@ void request_sent(struct tqp *q, const struct sent *e, uint32_t psn)
 	if ((read || r->psn == e->psn) && r->psn == r->max_psn)
 		r->credit.sent = psn_add(r->credit.sent, 1);
 	if (unlikely(r->rec != NULL))
-		recovery_sent(q, r->psn, (psn - r->psn) & PSN_MASK, read);
+		recovery_sent(q, r->psn, (psn - r->psn) & PSN_MASK, read, now);
 	r->psn = psn;
 	if (((psn - r->una) & PSN_MASK) > ((r->max_psn - r->una) & PSN_MASK))
 		r->max_psn = psn;

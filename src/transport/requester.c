@@ -189,7 +189,7 @@ static bool send_again(struct tqp *q, uint64_t now)
 static bool begin_on_network(struct tqp *q, uint64_t now)
 {
 	if (!q->req.rec)
-		recovery_begin(q, false);
+		recovery_begin(q, false, now);
 	if (q->req.una == q->req.max_psn)
 		congestion_resume(q, now);
 	return !q->req.rec || !recovery_crowded(q);

@@ -79,6 +79,9 @@ bool udp_returned(struct udp *u, struct link_return *out);
 /* Delivers up to @budget packets, or trains of them; returns how many packets. @all: also from
  * ports without destinations by which no packet has come in yet; polls leave them to the engine. */
 unsigned int udp_drain(struct udp *u, unsigned int budget, bool all);
+/* Delivers all that has come, or as much as a thread can be asked to. False: another thread is
+ * delivering. */
+bool udp_catch_up(struct udp *u);
 /* Inside deliver(): the packet is for another process. Packets that follow should reach that
  * process at once. */
 void udp_astray(struct udp *u);

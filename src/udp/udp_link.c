@@ -61,6 +61,11 @@ static unsigned int drain(struct link *l, unsigned int budget, bool all)
 	return udp_drain(of(l), budget, all);
 }
 
+static bool catch_up(struct link *l)
+{
+	return udp_catch_up(of(l));
+}
+
 static int fd(struct link *l)
 {
 	return udp_fd(of(l));
@@ -115,6 +120,7 @@ static const struct link_net_ops net_ops = {
 	.rejoin = rejoin,
 	.astray = astray,
 	.knock = knock,
+	.catch_up = catch_up,
 	.returns_fd = returns_fd,
 	.returned = returned,
 	.leave = leave,

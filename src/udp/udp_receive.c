@@ -14,7 +14,7 @@
 #include "wire/icrc.h"
 #include "wire/icrc_id.h"
 
-enum { IP4_LEN = 20, ID_AT = 4, ECN = 3, BTH_DQPN = 5, BTH_ACKREQ = 8 };
+enum { IP4_LEN = 20, ID_AT = 4, ECN = 3, BTH_DQPN = 5, BTH_ACKREQ = 8, CATCH_UP = 64 };
 
 /* One packet of the inbox: what the kernel says about it, and its IP header as far as known. */
 struct arrival {
@@ -317,13 +317,12 @@ static unsigned int drain_port(struct udp *u, struct udp_port *port, unsigned in
 	return n;
 }
 
-unsigned int udp_drain(struct udp *u, unsigned int budget, bool all)
+/* Under drain_lock. */
+static unsigned int drain(struct udp *u, unsigned int budget, bool all)
 {
 	unsigned int done = 0;
 	uint32_t n;
 
-	if (!spin_trylock(&u->drain_lock))
-		return 0;
 	n = load_acquire(&u->n_ports); /* pairs with port_add(); tidy() waits for the lock */
 	for (uint32_t i = 0; i < n && done < budget; i++) {
 		struct udp_port *p = u->port[i];
@@ -337,6 +336,28 @@ unsigned int udp_drain(struct udp *u, unsigned int budget, bool all)
 		if (all || load_relaxed(&p->heard))
 			done += drain_port(u, p, budget - done, all);
 	}
+	return done;
+}
+
+unsigned int udp_drain(struct udp *u, unsigned int budget, bool all)
+{
+	unsigned int done;
+
+	if (!spin_trylock(&u->drain_lock))
+		return 0;
+	done = drain(u, budget, all);
 	spin_unlock(&u->drain_lock);
 	return done;
+}
+
+bool udp_catch_up(struct udp *u)
+{
+	unsigned int rounds = 0;
+
+	if (!spin_trylock(&u->drain_lock))
+		return false;
+	while (drain(u, UDP_INBOX, false) && ++rounds < CATCH_UP)
+		;
+	spin_unlock(&u->drain_lock);
+	return true;
 }

@@ -7,8 +7,8 @@
 #include "udp/udp_state.h"
 #include "util/clock.h"
 
-enum { TIMES = 6 };
-#define FIRST_NS UINT64_C(10000000) /* doubled each time */
+enum { TIMES = 10 };
+#define FIRST_NS UINT64_C(1000000) /* doubled each time */
 
 /* The share of one peer in the socket buffer, in bytes: all peers with destinations share it, and
  * the kernel counts about twice the bytes of a packet. */

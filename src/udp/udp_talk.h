@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* Questions to the hosts behind network addresses, and their answers (udp_hello.h). The first
- * packets to an address bring a question. It is repeated a few times while packets go there, and
- * never waited for. It leaves by a socket of its own, so that the answer reaches the process that
- * asked, whichever process of the peer's host has read the question. An answer speaks for all
- * processes of the host.
+ * packets to an address bring a question. It is repeated a few times while packets go there, soon,
+ * since losses are dear until it is answered, and never waited for. It leaves by a socket of its
+ * own, so that the answer reaches the process that asked, whichever process of the peer's host has
+ * read the question. An answer speaks for all processes of the host.
  *
  * A host that has answered sends IPv4 identifications as udp_icrc.h says. When packets come that
  * look otherwise, another stack may have taken over its address: it is asked again, and forgotten

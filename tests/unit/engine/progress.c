@@ -10,6 +10,7 @@
 #include "engine/turn.h"
 #include "engine/unanswered.h"
 #include "stand.h"
+#include "util/clock.h"
 
 static struct eqp *e;
 static unsigned int delivered;
@@ -187,6 +188,55 @@ TEST(a_deadline_that_has_passed_is_worked_off)
 	close_qp();
 }
 
+static bool others_have_none;
+static unsigned int caught_up;
+
+static unsigned int drain_nothing(struct link *l, unsigned int budget, bool all)
+{
+	(void)l;
+	(void)budget;
+	(void)all;
+	return 0;
+}
+
+static bool catch_up(struct link *l)
+{
+	(void)l;
+	caught_up++;
+	return others_have_none;
+}
+
+/* Does a deadline that passed @ns ago get worked off? */
+static bool worked_off(uint64_t ns)
+{
+	timers_arm(e, clock_now() - ns);
+	progress_round(&stand->n);
+	return e->timer_at == TQP_NEVER;
+}
+
+TEST(a_deadline_waits_for_packets_that_are_in_a_threads_hands)
+{
+	static const struct link_net_ops ops = { .catch_up = catch_up };
+	struct link net = { .name = "net", .drain = drain_nothing, .net = &ops };
+
+	open_qp();
+	e->q.qp.state = IBV_QPS_RESET;
+	e->q.ack_due = false;
+	stand->n.link[1].link = &net;
+	stand->n.networks = 1;
+	wheel_init(&stand->n.wheel, clock_now());
+	others_have_none = false;
+	caught_up = 0;
+	check(!worked_off(0));
+	check_eq(caught_up, 1);
+	others_have_none = true;
+	check(worked_off(0));
+	others_have_none = false;
+	check(worked_off(1000000000)); /* but not for ever */
+	check_eq(caught_up, 3);
+	close_qp();
+}
+
 /* Its sender is on this host and has no timer of its own. */
 TEST(a_sender_is_told_when_its_link_has_room)
 {
@@ -226,5 +276,6 @@ RUN_TESTS(unit_test(ACKs_leave_when_a_drain_finds_nothing),
 	  unit_test(all_ACKs_leave_when_the_process_ends), unit_test(a_QP_that_ends_is_on_no_list),
 	  unit_test(QPs_that_are_ready_are_gone_on_with),
 	  unit_test(a_deadline_that_has_passed_is_worked_off),
+	  unit_test(a_deadline_waits_for_packets_that_are_in_a_threads_hands),
 	  unit_test(a_sender_is_told_when_its_link_has_room),
 	  unit_test(own_segments_are_delivered_behind_a_turn))

@@ -194,6 +194,60 @@ TEST(rnr_in_the_middle_keeps_the_order)
 	pair_close(p);
 }
 
+/* Runs until @ns from now, and the requester's timer is overdue before its answers are read: its
+ * process had no core. */
+static void late_reader(struct pair *p, uint64_t ns)
+{
+	rig_run_until(&p->rig, p->rig.net.now + ns);
+	p->rig.net.now += 4000000;
+	tqp_timer(&p->a->q, p->rig.net.now);
+}
+
+/* A WRITE of a window, the first of which has measured a round trip. */
+static struct rig_wr measured(struct pair *p)
+{
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, WINDOW * MTU);
+
+	p->rig.net.now = 1;
+	rig_post(p->a, &w);
+	rig_run(&p->rig);
+	pair_good(p->a, false);
+	p->rig.net.payloads = 0;
+	return w;
+}
+
+/* Packets of a WRITE of a window, of which the third is lost and the answers are read late. */
+TEST(an_answer_to_the_first_sending_is_none_to_the_second)
+{
+	struct pair *p = open_pair(&both, 1);
+	struct rig_wr w = measured(p);
+
+	drop_next(p, 3);
+	rig_post(p->a, &w);
+	late_reader(p, 1500);
+	check_eq(p->rig.net.payloads, WINDOW + 1);
+	rig_run(&p->rig);
+	pair_good(p->a, false);
+	check_mem(p->b->mem + 0x8000, p->a->mem, WINDOW * MTU);
+	check_eq(p->rig.net.payloads, WINDOW + 2);
+	pair_close(p);
+}
+
+/* A whole burst is lost: one silence, not one for each packet. */
+TEST(a_lost_burst_costs_one_silence)
+{
+	struct pair *p = open_pair(&both, 1);
+	struct rig_wr w = measured(p);
+
+	p->rig.net.cut = true;
+	rig_post(p->a, &w);
+	p->rig.net.cut = false;
+	rig_run_until(&p->rig, p->rig.net.now + 3000000);
+	pair_good(p->a, false);
+	check_mem(p->b->mem + 0x8000, p->a->mem, WINDOW * MTU);
+	pair_close(p);
+}
+
 /* Bytes as a wrong peer sends them. */
 static void report(struct pair *p, uint32_t psn, const uint8_t *bytes, uint32_t len)
 {
@@ -337,6 +391,8 @@ RUN_TESTS(unit_test(a_nearly_full_window_waits_for_a_train),
 	  unit_test(one_lost_response_is_one_response_again),
 	  unit_test(a_read_that_is_held_is_not_asked_for_again),
 	  unit_test(an_atomic_is_executed_once), unit_test(rnr_in_the_middle_keeps_the_order),
+	  unit_test(an_answer_to_the_first_sending_is_none_to_the_second),
+	  unit_test(a_lost_burst_costs_one_silence),
 	  unit_test(a_wrong_report_is_counted_and_does_nothing),
 	  unit_test(what_is_lost_costs_little_more_than_itself),
 	  unit_test(every_pair_of_abilities_gets_everything_across),
