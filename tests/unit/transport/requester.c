@@ -514,16 +514,26 @@ static void all_good(struct pair *p, int n)
 		pair_good(p->a, false);
 }
 
-enum { BEGINS = 16, GOES_ON = 2, JUDGED = 256 }; /* direct.c */
+enum { BEGINS = 16, JUDGED = 256 }; /* direct.c */
+
+/* A pair whose WRITEs @w are done directly. */
+static struct pair *stream_open(struct rig_wr *w)
+{
+	static struct link_ops ops;
+	struct pair *p = pair_open(&pair_host, &rig_rc);
+
+	*w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
+	ops = directly(p, 8);
+	exchange(p);
+	p->a->end.d.ops = &ops;
+	return p;
+}
 
 TEST(a_stream_of_writes_leaves_direct_access_for_the_ring)
 {
-	struct pair *p = pair_open(&pair_host, &rig_rc);
-	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
-	struct link_ops ops = directly(p, 8);
+	struct rig_wr w;
+	struct pair *p = stream_open(&w);
 
-	exchange(p);
-	p->a->end.d.ops = &ops;
 	check_eq(stream(p, &w, BEGINS + 4, 1000), BEGINS);
 	rig_run(&p->rig);
 	all_good(p, BEGINS + 4);
@@ -536,12 +546,9 @@ TEST(a_stream_of_writes_leaves_direct_access_for_the_ring)
 
 TEST(writes_that_are_polled_for_or_far_apart_are_no_stream)
 {
-	struct pair *p = pair_open(&pair_host, &rig_rc);
-	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
-	struct link_ops ops = directly(p, 8);
+	struct rig_wr w;
+	struct pair *p = stream_open(&w);
 
-	exchange(p);
-	p->a->end.d.ops = &ops;
 	for (int i = 0; i < 3 * BEGINS; i++) {
 		polls_so_far++;
 		check_eq(stream(p, &w, 1, 1000), 1);
@@ -558,12 +565,9 @@ TEST(writes_that_are_polled_for_or_far_apart_are_no_stream)
 
 TEST(a_list_of_writes_is_timed_within_its_turn)
 {
-	struct pair *p = pair_open(&pair_host, &rig_rc);
-	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
-	struct link_ops ops = directly(p, 8);
+	struct rig_wr w;
+	struct pair *p = stream_open(&w);
 
-	exchange(p);
-	p->a->end.d.ops = &ops;
 	check_eq(stream(p, &w, 1, 1000), 1);
 	into_turn = BEGINS * 1000;
 	check_eq(stream(p, &w, BEGINS, 0), BEGINS - 1);
@@ -578,12 +582,9 @@ TEST(a_list_of_writes_is_timed_within_its_turn)
 
 TEST(a_ring_that_does_not_answer_is_left_before_it_has_done_all_it_is_judged_by)
 {
-	struct pair *p = pair_open(&pair_host, &rig_rc);
-	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
-	struct link_ops ops = directly(p, 8);
+	struct rig_wr w;
+	struct pair *p = stream_open(&w);
 
-	exchange(p);
-	p->a->end.d.ops = &ops;
 	check_eq(stream(p, &w, BEGINS + 1, 1000), BEGINS);
 	p->rig.net.now += (JUDGED + 1) * 1000;
 	check_eq(stream(p, &w, 1, 1000), 0); /* waits for the ring's to end */
@@ -596,12 +597,9 @@ TEST(a_ring_that_does_not_answer_is_left_before_it_has_done_all_it_is_judged_by)
 
 TEST(a_ring_that_is_slower_than_direct_access_is_left)
 {
-	struct pair *p = pair_open(&pair_host, &rig_rc);
-	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
-	struct link_ops ops = directly(p, 8);
+	struct rig_wr w;
+	struct pair *p = stream_open(&w);
 
-	exchange(p);
-	p->a->end.d.ops = &ops;
 	check_eq(stream(p, &w, BEGINS + 1, 1000), BEGINS);
 	p->rig.net.now += 100000; /* the peer's process had no processor */
 	rig_run(&p->rig);
