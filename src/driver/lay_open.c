@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "driver/lay_open.h"
 #include <errno.h>
-#include <sys/mman.h>
 #include "driver/dcq_ring.h"
+#include "driver/doorbell_page.h"
 #include "driver/dsrq_ring.h"
 #include "driver/dwq.h"
 #include "engine/doorbell.h"
@@ -12,30 +12,9 @@
 #include "util/fork.h"
 
 #define ARM_RECORD 1 /* of the two of a CQ */
-#define PAGE	   4096
-#define BLUE	   0x800 /* of a QP's doorbell in its page */
 #define SOLICIT	   (1U << 24) /* in the arm record */
 #define CI_MASK	   0xffffffU
 #define NO_ARM	   0xffffffffU /* in the arm record: no program's, whose highest bits are 0 */
-
-/* The process' page, which stays. */
-static int doorbell_page(uint8_t **out)
-{
-	static uint8_t *page;
-	uint8_t *p = load_acquire(&page), *none = NULL;
-
-	if (!p) {
-		p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (p == MAP_FAILED)
-			return refuse_memory("mlx5dv_init_obj", PAGE);
-		if (!cas_acq_rel(&page, &none, p)) {
-			munmap(p, PAGE);
-			p = none;
-		}
-	}
-	*out = p;
-	return 0;
-}
 
 static int ours(uint32_t epoch, const char *what, uint32_t number)
 {
@@ -59,6 +38,7 @@ static bool look_at_qp(struct unrung *u)
 {
 	struct dqp *qp = container_of(u, struct dqp, unrung);
 	bool rq = moved(&qp->dbrec[MLX5_RCV_DBR], &qp->seen[MLX5_RCV_DBR]);
+	bool waits = load_relaxed(&qp->dev->rnr_waiting);
 	bool sq = moved(&qp->dbrec[MLX5_SND_DBR], &qp->seen[MLX5_SND_DBR]);
 
 	if (rq) {
@@ -67,7 +47,8 @@ static bool look_at_qp(struct unrung *u)
 	}
 	if (sq)
 		doorbell_sq(qp->dev);
-	return rq || sq;
+	/* Where stores ring, only a sender that waits for a receive has a use for the next look. */
+	return doorbell_page_rings() ? waits : rq || sq;
 }
 
 static bool look_at_srq(struct unrung *u)
@@ -76,8 +57,7 @@ static bool look_at_srq(struct unrung *u)
 
 	if (!moved(&srq->dbrec[0], &srq->seen))
 		return false;
-	doorbell_srq(srq->dev);
-	return true;
+	return doorbell_srq(srq->dev) || !doorbell_page_rings();
 }
 
 /* Takes the arm out of its record, so that the same may be stored again. */
@@ -109,7 +89,7 @@ int lay_open_qp(struct dqp *qp, struct mlx5dv_qp *out)
 	*out = (struct mlx5dv_qp){ .dbrec = qp->dbrec,
 				   .sq = { qp->sq.buf, qp->sq.cnt, WQE_BB },
 				   .rq = { qp->rq.buf, qp->rq.cnt, qp->rq.cnt ? qp->rq.stride : 0 },
-				   .bf = { page + BLUE, 0 } };
+				   .bf = { page + DOORBELL_BLUE, 0 } };
 	store_relaxed(&qp->dev->qp.inlines, qp->inlines);
 	unrung_add(&qp->unrung, look_at_qp);
 	return 0;

@@ -19,6 +19,23 @@ void doorbell_sq(struct tqp *q)
 	quiesce_exit();
 }
 
+bool doorbell_by_number(uint32_t qpn)
+{
+	struct node *n = node_self();
+	struct eqp *e;
+
+	if (!n)
+		return false;
+	quiesce_enter();
+	e = node_qp(n, qpn);
+	if (e && !e->q.qp.sq.cnt)
+		e = NULL;
+	if (e)
+		doorbell_sq(&e->q);
+	quiesce_exit();
+	return e;
+}
+
 void doorbell_rq(struct tqp *q)
 {
 	struct eqp *e = to_eqp(q);
@@ -47,17 +64,18 @@ static void note_waiters(struct node *n, const struct srq *srq)
 	}
 }
 
-void doorbell_srq(struct srq *srq)
+bool doorbell_srq(struct srq *srq)
 {
 	struct node *n = node_current;
 
 	full_fence(); /* pairs with rq_waiters_add() */
 	if (likely(!load_relaxed(&n->rq_waiters)))
-		return;
+		return false;
 	quiesce_enter();
 	note_waiters(n, srq);
 	progress_own(n);
 	quiesce_exit();
+	return true;
 }
 
 void doorbell_uncork(void)

@@ -17,7 +17,10 @@ static inline void doorbell_atomic_writes(struct tqp *q)
 void doorbell_sq(struct tqp *q); /* WQEs were written and the doorbell record updated */
 /* The same for the receive queue, whose record was stored by store_fenced(). */
 void doorbell_rq(struct tqp *q);
-void doorbell_srq(struct srq *srq); /* the same for a shared receive queue */
+/* The same for a shared receive queue. True: a sender has waited. */
+bool doorbell_srq(struct srq *srq);
+/* doorbell_sq() of this process' QP @qpn. False: there is none, or none with a send queue. */
+bool doorbell_by_number(uint32_t qpn);
 void progress(void); /* never blocks */
 
 extern bool corks_used; /* posts may wait for a poll (corks.h); set once, atomic */

@@ -157,13 +157,14 @@ static bool epoll_round(struct node *n, uint64_t ns)
 }
 
 /* Behind a ring more segments are likely. To look for them for a moment costs less than to sleep
- * and be woken, and spares senders the ring. A program that polls or leads takes over. */
+ * and be woken, and spares senders the ring. A program that polls or leads takes over. One that
+ * reads its CQs without a call spins, and needs its core for that. */
 static void linger(struct node *n)
 {
 	uint32_t seq = load_relaxed(&n->poll_seq);
 	uint64_t now = clock_now(), end = now + LINGER_MAX, until = now + LINGER;
 
-	if (!host_change_mode(n->host, HOST_POLLED, HOST_WATCHED))
+	if (unrung_due(n) != UINT64_MAX || !host_change_mode(n->host, HOST_POLLED, HOST_WATCHED))
 		return;
 	for (unsigned int looks = 1; now < until && now < end; looks++) {
 		if (load_relaxed(&n->led) || load_relaxed(&n->poll_seq) != seq)

@@ -37,6 +37,16 @@ void unrung_del(struct unrung *u)
 	pthread_mutex_unlock(&n->unrung.lock);
 }
 
+void unrung_soon(void)
+{
+	struct node *n = node_self();
+
+	if (!n || load_relaxed(&n->unrung.due) == UINT64_MAX)
+		return;
+	store_release(&n->unrung.due, 0); /* (A) */
+	wake_engine(n);
+}
+
 static bool look_at_all(struct node *n)
 {
 	struct list *at;
@@ -53,15 +63,18 @@ static bool look_at_all(struct node *n)
 
 void unrung_look(struct node *n)
 {
-	uint64_t due = unrung_due(n), nap;
+	uint64_t due = unrung_due(n), looking = UINT64_MAX - 1, nap, next;
 
 	if (likely(due == UINT64_MAX) || due > clock_now())
 		return;
 	pthread_mutex_lock(&n->unrung.lock);
+	xchg_acq_rel(&n->unrung.due,
+		     looking); /* (A) what comes from now on asks for another look */
 	nap = look_at_all(n) ? NAP_FIRST : n->unrung.nap * 2;
 	if (nap > NAP_LAST)
 		nap = NAP_LAST;
 	n->unrung.nap = nap;
-	store_relaxed(&n->unrung.due, list_empty(&n->unrung.all) ? UINT64_MAX : clock_now() + nap);
+	next = list_empty(&n->unrung.all) ? UINT64_MAX : clock_now() + nap;
+	cas_acq_rel(&n->unrung.due, &looking, next);
 	pthread_mutex_unlock(&n->unrung.lock);
 }

@@ -20,6 +20,9 @@ struct unrung { /* zeroed: on no list */
 void unrung_add(struct unrung *u, bool (*look)(struct unrung *u));
 void unrung_del(struct unrung *u); /* of this process; on no list: no effect */
 
+/* The engine thread looks now. From a signal handler, too. */
+void unrung_soon(void);
+
 static inline bool unrung_is(const struct unrung *u)
 {
 	return load_acquire(&u->node) != NULL;

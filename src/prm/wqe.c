@@ -279,7 +279,7 @@ static const uint8_t *slot(const struct rq_ring *ring, uint16_t idx)
 
 void rwqe_parse(const struct rq_ring *ring, uint16_t idx, struct rwqe *out)
 {
-	out->idx = idx & (ring->cnt - 1);
+	out->idx = idx;
 	receive_list(slot(ring, idx), ring->stride / SEG, out);
 }
 

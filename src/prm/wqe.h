@@ -105,9 +105,9 @@ struct rwqe {
 	struct sge sge[WQE_MAX_SGE];
 };
 
-/* The receive WQE in slot @idx. Its list ends at the stride, or at a byte count of 0 with the key
- * 0x100, MLX5_INVALID_LKEY. */
+/* The receive WQE @idx, as the producer counts: 16 bits that go round. Its list ends at the stride,
+ * or at a byte count of 0 with the key 0x100, MLX5_INVALID_LKEY. */
 void rwqe_parse(const struct rq_ring *ring, uint16_t idx, struct rwqe *out);
-/* The same in an SRQ, where each slot starts with a struct mlx5_wqe_srq_next_seg. @next: the
+/* That in slot @idx of an SRQ, where each starts with a struct mlx5_wqe_srq_next_seg. @next: the
  * next_wqe_index it holds, not yet bounded by the caller's cnt. */
 void srwqe_parse(const struct rq_ring *ring, uint16_t idx, struct rwqe *out, uint16_t *next);

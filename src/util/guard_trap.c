@@ -92,6 +92,21 @@ static bool land(const siginfo_t *info, ucontext_t *ctx)
 	return true;
 }
 
+static bool (*watch)(uintptr_t address, ucontext_t *ctx); /* atomic */
+
+void guard_trap_watch(bool (*fn)(uintptr_t address, ucontext_t *ctx))
+{
+	store_release(&watch, fn);
+}
+
+static bool watched(const siginfo_t *info, ucontext_t *ctx)
+{
+	bool (*fn)(uintptr_t, ucontext_t *) = load_acquire(&watch);
+
+	return fn && info->si_signo == SIGSEGV && info->si_code > 0 &&
+	       fn((uintptr_t)info->si_addr, ctx);
+}
+
 /* As the kernel does it: a fault ends the process even if ignored. The faulting instruction runs
  * again after the return, with the default action; a signal that was sent is sent again. */
 static void act_default(int sig, siginfo_t *info, bool ignore)
@@ -155,7 +170,7 @@ static void trap(int level, int sig, siginfo_t *info, void *ctx, bool direct)
 	unsigned int which = sig == SIGBUS;
 	int saved = errno;
 
-	if (!land(info, ctx))
+	if (!land(info, ctx) && !watched(info, ctx))
 		chain(which, level, direct ? busy[which] : 0, info, ctx);
 	errno = saved;
 }
@@ -271,6 +286,11 @@ int guard_trap_unblock(uint64_t *saved)
 void guard_trap_restore(uint64_t saved)
 {
 	(void)saved;
+}
+
+void guard_trap_watch(bool (*fn)(uintptr_t address, ucontext_t *ctx))
+{
+	(void)fn;
 }
 
 #endif

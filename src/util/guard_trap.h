@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: MIT
 /* The SIGSEGV and SIGBUS handlers behind util/guard.h: a fault in the routines of guard_asm.h
- * becomes EFAULT, every other signal goes to the handler that was set before. */
+ * becomes EFAULT, one that page_trap.h has provoked becomes a call, and every other signal goes to
+ * the handler that was set before. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
+#include <ucontext.h>
 
 /* Sets them, or goes in front again where they have been replaced. Two system calls when there
  * is nothing to do. Calls are serialised by the caller; a forked child inherits the handlers. 0
  * or a positive errno: what was set before stays. */
 int guard_trap_set(void);
+
+/* Asks @fn of each fault in other code, before it goes to an earlier handler. True: the fault is
+ * mended, and the program goes on as @ctx says. For the life of the process. */
+void guard_trap_watch(bool (*fn)(uintptr_t address, ucontext_t *ctx));
 
 /* May this thread fault here and now: handlers set, neither signal blocked. A system call. */
 bool guard_trap_open(void);

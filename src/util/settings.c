@@ -10,8 +10,9 @@
 #define PREFIX	   "SOFTHCA_"
 #define PREFIX_LEN (sizeof(PREFIX) - 1)
 
-static const char *const names[] = { "DEVICES", "DIRECT", "EXPLAIN", "FAULT",	  "HOST_UID", "LOG",
-				     "MLX5DV",	"TRACE",  "VIEW",    "VIEW_ROOT", NULL };
+static const char *const names[] = { "DEVICES", "DIRECT",   "DOORBELL",	 "EXPLAIN",
+				     "FAULT",	"HOST_UID", "LOG",	 "MLX5DV",
+				     "TRACE",	"VIEW",	    "VIEW_ROOT", NULL };
 
 static void check_name(const char *entry)
 {
@@ -46,11 +47,13 @@ static void check_word(const char *name, const char *const *words, const char *s
 static void check(void)
 {
 	static const char *const bits[] = { "0", "1", NULL };
+	static const char *const doorbell[] = { "trap", "nap", NULL };
 	static const char *const log[] = { "error", "warn", "info", "debug", NULL };
 
 	for (char **e = environ; e && *e; e++)
 		check_name(*e);
 	check_word("SOFTHCA_DIRECT", bits, "0, 1");
+	check_word("SOFTHCA_DOORBELL", doorbell, "trap, nap");
 	check_word("SOFTHCA_MLX5DV", bits, "0, 1");
 	check_word("SOFTHCA_LOG", log, "error, warn, info, debug");
 }

@@ -21,7 +21,7 @@ SIZES = [8, 4096, 1 << 20]
 MESSAGES = ["tag_lat", "tag_bw", "tag_sync_lat", "tag_sync_bw", "ucp_put_lat", "ucp_put_bw",
             "ucp_get", "stream_lat", "stream_bw", "ucp_am_lat", "ucp_am_bw"]
 ATOMICS = ["ucp_add", "ucp_fadd", "ucp_swap", "ucp_cswap"]
-TRANSPORTS = ["rc_v", "ud_v"]
+TRANSPORTS = ["rc_v", "ud_v", "rc_x", "ud_x"]  # _x: it writes the rings itself
 # Tests of one transport alone: what it is asked for, in which layouts, and how much of it.
 UCT = {
     "rc_verbs": [(test, layout, size)
@@ -42,7 +42,8 @@ INFOS = 50 if programs.FULL else 3
 
 
 def environment(transports):
-    return {"UCX_TLS": f"{transports},self", "UCX_NET_DEVICES": DEVICE}
+    return {"UCX_TLS": f"{transports},self", "UCX_NET_DEVICES": DEVICE,
+            "SOFTHCA_MLX5DV": "1" if transports.endswith("_x") else "0"}
 
 
 def info():

@@ -67,7 +67,7 @@ static void receive_queue(const struct rq_ring *ring, uint16_t idx)
 	uint16_t next;
 
 	rwqe_parse(ring, idx, &w);
-	must(w.idx < ring->cnt && w.nsge <= WQE_MAX_SGE && list_len(w.sge, w.nsge) == w.len);
+	must(w.idx == idx && w.nsge <= WQE_MAX_SGE && list_len(w.sge, w.nsge) == w.len);
 	srwqe_parse(ring, idx, &w, &next);
 	must(w.idx < ring->cnt && w.nsge <= WQE_MAX_SGE && list_len(w.sge, w.nsge) == w.len);
 }

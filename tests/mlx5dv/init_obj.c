@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <infiniband/mlx5dv.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include "verbs/cases.h"
@@ -224,10 +225,11 @@ static void layouts(int arg)
 	want(a.cq.cq_uar && a.cq.cqn != b.cq.cqn);
 }
 
-/* Message after message, many times around each ring. */
-static void messages(int arg)
+/* Message after message, many times around each ring. @nap: nobody notices the stores. */
+static void messages(int nap)
 {
-	(void)arg;
+	if (nap)
+		setenv("SOFTHCA_DOORBELL", "nap", 1);
 	open_memory();
 	connected(IBV_QPT_RC, NULL);
 	for (uint32_t i = 0; i < ROUNDS; i++) {
@@ -236,9 +238,56 @@ static void messages(int arg)
 		pattern_fill(mem, LEN, i, 0);
 		recv(&b);
 		send(&a, MLX5_WQE_CTRL_CQ_UPDATE, i);
-		want_eq(be16toh(received_ok(&b, LEN, i).wqe_counter) % WRS, i % WRS);
+		want_eq(be16toh(received_ok(&b, LEN, i).wqe_counter), i); /* it counts on */
 		sent_ok(&a, at);
 		want_eq(pattern_check(mem + HALF, LEN, i, 0), LEN);
+	}
+}
+
+/* The store to the page is the call: what it asks for has happened when it returns. */
+static void stores_ring(int arg)
+{
+	uint8_t wqe[SEG];
+
+	(void)arg;
+	open_memory();
+	connected(IBV_QPT_RC, NULL);
+	for (uint32_t i = 0; i < 20 * WRS; i++) {
+		mlx5dv_set_ctrl_seg((void *)wqe, a.sent, MLX5_OPCODE_NOP, 0, a.ep.qp->qp_num,
+				    MLX5_WQE_CTRL_CQ_UPDATE, 1, 0, 0);
+		memcpy(block(&a, a.sent++), wqe, sizeof(wqe));
+		announce(&a, wqe);
+		want(ready(&a));
+		want_eq(mlx5dv_get_cqe_opcode(entry(&a)), MLX5_CQE_REQ);
+		take(&a);
+	}
+}
+
+/* What names no queue pair, or is no doorbell, does nothing; a copy of a whole WQE rings, too. */
+static void other_stores(int arg)
+{
+	volatile uint8_t *page;
+	uint64_t wqe[BLOCK / sizeof(uint64_t)] = { 0 };
+
+	(void)arg;
+	open_memory();
+	connected(IBV_QPT_RC, NULL);
+	page = (uint8_t *)a.qp.bf.reg - 0x800;
+	for (unsigned int at = 0; at < 4096; at += 8)
+		*(volatile uint64_t *)(page + at) = ~UINT64_C(0) / (at + 1);
+	*(page + 4095) = 1;
+	*(volatile uint32_t *)(page + 0x804) = htobe32(a.ep.qp->qp_num << 8);
+	for (uint32_t i = 0; i < 10; i++) {
+		uint16_t at = a.sent;
+		const void *first;
+
+		recv(&b);
+		first = write_send(&a, NULL, MLX5_WQE_CTRL_CQ_UPDATE, i);
+		record(&a.qp.dbrec[MLX5_SND_DBR], a.sent);
+		memcpy(wqe, first, sizeof(wqe));
+		memcpy(a.qp.bf.reg, wqe, sizeof(wqe));
+		received_ok(&b, LEN, i);
+		sent_ok(&a, at);
 	}
 }
 
@@ -572,7 +621,10 @@ static void others(int arg)
 
 static const struct test_case cases[] = {
 	CASE(layouts),
-	CASE(messages),
+	CASE_ARG(messages, false),
+	CASE_ARG(messages, true),
+	CASE(stores_ring),
+	CASE(other_stores),
 	CASE(bursts),
 	CASE(a_late_receive),
 	CASE(datagrams),

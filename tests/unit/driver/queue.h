@@ -26,10 +26,11 @@ void doorbell_rq(struct tqp *q)
 	rung.rq++;
 }
 
-void doorbell_srq(struct srq *srq)
+bool doorbell_srq(struct srq *srq)
 {
 	(void)srq;
 	rung.srq++;
+	return false;
 }
 
 void doorbell_uncork(void)

@@ -377,7 +377,7 @@ TEST(a_receive_list_ends_at_its_terminator)
 			put_be32(mem + 64 + k * 16 + 4, k < n ? k + 1 : MLX5_INVALID_LKEY);
 		}
 		rwqe_parse(&rq, 4 + 1, &got);
-		check_eq(got.idx, 1);
+		check_eq(got.idx, 4 + 1);
 		check_eq(got.nsge, n);
 		check_eq(got.len, n * 100 + n * (n - 1) / 2);
 	}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+#include "driver/doorbell_page.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "engine/doorbell.h"
+#include "engine/unrung.h"
+#include "obs/explain.h"
+#include "util/be.h"
+#include "util/fork.h"
+#include "util/page_trap.h"
+#include "util/quiesce.h"
+
+enum { PAGE = 4096 };
+
+/* The first 8 bytes of a WQE's control segment end with the number of its QP and a length. */
+static uint32_t qpn_of(uint64_t value)
+{
+	return be32toh((uint32_t)(value >> 32)) >> 8;
+}
+
+/* A thread that has interrupted itself inside the library may have its locks: the engine thread
+ * does it. So too where the stack may be too small for a requester. */
+static void stored(size_t at, unsigned int bytes, uint64_t value, bool cramped)
+{
+	if (bytes != 8 || at < DOORBELL_BLUE || cramped || quiesce_inside() ||
+	    !doorbell_by_number(qpn_of(value)))
+		unrung_soon();
+}
+
+int doorbell_page(uint8_t **out)
+{
+	const char *how = secure_getenv("SOFTHCA_DOORBELL");
+
+	*out = page_trap_make(PAGE, stored, !how || strcmp(how, "nap") != 0);
+	return *out ? 0 : refuse_memory("mlx5dv_init_obj", PAGE);
+}
+
+bool doorbell_page_rings(void)
+{
+	return page_trap_closed();
+}

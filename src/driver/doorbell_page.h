@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+/* The page that programs ring without a call, of which mlx5dv_init_obj(3) tells the address
+ * (bf.reg, cq_uar). A store of 8 bytes at DOORBELL_BLUE or behind it names a QP by its second half,
+ * and rings its send queue in the storing thread, as a call would. Every other one makes the engine
+ * thread look at all records at once (unrung.h): it may be an arm. docs/design/memory-doorbells.md
+ *
+ * SOFTHCA_DOORBELL=nap leaves everything to the engine thread. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { DOORBELL_BLUE = 0x800 }; /* of a QP's doorbell in the page; PRM, UAR page format */
+
+int doorbell_page(uint8_t **out); /* the process' page, which stays. ENOMEM, with a reason */
+bool doorbell_page_rings(void); /* are stores noticed? */

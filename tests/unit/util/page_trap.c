@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT
+/* Stores to a trapped page are told of, in the thread that stores; what is no store opens it. Each
+ * case runs in a child, since the page stays. */
+#include "util/page_trap.h"
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "util/guard.h"
+#include "test.h"
+
+enum { PAGE = 4096 };
+
+static struct {
+	unsigned int n, bytes;
+	size_t at;
+	uint64_t value;
+	pthread_t thread;
+	bool cramped;
+} told;
+
+static void stored(size_t at, unsigned int bytes, uint64_t value, bool cramped)
+{
+	told.n++;
+	told.at = at;
+	told.bytes = bytes;
+	told.value = value;
+	told.thread = pthread_self();
+	told.cramped = cramped;
+	errno = EDOM;
+}
+
+static volatile uint8_t *page(bool on)
+{
+	return guard_init() ? NULL : page_trap_make(PAGE, stored, on);
+}
+
+/* The compiler does not know that a store is a call. */
+static void call(void)
+{
+	__asm__ volatile("" ::: "memory");
+}
+
+static bool told_of(size_t at, unsigned int bytes, uint64_t value)
+{
+	call();
+	return told.at == at && told.bytes == bytes && told.value == value &&
+	       pthread_equal(told.thread, pthread_self());
+}
+
+static bool each_store_is_a_call(void)
+{
+	volatile uint8_t *p = page(true);
+	bool good = p && page_trap_closed();
+
+	errno = EBADF;
+	for (uint64_t i = 0; good && i < 1000; i++) {
+		*(volatile uint64_t *)(p + 0x800 + i % 2 * 0x100) = i << 32;
+		good = told_of(0x800 + i % 2 * 0x100, 8, i << 32);
+	}
+	*(volatile uint32_t *)(p + 4) = 9;
+	good = good && told_of(4, 4, 9) && !told.cramped;
+	*(p + 1) = 3;
+	good = good && told_of(1, 1, 3) && told.n == 1002;
+	call();
+	return good && errno == EBADF && page_trap_closed() &&
+	       page_trap_make(PAGE, stored, true) == p;
+}
+
+static bool a_load_opens_it(void)
+{
+	volatile uint8_t *p = page(true);
+	bool good = p && page_trap_closed() && !p[0x800] && !page_trap_closed();
+
+	p[0x800] = 1;
+	call();
+	return good && p[0x800] == 1 && !told.n;
+}
+
+static bool it_may_be_open_from_the_beginning(void)
+{
+	volatile uint8_t *p = page(false);
+
+	p[0] = 1;
+	call();
+	return !page_trap_closed() && p[0] == 1 && !told.n;
+}
+
+static bool it_is_open_where_the_signal_is_blocked(void)
+{
+	volatile uint8_t *p;
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGSEGV);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	p = page(true);
+	p[0] = 1;
+	call();
+	return !page_trap_closed() && p[0] == 1 && !told.n;
+}
+
+static bool a_small_stack_is_told_of(void)
+{
+	static uint8_t small[65536];
+	stack_t ss = { .ss_sp = small, .ss_size = sizeof(small) };
+	struct sigaction sa = { .sa_handler = SIG_DFL, .sa_flags = SA_ONSTACK };
+	volatile uint8_t *p;
+
+	/* ours takes over the flag of the handler that it replaces */
+	if (sigaltstack(&ss, NULL) || sigaction(SIGSEGV, &sa, NULL))
+		return false;
+	p = page(true);
+	*(volatile uint64_t *)p = 1;
+	call();
+	return told.n == 1 && told.cramped;
+}
+
+static volatile sig_atomic_t own;
+static uint8_t *hole;
+
+static void handler(int sig, siginfo_t *info, void *ctx)
+{
+	(void)sig;
+	(void)ctx;
+	own++;
+	_exit(info->si_addr == hole && own == 1 && told.n == 1 ? 0 : 1);
+}
+
+/* Another address' fault is the program's. */
+static bool other_faults_are_the_programs(void)
+{
+	struct sigaction sa = { .sa_sigaction = handler, .sa_flags = SA_SIGINFO };
+	volatile uint8_t *p;
+
+	if (sigaction(SIGSEGV, &sa, NULL))
+		return false;
+	p = page(true);
+	*p = 1;
+	call();
+	hole = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	*(volatile uint8_t *)hole = 1;
+	return false;
+}
+
+static void in_a_child(bool (*fn)(void))
+{
+	pid_t pid = fork();
+	int status;
+
+	if (!pid)
+		_exit(fn() ? 0 : 1);
+	check_eq(waitpid(pid, &status, 0), pid);
+	check_eq(status, 0);
+}
+
+#define CHILD(name)                                                                                \
+	TEST(test_##name)                                                                          \
+	{                                                                                          \
+		in_a_child(name);                                                                  \
+	}
+
+CHILD(it_may_be_open_from_the_beginning)
+CHILD(it_is_open_where_the_signal_is_blocked)
+#if defined(__x86_64__)
+CHILD(each_store_is_a_call)
+CHILD(a_load_opens_it)
+CHILD(a_small_stack_is_told_of)
+CHILD(other_faults_are_the_programs)
+
+RUN_TESTS(unit_test(test_it_may_be_open_from_the_beginning),
+	  unit_test(test_it_is_open_where_the_signal_is_blocked),
+	  unit_test(test_each_store_is_a_call), unit_test(test_a_load_opens_it),
+	  unit_test(test_a_small_stack_is_told_of), unit_test(test_other_faults_are_the_programs))
+#else
+RUN_TESTS(unit_test(test_it_may_be_open_from_the_beginning),
+	  unit_test(test_it_is_open_where_the_signal_is_blocked))
+#endif
