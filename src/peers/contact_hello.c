@@ -14,6 +14,7 @@
 #include "peers/host_contacts.h"
 #include "peers/host_names.h"
 #include "peers/host_state.h"
+#include "peers/host_strangers.h"
 #include "peers/host_target.h"
 #include "util/log.h"
 #include "util/sealed.h"
@@ -254,6 +255,22 @@ static void show(const struct contact *c)
 	close(fd);
 }
 
+/* From here on the peer is a stranger, and has nothing of ours yet. */
+static void estrange(struct contact *c)
+{
+	c->name.stranger = true;
+	c->word = TRUST_NOBODY;
+	contact_sieve(c);
+}
+
+/* The peer presents itself as to a stranger: it may not know that we are of its user. */
+static bool estranges(const struct contact *c, const struct contact_message *m)
+{
+	return !c->name.stranger && !m->cookie_addr &&
+	       ((c->state == CONTACT_CAME && m->kind == CONTACT_HELLO) ||
+		(c->state == CONTACT_ASKED && m->kind == CONTACT_WELCOME));
+}
+
 static struct contact_facts facts(const struct contact *c, const struct contact_message *m)
 {
 	struct host *h = c->host;
@@ -268,9 +285,13 @@ static struct contact_facts facts(const struct contact *c, const struct contact_
 /* ECONNRESET: the connection is to be closed. EPROTO: the peer has broken a rule. */
 static int on_message(struct contact *c, const struct contact_message *m, int *fds, unsigned int n)
 {
-	struct contact_facts f = facts(c, m);
-	struct contact_move move = contact_move(c->state, m->kind, &f);
+	struct contact_facts f;
+	struct contact_move move;
 
+	if (estranges(c, m))
+		estrange(c);
+	f = facts(c, m);
+	move = contact_move(c->state, m->kind, &f);
 	switch (move.step) {
 	case CONTACT_DO_WELCOME:
 		c->state = move.next;
@@ -375,11 +396,22 @@ static int who(struct contact *c)
 {
 	int err = contact_name(c->conn.fd, &c->name, &c->pidfd.fd);
 
-	if (err || !c->name.stranger)
-		return err;
-	c->word = TRUST_NOBODY;
-	contact_sieve(c);
-	return 0;
+	if (!err && c->name.stranger)
+		estrange(c);
+	return err;
+}
+
+/* @conn is closed unless there may be one more. EAGAIN: later perhaps. */
+static int admit(struct host *h, int conn, bool asked)
+{
+	struct trust_name name = { 0 };
+	int err = contact_user(conn, &name);
+
+	if (!err && name.stranger && !host_strangers_admit(h, &name, asked))
+		err = EAGAIN;
+	if (err)
+		close(conn);
+	return err;
 }
 
 int contact_ask(struct host *h, struct target *t, uint64_t now)
@@ -387,6 +419,8 @@ int contact_ask(struct host *h, struct target *t, uint64_t now)
 	struct contact *c;
 	int conn, err = host_name_connect(t->slot, &conn);
 
+	if (!err)
+		err = admit(h, conn, true);
 	if (err)
 		return err;
 	c = contact_new(h, conn);
@@ -406,12 +440,12 @@ int contact_ask(struct host *h, struct target *t, uint64_t now)
 		c->asked = NULL;
 		contact_left(c);
 	}
-	return err;
+	return err == EPIPE || err == ECONNRESET ? EAGAIN : err; /* we were one too many there */
 }
 
 void contact_accept(struct host *h, int conn, uint64_t now)
 {
-	struct contact *c = contact_new(h, conn);
+	struct contact *c = admit(h, conn, false) ? NULL : contact_new(h, conn);
 
 	if (!c)
 		return;

@@ -16,31 +16,65 @@
 #define SO_PEERPIDFD 77
 #endif
 
-/* The pidfd of the process that made its end of @conn, which may have ended; or else of the one
- * that has its pid now, which the answer to a nonce will show to be the same. */
-static int peer_pidfd(int conn, struct trust_name *name)
+/* The pidfd of the process that made its end of @conn, which may have ended; -1: Linux is older. */
+static int exact_pidfd(int conn)
 {
 	socklen_t len = sizeof(int);
 	int fd;
 
+	return getsockopt(conn, SOL_SOCKET, SO_PEERPIDFD, &fd, &len) ? -1 : fd;
+}
+
+/* The same; or else that of the process that has its pid now, which the answer to a nonce will show
+ * to be the same. */
+static int peer_pidfd(int conn, struct trust_name *name)
+{
+	int fd;
+
 	if (!contact_fds_left(conn))
 		return -1;
-	name->exact = !getsockopt(conn, SOL_SOCKET, SO_PEERPIDFD, &fd, &len);
+	fd = exact_pidfd(conn);
+	name->exact = fd >= 0;
 	if (name->exact)
 		return fd;
 	return name->pid ? (int)syscall(SYS_pidfd_open, name->pid, 0) : -1;
 }
 
+static bool has_ended(int pidfd)
+{
+	struct pollfd p = { .fd = pidfd, .events = POLLIN };
+
+	return poll(&p, 1, 0) != 0;
+}
+
+/* The kernel shows the program of a process to those who may trace it. */
+static bool looks_into(int conn, pid_t pid)
+{
+	int pidfd = pid > 0 ? exact_pidfd(conn) : -1;
+	char path[32], program[1];
+	bool seen;
+
+	if (pidfd < 0)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	seen = readlink(path, program, sizeof(program)) > 0 &&
+	       !has_ended(pidfd); /* another process may have got its pid before */
+	close(pidfd);
+	return seen;
+}
+
 int contact_user(int conn, struct trust_name *name)
 {
 	socklen_t len = sizeof(struct ucred);
+	uid_t ours = geteuid();
 	struct ucred cred;
+	bool crowd;
 
 	if (getsockopt(conn, SOL_SOCKET, SO_PEERCRED, &cred, &len))
 		return errno;
-	*name = (struct trust_name){ .pid = cred.pid,
-				     .uid = cred.uid,
-				     .stranger = trust_stranger(cred.uid, geteuid()) };
+	crowd = cred.uid == ours && host_names_crowd(ours);
+	*name = (struct trust_name){ .pid = cred.pid, .uid = cred.uid };
+	name->stranger = trust_stranger(cred.uid, ours, crowd, crowd && looks_into(conn, cred.pid));
 	return 0;
 }
 
@@ -87,13 +121,6 @@ int contact_name(int conn, struct trust_name *name, int *pidfd)
 enum trust_word contact_word(void)
 {
 	return trust_word(secure_getenv("SOFTHCA_DIRECT"));
-}
-
-static bool has_ended(int pidfd)
-{
-	struct pollfd p = { .fd = pidfd, .events = POLLIN };
-
-	return poll(&p, 1, 0) != 0;
 }
 
 int contact_open_memory(const struct trust_name *name, int pidfd)

@@ -11,14 +11,37 @@ enum trust_word trust_word(const char *text)
 	return strcmp(text, "1") ? TRUST_NO_WORD : TRUST_EVERYBODY;
 }
 
-bool trust_stranger(uid_t peer, uid_t ours)
+bool trust_stranger(uid_t peer, uid_t ours, bool crowd, bool seen)
 {
-	return peer != ours;
+	return peer != ours || (crowd && !seen);
 }
 
 bool trust_slot(const struct trust_name *peer, const struct trust_name *owner)
 {
 	return !peer->stranger || (peer->uid == owner->uid && peer->pid == owner->pid);
+}
+
+static struct trust_share share(uint64_t contacts, uint64_t pending)
+{
+	return (struct trust_share){ contacts ? (uint32_t)contacts : 1,
+				     pending ? (uint32_t)pending : 1 };
+}
+
+struct trust_limits trust_limits(uint32_t places, uint64_t descriptors)
+{
+	uint64_t n = places / 2 < descriptors / 8 ? places / 2 : descriptors / 8;
+
+	return (struct trust_limits){ .all = share(n, n / 4), .each = share(n / 2, n / 16) };
+}
+
+static bool below(const struct trust_share *taken, const struct trust_share *most)
+{
+	return taken->contacts < most->contacts && taken->pending < most->pending;
+}
+
+bool trust_admits(const struct trust_limits *taken, const struct trust_limits *most, bool asked)
+{
+	return below(&taken->all, &most->all) && (asked || below(&taken->each, &most->each));
 }
 
 bool trust_segment(const struct seg *s)

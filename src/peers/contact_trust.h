@@ -3,7 +3,8 @@
  * may have a contact: our page, which it can only read, and a ring to write into. One of our user
  * gets our tables and our doorbell besides; another user's is a *stranger*. Our memory is for a
  * process that the kernel lets open it, and that we may open too: both prove it by what they have
- * read there. Files behind our keys are for such a peer: they add speed, never rights. Pure. */
+ * read there. Files behind our keys are for such a peer: they add speed, never rights. And what
+ * strangers can take from a process is limited, so that its own user's always find room. Pure. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,9 +28,25 @@ struct trust_name {
 };
 
 enum trust_word trust_word(const char *text); /* NULL: the variable is not set */
-bool trust_stranger(uid_t peer, uid_t ours);
+/* @crowd: our namespace shows users that it does not map under this id, too. @seen: the kernel lets
+ * us look into that very process, so it is of our user. */
+bool trust_stranger(uid_t peer, uid_t ours, bool crowd, bool seen);
 /* The process @peer says that it has a slot, which is @owner's. */
 bool trust_slot(const struct trust_name *peer, const struct trust_name *owner);
+/* What strangers have of a process: all of them, or those of one user. */
+struct trust_share {
+	uint32_t contacts; /* up, and pending: two descriptors each */
+	uint32_t pending; /* handshakes that are under way, begun by the same side */
+};
+struct trust_limits {
+	struct trust_share all, each; /* all strangers together; those of one user */
+};
+/* Of a process with room for @places contacts that may have @descriptors: strangers have at most
+ * half of the places and a quarter of the descriptors, one user half of that. */
+struct trust_limits trust_limits(uint32_t places, uint64_t descriptors);
+/* May there be one more, where so much is taken? @asked: our program wants it, so that its user's
+ * share does not count. */
+bool trust_admits(const struct trust_limits *taken, const struct trust_limits *most, bool asked);
 /* A stranger speaks for itself: it passes nothing on from a network, and multicast and frames come
  * by way of the kernel. */
 bool trust_segment(const struct seg *s);

@@ -8,7 +8,8 @@
 struct contact;
 struct host;
 
-/* A contact with the process of that cookie, of the user that @like's is of, has a place in
+/* A contact with the process of that cookie, of the user that @like's is of (strangers may all have
+ * one id, and it may be ours), has a place in
  * host->contact[]; NULL none. */
 struct contact *host_contacts_known(struct host *h, const struct contact *like, uint64_t cookie);
 /* Our own handshake with the process in @slot; NULL none is under way. */

@@ -16,6 +16,9 @@
 /* The user id as names carry it: one step out of this user namespace, if nothing else was told.
  * EPERM: our uid is not mapped (everybody's is the same overflow id then). */
 int host_names_uid(uint32_t *out);
+/* Do processes of users whom our user namespace does not map look as if they were of @uid, which is
+ * ours? So does everybody's to the overflow id of a namespace that maps a part of them. */
+bool host_names_crowd(uint32_t uid);
 int host_name_bind(unsigned int slot, int *fd); /* EADDRINUSE: taken. Listens. */
 /* ECONNREFUSED: no process has it; EAGAIN: later. */
 int host_name_connect(unsigned int slot, int *fd);

@@ -75,6 +75,7 @@ struct host {
 	struct target *target[NUMBER_SLOTS];
 	struct contact *contact[NUMBER_SLOTS];
 	uint64_t last_number; /* of a contact */
+	uint64_t turned_away; /* connections with strangers that were one too many */
 	struct contact *pending; /* not up yet */
 	uint32_t top; /* contacts stand below */
 	uint32_t ups; /* contacts that are up */

@@ -23,7 +23,7 @@ struct station {
 	void *arg;
 	uint64_t count, bytes;
 	uint32_t deaths, dead_slot;
-	uint64_t turns;
+	uint64_t turns, ahead; /* ahead: ns by which its clock is before the others' */
 	pthread_t thread;
 	bool threaded, stop;
 };

@@ -4,10 +4,67 @@
 
 TEST(a_process_of_another_user_is_a_stranger)
 {
-	check(!trust_stranger(1000, 1000));
-	check(trust_stranger(1000, 1001));
-	check(trust_stranger(0, 1000)); /* root too */
-	check(trust_stranger(1000, 0));
+	check(!trust_stranger(1000, 1000, false, false));
+	check(trust_stranger(1000, 1001, false, false));
+	check(trust_stranger(0, 1000, false, false)); /* root too */
+	check(trust_stranger(1000, 0, false, false));
+}
+
+TEST(one_of_a_crowd_is_a_stranger_unless_we_may_look_into_it)
+{
+	check(trust_stranger(65534, 65534, true, false));
+	check(!trust_stranger(65534, 65534, true, true));
+	check(!trust_stranger(65534, 65534, false, false));
+	check(trust_stranger(1000, 65534, true, true)); /* root of a namespace sees all in it */
+}
+
+/* Descriptors limit before places do, but for a process that may have very many. */
+TEST(strangers_have_half_of_the_places_and_a_quarter_of_the_descriptors)
+{
+	struct trust_limits most = trust_limits(1024, 1024);
+
+	check_eq(2 * most.all.contacts, 1024 / 4); /* two descriptors each */
+	check_eq(most.each.contacts, most.all.contacts / 2);
+	check_eq(most.all.pending, 32);
+	check_eq(most.each.pending, 8);
+	most = trust_limits(1024, UINT64_MAX);
+	check_eq(most.all.contacts, 1024 / 2);
+	check_eq(most.each.contacts, 1024 / 4);
+	check_eq(most.all.pending, 128);
+	check_eq(most.each.pending, 32);
+	most = trust_limits(1024, 0);
+	check_eq(most.all.contacts, 1);
+	check_eq(most.each.pending, 1);
+}
+
+static bool admits(uint32_t all, uint32_t all_pending, uint32_t each, uint32_t each_pending)
+{
+	const struct trust_limits most = { { 128, 32 }, { 64, 8 } },
+				  taken = { { all, all_pending }, { each, each_pending } };
+
+	return trust_admits(&taken, &most, false);
+}
+
+TEST(strangers_get_no_more_than_all_and_each_may_have)
+{
+	check(admits(0, 0, 0, 0));
+	check(admits(127, 31, 63, 7));
+	check(!admits(128, 31, 63, 7));
+	check(!admits(127, 32, 63, 7));
+	check(!admits(127, 31, 64, 7));
+	check(!admits(127, 31, 63, 8));
+}
+
+TEST(what_our_program_asks_for_is_bound_by_the_share_of_all_only)
+{
+	const struct trust_limits most = { { 128, 32 }, { 64, 8 } };
+	struct trust_limits taken = { { 127, 31 }, { 64, 8 } };
+
+	check(trust_admits(&taken, &most, true));
+	taken.all.pending = 32;
+	check(!trust_admits(&taken, &most, true));
+	taken.all = (struct trust_share){ 128, 31 };
+	check(!trust_admits(&taken, &most, true));
 }
 
 TEST(a_stranger_has_the_slot_whose_name_it_has_bound)
@@ -86,6 +143,10 @@ TEST(a_file_is_for_a_peer_of_mutual_access)
 }
 
 RUN_TESTS(unit_test(a_process_of_another_user_is_a_stranger),
+	  unit_test(one_of_a_crowd_is_a_stranger_unless_we_may_look_into_it),
+	  unit_test(strangers_have_half_of_the_places_and_a_quarter_of_the_descriptors),
+	  unit_test(strangers_get_no_more_than_all_and_each_may_have),
+	  unit_test(what_our_program_asks_for_is_bound_by_the_share_of_all_only),
 	  unit_test(a_stranger_has_the_slot_whose_name_it_has_bound),
 	  unit_test(a_stranger_passes_nothing_on),
 	  unit_test(a_pid_names_the_peer_when_the_kernel_has_vouched_for_it),
