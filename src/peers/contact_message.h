@@ -42,7 +42,7 @@ struct share_message {
 struct contact_message {
 	uint32_t kind; /* enum contact_kind, or anything else that a peer sends */
 	uint32_t slot; /* the sender's first */
-	uint64_t cookie, cookie_addr; /* of the sender's page */
+	uint64_t cookie, cookie_addr; /* of the sender's page; address 0: to a stranger */
 	uint32_t gen; /* of the sender's page */
 	uint32_t n_keys; /* of the sender's key table */
 	uint64_t key_bytes;

@@ -161,6 +161,7 @@ enum {
 	RUNG = 12,
 	KIND = 2,
 	SLOT = 3,
+	COOKIE_ADDRESS = 6,
 	N_KEYS = 9,
 	KEY_BYTES = 10,
 	RING_BYTES = 12
@@ -242,6 +243,7 @@ static void come(struct station *st, uint32_t n_keys, uint32_t bytes, struct str
 	check_eq(sealed_make("mail", HOST_MAIL_BYTES, SEALED_SPARSE, &fds[2], &map), 0);
 	check_eq(sealed_make("ring", RING_CTL + RING_MIN, SEALED_SPARSE, &fds[1], &map), 0);
 	check_eq(sealed_make("tables", l.bytes, SEALED_SPARSE, &fds[3], &map), 0);
+	m[COOKIE_ADDRESS] = 1; /* as to a process of our user */
 	m[N_KEYS] = n_keys;
 	m[KEY_BYTES] = bytes;
 	m[RING_BYTES] = RING_MIN;
