@@ -34,6 +34,7 @@ struct cm_news {
 	void *owner; /* as id_create() or set_owner() said; NULL of a new id */
 	void *listener; /* owner of the listening id; NULL: no CONNECT_REQUEST */
 	void *join; /* MULTICAST_*: the join's context */
+	uint64_t arg; /* of write_event() */
 	struct cm_param param;
 };
 
@@ -87,7 +88,8 @@ struct cm_calls {
 		    void *context);
 	/* *@context: that of the join; *@gid: what the QP is attached to. */
 	int (*leave)(struct cm_id *id, const struct sockaddr *group, void **context);
-	int (*raise)(struct cm_id *id, int event, int status); /* an event of the id itself */
+	/* An event of the program's own into the id's channel; news.arg will be @arg. */
+	int (*write_event)(struct cm_id *id, int event, int status, uint64_t arg);
 };
 
 const struct cm_calls *cm_table(void);

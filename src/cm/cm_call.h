@@ -12,7 +12,7 @@ int cm_call_id_destroy(struct cm_id *id, uint32_t *fetched);
 int cm_call_set_owner(struct cm_id *id, void *owner, struct cm_channel *ch);
 int cm_call_migrate(struct cm_id *id, struct cm_channel *to, uint32_t *fetched);
 int cm_call_view(struct cm_id *id, struct cm_view *out);
-int cm_call_raise(struct cm_id *id, int event, int status);
+int cm_call_write_event(struct cm_id *id, int event, int status, uint64_t arg);
 
 /* cm_resolve.c */
 int cm_call_bind(struct cm_id *id, const struct sockaddr *addr);

@@ -174,18 +174,20 @@ int cm_call_migrate(struct cm_id *id, struct cm_channel *to, uint32_t *fetched)
 	return 0;
 }
 
-int cm_call_raise(struct cm_id *id, int event, int status)
+int cm_call_write_event(struct cm_id *id, int event, int status, uint64_t arg)
 {
 	struct cm_event *e;
-	int err = cm_enter(id, "rdma_set_option");
+	int err = cm_enter(id, "rdma_write_cm_event");
 
 	if (err)
 		return err;
 	e = cm_event_new(id, event, status);
-	if (e)
+	if (e) {
+		e->news.arg = arg;
 		cm_event_queue(e);
+	}
 	cm_leave();
-	return e ? 0 : ENOMEM;
+	return e ? 0 : refuse_memory("rdma_write_cm_event", sizeof(*e));
 }
 
 int cm_call_view(struct cm_id *id, struct cm_view *out)

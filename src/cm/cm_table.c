@@ -27,7 +27,7 @@ const struct cm_calls *cm_table(void)
 		.set_option = cm_call_set_option,
 		.join = cm_call_join,
 		.leave = cm_call_leave,
-		.raise = cm_call_raise,
+		.write_event = cm_call_write_event,
 	};
 
 	return &calls;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* rdma_getaddrinfo(3): getaddrinfo(3)'s first answer, as an endpoint needs it. */
+/* rdma_getaddrinfo(3): getaddrinfo(3)'s first answer, as an endpoint needs it; and the same by an
+ * event, rdma_resolve_addrinfo(3). */
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
 #include "rdmacm/id.h"
+#include "rdmacm/newer.h"
 
 static void sockets_hints(const struct rdma_addrinfo *h, struct addrinfo *out)
 {
@@ -71,16 +73,15 @@ static int by_hints(const struct rdma_addrinfo *h, struct rdma_addrinfo *r)
 	return copy(&r->ai_dst_addr, &r->ai_dst_len, h->ai_dst_addr, h->ai_dst_len);
 }
 
-EXPORT int rdma_getaddrinfo(const char *node, const char *service,
-			    const struct rdma_addrinfo *hints, struct rdma_addrinfo **res)
+/* An EAI_ value. */
+static int look_up(const char *node, const char *service, const struct rdma_addrinfo *hints,
+		   struct rdma_addrinfo **res)
 {
 	static const struct rdma_addrinfo none;
 	const struct rdma_addrinfo *h = hints ? hints : &none;
 	struct rdma_addrinfo *r;
 	int err;
 
-	if (!node && !service && !hints)
-		return minus1_errno(EINVAL);
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return EAI_MEMORY;
@@ -94,6 +95,29 @@ EXPORT int rdma_getaddrinfo(const char *node, const char *service,
 	}
 	*res = r;
 	return 0;
+}
+
+/* What can be asked at all. */
+static int check(const char *call, const char *node, const char *service,
+		 const struct rdma_addrinfo *hints)
+{
+	if (!node && !service && !hints)
+		return softhca_refuse(EINVAL, "%s: node, service and hints are NULL; give one",
+				      call);
+	if (hints && (hints->ai_flags & ADDRINFO_SA))
+		return softhca_refuse(EOPNOTSUPP,
+				      "%s: RAI_SA: an Ethernet port has no subnet administrator; "
+				      "names are found by RAI_DNS",
+				      call);
+	return 0;
+}
+
+EXPORT int rdma_getaddrinfo(const char *node, const char *service,
+			    const struct rdma_addrinfo *hints, struct rdma_addrinfo **res)
+{
+	int err = check("rdma_getaddrinfo", node, service, hints);
+
+	return err ? minus1_errno(err) : look_up(node, service, hints, res);
 }
 
 EXPORT void rdma_freeaddrinfo(struct rdma_addrinfo *res)
@@ -110,4 +134,97 @@ EXPORT void rdma_freeaddrinfo(struct rdma_addrinfo *res)
 		free(res->ai_connect);
 		free(res);
 	}
+}
+
+/* --- by an event --- */
+
+static int errno_of(int eai)
+{
+	switch (eai) {
+	case 0:
+		return 0;
+	case EAI_MEMORY:
+		return ENOMEM;
+	case EAI_SYSTEM:
+		return errno;
+	case EAI_AGAIN:
+		return EAGAIN;
+	case EAI_NONAME:
+		return ENOENT;
+	default:
+		return EINVAL;
+	}
+}
+
+static int begin_to_ask(struct id *i)
+{
+	bool asks;
+
+	pthread_mutex_lock(&i->lock);
+	asks = i->asks;
+	i->asks = true;
+	pthread_mutex_unlock(&i->lock);
+	return asks ? softhca_refuse(EBUSY, "rdma_resolve_addrinfo: the answer to an earlier call "
+					    "is not taken yet; rdma_query_addrinfo takes it")
+		    : 0;
+}
+
+static void keep_answer(struct id *i, struct rdma_addrinfo *answer)
+{
+	pthread_mutex_lock(&i->lock);
+	i->asks = answer;
+	i->answer = answer;
+	pthread_mutex_unlock(&i->lock);
+}
+
+static struct rdma_addrinfo *take_answer(struct id *i)
+{
+	struct rdma_addrinfo *answer;
+
+	pthread_mutex_lock(&i->lock);
+	answer = i->answer;
+	i->answer = NULL;
+	i->asks = i->asks && !answer;
+	pthread_mutex_unlock(&i->lock);
+	return answer;
+}
+
+/* The calling thread asks the resolver. What it says is told by the event. */
+EXPORT int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, const char *service,
+				 const struct rdma_addrinfo *hints)
+{
+	struct rdma_addrinfo *found = NULL;
+	struct id *i = to_id(id);
+	int err, status;
+
+	if (!id)
+		return minus1_errno(
+			softhca_refuse(EINVAL, "rdma_resolve_addrinfo: id is NULL; give one"));
+	err = check("rdma_resolve_addrinfo", node, service, hints);
+	err = err ? err : begin_to_ask(i);
+	if (err)
+		return minus1_errno(err);
+	status = errno_of(look_up(node, service, hints, &found));
+	keep_answer(i, found);
+	err = softhca_cm()->write_event(
+		i->cm, status ? EVENT_ADDRINFO_ERROR : EVENT_ADDRINFO_RESOLVED, -status, 0);
+	if (err)
+		rdma_freeaddrinfo(take_answer(i));
+	return id_result(i, err);
+}
+
+EXPORT int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info)
+{
+	struct rdma_addrinfo *answer;
+
+	if (!id || !info)
+		return minus1_errno(softhca_refuse(EINVAL, "rdma_query_addrinfo: %s is NULL; give one",
+						   id ? "info" : "id"));
+	answer = take_answer(to_id(id));
+	if (!answer)
+		return minus1_errno(softhca_refuse(
+			ENOENT, "rdma_query_addrinfo: there is no answer to take; "
+				"RDMA_CM_EVENT_ADDRINFO_RESOLVED says that there is one"));
+	*info = answer;
+	return 0;
 }

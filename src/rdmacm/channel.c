@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "rdmacm/id.h"
+#include "rdmacm/newer.h"
 
 EXPORT struct rdma_event_channel *rdma_create_event_channel(void)
 {
@@ -69,7 +70,9 @@ static void show_ud(struct event *e, const struct cm_param *p)
 
 static void show(struct event *e, const struct cm_news *n)
 {
-	if (e->event.id->qp_type == IBV_QPT_UD)
+	if (n->event == EVENT_USER)
+		memcpy(&e->event.param, &n->arg, sizeof(n->arg));
+	else if (e->event.id->qp_type == IBV_QPT_UD)
 		show_ud(e, &n->param);
 	else
 		show_conn(e, &n->param);
@@ -256,4 +259,18 @@ EXPORT int rdma_ack_cm_event(struct rdma_cm_event *event)
 	id_ack(e->counted);
 	free(e);
 	return 0;
+}
+
+EXPORT int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, int status,
+			       uint64_t arg)
+{
+	if (!id)
+		return minus1_errno(
+			softhca_refuse(EINVAL, "rdma_write_cm_event: id is NULL; give one"));
+	if ((int)event != EVENT_USER)
+		return minus1_errno(softhca_refuse(
+			EINVAL,
+			"rdma_write_cm_event: event %d; a program's own is RDMA_CM_EVENT_USER (%d)",
+			(int)event, EVENT_USER));
+	return minus1_errno(softhca_cm()->write_event(to_id(id)->cm, event, status, arg));
 }

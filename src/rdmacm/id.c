@@ -31,6 +31,7 @@ void id_free(struct id *i)
 	free(i->id.route.path_rec);
 	free(i->connect_data);
 	free(i->init);
+	rdma_freeaddrinfo(i->answer);
 	free(i);
 }
 

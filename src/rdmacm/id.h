@@ -36,7 +36,7 @@ struct id {
 	struct opened *dev; /* NULL: bound to none */
 	bool sync; /* its channel is its own */
 	bool failed; /* CONNECT_ERROR was raised: what follows is not shown */
-	pthread_mutex_t lock; /* guards acked */
+	pthread_mutex_t lock; /* guards acked, asks, answer */
 	pthread_cond_t all_acked;
 	uint32_t acked; /* events of this id that the program has acked, or never saw */
 	uint8_t initiator, responder; /* depths of the request */
@@ -46,6 +46,8 @@ struct id {
 	void *connect_data; /* in front of the program's private data (rdma_create_ep) */
 	size_t connect_len;
 	bool own_recv_cq, own_send_cq, own_srq_cq;
+	bool asks; /* since rdma_resolve_addrinfo(), until its answer is taken or it has none */
+	struct rdma_addrinfo *answer; /* for rdma_query_addrinfo() */
 };
 
 struct event {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Event names, as rdma_get_cm_event(3) spells them. */
-#include <rdma/rdma_cma.h>
+#include "rdmacm/newer.h"
 #include "verbs/export.h"
 
 #define NAME(event) [event] = #event
@@ -22,8 +22,9 @@ static const char *const events[] = {
 	NAME(RDMA_CM_EVENT_ADDR_CHANGE),
 	NAME(RDMA_CM_EVENT_TIMEWAIT_EXIT),
 	/* of headers after rdma-core 44 */
-	[16] = "RDMA_CM_EVENT_ADDRINFO_RESOLVED",
-	[17] = "RDMA_CM_EVENT_ADDRINFO_ERROR",
+	[EVENT_ADDRINFO_RESOLVED] = "RDMA_CM_EVENT_ADDRINFO_RESOLVED",
+	[EVENT_ADDRINFO_ERROR] = "RDMA_CM_EVENT_ADDRINFO_ERROR",
+	[EVENT_USER] = "RDMA_CM_EVENT_USER",
 };
 
 EXPORT const char *rdma_event_str(enum rdma_cm_event_type event)
