@@ -130,7 +130,6 @@ RETURNS_ERRNO(mlx5dv_dump_dr_table)
  * direct device: ENODEV. */
 UNBUILT_CALL(int, mlx5dv_get_data_direct_sysfs_path,
 	     return softhca_unbuilt("mlx5dv_get_data_direct_sysfs_path", ENODEV);)
-RETURNS_NULL(mlx5dv_reg_dmabuf_mr)
 RETURNS_NULL(__mlx5dv_create_flow)
 RETURNS_MINUS1(mlx5dv_devx_uar_export_dmabuf_fd)
 RETURNS_NOTHING(_mlx5dv_get_export_sizes)

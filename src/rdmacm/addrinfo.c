@@ -218,8 +218,8 @@ EXPORT int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **inf
 	struct rdma_addrinfo *answer;
 
 	if (!id || !info)
-		return minus1_errno(softhca_refuse(EINVAL, "rdma_query_addrinfo: %s is NULL; give one",
-						   id ? "info" : "id"));
+		return minus1_errno(softhca_refuse(
+			EINVAL, "rdma_query_addrinfo: %s is NULL; give one", id ? "info" : "id"));
 	answer = take_answer(to_id(id));
 	if (!answer)
 		return minus1_errno(softhca_refuse(

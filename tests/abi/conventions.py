@@ -55,7 +55,6 @@ UNDECLARED = {
 NEWER = {
     "ibv_alloc_dmah": "void *",
     "ibv_create_comp_cntr": "void *",
-    "mlx5dv_reg_dmabuf_mr": "void *",
     "__mlx5dv_create_flow": "void *",
     "mlx5dv_create_flow": "void *",  # a macro there
     "_mlx5dv_get_export_sizes": "void",

@@ -4,9 +4,17 @@
 #include <infiniband/mlx5dv.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include "verbs/cases.h"
 #include "verbs/peer.h"
 #include "verbs/said.h"
+
+/* What a header after rdma-core 54 declares. */
+struct ibv_mr *mlx5dv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
+				    uint64_t iova, int fd, int access, int mlx5_access);
+
+enum { DATA_DIRECT = 1 };
 
 static struct peer_dev dev;
 
@@ -274,12 +282,43 @@ static void reserved_until_closed(int arg)
 	}
 }
 
+/* As ibv_reg_dmabuf_mr(3), but for the flags of an adapter with a data direct device. */
+static void buffers_of_devices(int arg)
+{
+	const int access = IBV_ACCESS_LOCAL_WRITE;
+	int fd = memfd_create("buffer", 0); /* stands for a dma-buf */
+	struct ibv_mr *mr;
+
+	(void)arg;
+	begin();
+	want_eq(ftruncate(fd, 8192), 0);
+	mr = mlx5dv_reg_dmabuf_mr(dev.pd, 4096, 4000, 0x7000, fd, access, 0);
+	want(mr && mr->pd == dev.pd && mr->length == 4000);
+	want_eq(ibv_dereg_mr(mr), 0);
+	want_null(mlx5dv_reg_dmabuf_mr(dev.pd, 4096, 8192, 0x7000, fd, access, 0), EINVAL);
+	want_null(mlx5dv_reg_dmabuf_mr(NULL, 0, 4096, 0, fd, access, 0), EINVAL);
+	want_null(mlx5dv_reg_dmabuf_mr(dev.pd, 0, 4096, 0, fd, access, DATA_DIRECT), EOPNOTSUPP);
+	said_want(SAID_NEAR, "mlx5dv_reg_dmabuf_mr: MLX5DV_REG_DMABUF_ACCESS_DATA_DIRECT: no data "
+			     "direct device is beside this one; give mlx5_access 0");
+	want_null(mlx5dv_reg_dmabuf_mr(dev.pd, 0, 4096, 0, fd, access, 6), EOPNOTSUPP);
+	said_want(SAID_NEAR, "mlx5dv_reg_dmabuf_mr: mlx5_access 0x6 has unknown bits; the one that "
+			     "there is is MLX5DV_REG_DMABUF_ACCESS_DATA_DIRECT (0x1)");
+	close(fd);
+	peer_close(&dev);
+}
+
 static const struct test_case cases[] = {
-	CASE(nothing_given), CASE(opening),
-	CASE(opened),	     CASE(context_attributes),
-	CASE(ports),	     CASE(query),
-	CASE(bonds),	     CASE(addresses),
-	CASE(reserved),	     CASE(reserved_until_closed),
+	CASE(nothing_given),
+	CASE(opening),
+	CASE(opened),
+	CASE(context_attributes),
+	CASE(ports),
+	CASE(query),
+	CASE(bonds),
+	CASE(addresses),
+	CASE(reserved),
+	CASE(reserved_until_closed),
+	CASE(buffers_of_devices),
 };
 
 int main(void)

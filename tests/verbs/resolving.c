@@ -210,9 +210,14 @@ static void refused(int arg)
 }
 
 static const struct test_case cases[] = {
-	CASE(own_events),   CASE(own_event_of_datagrams),    CASE(own_event_wakes),
-	CASE_ARG(resolves, 0), CASE_ARG(resolves, RAI_PASSIVE), CASE(no_such_name),
-	CASE(synchronous),  CASE(refused),
+	CASE(own_events),
+	CASE(own_event_of_datagrams),
+	CASE(own_event_wakes),
+	CASE_ARG(resolves, 0),
+	CASE_ARG(resolves, RAI_PASSIVE),
+	CASE(no_such_name),
+	CASE(synchronous),
+	CASE(refused),
 };
 
 int main(void)
