@@ -3,6 +3,7 @@
 #include "mlx5/newer.h"
 #include "mlx5/given.h"
 
+/* gate: parameters: those of the public call */
 EXPORT struct ibv_mr *mlx5dv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
 					   uint64_t iova, int fd, int access, int mlx5_access)
 {

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Unmodified programs that resolve every symbol when they start find all of them in our libraries:
-# pyverbs (all of its modules), perftest, and libefa, which comes with both.
+# pyverbs (all of its modules), perftest, and each provider library, some of which come with both.
 set -eu
 export LD_LIBRARY_PATH="$SOFTHCA_LIB" LD_BIND_NOW=1
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" # the programs' are not ours
@@ -36,6 +36,12 @@ if test -d /usr/lib/python3/dist-packages/pyverbs; then
 		grep -q Version "$tmp/out" || { echo "FAIL: import $module"; failed=1; }
 	done
 fi
+system=$(dirname "$(ldconfig -p | awk '$1 == "libibverbs.so.1" { print $NF; exit }')")
+for so in "$system"/libibverbs/*.so; do # the providers
+	test -e "$so" || continue
+	loads /usr/bin/python3 -c "import ctypes, os; ctypes.CDLL('$so', os.RTLD_NOW); print('Version')"
+	grep -q Version "$tmp/out" || { tail -n 1 "$tmp/err"; echo "FAIL: $so"; failed=1; }
+done
 for tool in ib_write_bw ib_send_lat ib_read_bw ib_atomic_bw raw_ethernet_bw; do
 	command -v $tool >/dev/null || continue
 	loads $tool --version
