@@ -248,7 +248,7 @@ static void domain_errnos(int arg)
 	attr.pd = far_pd;
 	want_null(ibv_alloc_parent_domain(dev.ctx, &attr), EINVAL);
 	attr.pd = dev.pd;
-	attr.comp_mask = 1 << 5;
+	attr.comp_mask = 1 << 3;
 	want_null(ibv_alloc_parent_domain(dev.ctx, &attr), EINVAL);
 	attr.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS;
 	attr.alloc = account_alloc;

@@ -92,6 +92,30 @@ static void buffers(int arg)
 	want_eq(ibv_dealloc_pd(other), 0);
 }
 
+/* A parent domain whose memory need not be protected from the host's, in a confidential guest. */
+static void unprotected(int arg)
+{
+	struct ibv_parent_domain_init_attr attr = { .comp_mask = 1 << 2 };
+	struct ibv_pd *parent;
+	struct ibv_buf *buf;
+	struct ibv_mr *mr;
+	void *p;
+
+	(void)arg;
+	begin();
+	attr.pd = pd;
+	parent = ibv_alloc_parent_domain(ctx, &attr);
+	want(parent != NULL);
+	p = ibv_alloc_buf(parent, 5000, &buf);
+	want(p != NULL);
+	mr = ibv_reg_buf_mr(parent, buf, p, 5000, IBV_ACCESS_LOCAL_WRITE);
+	want(mr && mr->addr == p);
+	want_eq(ibv_dereg_mr(mr), 0);
+	ibv_free_buf(buf);
+	want_eq(ibv_dealloc_pd(parent), 0);
+	want_eq(ibv_dealloc_pd(pd), 0);
+}
+
 static void registration(int arg)
 {
 	static uint8_t memory[8192];
@@ -182,10 +206,7 @@ static void port_and_words(int arg)
 }
 
 static const struct test_case cases[] = {
-	CASE(buffers),
-	CASE(registration),
-	CASE(masks),
-	CASE(port_and_words),
+	CASE(buffers), CASE(unprotected), CASE(registration), CASE(masks), CASE(port_and_words),
 };
 
 int main(void)
