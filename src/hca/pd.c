@@ -201,8 +201,8 @@ void pd_unimport(struct pd *pd)
 	let_go(pd);
 }
 
-/* IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC, of headers after rdma-core 56: a leave, for
- * adapters that cannot reach the protected memory of a confidential guest. This one can. */
+/* IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC, of headers after rdma-core 56: a leave,
+ * for adapters that cannot reach the protected memory of a confidential guest. This one can. */
 enum { ALLOW_UNPROTECTED = 1 << 2 };
 
 static int parent_check(struct context *ctx, const struct ibv_parent_domain_init_attr *a)

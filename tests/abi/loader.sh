@@ -39,7 +39,8 @@ fi
 system=$(dirname "$(ldconfig -p | awk '$1 == "libibverbs.so.1" { print $NF; exit }')")
 for so in "$system"/libibverbs/*.so; do # the providers
 	test -e "$so" || continue
-	loads /usr/bin/python3 -c "import ctypes, os; ctypes.CDLL('$so', os.RTLD_NOW); print('Version')"
+	loads /usr/bin/python3 -c \
+		"import ctypes, os; ctypes.CDLL('$so', os.RTLD_NOW); print('Version')"
 	grep -q Version "$tmp/out" || { tail -n 1 "$tmp/err"; echo "FAIL: $so"; failed=1; }
 done
 for tool in ib_write_bw ib_send_lat ib_read_bw ib_atomic_bw raw_ethernet_bw; do

@@ -61,7 +61,8 @@ readelf -W --dyn-syms "$ours/libibverbs.so.1" |
 binds() { # what a library or module binds of private nodes
 	readelf -W --dyn-syms "$1" | awk '$7 == "UND" && $8 ~ /@IBVERBS_PRIVATE/ { print $8 }'
 }
-for user in "$system"/libibverbs/*.so /usr/lib/python3/dist-packages/pyverbs/*.so "$here/providers.txt"; do
+for user in "$system"/libibverbs/*.so /usr/lib/python3/dist-packages/pyverbs/*.so \
+	"$here/providers.txt"; do
 	test -e "$user" || continue
 	case $user in
 	*.txt) cat "$user" ;;
