@@ -34,8 +34,7 @@ struct cqe {
 	uint8_t sl;
 	bool csum_ok; /* RAW_PACKET receive: IPv4, and both checksums are right */
 	uint16_t vlan; /* receives of raw frames: the TCI that was stripped, 0 none */
-	uint16_t
-		wqe_counter; /* first block of a send; number of a receive; slot in an SRQ */
+	uint16_t wqe_counter; /* first block of a send; number of a receive; slot in an SRQ */
 	uint16_t pkey;
 	uint32_t uidx; /* srqn_uidx: index of the QP or SRQ among the driver's objects */
 	uint32_t qpn; /* local QPN (XRC receive: the target QPN) or flow tag */
