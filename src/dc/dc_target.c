@@ -157,6 +157,11 @@ static void end(struct eqp *e)
 	pthread_mutex_destroy(&t->lock);
 }
 
+static void begin(struct eqp *e)
+{
+	pthread_mutex_init(&to_target(e)->lock, NULL);
+}
+
 static const struct tqp_env env = { .no_responder_later = unanswered_later };
 
 static const struct eqp_ops ops = { .input = input, .find = find, .end = end, .modify = modify };
@@ -164,9 +169,9 @@ static const struct eqp_ops ops = { .input = input, .find = find, .end = end, .m
 int dc_target_create(struct pd *pd, const struct qp_attr *attr, uint64_t access_key,
 		     struct tqp **out)
 {
-	static const struct qp_life_kind kind = { .size = sizeof(struct dc_target),
-						  .env = &env,
-						  .ops = &ops };
+	static const struct qp_life_kind kind = {
+		.size = sizeof(struct dc_target), .env = &env, .ops = &ops, .begin = begin
+	};
 	struct dc_target *t;
 	int err = qp_life_create_as(pd, attr, &kind, out);
 
@@ -175,6 +180,5 @@ int dc_target_create(struct pd *pd, const struct qp_attr *attr, uint64_t access_
 	t = to_target(to_eqp(*out));
 	t->access_key = access_key;
 	t->make = *attr;
-	pthread_mutex_init(&t->lock, NULL);
 	return 0;
 }

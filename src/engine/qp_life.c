@@ -109,6 +109,8 @@ int qp_life_create_as(struct pd *pd, const struct qp_attr *attr, const struct qp
 	}
 	e->ops = kind->ops;
 	eqp_life_begin(e, n, kind->env);
+	if (kind->begin)
+		kind->begin(e);
 	if (attr->service->frames)
 		frames_begin(device_of(&e->q));
 	publish(e);

@@ -244,23 +244,27 @@ static void messages(int nap)
 	}
 }
 
-/* The store to the page is the call: what it asks for has happened when it returns. */
+/* The store to the page is the call: what it asks for has happened when it returns, unless the
+ * engine thread has just that queue pair's turn. */
 static void stores_ring(int arg)
 {
+	unsigned int at_once = 0;
 	uint8_t wqe[SEG];
 
 	(void)arg;
 	open_memory();
 	connected(IBV_QPT_RC, NULL);
-	for (uint32_t i = 0; i < 20 * WRS; i++) {
+	for (uint32_t i = 0; i < 100 * WRS; i++) {
 		mlx5dv_set_ctrl_seg((void *)wqe, a.sent, MLX5_OPCODE_NOP, 0, a.ep.qp->qp_num,
 				    MLX5_WQE_CTRL_CQ_UPDATE, 1, 0, 0);
 		memcpy(block(&a, a.sent++), wqe, sizeof(wqe));
 		announce(&a, wqe);
-		want(ready(&a));
+		at_once += ready(&a);
+		want(comes(&a, 10000));
 		want_eq(mlx5dv_get_cqe_opcode(entry(&a)), MLX5_CQE_REQ);
 		take(&a);
 	}
+	want(at_once > 50 * WRS);
 }
 
 /* What names no queue pair, or is no doorbell, does nothing; a copy of a whole WQE rings, too. */
