@@ -133,7 +133,7 @@ static void stores(unsigned int n, unsigned int bytes, uint64_t value)
 TEST(values_come_from_the_register_or_the_instruction)
 {
 	for (unsigned int i = 0; i < 16; i++)
-		reg[i] = 0x0101010101010101 * (i + 1) << 3;
+		reg[i] = UINT64_C(0x0123456789abcdef) * (2 * i + 1);
 	stores(0, 8, reg[0]);
 	stores(1, 8, reg[7]);
 	stores(2, 8, reg[9]);
