@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "driver/doorbell_page.h"
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include "engine/doorbell.h"
 #include "engine/unrung.h"
 #include "obs/explain.h"
 #include "util/be.h"
-#include "util/fork.h"
 #include "util/page_trap.h"
 #include "util/quiesce.h"
 

@@ -23,17 +23,17 @@ bool doorbell_by_number(uint32_t qpn)
 {
 	struct node *n = node_self();
 	struct eqp *e;
+	bool rings;
 
 	if (!n)
 		return false;
 	quiesce_enter();
 	e = node_qp(n, qpn);
-	if (e && !e->q.qp.sq.cnt)
-		e = NULL;
-	if (e)
+	rings = e && e->q.qp.sq.cnt;
+	if (rings)
 		doorbell_sq(&e->q);
 	quiesce_exit();
-	return e;
+	return rings;
 }
 
 void doorbell_rq(struct tqp *q)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "util/page_trap.h"
 #include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 #include "util/barrier.h"

@@ -10,7 +10,6 @@ struct reader {
 	uint8_t rex; /* 0: none */
 	bool word; /* prefix 66: 16 bits, or another of the SSE moves */
 	bool repeats; /* F2 or F3 */
-	bool narrow; /* prefix 67: addresses of 32 bits, of the same length */
 };
 
 static uint8_t next(struct reader *r)
@@ -25,14 +24,12 @@ static bool prefixes(struct reader *r)
 		case 0x66:
 			r->word = true;
 			break;
-		case 0x67:
-			r->narrow = true;
-			break;
 		case 0xf2:
 		case 0xf3:
 			r->repeats = true;
 			break;
-		case 0x2e:
+		case 0x67: /* addresses of 32 bits, as long as others */
+		case 0x2e: /* segments */
 		case 0x36:
 		case 0x3e:
 		case 0x26:

@@ -46,6 +46,13 @@ void case_skip(const char *why) __attribute__((noreturn));
 		want_eq(call, err);                                                                \
 		want_eq(errno, err);                                                               \
 	} while (0)
+/* A call that returns -1 and errno. */
+#define want_minus1(call, err)                                                                     \
+	do {                                                                                       \
+		errno = 0;                                                                         \
+		want_eq(call, -1);                                                                 \
+		want_eq(errno, err);                                                               \
+	} while (0)
 /* A call that returns a pointer, or NULL and errno. */
 #define want_null(call, err)                                                                       \
 	do {                                                                                       \

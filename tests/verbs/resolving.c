@@ -35,13 +35,6 @@ static void end(void)
 	rdma_destroy_event_channel(channel);
 }
 
-#define want_minus1(call, err)                                                                     \
-	do {                                                                                       \
-		errno = 0;                                                                         \
-		want_eq(call, -1);                                                                 \
-		want_eq(errno, err);                                                               \
-	} while (0)
-
 static int write_user(int status, uint64_t arg)
 {
 	return rdma_write_cm_event(id, (enum rdma_cm_event_type)USER, status, arg);

@@ -14,13 +14,6 @@
 
 enum { LIMIT = 60000, GREETING = 40, BIG = 3 << 20 };
 
-#define want_minus1(call, err)                                                                     \
-	do {                                                                                       \
-		errno = 0;                                                                         \
-		want_eq(call, -1);                                                                 \
-		want_eq(errno, err);                                                               \
-	} while (0)
-
 /* --- two ends --- */
 
 static struct sockaddr_in any_port(void)
