@@ -142,15 +142,8 @@ static int make_ring(struct dcq *cq, uint32_t cnt)
 	return 0;
 }
 
-int dcq_create(struct context *ctx, const struct ibv_cq_init_attr_ex *attr, struct dcq **out)
-{
-	static const struct dcq_form plain;
-
-	return dcq_create_as(ctx, attr, &plain, out);
-}
-
-int dcq_create_as(struct context *ctx, const struct ibv_cq_init_attr_ex *attr,
-		  const struct dcq_form *form, struct dcq **out)
+int dcq_create(struct context *ctx, const struct ibv_cq_init_attr_ex *attr,
+	       const struct dcq_form *form, struct dcq **out)
 {
 	int err = check_attr(attr);
 	struct dcq *cq;

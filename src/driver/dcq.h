@@ -10,9 +10,8 @@ struct dcq_form { /* of the ring */
 
 /* EINVAL: MLX5_CQE_SIZE is neither 64 nor 128, cqe 0 or over the limit, comp_vector out of range;
  * EOPNOTSUPP: wc_flags that do not work. */
-int dcq_create(struct context *ctx, const struct ibv_cq_init_attr_ex *attr, struct dcq **out);
-int dcq_create_as(struct context *ctx, const struct ibv_cq_init_attr_ex *attr,
-		  const struct dcq_form *form, struct dcq **out);
+int dcq_create(struct context *ctx, const struct ibv_cq_init_attr_ex *attr,
+	       const struct dcq_form *form, struct dcq **out);
 int dcq_destroy(struct dcq *cq); /* waits for unacknowledged events */
 int dcq_resize(struct dcq *cq, int cqe); /* EINVAL: fewer than the unpolled entries */
 /* EINVAL: attributes that are no ibv_cq_attr_mask bits. */

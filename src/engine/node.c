@@ -15,6 +15,7 @@
 #include "engine/show.h"
 #include "engine/tracing.h"
 #include "engine/wake.h"
+#include "hca/alive.h"
 #include "hca/key_table.h"
 #include "hca/limits.h"
 #include "hca/mcast.h"
@@ -33,10 +34,12 @@ static void fork_prepare(void)
 {
 	pthread_mutex_lock(&make_lock);
 	fault_fork_begin();
+	alive_fork_begin();
 }
 
 static void fork_parent(void)
 {
+	alive_fork_end();
 	fault_fork_end(false);
 	pthread_mutex_unlock(&make_lock);
 }
@@ -48,6 +51,7 @@ static void fork_child(void)
 		links_leave(node_current);
 		host_leave(node_current->host);
 	}
+	alive_fork_end();
 	fault_fork_end(true);
 	pthread_mutex_unlock(&make_lock);
 }

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include "hca/alive.h"
 #include "hca/flow_counters.h"
 #include "hca/limits.h"
 #include "obs/explain.h"
@@ -96,6 +97,9 @@ static int make(struct flow_table *t, struct qp *qp, const struct ibv_flow_attr 
 	struct flow *f;
 	int err = flow_specs_read(a, &specs);
 
+	if (!err) /* it comes in a spec, so the caller could not look */
+		err = alive_of(&qp->ctx->ib.context, ALIVE_COUNTERS, specs.actions.counters,
+			       "ibv_create_flow");
 	if (err)
 		return err;
 	if (specs.n && a->type != IBV_FLOW_ATTR_NORMAL)

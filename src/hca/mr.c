@@ -255,14 +255,14 @@ int mr_import(struct pd *pd, uint32_t handle, struct mr **out)
 	return 0;
 }
 
-/* An original that lives stays as it is: its key names it. */
-void mr_unimport(struct mr *mr)
+bool mr_unimport(struct mr *mr)
 {
 	if (mr->kind == MR_IMPORTED)
 		pd_put(mr->pd);
 	else if (!mr->gone)
-		return;
+		return false; /* its key names it */
 	free(mr);
+	return true;
 }
 
 /* What the real libibverbs finds without asking the device. */

@@ -74,4 +74,4 @@ int mr_create_dmabuf(struct pd *pd, const struct mr_attr *attr, uint64_t offset,
 /* Another name for the region with @handle of @pd's context file. EINVAL: there is none. A region
  * that was deregistered by another name is given up by mr_unimport() too. */
 int mr_import(struct pd *pd, uint32_t handle, struct mr **out);
-void mr_unimport(struct mr *mr);
+bool mr_unimport(struct mr *mr); /* false: an original that lives, which stays as it is */

@@ -2,6 +2,7 @@
 /* Address handles, also the one that answers a received datagram. */
 #include <string.h>
 #include "hca/ah.h"
+#include "hca/alive.h"
 #include "hca/limits.h"
 #include "obs/explain.h"
 #include "verbs/export.h"
@@ -10,14 +11,19 @@
 EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	struct ah *ah;
-	int err = ah_create(to_pd(pd), attr, &ah);
+	int err = alive_check(ALIVE_PD, pd, "ibv_create_ah");
 
-	return err ? null_errno(err) : &ah->ib;
+	if (!err)
+		err = ah_create(to_pd(pd), attr, &ah);
+	return err ? null_errno(err) : alive_made(ALIVE_AH, &ah->ib);
 }
 
 EXPORT int ibv_destroy_ah(struct ibv_ah *ah)
 {
-	return positive_errno(ah_destroy((struct ah *)ah));
+	struct alive_end end;
+	int err = alive_take(ALIVE_AH, ah, "ibv_destroy_ah", &end);
+
+	return positive_errno(err ? err : alive_left(&end, ah_destroy((struct ah *)ah)));
 }
 
 /* The index of our GID that the datagram was sent to: of the RoCE version it came by. */
@@ -80,7 +86,10 @@ EXPORT struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc
 					    struct ibv_grh *grh, uint8_t port)
 {
 	struct ibv_ah_attr attr;
+	int err = alive_check(ALIVE_PD, pd, "ibv_create_ah_from_wc");
 
+	if (err)
+		return null_errno(err);
 	if (ibv_init_ah_from_wc(pd->context, port, wc, grh, &attr))
 		return NULL;
 	return ibv_create_ah(pd, &attr);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Buffers that the library allocates, and the registration of any kind of memory by one call:
  * ibv_alloc_buf(3), ibv_reg_mr_ex(3). */
+#include "hca/alive.h"
 #include "hca/buffer.h"
 #include "obs/explain.h"
 #include "verbs/export.h"
@@ -9,17 +10,24 @@
 EXPORT void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **buf)
 {
 	struct buffer *b;
-	int err = buffer_create(to_pd(pd), size, &b);
+	int err = alive_check(ALIVE_PD, pd, "ibv_alloc_buf");
 
+	if (!err)
+		err = buffer_create(to_pd(pd), size, &b);
 	if (err)
 		return null_errno(err);
-	*buf = (struct ibv_buf *)b;
+	*buf = alive_made(ALIVE_BUFFER, b);
 	return buffer_memory(b);
 }
 
 EXPORT void ibv_free_buf(struct ibv_buf *buf)
 {
+	struct alive_end end;
+
+	if (!buf || alive_take(ALIVE_BUFFER, buf, "ibv_free_buf", &end))
+		return;
 	buffer_destroy(to_buffer(buf));
+	alive_left(&end, 0);
 }
 
 EXPORT int ibv_export_buf_dmabuf_fd(struct ibv_buf *buf)
@@ -33,10 +41,15 @@ EXPORT struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, voi
 				     size_t length, int access)
 {
 	struct mr_attr attr = { addr, length, (uintptr_t)addr, (unsigned int)access };
+	static const char call[] = "ibv_reg_buf_mr";
 	struct mr *mr;
-	int err = buffer_register(to_pd(pd), to_buffer(buf), &attr, "ibv_reg_buf_mr", &mr);
+	int err = alive_check(ALIVE_PD, pd, call);
 
-	return err ? null_errno(err) : &mr->ib;
+	if (!err)
+		err = alive_check(ALIVE_BUFFER, buf, call);
+	if (!err)
+		err = buffer_register(to_pd(pd), to_buffer(buf), &attr, call, &mr);
+	return err ? null_errno(err) : alive_made(ALIVE_MR, &mr->ib);
 }
 
 /* Which members go together. */
@@ -72,10 +85,13 @@ EXPORT struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *ib, struct ibv_mr_init_attr *
 	const struct reg_attr *a = (const struct reg_attr *)init;
 	uint64_t offset = a->comp_mask & REG_FD_OFFSET ? a->fd_offset : 0;
 	struct mr_attr attr = { a->addr, a->length, a->iova, (unsigned int)a->access };
-	int err = check_mask(a->comp_mask);
+	int err = alive_check(ALIVE_PD, ib, "ibv_reg_mr_ex");
 	struct pd *pd = to_pd(ib);
 	struct mr *mr;
 
+	err = err ? err : check_mask(a->comp_mask);
+	if (!err && (a->comp_mask & REG_BUF))
+		err = alive_check(ALIVE_BUFFER, a->buf, "ibv_reg_mr_ex");
 	if (!(a->comp_mask & REG_IOVA))
 		attr.iova = a->comp_mask & REG_FD ? offset : (uintptr_t)a->addr;
 	if (!err && (a->comp_mask & REG_FD))
@@ -84,5 +100,5 @@ EXPORT struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *ib, struct ibv_mr_init_attr *
 		err = buffer_register(pd, to_buffer(a->buf), &attr, "ibv_reg_mr_ex", &mr);
 	else if (!err)
 		err = mr_create(pd, &attr, &mr);
-	return err ? null_errno(err) : &mr->ib;
+	return err ? null_errno(err) : alive_made(ALIVE_MR, &mr->ib);
 }

@@ -3,6 +3,7 @@
 #include "driver/dcq.h"
 #include "driver/events.h"
 #include "engine/wait.h"
+#include "hca/alive.h"
 #include "verbs/export.h"
 #include "verbs/ops.h"
 
@@ -11,20 +12,37 @@ EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ib)
 	struct comp_channel *ch;
 	int err = comp_channel_create(to_context(ib), &ch);
 
-	return err ? null_errno(err) : &ch->ib;
+	return err ? null_errno(err) : alive_made(ALIVE_CHANNEL, &ch->ib);
 }
 
 EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ib)
 {
-	return positive_errno(comp_channel_destroy((struct comp_channel *)ib));
+	struct alive_end end;
+	int err = alive_take(ALIVE_CHANNEL, ib, "ibv_destroy_comp_channel", &end);
+
+	return positive_errno(
+		err ? err : alive_left(&end, comp_channel_destroy((struct comp_channel *)ib)));
+}
+
+static struct ibv_cq_ex *create(struct ibv_context *ib, struct ibv_cq_init_attr_ex *attr,
+				const struct dcq_form *form)
+{
+	static const char call[] = "ibv_create_cq";
+	struct dcq *cq;
+	int err = alive_of(ib, ALIVE_CHANNEL, attr->channel, call);
+
+	if (!err && (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD))
+		err = alive_of(ib, ALIVE_PD, attr->parent_domain, call);
+	if (!err)
+		err = dcq_create(to_context(ib), attr, form, &cq);
+	return err ? null_errno(err) : alive_made(ALIVE_CQ, &cq->ib);
 }
 
 struct ibv_cq_ex *ops_create_cq_ex(struct ibv_context *ib, struct ibv_cq_init_attr_ex *attr)
 {
-	struct dcq *cq;
-	int err = dcq_create(to_context(ib), attr, &cq);
+	static const struct dcq_form plain;
 
-	return err ? null_errno(err) : &cq->ib;
+	return create(ib, attr, &plain);
 }
 
 /* For libmlx5. */
@@ -32,10 +50,8 @@ EXPORT struct ibv_cq_ex *softhca_create_cq(struct ibv_context *ib, struct ibv_cq
 					   uint16_t cqe_size, bool padded)
 {
 	const struct dcq_form form = { cqe_size, padded };
-	struct dcq *cq;
-	int err = dcq_create_as(to_context(ib), attr, &form, &cq);
 
-	return err ? null_errno(err) : &cq->ib;
+	return create(ib, attr, &form);
 }
 
 EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *ib, int cqe, void *cq_context,
@@ -53,17 +69,24 @@ EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *ib, int cqe, void *cq_co
 
 int ops_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 {
-	return positive_errno(dcq_modify(to_dcq(cq), attr));
+	int err = alive_check(ALIVE_CQ, cq, "ibv_modify_cq");
+
+	return positive_errno(err ? err : dcq_modify(to_dcq(cq), attr));
 }
 
 EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 {
-	return positive_errno(dcq_resize(to_dcq(cq), cqe));
+	int err = alive_check(ALIVE_CQ, cq, "ibv_resize_cq");
+
+	return positive_errno(err ? err : dcq_resize(to_dcq(cq), cqe));
 }
 
 EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
 {
-	return positive_errno(dcq_destroy(to_dcq(cq)));
+	struct alive_end end;
+	int err = alive_take(ALIVE_CQ, cq, "ibv_destroy_cq", &end);
+
+	return positive_errno(err ? err : alive_left(&end, dcq_destroy(to_dcq(cq))));
 }
 
 EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)

@@ -7,6 +7,7 @@
 #include "driver/events.h"
 #include "engine/node.h"
 #include "engine/reserved.h"
+#include "hca/alive.h"
 #include "obs/explain.h"
 #include "util/barrier.h"
 #include "util/settings.h"
@@ -126,12 +127,17 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 		return null_errno(err);
 	store_relaxed(&hca->taken, &events_taken); /* the same each time */
 	ops_fill(&ctx->ib);
-	return &ctx->ib.context;
+	return alive_made(ALIVE_CONTEXT, &ctx->ib.context);
 }
 
 EXPORT int ibv_close_device(struct ibv_context *ib)
 {
+	struct alive_end end;
+	int err = alive_take(ALIVE_CONTEXT, ib, "ibv_close_device", &end);
+
+	if (err)
+		return minus1_errno(err);
 	reserved_close(to_context(ib));
 	context_destroy(to_context(ib));
-	return 0;
+	return alive_left(&end, 0);
 }

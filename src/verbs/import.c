@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include "engine/node.h"
 #include "engine/node_self.h"
+#include "hca/alive.h"
 #include "hca/dm.h"
 #include "obs/explain.h"
 #include "verbs/export.h"
@@ -69,7 +70,7 @@ EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 	if (err)
 		return null_errno(err);
 	ops_fill(&ctx->ib);
-	return &ctx->ib.context;
+	return alive_made(ALIVE_CONTEXT, &ctx->ib.context);
 }
 
 EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *ib, uint32_t pd_handle)
@@ -77,25 +78,35 @@ EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *ib, uint32_t pd_handle)
 	struct pd *pd;
 	int err = pd_import(to_context(ib), pd_handle, &pd);
 
-	return err ? null_errno(err) : &pd->ib;
+	return err ? null_errno(err) : alive_made(ALIVE_PD, &pd->ib);
 }
 
 EXPORT void ibv_unimport_pd(struct ibv_pd *pd)
 {
+	struct alive_end end;
+
+	if (alive_take(ALIVE_PD, pd, "ibv_unimport_pd", &end))
+		return;
 	pd_unimport(to_pd(pd));
+	alive_left(&end, 0);
 }
 
 EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
 {
 	struct mr *mr;
-	int err = mr_import(to_pd(pd), mr_handle, &mr);
+	int err = alive_check(ALIVE_PD, pd, "ibv_import_mr");
 
-	return err ? null_errno(err) : &mr->ib;
+	if (!err)
+		err = mr_import(to_pd(pd), mr_handle, &mr);
+	return err ? null_errno(err) : alive_made(ALIVE_MR, &mr->ib);
 }
 
 EXPORT void ibv_unimport_mr(struct ibv_mr *mr)
 {
-	mr_unimport((struct mr *)mr);
+	struct alive_end end;
+
+	if (!alive_take(ALIVE_MR, mr, "ibv_unimport_mr", &end))
+		alive_left(&end, mr_unimport((struct mr *)mr) ? 0 : EBUSY);
 }
 
 EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *ib, uint32_t dm_handle)
@@ -103,10 +114,15 @@ EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *ib, uint32_t dm_handle)
 	struct dm *dm;
 	int err = dm_import(to_context(ib), dm_handle, &dm);
 
-	return err ? null_errno(err) : &dm->ib;
+	return err ? null_errno(err) : alive_made(ALIVE_DM, &dm->ib);
 }
 
 EXPORT void ibv_unimport_dm(struct ibv_dm *dm)
 {
+	struct alive_end end;
+
+	if (alive_take(ALIVE_DM, dm, "ibv_unimport_dm", &end))
+		return;
 	dm_unimport(to_dm(dm));
+	alive_left(&end, 0);
 }

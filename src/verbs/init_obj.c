@@ -6,6 +6,7 @@
 #include "driver/dwq.h"
 #include "driver/lay_open.h"
 #include "hca/ah.h"
+#include "hca/alive.h"
 #include "hca/dm.h"
 #include "obs/explain.h"
 #include "verbs/export.h"
@@ -20,10 +21,10 @@ static int pd_number(struct ibv_pd *pd, struct mlx5dv_pd *out)
 	return 0;
 }
 
-static int pair_check(uint64_t bit, const void *in, const void *out)
+static int pair_check(uint64_t bit, enum alive_kind kind, const void *in, const void *out)
 {
 	if (in && out)
-		return 0;
+		return alive_check(kind, in, "mlx5dv_init_obj");
 	return refuse(EINVAL,
 		      "mlx5dv_init_obj: obj_type has the bit 0x%llx, and its %s is NULL; give both "
 		      "in and out",
@@ -34,15 +35,16 @@ static int check(const struct mlx5dv_obj *o, uint64_t type)
 {
 	const struct {
 		uint64_t bit;
+		enum alive_kind kind;
 		const void *in, *out;
 	} pair[] = {
-		{ MLX5DV_OBJ_QP, o->qp.in, o->qp.out },
-		{ MLX5DV_OBJ_CQ, o->cq.in, o->cq.out },
-		{ MLX5DV_OBJ_SRQ, o->srq.in, o->srq.out },
-		{ MLX5DV_OBJ_RWQ, o->rwq.in, o->rwq.out },
-		{ MLX5DV_OBJ_DM, o->dm.in, o->dm.out },
-		{ MLX5DV_OBJ_AH, o->ah.in, o->ah.out },
-		{ MLX5DV_OBJ_PD, o->pd.in, o->pd.out },
+		{ MLX5DV_OBJ_QP, ALIVE_QP, o->qp.in, o->qp.out },
+		{ MLX5DV_OBJ_CQ, ALIVE_CQ, o->cq.in, o->cq.out },
+		{ MLX5DV_OBJ_SRQ, ALIVE_SRQ, o->srq.in, o->srq.out },
+		{ MLX5DV_OBJ_RWQ, ALIVE_WQ, o->rwq.in, o->rwq.out },
+		{ MLX5DV_OBJ_DM, ALIVE_DM, o->dm.in, o->dm.out },
+		{ MLX5DV_OBJ_AH, ALIVE_AH, o->ah.in, o->ah.out },
+		{ MLX5DV_OBJ_PD, ALIVE_PD, o->pd.in, o->pd.out },
 	};
 	int err = 0;
 
@@ -52,7 +54,7 @@ static int check(const struct mlx5dv_obj *o, uint64_t type)
 			      (unsigned long long)type);
 	for (size_t i = 0; !err && i < sizeof(pair) / sizeof(pair[0]); i++)
 		if (type & pair[i].bit)
-			err = pair_check(pair[i].bit, pair[i].in, pair[i].out);
+			err = pair_check(pair[i].bit, pair[i].kind, pair[i].in, pair[i].out);
 	return err;
 }
 

@@ -4,28 +4,54 @@
 #include "driver/dtarget.h"
 #include "engine/groups.h"
 #include "engine/reserved.h"
+#include "hca/alive.h"
 #include "obs/explain.h"
 #include "verbs/export.h"
 #include "verbs/ops.h"
+
+/* The objects that a queue pair with a PD is made of. An RSS QP's CQs are not looked at. */
+static int check_parts(const struct ibv_qp_init_attr_ex *a, const char *call)
+{
+	int err = alive_check(ALIVE_PD, a->pd, call);
+
+	if (!err && (a->comp_mask & IBV_QP_INIT_ATTR_IND_TABLE))
+		return alive_of(a->pd->context, ALIVE_RWQ_TABLE, a->rwq_ind_tbl, call);
+	if (!err)
+		err = alive_of(a->pd->context, ALIVE_CQ, a->send_cq, call);
+	if (!err)
+		err = alive_of(a->pd->context, ALIVE_CQ, a->recv_cq, call);
+	return err ? err : alive_of(a->pd->context, ALIVE_SRQ, a->srq, call);
+}
+
+static struct ibv_qp *create_target(struct ibv_context *ib, struct ibv_qp_init_attr_ex *attr)
+{
+	struct dqp *qp;
+	int err = 0;
+
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_XRCD)
+		err = alive_of(ib, ALIVE_XRCD, attr->xrcd, "ibv_create_qp_ex");
+	if (!err)
+		err = dtarget_create(attr, &qp);
+	return err ? null_errno(err) : alive_made(ALIVE_QP, &qp->ib);
+}
 
 struct ibv_qp *ops_create_qp_ex(struct ibv_context *ib, struct ibv_qp_init_attr_ex *attr)
 {
 	struct dqp *qp;
 	int err;
 
-	(void)ib;
-	if (attr->qp_type == IBV_QPT_XRC_RECV) {
-		err = dtarget_create(attr, &qp);
-		return err ? null_errno(err) : &qp->ib.qp_base;
-	}
+	if (attr->qp_type == IBV_QPT_XRC_RECV)
+		return create_target(ib, attr);
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD))
 		return null_errno(
 			refuse(EINVAL,
 			       "ibv_create_qp_ex: comp_mask 0x%x of a %s QP without a PD; "
 			       "set IBV_QP_INIT_ATTR_PD",
 			       attr->comp_mask, qp_type_name(attr->qp_type)));
-	err = dqp_create(to_pd(attr->pd), attr, &qp);
-	return err ? null_errno(err) : &qp->ib.qp_base;
+	err = check_parts(attr, "ibv_create_qp");
+	if (!err)
+		err = dqp_create(to_pd(attr->pd), attr, &qp);
+	return err ? null_errno(err) : alive_made(ALIVE_QP, &qp->ib);
 }
 
 /* For libmlx5. */
@@ -41,8 +67,10 @@ EXPORT struct ibv_qp *softhca_create_dc(struct ibv_qp_init_attr_ex *attr, bool t
 			       "mlx5dv_create_qp: comp_mask 0x%x of a DC %s without a PD; set "
 			       "IBV_QP_INIT_ATTR_PD",
 			       attr->comp_mask, target ? "target" : "initiator"));
-	err = dqp_create_dc(to_pd(attr->pd), attr, target, access_key, &qp);
-	return err ? null_errno(err) : &qp->ib.qp_base;
+	err = check_parts(attr, "mlx5dv_create_qp");
+	if (!err)
+		err = dqp_create_dc(to_pd(attr->pd), attr, target, access_key, &qp);
+	return err ? null_errno(err) : alive_made(ALIVE_QP, &qp->ib);
 }
 
 /* ibv_qp_init_attr is the front of its extended form. */
@@ -57,7 +85,7 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 	memcpy(&ex, attr, sizeof(*attr));
 	ex.comp_mask = IBV_QP_INIT_ATTR_PD;
 	ex.pd = pd;
-	qp = ops_create_qp_ex(pd->context, &ex);
+	qp = ops_create_qp_ex(NULL, &ex);
 	if (qp)
 		attr->cap = ex.cap;
 	return qp;
@@ -66,34 +94,44 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 struct ibv_qp *ops_open_qp(struct ibv_context *ib, struct ibv_qp_open_attr *attr)
 {
 	struct dqp *qp;
-	int err;
+	int err = 0;
 
-	(void)ib;
-	err = dtarget_open(attr, &qp);
-	return err ? null_errno(err) : &qp->ib.qp_base;
+	if (attr->comp_mask & IBV_QP_OPEN_ATTR_XRCD)
+		err = alive_of(ib, ALIVE_XRCD, attr->xrcd, "ibv_open_qp");
+	if (!err)
+		err = dtarget_open(attr, &qp);
+	return err ? null_errno(err) : alive_made(ALIVE_QP, &qp->ib);
 }
 
 EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 {
-	return positive_errno(dqp_destroy(to_dqp(qp)));
+	struct alive_end end;
+	int err = alive_take(ALIVE_QP, qp, "ibv_destroy_qp", &end);
+
+	return positive_errno(err ? err : alive_left(&end, dqp_destroy(to_dqp(qp))));
 }
 
 EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
-	return positive_errno(dqp_modify(to_dqp(qp), attr, mask));
+	int err = alive_check(ALIVE_QP, qp, "ibv_modify_qp");
+
+	return positive_errno(err ? err : dqp_modify(to_dqp(qp), attr, mask));
 }
 
 int ops_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
 {
-	return positive_errno(dqp_rate(to_dqp(qp), attr));
+	int err = alive_check(ALIVE_QP, qp, "ibv_modify_qp_rate_limit");
+
+	return positive_errno(err ? err : dqp_rate(to_dqp(qp), attr));
 }
 
 EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 			struct ibv_qp_init_attr *init_attr)
 {
-	/* everything, as drivers do */
-	int err = dqp_query(to_dqp(qp), attr, init_attr);
+	int err = alive_check(ALIVE_QP, qp, "ibv_query_qp");
 
+	if (!err) /* everything, as drivers do */
+		err = dqp_query(to_dqp(qp), attr, init_attr);
 	if (!err && (mask & IBV_QP_STATE))
 		qp->state = attr->qp_state; /* so programs learn of moves that the queue made */
 	return positive_errno(err);
@@ -145,8 +183,10 @@ EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, 
 /* Of this vendor's options none is offered, so none is ever agreed on. */
 EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
-	int err = 0;
+	int err = alive_check(ALIVE_QP, qp, "ibv_set_ece");
 
+	if (err)
+		return positive_errno(err);
 	if (ece->comp_mask)
 		err = refuse(EINVAL,
 			     "ibv_set_ece: comp_mask 0x%x on QP 0x%x, nothing is defined; "
@@ -170,19 +210,25 @@ EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 
 EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
-	(void)qp;
-	*ece = (struct ibv_ece){ .vendor_id = ECE_VENDOR };
-	return 0;
+	int err = alive_check(ALIVE_QP, qp, "ibv_query_ece");
+
+	if (!err)
+		*ece = (struct ibv_ece){ .vendor_id = ECE_VENDOR };
+	return positive_errno(err);
 }
 
 EXPORT int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
+	int err = alive_check(ALIVE_QP, qp, "ibv_attach_mcast");
+
 	(void)lid; /* RoCE has none */
-	return positive_errno(groups_attach(to_dqp(qp)->dev, gid, true));
+	return positive_errno(err ? err : groups_attach(to_dqp(qp)->dev, gid, true));
 }
 
 EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
+	int err = alive_check(ALIVE_QP, qp, "ibv_detach_mcast");
+
 	(void)lid;
-	return positive_errno(groups_attach(to_dqp(qp)->dev, gid, false));
+	return positive_errno(err ? err : groups_attach(to_dqp(qp)->dev, gid, false));
 }

@@ -2,6 +2,7 @@
 /* Shared receive queues: basic, tag-matching and of XRC domains. */
 #include <errno.h>
 #include "driver/dsrq.h"
+#include "hca/alive.h"
 #include "obs/explain.h"
 #include "verbs/export.h"
 #include "verbs/ops.h"
@@ -12,13 +13,14 @@ EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_att
 {
 	struct ibv_srq_init_attr_ex ex = { .srq_context = attr->srq_context, .attr = attr->attr };
 	struct dsrq *srq;
-	int err;
+	int err = alive_check(ALIVE_PD, pd, "ibv_create_srq");
 
-	err = dsrq_create(to_pd(pd), &ex, &srq);
+	if (!err)
+		err = dsrq_create(to_pd(pd), &ex, &srq);
 	if (err)
 		return null_errno(err);
 	attr->attr = ex.attr;
-	return &srq->ib;
+	return alive_made(ALIVE_SRQ, &srq->ib);
 }
 
 static int check_tm(const struct ibv_srq_init_attr_ex *a)
@@ -51,10 +53,10 @@ static int check_xrc(const struct ibv_srq_init_attr_ex *a)
 /* The inline function comes here only for what ibv_create_srq() cannot express. */
 struct ibv_srq *ops_create_srq_ex(struct ibv_context *ib, struct ibv_srq_init_attr_ex *attr)
 {
+	static const char call[] = "ibv_create_srq_ex";
 	struct dsrq *srq;
 	int err;
 
-	(void)ib;
 	if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && attr->srq_type == IBV_SRQT_XRC)
 		err = check_xrc(attr);
 	else if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && attr->srq_type == IBV_SRQT_TM)
@@ -65,27 +67,45 @@ struct ibv_srq *ops_create_srq_ex(struct ibv_context *ib, struct ibv_srq_init_at
 			     "tag-matching ones and those of XRC domains are built",
 			     attr->comp_mask, attr->srq_type);
 	if (!err)
+		err = alive_check(ALIVE_PD, attr->pd, call);
+	if (!err)
+		err = alive_of(ib, ALIVE_PD, attr->pd, call);
+	if (!err)
+		err = alive_of(ib, ALIVE_CQ, attr->cq, call);
+	if (!err && (attr->comp_mask & IBV_SRQ_INIT_ATTR_XRCD))
+		err = alive_of(ib, ALIVE_XRCD, attr->xrcd, call);
+	if (!err)
 		err = dsrq_create(to_pd(attr->pd), attr, &srq);
-	return err ? null_errno(err) : &srq->ib;
+	return err ? null_errno(err) : alive_made(ALIVE_SRQ, &srq->ib);
 }
 
 int ops_get_srq_num(struct ibv_srq *srq, uint32_t *num)
 {
-	*num = to_dsrq(srq)->dev->srqn;
-	return 0;
+	int err = alive_check(ALIVE_SRQ, srq, "ibv_get_srq_num");
+
+	if (!err)
+		*num = to_dsrq(srq)->dev->srqn;
+	return positive_errno(err);
 }
 
 EXPORT int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
 {
-	return positive_errno(dsrq_modify(to_dsrq(srq), attr, mask));
+	int err = alive_check(ALIVE_SRQ, srq, "ibv_modify_srq");
+
+	return positive_errno(err ? err : dsrq_modify(to_dsrq(srq), attr, mask));
 }
 
 EXPORT int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
 {
-	return positive_errno(dsrq_query(to_dsrq(srq), attr));
+	int err = alive_check(ALIVE_SRQ, srq, "ibv_query_srq");
+
+	return positive_errno(err ? err : dsrq_query(to_dsrq(srq), attr));
 }
 
 EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
 {
-	return positive_errno(dsrq_destroy(to_dsrq(srq)));
+	struct alive_end end;
+	int err = alive_take(ALIVE_SRQ, srq, "ibv_destroy_srq", &end);
+
+	return positive_errno(err ? err : alive_left(&end, dsrq_destroy(to_dsrq(srq))));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* XRC domains. */
 #include <errno.h>
+#include "hca/alive.h"
 #include "obs/explain.h"
 #include "verbs/export.h"
 #include "verbs/ops.h"
@@ -22,10 +23,13 @@ struct ibv_xrcd *ops_open_xrcd(struct ibv_context *ib, struct ibv_xrcd_init_attr
 					 "needed (0x%x)",
 					 attr->comp_mask, need));
 	err = xrc_domain_open(to_context(ib), attr->fd, attr->oflags, &x);
-	return err ? null_errno(err) : &x->ib;
+	return err ? null_errno(err) : alive_made(ALIVE_XRCD, &x->ib);
 }
 
 int ops_close_xrcd(struct ibv_xrcd *xrcd)
 {
-	return positive_errno(xrc_domain_close(to_xrcd(xrcd)));
+	struct alive_end end;
+	int err = alive_take(ALIVE_XRCD, xrcd, "ibv_close_xrcd", &end);
+
+	return positive_errno(err ? err : alive_left(&end, xrc_domain_close(to_xrcd(xrcd))));
 }

@@ -20,7 +20,7 @@ static void open_bench(struct bench *b, unsigned int cqe)
 	struct ibv_cq_init_attr_ex attr = { .cqe = cqe };
 
 	*b = (struct bench){ .f = fixture_open(8) };
-	check_eq(dcq_create(b->f->ctx, &attr, &b->cq), 0);
+	check_eq(dcq_create(b->f->ctx, &attr, &(struct dcq_form){ 0 }, &b->cq), 0);
 	for (int i = 0; i < QPS; i++) {
 		b->qp[i] = aligned_alloc(64, sizeof(struct dqp));
 		memset(b->qp[i], 0, sizeof(struct dqp));
