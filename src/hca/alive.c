@@ -61,8 +61,21 @@ static const struct kind {
 	// clang-format on
 };
 
+/* Which public members name an object that another one is made of. */
+static const struct part {
+	enum alive_kind kind;
+	size_t at;
+} parts[] = {
+	{ ALIVE_MR, AT(ibv_mr, pd) },	   { ALIVE_MW, AT(ibv_mw, pd) },
+	{ ALIVE_AH, AT(ibv_ah, pd) },	   { ALIVE_CQ, AT(ibv_cq, channel) },
+	{ ALIVE_SRQ, AT(ibv_srq, pd) },	   { ALIVE_QP, AT(ibv_qp, pd) },
+	{ ALIVE_QP, AT(ibv_qp, send_cq) }, { ALIVE_QP, AT(ibv_qp, recv_cq) },
+	{ ALIVE_QP, AT(ibv_qp, srq) },	   { ALIVE_WQ, AT(ibv_wq, pd) },
+	{ ALIVE_WQ, AT(ibv_wq, cq) },
+};
+
 struct entry {
-	uint64_t serial;
+	uint64_t key, serial;
 	const struct ibv_context *context;
 	uint32_t handle, number;
 	uint8_t kind; /* enum alive_kind */
@@ -125,6 +138,7 @@ static bool enter(struct shard *s, const void *obj, struct entry *e)
 {
 	struct entry *old;
 
+	e->key = key_of(obj);
 	e->serial = ++s->serials;
 	switch (hash_put(&s->alive, key_of(obj), e)) {
 	case 0:
@@ -327,6 +341,71 @@ int alive_left(const struct alive_end *end, int err)
 	if (!err)
 		free(e);
 	return err;
+}
+
+/* --- who uses it --- */
+
+enum { USERS = 16 };
+struct user {
+	enum alive_kind kind;
+	uint32_t number;
+};
+
+/* Under the lock: what is alive and not leaving can be read. */
+static bool uses(const struct entry *e, const void *obj)
+{
+	const char *user = (const char *)(uintptr_t)~e->key;
+	bool found = false;
+
+	for (size_t i = 0; !found && !e->leaving && i < sizeof(parts) / sizeof(parts[0]); i++)
+		found = parts[i].kind == e->kind &&
+			*(const void *const *)(user + parts[i].at) == obj;
+	return found;
+}
+
+static unsigned int collect(const void *obj, struct user out[USERS])
+{
+	unsigned int n = 0;
+
+	for (int i = 0; i < SHARDS; i++) {
+		const struct entry *e;
+		size_t pos = 0;
+
+		spin_lock(&shards[i].lock);
+		while ((e = hash_next(&shards[i].alive, &pos)))
+			if (n < USERS && uses(e, obj))
+				out[n++] = (struct user){ e->kind, e->number };
+		spin_unlock(&shards[i].lock);
+	}
+	return n;
+}
+
+static int in_order(const void *a, const void *b)
+{
+	const struct user *x = a, *y = b;
+
+	if (x->kind != y->kind)
+		return x->kind < y->kind ? -1 : 1;
+	return x->number < y->number ? -1 : x->number > y->number;
+}
+
+const char *alive_users(const void *obj, char out[ALIVE_USERS])
+{
+	struct user user[USERS];
+	unsigned int n = obj ? collect(obj, user) : 0, i;
+	size_t at = 0;
+
+	out[0] = 0;
+	qsort(user, n, sizeof(user[0]), in_order);
+	for (i = 0; i < n && at + NAME + 8 < ALIVE_USERS; i++) {
+		char text[NAME];
+
+		at += (size_t)snprintf(out + at, ALIVE_USERS - at, "%s%s", i ? ", " : " (",
+				       name(user[i].kind, user[i].number, text));
+	}
+	if (n)
+		snprintf(out + at, ALIVE_USERS - at, i < n ? ", ...)" : ")");
+	return out;
 }
 
 void alive_fork_begin(void)

@@ -58,6 +58,11 @@ int alive_take(enum alive_kind kind, const void *obj, const char *call, struct a
 /* @err: what that function has answered; unless it is 0 the object lives on. Returns @err. */
 int alive_left(const struct alive_end *end, int err);
 
+enum { ALIVE_USERS = 96 };
+/* For the sentence of an EBUSY: " (MR 0x40, QP 0x812)", the living objects whose public members
+ * name @obj, as many as fit; "" when none is known. Walks the whole table. Returns @out. */
+const char *alive_users(const void *obj, char out[ALIVE_USERS]);
+
 /* Around fork(): the table is whole in the child. */
 void alive_fork_begin(void);
 void alive_fork_end(void);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include "hca/alive.h"
 #include "hca/event_fd.h"
 #include "obs/explain.h"
 #include "util/fork.h"
@@ -55,13 +56,14 @@ int comp_channel_create(struct context *ctx, struct comp_channel **out)
 int comp_channel_destroy(struct comp_channel *ch)
 {
 	int cqs = load_acquire(&ch->ib.refcnt); /* pairs with comp_channel_put() */
+	char users[ALIVE_USERS];
 
 	if (cqs)
 		return refuse(EBUSY,
-			      "ibv_destroy_comp_channel: %d CQ%s still use%s the channel; "
+			      "ibv_destroy_comp_channel: %d CQ%s still use%s the channel%s; "
 			      "destroy %s first",
 			      cqs, cqs == 1 ? "" : "s", cqs == 1 ? "s" : "",
-			      cqs == 1 ? "it" : "them");
+			      alive_users(&ch->ib, users), cqs == 1 ? "it" : "them");
 	close(ch->ib.fd);
 	context_put(ch->ctx);
 	free(ch->queue);

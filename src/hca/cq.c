@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "hca/alive.h"
 #include "hca/async.h"
 #include "hca/limits.h"
 #include "hca/numbers.h"
@@ -60,11 +61,13 @@ int cq_create(struct context *ctx, const struct cq_attr *attr, struct cq **out)
 int cq_destroy(struct cq *cq)
 {
 	uint32_t refs = load_acquire(&cq->refs); /* pairs with cq_put() */
+	char users[ALIVE_USERS];
 
 	if (refs)
 		return refuse(EBUSY,
-			      "ibv_destroy_cq: CQ 0x%x is in use by %u queue%s; destroy %s first",
-			      cq->cqn, refs, refs == 1 ? "" : "s", refs == 1 ? "it" : "them");
+			      "ibv_destroy_cq: CQ 0x%x is in use by %u queue%s%s; destroy %s first",
+			      cq->cqn, refs, refs == 1 ? "" : "s", alive_users(cq->user, users),
+			      refs == 1 ? "it" : "them");
 	if (fork_is_ours(cq->epoch)) {
 		if (cq->ctx->hca->cq_timers)
 			cq->ctx->hca->cq_timers->drop(cq);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "hca/alive.h"
 #include "hca/limits.h"
 #include "hca/numbers.h"
 #include "obs/explain.h"
@@ -75,8 +76,11 @@ int pd_create(struct context *ctx, struct pd **out)
 
 static int busy(const struct pd *pd, uint32_t refs)
 {
-	return refuse(EBUSY, "ibv_dealloc_pd: PD 0x%x is in use by %u object%s; destroy %s first",
-		      pd->pdn, refs, refs == 1 ? "" : "s", refs == 1 ? "it" : "them");
+	char users[ALIVE_USERS];
+
+	return refuse(EBUSY, "ibv_dealloc_pd: PD 0x%x is in use by %u object%s%s; destroy %s first",
+		      pd->pdn, refs, refs == 1 ? "" : "s", alive_users(&pd->ib, users),
+		      refs == 1 ? "it" : "them");
 }
 
 /* Destroys the domain itself. EINVAL: it was destroyed by another name before. */

@@ -2,6 +2,7 @@
 #include "hca/srq.h"
 #include <errno.h>
 #include <stdlib.h>
+#include "hca/alive.h"
 #include "hca/async.h"
 #include "hca/limits.h"
 #include "hca/numbers.h"
@@ -88,11 +89,13 @@ int srq_create(struct pd *pd, const struct srq_attr *attr, struct srq **out)
 int srq_destroy(struct srq *srq)
 {
 	uint32_t refs = load_acquire(&srq->refs); /* pairs with srq_put() */
+	char users[ALIVE_USERS];
 
 	if (refs)
 		return refuse(EBUSY,
-			      "ibv_destroy_srq: SRQ 0x%x is in use by %u QP%s; destroy %s first",
-			      srq->srqn, refs, refs == 1 ? "" : "s", refs == 1 ? "it" : "them");
+			      "ibv_destroy_srq: SRQ 0x%x is in use by %u QP%s%s; destroy %s first",
+			      srq->srqn, refs, refs == 1 ? "" : "s", alive_users(srq->user, users),
+			      refs == 1 ? "it" : "them");
 	if (fork_is_ours(srq->epoch)) {
 		async_drop(srq->pd->ctx, srq->user);
 		if (!srq->xrcd)

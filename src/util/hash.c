@@ -52,19 +52,19 @@ void hash_fini(struct hash *h)
 
 int hash_put(struct hash *h, uint64_t key, void *val)
 {
-	struct hash_slot *s;
+	struct hash_slot *s = h->size ? find(h, key) : NULL;
 	int err;
 
 	if (!val)
 		return EINVAL;
-	if (hash_get(h, key))
+	if (s && s->val)
 		return EEXIST;
 	if (h->count + 1 > h->size / 4 * 3) {
 		err = grow(h);
 		if (err)
 			return err;
+		s = find(h, key);
 	}
-	s = find(h, key);
 	*s = (struct hash_slot){ .key = key, .val = val };
 	h->count++;
 	return 0;

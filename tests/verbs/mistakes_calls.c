@@ -643,7 +643,9 @@ static void busy_pd(int arg)
 	(void)arg;
 	begin_type(IBV_QPT_RC);
 	want_errno(ibv_dealloc_pd(pd), EBUSY);
-	SAYS("ibv_dealloc_pd: PD 0x%x is in use by 2 objects; destroy them first", pd->handle);
+	SAYS("ibv_dealloc_pd: PD 0x%x is in use by 2 objects (MR 0x%x, QP 0x%x); destroy them "
+	     "first",
+	     pd->handle, duo.near.mr->lkey, duo.near.ep.qp->qp_num);
 }
 
 static void busy_cq(int arg)
@@ -651,8 +653,8 @@ static void busy_cq(int arg)
 	(void)arg;
 	begin_type(IBV_QPT_RC);
 	want_errno(ibv_destroy_cq(duo.near.ep.scq), EBUSY);
-	SAYS("ibv_destroy_cq: CQ 0x%x is in use by 2 queues; destroy them first",
-	     duo.near.ep.scq->handle);
+	SAYS("ibv_destroy_cq: CQ 0x%x is in use by 2 queues (QP 0x%x); destroy them first",
+	     duo.near.ep.scq->handle, duo.near.ep.qp->qp_num);
 }
 
 static void busy_srq(int arg)
@@ -662,7 +664,8 @@ static void busy_srq(int arg)
 	(void)arg;
 	begin(&o);
 	want_errno(ibv_destroy_srq(duo.far.srq), EBUSY);
-	SAYS("ibv_destroy_srq: SRQ 0x%x is in use by 1 QP; destroy it first", duo.far.srq->handle);
+	SAYS("ibv_destroy_srq: SRQ 0x%x is in use by 1 QP (QP 0x%x); destroy it first",
+	     duo.far.srq->handle, duo.far.ep.qp->qp_num);
 }
 
 static void busy_channel(int arg)
@@ -674,7 +677,7 @@ static void busy_channel(int arg)
 	ch = ibv_create_comp_channel(ctx);
 	want(ch && ibv_create_cq(ctx, 1, NULL, ch, 0));
 	want_errno(ibv_destroy_comp_channel(ch), EBUSY);
-	SAYS("ibv_destroy_comp_channel: 1 CQ still uses the channel; destroy it first");
+	SAYS("ibv_destroy_comp_channel: 1 CQ still uses the channel (CQ 0x#); destroy it first");
 }
 
 /* --- multicast --- */
