@@ -12,18 +12,6 @@ void dcq_ring_set(struct dcq *cq, uint8_t *buf, uint32_t cnt)
 	cq->cnt = cnt;
 }
 
-void dcq_ring_lock(struct dcq *cq)
-{
-	if (!dcq_ring_polling(cq))
-		spin_lock(&cq->lock);
-}
-
-void dcq_ring_unlock(struct dcq *cq)
-{
-	if (!dcq_ring_polling(cq))
-		spin_unlock(&cq->lock);
-}
-
 static void give_back(const struct cqe *c)
 {
 	enum object_kind kind;

@@ -95,8 +95,18 @@ static inline const struct mlx5_cqe64 *dcq_ring_next(const struct dcq *cq)
 
 /* The consumer's lock, for calls that a thread may make between its ibv_start_poll() and its
  * ibv_end_poll(), when it has the lock already. */
-void dcq_ring_lock(struct dcq *cq);
-void dcq_ring_unlock(struct dcq *cq);
+static inline void dcq_ring_lock(struct dcq *cq)
+{
+	if (!dcq_ring_polling(cq))
+		spin_lock(&cq->lock);
+}
+
+static inline void dcq_ring_unlock(struct dcq *cq)
+{
+	if (!dcq_ring_polling(cq))
+		spin_unlock(&cq->lock);
+}
+
 /* Drops every unread entry of object @uidx, which is in RESET or destroyed and so gets no more;
  * slots of shared receives go back to their SRQ. */
 void dcq_ring_purge(struct dcq *cq, uint32_t uidx);
