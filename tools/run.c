@@ -4,11 +4,14 @@
 #include <errno.h>
 #include <limits.h>
 #include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "copied.h"
 #include "libpath.h"
+#include "loader.h"
 #include "sysfs.h"
 #include "softhca.h"
 #include "userns.h"
@@ -34,15 +37,13 @@ static int show_by_mounts(const struct sysfs_host *host, const char **what)
 	return view_show(host);
 }
 
-/* SOFTHCA_VIEW: "0" shows nothing and says nothing, "files" makes no namespace. */
-static void show_device(const char *libraries)
+/* Shows the device: by mounts, or else by copied files (*@copied). */
+static void show_device(const char *how, const char *libraries, bool *copied)
 {
-	const char *how = getenv("SOFTHCA_VIEW"), *what = "namespace, as SOFTHCA_VIEW wants";
+	const char *what = "namespace, as SOFTHCA_VIEW wants";
 	struct sysfs_host *host;
-	int err, copied;
+	int err, failed;
 
-	if (how && !strcmp(how, "0"))
-		return;
 	if (how && *how && strcmp(how, "files"))
 		complain("SOFTHCA_VIEW=%s is not heeded; it is one of: 0, files", how);
 	err = sysfs_host_read(&host);
@@ -51,13 +52,62 @@ static void show_device(const char *libraries)
 		return;
 	}
 	err = how && !strcmp(how, "files") ? EPERM : show_by_mounts(host, &what);
-	copied = err ? copied_show(host, libraries) : 0;
-	if (copied)
+	failed = err ? copied_show(host, libraries) : 0;
+	*copied = err && !failed;
+	if (failed)
 		complain("no %s (%s) and no folder for its files (%s): the library path is set, "
 			 "/sys/class/infiniband and /dev/infiniband are not shown; a writable /tmp "
 			 "or XDG_RUNTIME_DIR helps, SOFTHCA_VIEW=0 silences this",
-			 what, strerror(err), strerror(copied));
+			 what, strerror(err), strerror(failed));
 	sysfs_host_free(host);
+}
+
+/* A static program that is about RDMA has names of its files. Others are of no interest, but where
+ * the device is shown to dynamic ones only. */
+static void look_at_static(const struct binary *e, bool copied, char why[LOADER_WHY])
+{
+	static const char name[] = "infiniband";
+
+	if (memmem(e->at, e->size, name, strlen(name)))
+		snprintf(why, LOADER_WHY,
+			 "linked statically, so no library can take its place: it finds no device; "
+			 "link it with -libverbs, without -static");
+	else if (copied)
+		snprintf(why, LOADER_WHY,
+			 "linked statically, so it does not see /sys/class/infiniband and "
+			 "/dev/infiniband, which are shown by a preloaded library here; allow "
+			 "namespaces");
+}
+
+/* One line about a program that the loader gives other libraries than ours. */
+static void warn_of_escape(const char *program, bool copied)
+{
+	char path[PATH_MAX], why[LOADER_WHY] = "";
+	struct binary e;
+
+	if (!loader_find(program, path) || binary_open(path, &e))
+		return;
+	if (loader_is_static(&e))
+		look_at_static(&e, copied, why);
+	else
+		loader_rights(path, why);
+	if (!*why)
+		loader_rpath(&e, path, why);
+	binary_close(&e);
+	if (*why)
+		complain("%s: %s (SOFTHCA_VIEW=0 silences this)", path, why);
+}
+
+/* SOFTHCA_VIEW: "0" shows nothing and says nothing, "files" makes no namespace. */
+static void prepare(const char *program, const char *libraries)
+{
+	const char *how = getenv("SOFTHCA_VIEW");
+	bool copied = false;
+
+	if (how && !strcmp(how, "0"))
+		return;
+	show_device(how, libraries, &copied);
+	warn_of_escape(program, copied);
 }
 
 int cmd_run(int argc, char **argv)
@@ -88,7 +138,7 @@ int cmd_run(int argc, char **argv)
 		complain("LD_LIBRARY_PATH: %s", strerror(err));
 		return EXIT_USAGE;
 	}
-	show_device(dir);
+	prepare(argv[1], dir);
 	execvp(argv[1], argv + 1);
 	err = errno;
 	complain("%s: %s", argv[1], strerror(err));

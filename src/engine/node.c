@@ -110,14 +110,7 @@ static int make_host(struct node *n)
 		.arg = n,
 	};
 
-	int err = host_create(&cfg, &n->host);
-
-	if (err == EFBIG)
-		return refuse(
-			err,
-			"ibv_open_device: what this process publishes is longer than a file may "
-			"be here; raise the limit of file sizes (ulimit -f)");
-	return err;
+	return host_create(&cfg, &n->host);
 }
 
 static int add_link(struct node *n, struct link *l)
@@ -160,7 +153,9 @@ static int make_descriptors(struct node *n)
 	n->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	n->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (n->epoll_fd < 0 || n->kick_fd < 0)
-		return errno;
+		return refuse(errno,
+			      "ibv_open_device: no descriptor for its thread to wait on; raise "
+			      "RLIMIT_NOFILE, or allow eventfd and epoll in the seccomp profile");
 	err = node_device_watch(n, n->kick_fd);
 	err = err ? err : node_device_watch(n, n->link[0].link->fd(n->link[0].link));
 	return err ? err : node_device_watch(n, host_doorbell_fd(n->host));

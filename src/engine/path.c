@@ -122,7 +122,7 @@ static bool has_route(const union ibv_gid *gid, uint32_t ifindex)
 	int err = rtnl_route(ipv4 ? AF_INET : AF_INET6, ipv4 ? gid->raw + 12 : gid->raw,
 			     gid_is_link_local(gid) ? ifindex : 0, &route);
 
-	if (err == EPERM || err == EACCES || err == EAFNOSUPPORT)
+	if (rtnl_refused(err))
 		return true;
 	return !err && (route.type == RTN_UNICAST || route.type == RTN_LOCAL);
 }

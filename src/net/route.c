@@ -56,7 +56,7 @@ static bool ask_kernel(const union ibv_gid *gid, uint32_t oif)
 		return true;
 	err = rtnl_route(ipv4 ? AF_INET : AF_INET6, ipv4 ? gid->raw + 12 : gid->raw,
 			 link_local ? oif : 0, &route);
-	if (err == EPERM || err == EACCES || err == EAFNOSUPPORT)
+	if (rtnl_refused(err))
 		return can_bind(gid, link_local ? oif : 0);
 	return !err && route.type == RTN_LOCAL;
 }

@@ -23,6 +23,12 @@ static void question_start(struct question *q, uint16_t type, uint16_t flags)
 	q->msg->nlmsg_seq = 1;
 }
 
+bool rtnl_refused(int err)
+{
+	return err == EPERM || err == EACCES || err == EAFNOSUPPORT || err == EPROTONOSUPPORT ||
+	       err == ENOSYS;
+}
+
 /* Sends and feeds @fn until the kernel's last message. */
 static int ask(struct question *q, mnl_cb_t fn, void *arg)
 {

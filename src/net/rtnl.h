@@ -7,6 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Whether an error says that netlink itself is refused, not what was asked. */
+bool rtnl_refused(int err);
+
 struct rtnl_route {
 	unsigned char type; /* RTN_LOCAL, RTN_UNICAST, … */
 	uint32_t oif;

@@ -21,7 +21,10 @@ static int make_fds(struct host *h)
 {
 	h->bell = eventfd(0, EFD_CLOEXEC);
 	h->epoll = epoll_create1(EPOLL_CLOEXEC);
-	return h->bell < 0 || h->epoll < 0 ? errno : 0;
+	if (h->bell >= 0 && h->epoll >= 0)
+		return 0;
+	return refuse(errno, "ibv_open_device: no descriptor for its peers to ring; raise "
+			     "RLIMIT_NOFILE, or allow eventfd and epoll in the seccomp profile");
 }
 
 /* A host of its own; a warning says why. */

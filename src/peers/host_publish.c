@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "peers/host_publish.h"
+#include <errno.h>
 #include <string.h>
+#include "obs/explain.h"
 #include "peers/host_slots.h"
 #include "peers/host_state.h"
 #include "peers/host_target.h"
@@ -10,24 +12,44 @@
 #include "util/sealed.h"
 #include "util/secret.h"
 
+/* Memory that other processes map. */
+static int make_page(const char *name, size_t len, enum sealed_use use, int *fd, void **out)
+{
+	int err = sealed_make(name, len, use, fd, out);
+
+	if (err == EFBIG)
+		return refuse(
+			err,
+			"ibv_open_device: what this process publishes is longer than a file may "
+			"be here; raise the limit of file sizes (ulimit -f)");
+	if (err)
+		return refuse(
+			err,
+			"ibv_open_device: no memory to share with other processes (%s); raise "
+			"ulimit -n and the memory's limit, or allow memfd_create, ftruncate, "
+			"fallocate and fcntl in the container's seccomp profile",
+			strerror(err));
+	return 0;
+}
+
 int host_publish_start(struct host *h)
 {
 	void *p;
 	int err;
 
 	host_layout(h->cfg.n_keys, h->cfg.key_bytes, &h->layout);
-	err = sealed_make("softhca-host", HOST_PAGE_BYTES, SEALED_READONLY, &h->page_fd, &p);
+	err = make_page("softhca-host", HOST_PAGE_BYTES, SEALED_READONLY, &h->page_fd, &p);
 	if (err)
 		return err;
 	h->page = p;
-	err = sealed_make("softhca-keys", h->layout.bytes, SEALED_READONLY, &h->tables_fd, &p);
+	err = make_page("softhca-keys", h->layout.bytes, SEALED_READONLY, &h->tables_fd, &p);
 	if (err)
 		return err;
 	h->tables = p;
 	secret_fill(&h->page->cookie, sizeof(h->page->cookie));
 	secret_fill(&h->page->gen, sizeof(h->page->gen));
 	h->page->gen = h->page->gen % 0xfffff + 1;
-	err = sealed_make("softhca-mail", HOST_MAIL_BYTES, SEALED_ALLOCATED, &h->mail_fd, &p);
+	err = make_page("softhca-mail", HOST_MAIL_BYTES, SEALED_ALLOCATED, &h->mail_fd, &p);
 	if (!err)
 		h->mail = p;
 	return err;
