@@ -36,6 +36,20 @@ declare -A header_set=(
 	[bench]="cmocka.h"
 )
 
+# What other families call the packages of `build` and `demo`; tried on none of them.
+declare -A family_install=(
+	[dnf]="dnf install -y" [zypper]="zypper install -y" [apk]="apk add"
+	[pacman]="pacman -S --needed"
+)
+declare -A family_set=(
+	[dnf]="gcc meson ninja-build pkgconf-pkg-config rdma-core-devel libmnl-devel isa-l-devel
+		libibverbs-utils perftest"
+	[zypper]="gcc meson ninja pkg-config rdma-core-devel libmnl-devel isa-l-devel
+		libibverbs-utils perftest"
+	[apk]="build-base linux-headers meson samurai pkgconf rdma-core-dev libmnl-dev isa-l-dev"
+	[pacman]="gcc meson ninja pkgconf rdma-core libmnl isa-l perftest"
+)
+
 # packages_need SET...: returns when all of them are there; exits 2 when they cannot be had
 packages_need()
 {
@@ -150,7 +164,21 @@ packages_elsewhere()
 	done
 	[ -n "$missing" ] || return 0
 	warn "this is not Debian, and these tools and headers are missing:$missing"
+	packages_family
 	[ "$fatal" -eq 0 ] || exit 2
+}
+
+# The line for an administrator of a machine that has one of these programs.
+packages_family()
+{
+	local family
+
+	for family in "${!family_set[@]}"; do
+		command -v "$family" >/dev/null || continue
+		warn "an administrator can, with this line, for the build and the demo:"
+		# shellcheck disable=SC2086 # a list of package names
+		echo "${family_install[$family]}" ${family_set[$family]} >&2
+	done
 }
 
 header_present()

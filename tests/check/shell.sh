@@ -7,5 +7,5 @@ command -v shellcheck >/dev/null || {
 	echo "SKIP: shellcheck is not installed"
 	exit 77
 }
-find scripts src tests tools -name '*.sh' -print0 |
+find scripts ci src tests tools -name '*.sh' -print0 |
 	xargs -0 shellcheck -x -S warning -e SC2034,SC2148,SC2154 build.sh .ci/run

@@ -4,6 +4,7 @@
 """Unmodified programs in containers, as Docker makes them: what a container forbids costs at most a
 sentence. container/box.sh is the container, container/refuse.py its filter of system calls."""
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -69,6 +70,18 @@ def apart(options):
         return pair.run(PROGRAM, moved, *sides, address="10.9.0.1")
 
 
+def example(name):
+    """The commands of an example's two hosts, as its image starts them: without softhca run."""
+    text = (HERE.parent.parent / "ci/examples" / name).read_text()
+    server, client = [words.replace('"', "").split(", ")
+                      for words in re.findall(r"command: \[(ib_\w+.*)\]", text)]
+    if client[:-1] != server or client[-1] not in ("server", "softhca-server"):
+        return pair.Result(f"the client does not ask the server: {client}")
+    with hosts.Pair(1500) as ends:
+        sides = [pair.Side(around=[*end.enter, BOX], inside=pair.ALONE) for end in ends]
+        return pair.run([*server, "-n", "100"], moved, *sides, address="10.9.0.1")
+
+
 def within(options, *argv):
     """(status, output with errors) of a program under softhca run in a box, on lo."""
     env = {**os.environ, **pair.preload(), "SOFTHCA_DEVICES": "mlx5_0=lo"}
@@ -107,6 +120,7 @@ def main():
     if Path("/proc/self/uid_map").read_text().split()[2] != "1":  # there are other users
         table += [(name, lambda o=o: together(o)) for name, o in AS_USERS.items()]
     table += [(name, lambda o=o: apart(o)) for name, o in APART.items()]
+    table += [(name, lambda n=name: example(n)) for name in ("compose.yaml", "kubernetes.yaml")]
     table += [(f"/sys: {name}", lambda o=o: shows(o)) for name, o in SHOWN.items()]
     table += [(f"{call} is refused", lambda c=call: refused(c))
               for call in ("memfd_create", "eventfd2", "epoll_create1")]

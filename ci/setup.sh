@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Makes softhca ready for the later steps of a CI job: unpacks a tarball, or builds the tree that
+# this file is in, and hands the environment on: to GitHub by its files, else as lines for `eval`.
+# usage: ci/setup.sh [TARBALL [DEVICES]]   TARBALL: a path or a URL; empty: build
+set -euo pipefail
+top=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
+place=${RUNNER_TEMP:-${TMPDIR:-/tmp}}/softhca
+tarball=${1-} devices=${2-}
+
+unpack() # TARBALL
+{
+	local file=$1
+
+	case $1 in
+	http://* | https://*)
+		file=$place/softhca.tar.gz
+		curl -fsSL --retry 3 -o "$file" -- "$1"
+		;;
+	*) ;;
+	esac
+	tar -xzf "$file" -C "$place" --strip-components=1
+}
+
+hand_on() # NAME VALUE
+{
+	if [ -n "${GITHUB_ENV-}" ]; then
+		printf '%s=%s\n' "$1" "$2" >>"$GITHUB_ENV"
+	else
+		printf 'export %s=%q\n' "$1" "$2"
+	fi
+}
+
+mkdir -p -- "$place"
+if [ -n "$tarball" ]; then
+	unpack "$tarball" >&2
+else
+	"$top/build.sh" install --prefix "$place" >&2
+fi
+"$place/bin/softhca" --version >&2
+if [ -n "${GITHUB_PATH-}" ]; then
+	printf '%s\n' "$place/bin" >>"$GITHUB_PATH"
+else
+	hand_on PATH "$place/bin:$PATH"
+fi
+hand_on LD_LIBRARY_PATH "$place/lib/softhca${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+hand_on SOFTHCA_EXPLAIN "$place/explained"
+[ -z "$devices" ] || hand_on SOFTHCA_DEVICES "$devices"
