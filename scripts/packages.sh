@@ -14,7 +14,7 @@ declare -A package_set=(
 		libopenmpi-dev mpich libmpich-dev rdmacm-utils"
 	[aarch64]="qemu-user"
 	[dist]="dpkg-dev binutils"
-	[soak]="lintian chromium"
+	[soak]="lintian chromium gdb strace valgrind"
 	[bench]="libcmocka-dev python3 qperf iperf3 ucx-utils iproute2 valgrind"
 	[fresh]="debootstrap"
 )
