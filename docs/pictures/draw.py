@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""Draws architecture.svg and send.svg into FOLDER (default: docs/) from the texts beside this
-file, whose heads say how they are written. A text that does not fit its box is an error."""
+"""Draws architecture.svg, send.svg and loss.svg into FOLDER (default: docs/) from the texts beside
+this file, whose heads say how they are written. A text that does not fit its box is an error."""
 import re
 import sys
 from html import escape
@@ -168,7 +168,7 @@ def architecture():
     return p.svg()
 
 
-# --- send.svg ---
+# --- send.svg, loss.svg ---
 
 LANES = {"program": 0, "driver": 1, "engine": 2, "transport": 3, "hca": 3, "link": 4}
 STEP_W, STEP_H, ROW_H, INDENT = 290, 40, 47, 26
@@ -191,9 +191,10 @@ def join(p, one, two):
     p.line([(x, one[1] + STEP_H), (x, middle), (two[0] if left else two[0] + STEP_W, middle)], True)
 
 
-def send():
-    caption, steps, names, notes = "", {"left": [], "right": [], "ring": []}, {}, []
-    for words, texts in read("send.txt"):
+def sequence(name):
+    caption, names, notes = "", {"middle": "rings"}, []
+    steps = {"left": [], "right": [], "ring": [], "lost": []}
+    for words, texts in read(name):
         if words[0] == "caption":
             caption = " ".join(words[1:])
         elif words[0] == "note":
@@ -208,7 +209,7 @@ def send():
     p.text(24, 36, caption, width - 48, 17, bold=True)
     p.text(44, 70, names["left"], STEP_W, 14, bold=True)
     p.text(width - 24, 70, names["right"], STEP_W, 14, bold=True, anchor="end")
-    p.text(width / 2, 70, "rings", RING_W, 14, bold=True, anchor="middle")
+    p.text(width / 2, 70, names["middle"], RING_W, 14, bold=True, anchor="middle")
     p.add(f'<rect x="{SIDE_W + 8:g}" y="{TOP - 6}" width="{RING_W - 16}" '
           f'height="{rows * ROW_H + 6}" rx="9" class="panel"/>')
     p.line([(24, TOP), (24, TOP + rows * ROW_H - 4)], True)
@@ -219,6 +220,8 @@ def send():
         draw_side(p, side, steps, width)
     for row, to, what, how in steps["ring"]:
         draw_record(p, row, to, what, how, steps, width)
+    for row, to, what, how in steps["lost"]:
+        draw_record(p, row, to, what, how, steps, width, lost=True)
     for side, row, texts in notes:
         x = 64 if side == "left" else width - SIDE_W + 40
         for i, text in enumerate(texts):
@@ -228,7 +231,7 @@ def send():
 
 def draw_side(p, side, steps, width):
     before = None
-    carried = {r[0] for r in steps["ring"]}
+    carried = {r[0] for r in steps["ring"] + steps["lost"]}
     for row, colour, what, where in steps[side]:
         x, y = place(side, row, LANES[colour], width)
         if before and before[0] + 1 == row and before[0] not in carried:
@@ -239,28 +242,31 @@ def draw_side(p, side, steps, width):
         p.text(x + 12, y + 33, where, STEP_W - 20, 11.5, soft=True)
 
 
-def draw_record(p, row, to, what, how, steps, width):
-    """A record, with arrows from the step above it and to the step below it"""
+def draw_record(p, row, to, what, how, steps, width, lost=False):
+    """A record, with arrows from the step above it and to the step below it, if it gets there"""
     x, y, w = SIDE_W + 18, TOP + row * ROW_H, RING_W - 36
     p.box(x, y, w, STEP_H, "seam")
     p.text(x + w / 2, y + 17, what, w - 10, 12.5, bold=True, anchor="middle")
     p.text(x + w / 2, y + 33, how, w - 10, 11.5, soft=True, anchor="middle")
     other = "left" if to == "right" else "right"
     source = next(s for s in steps[other] if s[0] == row - 1)
-    target = next(s for s in steps[to] if s[0] == row + 1)
     sx, sy = place(other, source[0], LANES[source[1]], width)
-    tx, ty = place(to, target[0], LANES[target[1]], width)
     start = sx + STEP_W if other == "left" else sx
-    end = tx if to == "right" else tx + STEP_W
     near, far = (x + 22, x + w - 22) if to == "right" else (x + w - 22, x + 22)
     p.line([(start, sy + STEP_H / 2), (near, sy + STEP_H / 2), (near, y)], True)
+    if lost:
+        return
+    target = next(s for s in steps[to] if s[0] == row + 1)
+    tx, ty = place(to, target[0], LANES[target[1]], width)
+    end = tx if to == "right" else tx + STEP_W
     p.line([(far, y + STEP_H), (far, ty + STEP_H / 2), (end, ty + STEP_H / 2)], True)
 
 
 def main():
     folder_out = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE.parent
-    for name, draw in (("architecture", architecture), ("send", send)):
-        (folder_out / f"{name}.svg").write_text(draw())
+    (folder_out / "architecture.svg").write_text(architecture())
+    for name in ("send", "loss"):
+        (folder_out / f"{name}.svg").write_text(sequence(f"{name}.txt"))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """The pictures of docs/ are what docs/pictures/draw.py makes of its texts, and the texts are true:
 the house has the folders of src/ at the ranks that the gate of includes knows, and the files that
-the life of a SEND passes through exist."""
+the time lines name exist."""
 import re
 import subprocess
 import sys
@@ -53,8 +53,8 @@ def house():
 
 
 def files():
-    """Files that the time line of a SEND names and that do not exist"""
-    for line in lines("send.txt"):
+    """Files that a time line names and that do not exist"""
+    for line in [*lines("send.txt"), *lines("loss.txt")]:
         for name in re.findall(r"\b([a-z0-9]+/[a-z0-9_]+)\b", line):
             if not any((TOP / "src" / (name + suffix)).is_file() for suffix in (".c", ".h")):
                 yield f"src/{name}: is not there"
@@ -62,7 +62,7 @@ def files():
 
 def main():
     gates = {"the pictures are what their texts say": drawn, "the house is drawn as it is": house,
-             "the files of a SEND exist": files}
+             "the files of the time lines exist": files}
     bad = 0
     print(f"1..{len(gates)}")
     for number, (name, find) in enumerate(gates.items(), 1):
