@@ -12,6 +12,7 @@
 #include "driver/wqe_build.h"
 #include "hca/limits.h"
 #include "obs/explain.h"
+#include "util/be.h"
 #include "util/fork.h"
 
 #define SEG 16
@@ -378,6 +379,57 @@ int dqp_modify(struct dqp *qp, struct ibv_qp_attr *attr, int mask)
 		rewind_queues(qp);
 	}
 	store_relaxed(&qp->ib.qp_base.state, attr->qp_state);
+	return 0;
+}
+
+struct cancel {
+	struct dqp *qp;
+	uint64_t wr_id;
+	unsigned int n;
+};
+
+static void cancel_from(void *arg, uint16_t block)
+{
+	struct cancel *c = arg;
+	struct dqp_sq *sq = &c->qp->sq;
+	struct sq_ring ring = { .buf = sq->buf, .cnt = sq->cnt };
+	struct wqe w;
+
+	spin_lock(&sq->lock);
+	for (uint16_t left = (uint16_t)(sq->pi - block); left && left <= sq->cnt;) {
+		uint32_t at = block & (sq->cnt - 1);
+
+		wqe_peek(&ring, block, &w);
+		if (sq->slot[at].wr_id == c->wr_id && w.opcode != MLX5_OPCODE_NOP) {
+			put_be32(sq->buf + (size_t)at * WQE_BB,
+				 (uint32_t)block << 8 | MLX5_OPCODE_NOP);
+			c->n++;
+		}
+		block += w.nbb;
+		left = w.nbb < left ? left - w.nbb : 0;
+	}
+	spin_unlock(&sq->lock);
+}
+
+int dqp_cancel(struct dqp *qp, uint64_t wr_id, unsigned int *n)
+{
+	static const char call[] = "mlx5dv_qp_cancel_posted_send_wrs";
+	struct cancel c = { qp, wr_id, 0 };
+
+	if (!fork_is_ours(qp->epoch))
+		return refuse(EIO, "%s: QP 0x%x was made before fork(); make a new one", call,
+			      qp->ib.qp_base.qp_num);
+	if (wqe_region_mine(qp))
+		return refuse(EINVAL,
+			      "%s: this thread is between ibv_wr_start and ibv_wr_complete on QP "
+			      "0x%x; end that first",
+			      call, qp->ib.qp_base.qp_num);
+	if (!qp->dev->qp.sig_pipelining || qp_life_stopped(qp->dev, cancel_from, &c))
+		return refuse(EINVAL,
+			      "%s: QP 0x%x is not drained in SQD, or was created without "
+			      "MLX5DV_QP_CREATE_SIG_PIPELINING; wait for IBV_EVENT_SQ_DRAINED",
+			      call, qp->ib.qp_base.qp_num);
+	*n = c.n;
 	return 0;
 }
 

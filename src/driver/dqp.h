@@ -97,6 +97,9 @@ int dqp_create_dc(struct pd *pd, struct ibv_qp_init_attr_ex *attr, bool target, 
 int dqp_destroy(struct dqp *qp);
 int dqp_modify(struct dqp *qp, struct ibv_qp_attr *attr,
 	       int mask); /* keeps ib.state up to date; RESET drops unread CQEs */
+/* In SQD: makes NOPs of the posted work requests with @wr_id that have not been started. *@n: how
+ * many. EINVAL: not in SQD, or work is under way. */
+int dqp_cancel(struct dqp *qp, uint64_t wr_id, unsigned int *n);
 int dqp_rate(struct dqp *qp, const struct ibv_qp_rate_limit_attr *attr);
 int dqp_query(struct dqp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init);
 int dqp_post_send(struct ibv_qp *ib, struct ibv_send_wr *wr,

@@ -3,21 +3,26 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "driver/sig_attr.h"
 #include "driver/wqe_build.h"
 #include "hca/mkey/mkey.h"
 #include "obs/explain.h"
 
-#define SEG 16
+#define SEG	  16
+#define RESET_SIG MLX5DV_MKEY_CONF_FLAG_RESET_SIG_ATTR
 #define RIGHTS                                                                                     \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
 	 IBV_ACCESS_REMOTE_ATOMIC)
 
-enum setter { SET_ACCESS = 1, SET_LAYOUT = 2 };
+enum setter { SET_ACCESS = 1, SET_LAYOUT = 2, SET_SIG = 4 };
 
 struct wr_umr {
 	uint8_t buf[UMR_MAX]; /* segments behind the control segment */
 	const char *call; /* the operation that began it */
+	uint32_t flags; /* of the mkey: MLX5DV_MKEY_INIT_ATTR_FLAGS_* */
 	uint16_t max_entries; /* of the mkey */
+	bool is_signed; /* @bsf stands behind the list */
+	uint8_t bsf[BSF_LEN];
 	uint8_t seen; /* enum setter: those that came */
 	unsigned int segs; /* of the list */
 };
@@ -33,13 +38,27 @@ static bool failed(struct dqp *qp, int err)
 	return false;
 }
 
-/* Segments of a list that a work request of @qp holds */
+/* Segments that a work request of @qp holds beside the fixed ones */
 static unsigned int room(const struct dqp *qp)
 {
 	unsigned int segs = qp->sq.cnt / qp->sq.max_wr * (WQE_BB / SEG);
 
 	segs = segs > UMR_FIXED_SEGS ? segs - UMR_FIXED_SEGS : 0;
 	return segs < UMR_PARTS ? segs : UMR_PARTS;
+}
+
+/* Do @segs of a list fit, beside a signature if there is one? */
+static bool fits(struct dqp *qp, const char *call, unsigned int segs)
+{
+	unsigned int sig = qp->umr->is_signed ? BSF_SEGS : 0;
+
+	if (segs + sig <= room(qp))
+		return true;
+	return failed(qp, refuse(ENOMEM,
+				 "%s: a list of %u segments and a signature of %u on QP 0x%x, "
+				 "whose work requests hold %u; create it with a larger "
+				 "max_inline_data",
+				 call, segs, sig, qp->ib.qp_base.qp_num, room(qp)));
 }
 
 /* Begins a UMR of @mkey. False: the batch has failed. */
@@ -68,6 +87,7 @@ static bool begin(struct dqp *qp, const char *call, struct mlx5dv_mkey *dv)
 		return failed(qp, refuse(ENOMEM, "%s: no memory", call));
 	memset(qp->umr, 0, sizeof(*qp->umr));
 	qp->umr->call = call;
+	qp->umr->flags = to_mkey(dv)->flags;
 	qp->umr->max_entries = to_mkey(dv)->max_entries;
 	h.imm = htobe32(dv->lkey);
 	wqe_begin(qp, &h);
@@ -78,6 +98,8 @@ static bool begin(struct dqp *qp, const char *call, struct mlx5dv_mkey *dv)
 static void end(struct dqp *qp)
 {
 	wqe_append(qp, qp->umr->buf, (UMR_FIXED_SEGS - 1 + qp->umr->segs) * SEG);
+	if (qp->umr->is_signed)
+		wqe_append(qp, qp->umr->bsf, BSF_LEN);
 	wqe_finish(qp);
 }
 
@@ -129,12 +151,7 @@ static bool entries(struct dqp *qp, const char *call, unsigned int n)
 					 "%s: %u entries for an mkey of max_entries %u; create it "
 					 "with more",
 					 call, n, qp->umr->max_entries));
-	if (segs > room(qp))
-		return failed(qp, refuse(ENOMEM,
-					 "%s: %u entries on QP 0x%x, whose work requests hold %u; "
-					 "create it with a larger max_inline_data",
-					 call, n, qp->ib.qp_base.qp_num, room(qp)));
-	return true;
+	return fits(qp, call, segs);
 }
 
 static bool set_list(struct dqp *qp, const char *call, unsigned int n, const struct ibv_sge *sge)
@@ -209,15 +226,19 @@ static void wr_mkey_configure(struct mlx5dv_qp_ex *dv, struct mlx5dv_mkey *mkey,
 
 	if (!begin(qp, call, mkey))
 		return;
-	if (attr && (attr->conf_flags || attr->comp_mask)) {
+	if (attr && (attr->conf_flags & ~(uint32_t)RESET_SIG || attr->comp_mask)) {
 		failed(qp, refuse(EOPNOTSUPP,
-				  "%s: conf_flags 0x%x, comp_mask 0x%llx on QP 0x%x do not work on "
-				  "this device; leave them out",
+				  "%s: conf_flags 0x%x, comp_mask 0x%llx on QP 0x%x; only "
+				  "RESET_SIG_ATTR works on this device (0x%x)",
 				  call, attr->conf_flags, (unsigned long long)attr->comp_mask,
-				  qp->ib.qp_base.qp_num));
+				  qp->ib.qp_base.qp_num, RESET_SIG));
 		return;
 	}
 	umr_free(qp->umr->buf, false);
+	if (qp->umr->flags & MLX5DV_MKEY_INIT_ATTR_FLAGS_BLOCK_SIGNATURE)
+		umr_rearm(qp->umr->buf);
+	if (attr && attr->conf_flags & RESET_SIG)
+		umr_sign(qp->umr->buf, false);
 	set(qp, n);
 }
 
@@ -249,6 +270,34 @@ static void wr_set_mkey_layout_interleaved(struct mlx5dv_qp_ex *dv, uint32_t tim
 		set(qp, qp->build.setters - 1);
 }
 
+static bool set_sig_block(struct dqp *qp, const char *call,
+			  const struct mlx5dv_sig_block_attr *attr)
+{
+	struct signature s;
+	const char *why = "it was created without BLOCK_SIGNATURE";
+
+	if (qp->umr->flags & MLX5DV_MKEY_INIT_ATTR_FLAGS_BLOCK_SIGNATURE)
+		why = sig_attr(attr, &s);
+	if (why)
+		return failed(qp, refuse(EINVAL, "%s: of the mkey on QP 0x%x: %s", call,
+					 qp->ib.qp_base.qp_num, why));
+	qp->umr->is_signed = true;
+	if (!fits(qp, call, qp->umr->segs))
+		return false;
+	umr_sign(qp->umr->buf, true);
+	bsf_write(qp->umr->bsf, &s);
+	return true;
+}
+
+static void wr_set_mkey_sig_block(struct mlx5dv_qp_ex *dv, const struct mlx5dv_sig_block_attr *attr)
+{
+	static const char call[] = "mlx5dv_wr_set_mkey_sig_block";
+	struct dqp *qp = dv_qp(dv);
+
+	if (takes(qp, call, SET_SIG) && set_sig_block(qp, call, attr))
+		set(qp, qp->build.setters - 1);
+}
+
 void wr_mkey_attach(struct dqp *qp)
 {
 	qp->dv.wr_mr_list = wr_mr_list;
@@ -256,5 +305,6 @@ void wr_mkey_attach(struct dqp *qp)
 	qp->dv.wr_mkey_configure = wr_mkey_configure;
 	qp->dv.wr_set_mkey_access_flags = wr_set_mkey_access_flags;
 	qp->dv.wr_set_mkey_layout_list = wr_set_mkey_layout_list;
+	qp->dv.wr_set_mkey_sig_block = wr_set_mkey_sig_block;
 	qp->dv.wr_set_mkey_layout_interleaved = wr_set_mkey_layout_interleaved;
 }

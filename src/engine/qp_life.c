@@ -249,6 +249,22 @@ int qp_life_rate(struct tqp *q, const struct ibv_qp_rate_limit_attr *attr)
 	return err;
 }
 
+int qp_life_stopped(struct tqp *q, void (*each)(void *arg, uint16_t block), void *arg)
+{
+	struct eqp *e = to_eqp(q);
+	bool stopped;
+
+	quiesce_enter();
+	turn_take(e);
+	stopped = q->qp.state == IBV_QPS_SQD && q->req.head == q->req.tail;
+	if (stopped)
+		each(arg, q->req.next_block);
+	turn_leave(e);
+	progress_own(e->node);
+	quiesce_exit();
+	return stopped ? 0 : EINVAL;
+}
+
 int qp_life_query(struct tqp *q, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init)
 {
 	struct eqp *e = to_eqp(q);

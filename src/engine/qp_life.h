@@ -25,4 +25,7 @@ int qp_life_modify_own(struct eqp *e, const struct ibv_qp_attr *attr,
 		       int mask); /* the same, whatever eqp_ops says */
 /* As ibv_modify_qp_rate_limit(), which has checked nothing yet. */
 int qp_life_rate(struct tqp *q, const struct ibv_qp_rate_limit_attr *attr);
+/* In SQD, when no started work request is left: calls @each with the block of the send queue at
+ * which work would go on, under the QP's turn. EINVAL otherwise. */
+int qp_life_stopped(struct tqp *q, void (*each)(void *arg, uint16_t block), void *arg);
 int qp_life_query(struct tqp *q, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init);

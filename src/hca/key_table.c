@@ -337,6 +337,8 @@ static enum key_verdict descend(const struct key_table *t, const struct key_ask 
 		v = judge_layout(&d->e, &d->ask);
 		if (v != KEY_OK || layout_of(d->e.flags) != LAYOUT_INDIRECT)
 			return v;
+		if (d->e.flags & KEY_SIGNATURE)
+			return KEY_SIGNED;
 		s = mkey_layout_find((const struct mkey_layout *)(uintptr_t)d->e.addr,
 				     d->ask.va - d->e.iova, d->ask.len);
 		d->ask.key = s.key;
@@ -407,6 +409,17 @@ enum key_verdict key_span(const struct key_table *t, const struct key_ask *ask, 
 			  uint32_t *key)
 {
 	return first_span(t, ask, out, key);
+}
+
+const struct mkey_layout *key_signature(const struct key_table *t, const struct key_ask *ask,
+					uint64_t *off)
+{
+	struct descent d;
+
+	if (descend(t, ask, &d) != KEY_SIGNED || d.depth)
+		return NULL;
+	*off = ask->va - d.e.iova;
+	return (const struct mkey_layout *)(uintptr_t)d.e.addr;
 }
 
 /* The owner may change or remove the entry meanwhile: false then. */
@@ -503,6 +516,11 @@ static void describe(const struct key_table *t, enum key_verdict v, const struct
 		snprintf(buf, n,
 			 "%s 0x%x is made of keys that are made of keys, %d deep or in a circle",
 			 kind, ask->key, KEY_DEPTH);
+	else if (v == KEY_SIGNED)
+		snprintf(buf, n,
+			 "%s 0x%x is an mkey with a signature, which atomics and other mkeys "
+			 "cannot go through",
+			 kind, ask->key);
 	else if (v == KEY_APART)
 		snprintf(buf, n,
 			 "%s 0x%x: the bytes of 0x%llx+%llu lie in too many places for one access",

@@ -22,6 +22,7 @@ enum {
 	KEY_WINDOW = 2, /* a memory window: bound and unbound from turns (key_rebind()) */
 	KEY_BOUND = 4, /* of a window; without it no access is allowed */
 	KEY_FREE = 8, /* of an indirect key: no access is allowed */
+	KEY_SIGNATURE = 64, /* of an indirect key: its bytes are those on the wire */
 	KEY_NULL = LAYOUT_NULL << LAYOUT_SHIFT, /* any address; reads at addr, writes at iova */
 	KEY_LIST = LAYOUT_LIST << LAYOUT_SHIFT,
 	KEY_INDIRECT = LAYOUT_INDIRECT << LAYOUT_SHIFT, /* made, changed and revoked from turns */
@@ -55,7 +56,14 @@ enum key_verdict {
 	KEY_BENEATH, /* an indirect key is made of a key that refuses */
 	KEY_DEPTHS, /* more than KEY_DEPTH indirect keys on the way, or a circle of them */
 	KEY_APART, /* allowed, but the bytes lie in several spans: key_span() */
+	KEY_SIGNED, /* allowed, by way of the key's signature: key_signature(); no atomics */
 };
+
+/* Is the access allowed, though its bytes are no single span? */
+static inline bool key_is_apart(enum key_verdict v)
+{
+	return v >= KEY_APART;
+}
 
 struct key_table;
 struct key_table_hook {
@@ -105,6 +113,11 @@ enum key_verdict key_check(const struct key_table *t, const struct key_ask *ask,
  * meanwhile, or a key beneath refuses. Inside the same quiesce section only. */
 enum key_verdict key_span(const struct key_table *t, const struct key_ask *ask, struct span *out,
 			  uint32_t *key);
+/* Of a key that key_check() has found KEY_SIGNED: its layout, and as *off where @ask begins on the
+ * wire. NULL: it was changed or removed meanwhile. Inside the same quiesce section only. */
+struct mkey_layout;
+const struct mkey_layout *key_signature(const struct key_table *t, const struct key_ask *ask,
+					uint64_t *off);
 /* Whether what @key covers may be revoked inside a turn, as a window's or an indirect key's bytes
  * are: who answers a READ by reference would have to be waited for. Inside a quiesce section
  * only. */

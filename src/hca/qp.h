@@ -35,6 +35,7 @@ struct qp {
 	/* WQEs may have WQE_OPCODE_ATOMIC_WRITE: the QP was created for it, or a verb has asked
 	 * (doorbell_atomic_writes()); atomic */
 	bool atomic_writes;
+	bool sig_pipelining; /* a wrong signature in its sends moves it to SQD */
 	uint32_t flows; /* atomic: flow rules that steer frames to it */
 	struct sq_ring sq;
 	struct rq rq;

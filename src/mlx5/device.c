@@ -32,7 +32,6 @@ static const struct {
 	NONE(TUNNEL_OFFLOADS, tunnel_offloads_caps),
 	NONE(DYN_BFREGS, max_dynamic_bfregs),
 	NONE(FLOW_ACTION_FLAGS, flow_action_flags),
-	NONE(SIGNATURE_OFFLOAD, sig_caps),
 	NONE(DCI_STREAMS, dci_streams_caps),
 	NONE(WR_MEMCPY_LENGTH, max_wr_memcpy_length),
 	NONE(CRYPTO_OFFLOAD, crypto_caps),
@@ -42,7 +41,7 @@ static const struct {
 #define ASKED(name) (asked & MLX5DV_CONTEXT_MASK_##name)
 #define KNOWN_SOME                                                                                 \
 	(MLX5DV_CONTEXT_MASK_CLOCK_INFO_UPDATE | MLX5DV_CONTEXT_MASK_DC_ODP_CAPS |                 \
-	 MLX5DV_CONTEXT_MASK_NUM_LAG_PORTS)
+	 MLX5DV_CONTEXT_MASK_NUM_LAG_PORTS | MLX5DV_CONTEXT_MASK_SIGNATURE_OFFLOAD)
 
 /* DC targets receive from SRQs alone, as XRC's do, and are RC's responders as these are. */
 static uint32_t dc_odp(struct ibv_context *context)
@@ -60,6 +59,8 @@ static void query_some(struct ibv_context *context, uint64_t asked, struct mlx5d
 		attrs->dc_odp_caps = dc_odp(context);
 	if (ASKED(NUM_LAG_PORTS))
 		attrs->num_lag_ports = 1; /* no bond */
+	if (ASKED(SIGNATURE_OFFLOAD))
+		attrs->sig_caps = *softhca_sig_caps();
 	attrs->comp_mask |= asked & KNOWN_SOME;
 }
 

@@ -11,11 +11,13 @@
 #define MKEY_OPS                                                                                   \
 	((uint64_t)(MLX5DV_QP_EX_WITH_MR_INTERLEAVED | MLX5DV_QP_EX_WITH_MR_LIST |                 \
 		    MLX5DV_QP_EX_WITH_MKEY_CONFIGURE))
+#define BUILT_FLAGS ((uint32_t)(SCATTER_FLAGS | MLX5DV_QP_CREATE_SIG_PIPELINING))
 #define KNOWN_FLAGS (MLX5DV_QP_CREATE_SIG_PIPELINING * 2U - 1)
 
 enum { /* bytes */
        ENTRY = 16, /* of an mkey's list */
        UMR_SEGS = 128, /* before the list */
+       SIG_SEGS = 64, /* behind it */
        INLINE_SEGS = 36, /* before inline data of a WRITE */
        INLINE_LIMIT = 828, /* what max_inline_data can be */
 };
@@ -109,17 +111,25 @@ static int check_ops(const struct ibv_qp_init_attr_ex *attr, const struct mlx5dv
 				      "mlx5dv_create_qp: send_ops_flags 0x%llx with qp_type %d; "
 				      "mkeys are set up by RC queue pairs",
 				      (unsigned long long)ops_of(dv), attr->qp_type);
+	/* gate: services: it is of work requests that set up mkeys */
+	if (flags_of(dv) & MLX5DV_QP_CREATE_SIG_PIPELINING && attr->qp_type != IBV_QPT_RC)
+		return softhca_refuse(EOPNOTSUPP,
+				      "mlx5dv_create_qp: MLX5DV_QP_CREATE_SIG_PIPELINING with "
+				      "qp_type %d; RC queue pairs stop at wrong signatures",
+				      attr->qp_type);
 	return 0;
 }
 
 /* A work request that sets up an mkey holds a list of what fits into the inline data, and of four
- * entries at least (mlx5dv_wr_post(3)). It begins with more than one that sends inline data. */
-static void make_room(struct ibv_qp_cap *cap)
+ * entries at least (mlx5dv_wr_post(3)), beside a signature where it may have one. It begins with
+ * more than one that sends inline data. */
+static void make_room(struct ibv_qp_cap *cap, uint64_t ops)
 {
+	uint32_t sig = ops & MLX5DV_QP_EX_WITH_MKEY_CONFIGURE ? SIG_SEGS : 0;
 	uint32_t least = 4 * ENTRY, more = UMR_SEGS - INLINE_SEGS;
 	uint32_t data = cap->max_inline_data > least ? cap->max_inline_data : least;
 
-	data += more;
+	data += more + sig;
 	if (data > INLINE_LIMIT)
 		data = INLINE_LIMIT;
 	if (data > cap->max_inline_data)
@@ -136,11 +146,11 @@ static int check_built(const struct mlx5dv_qp_init_attr *dv)
 				      "mlx5dv_create_qp: send_ops_flags 0x%llx, of which 0x%llx do "
 				      "not work on this device; leave them out",
 				      (unsigned long long)ops_of(dv), (unsigned long long)ops);
-	if (flags_of(dv) & ~(uint32_t)SCATTER_FLAGS)
+	if (flags_of(dv) & ~BUILT_FLAGS)
 		return softhca_refuse(EOPNOTSUPP,
 				      "mlx5dv_create_qp: create_flags 0x%x, of which 0x%x do not "
 				      "work on this device; leave them out",
-				      flags_of(dv), flags_of(dv) & ~(uint32_t)SCATTER_FLAGS);
+				      flags_of(dv), flags_of(dv) & ~BUILT_FLAGS);
 	if (dv->comp_mask & MASK(DCI_STREAMS))
 		return softhca_refuse(EOPNOTSUPP, "mlx5dv_create_qp: DCI streams are not built "
 						  "(dci_streams_caps is 0); leave out "
@@ -173,6 +183,8 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
 		qp = ibv_create_qp_ex(context, attr);
 	if (qp && flags_of(dv) & SCATTER_FLAGS)
 		softhca_qp_inlines(qp, flags_of(dv) & MLX5DV_QP_CREATE_ALLOW_SCATTER_TO_CQE);
+	if (qp && flags_of(dv) & MLX5DV_QP_CREATE_SIG_PIPELINING)
+		softhca_qp_sig_pipelining(qp);
 	return qp;
 }
 
@@ -198,11 +210,18 @@ EXPORT struct ibv_qp *mlx5dv_create_qp(struct ibv_context *context,
 		with_ops.send_ops_flags = 0;
 	with_ops.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	if (ops_of(with) & MKEY_OPS)
-		make_room(&with_ops.cap);
+		make_room(&with_ops.cap, ops_of(with));
 	qp = create(context, &with_ops, with);
 	if (qp)
 		attr->cap = with_ops.cap;
 	return qp;
+}
+
+EXPORT int mlx5dv_qp_cancel_posted_send_wrs(struct mlx5dv_qp_ex *qp, uint64_t wr_id)
+{
+	int err = given(qp, "mlx5dv_qp_cancel_posted_send_wrs", "the queue pair");
+
+	return err ? -positive_errno(err) : softhca_qp_cancel(qp, wr_id);
 }
 
 EXPORT struct mlx5dv_qp_ex *mlx5dv_qp_ex_from_ibv_qp_ex(struct ibv_qp_ex *qp)

@@ -7,7 +7,6 @@
 RETURNS_NULL(mlx5dv_create_wq)
 RETURNS_ERRNO(mlx5dv_dci_stream_id_reset)
 RETURNS_ERRNO(mlx5dv_modify_qp_udp_sport)
-RETURNS_NEG_ERRNO(mlx5dv_qp_cancel_posted_send_wrs)
 
 /* Resources: scheduling, pacing, doorbell pages, device memory. */
 RETURNS_NULL(mlx5dv_alloc_dm)
@@ -24,7 +23,7 @@ RETURNS_NULL(mlx5dv_sched_node_create)
 RETURNS_ERRNO(mlx5dv_sched_node_destroy)
 RETURNS_ERRNO(mlx5dv_sched_node_modify)
 
-/* Memory keys, cryptography. */
+/* Cryptography. */
 RETURNS_ERRNO(mlx5dv_crypto_login)
 RETURNS_NULL(mlx5dv_crypto_login_create)
 RETURNS_ERRNO(mlx5dv_crypto_login_destroy)
@@ -34,7 +33,6 @@ RETURNS_ERRNO(mlx5dv_crypto_logout)
 RETURNS_NULL(mlx5dv_dek_create)
 RETURNS_ERRNO(mlx5dv_dek_destroy)
 RETURNS_ERRNO(mlx5dv_dek_query)
-RETURNS_ERRNO(_mlx5dv_mkey_check)
 
 /* DEVX, VFIO: device commands. */
 RETURNS_NULL(mlx5dv_devx_alloc_msi_vector)

@@ -44,6 +44,7 @@ static void context(const uint8_t *buf, struct umr *out)
 			out->access |= rights[i].verbs;
 	out->qpn = qpn_mkey >> 8;
 	out->variant = (uint8_t)qpn_mkey;
+	out->is_signed = be32toh(c.flags_pd) & UMR_SIGNED;
 	out->start = be64toh(c.start_addr);
 	out->len = be64toh(c.len);
 }
@@ -83,6 +84,19 @@ static const char *list(const uint8_t *p, unsigned int n, struct umr *out)
 	return NULL;
 }
 
+/* What stands inline behind the mkey's context, @klm and @bsf segments of it */
+static const char *inlined(const uint8_t *p, unsigned int klm, unsigned int bsf, struct umr *out)
+{
+	const char *why = klm ? list(p, klm, out) : NULL;
+
+	if (why || !bsf)
+		return why;
+	if (bsf != BSF_SEGS)
+		return "its BSF is not one of 64 bytes";
+	out->brings_sig = true;
+	return bsf_parse(p + (size_t)klm * SEG, &out->sig);
+}
+
 const char *umr_parse(const struct sq_ring *ring, uint16_t pi, struct umr *out)
 {
 	uint32_t size = ring->cnt * WQE_BB, off = pi * WQE_BB;
@@ -106,7 +120,7 @@ const char *umr_parse(const struct sq_ring *ring, uint16_t pi, struct umr *out)
 	context(wqe + SEG, out);
 	klm = be16toh(ctrl.klm_octowords);
 	bsf = be16toh(ctrl.bsf_octowords);
-	out->listed = false;
+	out->listed = out->brings_sig = false;
 	if (ctrl.flags &
 	    (MLX5_WQE_UMR_CTRL_FLAG_TRNSLATION_OFFSET | MLX5_WQE_UMR_CTRL_FLAG_CHECK_QPN))
 		return "its flags change a part of a list or look at the QP, which is not built";
@@ -114,7 +128,7 @@ const char *umr_parse(const struct sq_ring *ring, uint16_t pi, struct umr *out)
 		return "its list is not inline; set MLX5_WQE_UMR_CTRL_FLAG_INLINE";
 	if (klm + bsf > segs - UMR_FIXED_SEGS)
 		return "its list is longer than the work request";
-	return klm ? list(list_of(wqe + SEG), klm, out) : NULL;
+	return inlined(list_of(wqe + SEG), klm, bsf, out);
 }
 
 static struct mlx5_wqe_umr_ctrl_seg *ctrl_of(uint8_t *buf)
@@ -142,6 +156,22 @@ void umr_free(uint8_t *buf, bool free)
 {
 	mkey_of(buf)->free = free ? UMR_FREE : 0;
 	ctrl_of(buf)->mkey_mask |= htobe64(MASK(FREE));
+}
+
+void umr_rearm(uint8_t *buf)
+{
+	ctrl_of(buf)->mkey_mask |= htobe64(MASK(SIG_ERR));
+}
+
+void umr_sign(uint8_t *buf, bool is_signed)
+{
+	struct mlx5_wqe_umr_ctrl_seg *ctrl = ctrl_of(buf);
+
+	ctrl->mkey_mask |= htobe64(MASK(BSF_ENABLE));
+	mkey_of(buf)->flags_pd = is_signed ? htobe32(UMR_SIGNED) : 0;
+	ctrl->bsf_octowords = is_signed ? htobe16(BSF_SEGS) : 0;
+	if (is_signed)
+		ctrl->flags |= MLX5_WQE_UMR_CTRL_FLAG_INLINE;
 }
 
 /* @n entries with the head: filled up to a multiple of four. */

@@ -4,6 +4,7 @@
  * driver writes them, or the program itself, so umr_parse() copies the whole out of the ring
  * first and bounds everything by that copy. Pure. */
 #pragma once
+#include "prm/bsf.h"
 #include "prm/wqe.h"
 
 enum {
@@ -17,6 +18,7 @@ enum {
 	UMR_REMOTE_READ = 1 << 4,
 	UMR_REMOTE_WRITE = 1 << 5,
 	UMR_ATOMIC = 1 << 6,
+	UMR_SIGNED = 1 << 30, /* its flags_pd: the mkey has a signature */
 };
 
 struct umr_part {
@@ -34,6 +36,9 @@ struct umr {
 	uint8_t variant; /* the mkey's low 8 bits from now on */
 	uint32_t qpn; /* the only QP that may use it; 0xffffff: any */
 	uint64_t start, len;
+	bool is_signed; /* from now on it has a signature */
+	bool brings_sig; /* it brings one: */
+	struct signature sig;
 	bool listed; /* it brings a list: what follows */
 	uint32_t times; /* that the parts are gone through */
 	unsigned int nparts;
@@ -51,6 +56,11 @@ enum { UMR_MAX = 62 * 16 };
 void umr_access(uint8_t *buf, unsigned int access);
 /* Marks the mkey as in use or free. */
 void umr_free(uint8_t *buf, bool free);
+/* Errors of signatures are found again. */
+void umr_rearm(uint8_t *buf);
+/* From now on the mkey has the signature of the BSF that the caller writes behind the list, or
+ * none. */
+void umr_sign(uint8_t *buf, bool is_signed);
 /* Sets the list, zero based, and its length. Both return the number of its segments. */
 unsigned int umr_list(uint8_t *buf, const struct umr_part *part, unsigned int n, uint64_t len);
 unsigned int umr_interleaved(uint8_t *buf, const struct umr_part *part, unsigned int n,

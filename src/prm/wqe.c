@@ -222,7 +222,7 @@ int wqe_parse(const struct sq_ring *ring, uint16_t pi, uint16_t avail, enum wqe_
 {
 	struct cursor c = { ring, pi * WQE_BB + SEG, 0 };
 	unsigned int ds = control(at(ring, pi * WQE_BB), out);
-	int err = 0;
+	int err;
 
 	out->nsge = out->nhead = 0;
 	out->head_len = 0;
@@ -231,8 +231,9 @@ int wqe_parse(const struct sq_ring *ring, uint16_t pi, uint16_t avail, enum wqe_
 	if (!ds || out->nbb > avail || out->nbb > ring->cnt)
 		return EBADMSG;
 	c.left = ds - 1;
-	if (out->opcode != MLX5_OPCODE_NOP || svc == WQE_DC)
-		err = service(&c, svc, out);
+	if (out->opcode == MLX5_OPCODE_NOP && svc != WQE_DC)
+		return 0; /* it may have been another, which the driver has taken back */
+	err = service(&c, svc, out);
 	switch (out->opcode) {
 	case MLX5_OPCODE_RDMA_WRITE:
 	case MLX5_OPCODE_RDMA_WRITE_IMM:

@@ -367,7 +367,7 @@ static int put_read(struct tqp *q, struct answer *a)
 	piece = (struct piece){ addr, s.len, key };
 	s.pieces = &piece;
 	s.npieces = s.len ? 1 : 0;
-	if (unlikely(why == KEY_APART))
+	if (unlikely(key_is_apart(why)))
 		why = pieces_apart(q, &ask, key, &apart, &s);
 	err = why == KEY_OK ? put(q, &s) : EFAULT;
 	fleeting_leave(lock);

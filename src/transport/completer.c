@@ -5,6 +5,7 @@
 #include "transport/completer.h"
 #include "transport/completion.h"
 #include "transport/credit.h"
+#include "transport/flush.h"
 #include "transport/gather.h"
 #include "transport/linear/linear.h"
 #include "transport/place.h"
@@ -233,6 +234,19 @@ void completer_piggyback(struct tqp *q, const struct seg *s, uint64_t now)
 	ack(q, s->ack_psn, now);
 }
 
+/* The answer's place is not simply memory. */
+static bool by_a_copy(struct tqp *q, const struct gather_ask *ask, const struct seg *s,
+		      struct gather *g)
+{
+	bool placed = linear_place(q, ask, s, 0, g);
+
+	if (placed && q->linear.wrong) {
+		flush_to_sqd(q);
+		sent_unstart(q);
+	}
+	return placed;
+}
+
 /* Stores [skip, skip + len) of the answer to the entry at head. */
 static enum verdict store(struct tqp *q, const struct sent *e, const struct seg *s, uint64_t *id)
 {
@@ -253,7 +267,7 @@ static enum verdict store(struct tqp *q, const struct sent *e, const struct seg 
 	ask.n = w.nsge;
 	if (!s->len)
 		return V_OK;
-	if (!gather(q->qp.ctx->hca->keys, &ask, &g) && !linear_place(q, &ask, s, 0, &g)) {
+	if (!gather(q->qp.ctx->hca->keys, &ask, &g) && !by_a_copy(q, &ask, s, &g)) {
 		*id = blame_wqe(q, &w, V_LOCAL_PROT, &g);
 		return V_LOCAL_PROT;
 	}

@@ -98,7 +98,7 @@ bool execute(struct tqp *q, const struct seg *s, struct answer *out, struct refu
 		return refused(no, V_REMOTE_INVALID, blame_request(q, s, what));
 	lock = fleeting_enter(q->qp.ctx->hca->keys, s->rkey);
 	why = key_check(q->qp.ctx->hca->keys, &ask, &addr);
-	if (read && why == KEY_APART)
+	if (read && key_is_apart(why))
 		why = KEY_OK; /* an atomic's word lies in one place */
 	failed = why == KEY_OK && !read && operate(s, addr, &orig);
 	fleeting_leave(lock);

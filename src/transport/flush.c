@@ -133,14 +133,27 @@ void flush_to_sqe(struct tqp *q, uint64_t id, uint64_t now)
 		q->env->moved(q);
 }
 
+void flush_to_sqd(struct tqp *q)
+{
+	struct requester *r = &q->req;
+
+	if (!q->qp.sig_pipelining || q->qp.state != IBV_QPS_RTS)
+		return;
+	store_relaxed(&q->qp.state, IBV_QPS_SQD);
+	q->qp.attr.sq_draining = 1;
+	r->draining = r->stopped = true;
+	r->exchanged = false; /* no direct access: an ACK ends the rest, and the event follows it */
+}
+
 void flush_drained(struct tqp *q)
 {
 	if (!q->req.draining || q->req.head != q->req.tail)
 		return;
 	q->req.draining = false;
 	q->qp.attr.sq_draining = 0;
-	if (q->qp.attr.en_sqd_async_notify)
+	if (q->qp.attr.en_sqd_async_notify || q->req.stopped)
 		flush_event(q, IBV_EVENT_SQ_DRAINED);
+	q->req.stopped = false;
 }
 
 void flush_overrun(struct tqp *q, struct cq *cq, uint64_t now)

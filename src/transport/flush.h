@@ -16,6 +16,8 @@ void flush_shared(struct tqp *q, uint64_t now);
 /* The protocol itself moves the QP: to ERR, or UC and UD to SQE. @id: the reason's record. */
 void flush_to_err(struct tqp *q, uint64_t id, uint64_t now);
 void flush_to_sqe(struct tqp *q, uint64_t id, uint64_t now);
+/* A signature is wrong: a QP that is made for it goes to SQD, where the event comes unasked. */
+void flush_to_sqd(struct tqp *q);
 void flush_drained(struct tqp *q); /* SQD: raises the event when the last started WQE is done */
 void flush_event(struct tqp *q, enum ibv_event_type type);
 void flush_overrun(struct tqp *q, struct cq *cq, uint64_t now); /* cq_push() said EOVERFLOW */

@@ -4,6 +4,7 @@
 #include "transport/congestion.h"
 #include "transport/credit.h"
 #include "transport/direct.h"
+#include "transport/flush.h"
 #include "transport/form.h"
 #include "transport/gather.h"
 #include "transport/linear/linear.h"
@@ -71,6 +72,8 @@ bool message_send(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t n
 	if (unlikely(!gather(q->qp.ctx->hca->keys, &ask, &g))) {
 		if (!through_a_copy(q, &ask, &g))
 			return request_fail(q, w, V_LOCAL_PROT, &g, now);
+		if (q->linear.wrong)
+			flush_to_sqd(q);
 		len = ask.len;
 		n = request_psns(q, len);
 	}

@@ -164,7 +164,7 @@ static enum place target(struct tqp *q, const struct seg *s, struct gather *g, s
 	*ask = (struct key_ask){ r->rkey, q->qp.pd->pdn,	   r->va,
 				 r->left, IBV_ACCESS_REMOTE_WRITE, q->qp.qpn };
 	g->why = key_check(q->qp.ctx->hca->keys, ask, &addr);
-	if (g->why == KEY_APART)
+	if (key_is_apart(g->why))
 		return target_apart(q, s, g, no);
 	if (g->why != KEY_OK)
 		return refused(no, V_REMOTE_ACCESS, blame_rkey(q, s, g->why, ask));

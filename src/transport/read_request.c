@@ -79,7 +79,7 @@ bool read_request_send(struct tqp *q, struct sent *e, const struct wqe *w, uint6
 		return false;
 	if (unlikely(!gather_read(q, e, w, &s, &g))) {
 		/* more places than direct access takes: the answer is placed by segments */
-		apart = g.why == KEY_APART && !form_brings_data(w);
+		apart = key_is_apart(g.why) && !form_brings_data(w);
 		if (!apart)
 			return request_fail(q, w, V_LOCAL_PROT, &g, now);
 		r->waited = false;

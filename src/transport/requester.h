@@ -112,6 +112,7 @@ struct requester {
 	uint32_t part; /* PSNs that one READ request asks for; 0: not known yet */
 	bool gap; /* sending went back once, since the answer at una was overtaken */
 	uint8_t arming; /* SEG_ARMING or 0: a flag of every segment (apm.h) */
+	bool stopped; /* in SQD by a wrong signature: the event comes unasked */
 	bool draining; /* SQD: IBV_EVENT_SQ_DRAINED is still to come */
 	uint64_t timer_at; /* ns: when retry_timer() acts; TQP_NEVER: not set */
 	uint64_t try_at; /* ns: when a try is used up; TQP_NEVER: no try runs */

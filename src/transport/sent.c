@@ -43,6 +43,20 @@ bool sent_reread(struct tqp *q, const struct sent *e, struct wqe *w)
 	       w->opcode == e->opcode && w->len == e->len;
 }
 
+void sent_unstart(struct tqp *q)
+{
+	struct requester *r = &q->req;
+	const struct sent *e = sent_at(r, r->tail - 1);
+
+	if (!r->stopped || r->cur == r->tail || r->cur != r->tail - 1 ||
+	    (e->flags & (SENT_FENCE | SENT_INNER | SENT_DONE)) != SENT_FENCE || r->psn != e->psn ||
+	    r->psn != r->max_psn)
+		return;
+	r->tail--;
+	r->next_psn = e->psn;
+	r->next_block = e->block;
+}
+
 uint32_t sent_pdn(const struct tqp *q, const struct sent *e)
 {
 	return e->flags & SENT_INNER ? q->qp.srq->pd->pdn : q->qp.pd->pdn;

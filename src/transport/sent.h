@@ -27,6 +27,9 @@ int sent_allot(struct tqp *q); /* allocates the ring. ENOMEM */
 uint16_t sent_posted(const struct tqp *q);
 /* Reads the WQE of an entry again. False: the program has changed it. */
 bool sent_reread(struct tqp *q, const struct sent *e, struct wqe *w);
+/* A wrong signature has stopped the QP while a fenced work request waits for READs: that is as if
+ * it had not been started. */
+void sent_unstart(struct tqp *q);
 uint32_t sent_pdn(const struct tqp *q, const struct sent *e); /* the PD whose keys its READ uses */
 
 static inline struct sent *sent_at(const struct requester *r, uint32_t i)

@@ -42,8 +42,11 @@ struct tqp {
 	struct responder rsp;
 	struct drops drops;
 	struct {
-		uint8_t *buf; /* NULL until the first use */
-		uint64_t size; /* bytes */
+		struct linear_buffer {
+			uint8_t *bytes; /* NULL until the first use */
+			uint64_t size;
+		} part, image; /* what a segment carries; memory around it (mkey/signature.h) */
+		bool wrong; /* the last call has found a signature that is wrong */
 	} linear; /* linear/linear.h */
 };
 

@@ -46,6 +46,10 @@ struct ibv_qp *softhca_create_dc(struct ibv_qp_init_attr_ex *attr, bool target,
 				 uint64_t access_key);
 struct ibv_qp;
 void softhca_qp_inlines(struct ibv_qp *qp, bool allow); /* dqp_inlines() */
+/* An RC queue pair stops at a wrong signature; before it is used. */
+void softhca_qp_sig_pipelining(struct ibv_qp *qp);
+/* dqp_cancel(); the number of work requests, or a negative errno. */
+int softhca_qp_cancel(struct mlx5dv_qp_ex *qp, uint64_t wr_id);
 struct ibv_context;
 struct ibv_cq_ex;
 struct ibv_cq_init_attr_ex;
@@ -65,6 +69,11 @@ struct mlx5dv_mkey_init_attr;
 /* Indirect keys (hca/mkey/mkey.h). @attr names a PD. */
 struct mlx5dv_mkey *softhca_create_mkey(struct mlx5dv_mkey_init_attr *attr);
 int softhca_destroy_mkey(struct mlx5dv_mkey *mkey);
+struct mlx5dv_mkey_err;
+/* mkey_check(); errno is not set. */
+int softhca_mkey_check(struct mlx5dv_mkey *mkey, struct mlx5dv_mkey_err *out);
+struct mlx5dv_sig_caps;
+const struct mlx5dv_sig_caps *softhca_sig_caps(void); /* driver/sig_attr.h */
 /* Records that @call is not built yet, with the errno value @err, and returns @err. */
 int softhca_unbuilt(const char *call, int err);
 struct cm_calls;

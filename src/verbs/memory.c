@@ -2,6 +2,7 @@
 /* Memory objects and domains beside the plain ones: windows, null and dma-buf regions, advice,
  * device memory, parent and thread domains. */
 #include "driver/dqp.h"
+#include "driver/sig_attr.h"
 #include "hca/advise.h"
 #include "hca/alive.h"
 #include "hca/dm.h"
@@ -149,6 +150,20 @@ EXPORT int softhca_destroy_mkey(struct mlx5dv_mkey *mkey)
 	int err = alive_take(ALIVE_MKEY, mkey, "mlx5dv_destroy_mkey", &end);
 
 	return positive_errno(err ? err : alive_left(&end, mkey_destroy(to_mkey(mkey))));
+}
+
+/* For libmlx5. */
+EXPORT int softhca_mkey_check(struct mlx5dv_mkey *mkey, struct mlx5dv_mkey_err *out)
+{
+	int err = alive_check(ALIVE_MKEY, mkey, "mlx5dv_mkey_check");
+
+	return err ? err : mkey_check(to_mkey(mkey), out);
+}
+
+/* For libmlx5. */
+EXPORT const struct mlx5dv_sig_caps *softhca_sig_caps(void)
+{
+	return &sig_caps;
 }
 
 void ops_fill_memory(struct verbs_context *v)

@@ -158,6 +158,23 @@ EXPORT void softhca_qp_inlines(struct ibv_qp *ib, bool allow)
 }
 
 /* For libmlx5. */
+EXPORT void softhca_qp_sig_pipelining(struct ibv_qp *ib)
+{
+	to_dqp(ib)->dev->qp.sig_pipelining = true;
+}
+
+/* For libmlx5. */
+EXPORT int softhca_qp_cancel(struct mlx5dv_qp_ex *dv, uint64_t wr_id)
+{
+	struct dqp *qp = container_of(dv, struct dqp, dv);
+	unsigned int n = 0;
+	int err = alive_check(ALIVE_QP, dv ? &qp->ib : NULL, "mlx5dv_qp_cancel_posted_send_wrs");
+
+	err = err ? err : dqp_cancel(qp, wr_id, &n);
+	return err ? -positive_errno(err) : (int)n;
+}
+
+/* For libmlx5. */
 EXPORT int softhca_qpn_reserve(struct ibv_context *ib, uint32_t *qpn)
 {
 	return reserved_take(to_context(ib), qpn);

@@ -2,19 +2,23 @@
 #include "hca/mkey/mkey.h"
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include "hca/limits.h"
 #include "obs/explain.h"
 #include "obs/leaks.h"
 #include "util/fork.h"
 
 #define FLAG(name) ((uint32_t)MLX5DV_MKEY_INIT_ATTR_FLAGS_##name)
-#define BUILT	   (FLAG(INDIRECT) | FLAG(UPDATE_TAG) | FLAG(REMOTE_INVALIDATE))
+#define SIGNABLE   FLAG(BLOCK_SIGNATURE)
+#define BUILT	   (FLAG(INDIRECT) | SIGNABLE | FLAG(UPDATE_TAG) | FLAG(REMOTE_INVALIDATE))
 #define MASK(bit)  ((uint64_t)MLX5_WQE_UMR_CTRL_MKEY_MASK_##bit)
 #define KNOWN                                                                                      \
-	(MASK(LEN) | MASK(START_ADDR) | MASK(MKEY) | MASK(QPN) | MASK(ACCESS_LOCAL_WRITE) |        \
-	 MASK(ACCESS_REMOTE_READ) | MASK(ACCESS_REMOTE_WRITE) | MASK(ACCESS_ATOMIC) | MASK(FREE))
+	(MASK(LEN) | MASK(START_ADDR) | MASK(SIG_ERR) | MASK(BSF_ENABLE) | MASK(MKEY) |            \
+	 MASK(QPN) | MASK(ACCESS_LOCAL_WRITE) | MASK(ACCESS_REMOTE_READ) |                         \
+	 MASK(ACCESS_REMOTE_WRITE) | MASK(ACCESS_ATOMIC) | MASK(FREE))
 
 enum { ENTRIES_UNIT = 4, ENTRIES_MAX = 65532 };
+#define SIGNED_MAX (1ULL << 56) /* bytes of memory: what is on the wire still has a number */
 
 static const char call[] = "mlx5dv_create_mkey";
 
@@ -22,8 +26,8 @@ static int check(const struct mlx5dv_mkey_init_attr *attr)
 {
 	if (!attr->create_flags || (attr->create_flags & ~BUILT))
 		return refuse(EOPNOTSUPP,
-			      "%s: create_flags 0x%x; INDIRECT, UPDATE_TAG and REMOTE_INVALIDATE "
-			      "work on this device (0x%x), and one must be set",
+			      "%s: create_flags 0x%x; INDIRECT, BLOCK_SIGNATURE, UPDATE_TAG and "
+			      "REMOTE_INVALIDATE work on this device (0x%x), and one must be set",
 			      call, attr->create_flags, BUILT);
 	if (attr->max_entries > ENTRIES_MAX)
 		return refuse(EINVAL, "%s: max_entries %u exceeds %d; ask for fewer", call,
@@ -39,6 +43,7 @@ static struct mkey *made(struct pd *pd, const struct mlx5dv_mkey_init_attr *attr
 	if (!m)
 		return NULL;
 	spin_init(&m->lock);
+	spin_init(&m->found.lock);
 	m->pd = pd;
 	m->epoch = fork_epoch();
 	m->flags = attr->create_flags;
@@ -129,9 +134,11 @@ static void publish(struct key_table *keys, struct mkey *m, const struct mkey_st
 	struct mkey_layout *before = m->now.layout;
 	struct key_entry e = { .pdn = m->pd->pdn,
 			       .access = next->access,
-			       .flags = KEY_INDIRECT | (next->free ? KEY_FREE : 0),
+			       .flags = KEY_INDIRECT | (next->free ? KEY_FREE : 0) |
+					(next->is_signed ? KEY_SIGNATURE : 0),
 			       .iova = next->start,
-			       .len = next->len,
+			       .len = next->is_signed ? sig_wire_len(&next->sig, next->len)
+						      : next->len,
 			       .addr = (uintptr_t)next->layout };
 
 	key_rebind(keys, next->key, &e);
@@ -161,6 +168,10 @@ static struct mkey_state changed(const struct mkey *m, const struct umr *u)
 		s.len = u->len;
 	if (u->mask & MASK(FREE))
 		s.free = u->free;
+	if (u->mask & MASK(BSF_ENABLE)) {
+		s.is_signed = u->is_signed;
+		s.sig = u->brings_sig ? u->sig : s.sig;
+	}
 	if (u->mask & MASK(MKEY))
 		s.key = (s.key & ~0xffU) | u->variant;
 	return s;
@@ -178,6 +189,11 @@ static const char *wrong_mkey(const struct mkey *m, const struct umr *u, uint32_
 		return "it ties the mkey to one queue pair, which is not built";
 	if ((u->mask & MASK(MKEY)) && !(m->flags & FLAG(UPDATE_TAG)))
 		return "it changes the mkey's low 8 bits; create the mkey with UPDATE_TAG";
+	if ((u->brings_sig || (u->mask & MASK(BSF_ENABLE) && u->is_signed)) &&
+	    !(m->flags & SIGNABLE))
+		return "it brings a signature; create the mkey with BLOCK_SIGNATURE";
+	if (u->brings_sig && !(u->mask & MASK(BSF_ENABLE) && u->is_signed))
+		return "it brings a signature that it does not enable";
 	if ((u->flags & MLX5_WQE_UMR_CTRL_FLAG_CHECK_FREE) && !m->now.free)
 		return "the mkey is in use, and the request asks for a free one; invalidate it";
 	if (u->listed && u->nparts > m->max_entries)
@@ -193,6 +209,37 @@ static const char *wrong_state(const struct mkey_state *s)
 		return "the mkey has no list yet; give it one first";
 	if (s->layout && s->len > s->covers)
 		return "its length exceeds the bytes of its list";
+	if (s->is_signed && s->len > SIGNED_MAX)
+		return "it is longer than a signature can count";
+	return NULL;
+}
+
+static struct mkey_layout *copied(const struct mkey_layout *l)
+{
+	size_t size = sizeof(*l) + l->n * sizeof(l->part[0]);
+	struct mkey_layout *c = malloc(size);
+
+	if (c) {
+		memcpy(c, l, size);
+		c->next = NULL;
+	}
+	return c;
+}
+
+/* Under the lock. @next has the layout @l, or that which it had if @l is NULL. One layout says all
+ * that an access by a signature needs, so a change of either makes a new one. */
+static const char *lay(const struct mkey *m, struct mkey_state *next, struct mkey_layout *l)
+{
+	if (!l && next->layout && (next->is_signed || m->now.is_signed)) {
+		l = copied(next->layout);
+		if (!l)
+			return "there is no memory for its list";
+	}
+	if (!l)
+		return NULL;
+	l->sig = next->sig;
+	l->mem = next->len;
+	next->layout = l;
 	return NULL;
 }
 
@@ -201,15 +248,16 @@ static const char *change(struct key_table *keys, struct mkey *m, const struct u
 			  struct mkey_layout *l, uint64_t covers)
 {
 	struct mkey_state next = changed(m, u);
+	struct mkey_layout *before = l ? l : next.layout;
 	const char *why;
 
-	if (l) {
-		next.layout = l;
-		next.covers = covers;
-	}
-	why = wrong_state(&next);
+	next.covers = l ? covers : next.covers;
+	why = lay(m, &next, l);
+	why = why ? why : wrong_state(&next);
 	if (!why)
 		publish(keys, m, &next);
+	else if (next.layout != before)
+		free(next.layout);
 	return why;
 }
 
@@ -236,6 +284,68 @@ static const char *layout_from(const struct umr *u, struct mkey_layout **out, ui
 	return "its list has no bytes, or more than 64 bits count";
 }
 
+static void rearm(struct mkey_found *f)
+{
+	spin_lock(&f->lock);
+	f->disarmed = false;
+	f->rest.n = 0;
+	spin_unlock(&f->lock);
+}
+
+bool mkey_found(struct mkey *m, const struct sig_error *e)
+{
+	struct mkey_found *f = &m->found;
+	bool first;
+
+	spin_lock(&f->lock);
+	first = !f->disarmed;
+	f->disarmed = true;
+	if (first && f->first.wrong == SIG_GOOD)
+		f->first = *e;
+	spin_unlock(&f->lock);
+	return first;
+}
+
+struct sig_rest mkey_rest(struct mkey *m, const struct sig_rest *next)
+{
+	struct sig_rest r;
+
+	spin_lock(&m->found.lock);
+	if (next)
+		m->found.rest = *next;
+	r = m->found.rest;
+	spin_unlock(&m->found.lock);
+	return r;
+}
+
+int mkey_check(struct mkey *m, struct mlx5dv_mkey_err *out)
+{
+	static const enum mlx5dv_mkey_err_type types[] = {
+		[SIG_GOOD] = MLX5DV_MKEY_NO_ERR,
+		[SIG_GUARD] = MLX5DV_MKEY_SIG_BLOCK_BAD_GUARD,
+		[SIG_APP_TAG] = MLX5DV_MKEY_SIG_BLOCK_BAD_APPTAG,
+		[SIG_REF_TAG] = MLX5DV_MKEY_SIG_BLOCK_BAD_REFTAG,
+	};
+	struct sig_error e;
+
+	if (!(m->flags & SIGNABLE))
+		return refuse(EINVAL,
+			      "mlx5dv_mkey_check: mkey 0x%x was created without "
+			      "MLX5DV_MKEY_INIT_ATTR_FLAGS_BLOCK_SIGNATURE",
+			      m->dv.lkey);
+	spin_lock(&m->found.lock);
+	e = m->found.first;
+	m->found.first = (struct sig_error){ 0 };
+	spin_unlock(&m->found.lock);
+	*out = (struct mlx5dv_mkey_err){
+		.err_type = types[e.wrong],
+		.err.sig = { .actual_value = e.actual,
+			     .expected_value = e.expected,
+			     .offset = e.offset },
+	};
+	return 0;
+}
+
 const char *mkey_umr(struct key_table *keys, const struct umr *u, uint32_t pdn)
 {
 	struct mkey *m = key_lookup_mkey(keys, u->mkey);
@@ -252,6 +362,8 @@ const char *mkey_umr(struct key_table *keys, const struct umr *u, uint32_t pdn)
 	why = wrong_mkey(m, u, pdn);
 	why = why ? why : change(keys, m, u, l, covers);
 	spin_unlock(&m->lock);
+	if (!why && u->mask & MASK(SIG_ERR))
+		rearm(&m->found);
 	if (why)
 		free(l);
 	return why;

@@ -11,6 +11,7 @@
 #include <infiniband/mlx5dv.h>
 #include "hca/key_table.h"
 #include "hca/mkey/mkey_layout.h"
+#include "hca/mkey/signature.h"
 #include "hca/pd.h"
 #include "prm/umr.h"
 #include "util/quiesce.h"
@@ -19,10 +20,20 @@
 struct mkey_state {
 	uint32_t key;
 	unsigned int access; /* IBV_ACCESS_* */
-	uint64_t start, len; /* first address as work requests name it; bytes */
+	uint64_t start, len; /* first address as work requests name it; bytes of memory */
 	bool free; /* no access is allowed */
+	bool is_signed;
+	struct signature sig; /* if it is */
 	struct mkey_layout *layout; /* NULL: none yet */
 	uint64_t covers; /* bytes of the layout */
+};
+
+/* What transfers have found of the mkey's signature */
+struct mkey_found {
+	struct spin lock; /* a leaf; guards the rest */
+	bool disarmed; /* an error was found; the next one is, after a UMR */
+	struct sig_error first; /* that mlx5dv_mkey_check() has not told yet */
+	struct sig_rest rest;
 };
 
 struct mkey {
@@ -37,6 +48,7 @@ struct mkey {
 	struct mkey_layout *old; /* replaced; freed when @grace has passed */
 	struct mkey_layout *newly; /* replaced since then */
 	struct quiesce_grace grace;
+	struct mkey_found found;
 };
 
 static inline struct mkey *to_mkey(struct mlx5dv_mkey *dv)
@@ -47,6 +59,15 @@ static inline struct mkey *to_mkey(struct mlx5dv_mkey *dv)
 /* Writes the granted max_entries back. EOPNOTSUPP: flags that do not work. */
 int mkey_create(struct pd *pd, struct mlx5dv_mkey_init_attr *attr, struct mkey **out);
 int mkey_destroy(struct mkey *m);
+
+/* mlx5dv_mkey_check(3): tells the first error since the last call and forgets it. EINVAL: an mkey
+ * without BLOCK_SIGNATURE. */
+int mkey_check(struct mkey *m, struct mlx5dv_mkey_err *out);
+/* A transfer has found @e. False: it is not the first one. Any thread. */
+bool mkey_found(struct mkey *m, const struct sig_error *e);
+/* What is kept of a field that has come in part, after @next has taken its place; NULL: it stays.
+ * Messages that come in through one mkey at the same time lose each other's. */
+struct sig_rest mkey_rest(struct mkey *m, const struct sig_rest *next);
 
 /* Both return NULL, or what is wrong, for the text of a reason. Inside a turn. @remote: a peer asks
  * for it. */

@@ -7,6 +7,7 @@
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
+#include "prm/bsf.h"
 
 struct mkey_part {
 	uint64_t va; /* as the key beneath names it */
@@ -20,6 +21,8 @@ struct mkey_layout {
 	struct mkey_layout *next; /* for one who keeps several */
 	uint64_t times; /* that the parts are gone through, 1 or more */
 	uint64_t period; /* bytes of one time; mkey_layout_seal() sets it */
+	struct signature sig; /* of a signed key (mkey/signature.h), which uses the first */
+	uint64_t mem; /* bytes of the parts */
 	uint32_t n; /* parts */
 	struct mkey_part part[];
 };

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* Payload that lies in too many places for the pieces of one segment: gather() was refused with
- * KEY_APART. Each call copies it by way of the queue pair's own buffer, which it may enlarge, and
- * leaves in @g one piece: that buffer, by value, until the next call. Under the QP's turn, inside a
- * quiesce section. False: not for that reason, or the copy is refused, as @g then says. */
+/* Payload that lies in too many places for the pieces of one segment, or that a signature changes
+ * on its way: gather() was refused with KEY_APART or KEY_SIGNED. Each call copies it by way of the
+ * queue pair's own buffer, which it may enlarge, and leaves in @g one piece: that buffer, by value,
+ * until the next call. Under the QP's turn, inside a quiesce section. False: not for that reason,
+ * or the copy is refused, as @g then says. A signature that is wrong is noted in its mkey and in
+ * q->linear.wrong; the payload goes its way. */
 #pragma once
 #include "transport/gather.h"
 #include "transport/tqp.h"

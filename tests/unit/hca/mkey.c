@@ -239,6 +239,111 @@ TEST(a_replaced_layout_lives_as_long_as_a_reader)
 	close_all(f, m, mr);
 }
 
+/* T10-DIF of 512 B blocks on the wire, for an mkey whose memory is data alone */
+static struct umr signing(const struct mkey *m)
+{
+	return (struct umr){
+		.mkey = m->dv.lkey,
+		.mask = MASK(BSF_ENABLE),
+		.is_signed = true,
+		.brings_sig = true,
+		.sig = { .wire = { .guard = CHECKSUM_CRC16, .block = 512, .field = 8 } }
+	};
+}
+
+/* A pattern that takes the region's first 10 bytes 100 times: 1000 bytes, of which 512 are a
+ * block */
+static struct umr long_list(const struct mkey *m, const struct mr *mr)
+{
+	struct umr u = list(m, mr, 0);
+
+	u.times = 100;
+	u.len = 1000;
+	return u;
+}
+
+static const struct mkey_layout *layout_at(struct fixture *f, uint32_t key, uint64_t va,
+					   uint64_t *off)
+{
+	struct key_ask a = { key, f->pd->pdn, va, 10, RR, 1 };
+	const struct mkey_layout *l;
+
+	quiesce_enter();
+	l = key_signature(f->hca.keys, &a, off);
+	quiesce_exit();
+	return l;
+}
+
+TEST(an_mkey_with_a_signature_has_the_range_of_the_wire)
+{
+	struct fixture *f = fixture_open(16);
+	struct mkey *m = make(f, FLAG(INDIRECT) | FLAG(BLOCK_SIGNATURE));
+	struct mr *mr = region(f);
+	struct umr u = signing(m), l = long_list(m, mr);
+	uint32_t key = m->dv.lkey;
+	uint64_t off;
+
+	u.mask |= MASK(FREE);
+	check(run(f, &u) != NULL); /* it has no list yet */
+	check(run(f, &l) == NULL);
+	first(f, key, 990, RR, KEY_APART);
+	check(layout_at(f, key, 990, &off) == NULL);
+	check(run(f, &u) == NULL);
+	first(f, key, 990, RR, KEY_SIGNED);
+	first(f, key, 998, RR, KEY_SIGNED);
+	first(f, key, 999, RR, KEY_RANGE);
+	first(f, key, 990, RW, KEY_NO_RIGHT);
+	first(f, key, 990, RR | IBV_ACCESS_REMOTE_ATOMIC, KEY_NO_RIGHT);
+	u = (struct umr){
+		.mkey = key, .mask = MASK(START_ADDR) | MASK(LEN), .start = 64, .len = 512
+	};
+	check(run(f, &u) == NULL);
+	first(f, key, 64 + 510, RR, KEY_SIGNED);
+	first(f, key, 64 + 511, RR, KEY_RANGE);
+	check(layout_at(f, key, 64 + 510, &off) == m->now.layout);
+	check_eq(off, 510);
+	check_eq(m->now.layout->mem, 512);
+	check_eq(m->now.layout->sig.wire.block, 512);
+	u = (struct umr){ .mkey = key, .mask = MASK(BSF_ENABLE) }; /* none from now on */
+	check(run(f, &u) == NULL);
+	first(f, key, 64 + 502, RR, KEY_APART);
+	first(f, key, 64 + 503, RR, KEY_RANGE);
+	close_all(f, m, mr);
+}
+
+TEST(a_signature_needs_an_mkey_that_was_made_for_one)
+{
+	struct fixture *f = fixture_open(16);
+	struct mkey *m = make(f, FLAG(INDIRECT)), *able;
+	struct mlx5dv_mkey_err e;
+	struct mr *mr = region(f);
+	struct umr u = signing(m), l = long_list(m, mr);
+
+	check(run(f, &l) == NULL);
+	check(run(f, &u) != NULL);
+	u.brings_sig = false;
+	check(run(f, &u) != NULL);
+	first(f, m->dv.lkey, 0, RR, KEY_APART);
+	check_eq(mkey_check(m, &e), EINVAL);
+	able = make(f, FLAG(INDIRECT) | FLAG(BLOCK_SIGNATURE));
+	u = signing(able);
+	l = long_list(able, mr);
+	check(run(f, &l) == NULL);
+	u.mask = 0; /* brought, but not enabled */
+	check(run(f, &u) != NULL);
+	u.mask = MASK(BSF_ENABLE);
+	check(run(f, &u) == NULL);
+	check_eq(mkey_check(able, &e), 0);
+	check_eq(e.err_type, MLX5DV_MKEY_NO_ERR);
+	/* beneath another */
+	l = list(m, mr, 0);
+	l.part[0] = (struct umr_part){ 0, 10, 0, able->dv.lkey };
+	check(run(f, &l) == NULL);
+	first(f, m->dv.lkey, 0, RR, KEY_BENEATH);
+	check_eq(mkey_destroy(able), 0);
+	close_all(f, m, mr);
+}
+
 TEST(an_mkey_is_no_region)
 {
 	struct fixture *f = fixture_open(16);
@@ -255,4 +360,6 @@ TEST(an_mkey_is_no_region)
 RUN_TESTS(unit_test(an_mkey_is_no_region), unit_test(a_umr_changes_what_its_mask_names),
 	  unit_test(a_tag_changes_only_where_it_may), unit_test(who_may_invalidate_an_mkey),
 	  unit_test(an_access_by_a_peer_shuts_changes_out),
-	  unit_test(a_replaced_layout_lives_as_long_as_a_reader))
+	  unit_test(a_replaced_layout_lives_as_long_as_a_reader),
+	  unit_test(an_mkey_with_a_signature_has_the_range_of_the_wire),
+	  unit_test(a_signature_needs_an_mkey_that_was_made_for_one))

@@ -102,6 +102,42 @@ TEST(a_list_is_no_longer_than_its_work_request)
 	check(umr_parse(&ring, 3, &u) != NULL);
 }
 
+TEST(a_signature_stands_behind_the_list)
+{
+	struct umr_part part[5] = { { 1, 1, 1, 1 } };
+	struct signature s = {
+		.wire = { .guard = CHECKSUM_CRC64, .block = 520, .field = 8, .ones = true },
+		.check = 0x7e,
+	};
+	struct umr u;
+
+	for (unsigned int list = 0; list <= 8; list += 4) {
+		memset(built, 0, sizeof(built));
+		if (list)
+			check_eq(umr_list(built, part, list - 3, 5), list);
+		place(15, list, 1);
+		check(umr_parse(&ring, 15, &u) == NULL);
+		check(!u.brings_sig && !(u.mask & MASK(BSF_ENABLE)) && !(u.mask & MASK(SIG_ERR)));
+		umr_sign(built, true);
+		umr_rearm(built);
+		bsf_write(built + (UMR_FIXED_SEGS - 1 + list) * SEG, &s);
+		place(15, list + BSF_SEGS, 1);
+		check(umr_parse(&ring, 15, &u) == NULL);
+		check_eq(u.listed, list != 0);
+		check(u.brings_sig && u.is_signed);
+		check(u.mask & MASK(BSF_ENABLE) && u.mask & MASK(SIG_ERR));
+		check_eq(u.sig.wire.guard, CHECKSUM_CRC64);
+		check_eq(u.sig.wire.block, 520);
+		check_eq(u.sig.check, 0x7e);
+		check_eq(u.sig.mem.guard, CHECKSUM_NONE);
+		place(15, list + BSF_SEGS - 1, 1); /* it is cut */
+		check(umr_parse(&ring, 15, &u) != NULL);
+		built[(UMR_FIXED_SEGS - 1 + list) * SEG] = 0; /* its size */
+		place(15, list + BSF_SEGS, 1);
+		check(umr_parse(&ring, 15, &u) != NULL);
+	}
+}
+
 TEST(garbage_is_bounded)
 {
 	struct rand r;
@@ -123,4 +159,5 @@ TEST(garbage_is_bounded)
 }
 
 RUN_TESTS(unit_test(lists_read_back_at_every_place_of_the_ring),
-	  unit_test(a_list_is_no_longer_than_its_work_request), unit_test(garbage_is_bounded))
+	  unit_test(a_list_is_no_longer_than_its_work_request),
+	  unit_test(a_signature_stands_behind_the_list), unit_test(garbage_is_bounded))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The checksums of data blocks: values that the standards print, and the definitions, bit by bit. */
+/* The checksums of data blocks: values that the standards print, and the definitions by bits. */
 #include "test.h"
 #include <string.h>
 #include "util/checksum.h"
