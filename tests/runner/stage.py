@@ -42,8 +42,10 @@ class Stage:
         (self.top / "tmp").chmod(0o755)
         self._install()
         shutil.copytree(self.source / "tests", self.tests, ignore=IGNORED)
-        shutil.copytree(self.source / "docs", self.top / "docs")  # pages that tests read
-        shutil.copy(self.source / "README.md", self.top)
+        for name in ("docs", "ci"):  # pages and scripts that tests read and run
+            shutil.copytree(self.source / name, self.top / name)
+        for name in ("README.md", "action.yml"):
+            shutil.copy(self.source / name, self.top)
         if (self.from_build / "tests").is_dir():
             shutil.copytree(self.from_build / "tests", self.build / "tests", ignore=IGNORED,
                             symlinks=True)
