@@ -4,6 +4,7 @@
 A server is known to listen by the name of its port (docs/design/connections.md), which is there
 from rdma_bind_addr() on: a client that is faster than the server's rdma_listen() behind it is
 refused, and started again."""
+import subprocess
 import tempfile
 import time
 from pathlib import Path
@@ -32,8 +33,17 @@ PROGRAMS = [
     ("rstream, resolved", ("rstream -b {a} -T r " + STREAM, "rstream -T r -s {a} " + STREAM)),
     ("riostream, verified", ("riostream -b {a} -T v " + STREAM, "riostream -T v -s {a} " + STREAM)),
     ("rcopy", ("rcopy -p {p}", "rcopy /proc/self/exe {a}:{f}/copy -p {p}")),
-    ("cmtime", ("cmtime -c 50 -b {a} -p {p}", "cmtime -c 50 -s {a} -p {p}")),
 ]
+
+
+def _has_controller():
+    """Newer ones of cmtime are another program: several peers, led by a controller."""
+    usage = subprocess.run(["cmtime", "-h"], capture_output=True, text=True, check=False).stderr
+    return "controller_address" in usage
+
+
+if not _has_controller():
+    PROGRAMS.append(("cmtime", ("cmtime -c 50 -b {a} -p {p}", "cmtime -c 50 -s {a} -p {p}")))
 OWN_PORT = {"udaddy": 7174}  # its -p is the port space
 ENDLESS = {"cmtime", "rcopy"}  # their servers serve the next client
 # What clients say when nobody listens yet; some end with 0 all the same.
