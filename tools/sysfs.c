@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include "device_view.h"
 #include "net/netdev.h"
+#include "obs/counters.h"
 #include "tree.h"
 
 /* The device's folder, from /sys/class; PCI function number = device number. */
@@ -166,27 +167,39 @@ static void put_rate(struct tree *t, const struct ibv_port_attr *port)
 				 speeds[i].name);
 }
 
+/* All that a kernel's files show; this picture is of a port that has sent nothing yet. */
+static void put_counters(struct tree *t)
+{
+	static const char *const of_infiniband[] = {
+		"port_xmit_wait",
+		"symbol_error",
+		"link_downed",
+		"link_error_recovery",
+		"local_link_integrity_errors",
+		"excessive_buffer_overrun_errors",
+		"port_rcv_constraint_errors",
+		"port_xmit_constraint_errors",
+		"port_rcv_remote_physical_errors",
+		"port_rcv_switch_relay_errors",
+		"VL15_dropped",
+	};
+	char path[64];
+
+	for (int i = 0; i < COUNTER_N; i++) {
+		snprintf(path, sizeof(path), "%s/%s",
+			 counters_folder(i) == COUNTER_HW ? "hw_counters" : "counters",
+			 counters_name(i));
+		tree_put(t, path, "0");
+	}
+	for (size_t i = 0; i < sizeof(of_infiniband) / sizeof(*of_infiniband); i++) {
+		snprintf(path, sizeof(path), "counters/%s", of_infiniband[i]);
+		tree_put(t, path, "0");
+	}
+	tree_put(t, "hw_counters/lifespan", "10");
+}
+
 static void put_port(struct tree *t, const struct device_view *v)
 {
-	static const char *const zeros[] = {
-		"counters/port_rcv_data",
-		"counters/port_rcv_packets",
-		"counters/port_xmit_data",
-		"counters/port_xmit_packets",
-		"counters/port_rcv_errors",
-		"counters/port_xmit_discards",
-		"counters/port_xmit_wait",
-		"counters/symbol_error",
-		"counters/link_downed",
-		"counters/link_error_recovery",
-		"counters/local_link_integrity_errors",
-		"counters/excessive_buffer_overrun_errors",
-		"counters/port_rcv_constraint_errors",
-		"counters/port_xmit_constraint_errors",
-		"counters/port_rcv_remote_physical_errors",
-		"counters/port_rcv_switch_relay_errors",
-		"counters/VL15_dropped",
-	};
 	bool active = v->port.state == IBV_PORT_ACTIVE;
 
 	tree_put(t, "state", "%s", active ? "4: ACTIVE" : "1: DOWN");
@@ -200,8 +213,7 @@ static void put_port(struct tree *t, const struct device_view *v)
 	tree_put(t, "pkeys/0", "0xffff");
 	put_rate(t, &v->port);
 	put_gids(t, v);
-	for (size_t i = 0; i < sizeof(zeros) / sizeof(*zeros); i++)
-		tree_put(t, zeros[i], "0");
+	put_counters(t);
 }
 
 static void put_device(struct tree *home, const struct device_view *v, unsigned int n)

@@ -21,6 +21,10 @@ equal "state" "4: ACTIVE" "$(read_sys ports/1/state)"
 equal "link layer" Ethernet "$(read_sys ports/1/link_layer)"
 equal "node type" "1: CA" "$(read_sys node_type)"
 equal "pkey" 0xffff "$(read_sys ports/1/pkeys/0)"
+equal "a counter" 0 "$(read_sys ports/1/counters/port_xmit_data)"
+for name in out_of_sequence rx_write_requests rnr_nak_retry_err lifespan; do
+	[ -n "$(read_sys "ports/1/hw_counters/$name")" ] || fail "hw_counters/$name is empty"
+done
 equal "PCI vendor" 0x15b3 "$(read_sys device/vendor)"
 equal "PCI device" 0x1021 "$(read_sys device/device)"
 equal "driver" mlx5_core \
