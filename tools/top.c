@@ -56,7 +56,7 @@ static void add(struct rate *r, const struct show_qp *was, const struct show_qp 
 
 	r->outstanding += is->sends;
 	r->waiting += is->wait != SHOW_NOTHING && is->wait != SHOW_BUSY && is->wait != SHOW_EMPTY;
-	if (!was || seconds <= 0 || is->wait == SHOW_BUSY || was->wait == SHOW_BUSY)
+	if (!was || seconds <= 0)
 		return;
 	sends = is->done - was->done;
 	messages = (is->messages - was->messages) & MSN_MASK;

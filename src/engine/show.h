@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SHOW_VERSION = 1 };
+enum { SHOW_VERSION = 2 };
 
 enum show_wait { /* what a QP waits for */
 		 SHOW_NOTHING,
@@ -19,7 +19,8 @@ enum show_wait { /* what a QP waits for */
 		 SHOW_RECEIVE, /* a receive: a message for it is held up by that */
 		 SHOW_EMPTY, /* nothing, but no receive is posted, nor anything outstanding */
 		 SHOW_ERROR, /* reset by the program; text says why it is in ERR or SQE */
-		 SHOW_BUSY, /* not known: a thread was at work on the QP all the time */
+		 SHOW_BUSY, /* not known, as a thread was at work on the QP all the time: all but
+			     * state, done, messages and mean */
 };
 
 enum show_way { SHOW_NOWHERE, SHOW_HOST, SHOW_NETWORK };

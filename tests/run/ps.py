@@ -107,8 +107,9 @@ def top():
 
 
 def rates():
-    """Between processes of one host, where no packet is counted."""
-    command = [TOOL, "run", "ib_write_bw", "-d", "mlx5_0", "-D", "600", "-s", "4096"]
+    """Between processes of one host, where no packet is counted, and of a queue pair at which a
+    thread is at work all the time."""
+    command = [TOOL, "run", "ib_read_bw", "-d", "mlx5_0", "-D", "600", "-s", "65536"]
     env = {**os.environ, "SOFTHCA_VIEW": "0", "SOFTHCA_DEVICES": "mlx5_0=lo",
            "LD_PRELOAD": os.environ["SOFTHCA_PRELOAD"], "ASAN_OPTIONS": NO_LEAKS}
     with subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL) as server:
@@ -129,10 +130,10 @@ def rates():
 def moves(client):
     assert client.poll() is None
     out = tool("top", "-b", "-n", 1, "-d", 0.1)
-    found = re.search(rf"^ *{client.pid} ib_write_bw +1 +(\d+) +([\d.]+) ", out, re.M)
+    found = re.search(rf"^ *{client.pid} ib_read_bw +1 +(\d+) +([\d.]+) ", out, re.M)
     if not found or not int(found[1]):
         return False
-    assert abs(float(found[2]) - int(found[1]) * 4096 / 1e6) < 0.1, out
+    assert abs(float(found[2]) - int(found[1]) * 65536 / 1e6) < 0.1, out
     return True
 
 
