@@ -188,7 +188,25 @@ static void node_init(struct node *n)
 	n->unrung.due = UINT64_MAX;
 }
 
-/* A failed start frees no table and no link: the program is told why, and cannot go on anyway. */
+/* Of a failed start: no thread runs, and no link is open. A program may try again. */
+static void node_free(struct node *n)
+{
+	qp_table_end(n);
+	key_table_destroy(n->keys);
+	mcast_table_destroy(n->mcast);
+	for (unsigned int i = 0; i < n->n_links; i++)
+		free(n->link[i].link);
+	if (n->host)
+		host_destroy(n->host);
+	if (n->epoll_fd >= 0)
+		close(n->epoll_fd);
+	if (n->kick_fd >= 0)
+		close(n->kick_fd);
+	pthread_mutex_destroy(&n->lock);
+	pthread_mutex_destroy(&n->unrung.lock);
+	free(n);
+}
+
 static int node_make(struct node **out)
 {
 	struct node *n = calloc(1, sizeof(*n));
@@ -200,11 +218,7 @@ static int node_make(struct node **out)
 	err = node_parts(n);
 	err = err ? err : loop_start(n);
 	if (err) {
-		if (n->host)
-			host_destroy(n->host);
-		close(n->epoll_fd);
-		close(n->kick_fd);
-		free(n);
+		node_free(n);
 		return err;
 	}
 	*out = n;

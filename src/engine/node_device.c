@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <unistd.h>
 #include "engine/frames.h"
 #include "engine/timers.h"
 #include "obs/explain.h"
@@ -67,6 +68,27 @@ static const struct hca_ports ports = {
 
 /* --- making --- */
 
+/* If there is no watch the table stays as it is, which the log says. */
+static void watch(struct node *n, struct device *d)
+{
+	if (gid_table_watch(d->gids, &d->watch_fd)) {
+		d->watch_fd = -1;
+	} else if (node_device_watch(n, d->watch_fd)) {
+		close(d->watch_fd);
+		d->watch_fd = -1;
+	}
+}
+
+/* One that was not made whole: nobody has seen it. */
+static void give_up(struct device *d)
+{
+	if (d->watch_fd >= 0)
+		close(d->watch_fd); /* which takes it out of the node's epoll set */
+	gid_table_destroy(d->gids);
+	free(d->hca.counters);
+	free(d);
+}
+
 static int make(struct node *n, const char *name, const char *netdev, uint64_t guid,
 		struct device **out)
 {
@@ -80,8 +102,7 @@ static int make(struct node *n, const char *name, const char *netdev, uint64_t g
 		free(d);
 		return refuse(err, "ibv_open_device: %s has no interface %s", name, netdev);
 	}
-	if (gid_table_watch(d->gids, &d->watch_fd) || node_device_watch(n, d->watch_fd))
-		d->watch_fd = -1; /* the table stays as it is, which the log says */
+	watch(n, d);
 	snprintf(d->hca.name, sizeof(d->hca.name), "%s", name);
 	d->hca.epoch = n->epoch;
 	d->hca.ports = &ports;
@@ -92,9 +113,8 @@ static int make(struct node *n, const char *name, const char *netdev, uint64_t g
 	d->hca.node_guid = guid;
 	d->hca.cq_timers = &timers_of_cqs;
 	d->node = n;
-	if (frames_start(d) || !d->hca.counters) {
-		gid_table_destroy(d->gids);
-		free(d);
+	if (!d->hca.counters || frames_start(d)) {
+		give_up(d);
 		return refuse_memory("ibv_open_device", sizeof(*d->hca.counters));
 	}
 	*out = d;

@@ -21,6 +21,16 @@ int qp_table_begin(struct node *n)
 	return block_add(n, host_first_slot(n->host), "ibv_open_device");
 }
 
+void qp_table_end(struct node *n)
+{
+	for (unsigned int slot = 0; slot < NUMBER_SLOTS; slot++) {
+		if (!n->blocks[slot])
+			continue;
+		bitmap_fini(&n->blocks[slot]->used);
+		free(n->blocks[slot]);
+	}
+}
+
 static bool take_from(struct node *n, unsigned int slot, uint32_t *qpn)
 {
 	struct block *b = n->blocks[slot];

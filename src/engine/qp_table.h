@@ -6,6 +6,7 @@
 #include "engine/node_state.h"
 
 int qp_table_begin(struct node *n); /* with the host's first slot; ENOMEM */
+void qp_table_end(struct node *n); /* no other thread has seen it */
 int qp_table_take(struct node *n, uint32_t *qpn); /* a number, for a QP of any kind */
 int qp_table_spare(struct node *n, uint32_t *qpn); /* the same without one more slot: ENOSPC */
 void qp_table_give(struct node *n, uint32_t qpn);

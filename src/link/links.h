@@ -58,6 +58,7 @@ struct link_net_ops {
 	void (*leave)(struct link *l); /* in a forked child: closes what it has inherited */
 };
 
+/* One allocation, for free(), as long as it has not been opened. */
 struct link {
 	const char *name; /* "host", "udp" */
 	/* Before any other function, under a lock of the caller's, until it has succeeded once.

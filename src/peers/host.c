@@ -59,6 +59,12 @@ static int refuse_full(void)
 		NUMBER_SLOTS);
 }
 
+/* What is used up now may be there for the next who asks; what is forbidden stays so. */
+static bool is_shortage(int err)
+{
+	return err == ENOMEM || err == ENOBUFS || err == EMFILE || err == ENFILE || err == ENOSPC;
+}
+
 static int meet(struct host *h)
 {
 	unsigned int slot;
@@ -67,9 +73,14 @@ static int meet(struct host *h)
 	if (host_names_uid(&h->uid))
 		return be_alone(h, "the user id is not mapped in this user namespace");
 	err = host_take_slot(h, &slot);
-	if (err && err != EADDRINUSE)
-		return be_alone(h, strerror(err));
-	return err ? refuse_full() : 0;
+	if (err == EADDRINUSE)
+		return refuse_full();
+	if (is_shortage(err))
+		return refuse(err,
+			      "ibv_open_device: the name under which processes meet could not be "
+			      "bound (%s); free what is short, and open again",
+			      strerror(err));
+	return err ? be_alone(h, strerror(err)) : 0;
 }
 
 int host_create(const struct host_config *cfg, struct host **out)

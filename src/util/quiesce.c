@@ -6,9 +6,16 @@
 #include <time.h>
 #include "util/uncancelled.h"
 
+enum { RESERVE = 16, LINE = 64 };
+
 /* Slots are never freed: a thread that ends leaves its slot to the next new thread. */
 static struct quiesce_slot *slots; /* lock-free push-only list */
+static struct {
+	struct quiesce_slot slot;
+} __attribute__((aligned(LINE))) reserve[RESERVE]; /* for threads that find no memory */
+static unsigned int n_reserved; /* atomic; may exceed RESERVE */
 static pthread_key_t key;
+static bool has_key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 __thread struct quiesce_slot *quiesce_self __attribute__((tls_model("initial-exec")));
@@ -34,10 +41,13 @@ static void child_reset(void)
 	}
 }
 
+/* Without a key a thread that ends keeps its slot. Without child_reset() a child could wait for
+ * ever, so that one waits for memory. */
 static void key_make(void)
 {
-	if (pthread_key_create(&key, slot_release) || pthread_atfork(NULL, NULL, child_reset))
-		abort();
+	has_key = !pthread_key_create(&key, slot_release);
+	while (pthread_atfork(NULL, NULL, child_reset))
+		sched_yield();
 }
 
 static struct quiesce_slot *slot_reuse(void)
@@ -52,23 +62,36 @@ static struct quiesce_slot *slot_reuse(void)
 	return NULL;
 }
 
+/* NULL: there is no memory, and the reserve is used up. */
+static struct quiesce_slot *slot_new(void)
+{
+	struct quiesce_slot *s = aligned_alloc(LINE, LINE);
+	unsigned int i;
+
+	if (!s && load_relaxed(&n_reserved) < RESERVE) {
+		i = fetch_add_relaxed(&n_reserved, 1);
+		s = i < RESERVE ? &reserve[i].slot : NULL;
+	}
+	if (!s)
+		return NULL;
+	*s = (struct quiesce_slot){ .used = 1 };
+	s->next = __atomic_load_n(&slots, __ATOMIC_RELAXED);
+	while (!__atomic_compare_exchange_n(&slots, &s->next, s, 1, __ATOMIC_RELEASE,
+					    __ATOMIC_RELAXED))
+		;
+	return s;
+}
+
+/* A section cannot be refused: its thread waits for memory, or for a thread that ends. */
 struct quiesce_slot *quiesce_slot_make(void)
 {
 	struct quiesce_slot *s;
 
 	pthread_once(&once, key_make);
-	s = slot_reuse();
-	if (!s) {
-		s = aligned_alloc(64, 64);
-		if (!s)
-			abort(); /* no memory for 64 bytes: no call of this process could succeed */
-		*s = (struct quiesce_slot){ .used = 1 };
-		s->next = __atomic_load_n(&slots, __ATOMIC_RELAXED);
-		while (!__atomic_compare_exchange_n(&slots, &s->next, s, 1, __ATOMIC_RELEASE,
-						    __ATOMIC_RELAXED))
-			;
-	}
-	pthread_setspecific(key, s);
+	while (!(s = slot_reuse()) && !(s = slot_new()))
+		sched_yield();
+	if (has_key)
+		pthread_setspecific(key, s);
 	quiesce_self = s;
 	return s;
 }

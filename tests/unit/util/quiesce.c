@@ -3,6 +3,7 @@
  * count, those that begin later do not. */
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdlib.h>
 #include "test.h"
 #include "util/quiesce.h"
 
@@ -70,4 +71,52 @@ TEST(a_grace_has_passed_when_the_sections_that_were_open_have_ended)
 	}
 }
 
-RUN_TESTS(unit_test(a_grace_has_passed_when_the_sections_that_were_open_have_ended))
+/* --- without memory --- */
+
+enum { HUNGRY = 40 };
+
+static int out_of_memory; /* atomic */
+
+/* In place of the C library's, for quiesce.c. */
+void *aligned_alloc(size_t align, size_t n)
+{
+	void *p = NULL;
+
+	if (__atomic_load_n(&out_of_memory, __ATOMIC_RELAXED) || posix_memalign(&p, align, n))
+		return NULL;
+	return p;
+}
+
+static void *hungry(void *arg)
+{
+	(void)arg;
+	quiesce_enter();
+	sem_post(&inside[0]);
+	sem_wait(&leave[0]);
+	quiesce_exit();
+	return NULL;
+}
+
+/* More threads than there are slots: each enters, if need be when another one has ended. */
+TEST(sections_begin_without_memory)
+{
+	pthread_t t[HUNGRY];
+
+	sem_init(&inside[0], 0, 0);
+	sem_init(&leave[0], 0, 0);
+	__atomic_store_n(&out_of_memory, 1, __ATOMIC_RELAXED);
+	for (int i = 0; i < HUNGRY; i++)
+		check_eq(pthread_create(&t[i], NULL, hungry, NULL), 0);
+	for (int i = 0; i < HUNGRY; i++) {
+		sem_wait(&inside[0]);
+		sem_post(&leave[0]);
+	}
+	for (int i = 0; i < HUNGRY; i++)
+		check_eq(pthread_join(t[i], NULL), 0);
+	quiesce_wait();
+	__atomic_store_n(&out_of_memory, 0, __ATOMIC_RELAXED);
+}
+
+/* First: other tests leave slots that are taken again. */
+RUN_TESTS(unit_test(sections_begin_without_memory),
+	  unit_test(a_grace_has_passed_when_the_sections_that_were_open_have_ended))
