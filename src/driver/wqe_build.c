@@ -359,17 +359,21 @@ void wqe_dc(struct dqp *qp, struct ibv_ah *ah, uint32_t dctn, uint64_t access_ke
 	address(qp, ah, dctn, access_key);
 }
 
+static bool sges_fit(struct dqp *qp, size_t n)
+{
+	if (likely(n <= qp->max_send_sge))
+		return true;
+	qp->build.err = refuse(EINVAL,
+			       "%s: num_sge %zu, QP 0x%x was created with max_send_sge "
+			       "%u; use fewer, or create it with more",
+			       qp->build.call, n, qp->ib.qp_base.qp_num, qp->max_send_sge);
+	return false;
+}
+
 void wqe_sge_list(struct dqp *qp, const struct ibv_sge *sg, size_t n)
 {
-	if (unlikely(qp->build.err))
+	if (unlikely(qp->build.err) || !sges_fit(qp, n))
 		return;
-	if (unlikely(n > qp->max_send_sge)) {
-		qp->build.err = refuse(EINVAL,
-				       "%s: num_sge %zu, QP 0x%x was created with max_send_sge "
-				       "%u; use fewer, or create it with more",
-				       qp->build.call, n, qp->ib.qp_base.qp_num, qp->max_send_sge);
-		return;
-	}
 	for (size_t i = 0; i < n; i++) {
 		uint8_t *p = qp->build.seg;
 
@@ -414,8 +418,8 @@ void wqe_inline_sges(struct dqp *qp, const struct ibv_sge *sg, size_t n)
 	uint8_t *header = qp->build.seg, *p = header + 4;
 	uint64_t total = 0;
 
-	if (unlikely(qp->build.err))
-		return;
+	if (unlikely(qp->build.err) || !sges_fit(qp, n))
+		return; /* a wrong number is not taken for the length of the list */
 	for (size_t i = 0; i < n; i++)
 		total += sg[i].length;
 	if (!inline_fits(qp, total) || !total)

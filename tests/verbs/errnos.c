@@ -3,6 +3,7 @@
  * each call. Those of limits are in limits.c, of moves in moves.c, of mistakes with sentences in
  * mistakes_calls.c. */
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -154,6 +155,10 @@ static void lists_stop_at_the_first_that_fails(int arg)
 	want_eq(ibv_post_send(duo.near.ep.qp, wr, &bad_send), EINVAL);
 	want(bad_send == &wr[1]);
 	want_eq(duo_wc(&duo).status, IBV_WC_SUCCESS);
+	wr[1].num_sge = INT_MAX; /* nothing behind the list is read */
+	wr[1].send_flags |= IBV_SEND_INLINE;
+	want_eq(ibv_post_send(duo.near.ep.qp, &wr[1], &bad_send), EINVAL);
+	wr[1].send_flags &= ~(unsigned int)IBV_SEND_INLINE;
 	wr[1].num_sge = 1;
 	wr[1].opcode = (enum ibv_wr_opcode)77;
 	want_eq(ibv_post_send(duo.near.ep.qp, &wr[1], &bad_send), EINVAL);

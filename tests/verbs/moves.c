@@ -505,6 +505,7 @@ static const struct bad_value bad_values[] = {
 	V(qp_access_flags, TO_INIT, ACCESS, set_qp_access_flags, 0x30f, 1 << 10),
 	V(path_mtu, TO_RTR, MTU, set_path_mtu, IBV_MTU_256, 0),
 	V(path_mtu, TO_RTR, MTU, set_path_mtu, IBV_MTU_4096, IBV_MTU_4096 + 1),
+	V(path_mtu, TO_RTR, MTU, set_path_mtu, IBV_MTU_1024, 1000),
 	V(dest_qp_num, TO_RTR, DEST_QPN, set_dest_qp_num, 0xffffff, 0x1000000),
 	V(rq_psn, TO_RTR, RQ_PSN, set_rq_psn, 0xffffff, 0x1000000),
 	V(max_dest_rd_atomic, TO_RTR, DEST_RD, set_max_dest_rd_atomic, 16, 17),
