@@ -22,12 +22,15 @@ struct routes {
 static int take_link(const struct nlmsghdr *msg, void *arg)
 {
 	const struct ifinfomsg *info = mnl_nlmsg_get_payload(msg);
-	struct netdev dev = { .index = info->ifi_index,
-			      .up = info->ifi_flags & IFF_UP,
-			      .carrier = info->ifi_flags & IFF_LOWER_UP,
-			      .loopback = info->ifi_flags & IFF_LOOPBACK };
+	struct netdev dev = { 0 };
 	const struct nlattr *attr;
 
+	if (!rtnl_has(msg, sizeof(*info)))
+		return MNL_CB_OK;
+	dev.index = info->ifi_index;
+	dev.up = info->ifi_flags & IFF_UP;
+	dev.carrier = info->ifi_flags & IFF_LOWER_UP;
+	dev.loopback = info->ifi_flags & IFF_LOOPBACK;
 	mnl_attr_for_each(attr, msg, sizeof(*info))
 	{
 		uint16_t len = mnl_attr_get_payload_len(attr);
@@ -38,7 +41,7 @@ static int take_link(const struct nlmsghdr *msg, void *arg)
 			memcpy(dev.name, data, len < sizeof(dev.name) ? len : 0);
 			break;
 		case IFLA_MTU:
-			dev.mtu = mnl_attr_get_u32(attr);
+			dev.mtu = rtnl_u32(attr);
 			break;
 		case IFLA_ADDRESS:
 			memcpy(dev.mac, data, len == sizeof(dev.mac) ? len : 0);
@@ -56,9 +59,12 @@ static int take_addr(const struct nlmsghdr *msg, void *arg)
 {
 	const struct ifaddrmsg *info = mnl_nlmsg_get_payload(msg);
 	const struct nlattr *attr, *addr = NULL;
-	uint32_t flags = info->ifa_flags;
 	union ibv_gid gid;
+	uint32_t flags;
 
+	if (!rtnl_has(msg, sizeof(*info)))
+		return MNL_CB_OK;
+	flags = info->ifa_flags;
 	mnl_attr_for_each(attr, msg, sizeof(*info))
 	{
 		uint16_t type = mnl_attr_get_type(attr);
@@ -66,9 +72,10 @@ static int take_addr(const struct nlmsghdr *msg, void *arg)
 		if (type == IFA_LOCAL || (type == IFA_ADDRESS && !addr))
 			addr = attr;
 		else if (type == IFA_FLAGS)
-			flags = mnl_attr_get_u32(attr);
+			flags = rtnl_u32(attr);
 	}
-	if (!addr || (flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED)))
+	if (!addr || (flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED)) ||
+	    mnl_attr_get_payload_len(addr) < (info->ifa_family == AF_INET ? 4 : sizeof(gid)))
 		return MNL_CB_OK;
 	if (info->ifa_family == AF_INET)
 		gid_of_ipv4(mnl_attr_get_payload(addr), &gid);
@@ -94,16 +101,17 @@ static int take_route(const struct nlmsghdr *msg, void *arg)
 	const struct nlattr *attr;
 	struct routes *routes = arg;
 
-	if (rt->rtm_dst_len || rt->rtm_type != RTN_UNICAST || rt->rtm_table != RT_TABLE_MAIN)
+	if (!rtnl_has(msg, sizeof(*rt)) || rt->rtm_dst_len || rt->rtm_type != RTN_UNICAST ||
+	    rt->rtm_table != RT_TABLE_MAIN)
 		return MNL_CB_OK;
 	mnl_attr_for_each(attr, msg, sizeof(*rt))
 	{
 		if (mnl_attr_get_type(attr) == RTA_OIF)
-			oif = mnl_attr_get_u32(attr);
+			oif = rtnl_u32(attr);
 		else if (mnl_attr_get_type(attr) == RTA_MULTIPATH)
 			oif = first_hop(attr);
 		else if (mnl_attr_get_type(attr) == RTA_PRIORITY)
-			metric = mnl_attr_get_u32(attr);
+			metric = rtnl_u32(attr);
 	}
 	if (oif && (!routes->scan->default_index || metric < routes->metric)) {
 		routes->scan->default_index = oif;

@@ -23,6 +23,35 @@ static void question_start(struct question *q, uint16_t type, uint16_t flags)
 	q->msg->nlmsg_seq = 1;
 }
 
+/* libmnl takes a length above 2^31 for a small one. */
+static bool lengths_fit(const char *buf, ssize_t n)
+{
+	struct nlmsghdr head;
+
+	while (n >= (ssize_t)sizeof(head)) {
+		memcpy(&head, buf, sizeof(head));
+		if (head.nlmsg_len < sizeof(head) || head.nlmsg_len > (size_t)n)
+			return false;
+		buf += MNL_ALIGN(head.nlmsg_len);
+		n -= MNL_ALIGN(head.nlmsg_len);
+	}
+	return true;
+}
+
+/* What the kernel has said goes to @fn; as mnl_cb_run(). */
+static int hear(struct mnl_socket *nl, char *buf, mnl_cb_t fn, void *arg)
+{
+	ssize_t n = mnl_socket_recvfrom(nl, buf, ANSWER_MAX);
+
+	if (n < 0)
+		return errno == EINTR ? MNL_CB_OK : MNL_CB_ERROR;
+	if (!lengths_fit(buf, n)) {
+		errno = EBADMSG;
+		return MNL_CB_ERROR;
+	}
+	return mnl_cb_run(buf, n, 1, mnl_socket_get_portid(nl), fn, arg);
+}
+
 bool rtnl_refused(int err)
 {
 	return err == EPERM || err == EACCES || err == EAFNOSUPPORT || err == EPROTONOSUPPORT ||
@@ -41,16 +70,9 @@ static int ask(struct question *q, mnl_cb_t fn, void *arg)
 	if (mnl_socket_bind(nl, 0, MNL_SOCKET_AUTOPID) ||
 	    mnl_socket_sendto(nl, q->msg, q->msg->nlmsg_len) < 0)
 		goto out;
-	do {
-		ssize_t n = mnl_socket_recvfrom(nl, buf, ANSWER_MAX);
-
-		if (n < 0 && errno == EINTR)
-			more = MNL_CB_OK;
-		else if (n < 0)
-			more = MNL_CB_ERROR;
-		else
-			more = mnl_cb_run(buf, n, 1, mnl_socket_get_portid(nl), fn, arg);
-	} while (more > MNL_CB_STOP);
+	do
+		more = hear(nl, buf, fn, arg);
+	while (more > MNL_CB_STOP);
 out:;
 	int err = more < 0 ? errno : 0;
 
@@ -90,7 +112,7 @@ static void take_route_attr(const struct rtmsg *rt, const struct nlattr *attr,
 
 	switch (mnl_attr_get_type(attr)) {
 	case RTA_OIF:
-		out->oif = mnl_attr_get_u32(attr);
+		out->oif = rtnl_u32(attr);
 		break;
 	case RTA_GATEWAY:
 		take_via(rt->rtm_family, via, len, out);
@@ -111,7 +133,7 @@ static int take_route(const struct nlmsghdr *msg, void *arg)
 	struct rtnl_route *out = arg;
 	const struct nlattr *attr;
 
-	if (msg->nlmsg_type != RTM_NEWROUTE)
+	if (msg->nlmsg_type != RTM_NEWROUTE || !rtnl_has(msg, sizeof(*rt)))
 		return MNL_CB_OK;
 	*out = (struct rtnl_route){ .type = rt->rtm_type };
 	mnl_attr_for_each(attr, msg, sizeof(*rt))
@@ -153,7 +175,8 @@ static int take_neigh(const struct nlmsghdr *msg, void *arg)
 	struct neigh *n = arg;
 	const struct nlattr *attr;
 
-	if (msg->nlmsg_type != RTM_NEWNEIGH || (uint32_t)nd->ndm_ifindex != n->oif)
+	if (msg->nlmsg_type != RTM_NEWNEIGH || !rtnl_has(msg, sizeof(*nd)) ||
+	    (uint32_t)nd->ndm_ifindex != n->oif)
 		return MNL_CB_OK;
 	mnl_attr_for_each(attr, msg, sizeof(*nd))
 	{

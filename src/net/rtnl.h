@@ -10,6 +10,18 @@
 /* Whether an error says that netlink itself is refused, not what was asked. */
 bool rtnl_refused(int err);
 
+/* What comes may be shorter than it should be: a netlink socket takes messages from others than the
+ * kernel, too. @n: bytes of the message's fixed part. */
+static inline bool rtnl_has(const struct nlmsghdr *msg, size_t n)
+{
+	return mnl_nlmsg_get_payload_len(msg) >= n;
+}
+
+static inline uint32_t rtnl_u32(const struct nlattr *attr) /* 0: it is shorter */
+{
+	return mnl_attr_get_payload_len(attr) < sizeof(uint32_t) ? 0 : mnl_attr_get_u32(attr);
+}
+
 struct rtnl_route {
 	unsigned char type; /* RTN_LOCAL, RTN_UNICAST, … */
 	uint32_t oif;

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include "fuzz.h"
 
-enum { FUZZ_SECONDS = 10, FULL = 30, ARGS = 10, ARG = 256 };
+enum { FUZZ_SECONDS = 10, FULL = 30, ARGS = 11, ARG = 256 };
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
@@ -55,6 +55,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	snprintf(text[n++], ARG, "-timeout=20");
 	snprintf(text[n++], ARG, "-error_exitcode=1");
 	snprintf(text[n++], ARG, "-verbosity=0");
+	snprintf(text[n++], ARG, "-print_final_stats=1");
 	snprintf(text[n++], ARG, "%s/corpus-%s", tmp ? tmp : "/tmp", fuzz_target.name);
 	unpack(text[n - 1]);
 	for (int i = 0; i < n; i++)

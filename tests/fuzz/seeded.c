@@ -100,6 +100,14 @@ static uint64_t choose_seed(void)
 	return said ? strtoull(said, NULL, 0) : (uint64_t)time(NULL) << 16 ^ (uint64_t)getpid();
 }
 
+static double seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
 static int try_files(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++) {
@@ -121,6 +129,7 @@ int main(int argc, char **argv)
 	const char *length = getenv("SOFTHCA_LENGTH");
 	uint64_t seed = choose_seed();
 	uint32_t runs = fuzz_target.runs * (length && !strcmp(length, "full") ? FULL : 1);
+	double begun = seconds();
 	struct rand r;
 
 	if (argc > 1)
@@ -135,6 +144,8 @@ int main(int argc, char **argv)
 		mutate(&r);
 		try_it(now, now_len);
 	}
+	fprintf(stderr, "%s: %.0f executions/s\n", fuzz_target.name,
+		(double)(n_corpus + runs) / (seconds() - begun));
 	for (size_t i = 0; i < n_corpus; i++)
 		free(corpus[i].data);
 	return 0;
