@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 # traits: root alone timeout=200
-"""Sixteen pairs of programs that poll, on two cores: nobody's connection ends. What they carry
-together is printed beside what one pair does; the rule behind it is tested in unit/engine_vain."""
+"""Many pairs of programs that poll, on two cores and on one: nobody's connection ends. What they
+carry together is printed beside what one pair does on as many cores; the rule behind it is tested
+in unit/engine_vain."""
 import concurrent.futures
 import sys
 
@@ -10,8 +11,8 @@ from net import hosts
 
 from client import cases, pair, programs
 
-PAIRS = 16
 SECONDS = "8" if programs.FULL else "4"
+ONE_CORE = ["taskset", "-c", "0"]
 
 
 def figures(output):
@@ -25,26 +26,28 @@ def done(side, output):
     return "prints no figures" if side == "client" and figures(output) is None else ""
 
 
-def together(one, other, count):
+def together(hosts_of, around, count):
+    one, other = ([*host.enter, *around] for host in hosts_of)
     argv = ["ib_write_bw", "-F", "-s", "4096", "-D", SECONDS, "-f", "1", "-m", "1024",
             "-x", hosts.GID["v4"]]
     with concurrent.futures.ThreadPoolExecutor(count) as threads:
         return list(threads.map(lambda _: pair.run(
-            argv, done, server=pair.Side(one.enter, pair.ALONE),
-            client=pair.Side(other.enter, pair.ALONE), address="10.9.0.1"), range(count)))
+            argv, done, server=pair.Side(one, pair.ALONE),
+            client=pair.Side(other, pair.ALONE), address="10.9.0.1"), range(count)))
 
 
-def crowd():
-    with hosts.Pair() as (one, other):
-        alone = together(one, other, 1)
-        many = together(one, other, PAIRS)
+def crowd(count, around):
+    with hosts.Pair() as both:
+        alone = together(both, around, 1)
+        many = together(both, around, count)
     for result in alone + many:
         if result.why:
             return result
     rate, all_rates = (sum(figures(r.client) for r in each) for each in (alone, many))
-    print(f"# one pair {rate:.1f} MiB/s, {PAIRS} pairs {all_rates:.1f}", flush=True)
+    print(f"# one pair {rate:.1f} MiB/s, {count} pairs {all_rates:.1f}", flush=True)
     return many[0]
 
 
 if __name__ == "__main__":
-    sys.exit(cases.run([("sixteen pairs on two cores", crowd)]))
+    sys.exit(cases.run([("sixteen pairs on two cores", lambda: crowd(16, [])),
+                        ("four pairs on one core", lambda: crowd(4, ONE_CORE))]))
