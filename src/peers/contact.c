@@ -2,6 +2,7 @@
 #include "peers/contact.h"
 #include <stdlib.h>
 #include <unistd.h>
+#include "peers/contact_claim.h"
 #include "peers/contact_peer.h"
 #include "peers/host_bell.h"
 #include "peers/host_state.h"
@@ -40,6 +41,7 @@ void contact_free(struct contact *c)
 		return;
 	host_unwatch(c->host, &c->conn);
 	host_unwatch(c->host, &c->pidfd);
+	contact_claim_free(c->host, c->claim);
 	if (c->bell >= 0)
 		close(c->bell);
 	remote_close(c->remote);

@@ -15,6 +15,7 @@
 #include "peers/ring_end.h"
 #include "util/spin.h"
 
+struct claim;
 struct target;
 
 enum contact_end {
@@ -33,6 +34,8 @@ struct contact {
 	struct trust_name name; /* which process the peer is */
 	uint64_t deadline; /* ns: of the handshake; then of the next look whether it is alive */
 	struct target *asked; /* destination that our handshake is for; a reference */
+	unsigned int came_by; /* slot of ours that the peer has connected to */
+	struct claim *claim; /* its presentation, while its slot's owner is asked; NULL: none */
 	/* the peer */
 	uint64_t cookie, cookie_addr;
 	uint32_t gen;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include "peers/contact.h"
 #include "peers/contact_alive.h"
+#include "peers/contact_claim.h"
 #include "peers/contact_grow.h"
 #include "peers/contact_peer.h"
 #include "peers/contact_ring.h"
@@ -91,8 +92,7 @@ static int learn(struct contact *c, const struct contact_message *m, const int *
 	const struct host_config *cfg = &c->host->cfg;
 	int err;
 
-	if (n < n_presented(c) || !contact_message_presents(m, cfg->n_keys, cfg->key_bytes) ||
-	    !contact_owns(&c->name, m->slot))
+	if (n < n_presented(c) || !contact_message_presents(m, cfg->n_keys, cfg->key_bytes))
 		return EPROTO;
 	c->cookie = m->cookie;
 	c->cookie_addr = m->cookie_addr;
@@ -222,7 +222,7 @@ static int ready(struct contact *c, const struct contact_message *m, int *fds, u
 /* The slot that we ask for is another one of a process that we know. */
 static void adopt(struct contact *c, const struct contact_message *m)
 {
-	struct contact *other = host_contacts_known(c->host, c, m->cookie);
+	struct contact *other = host_contacts_known(c->host, c, m->cookie, m->slot);
 
 	if (!other || other->state != CONTACT_UP)
 		return;
@@ -255,6 +255,13 @@ static void show(const struct contact *c)
 	close(fd);
 }
 
+/* Somebody has presented himself with our slot: only to whom we did so ourselves. */
+static void vouch(const struct contact *c, const struct contact_message *m)
+{
+	if (contact_claim_ours(c->host, m))
+		contact_talk_say(c, CONTACT_CLAIMED);
+}
+
 /* From here on the peer is a stranger, and has nothing of ours yet. */
 static void estrange(struct contact *c)
 {
@@ -263,12 +270,16 @@ static void estrange(struct contact *c)
 	contact_sieve(c);
 }
 
+static bool presents(const struct contact *c, const struct contact_message *m)
+{
+	return (c->state == CONTACT_CAME && m->kind == CONTACT_HELLO) ||
+	       (c->state == CONTACT_ASKED && m->kind == CONTACT_WELCOME);
+}
+
 /* The peer presents itself as to a stranger: it may not know that we are of its user. */
 static bool estranges(const struct contact *c, const struct contact_message *m)
 {
-	return !c->name.stranger && !m->cookie_addr &&
-	       ((c->state == CONTACT_CAME && m->kind == CONTACT_HELLO) ||
-		(c->state == CONTACT_ASKED && m->kind == CONTACT_WELCOME));
+	return !c->name.stranger && !m->cookie_addr && presents(c, m);
 }
 
 static struct contact_facts facts(const struct contact *c, const struct contact_message *m)
@@ -276,22 +287,18 @@ static struct contact_facts facts(const struct contact *c, const struct contact_
 	struct host *h = c->host;
 
 	return (struct contact_facts){
-		.known = host_contacts_known(h, c, m->cookie),
+		.known = host_contacts_known(h, c, m->cookie, m->slot),
 		.asking = host_contacts_asking(h, m->slot),
 		.first = host_first_slot(h) < m->slot,
 	};
 }
 
 /* ECONNRESET: the connection is to be closed. EPROTO: the peer has broken a rule. */
-static int on_message(struct contact *c, const struct contact_message *m, int *fds, unsigned int n)
+static int act(struct contact *c, const struct contact_message *m, int *fds, unsigned int n)
 {
-	struct contact_facts f;
-	struct contact_move move;
+	const struct contact_facts f = facts(c, m);
+	const struct contact_move move = contact_move(c->state, m->kind, &f);
 
-	if (estranges(c, m))
-		estrange(c);
-	f = facts(c, m);
-	move = contact_move(c->state, m->kind, &f);
 	switch (move.step) {
 	case CONTACT_DO_WELCOME:
 		c->state = move.next;
@@ -312,6 +319,9 @@ static int on_message(struct contact *c, const struct contact_message *m, int *f
 	case CONTACT_DO_SHOW:
 		show(c);
 		return ECONNRESET;
+	case CONTACT_DO_VOUCH:
+		vouch(c, m);
+		return ECONNRESET;
 	case CONTACT_DO_LEAVE:
 		return ECONNRESET;
 	case CONTACT_DO_REFER:
@@ -329,6 +339,53 @@ static int on_message(struct contact *c, const struct contact_message *m, int *f
 	default:
 		return EPROTO;
 	}
+}
+
+/* The contact ends, unless nothing is wrong. */
+static void ended(struct contact *c, int err)
+{
+	if (!err || err == EAGAIN)
+		return;
+	if (err == EPROTO)
+		contact_break(c, "it broke the rules of the handshake");
+	contact_left(c);
+}
+
+/* The owner of the slot that the peer claims has answered. */
+static void claim_ready(struct watch *w, uint64_t now)
+{
+	struct claim *claim = container_of(w, struct claim, owner);
+	struct contact *c = claim->c;
+	int err;
+
+	(void)now;
+	if (load_relaxed(&c->broken))
+		return;
+	err = contact_claim_answer(claim);
+	if (err == EAGAIN)
+		return;
+	c->claim = NULL;
+	if (!err)
+		err = act(c, &claim->m, claim->fds, claim->n);
+	contact_claim_free(c->host, claim);
+	ended(c, err);
+}
+
+static int on_message(struct contact *c, const struct contact_message *m, int *fds, unsigned int n)
+{
+	int err = 0;
+
+	if (c->claim)
+		return EPROTO; /* it has not been answered yet */
+	if (estranges(c, m))
+		estrange(c);
+	if (presents(c, m))
+		err = contact_claim(c, m, fds, n, claim_ready);
+	if (err == EINPROGRESS)
+		return 0;
+	if (err) /* else it comes again, if it has not ended */
+		return err == EPROTO ? EPROTO : ECONNRESET;
+	return act(c, m, fds, n);
 }
 
 /* Descriptors of a message were cut off, since this process has none left. Offers are optional; a
@@ -384,11 +441,7 @@ static void conn_ready(struct watch *w, uint64_t now)
 	do
 		err = receive(c);
 	while (!err && --left);
-	if (!err || err == EAGAIN)
-		return;
-	if (err == EPROTO)
-		contact_break(c, "it broke the rules of the handshake");
-	contact_left(c);
+	ended(c, err);
 }
 
 /* Which process the connection leads to, and whether it is a stranger. */
@@ -443,13 +496,14 @@ int contact_ask(struct host *h, struct target *t, uint64_t now)
 	return err == EPIPE || err == ECONNRESET ? EAGAIN : err; /* we were one too many there */
 }
 
-void contact_accept(struct host *h, int conn, uint64_t now)
+void contact_accept(struct host *h, unsigned int slot, int conn, uint64_t now)
 {
 	struct contact *c = admit(h, conn, false) ? NULL : contact_new(h, conn);
 
 	if (!c)
 		return;
 	c->state = CONTACT_CAME;
+	c->came_by = slot;
 	c->deadline = now + HOST_CONTACT_NS;
 	if (who(c) || host_watch(h, &c->conn, conn_ready))
 		contact_left(c);

@@ -14,5 +14,5 @@ struct target;
 /* Begins a contact with the process in the slot of @t. ECONNREFUSED: no process has it; EAGAIN:
  * later; or another errno. */
 int contact_ask(struct host *h, struct target *t, uint64_t now);
-/* A peer has connected; @conn is the contact's from now on. */
-void contact_accept(struct host *h, int conn, uint64_t now);
+/* A peer has connected to our slot; @conn is the contact's from now on. */
+void contact_accept(struct host *h, unsigned int slot, int conn, uint64_t now);

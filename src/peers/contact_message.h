@@ -30,6 +30,8 @@ enum contact_kind {
 	CONTACT_UNSHARE,
 	CONTACT_SHOW, /* a tool asks what the process does; the answer has a descriptor */
 	CONTACT_RUNG, /* the receiver is rung by one that has not got its doorbell */
+	CONTACT_CLAIM, /* somebody has presented himself with the receiver's slot: is it he? */
+	CONTACT_CLAIMED, /* it is */
 };
 
 /* SHARE, SHARED, UNSHARE: a key, and the file behind it. */

@@ -90,18 +90,22 @@ int contact_peer(int conn, pid_t *pid)
 	return err;
 }
 
-bool contact_owns(const struct trust_name *name, unsigned int slot)
+int contact_owns(const struct trust_name *name, unsigned int slot, int *owner)
 {
-	struct trust_name owner = { 0 };
-	int conn, err;
+	struct trust_name has = { 0 };
+	enum trust_claim claim = TRUST_CLAIM_FALSE;
+	int conn, err = host_name_connect(slot, &conn);
 
-	if (!name->stranger)
-		return true;
-	if (host_name_connect(slot, &conn))
-		return false;
-	err = contact_user(conn, &owner);
+	if (err)
+		return err;
+	if (!contact_user(conn, &has))
+		claim = trust_slot(name, &has);
+	if (claim == TRUST_CLAIM_UNSEEN) {
+		*owner = conn;
+		return EINPROGRESS;
+	}
 	close(conn);
-	return !err && trust_slot(name, &owner);
+	return claim == TRUST_CLAIM_TRUE ? 0 : EPROTO;
 }
 
 int contact_name(int conn, struct trust_name *name, int *pidfd)

@@ -11,8 +11,10 @@
 int contact_user(int conn, struct trust_name *name);
 /* EPERM: it is another user's. *pid: 0 when not visible from here. */
 int contact_peer(int conn, pid_t *pid);
-/* Has the process that is named that slot? Looked up for strangers only. */
-bool contact_owns(const struct trust_name *name, unsigned int slot);
+/* Has the process that is named that slot? 0: yes; EPROTO: another one has; ECONNREFUSED: none has
+ * any more; EAGAIN: ask again; EINPROGRESS: the kernel does not say, and *owner is a connection
+ * with the process that has it. */
+int contact_owns(const struct trust_name *name, unsigned int slot, int *owner);
 /* contact_user(), and all that names it. *pidfd: -1 when there is none. Messages that are sent from
  * here on say who sent them where @name->exact is false. */
 int contact_name(int conn, struct trust_name *name, int *pidfd);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "peers/contact_state.h"
 
-enum { KINDS = CONTACT_RUNG + 1 };
+enum { KINDS = CONTACT_CLAIMED + 1 };
 
 /* clang-format off */
 static const struct contact_move moves[CONTACT_STATES][KINDS] = { /* an empty cell: refused */
@@ -9,6 +9,7 @@ static const struct contact_move moves[CONTACT_STATES][KINDS] = { /* an empty ce
 		[CONTACT_HELLO] =	{ CONTACT_DO_WELCOME, CONTACT_WELCOMED },
 		[CONTACT_YIELD] =	{ CONTACT_DO_LEAVE, CONTACT_CAME },
 		[CONTACT_SHOW] =	{ CONTACT_DO_SHOW, CONTACT_CAME },
+		[CONTACT_CLAIM] =	{ CONTACT_DO_VOUCH, CONTACT_CAME },
 	},
 	[CONTACT_ASKED] = {
 		[CONTACT_WELCOME] =	{ CONTACT_DO_READY, CONTACT_UP },

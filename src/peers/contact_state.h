@@ -28,6 +28,7 @@ enum contact_step {
 	CONTACT_DO_SHARE, /* one of the messages about a key */
 	CONTACT_DO_SHOW, /* a tool: answer it, and leave */
 	CONTACT_DO_WAKE, /* RUNG: the peer has written something */
+	CONTACT_DO_VOUCH, /* CLAIM: say whether we have presented ourselves to it; leave */
 };
 
 /* What the host knows when a message comes. */

@@ -16,9 +16,12 @@ bool trust_stranger(uid_t peer, uid_t ours, bool crowd, bool seen)
 	return peer != ours || (crowd && !seen);
 }
 
-bool trust_slot(const struct trust_name *peer, const struct trust_name *owner)
+/* A process of our own user may have another user id since it has bound the name. */
+enum trust_claim trust_slot(const struct trust_name *peer, const struct trust_name *owner)
 {
-	return !peer->stranger || (peer->uid == owner->uid && peer->pid == owner->pid);
+	if (peer->pid != owner->pid || (peer->stranger && peer->uid != owner->uid))
+		return TRUST_CLAIM_FALSE;
+	return peer->pid ? TRUST_CLAIM_TRUE : TRUST_CLAIM_UNSEEN;
 }
 
 static struct trust_share share(uint64_t contacts, uint64_t pending)

@@ -31,8 +31,14 @@ enum trust_word trust_word(const char *text); /* NULL: the variable is not set *
 /* @crowd: our namespace shows users that it does not map under this id, too. @seen: the kernel lets
  * us look into that very process, so it is of our user. */
 bool trust_stranger(uid_t peer, uid_t ours, bool crowd, bool seen);
-/* The process @peer says that it has a slot, which is @owner's. */
-bool trust_slot(const struct trust_name *peer, const struct trust_name *owner);
+enum trust_claim {
+	TRUST_CLAIM_FALSE,
+	TRUST_CLAIM_TRUE,
+	TRUST_CLAIM_UNSEEN, /* neither's pid is visible from here: the owner is to be asked */
+};
+
+/* The process @peer says that it has a slot, whose name @owner has bound. */
+enum trust_claim trust_slot(const struct trust_name *peer, const struct trust_name *owner);
 /* What strangers have of a process: all of them, or those of one user. */
 struct trust_share {
 	uint32_t contacts; /* up, and pending: two descriptors each */

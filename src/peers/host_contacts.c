@@ -13,11 +13,12 @@ bool host_contacts_coming(const struct host *h, unsigned int slot)
 	return false;
 }
 
-struct contact *host_contacts_known(struct host *h, const struct contact *like, uint64_t cookie)
+struct contact *host_contacts_known(struct host *h, const struct contact *like, uint64_t cookie,
+				    unsigned int slot)
 {
 	for (uint32_t i = 0; i < h->top; i++)
 		if (h->contact[i] && h->contact[i]->cookie == cookie &&
-		    h->contact[i]->name.uid == like->name.uid &&
+		    h->contact[i]->slot == slot && h->contact[i]->name.uid == like->name.uid &&
 		    h->contact[i]->name.stranger == like->name.stranger)
 			return h->contact[i];
 	return NULL;

@@ -8,10 +8,11 @@
 struct contact;
 struct host;
 
-/* A contact with the process of that cookie, of the user that @like's is of (strangers may all have
- * one id, and it may be ours), has a place in
- * host->contact[]; NULL none. */
-struct contact *host_contacts_known(struct host *h, const struct contact *like, uint64_t cookie);
+/* A contact with the process of that cookie and first slot, of the user that @like's is of
+ * (strangers may all have one id, and it may be ours), has a place in host->contact[]; NULL none. A
+ * cookie alone is no name: each peer may repeat ours. */
+struct contact *host_contacts_known(struct host *h, const struct contact *like, uint64_t cookie,
+				    unsigned int slot);
 /* Our own handshake with the process in @slot; NULL none is under way. */
 struct contact *host_contacts_asking(struct host *h, unsigned int slot);
 /* The process in @slot makes a contact from its side: ours is not needed. */

@@ -14,22 +14,37 @@ static void accept_ready(struct watch *w, uint64_t now)
 	int conn = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 	if (conn >= 0)
-		contact_accept(l->host, conn, now);
+		contact_accept(l->host, l->slot, conn, now);
 	else if (errno != EAGAIN)
 		log_debug("a contact was not accepted: %s", strerror(errno));
 }
 
 /* Binds the first free slot, from one that differs between processes: a number that a process has
  * just given up is not taken again at once. */
-static int bind_slot(int *fd, unsigned int *slot)
+static int bind_first(int (*bind_name)(unsigned int slot, int *fd), int *fd, unsigned int *slot)
 {
 	unsigned int first = (unsigned int)getpid() % NUMBER_SLOTS;
 	int err = EADDRINUSE;
 
 	for (unsigned int i = 0; i < NUMBER_SLOTS && err == EADDRINUSE; i++) {
 		*slot = (first + i) % NUMBER_SLOTS;
-		err = host_name_bind(*slot, fd);
+		err = bind_name(*slot, fd);
 	}
+	return err;
+}
+
+/* If every name is taken, those of other users do not count: some may have been taken to spite us.
+ * Under a name of our user's the others do not reach us, but our own processes do. */
+static int bind_slot(int *fd, unsigned int *slot)
+{
+	int err = bind_first(host_name_bind, fd, slot);
+
+	if (err != EADDRINUSE)
+		return err;
+	err = bind_first(host_name_bind_own, fd, slot);
+	if (!err)
+		log_warn_once("other users have the names of all processes that can be: processes "
+			      "of other users will not reach this one");
 	return err;
 }
 

@@ -129,23 +129,6 @@ static const char *slot_name(unsigned int slot, char *buf, size_t n)
 	return buf;
 }
 
-int host_name_bind(unsigned int slot, int *fd)
-{
-	char name[32];
-	int err, s = -1;
-
-	err = host_name_bind_any(HOST_NAMES_ALL, slot_name(slot, name, sizeof(name)), &s);
-	if (err)
-		return err;
-	if (listen(s, BACKLOG)) {
-		err = errno;
-		close(s);
-		return err;
-	}
-	*fd = s;
-	return 0;
-}
-
 int host_name_connect_any(uint32_t uid, const char *name, int *fd)
 {
 	struct sockaddr_un sa;
@@ -163,11 +146,138 @@ int host_name_connect_any(uint32_t uid, const char *name, int *fd)
 	return 0;
 }
 
-int host_name_connect(unsigned int slot, int *fd)
+static int connect_shared(unsigned int slot, int *fd)
 {
 	char name[32];
 
 	return host_name_connect_any(HOST_NAMES_ALL, slot_name(slot, name, sizeof(name)), fd);
+}
+
+/* Is who listens at the other end of our user? *@holder: whose, if it is not NULL. */
+static bool leads_to_us(int conn, uint32_t *holder)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	if (getsockopt(conn, SOL_SOCKET, SO_PEERCRED, &cred, &len))
+		return false;
+	if (holder)
+		*holder = cred.uid;
+	return cred.uid == geteuid();
+}
+
+/* Does some process of our user listen to @name? Of another user's: false. */
+static bool is_reached(uint32_t uid, const char *name, int *fd)
+{
+	if (host_name_connect_any(uid, name, fd))
+		return false;
+	if (leads_to_us(*fd, NULL))
+		return true;
+	close(*fd);
+	return false;
+}
+
+static const char *own_name(unsigned int slot, unsigned int k, char *buf, size_t n)
+{
+	snprintf(buf, n, "own.%u.%u", slot, k);
+	return buf;
+}
+
+/* The process of our user that has the slot under one of the first @n names of its own, but for the
+ * name @but. */
+static bool is_own(unsigned int slot, unsigned int n, unsigned int but, int *fd)
+{
+	char name[32];
+	uint32_t uid;
+
+	if (host_names_uid(&uid))
+		return false;
+	for (unsigned int k = 0; k < n; k++)
+		if (k != but && is_reached(uid, own_name(slot, k, name, sizeof(name)), fd))
+			return true;
+	return false;
+}
+
+static bool is_taken_own(unsigned int slot, unsigned int but)
+{
+	int conn;
+	bool yes = is_own(slot, HOST_NAMES_OWN, but, &conn);
+
+	if (yes)
+		close(conn);
+	return yes;
+}
+
+static int bind_and_listen(uint32_t uid, const char *name, int *fd)
+{
+	int s = -1, err = host_name_bind_any(uid, name, &s);
+
+	if (err)
+		return err;
+	if (listen(s, BACKLOG)) {
+		err = errno;
+		close(s);
+		return err;
+	}
+	*fd = s;
+	return 0;
+}
+
+/* Whoever takes a slot listens first and looks then: of two at once one sees the other. */
+int host_name_bind(unsigned int slot, int *fd)
+{
+	char name[32];
+	int err = bind_and_listen(HOST_NAMES_ALL, slot_name(slot, name, sizeof(name)), fd);
+
+	if (err || !is_taken_own(slot, HOST_NAMES_OWN))
+		return err;
+	close(*fd);
+	return EADDRINUSE;
+}
+
+static bool is_foreign(unsigned int slot)
+{
+	int conn;
+	bool ours;
+
+	if (connect_shared(slot, &conn))
+		return false;
+	ours = leads_to_us(conn, NULL);
+	close(conn);
+	return !ours;
+}
+
+int host_name_bind_own(unsigned int slot, int *fd)
+{
+	char name[32];
+	uint32_t uid;
+	int err = host_names_uid(&uid);
+	unsigned int k;
+
+	if (err)
+		return err;
+	err = EADDRINUSE;
+	for (k = 0; k < HOST_NAMES_OWN && err == EADDRINUSE; k++)
+		err = bind_and_listen(uid, own_name(slot, k, name, sizeof(name)), fd);
+	if (err || (is_foreign(slot) && !is_taken_own(slot, k - 1)))
+		return err;
+	close(*fd);
+	return EADDRINUSE;
+}
+
+/* Packets to slots that nobody has come in numbers, so that little is tried for those. */
+int host_name_connect(unsigned int slot, int *fd)
+{
+	int own, err = connect_shared(slot, fd);
+
+	if ((err && err != ECONNREFUSED) || (!err && leads_to_us(*fd, NULL)))
+		return err;
+	if (!is_own(slot, err ? 1 : HOST_NAMES_OWN, HOST_NAMES_OWN, &own))
+		return err;
+	if (!err)
+		close(*fd);
+	*fd = own;
+	return 0;
 }
 
 int host_name_list(uint32_t uid, unsigned int slot, int *fd)
@@ -180,17 +290,14 @@ int host_name_list(uint32_t uid, unsigned int slot, int *fd)
 unsigned int host_names_foreign(uint32_t *holder)
 {
 	unsigned int foreign = 0;
-	struct ucred cred;
-	socklen_t len;
+	uint32_t whose = 0;
 	int fd = -1;
 
 	for (unsigned int slot = 0; slot < NUMBER_SLOTS; slot++) {
-		if (host_name_connect(slot, &fd))
+		if (connect_shared(slot, &fd))
 			continue;
-		len = sizeof(cred);
-		if (!getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) &&
-		    cred.uid != geteuid()) {
-			*holder = cred.uid;
+		if (!leads_to_us(fd, &whose)) {
+			*holder = whose;
 			foreign++;
 		}
 		close(fd);

@@ -19,11 +19,18 @@ int host_names_uid(uint32_t *out);
 /* Do processes of users whom our user namespace does not map look as if they were of @uid, which is
  * ours? So does everybody's to the overflow id of a namespace that maps a part of them. */
 bool host_names_crowd(uint32_t uid);
-int host_name_bind(unsigned int slot, int *fd); /* EADDRINUSE: taken. Listens. */
-/* ECONNREFUSED: no process has it; EAGAIN: later. */
+/* Takes a slot: listens. EADDRINUSE: a process has it. */
+int host_name_bind(unsigned int slot, int *fd);
+/* The same of a slot whose name another user has: under one of HOST_NAMES_OWN names of our own
+ * user's, of which others may have some, too. EADDRINUSE: a process of our user has the slot, or
+ * other users have all its names. */
+int host_name_bind_own(unsigned int slot, int *fd);
+/* The process of our user that has the slot; else whoever has its name. ECONNREFUSED: no process
+ * has it; EAGAIN: later. */
 int host_name_connect(unsigned int slot, int *fd);
 /* Lists the slot as one of the user's processes, as long as *fd is open. */
 int host_name_list(uint32_t uid, unsigned int slot, int *fd);
+enum { HOST_NAMES_OWN = 16 };
 #define HOST_NAMES_ALL UINT32_MAX /* no user id: in its place, of names that all users share */
 /* The same for the names of other things: "softhca.<layout>.<uid>.<name>". Does not listen. */
 int host_name_bind_any(uint32_t uid, const char *name, int *fd);

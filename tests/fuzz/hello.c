@@ -41,6 +41,8 @@ struct greeting { /* contact_message.c's bytes */
 };
 
 static struct host *host;
+static unsigned int owned[2]; /* slots that the peer has by their names */
+static int listening[2]; /* to those */
 static uint64_t cookie = UINT64_C(0x123456789abcdef), secret = UINT64_C(0xfedcba987654321);
 static uint8_t target[4096]; /* what the keys cover */
 
@@ -106,6 +108,32 @@ static void publish(void)
 	host_publish_qp(host, number_make(host_first_slot(host), QPN), &qp);
 }
 
+static void take_slots(void)
+{
+	for (unsigned int i = 0; i < 2; i++) {
+		owned[i] = (host_first_slot(host) + 1 + i) % NUMBER_SLOTS;
+		must(!host_name_bind(owned[i], &listening[i]));
+	}
+}
+
+/* Whoever asks for the peer, or who it is, hears nothing. */
+static void turn_away(void)
+{
+	int conn;
+
+	for (unsigned int i = 0; i < 2; i++)
+		while ((conn = accept(listening[i], NULL, NULL)) >= 0)
+			close(conn);
+}
+
+/* One of the peer's own, or, of an odd number, any. */
+static unsigned int take_slot(struct fuzz_bytes *b)
+{
+	unsigned int n = (unsigned int)fuzz_take(b, 2);
+
+	return n & 1 ? n >> 1 : owned[n >> 1 & 1];
+}
+
 static void start(void)
 {
 	struct host_config cfg = { .n_keys = KEYS,
@@ -118,6 +146,7 @@ static void start(void)
 	must(!fork_init() && !guard_init() && !host_create(&cfg, &host));
 	make_fds();
 	publish();
+	take_slots();
 }
 
 static void send_message(const struct greeting *g, const int *fds, unsigned int n)
@@ -150,7 +179,7 @@ static void say(struct fuzz_bytes *b)
 	const uint8_t *raw;
 	int fds[SEND_FDS];
 
-	g.slot = (uint32_t)fuzz_take(b, 2);
+	g.slot = take_slot(b);
 	g.n_keys = KEYS;
 	g.key_bytes = KEYS * sizeof(struct key);
 	g.ring_size = RING_MIN;
@@ -254,7 +283,7 @@ static void ask_direct(struct fuzz_bytes *b)
 	static uint8_t local[256];
 	struct piece piece = { (uintptr_t)local, 1 + (uint32_t)fuzz_take(b, 1) % 255, 0 };
 	struct direct_ask ask = { .sqpn = number_make(host_first_slot(host), QPN),
-				  .dqpn = number_make((uint32_t)fuzz_take(b, 2), QPN),
+				  .dqpn = number_make(take_slot(b), QPN),
 				  .rkey = (uint32_t)fuzz_take(b, 4),
 				  .va = fuzz_take(b, 8),
 				  .len = piece.len,
@@ -289,7 +318,7 @@ static void poke_page(struct fuzz_bytes *b)
 
 static void send_segment(struct fuzz_bytes *b)
 {
-	uint32_t dqpn = number_make((uint32_t)fuzz_take(b, 2), QPN);
+	uint32_t dqpn = number_make(take_slot(b), QPN);
 	struct seg s = { .op = 4, .pkey = 0xffff, .dqpn = dqpn, .npsn = 1 };
 	struct dest *d;
 
@@ -322,6 +351,7 @@ static void leave(void)
 	peer.proof = 0;
 	for (unsigned int i = 0; host->pending || host->top; i++) {
 		must(i < 16);
+		turn_away();
 		host_control(host, now);
 	}
 	memset(peers.tables, 0, KEYS * sizeof(struct key));

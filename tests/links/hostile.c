@@ -164,7 +164,8 @@ enum {
 	COOKIE_ADDRESS = 6,
 	N_KEYS = 9,
 	KEY_BYTES = 10,
-	RING_BYTES = 12
+	RING_BYTES = 12,
+	CLAIMED = 900 /* slot */
 };
 
 static void say(int conn, const uint32_t *m, const int *fds, unsigned int n)
@@ -188,7 +189,7 @@ static void say(int conn, const uint32_t *m, const int *fds, unsigned int n)
 
 /* A process that speaks by itself: what it shows, and what WELCOME has brought. */
 struct stranger {
-	int conn;
+	int conn, name; /* @name: bound to that of its slot */
 	struct host_page *page;
 	struct ring_ctl *out; /* the ring it writes to; NULL: no WELCOME came */
 };
@@ -232,7 +233,7 @@ static uint32_t hear(struct stranger *x)
  * behind a HELLO that was refused is not listened to. */
 static void come(struct station *st, uint32_t n_keys, uint32_t bytes, struct stranger *x)
 {
-	uint32_t m[MESSAGE / 4] = { 0x73687063, HOST_LAYOUT, HELLO, 900 };
+	uint32_t m[MESSAGE / 4] = { 0x73687063, HOST_LAYOUT, HELLO, CLAIMED };
 	struct host_layout l;
 	void *map;
 	int fds[4];
@@ -240,6 +241,7 @@ static void come(struct station *st, uint32_t n_keys, uint32_t bytes, struct str
 	host_layout(n_keys, bytes, &l);
 	check_eq(sealed_make("page", HOST_PAGE_BYTES, SEALED_SPARSE, &fds[0], &map), 0);
 	*x = (struct stranger){ .page = map };
+	check_eq(host_name_bind(CLAIMED, &x->name), 0);
 	check_eq(sealed_make("mail", HOST_MAIL_BYTES, SEALED_SPARSE, &fds[2], &map), 0);
 	check_eq(sealed_make("ring", RING_CTL + RING_MIN, SEALED_SPARSE, &fds[1], &map), 0);
 	check_eq(sealed_make("tables", l.bytes, SEALED_SPARSE, &fds[3], &map), 0);
@@ -265,6 +267,7 @@ static bool welcome(struct station *st, uint32_t n_keys, uint32_t bytes)
 	come(st, n_keys, bytes, &x);
 	yes = hear(&x);
 	close(x.conn);
+	close(x.name);
 	turns(st);
 	return yes;
 }
@@ -303,6 +306,7 @@ TEST(a_doorbell_of_a_process_that_may_not_trace_us_is_not_touched)
 	check(read(bell, &count, sizeof(count)) < 0);
 	check_eq(hear(&x), RUNG);
 	close(x.conn);
+	close(x.name);
 	turns(&st);
 	close(bell);
 	station_close(&st);

@@ -82,6 +82,18 @@ int gsi_process_bind(unsigned int slot, int *fd)
 	return err;
 }
 
+/* Where the kernel shows no pids, both may be one process: messages of connection management go to
+ * it then. */
+static int owner_check(const struct trust_name *who, unsigned int slot)
+{
+	int owner, err = contact_owns(who, slot, &owner);
+
+	if (err != EINPROGRESS)
+		return err == EPROTO ? ECONNREFUSED : err; /* as if nobody had the name */
+	close(owner);
+	return 0;
+}
+
 int gsi_process_connect(unsigned int slot, int *fd)
 {
 	struct trust_name who;
@@ -93,8 +105,7 @@ int gsi_process_connect(unsigned int slot, int *fd)
 	if (err)
 		return err;
 	err = contact_user(s, &who);
-	if (!err && !contact_owns(&who, slot))
-		err = ECONNREFUSED; /* as if nobody had the name */
+	err = err ? err : owner_check(&who, slot);
 	if (err)
 		close(s);
 	else

@@ -17,11 +17,11 @@ TEST(what_is_not_awaited_is_refused)
 		{ CONTACT_UP, CONTACT_UNSHARE },  { CONTACT_CAME, CONTACT_YIELD },
 		{ CONTACT_ASKED, CONTACT_YIELD }, { CONTACT_WELCOMED, CONTACT_YIELD },
 		{ CONTACT_UP, CONTACT_YIELD },	  { CONTACT_CAME, CONTACT_SHOW },
-		{ CONTACT_UP, CONTACT_RUNG },
+		{ CONTACT_UP, CONTACT_RUNG },	  { CONTACT_CAME, CONTACT_CLAIM },
 	};
 
 	for (int state = 0; state < CONTACT_STATES; state++)
-		for (uint32_t kind = 0; kind < CONTACT_RUNG + 3; kind++) {
+		for (uint32_t kind = 0; kind < CONTACT_CLAIMED + 3; kind++) {
 			struct contact_move m = contact_move(state, kind, &nothing);
 			bool found = false;
 

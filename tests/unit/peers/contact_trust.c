@@ -71,14 +71,36 @@ TEST(a_stranger_has_the_slot_whose_name_it_has_bound)
 {
 	struct trust_name peer = { .pid = 17, .uid = 1001, .stranger = true }, owner = peer;
 
-	check(trust_slot(&peer, &owner));
+	check_eq(trust_slot(&peer, &owner), TRUST_CLAIM_TRUE);
 	owner.pid = 18;
-	check(!trust_slot(&peer, &owner));
+	check_eq(trust_slot(&peer, &owner), TRUST_CLAIM_FALSE);
 	owner = (struct trust_name){ .pid = 17, .uid = 1000 };
-	check(!trust_slot(&peer, &owner));
-	peer = (struct trust_name){ .pid = 17, .uid = 1000 };
+	check_eq(trust_slot(&peer, &owner), TRUST_CLAIM_FALSE);
+}
+
+TEST(so_has_a_process_of_our_user)
+{
+	struct trust_name peer = { .pid = 17, .uid = 1000 }, owner = peer;
+
+	check_eq(trust_slot(&peer, &owner), TRUST_CLAIM_TRUE);
+	owner.uid = 0; /* it has bound the name as root, before it became us */
+	check_eq(trust_slot(&peer, &owner), TRUST_CLAIM_TRUE);
 	owner.pid = 18;
-	check(trust_slot(&peer, &owner)); /* of our own user */
+	check_eq(trust_slot(&peer, &owner), TRUST_CLAIM_FALSE);
+}
+
+TEST(whose_pid_is_not_visible_has_to_be_asked)
+{
+	struct trust_name peer = { .uid = 1000 }, owner = peer;
+
+	check_eq(trust_slot(&peer, &owner), TRUST_CLAIM_UNSEEN);
+	owner.pid = 17;
+	check_eq(trust_slot(&peer, &owner), TRUST_CLAIM_FALSE);
+	owner.pid = 0;
+	peer.stranger = owner.stranger = true;
+	check_eq(trust_slot(&peer, &owner), TRUST_CLAIM_UNSEEN);
+	owner.uid = 1001;
+	check_eq(trust_slot(&peer, &owner), TRUST_CLAIM_FALSE);
 }
 
 TEST(a_stranger_passes_nothing_on)
@@ -148,6 +170,8 @@ RUN_TESTS(unit_test(a_process_of_another_user_is_a_stranger),
 	  unit_test(strangers_get_no_more_than_all_and_each_may_have),
 	  unit_test(what_our_program_asks_for_is_bound_by_the_share_of_all_only),
 	  unit_test(a_stranger_has_the_slot_whose_name_it_has_bound),
+	  unit_test(so_has_a_process_of_our_user),
+	  unit_test(whose_pid_is_not_visible_has_to_be_asked),
 	  unit_test(a_stranger_passes_nothing_on),
 	  unit_test(a_pid_names_the_peer_when_the_kernel_has_vouched_for_it),
 	  unit_test(the_word_of_the_user_offers_and_lends), unit_test(a_proof_is_the_secret_itself),
