@@ -149,6 +149,8 @@ static int set(struct sock *s, int level, int name, const void *val, socklen_t l
 {
 	int n, err;
 
+	if (s->dgram && level != SOL_RDMA) /* UDP's */
+		return setsockopt(s->fd, level, name, val, len) ? errno : 0;
 	if (level == SOL_SOCKET)
 		return set_socket(s, name, val, len);
 	if (level == SOL_RDMA)
@@ -280,6 +282,8 @@ EXPORT int rgetsockopt(int socket, int level, int optname, void *optval, socklen
 		return minus1_errno(err);
 	if (!optval || !optlen)
 		err = EFAULT;
+	else if (s->dgram && level != SOL_RDMA && (level != SOL_SOCKET || optname != SO_ERROR))
+		err = getsockopt(s->fd, level, optname, optval, optlen) ? errno : 0;
 	else if (level == SOL_SOCKET && optname == SO_LINGER)
 		err = give(&s->opt.linger, sizeof(s->opt.linger), optval, optlen);
 	else if (level == SOL_RDMA && optname == RDMA_ROUTE)

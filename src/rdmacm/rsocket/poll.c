@@ -18,7 +18,7 @@ static short events_of(struct sock *s)
 {
 	short ev = 0;
 
-	if (s->state == SOCK_NEW)
+	if (s->state == SOCK_NEW && !s->dgram)
 		return OUT | POLLHUP;
 	if (s->state == SOCK_LISTENING)
 		return sock_holds(s, AWAIT_REQUEST) ? IN : 0;
@@ -88,9 +88,7 @@ static void ask_kernel(struct looked *l, const struct sleeper *me)
 		if (!s)
 			continue;
 		*one = (struct pollfd){ .fd = s->fd, .events = POLLIN };
-		if (s->id->recv_cq_channel)
-			*two = (struct pollfd){ .fd = s->id->recv_cq_channel->fd,
-						.events = POLLIN };
+		*two = (struct pollfd){ .fd = sock_event_fd(s), .events = POLLIN };
 	}
 	l->real[2 * l->n] = (struct pollfd){ .fd = me->fd, .events = POLLIN };
 }

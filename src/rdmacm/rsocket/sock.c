@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "rdmacm/rsocket/dgram.h"
 #include "rdmacm/rsocket/ring.h"
 
 enum { PAGE_BITS = 10, PAGE = 1 << PAGE_BITS, PAGES = 1 << 10 };
@@ -135,6 +136,8 @@ static void destroy(struct sock *s)
 		ring_free(s);
 		rdma_destroy_id(s->id);
 	}
+	if (s->dgram)
+		dgram_free(s);
 	free(s->opt.route);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
@@ -157,18 +160,43 @@ void sock_put(struct sock *s)
 	sock_unref(s);
 }
 
-int sock_make(struct rdma_cm_id *id, const struct sock *like, struct sock **out)
+static struct sock *new_sock(void)
 {
 	struct sock *s = calloc(1, sizeof(*s));
-	int err = 0;
 
 	pthread_once(&once, watch_forks);
 	if (!s)
-		return ENOMEM;
+		return NULL;
 	pthread_mutex_init(&s->lock, NULL);
 	s->refs = 1;
 	s->can_read = s->can_write = true;
 	sock_defaults(s);
+	return s;
+}
+
+int sock_make_dgram(int domain, struct sock **out)
+{
+	struct sock *s = new_sock();
+	int err;
+
+	if (!s)
+		return ENOMEM;
+	err = dgram_open(s, domain);
+	err = err ? err : add(s);
+	if (err)
+		destroy(s);
+	else
+		*out = s;
+	return err;
+}
+
+int sock_make(struct rdma_cm_id *id, const struct sock *like, struct sock **out)
+{
+	struct sock *s = new_sock();
+	int err = 0;
+
+	if (!s)
+		return ENOMEM;
 	if (like) {
 		s->opt = like->opt;
 		s->opt.route = NULL;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* Sockets over RDMA (rsocket(7)): what stands behind a descriptor that rsocket() has returned.
  *
- * A stream is a synchronous id whose channel never blocks, and a queue pair whose peer writes into
- * a ring of ours (ring.h). There is no thread: whoever calls makes progress. A call takes its
- * socket by sock_get() and gives it back by sock_put(); the lock is held during all work, and not
- * while a thread sleeps. Functions return 0 or a positive errno. */
+ * Datagrams: dgram.h. A stream is a synchronous id whose channel never blocks, and a queue pair
+ * whose peer writes into a ring of ours (ring.h). There is no thread: whoever calls makes progress.
+ * A call takes its socket by sock_get() and gives it back by sock_put(); the lock is held during
+ * all work, and not while a thread sleeps. Functions return 0 or a positive errno. */
 #pragma once
 #include <pthread.h>
 #include <rdma/rsocket.h>
@@ -53,11 +53,12 @@ struct exported { /* memory that riomap() shows the peer */
 };
 
 struct sock {
-	int fd; /* that of the id's channel */
+	int fd; /* that of the id's channel; of datagrams: of UDP */
 	unsigned int refs; /* guarded by the table's lock */
 	unsigned int epoch; /* of the process that made it (table.c) */
 	pthread_mutex_t lock; /* guards all that follows */
-	struct rdma_cm_id *id;
+	struct rdma_cm_id *id; /* NULL: datagrams */
+	struct dgram *dgram; /* NULL: a stream */
 	enum sock_state state;
 	int flags; /* O_NONBLOCK */
 	int err; /* why it is over; 0: the peer closed */
@@ -130,6 +131,7 @@ void sock_end(struct sock *s, int err); /* 0: the peer has closed */
 /* sock.c */
 /* @id: NULL makes one. @like: whose options it gets; NULL: the defaults. */
 int sock_make(struct rdma_cm_id *id, const struct sock *like, struct sock **out);
+int sock_make_dgram(int domain, struct sock **out);
 int sock_get(int fd, struct sock **out); /* locked; EBADF, EIO in a forked child */
 struct sock *sock_find(int fd); /* not locked, but referred to; NULL: it is none of this process */
 void sock_unref(struct sock *s);
@@ -157,6 +159,7 @@ bool sock_holds(struct sock *s, enum awaited what);
 /* Until it holds; EAGAIN: it does not, and @nonblock; EINTR. */
 int sock_wait(struct sock *s, bool nonblock, enum awaited what);
 void sock_progress(struct sock *s); /* all that can be done now */
+int sock_event_fd(const struct sock *s); /* of completions; -1: there are none yet */
 void sock_arm(struct sock *s); /* a completion is to make its descriptors readable */
 void sock_drain(struct sock *s); /* takes the events that did */
 bool spin_is_over(uint64_t *since); /* @since: 0 at first */

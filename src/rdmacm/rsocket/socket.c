@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <string.h>
+#include "rdmacm/rsocket/dgram.h"
 #include "rdmacm/rsocket/stream.h"
 
 /* Before any lock: librspreload asks it for every socket of the process, the library's own too. */
@@ -22,9 +23,10 @@ EXPORT int rsocket(int domain, int type, int protocol)
 
 	if (!is_ours(domain, type, protocol))
 		return minus1_errno(ENOTSUP);
-	if (type == SOCK_DGRAM)
-		return minus1_errno(softhca_unbuilt("rsocket(SOCK_DGRAM)", ENOTSUP));
-	err = sock_make(NULL, NULL, &s);
+	if (type == SOCK_DGRAM && domain == AF_IB)
+		err = ENOTSUP;
+	else
+		err = type == SOCK_DGRAM ? sock_make_dgram(domain, &s) : sock_make(NULL, NULL, &s);
 	return err ? minus1_errno(err) : s->fd;
 }
 
@@ -45,6 +47,8 @@ static int bind_locked(struct sock *s, const struct sockaddr *addr, socklen_t le
 {
 	int err = check_address(addr, len);
 
+	if (!err && s->dgram)
+		return bind(s->fd, addr, len) ? errno : 0;
 	if (!err && s->state != SOCK_NEW)
 		err = EINVAL;
 	if (!err && rdma_bind_addr(s->id, (struct sockaddr *)addr))
@@ -72,7 +76,9 @@ EXPORT int rlisten(int socket, int backlog)
 
 	if (err)
 		return minus1_errno(err);
-	if (s->state != SOCK_NEW && s->state != SOCK_LISTENING)
+	if (s->dgram)
+		err = EOPNOTSUPP;
+	else if (s->state != SOCK_NEW && s->state != SOCK_LISTENING)
 		err = EINVAL;
 	else if (s->state == SOCK_NEW && rdma_listen(s->id, backlog))
 		err = errno;
@@ -100,6 +106,8 @@ EXPORT int rgetsockname(int socket, struct sockaddr *addr, socklen_t *addrlen)
 		return minus1_errno(err);
 	if (!addr || !addrlen)
 		err = EFAULT;
+	else if (s->dgram)
+		err = getsockname(s->fd, addr, addrlen) ? errno : 0;
 	else
 		give_address(rdma_get_local_addr(s->id), addr, addrlen);
 	sock_put(s);
@@ -115,6 +123,8 @@ EXPORT int rgetpeername(int socket, struct sockaddr *addr, socklen_t *addrlen)
 		return minus1_errno(err);
 	if (!addr || !addrlen)
 		err = EFAULT;
+	else if (s->dgram)
+		err = getpeername(s->fd, addr, addrlen) ? errno : 0;
 	else if (s->state == SOCK_NEW || s->state == SOCK_LISTENING)
 		err = ENOTCONN;
 	else
@@ -133,7 +143,7 @@ EXPORT int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
 	if (err)
 		return minus1_errno(err);
 	if (s->state != SOCK_LISTENING)
-		err = EINVAL;
+		err = s->dgram ? EOPNOTSUPP : EINVAL;
 	while (!err && !made) {
 		err = meet_accept(s, &made);
 		if (err == EAGAIN)
@@ -155,6 +165,8 @@ static int connect_locked(struct sock *s, const struct sockaddr *addr, socklen_t
 
 	if (err)
 		return err;
+	if (s->dgram)
+		return dgram_connect(s, addr, len);
 	sock_progress(s);
 	if (s->state == SOCK_LISTENING)
 		return EINVAL;
@@ -230,6 +242,20 @@ static int shut(struct sock *s, int how)
 	return err;
 }
 
+/* Nobody is told. Only a connected one can be, and Linux would shut another while it refuses to. */
+static int shut_dgram(struct sock *s, int how)
+{
+	struct sockaddr_storage to;
+	socklen_t len = sizeof(to);
+
+	if (getpeername(s->fd, (struct sockaddr *)&to, &len) || shutdown(s->fd, how))
+		return errno;
+	s->can_read = s->can_read && how == SHUT_WR;
+	s->can_write = s->can_write && how == SHUT_RD;
+	sock_changed(s);
+	return 0;
+}
+
 EXPORT int rshutdown(int socket, int how)
 {
 	struct sock *s;
@@ -240,6 +266,8 @@ EXPORT int rshutdown(int socket, int how)
 	sock_progress(s);
 	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
 		err = EINVAL;
+	else if (s->dgram)
+		err = shut_dgram(s, how);
 	else if (s->state == SOCK_OPEN)
 		err = shut(s, how);
 	else if (s->state != SOCK_OVER)

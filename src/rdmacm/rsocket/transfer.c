@@ -1,11 +1,36 @@
 // SPDX-License-Identifier: MIT
 /* The calls that send and receive. */
+#include <fcntl.h>
 #include <string.h>
+#include "rdmacm/rsocket/dgram.h"
 #include "rdmacm/rsocket/stream.h"
 
 static ssize_t result(int err, size_t n)
 {
 	return err ? minus1_errno(err) : (ssize_t)n;
+}
+
+static int send_dgram(struct sock *s, const struct msghdr *m, int flags, size_t *n)
+{
+	bool nonblock = s->flags & O_NONBLOCK || flags & MSG_DONTWAIT;
+	int err;
+
+	for (;;) {
+		err = s->can_write ? dgram_send(s, m, n) : EPIPE;
+		if (err != EAGAIN || nonblock)
+			return err;
+		err = sock_wait(s, false, AWAIT_WRITABLE);
+		if (err)
+			return err;
+	}
+}
+
+static int receive_dgram(struct sock *s, struct msghdr *m, int flags, size_t *n)
+{
+	int err = sock_wait(s, s->flags & O_NONBLOCK || flags & MSG_DONTWAIT, AWAIT_READABLE);
+
+	err = err ? err : dgram_receive(s, m, flags & MSG_PEEK, n);
+	return err == EAGAIN && !s->can_read ? 0 : err;
 }
 
 EXPORT ssize_t rsendmsg(int socket, const struct msghdr *msg, int flags)
@@ -19,7 +44,7 @@ EXPORT ssize_t rsendmsg(int socket, const struct msghdr *msg, int flags)
 	err = sock_get(socket, &s);
 	if (err)
 		return minus1_errno(err);
-	err = stream_send(s, msg, flags, &n);
+	err = s->dgram ? send_dgram(s, msg, flags, &n) : stream_send(s, msg, flags, &n);
 	sock_put(s);
 	return result(err, n);
 }
@@ -35,9 +60,14 @@ EXPORT ssize_t rrecvmsg(int socket, struct msghdr *msg, int flags)
 	err = sock_get(socket, &s);
 	if (err)
 		return minus1_errno(err);
-	err = stream_receive(s, msg, flags, &n);
-	sock_put(s);
 	msg->msg_flags = 0;
+	if (s->dgram) {
+		err = receive_dgram(s, msg, flags, &n);
+	} else {
+		msg->msg_namelen = 0;
+		err = stream_receive(s, msg, flags, &n);
+	}
+	sock_put(s);
 	return result(err, n);
 }
 
@@ -64,7 +94,11 @@ EXPORT ssize_t rrecvfrom(int socket, void *buf, size_t len, int flags, struct so
 			    .msg_iovlen = 1 };
 	ssize_t n = rrecvmsg(socket, &m, flags);
 
-	if (n >= 0 && src_addr && addrlen)
+	if (n < 0 || !src_addr || !addrlen)
+		return n;
+	if (m.msg_namelen)
+		*addrlen = m.msg_namelen;
+	else
 		rgetpeername(socket, src_addr, addrlen);
 	return n;
 }

@@ -2,6 +2,7 @@
 /* Progress of one socket, and how a thread waits for it: it looks for a while, then sleeps. */
 #include <poll.h>
 #include <time.h>
+#include "rdmacm/rsocket/dgram.h"
 #include "rdmacm/rsocket/ring.h"
 
 enum { SPIN = 10000 }; /* ns */
@@ -20,7 +21,9 @@ bool spin_is_over(uint64_t *since)
 
 void sock_progress(struct sock *s)
 {
-	if (s->state == SOCK_OPEN)
+	if (s->dgram)
+		dgram_progress(s);
+	else if (s->state == SOCK_OPEN)
 		ring_progress(s);
 	else
 		meet_step(s);
@@ -30,6 +33,9 @@ bool sock_holds(struct sock *s, enum awaited what)
 {
 	bool open = s->state == SOCK_OPEN;
 
+	if (s->dgram)
+		return what == AWAIT_READABLE ? dgram_readable(s) || !s->can_read
+					      : dgram_can_send(s);
 	switch (what) {
 	case AWAIT_REQUEST:
 		return fd_is_readable(s->fd);
@@ -47,9 +53,18 @@ bool sock_holds(struct sock *s, enum awaited what)
 	return true;
 }
 
+int sock_event_fd(const struct sock *s)
+{
+	if (s->dgram)
+		return dgram_fd(s);
+	return s->id->recv_cq_channel ? s->id->recv_cq_channel->fd : -1;
+}
+
 void sock_arm(struct sock *s)
 {
-	if (s->id->recv_cq)
+	if (s->dgram)
+		dgram_arm(s);
+	else if (s->id->recv_cq)
 		ibv_req_notify_cq(s->id->recv_cq, 0);
 }
 
@@ -58,6 +73,10 @@ void sock_drain(struct sock *s)
 	struct ibv_cq *cq;
 	void *context;
 
+	if (s->dgram) {
+		dgram_drain(s);
+		return;
+	}
 	meet_step(s);
 	while (s->id->recv_cq && !ibv_get_cq_event(s->id->recv_cq_channel, &cq, &context))
 		ibv_ack_cq_events(cq, 1);
@@ -65,15 +84,15 @@ void sock_drain(struct sock *s)
 
 static int sleep_on(struct sock *s)
 {
-	struct pollfd p[3] = { { .fd = s->fd, .events = POLLIN }, { .fd = -1 }, { .fd = -1 } };
+	struct pollfd p[3] = { { .fd = s->fd, .events = POLLIN },
+			       { .fd = -1 },
+			       { .fd = sock_event_fd(s), .events = POLLIN } };
 	struct sleeper me;
 	int err = sleeper_begin(&me);
 
 	if (err)
 		return err;
 	p[1] = (struct pollfd){ .fd = me.fd, .events = POLLIN };
-	if (s->id->recv_cq_channel)
-		p[2] = (struct pollfd){ .fd = s->id->recv_cq_channel->fd, .events = POLLIN };
 	s->asleep++;
 	pthread_mutex_unlock(&s->lock);
 	if (poll(p, 3, -1) < 0)
