@@ -48,6 +48,11 @@ bool cm_addr_loop(const void *a)
 		      : IN6_IS_ADDR_LOOPBACK(&in6(a)->sin6_addr);
 }
 
+bool cm_addr_wide(const struct cm_id *id)
+{
+	return cm_addr_any(&id->src) || (cm_addr_loop(&id->src) && !id->way.hca);
+}
+
 bool cm_addr_group(const void *a)
 {
 	return is4(a) ? IN_MULTICAST(ntohl(in4(a)->sin_addr.s_addr))
@@ -151,7 +156,7 @@ static struct hca *loop_device(void)
 		if (dev.loopback)
 			return cm.hca[i];
 	}
-	return cm.hca[0];
+	return NULL;
 }
 
 /* Its first address of that family, or of the other one. */
@@ -170,18 +175,27 @@ static unsigned int first_address(struct hca *hca, bool v4)
 	return other;
 }
 
-int cm_addr_device(const void *a, struct cm_way *out)
+int cm_addr_own_device(const void *a, struct cm_way *out)
 {
-	struct hca *hca;
+	struct hca *hca = cm_addr_loop(a) ? loop_device() : NULL;
 	union ibv_gid gid;
 
 	cm_addr_gid(a, &gid);
 	if (!cm_addr_gid_device(&gid, out))
 		return 0;
+	if (!hca)
+		return ENODEV;
+	fill(hca, first_address(hca, is4(a)), out);
+	return 0;
+}
+
+int cm_addr_device(const void *a, struct cm_way *out)
+{
+	if (!cm_addr_own_device(a, out))
+		return 0;
 	if (!cm_addr_loop(a))
 		return ENODEV;
-	hca = loop_device();
-	fill(hca, first_address(hca, is4(a)), out);
+	fill(cm.hca[0], first_address(cm.hca[0], is4(a)), out);
 	return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include "cm/cm_addr.h"
@@ -13,16 +14,28 @@
 #include "cm/cm_talk.h"
 #include "cm/cm_watch.h"
 #include "net/gid.h"
+#include "obs/explain.h"
 #include "peers/contact_peer.h"
 #include "util/clock.h"
 
-enum { PATH_MTU_MAX = 5, SIDR_UNSUPPORTED = 1, SIDR_REJECTED = 2, IP_PS_MASK = 0xffff };
+enum { PATH_MTU_MAX = 5, SIDR_REJECTED = 2, IP_PS_MASK = 0xffff };
 
-/* A connection whose first message has not come yet. */
+/* A connection that has made no id yet: nothing has come, or a request for which there was no room.
+ * It holds a descriptor, so it must not be silent for long, and another user's processes may have
+ * few. */
 struct guest {
 	struct cm_watch watch;
+	struct list node; /* in cm.guests */
+	struct timer patience;
 	bool stranger; /* another user's process: it speaks for itself alone */
+	uid_t uid;
 };
+
+/* For a first message, which leaves right behind connect(); until a request comes again. */
+#define SILENCE_NS UINT64_C(2000000000)
+#define REPEAT_NS  UINT64_C(10000000000)
+/* Of the descriptors that a process may have, those for requests of all strangers, of one user. */
+enum { FOR_STRANGERS = 8, FOR_EACH = 32 };
 
 /* A request on its way to a new id. */
 struct request {
@@ -230,7 +243,7 @@ static int request(struct request *r)
 	if (!rej && r->mad->net && is_stale(r))
 		return 0;
 	if (rej) {
-		reject(r, rej, rej == CM_REJ_SERVICE ? SIDR_UNSUPPORTED : SIDR_REJECTED);
+		reject(r, rej, rej == CM_REJ_SERVICE ? CM_SIDR_SERVICE : SIDR_REJECTED);
 		return 0;
 	}
 	return make(listener, r);
@@ -287,15 +300,56 @@ static void from_network(const struct gsi_mad *mad, const struct cm_msg *m)
 
 static void guest_free(struct guest *g)
 {
+	cm_timer(&g->patience, UINT64_MAX);
+	list_del(&g->node);
 	cm_unwatch(&g->watch);
 	free(g);
+}
+
+static void too_silent(struct timer *t, uint64_t now)
+{
+	static uint64_t times;
+	struct guest *g = container_of(t, struct guest, patience);
+
+	(void)now;
+	if (explain_due(++times))
+		reason("connection management: a process of user id %u has connected and asks "
+		       "nothing; that connection is closed, the %luth of this kind",
+		       (unsigned int)g->uid, (unsigned long)times);
+	guest_free(g);
+}
+
+/* Whether one more of that user may come. */
+static bool admits(uid_t uid)
+{
+	struct rlimit lim = { RLIM_INFINITY, RLIM_INFINITY };
+	unsigned int all = 0, each = 0;
+	static uint64_t times;
+	struct list *pos;
+
+	list_for_each(pos, &cm.guests)
+	{
+		const struct guest *g = container_of(pos, struct guest, node);
+
+		all += g->stranger;
+		each += g->stranger && g->uid == uid;
+	}
+	getrlimit(RLIMIT_NOFILE, &lim);
+	if (all < lim.rlim_cur / FOR_STRANGERS && each < lim.rlim_cur / FOR_EACH)
+		return true;
+	if (explain_due(++times))
+		reason("connection management: a connection of user id %u refused, the %luth of "
+		       "this kind: that user has %u that wait, all others %u; accept requests, "
+		       "end processes of that user, or raise ulimit -n",
+		       (unsigned int)uid, (unsigned long)times, each, all - each);
+	return false;
 }
 
 static void guest_ready(struct cm_watch *w)
 {
 	struct guest *g = container_of(w, struct guest, watch);
 	struct gsi_mad mad;
-	struct cm_msg m;
+	struct cm_msg m = { 0 };
 	int err = cm_talk_read(w->fd, &mad, &m);
 
 	if (!err && mad.net) {
@@ -308,6 +362,8 @@ static void guest_ready(struct cm_watch *w)
 	}
 	if (err != EAGAIN)
 		guest_free(g);
+	else if (m.kind)
+		cm_timer(&g->patience, clock_now() + REPEAT_NS);
 }
 
 /* Without descriptors the connection is taken and closed, or its name would stay ready for ever. */
@@ -335,13 +391,18 @@ static void name_ready(struct cm_watch *w)
 			turn_away(w->fd);
 		return;
 	}
-	g = contact_user(fd, &who) ? NULL : calloc(1, sizeof(*g));
+	g = contact_user(fd, &who) || (who.stranger && !admits(who.uid)) ? NULL
+									 : calloc(1, sizeof(*g));
 	if (!g) {
 		close(fd);
 		return;
 	}
 	g->watch.fd = fd;
 	g->stranger = who.stranger;
+	g->uid = who.uid;
+	list_add(&cm.guests, &g->node);
+	timer_init(&g->patience, too_silent);
+	cm_timer(&g->patience, clock_now() + SILENCE_NS);
 	if (cm_watch(&g->watch, guest_ready))
 		guest_free(g);
 	else

@@ -35,12 +35,19 @@ static void to_init(const struct cm_id *id, struct ibv_qp_attr *a, int *mask)
 		a->qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 }
 
+/* The peer's message has come, and was no REJ. */
+static bool has_peer(const struct cm_id *id)
+{
+	return id->fsm.state != CM_IDLE && id->fsm.state != CM_REQ_SENT &&
+	       id->fsm.state != CM_CLOSED;
+}
+
 static int to_rtr(const struct cm_id *id, struct ibv_qp_attr *a, int *mask)
 {
 	*mask = IBV_QP_STATE;
 	if (id->qp_type == IBV_QPT_UD)
 		return 0;
-	if (id->fsm.state == CM_IDLE || id->fsm.state == CM_REQ_SENT)
+	if (!has_peer(id))
 		return EINVAL;
 	*mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 	cm_talk_ah(id, &a->ah_attr);
@@ -62,7 +69,7 @@ static int to_rts(const struct cm_id *id, struct ibv_qp_attr *a, int *mask)
 		a->sq_psn = 0;
 		return 0;
 	}
-	if (id->fsm.state == CM_IDLE || id->fsm.state == CM_REQ_SENT)
+	if (!has_peer(id))
 		return EINVAL;
 	a->sq_psn = id->peer.psn;
 	if (is_rc(id) || id->qp_type == IBV_QPT_XRC_SEND) {
@@ -103,8 +110,8 @@ int cm_call_qp_attr(struct cm_id *id, struct ibv_qp_attr *attr, int *mask)
 	}
 	cm_leave();
 	return err ? refuse(err,
-			    "rdma_init_qp_attr: a move to state %d is not known before the "
-			    "peer's message",
+			    "rdma_init_qp_attr: a move to state %d is known of a peer that "
+			    "has asked or answered, and not rejected",
 			    attr->qp_state)
 		   : 0;
 }

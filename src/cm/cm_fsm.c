@@ -12,7 +12,7 @@ enum {
 	CODE_MAX = 24, /* longer times that a peer asks for are cut */
 };
 
-static const uint64_t first_wait = 20000000;
+static const uint64_t first_wait = 20000000, refused_wait = 2000000;
 
 /* ns of a time code, as Linux rounds them. */
 static uint64_t code_ns(unsigned int code)
@@ -179,7 +179,8 @@ int cm_fsm_reject(struct cm_fsm *f, const struct cm_msg *rej, struct cm_out *out
 		stop(f, CM_SIDR_DONE);
 		return 0;
 	}
-	if (f->state != CM_REQ_RCVD && f->state != CM_REP_SENT && f->state != CM_REP_RCVD)
+	if (f->state != CM_REQ_SENT && f->state != CM_REQ_RCVD && f->state != CM_REP_SENT &&
+	    f->state != CM_REP_RCVD)
 		return EINVAL;
 	completed(f, out, rej)->about = what_is_rejected(f);
 	if (f->state == CM_REQ_RCVD)
@@ -386,6 +387,16 @@ static void on_drep(struct cm_fsm *f, const struct cm_msg *m, uint64_t now, stru
 	raise_event(out, RDMA_CM_EVENT_DISCONNECTED, 0);
 }
 
+/* Programs tell a peer their port, and listen there a moment later: with adapters, whose
+ * connections take milliseconds, that goes well. True: it is asked again, later each time. */
+static bool is_early(struct cm_fsm *f, uint64_t now)
+{
+	if (f->refusals == CM_REFUSALS)
+		return false;
+	f->deadline = f->next_full = now + (refused_wait << f->refusals++);
+	return true;
+}
+
 static void on_rej(struct cm_fsm *f, const struct cm_msg *m, uint64_t now, struct cm_out *out)
 {
 	bool known = f->remote_id && m->local_id == f->remote_id;
@@ -394,6 +405,9 @@ static void on_rej(struct cm_fsm *f, const struct cm_msg *m, uint64_t now, struc
 		return;
 	switch (f->state) {
 	case CM_REQ_SENT:
+		if (m->reason == CM_REJ_SERVICE && is_early(f, now))
+			return;
+		/* fall through */
 	case CM_REQ_RCVD:
 		stop(f, CM_CLOSED);
 		break;
@@ -416,9 +430,11 @@ static void on_rej(struct cm_fsm *f, const struct cm_msg *m, uint64_t now, struc
 	raise_event(out, RDMA_CM_EVENT_REJECTED, m->reason);
 }
 
-static void on_sidr_rep(struct cm_fsm *f, const struct cm_msg *m, struct cm_out *out)
+static void on_sidr_rep(struct cm_fsm *f, const struct cm_msg *m, uint64_t now, struct cm_out *out)
 {
 	if (f->state != CM_SIDR_SENT || m->local_id != f->local_id)
+		return;
+	if (m->reason == CM_SIDR_SERVICE && is_early(f, now))
 		return;
 	stop(f, CM_CLOSED);
 	f->remote_qpn = m->qpn;
@@ -455,7 +471,7 @@ void cm_fsm_message(struct cm_fsm *f, const struct cm_msg *m, uint64_t now, stru
 		on_rej(f, m, now, out);
 		break;
 	case CM_SIDR_REP:
-		on_sidr_rep(f, m, out);
+		on_sidr_rep(f, m, now, out);
 		break;
 	default: /* LAP, APR: paths do not move on RoCE */
 		break;
@@ -479,6 +495,16 @@ static void timed_out(struct cm_fsm *f, uint64_t now, struct cm_out *out)
 		stop(f, CM_CLOSED);
 		raise_event(out, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
 	}
+}
+
+void cm_fsm_depart(struct cm_fsm *f, uint64_t now, struct cm_out *out)
+{
+	nothing(out);
+	out->send = true;
+	out->msg = f->sent;
+	f->wait = f->full < first_wait ? f->full : first_wait;
+	f->next_full = now + f->full;
+	f->deadline = now + f->wait;
 }
 
 void cm_fsm_timer(struct cm_fsm *f, uint64_t now, bool quick, struct cm_out *out)

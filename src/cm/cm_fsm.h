@@ -2,7 +2,8 @@
 /* One end of a connection, or of a question for a UD queue pair, as a state machine (IB
  * specification volume 1, chapter 12.9): a message, a call or the time makes a new state, at most
  * one message and at most one event. Values, tries and waits are Linux's; between hosts that run
- * softhca the first repetition comes after 20 ms, and each next one after twice as long.
+ * softhca the first repetition comes after 20 ms, and each next one after twice as long. That
+ * nobody listens is asked again for some 60 ms: adapters connect slower than programs listen.
  * Pure: the caller sends cm_out.msg, raises cm_out.event, calls cm_fsm_timer() at fsm.deadline. */
 #pragma once
 #include <rdma/rdma_cma.h>
@@ -36,7 +37,9 @@ enum {
 	CM_REJ_ECE = 35,
 };
 
-enum { CM_NO_EVENT = -1, CM_ASK_QPN = 1 /* of a DREQ that only asks */ };
+enum { CM_SIDR_SERVICE = 1 }; /* status of a SIDR_REP: nobody listens */
+
+enum { CM_NO_EVENT = -1, CM_ASK_QPN = 1 /* of a DREQ that only asks */, CM_REFUSALS = 5 };
 
 struct cm_fsm {
 	enum cm_state state;
@@ -57,6 +60,7 @@ struct cm_fsm {
 	uint64_t deadline; /* ns; UINT64_MAX: none */
 	bool asked; /* whether the peer's end is still there, and not answered */
 	uint8_t deaths; /* answers in a row that it is not */
+	uint8_t refusals; /* answers that nobody listens, as yet */
 };
 
 struct cm_out {
@@ -83,6 +87,8 @@ int cm_fsm_notify(struct cm_fsm *f, struct cm_out *out);
 bool cm_fsm_destroy(struct cm_fsm *f, uint64_t now, struct cm_out *out);
 
 void cm_fsm_message(struct cm_fsm *f, const struct cm_msg *m, uint64_t now, struct cm_out *out);
+/* The request leaves now that has been held back since. */
+void cm_fsm_depart(struct cm_fsm *f, uint64_t now, struct cm_out *out);
 /* @quick: the peer's host runs softhca. */
 void cm_fsm_timer(struct cm_fsm *f, uint64_t now, bool quick, struct cm_out *out);
 /* Asks a peer on a network whether its end is still there, by a DREQ that can end nothing: an end

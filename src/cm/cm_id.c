@@ -63,6 +63,7 @@ int cm_id_new(struct cm_channel *ch, uint32_t ps, int qp_type, struct cm_id **ou
 	list_init(&id->joins);
 	list_init(&id->query);
 	list_init(&id->far_node);
+	list_init(&id->flight);
 	timer_init(&id->timer, NULL);
 	cm_fsm_init(&id->fsm, next_comm_id(), cm.guid);
 	if (hash_put(&cm.by_id, id->fsm.local_id, id)) {
@@ -90,6 +91,7 @@ void cm_id_free(struct cm_id *id)
 	forget(&cm.qpns, id->stale_key, id);
 	list_del(&id->node);
 	list_del(&id->query);
+	list_del(&id->flight);
 	cm_far_leave(id);
 	free(id);
 }

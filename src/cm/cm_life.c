@@ -9,6 +9,7 @@
 #include "cm/cm_event.h"
 #include "cm/cm_id.h"
 #include "cm/cm_port.h"
+#include "cm/cm_removal.h"
 #include "cm/cm_talk.h"
 #include "cm/cm_watch.h"
 #include "obs/explain.h"
@@ -47,6 +48,7 @@ int cm_call_channel_create(struct cm_channel **out, int *fd)
 		return err;
 	pthread_mutex_lock(&cm.lock);
 	err = cm_arrive_begin();
+	cm_removal_begin();
 	if (!registered) /* a child has what its parent has registered */
 		registered = !atexit(at_exit);
 	pthread_mutex_unlock(&cm.lock);
@@ -209,7 +211,7 @@ int cm_call_view(struct cm_id *id, struct cm_view *out)
 				 .packet_life = id->has_ack_timeout ? id->ack_timeout - 1 : 16,
 				 .rate = IBV_RATE_100_GBPS,
 				 .mlid = LID_OF_GROUPS,
-				 .routed = id->phase >= PHASE_ROUTE,
+				 .routed = id->phase == PHASE_ROUTE || id->phase == PHASE_CONNECT,
 				 .remote_ece_vendor = id->peer.vendor_id,
 				 .remote_ece_options = id->peer.modifier };
 	if (id->way.hca)

@@ -131,7 +131,7 @@ static unsigned int ports_of(const struct cm_id *id, struct gsi_port out[2])
 
 	cm_addr_gid(&id->src, &p.addr);
 	out[0] = out[1] = p;
-	if (!cm_addr_any(&id->src))
+	if (!cm_addr_wide(id))
 		return 1;
 	out[0].any = id->src.ss_family == AF_INET ? GSI_ANY4 : GSI_ANY6;
 	out[1].any = GSI_ANY4;
@@ -178,7 +178,7 @@ static int conflict(const struct cm_id *a, const struct cm_id *b, bool reuse)
 		return 0;
 	if (a->afonly && b->afonly && a->src.ss_family != b->src.ss_family)
 		return 0;
-	if (cm_addr_any(&a->src) || cm_addr_any(&b->src))
+	if (cm_addr_wide(a) || cm_addr_wide(b))
 		return EADDRNOTAVAIL;
 	return same_address(a, b) ? EADDRINUSE : 0;
 }
@@ -360,9 +360,9 @@ static bool listens_at(const struct cm_id *id, const struct sockaddr_storage *to
 	if (exact) {
 		cm_addr_gid(&id->src, &a);
 		cm_addr_gid(to, &b);
-		return !cm_addr_any(&id->src) && !memcmp(&a, &b, sizeof(a));
+		return !cm_addr_wide(id) && !memcmp(&a, &b, sizeof(a));
 	}
-	if (!cm_addr_any(&id->src))
+	if (!cm_addr_wide(id))
 		return false;
 	return id->src.ss_family == to->ss_family || (id->src.ss_family == AF_INET6 && !id->afonly);
 }

@@ -58,7 +58,7 @@ static int bind_locked(struct cm_id *id, const struct sockaddr *a, const char *c
 	if (err)
 		return err;
 	cm_addr_copy(&text, a);
-	if (!cm_addr_any(a) && cm_addr_device(a, &id->way))
+	if (!cm_addr_any(a) && cm_addr_own_device(a, &id->way) && !cm_addr_loop(a))
 		return cm_addr_exists(a)
 			       ? refuse(ENODEV, "%s: no RDMA device has that address", call)
 			       : refuse(EADDRNOTAVAIL, "%s: no interface has that address", call);
@@ -150,7 +150,7 @@ static int choose_source(struct cm_id *id, const struct sockaddr *dst)
 	uint16_t port = cm_addr_port(&id->src);
 	int err;
 
-	bool given = id->src.ss_family && !cm_addr_any(&id->src);
+	bool given = id->src.ss_family && !cm_addr_wide(id);
 
 	if (given && cm_addr_group(dst))
 		return 0;

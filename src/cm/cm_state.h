@@ -39,6 +39,7 @@ enum cm_phase {
 	PHASE_ADDR,
 	PHASE_ROUTE,
 	PHASE_CONNECT,
+	PHASE_REMOVED, /* its device has gone: it can be destroyed */
 };
 
 /* A name of a port (gsi_names.h); ids with REUSEADDR share it. */
@@ -87,6 +88,7 @@ struct cm_id {
 	struct timer timer;
 	struct cm_watch conn; /* to the peer on this host */
 	bool quick; /* the peer's host has softhca */
+	struct list flight; /* in cm.flights or cm.departures */
 	struct cm_msg peer; /* its REQ, REP or SIDR_REP */
 	uint64_t request_key, stale_key; /* in cm.requests, cm.qpns; 0 none */
 	uint32_t psn; /* that the peer begins to send with */
@@ -116,8 +118,12 @@ struct cm {
 	struct hash qpns; /* GUID and QPN of the peer to struct cm_id */
 	struct list ids, names;
 	struct list queries, fars;
+	struct list flights; /* ids whose request to a network is not answered */
+	struct list departures; /* ids whose request waits for one of those */
+	struct list guests; /* struct guest of cm_arrive.c */
 	struct wheel wheel;
 	struct cm_watch process; /* the name of the process */
+	struct cm_watch links; /* netlink: interfaces that go */
 	struct cm_watch neighs; /* netlink: neighbours that change */
 	struct cm_watch returns; /* MADs that came back */
 	struct hca *hca[NODE_DEVICES];

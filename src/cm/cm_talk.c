@@ -10,7 +10,6 @@
 #include "cm/cm_watch.h"
 #include "util/clock.h"
 
-enum { REJ_SERVICE_SIDR = 1 };
 #define UNREACHED_NS UINT64_C(1000000000)
 
 /* --- messages out --- */
@@ -56,7 +55,7 @@ static int transmit(struct cm_id *id, const struct cm_msg *m)
 static void nobody_listens(struct cm_id *id)
 {
 	struct cm_msg m = { .kind = id->fsm.udp ? CM_SIDR_REP : CM_REJ,
-			    .reason = id->fsm.udp ? REJ_SERVICE_SIDR : CM_REJ_SERVICE };
+			    .reason = id->fsm.udp ? CM_SIDR_SERVICE : CM_REJ_SERVICE };
 
 	m.local_id = id->fsm.udp ? id->fsm.local_id : 0;
 	m.remote_id = id->fsm.local_id;
@@ -124,6 +123,73 @@ static void raise_event(struct cm_id *id, const struct cm_out *out)
 	cm_event_queue(e);
 }
 
+/* --- bursts --- */
+
+/* Requests to one host that are not answered yet: a socket has room for some 270 messages, and one
+ * that is lost costs its sender seconds. */
+enum { FLIGHT = 64 };
+
+static bool asks(const struct cm_id *id)
+{
+	return id->way.net && (id->fsm.state == CM_REQ_SENT || id->fsm.state == CM_SIDR_SENT ||
+			       id->fsm.state == CM_DREQ_SENT);
+}
+
+static bool same_host(const struct cm_id *a, const struct cm_id *b)
+{
+	return !memcmp(&a->way.dgid, &b->way.dgid, sizeof(a->way.dgid));
+}
+
+/* Its request waits until others to that host are answered. */
+static bool must_wait(struct cm_id *id)
+{
+	unsigned int others = 0;
+	struct list *pos;
+
+	if (!asks(id))
+		return false;
+	list_for_each(pos, &cm.flights)
+	{
+		const struct cm_id *f = container_of(pos, struct cm_id, flight);
+
+		if (f == id)
+			return false;
+		others += same_host(f, id);
+	}
+	if (others < FLIGHT) {
+		list_del(&id->flight);
+		list_add(&cm.flights, &id->flight);
+		return false;
+	}
+	if (list_empty(&id->flight))
+		list_add_tail(&cm.departures, &id->flight);
+	return true;
+}
+
+/* The next one that has waited leaves when one is done. */
+static void land(struct cm_id *id)
+{
+	struct list *pos;
+	struct cm_out out;
+
+	if (asks(id) || list_empty(&id->flight))
+		return;
+	list_del(&id->flight);
+	list_for_each(pos, &cm.departures)
+	{
+		struct cm_id *next = container_of(pos, struct cm_id, flight);
+
+		if (!same_host(next, id))
+			continue;
+		if (must_wait(next))
+			return;
+		cm_fsm_depart(&next->fsm, clock_now(), &out);
+		transmit(next, &out.msg);
+		cm_timer(&next->timer, next->fsm.deadline);
+		return;
+	}
+}
+
 /* --- the machine --- */
 
 static void over(struct cm_id *id)
@@ -164,8 +230,9 @@ static void leave_tables(struct cm_id *id)
 
 int cm_talk(struct cm_id *id, const struct cm_out *out)
 {
-	int err = out->send ? transmit(id, &out->msg) : 0;
+	int err = out->send && !must_wait(id) ? transmit(id, &out->msg) : 0;
 
+	land(id);
 	if (out->event != CM_NO_EVENT)
 		raise_event(id, out);
 	if (id->fsm.state >= CM_DREQ_SENT)
@@ -205,6 +272,8 @@ void cm_talk_take(struct cm_id *id, const struct cm_msg *m)
 		return; /* the answer of an earlier process of that number: the next one counts */
 	}
 	cm_fsm_message(&id->fsm, m, clock_now(), &out);
+	if (id->fsm.refusals != before.refusals)
+		cm_unwatch(&id->conn); /* whoever listens next has another */
 	if (id->fsm.state != before.state &&
 	    (m->kind == CM_REP || m->kind == CM_SIDR_REP || m->kind == CM_REJ)) {
 		id->peer = *m;
@@ -231,7 +300,7 @@ static bool answer_of(const struct cm_msg *m, struct cm_msg *out)
 	case CM_SIDR_REQ:
 		out->kind = CM_SIDR_REP;
 		out->local_id = m->local_id;
-		out->reason = REJ_SERVICE_SIDR;
+		out->reason = CM_SIDR_SERVICE;
 		return true;
 	case CM_REP:
 		out->kind = CM_REJ;
@@ -267,8 +336,10 @@ void cm_talk_returned(struct cm_id *id, const struct cm_msg *m, int error)
 		return;
 	if (error != ECONNREFUSED)
 		unreached(id, error);
-	else if (answer_of(m, &a))
+	else if (answer_of(m, &a)) {
+		id->fsm.refusals = CM_REFUSALS; /* no process is there: none is about to listen */
 		cm_talk_take(id, &a);
+	}
 }
 
 void cm_talk_farewell(struct cm_id *id)

@@ -205,8 +205,11 @@ static int begin(void)
 	list_init(&cm.names);
 	list_init(&cm.queries);
 	list_init(&cm.fars);
+	list_init(&cm.guests);
+	list_init(&cm.flights);
+	list_init(&cm.departures);
 	wheel_init(&cm.wheel, clock_now());
-	cm.process = cm.neighs = cm.returns = (struct cm_watch){ .fd = -1 };
+	cm.process = cm.links = cm.neighs = cm.returns = (struct cm_watch){ .fd = -1 };
 	err = open_devices();
 	if (err)
 		return err;

@@ -2,8 +2,8 @@
 """Two processes of one unmodified program of rdma_cm: the server, and when it listens the client.
 
 A server is known to listen by the name of its port (docs/design/connections.md), which is there
-from rdma_bind_addr() on: a client that is faster than the server's rdma_listen() behind it is
-refused, and started again."""
+from rdma_bind_addr() on, or by TCP or UDP: a client that is faster than the server's rdma_listen()
+behind it is refused, and started again."""
 import subprocess
 import tempfile
 import time
@@ -12,6 +12,7 @@ from pathlib import Path
 from client import pair
 
 STREAM = "-p {p} -S 30000 -C 50"
+FIO = "fio --ioengine=rdma --bs=64k --size=4m "
 # (name, (the server's arguments, the client's)); {a}: the server's address, {p}: the port,
 # {f}: a folder
 PROGRAMS = [
@@ -32,7 +33,22 @@ PROGRAMS = [
     ("rstream, nonblocking", ("rstream -b {a} -T n " + STREAM, "rstream -T n -s {a} " + STREAM)),
     ("rstream, resolved", ("rstream -b {a} -T r " + STREAM, "rstream -T r -s {a} " + STREAM)),
     ("riostream, verified", ("riostream -b {a} -T v " + STREAM, "riostream -T v -s {a} " + STREAM)),
+    *[(f"udpong, {how}", (f"udpong -b {{a}} -p {{p}} -T {how}",
+                          f"udpong -s {{a}} -p {{p}} -C 200 -S {size} -T {how}"))
+      for how, size in (("b", 64), ("n", 1000), ("a", 2000))],
     ("rcopy", ("rcopy -p {p}", "rcopy /proc/self/exe {a}:{f}/copy -p {p}")),
+    *[(f"{name} -R", (f"{name} -R -n 200 -p {{p}}", f"{name} -R -n 200 -p {{p}} {{a}}"))
+      for name in ("ib_write_bw", "ib_read_lat", "ib_atomic_bw", "ib_send_lat",
+                   "ib_send_bw -c UD")],
+    *[(f"fio, {verb}", (FIO + "--name=server --port={p} --rw=read",
+                        FIO + f"--name=client --port={{p}} --rw=write --verb={verb} "
+                        "--hostname={a}"))
+      for verb in ("write", "read")],
+    ("qperf -cm1", ("qperf -lp {p}", "qperf {a} -lp {p} -t 1 -cm1 rc_bw rc_rdma_read_lat")),
+    ("fi_pingpong, msg", ("fi_pingpong -p verbs -e msg -B {p}",
+                          "fi_pingpong -p verbs -e msg -P {p} {a}")),
+    ("fi_pingpong, rdm", ("fi_pingpong -p verbs;ofi_rxm -e rdm -B {p}",
+                          "fi_pingpong -p verbs;ofi_rxm -e rdm -P {p} {a}")),
 ]
 
 
@@ -45,23 +61,36 @@ def _has_controller():
 if not _has_controller():
     PROGRAMS.append(("cmtime", ("cmtime -c 50 -b {a} -p {p}", "cmtime -c 50 -s {a} -p {p}")))
 OWN_PORT = {"udaddy": 7174}  # its -p is the port space
-ENDLESS = {"cmtime", "rcopy"}  # their servers serve the next client
+ENDLESS = {"cmtime", "rcopy", "qperf", "udpong"}  # their servers serve the next client
 # What clients say when nobody listens yet; some end with 0 all the same.
 REFUSED = ("rdma_connect: Connection refused", "rconnect: Connection refused",
            "RDMA_CM_EVENT_REJECTED, error 8",
+           "unexpected event from RDMA CM: Event rejected",
            "RDMA_CM_EVENT_REJECTED, error: 8", "RDMA_CM_EVENT_UNREACHABLE, error: 1")
+IPV4_ONLY = ("rdma_x", "cmtime", "rcopy", "ib_", "fio", "qperf", "fi_")
 PATIENCE = 60  # seconds, on an idle machine
 
 _next_port = 21500
 
 
 def speaks(name, address):
-    """rdma_xserver and rcopy listen on what getaddrinfo() of no name gives: IPv4's wildcard."""
-    return ":" not in address or not name.startswith(("rdma_x", "cmtime", "rcopy"))
+    """rdma_xserver and rcopy listen on what getaddrinfo() of no name gives: IPv4's wildcard.
+    libfabric leaves loopback interfaces alone."""
+    if name.startswith("fi_") and address == "127.0.0.1":
+        return False
+    return ":" not in address or not name.startswith(IPV4_ONLY)
 
 
-def _bound(port, pid):
-    """Whether a name of connection management has that port, in the network namespace of @pid."""
+def _has_udp(port, pid):
+    return any(f":{port:04X} 0" in Path(f"/proc/{pid}/net/{table}").read_text()
+               for table in ("udp", "udp6") if Path(f"/proc/{pid}/net/{table}").exists())
+
+
+def _is_there(port, pid):
+    """Whether a name of connection management has that port, in the network namespace of @pid, or
+    somebody listens there by TCP, or has it of UDP."""
+    if pair.listening(port, pid) or _has_udp(port, pid):
+        return True
     try:
         return f".{port}." in Path(f"/proc/{pid}/net/unix").read_text()
     except OSError:
@@ -107,7 +136,7 @@ def run(argvs, address, server=None, client=None):
         output, why = "", ""
         try:
             pid = serving.popen.pid
-            if not _wait(lambda: _bound(port, pid) or serving.popen.poll() is not None, limit):
+            if not _wait(lambda: _is_there(port, pid) or serving.popen.poll() is not None, limit):
                 why = "the server has no port"
             elif serving.popen.poll() is not None:
                 why = f"the server ended with {serving.popen.returncode} before it listened"

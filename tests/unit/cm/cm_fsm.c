@@ -138,6 +138,62 @@ static void begin(uint64_t seed)
 	done(0, &out);
 }
 
+/* A question that meets no listener leaves again, later each time, and the last answer counts. */
+static void refused(struct cm_fsm *f, const struct cm_msg *answer, int event, int status)
+{
+	struct cm_out out;
+	uint64_t now = 0;
+
+	for (uint64_t wait = 2 * ms; wait <= 32 * ms; wait *= 2) {
+		cm_fsm_message(f, answer, now, &out);
+		check(!out.send && out.event == CM_NO_EVENT);
+		check_eq(f->deadline, now + wait);
+		now = f->deadline;
+		cm_fsm_timer(f, now, false, &out);
+		check(out.send && out.event == CM_NO_EVENT);
+	}
+	cm_fsm_message(f, answer, now, &out);
+	check_eq(out.event, event);
+	check_eq(out.status, status);
+	check_eq(f->state, CM_CLOSED);
+}
+
+TEST(who_listens_a_moment_later_is_met)
+{
+	struct cm_msg req = { .kind = CM_REQ, .qpn = 11 }, ask = { .kind = CM_SIDR_REQ };
+	struct cm_msg rej = { .kind = CM_REJ, .remote_id = 1, .reason = CM_REJ_SERVICE };
+	struct cm_msg none = { .kind = CM_SIDR_REP, .local_id = 1, .reason = CM_SIDR_SERVICE };
+	struct cm_fsm f;
+	struct cm_out out;
+
+	cm_fsm_init(&f, 1, 100);
+	check_eq(cm_fsm_connect(&f, &req, 0, &out), 0);
+	refused(&f, &rej, RDMA_CM_EVENT_REJECTED, CM_REJ_SERVICE);
+	cm_fsm_init(&f, 1, 100);
+	check_eq(cm_fsm_connect(&f, &ask, 0, &out), 0);
+	refused(&f, &none, RDMA_CM_EVENT_UNREACHABLE, CM_SIDR_SERVICE);
+	cm_fsm_init(&f, 1, 100);
+	check_eq(cm_fsm_connect(&f, &req, 0, &out), 0);
+	rej.reason = CM_REJ_CONSUMER; /* a listener has said so */
+	cm_fsm_message(&f, &rej, 0, &out);
+	check_eq(out.event, RDMA_CM_EVENT_REJECTED);
+}
+
+TEST(a_request_that_was_held_back_has_its_first_wait_before_it)
+{
+	struct cm_msg req = { .kind = CM_REQ, .qpn = 11 };
+	struct cm_out out;
+	struct cm_fsm f;
+
+	cm_fsm_init(&f, 1, 100);
+	check_eq(cm_fsm_connect(&f, &req, 0, &out), 0);
+	for (int i = 0; i < 5; i++)
+		cm_fsm_timer(&f, f.deadline, true, &out);
+	cm_fsm_depart(&f, 5000 * ms, &out);
+	check(out.send && out.msg.kind == CM_REQ && out.msg.local_id == 1);
+	check_eq(f.deadline, 5020 * ms);
+}
+
 TEST(two_ends_of_a_bad_network_end_closed_with_each_event_once)
 {
 	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
@@ -259,7 +315,9 @@ TEST(only_a_message_without_an_answer_can_meet_no_host)
 	check_eq(out.event, CM_NO_EVENT);
 }
 
-RUN_TESTS(unit_test(two_ends_of_a_bad_network_end_closed_with_each_event_once),
+RUN_TESTS(unit_test(who_listens_a_moment_later_is_met),
+	  unit_test(a_request_that_was_held_back_has_its_first_wait_before_it),
+	  unit_test(two_ends_of_a_bad_network_end_closed_with_each_event_once),
 	  unit_test(a_peer_that_repeats_its_mra_does_not_hold_a_request_for_ever),
 	  unit_test(a_peer_whose_host_says_twice_that_it_has_gone_is_dead),
 	  unit_test(a_peer_that_does_not_answer_is_not_dead),
