@@ -234,17 +234,20 @@ void completer_piggyback(struct tqp *q, const struct seg *s, uint64_t now)
 	ack(q, s->ack_psn, now);
 }
 
-/* The answer's place is not simply memory. */
-static bool by_a_copy(struct tqp *q, const struct gather_ask *ask, const struct seg *s,
-		      struct gather *g)
+/* The answer's place is not simply memory. V_FLUSHED: a signature's fields are made from the data
+ * before them, so what comes early is taken when it comes again. */
+static enum verdict by_a_copy(struct tqp *q, const struct gather_ask *ask, const struct seg *s,
+			      struct gather *g)
 {
-	bool placed = linear_place(q, ask, s, 0, g);
-
-	if (placed && q->linear.wrong) {
+	if (g->why == KEY_SIGNED && s->psn != q->req.una)
+		return V_FLUSHED;
+	if (!linear_place(q, ask, s, 0, g))
+		return V_LOCAL_PROT;
+	if (q->linear.wrong) {
 		flush_to_sqd(q);
 		sent_unstart(q);
 	}
-	return placed;
+	return V_OK;
 }
 
 /* Stores [skip, skip + len) of the answer to the entry at head. */
@@ -258,6 +261,7 @@ static enum verdict store(struct tqp *q, const struct sent *e, const struct seg 
 				  s->len,
 				  sent_pdn(q, e),
 				  IBV_ACCESS_LOCAL_WRITE };
+	enum verdict v;
 	int err;
 
 	if (!sent_reread(q, e, &w)) {
@@ -267,9 +271,12 @@ static enum verdict store(struct tqp *q, const struct sent *e, const struct seg 
 	ask.n = w.nsge;
 	if (!s->len)
 		return V_OK;
-	if (!gather(q->qp.ctx->hca->keys, &ask, &g) && !by_a_copy(q, &ask, s, &g)) {
-		*id = blame_wqe(q, &w, V_LOCAL_PROT, &g);
-		return V_LOCAL_PROT;
+	if (!gather(q->qp.ctx->hca->keys, &ask, &g)) {
+		v = by_a_copy(q, &ask, s, &g);
+		if (v == V_LOCAL_PROT)
+			*id = blame_wqe(q, &w, v, &g);
+		if (v != V_OK)
+			return v;
 	}
 	err = place_copy(s, 0, &g);
 	if (err == EFAULT) {
