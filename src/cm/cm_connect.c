@@ -99,7 +99,9 @@ static int connect_locked(struct cm_id *id, const struct cm_param *p)
 	int err;
 
 	if (id->phase != PHASE_ROUTE)
-		return refuse(EINVAL, "rdma_connect: the id has no route yet, or was used before");
+		return refuse(EINVAL,
+			      "rdma_connect: the id has no route yet, or was used before; call "
+			      "rdma_resolve_route first, and make an id for each connection");
 	err = put_data(&m, CM_IP_LEN, p->data, p->data_len);
 	if (err)
 		return err;
@@ -108,7 +110,9 @@ static int connect_locked(struct cm_id *id, const struct cm_param *p)
 		put_connection(id, p, &m);
 	err = cm_fsm_connect(&id->fsm, &m, clock_now(), &out);
 	if (err)
-		return refuse(err, "rdma_connect: the id was used before");
+		return refuse(
+			err,
+			"rdma_connect: the id was used before; make an id for each connection");
 	id->phase = PHASE_CONNECT;
 	return cm_talk(id, &out);
 }
@@ -164,7 +168,7 @@ static int accept_locked(struct cm_id *id, const struct cm_param *p)
 	err = cm_fsm_accept(&id->fsm, &m, clock_now(), &out);
 	if (err)
 		return refuse(err, "rdma_accept: there is no request to accept, or its sender has "
-				   "gone");
+				   "gone; take the id of a CONNECT_REQUEST");
 	id->muted = false;
 	return cm_talk(id, &out);
 }
@@ -198,7 +202,9 @@ int cm_call_reject(struct cm_id *id, const void *data, size_t len, bool ece)
 	if (!err) {
 		err = cm_fsm_reject(&id->fsm, &m, &out);
 		if (err)
-			refuse(err, "rdma_reject: there is nothing to reject in this state");
+			refuse(err, "rdma_reject: there is nothing to reject in this state; take "
+				    "the id of a "
+				    "CONNECT_REQUEST");
 	}
 	if (!err)
 		err = cm_talk(id, &out);
@@ -215,7 +221,9 @@ int cm_call_establish(struct cm_id *id)
 		return err;
 	err = cm_fsm_establish(&id->fsm, &out);
 	if (err)
-		refuse(err, "rdma_establish: the id has no CONNECT_RESPONSE to answer");
+		refuse(err,
+		       "rdma_establish: the id has no CONNECT_RESPONSE to answer; wait for that "
+		       "event first");
 	else
 		err = cm_talk(id, &out);
 	cm_leave();
@@ -232,7 +240,8 @@ int cm_call_disconnect(struct cm_id *id, bool *follows)
 		return err;
 	err = cm_fsm_disconnect(&id->fsm, clock_now(), &out);
 	if (err)
-		refuse(err, "rdma_disconnect: the id was never connected");
+		refuse(err,
+		       "rdma_disconnect: the id was never connected; wait for ESTABLISHED first");
 	else
 		cm_talk(id, &out); /* a peer that is gone is no error */
 	*follows = !err && (id->fsm.state == CM_DREQ_SENT || cm_event_waits(id));

@@ -285,8 +285,11 @@ int cm_port_bind(struct cm_id *id, const char *call)
 			      call, port);
 	err = port ? bind_here(id) : bind_random(id);
 	if (err == EADDRINUSE || err == EADDRNOTAVAIL)
-		return refuse(err, "%s: port %u is taken by another id, of this process or another",
-			      call, port);
+		return refuse(
+			err,
+			"%s: port %u is taken by another id, of this process or another; take "
+			"another port, or 0",
+			call, port);
 	return err ? refuse(err, "%s: port %u cannot be had", call, port) : 0;
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,12 +43,31 @@ static int bind_check(const struct cm_id *id, const struct sockaddr *a, const ch
 		return refuse(EINVAL, "%s: address family %u; IPv4 and IPv6 can be had", call,
 			      a->sa_family);
 	if (id->phase != PHASE_IDLE)
-		return refuse(EINVAL, "%s: the id is bound already", call);
+		return refuse(EINVAL, "%s: the id is bound already; make another id", call);
 	if (id->ps == PS_IPOIB)
 		return refuse(EINVAL, "%s: RDMA_PS_IPOIB is not for RoCE", call);
 	if (a->sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr) && !v6->sin6_scope_id)
 		return refuse(EINVAL, "%s: a link-local address needs a scope id", call);
 	return 0;
+}
+
+static int no_address(const struct sockaddr *a, const char *call)
+{
+	const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)a;
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)a;
+	bool ipv4 = a->sa_family == AF_INET;
+	char text[INET6_ADDRSTRLEN] = "";
+
+	inet_ntop(a->sa_family, ipv4 ? (const void *)&in->sin_addr : &in6->sin6_addr, text,
+		  sizeof(text));
+	if (cm_addr_exists(a))
+		return refuse(ENODEV,
+			      "%s: no RDMA device has the address %s; take one that `softhca list` "
+			      "shows, or name its interface in SOFTHCA_DEVICES",
+			      call, text);
+	return refuse(EADDRNOTAVAIL,
+		      "%s: no interface has the address %s; take one that `ip addr` shows", call,
+		      text);
 }
 
 static int bind_locked(struct cm_id *id, const struct sockaddr *a, const char *call)
@@ -59,9 +79,7 @@ static int bind_locked(struct cm_id *id, const struct sockaddr *a, const char *c
 		return err;
 	cm_addr_copy(&text, a);
 	if (!cm_addr_any(a) && cm_addr_own_device(a, &id->way) && !cm_addr_loop(a))
-		return cm_addr_exists(a)
-			       ? refuse(ENODEV, "%s: no RDMA device has that address", call)
-			       : refuse(EADDRNOTAVAIL, "%s: no interface has that address", call);
+		return no_address(a, call);
 	id->src = text;
 	if (a->sa_family == AF_INET)
 		id->afonly = true;
@@ -112,7 +130,8 @@ static int listen_locked(struct cm_id *id, int backlog)
 	if (err)
 		return err;
 	if (id->phase != PHASE_BOUND)
-		return refuse(EINVAL, "rdma_listen: the id does something else already");
+		return refuse(EINVAL,
+			      "rdma_listen: the id does something else already; make another id");
 	err = cm_port_listen(id);
 	if (err)
 		return err;
@@ -206,11 +225,14 @@ static int resolve_check(const struct cm_id *id, const struct sockaddr *src,
 		return refuse(EINVAL,
 			      "rdma_resolve_addr: address family; IPv4 and IPv6 can be had");
 	if (id->phase != PHASE_IDLE && id->phase != PHASE_BOUND)
-		return refuse(EINVAL, "rdma_resolve_addr: the id is resolved or connected already");
+		return refuse(EINVAL,
+			      "rdma_resolve_addr: the id is resolved or connected already; make "
+			      "another id");
 	if ((id->phase == PHASE_BOUND && id->src.ss_family != dst->sa_family) ||
 	    (id->phase == PHASE_IDLE && src && src->sa_family && src->sa_family != dst->sa_family))
-		return refuse(EINVAL,
-			      "rdma_resolve_addr: source and destination are of two families");
+		return refuse(EINVAL, "rdma_resolve_addr: source and destination are of two "
+				      "families; give both of "
+				      "one");
 	return id->ps == PS_IPOIB
 		       ? refuse(EINVAL, "rdma_resolve_addr: RDMA_PS_IPOIB is not for RoCE")
 		       : 0;

@@ -98,7 +98,7 @@ static void input(struct eqp *e, const struct seg *s, uint64_t now)
 
 	(void)now;
 	if (s->op != OP_DC_CONNECT) {
-		if (tqp_no_responder(s) == EAGAIN)
+		if (tqp_no_responder(s, GROUNDS_NO_QP) == EAGAIN)
 			e->q.env->no_responder_later(&e->q, s);
 		return;
 	}

@@ -232,6 +232,8 @@ static int device_half(struct dqp *qp, struct pd *pd, const struct ibv_qp_init_a
 		.atomic_writes = ops & IBV_QP_EX_WITH_ATOMIC_WRITE,
 		.cap = a->cap,
 		.uidx = qp->uidx,
+		.sq_ids = { qp->sq.slot, sizeof(*qp->sq.slot), qp->sq.cnt - 1 },
+		.rq_ids = { qp->rq.wr_id, sizeof(*qp->rq.wr_id), qp->rq.cnt - 1 },
 		.user = &qp->ib,
 	};
 

@@ -12,7 +12,7 @@
 #include "xrc/xrc_target.h"
 
 struct sq_slot {
-	uint64_t wr_id;
+	uint64_t wr_id; /* first: qp.sq_ids */
 	uint32_t head; /* sq.head before it was posted */
 	uint8_t op; /* enum ibv_wc_opcode, which not every CQE tells (docs/design/completions.md) */
 };

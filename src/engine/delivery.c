@@ -90,7 +90,7 @@ void delivery_to_qp(struct node *n, uint32_t qpn, const struct seg *s)
 
 	if (unlikely(!e)) {
 		drop_nobody(&n->nobody, s);
-		if (tqp_no_responder(s) == EAGAIN)
+		if (tqp_no_responder(s, GROUNDS_NO_QP) == EAGAIN)
 			unanswered_put(n, s);
 		return;
 	}

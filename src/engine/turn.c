@@ -187,7 +187,8 @@ void turn_close(struct eqp *e)
 	for (struct parcel *p = inbox_take_all(e); p; p = next) {
 		next = p->next;
 		/* the sender may have no timer of its own */
-		if (tqp_no_responder(&p->seg) == EAGAIN && e->q.env->no_responder_later)
+		if (tqp_no_responder(&p->seg, GROUNDS_NO_QP) == EAGAIN &&
+		    e->q.env->no_responder_later)
 			e->q.env->no_responder_later(&e->q, &p->seg);
 		parcel_free(p);
 	}

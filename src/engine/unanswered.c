@@ -29,7 +29,7 @@ void unanswered_tell(struct node *n)
 
 	for (struct parcel *p = xchg_acq_rel(&n->unanswered, NULL); p; p = next) {
 		next = p->next;
-		if (tqp_no_responder(&p->seg) == EAGAIN)
+		if (tqp_no_responder(&p->seg, GROUNDS_NONE) == EAGAIN)
 			unanswered_put(n, &p->seg);
 		parcel_free(p);
 	}

@@ -449,8 +449,16 @@ bool key_copy_foreign(const void *mem, uint32_t n, uint32_t key, struct key_entr
 	return key && i < n && copy_foreign(&e[i], out) && out->key == key;
 }
 
-/* "LOCAL_WRITE|REMOTE_READ" */
-static const char *rights_text(unsigned int access, char *buf, size_t n)
+bool key_copy(const struct key_table *t, uint32_t key, struct key_entry *out)
+{
+	const struct key_entry *e = find(t, key);
+
+	if (e)
+		*out = *e;
+	return e;
+}
+
+const char *key_rights(unsigned int access, char *buf, size_t n)
 {
 	static const char *const names[] = { "LOCAL_WRITE", "REMOTE_WRITE", "REMOTE_READ",
 					     "REMOTE_ATOMIC", "MW_BIND" };
@@ -510,8 +518,8 @@ static void describe(const struct key_table *t, enum key_verdict v, const struct
 			 e->pdn, ask->pdn);
 	else if (v == KEY_NO_RIGHT)
 		snprintf(buf, n, "%s 0x%x lacks %s; its rights are %s", kind, ask->key,
-			 rights_text(ask->need & ~e->access, needs, sizeof(needs)),
-			 rights_text(e->access, has, sizeof(has)));
+			 key_rights(ask->need & ~e->access, needs, sizeof(needs)),
+			 key_rights(e->access, has, sizeof(has)));
 	else if (v == KEY_DEPTHS)
 		snprintf(buf, n,
 			 "%s 0x%x is made of keys that are made of keys, %d deep or in a circle",

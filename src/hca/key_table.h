@@ -125,6 +125,10 @@ bool key_is_fleeting(const struct key_table *t, uint32_t key);
 /* The entry of @key, copied once out of a table of @n entries that is mapped from a peer; false:
  * the key is not valid there. */
 bool key_copy_foreign(const void *mem, uint32_t n, uint32_t key, struct key_entry *out);
+/* The entry of @key as it is now; false: none. Inside a quiesce section only. */
+bool key_copy(const struct key_table *t, uint32_t key, struct key_entry *out);
+/* IBV_ACCESS_* as sentences call them: "LOCAL_WRITE|REMOTE_READ". Returns @buf. */
+const char *key_rights(unsigned int access, char *buf, size_t n);
 /* Writes what a refused check compared: "rkey 0x1a03 covers 0x7f…0000+4096 …; the range exceeds it
  * by 4096". Returns @buf. Inside a quiesce section only. */
 const char *key_describe(const struct key_table *t, enum key_verdict v, const struct key_ask *ask,

@@ -92,6 +92,8 @@ int qp_init(struct qp *qp, struct pd *pd, const struct qp_attr *attr, uint32_t q
 		.service = attr->service,
 		.qpn = qpn,
 		.uidx = attr->uidx,
+		.sq_ids = attr->sq_ids,
+		.rq_ids = attr->rq_ids,
 		.scq = attr->scq,
 		.rcq = attr->rcq,
 		.srq = attr->srq,
@@ -235,6 +237,16 @@ void qp_query(const struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_
 		.qp_type = qp->service->type,
 		.sq_sig_all = qp->sq_sig_all,
 	};
+}
+
+uint64_t qp_wr_id(const struct wr_ids *ids, uint32_t index)
+{
+	const uint8_t *at = ids->at;
+	uint64_t id = 0;
+
+	if (at)
+		memcpy(&id, at + (size_t)ids->stride * (index & ids->mask), sizeof(id));
+	return id;
 }
 
 uint32_t qp_mtu(const struct qp *qp)

@@ -22,6 +22,13 @@ enum qp_inlines {
 	QP_INLINES_ANSWERS = 2, /* of READs and atomics */
 };
 
+/* Where the driver keeps the program's numbers of outstanding work, for reasons: by a ring's index.
+ */
+struct wr_ids {
+	const void *at; /* of index 0, a uint64_t; NULL: nowhere */
+	uint32_t stride, mask; /* bytes; indices - 1 */
+};
+
 struct qp {
 	struct context *ctx;
 	struct pd *pd;
@@ -43,6 +50,7 @@ struct qp {
 	uint8_t inlines; /* enum qp_inlines; 0 until its rings are laid open; atomic */
 	uint32_t create_flags; /* IBV_QP_CREATE_* */
 	struct ibv_qp_cap cap; /* as granted */
+	struct wr_ids sq_ids, rq_ids; /* an index is that of a block, of a slot */
 	void *user; /* struct ibv_qp * that events name */
 	struct { /* guarded */
 		enum ibv_qp_state state;
@@ -62,6 +70,7 @@ struct qp_attr {
 	struct ibv_qp_cap cap;
 	struct qp_hash hash;
 	uint32_t uidx;
+	struct wr_ids sq_ids, rq_ids;
 	void *user;
 };
 
@@ -75,4 +84,5 @@ void qp_fini(struct qp *qp); /* gives the references back; none after a failed q
 int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask);
 /* All attributes, as drivers return them; cur_qp_state is the state. */
 void qp_query(const struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init);
+uint64_t qp_wr_id(const struct wr_ids *ids, uint32_t index); /* of work that is outstanding */
 uint32_t qp_mtu(const struct qp *qp); /* bytes, from path_mtu; UD: the port's */

@@ -4,7 +4,8 @@
  *
  * Threads: any thread may call every function; links do their own locking (leaf locks). send()
  * never blocks on the peer and never calls back into a QP. When it returns, the link has copied the
- * payload and all the caller's memory, or refers to it by piece. */
+ * payload and all the caller's memory, or refers to it by piece. An OP_GROUNDS is lost where the
+ * host behind the destination has not said that it understands it. */
 #pragma once
 #include <stddef.h>
 #include "link/seg.h"
@@ -39,6 +40,17 @@ struct link_mark {
 	uint32_t ring;
 };
 
+/* What a link knows of a peer that does not answer. All zero: nothing. */
+struct link_silence {
+	bool ended; /* on this host: its process has, and was @pid */
+	int pid; /* 0: not known */
+	int unreached; /* on this host: errno with which its process could not be reached */
+	int refused; /* errno with which this host's kernel refuses to send: @refusals packets */
+	uint64_t refusals, sent; /* packets */
+	bool no_neighbour; /* no host answers for the address, or for the gateway to it */
+	bool answers; /* the host says what it can do, still */
+};
+
 struct link_ops {
 	const char *name; /* "loopback", "shm", "udp", "fault" */
 	/* 0: the link has the segment. EAGAIN: full, @w (may be NULL) is on the waiting list.
@@ -62,6 +74,10 @@ struct link_ops {
 	 * it taken all that was sent before that call? @mark: moves on to now. A process that is
 	 * stopped never has. NULL: always. */
 	bool (*taken)(struct dest *d, struct link_mark *mark);
+	/* The peer was silent for a whole try: is its host still there? NULL: nobody to ask. */
+	void (*doubt)(struct dest *d);
+	/* For a reason: may ask the kernel. NULL: nothing is known. */
+	void (*silence)(struct dest *d, struct link_silence *out);
 	void (*cancel)(struct dest *d, struct waiter *w); /* off the waiting list */
 	void (*put)(struct dest *d); /* gives a reference back */
 };
@@ -127,11 +143,6 @@ static inline uint32_t dest_abilities(const struct dest *d)
 	return __atomic_load_n(&dest_innermost(d)->abilities, __ATOMIC_RELAXED);
 }
 
-static inline int dest_refused(const struct dest *d)
-{
-	return (int)__atomic_load_n(&dest_innermost(d)->refused, __ATOMIC_RELAXED);
-}
-
 static inline uint64_t dest_process(const struct dest *d)
 {
 	return __atomic_load_n(&dest_innermost(d)->process, __ATOMIC_RELAXED);
@@ -140,6 +151,28 @@ static inline uint64_t dest_process(const struct dest *d)
 static inline bool dest_has_taken(struct dest *d, struct link_mark *mark)
 {
 	return !d->ops->taken || d->ops->taken(d, mark);
+}
+
+static inline int dest_refused(const struct dest *d)
+{
+	return (int)__atomic_load_n(&dest_innermost(d)->refused, __ATOMIC_RELAXED);
+}
+
+static inline void dest_doubt(struct dest *d)
+{
+	while (d->inner)
+		d = d->inner;
+	if (d->ops->doubt)
+		d->ops->doubt(d);
+}
+
+static inline void dest_silence(struct dest *d, struct link_silence *out)
+{
+	while (d->inner)
+		d = d->inner;
+	*out = (struct link_silence){ .refused = dest_refused(d) };
+	if (d->ops->silence)
+		d->ops->silence(d, out);
 }
 
 static inline int dest_send(struct dest *d, const struct seg *s, struct waiter *w)

@@ -7,7 +7,7 @@
 static bool connected(uint8_t op)
 {
 	return opcode_service(op) == SVC_RC || opcode_service(op) == SVC_UC ||
-	       opcode_service(op) == SVC_XRC || op == OP_REPORT;
+	       opcode_service(op) == SVC_XRC || op == OP_REPORT || op == OP_GROUNDS;
 }
 
 void seg_to_pkt(const struct seg *s, struct pkt *out)

@@ -12,7 +12,7 @@
 #include "util/barrier.h"
 #include "util/log.h"
 
-enum { WORDS = EXPLAIN_TEXT / 8, BUSY = 1, LINE = EXPLAIN_TEXT + 16 };
+enum { WORDS = EXPLAIN_TEXT / 8, BUSY = 1, LINE = EXPLAIN_TEXT + 64 };
 
 /* A sentence as words, since writer and overtaken reader touch it at the same time. */
 struct record {
@@ -80,7 +80,8 @@ static void print(const char *text)
 
 	if (to == OUT_NONE)
 		return;
-	n = snprintf(line, sizeof(line), "softhca: %s\n", text);
+	n = snprintf(line, sizeof(line), "softhca: %.32s[%d]: %s\n", program_invocation_short_name,
+		     (int)getpid(), text);
 	if (to == OUT_FILE)
 		fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
 	if (fd < 0) {

@@ -2,10 +2,10 @@
 /* Reasons: one sentence for every refused call and every failed completion, recorded by the
  * function that decides the error; callers pass the error on silently. The last 1024 records of the
  * process are kept in a ring that is written without locks from any thread; a reader that is
- * overtaken by writers is told so. SOFTHCA_EXPLAIN=1 (read once) prints each as "softhca: <text>\n"
- * on stderr by one write(2); a value with a '/' names a file to append to. Identical sentences in a
- * row from one thread share one record and are printed once; how often they came again is said
- * before the next other one. Allocates nothing, keeps errno.
+ * overtaken by writers is told so. SOFTHCA_EXPLAIN=1 (read once) prints each as
+ * "softhca: program[pid]: <text>\n" on stderr by one write(2); a value with a '/' names a file to
+ * append to. Identical sentences in a row from one thread share one record and are printed once;
+ * how often they came again is said before the next other one. Allocates nothing, keeps errno.
  *
  * Where SOFTHCA_EXPLAIN is not set, exit() of a process that has recorded any says how many and
  * names the variable: one line on stderr, if that is a terminal or CI is set.

@@ -15,6 +15,7 @@ static void ask(struct host *h, struct target *t, uint64_t now)
 	if (!t->deadline)
 		t->deadline = now + HOST_CONTACT_NS;
 	if (now >= t->deadline) {
+		t->error = ETIMEDOUT;
 		host_target_settle(t, TARGET_DEAD, NULL);
 		return;
 	}
@@ -29,6 +30,7 @@ static void ask(struct host *h, struct target *t, uint64_t now)
 	} else if (err != EAGAIN) {
 		log_debug("slot %u does not answer: %s", t->slot, strerror(err));
 		t->deadline = 0;
+		t->error = err;
 		host_target_settle(t, TARGET_DEAD, NULL);
 	}
 }

@@ -46,6 +46,7 @@ struct target {
 	uint64_t retry; /* WANTED: ns, the next contact not before */
 	uint64_t cookie; /* of the process that it led to when it was UP; 0: it never was */
 	pid_t pid; /* the same */
+	int error; /* DEAD and never UP: errno of the last contact */
 	struct host_wait waiters;
 };
 

@@ -238,6 +238,17 @@ static void shm_put(struct dest *d)
 	host_target_put(to_target(d));
 }
 
+static void shm_silence(struct dest *d, struct link_silence *out)
+{
+	const struct target *t = container_of(d, struct target, d);
+
+	if (load_acquire(&t->state) != TARGET_DEAD)
+		return;
+	out->ended = t->cookie;
+	out->pid = t->pid;
+	out->unreached = t->cookie ? 0 : t->error;
+}
+
 const struct link_ops shm_ops = {
 	.name = "shm",
 	.send = shm_send,
@@ -245,6 +256,7 @@ const struct link_ops shm_ops = {
 	.fetch = shm_fetch,
 	.direct = shm_direct,
 	.taken = shm_taken,
+	.silence = shm_silence,
 	.cancel = shm_cancel,
 	.put = shm_put,
 };

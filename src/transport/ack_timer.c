@@ -118,10 +118,13 @@ void ack_timer_out_of_step(struct tqp *q, uint64_t now)
 {
 	struct requester *r = &q->req;
 
-	if (!q->dest || !link_is_lossless(q->dest) || r->una == r->max_psn || r->wait)
+	if (!q->dest || r->una == r->max_psn || r->wait)
 		return;
+	if (link_is_lossless(q->dest))
+		ack_timer_lost(q, now);
+	else if (r->exchanged)
+		return; /* an answer that was late */
 	r->doubt = DOUBT_PSN;
-	ack_timer_lost(q, now);
 }
 
 void ack_timer_progress(struct tqp *q, uint64_t now)
@@ -141,6 +144,7 @@ void ack_timer_progress(struct tqp *q, uint64_t now)
 	r->wait = WAIT_NOTHING;
 	r->gap = false;
 	r->doubt = DOUBT_NOTHING;
+	r->elsewhere = false;
 	if (lost)
 		ack_timer_lost(q, now);
 	else

@@ -15,6 +15,7 @@ void ack_timer_progress(struct tqp *q, uint64_t now);
 /* The peer has got a packet behind the one that it misses: the tries start afresh. */
 void ack_timer_heard(struct tqp *q, uint64_t now);
 void ack_timer_lost(struct tqp *q, uint64_t now); /* the link says that there is no peer */
-/* An answer names PSNs that are not outstanding. On a link that keeps order it is no old one: the
- * peer's rq_psn is not this QP's sq_psn. Then follows what follows on a wire, the tries' end. */
+/* An answer names PSNs that are not outstanding. On a link that keeps order, or if it is the first
+ * of all, it is no old one: the peer's rq_psn is not this QP's sq_psn. Then follows what follows on
+ * a wire, the tries' end. */
 void ack_timer_out_of_step(struct tqp *q, uint64_t now);

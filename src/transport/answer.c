@@ -20,7 +20,7 @@ static int put(struct tqp *q, struct seg *s)
 {
 	int err;
 
-	if (unlikely(!q->qp.service->sends) && s->op != OP_REPORT)
+	if (unlikely(!q->qp.service->sends) && opcode_service(s->op) != SVC_OWN)
 		s->op |= q->qp.service->wire;
 	if (q->req.blocked || q->rsp.silent)
 		return EAGAIN;
@@ -50,9 +50,30 @@ static inline struct seg reply(const struct tqp *q, uint32_t psn, uint8_t syndro
 	return s;
 }
 
-static int answer_bare(struct dest *to, const struct seg *request, uint8_t syndrome)
+/* Makes @s an OP_GROUNDS, whose bytes are in @buf. */
+static void with_grounds(struct seg *s, const struct grounds *why, struct piece *piece,
+			 uint8_t buf[GROUNDS_BYTES])
 {
-	struct seg s = bare(request->sqpn, request->dqpn, request->psn, syndrome);
+	grounds_encode(why, buf);
+	*piece = (struct piece){ (uintptr_t)buf, GROUNDS_BYTES, 0 };
+	s->op = OP_GROUNDS;
+	s->len = GROUNDS_BYTES;
+	s->pieces = piece;
+	s->npieces = 1;
+}
+
+/* @why is lost when the link has no room for it. */
+static int answer_bare(struct dest *to, const struct seg *request, uint8_t syndrome,
+		       const struct grounds *why)
+{
+	struct seg s = bare(request->sqpn, request->dqpn, request->psn, syndrome), first = s;
+	uint8_t bytes[GROUNDS_BYTES];
+	struct piece piece;
+
+	if (why->code) {
+		with_grounds(&first, why, &piece, bytes);
+		dest_send(to, &first, NULL);
+	}
 
 	s.op |= opcode_service(request->op);
 	if (request->op == OP_DC_CONNECT) {
@@ -62,7 +83,7 @@ static int answer_bare(struct dest *to, const struct seg *request, uint8_t syndr
 	return dest_send(to, &s, NULL);
 }
 
-int answer_no_responder(const struct seg *s)
+int answer_no_responder(const struct seg *s, struct grounds why)
 {
 	uint8_t svc = opcode_service(s->op);
 	bool told = svc == SVC_RC || svc == SVC_XRC || svc == SVC_DC;
@@ -70,7 +91,7 @@ int answer_no_responder(const struct seg *s)
 	if (!told || !opcode_has(s->op, WIRE_REQUEST) || !link_has_notices(s->from) ||
 	    !(s->flags & SEG_SQPN))
 		return 0;
-	return answer_bare(s->from, s, SYN_NO_RESPONDER);
+	return answer_bare(s->from, s, SYN_NO_RESPONDER, &why);
 }
 
 bool answer_idle(const struct tqp *q)
@@ -124,11 +145,12 @@ void answer_leave(struct tqp *q)
 			 .sqpn = q->rsp.peer,
 			 .dqpn = q->qp.qpn,
 			 .from = q->dest };
+	struct grounds state = { GROUNDS_STATE, { q->qp.state } };
 
 	if (q->qp.service->wire == SVC_RC && link_is_lossless(q->dest)) {
 		answer_ack_now(q);
 		s.psn = first_unanswered(q);
-		if ((q->ack_due || !answer_idle(q)) && answer_no_responder(&s) == EAGAIN &&
+		if ((q->ack_due || !answer_idle(q)) && answer_no_responder(&s, state) == EAGAIN &&
 		    q->env->no_responder_later)
 			q->env->no_responder_later(q, &s);
 	} else if (link_may_congest(q->dest)) {
@@ -258,12 +280,35 @@ void answer_release(struct tqp *q)
 		q->env->ack_later(q);
 }
 
+/* @more: its NAK follows. False: the link has no room. */
+static bool put_grounds(struct tqp *q, bool more)
+{
+	struct seg s = reply(q, q->rsp.nak_psn, 0);
+	uint8_t bytes[GROUNDS_BYTES];
+	struct piece piece;
+
+	if (!q->rsp.grounds.code || !q->dest)
+		return true;
+	with_grounds(&s, &q->rsp.grounds, &piece, bytes);
+	s.more = more && q->dest->ops->flush;
+	if (put(q, &s) == EAGAIN)
+		return false;
+	q->rsp.grounds.code = GROUNDS_NONE;
+	return true;
+}
+
 static void put_nak(struct tqp *q)
 {
 	struct seg s = reply(q, q->rsp.nak_psn, q->rsp.nak);
 
-	if (!put(q, &s))
+	if (put_grounds(q, true) && !put(q, &s))
 		q->rsp.nak_due = false;
+}
+
+void answer_grounds(struct tqp *q, uint32_t psn)
+{
+	q->rsp.nak_psn = psn;
+	put_grounds(q, false);
 }
 
 void answer_nak(struct tqp *q, uint8_t syndrome, uint32_t psn)

@@ -26,6 +26,8 @@ static inline void answer_reply(struct tqp *q) /* the program has posted: is it 
 }
 
 void answer_nak(struct tqp *q, uint8_t syndrome, uint32_t psn);
+/* A refusal without a NAK (fate.h): a peer that understands it is told why. */
+void answer_grounds(struct tqp *q, uint32_t psn);
 void answer_run(struct tqp *q); /* sends the answers that wait */
 /* Ends q->rsp.silent: the answers leave, an ACK without waiting for a segment to ride on. */
 void answer_release(struct tqp *q);
@@ -38,4 +40,4 @@ void answer_forget(struct tqp *q); /* drops all answers that wait */
  * Through a network, where it may get lost, the last ACK is repeated a few times. */
 void answer_leave(struct tqp *q);
 /* As tqp_no_responder(). */
-int answer_no_responder(const struct seg *s);
+int answer_no_responder(const struct seg *s, struct grounds why);

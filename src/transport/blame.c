@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: MIT
+#include <arpa/inet.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include "hca/limits.h"
+#include "net/gid.h"
 #include "obs/explain.h"
 #include "transport/blame.h"
 #include "transport/sent.h"
 #include "util/be.h"
 #include "wire/frame.h"
 #include "wire/opcode.h"
+
+enum { SILENCE = GROUNDS_TEXT + 16, WORK = 80 };
 
 static const char *wqe_name(uint8_t opcode)
 {
@@ -35,6 +40,26 @@ static const char *wqe_name(uint8_t opcode)
 	default:
 		return "work request";
 	}
+}
+
+/* "RDMA WRITE of 64 B (wr_id 0x1)": without a number where the program has given none. */
+static const char *work(const struct tqp *q, uint8_t opcode, uint32_t len, uint32_t block,
+			char buf[WORK])
+{
+	uint64_t id = qp_wr_id(&q->qp.sq_ids, block);
+	int n = snprintf(buf, WORK, "%s of %u B", wqe_name(opcode), len);
+
+	if (id && n > 0 && n < WORK)
+		snprintf(buf + n, WORK - (size_t)n, " (wr_id 0x%llx)", (unsigned long long)id);
+	return buf;
+}
+
+static const char *sent_work(const struct tqp *q, const struct sent *e, char buf[WORK])
+{
+	if (!(e->flags & SENT_INNER))
+		return work(q, e->opcode, e->len, e->block, buf);
+	snprintf(buf, WORK, "%s of %u B", wqe_name(e->opcode), e->len);
+	return buf;
 }
 
 const char *blame_name(uint8_t op)
@@ -68,15 +93,15 @@ static const char *type_name(const struct tqp *q)
 
 static uint64_t blame_sge(const struct tqp *q, const struct wqe *w, const struct gather *g)
 {
-	char text[192];
+	char text[192], what[WORK];
 
 	if (g->why == KEY_OK)
-		return reason("ibv_post_send: %s of %u B on QP 0x%x: memory of its scatter/gather "
+		return reason("ibv_post_send: %s on QP 0x%x: memory of its scatter/gather "
 			      "list is not mapped any more; keep it mapped until the completion",
-			      wqe_name(w->opcode), w->len, q->qp.qpn);
-	return reason("ibv_post_send: %s of %u B on QP 0x%x: sge[%u]: %s; use a key of the QP's PD "
+			      work(q, w->opcode, w->len, w->idx, what), q->qp.qpn);
+	return reason("ibv_post_send: %s on QP 0x%x: sge[%u]: %s; use a key of the QP's PD "
 		      "that covers the buffer%s",
-		      wqe_name(w->opcode), w->len, q->qp.qpn, g->which,
+		      work(q, w->opcode, w->len, w->idx, what), q->qp.qpn, g->which,
 		      key_describe(q->qp.ctx->hca->keys, g->why, &g->refused, text, sizeof(text)),
 		      g->refused.need ? " with IBV_ACCESS_LOCAL_WRITE" : "");
 }
@@ -89,12 +114,13 @@ static bool is_atomic(uint8_t opcode)
 
 uint64_t blame_wqe(const struct tqp *q, const struct wqe *w, enum verdict v, const struct gather *g)
 {
+	char what[WORK];
+
 	if (v == V_LOCAL_PROT && g)
 		return blame_sge(q, w, g);
 	if (v == V_LOCAL_LENGTH && q->qp.service->one_packet)
-		return reason("ibv_post_send: %s of %u B on UD QP 0x%x exceeds the MTU of %u B; "
-			      "send less",
-			      wqe_name(w->opcode), w->len, q->qp.qpn, q->req.mtu);
+		return reason("ibv_post_send: %s on UD QP 0x%x exceeds the MTU of %u B; send less",
+			      work(q, w->opcode, w->len, w->idx, what), q->qp.qpn, q->req.mtu);
 	if (v == V_LOCAL_LENGTH && q->qp.service->frames)
 		return reason("ibv_post_send: %s on RAW_PACKET QP 0x%x: headers of %u B and %u B "
 			      "of data (mss %u); a frame has 14..%d B, a TSO send at most %d B of "
@@ -159,37 +185,113 @@ static const char *kernel_remedy(int err)
 	}
 }
 
+/* What the peer has said about @e. */
+static bool peers_words(const struct tqp *q, const struct sent *e, char text[SILENCE])
+{
+	char clause[GROUNDS_TEXT];
+
+	if (!psn_within(q->req.told_psn, e->psn, e->npsn) || !grounds_text(&q->req.told, clause))
+		return false;
+	snprintf(text, SILENCE, "peer: %s", clause);
+	return true;
+}
+
+/* Of a peer behind a network. */
+static void network_silence(const struct tqp *q, const struct link_silence *l, char *text)
+{
+	const struct dest_net *net = link_ends(q->dest);
+	char to[INET6_ADDRSTRLEN];
+
+	gid_text(&net->remote, to, sizeof(to));
+	if (l->no_neighbour)
+		snprintf(text, SILENCE,
+			 "no neighbour answers for %s; is it the peer's address, and its host up?",
+			 to);
+	else if (l->answers)
+		snprintf(text, SILENCE,
+			 "the softhca of %s answers, the QP does not; is it there, in RTR or RTS, "
+			 "and connected to this QP and address?",
+			 to);
+	else
+		snprintf(
+			text, SILENCE,
+			"%lu packets left for %s, and nothing came back; does a program run there, "
+			"and is UDP port 4791 open both ways?",
+			(unsigned long)l->sent, to);
+}
+
+/* Of a process of this host. */
+static void process_silence(const struct tqp *q, const struct link_silence *l, char *text)
+{
+	if (l->ended && l->pid)
+		snprintf(text, SILENCE, "its process %d has ended; end the connection", l->pid);
+	else if (l->ended)
+		snprintf(text, SILENCE, "its process has ended; end the connection");
+	else if (l->unreached == ECONNREFUSED)
+		snprintf(text, SILENCE,
+			 "no process of this host has that number; has it ended, or is the number "
+			 "wrong?");
+	else if (l->unreached)
+		snprintf(text, SILENCE, "its process cannot be reached (%s); is it stuck?",
+			 strerror(l->unreached));
+	else if (link_is_lossless(q->dest) && !q->req.doubt)
+		snprintf(text, SILENCE,
+			 "its process takes what is sent, and answers nothing; is it a softhca of "
+			 "this version, and is a thread of it stuck?");
+	else
+		snprintf(text, SILENCE,
+			 "is the peer alive, its QP in RTR or RTS, connected to this QP, and its "
+			 "rq_psn this sq_psn?");
+}
+
+/* Why no answer came, as far as it is known, and what to do. */
+static void silence(struct tqp *q, const struct sent *e, char text[SILENCE])
+{
+	struct link_silence l = { 0 };
+
+	if (q->dest)
+		dest_silence(q->dest, &l);
+	if (!l.ended && peers_words(q, e, text))
+		return;
+	if (l.refused)
+		snprintf(text, SILENCE, "the kernel of this host refused %lu packets (%s); %s",
+			 (unsigned long)l.refusals, strerror(l.refused), kernel_remedy(l.refused));
+	else if (q->req.doubt == DOUBT_PSN)
+		snprintf(text, SILENCE,
+			 "it answers PSNs that were not sent; make its rq_psn this QP's sq_psn "
+			 "(0x%x)",
+			 q->qp.attr.sq_psn);
+	else if (q->req.elsewhere)
+		snprintf(text, SILENCE,
+			 "answers came from another address or port than its; connect to the "
+			 "address that it sends from");
+	else if (link_ends(q->dest))
+		network_silence(q, &l, text);
+	else
+		process_silence(q, &l, text);
+}
+
 static uint64_t blame_silence(struct tqp *q, const struct sent *e)
 {
 	const struct ibv_qp_attr *a = &q->qp.attr;
-	int err = q->dest ? dest_refused(q->dest) : 0;
+	char text[SILENCE], what[WORK];
 
-	if (err)
-		return reason("%s of %u B on QP 0x%x: no answer from QP 0x%x after %u tries: the "
-			      "kernel of this host refuses to send its packets (%s); %s",
-			      wqe_name(e->opcode), e->len, q->qp.qpn, a->dest_qp_num,
-			      a->retry_cnt + 1U, strerror(err), kernel_remedy(err));
-	if (q->req.doubt == DOUBT_PSN)
-		return reason("%s of %u B on QP 0x%x: QP 0x%x answers PSNs that were not sent, in "
-			      "each of %u tries; make its rq_psn this QP's sq_psn (0x%x)",
-			      wqe_name(e->opcode), e->len, q->qp.qpn, a->dest_qp_num,
-			      a->retry_cnt + 1U, a->sq_psn);
-	if (link_is_lossless(q->dest) && !q->req.doubt)
-		return reason("%s of %u B on QP 0x%x: the process of QP 0x%x takes what is sent, "
-			      "and has answered none of %u tries; is it a softhca of this "
-			      "version, and is a thread of it stuck?",
-			      wqe_name(e->opcode), e->len, q->qp.qpn, a->dest_qp_num,
-			      a->retry_cnt + 1U);
-	return reason("%s of %u B on QP 0x%x: no answer from QP 0x%x after %u tries of 4.096 us * "
-		      "2^%u (retry_cnt %u); is the peer alive, its QP in RTR or RTS, connected to "
-		      "this QP, and its rq_psn this sq_psn?",
-		      wqe_name(e->opcode), e->len, q->qp.qpn, a->dest_qp_num, a->retry_cnt + 1U,
-		      a->timeout, a->retry_cnt);
+	silence(q, e, text);
+	return reason("%s on QP 0x%x: no answer from QP 0x%x after %u tries of 4.096 us * "
+		      "2^%u (retry_cnt %u): %s",
+		      sent_work(q, e, what), q->qp.qpn, a->dest_qp_num, a->retry_cnt + 1U,
+		      a->timeout, a->retry_cnt, text);
 }
 
-static const char *remedy(enum verdict v)
+/* What the peer has said about @e itself, or what can be said without it. */
+static const char *remedy(const struct tqp *q, const struct sent *e, enum verdict v,
+			  char text[SILENCE])
 {
+	if (v != V_LOCAL_PROT && v != V_BAD_RESPONSE && peers_words(q, e, text))
+		return text;
 	switch (v) {
+	case V_RNR_EXCEEDED:
+		return "post receives earlier or set rnr_retry to 7";
 	case V_REMOTE_INVALID:
 		return "the operation must be enabled in the peer's qp_access_flags, within its "
 		       "max_dest_rd_atomic, aligned, and fit its receive buffer";
@@ -213,27 +315,29 @@ static bool is_send(uint8_t opcode)
 uint64_t blame_peer(struct tqp *q, const struct sent *e, enum verdict v)
 {
 	struct wqe w = { .raddr = 0 };
+	char text[SILENCE], what[WORK];
+	const char *why = remedy(q, e, v, text);
 
 	if (v == V_RETRY_EXCEEDED)
 		return blame_silence(q, e);
 	if (v == V_RNR_EXCEEDED)
-		return reason("%s of %u B on QP 0x%x: QP 0x%x had no receive posted at %u tries "
-			      "(rnr_retry %u); post receives earlier or set rnr_retry to 7",
-			      wqe_name(e->opcode), e->len, q->qp.qpn, q->qp.attr.dest_qp_num,
-			      q->qp.attr.rnr_retry + 1U, q->qp.attr.rnr_retry);
+		return reason("%s on QP 0x%x: QP 0x%x had no receive posted at %u tries "
+			      "(rnr_retry %u): %s",
+			      sent_work(q, e, what), q->qp.qpn, q->qp.attr.dest_qp_num,
+			      q->qp.attr.rnr_retry + 1U, q->qp.attr.rnr_retry, why);
 	if (!sent_reread(q, e, &w))
 		w.raddr = w.rkey = 0;
 	if (is_send(e->opcode))
-		return reason("%s of %u B on QP 0x%x, refused by QP 0x%x (vendor_err 0x%x): %s",
-			      wqe_name(e->opcode), e->len, q->qp.qpn, q->qp.attr.dest_qp_num,
-			      fate_at_requester(v)->vendor, remedy(v));
-	return reason("%s of %u B on QP 0x%x to 0x%lx, rkey 0x%x, refused by QP 0x%x (vendor_err "
+		return reason("%s on QP 0x%x, refused by QP 0x%x (vendor_err 0x%x): %s",
+			      sent_work(q, e, what), q->qp.qpn, q->qp.attr.dest_qp_num,
+			      fate_at_requester(v)->vendor, why);
+	return reason("%s on QP 0x%x to 0x%lx, rkey 0x%x, refused by QP 0x%x (vendor_err "
 		      "0x%x): %s",
-		      wqe_name(e->opcode), e->len, q->qp.qpn, (unsigned long)w.raddr, w.rkey,
-		      q->qp.attr.dest_qp_num, fate_at_requester(v)->vendor, remedy(v));
+		      sent_work(q, e, what), q->qp.qpn, (unsigned long)w.raddr, w.rkey,
+		      q->qp.attr.dest_qp_num, fate_at_requester(v)->vendor, why);
 }
 
-uint64_t blame_request(const struct tqp *q, const struct seg *s, const char *what)
+static uint64_t blame_refused(const struct tqp *q, const struct seg *s, const char *what)
 {
 	bool atomic = s->op == OP_COMPARE_SWAP || s->op == OP_FETCH_ADD;
 
@@ -245,11 +349,26 @@ uint64_t blame_request(const struct tqp *q, const struct seg *s, const char *wha
 		      q->qp.qpn, what);
 }
 
-uint64_t blame_rkey(const struct tqp *q, const struct seg *s, enum key_verdict why,
+uint64_t blame_request(struct tqp *q, const struct seg *s, struct grounds what)
+{
+	char text[GROUNDS_TEXT];
+
+	q->rsp.grounds = what;
+	return blame_refused(q, s, grounds_text(&what, text));
+}
+
+uint64_t blame_invalidate(struct tqp *q, const struct seg *s, const char *why)
+{
+	q->rsp.grounds = (struct grounds){ GROUNDS_INVALIDATE };
+	return blame_refused(q, s, why);
+}
+
+uint64_t blame_rkey(struct tqp *q, const struct seg *s, enum key_verdict why,
 		    const struct key_ask *ask)
 {
 	char text[192];
 
+	q->rsp.grounds = grounds_of_key(q->qp.ctx->hca->keys, why, ask);
 	if (why == KEY_OK)
 		return reason(
 			"%s of %lu B to 0x%lx by QP 0x%x failed at QP 0x%x: that memory is not "
@@ -261,26 +380,42 @@ uint64_t blame_rkey(const struct tqp *q, const struct seg *s, enum key_verdict w
 		      q->qp.qpn, key_describe(q->qp.ctx->hca->keys, why, ask, text, sizeof(text)));
 }
 
-uint64_t blame_short(const struct tqp *q, const struct seg *s, uint64_t need, uint64_t have)
+uint64_t blame_short(struct tqp *q, const struct seg *s, uint64_t need, uint64_t have)
 {
+	q->rsp.grounds =
+		(struct grounds){ q->qp.service->one_packet ? GROUNDS_SHORT_GRH : GROUNDS_SHORT,
+				  { have, need } };
 	return reason("%s to QP 0x%x brings at least %lu B%s, the receive has room for %lu B; post "
 		      "larger receives",
 		      blame_name(s->op), q->qp.qpn, (unsigned long)need,
 		      q->qp.service->one_packet ? " with 40 B of GRH" : "", (unsigned long)have);
 }
 
-uint64_t blame_receive(const struct tqp *q, const struct gather *g)
+/* By the program's number; by the slot's where there is none. */
+static const char *receive_name(const struct tqp *q, char buf[32])
 {
-	char text[192];
+	uint64_t id = q->qp.srq ? 0 : qp_wr_id(&q->qp.rq_ids, q->rsp.rwqe.idx);
 
+	if (id)
+		snprintf(buf, 32, "wr_id 0x%llx", (unsigned long long)id);
+	else
+		snprintf(buf, 32, "0x%x", q->rsp.rwqe.idx);
+	return buf;
+}
+
+uint64_t blame_receive(struct tqp *q, const struct gather *g)
+{
+	char text[192], which[32];
+
+	q->rsp.grounds = g->why == KEY_OK ? (struct grounds){ GROUNDS_RECEIVE_UNMAPPED }
+					  : (struct grounds){ GROUNDS_RECEIVE_KEY, { g->which } };
 	if (g->why == KEY_OK)
-		return reason(
-			"ibv_post_recv: QP 0x%x: the memory of receive 0x%x is not mapped any "
-			"more; keep it mapped until the completion",
-			q->qp.qpn, q->rsp.rwqe.idx);
-	return reason("ibv_post_recv: QP 0x%x: receive 0x%x, sge[%u]: %s; use a key of the %s PD "
+		return reason("ibv_post_recv: QP 0x%x: the memory of receive %s is not mapped any "
+			      "more; keep it mapped until the completion",
+			      q->qp.qpn, receive_name(q, which));
+	return reason("ibv_post_recv: QP 0x%x: receive %s, sge[%u]: %s; use a key of the %s PD "
 		      "that covers the buffer with IBV_ACCESS_LOCAL_WRITE",
-		      q->qp.qpn, q->rsp.rwqe.idx, g->which,
+		      q->qp.qpn, receive_name(q, which), g->which,
 		      key_describe(q->qp.ctx->hca->keys, g->why, &g->refused, text, sizeof(text)),
 		      q->qp.srq ? "SRQ's" : "QP's");
 }

@@ -13,14 +13,16 @@ uint64_t blame_wqe(const struct tqp *q, const struct wqe *w, enum verdict v,
 uint64_t blame_window(const struct tqp *q, const struct wqe *w, const char *why);
 /* The peer refused the entry @e by a NAK, answered nonsense, or did not answer. */
 uint64_t blame_peer(struct tqp *q, const struct sent *e, enum verdict v);
-/* The responder refuses request @s; @what says why (not enabled, alignment, length, depth) and the
- * remedy. */
-uint64_t blame_request(const struct tqp *q, const struct seg *s, const char *what);
-/* The responder refuses request @s by its key, for @why; KEY_OK: the memory is not mapped. */
-uint64_t blame_rkey(const struct tqp *q, const struct seg *s, enum key_verdict why,
+/* From here on the responder: the grounds are kept for its peer, too (q->rsp.grounds). */
+/* It refuses request @s on @what (not enabled, alignment, length, depth). */
+uint64_t blame_request(struct tqp *q, const struct seg *s, struct grounds what);
+/* What @s asks to invalidate may not be, for @why. */
+uint64_t blame_invalidate(struct tqp *q, const struct seg *s, const char *why);
+/* It refuses request @s by its key, for @why; KEY_OK: the memory is not mapped. */
+uint64_t blame_rkey(struct tqp *q, const struct seg *s, enum key_verdict why,
 		    const struct key_ask *ask);
 /* The receive WQE is too small for the message: @need bytes and it has @have. */
-uint64_t blame_short(const struct tqp *q, const struct seg *s, uint64_t need, uint64_t have);
+uint64_t blame_short(struct tqp *q, const struct seg *s, uint64_t need, uint64_t have);
 /* An SGE of the receive WQE is refused; @g->why KEY_OK: its memory is not mapped. */
-uint64_t blame_receive(const struct tqp *q, const struct gather *g);
+uint64_t blame_receive(struct tqp *q, const struct gather *g);
 const char *blame_name(uint8_t op); /* BTH opcode: "RDMA WRITE" */

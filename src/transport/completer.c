@@ -405,7 +405,27 @@ static void report(struct tqp *q, const struct seg *s, uint64_t now)
 	} else {
 		counters_inc(q->qp.ctx->hca->counters, COUNTER_PORT_RCV_ERRORS);
 		verdict_say("dropped, it reports what was never sent");
+		ack_timer_out_of_step(q, now);
 	}
+}
+
+/* Why the answer that follows is a refusal. It decides nothing. What is said of the oldest PSN
+ * counts; and that nobody is there any more is no news, where he has said before why he left. */
+static void grounds(struct tqp *q, const struct seg *s)
+{
+	struct requester *r = &q->req;
+	bool told = r->told.code && expected(q, r->told_psn);
+	struct grounds g;
+
+	if (!expected(q, s->psn) || !s->data || !grounds_decode(s->data, s->len, &g))
+		return;
+	if (told && psn_after(s->psn, r->told_psn))
+		return;
+	if (told && s->psn == r->told_psn && !grounds_of_absence(&r->told) &&
+	    grounds_of_absence(&g))
+		return;
+	r->told = g;
+	r->told_psn = s->psn;
 }
 
 void completer_input(struct tqp *q, const struct seg *s, uint64_t now)
@@ -416,6 +436,8 @@ void completer_input(struct tqp *q, const struct seg *s, uint64_t now)
 		acknowledge(q, s, now);
 	else if (s->op == OP_REPORT)
 		report(q, s, now);
+	else if (s->op == OP_GROUNDS)
+		grounds(q, s);
 	else
 		data(q, s, now);
 }

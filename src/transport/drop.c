@@ -75,12 +75,21 @@ void drop_say(struct tqp *q, const struct seg *s, enum drop_why why)
 	tell(s, why, n, q->req.mtu);
 }
 
+/* A requester on this host hears it by a notice, and says it if its tries end: one that is done
+ * sends its last message to a peer that has left, and nothing is wrong. */
+static bool requester_says(const struct seg *s)
+{
+	uint8_t service = opcode_service(s->op);
+
+	return link_has_notices(s->from) && service != SVC_UD && service != SVC_UC;
+}
+
 void drop_nobody(uint64_t *count, const struct seg *s)
 {
 	uint64_t n;
 
 	verdict_say("dropped, there is no such QP");
-	if (!opcode_has(s->op, WIRE_REQUEST))
+	if (!opcode_has(s->op, WIRE_REQUEST) || requester_says(s))
 		return;
 	n = fetch_add_relaxed(count, 1) + 1;
 	if (!explain_due(n))
@@ -109,6 +118,28 @@ void drop_unheard(struct tqp *q, uint32_t dqpn)
 		       q->qp.service->name, q->qp.qpn, dqpn, n);
 }
 
+void drop_refused(struct tqp *q, const struct seg *s)
+{
+	struct seg out = { .op = OP_GROUNDS,
+			   .flags = SEG_SQPN,
+			   .pkey = 0xffff,
+			   .dqpn = s->flags & SEG_SQPN ? s->sqpn : q->qp.attr.dest_qp_num,
+			   .sqpn = q->qp.qpn,
+			   .psn = s->psn,
+			   .npsn = 1,
+			   .npieces = 1,
+			   .len = GROUNDS_BYTES };
+	uint8_t bytes[GROUNDS_BYTES];
+	struct piece piece = { (uintptr_t)bytes, GROUNDS_BYTES, 0 };
+
+	if (!q->rsp.grounds.code || !link_has_notices(s->from) || (s->flags & SEG_MCAST))
+		return;
+	grounds_encode(&q->rsp.grounds, bytes);
+	q->rsp.grounds.code = GROUNDS_NONE;
+	out.pieces = &piece;
+	dest_send(s->from, &out, NULL);
+}
+
 /* What the sender can do about it; NULL: no cause that this release knows. */
 static const char *advice(const struct seg *s, char *buf)
 {
@@ -132,11 +163,32 @@ static const char *advice(const struct seg *s, char *buf)
 	}
 }
 
+/* The peer has refused it, in the peer's words. */
+static void refused(struct tqp *q, const struct seg *s)
+{
+	char text[GROUNDS_TEXT];
+	struct grounds g;
+	const char *what = NULL;
+
+	if (s->data && grounds_decode(s->data, s->len, &g))
+		what = grounds_text(&g, text);
+	if (!what || q->drops.told == TOLD_MAX)
+		return;
+	q->drops.told++;
+	reason("message on %s QP 0x%x refused by QP 0x%x: peer: %s", q->qp.service->name, q->qp.qpn,
+	       s->sqpn, what);
+}
+
 void drop_told(struct tqp *q, const struct seg *s)
 {
 	char text[CLAUSE];
-	const char *what = advice(s, text);
+	const char *what;
 
+	if (s->op == OP_GROUNDS) {
+		refused(q, s);
+		return;
+	}
+	what = advice(s, text);
 	if (!what || q->drops.told == TOLD_MAX)
 		return;
 	q->drops.told++;

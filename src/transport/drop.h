@@ -2,8 +2,9 @@
 /* Segments that are dropped while their sender counts them as sent: datagrams, UC's messages, and
  * requests for a number that no queue pair has. The receiver says each cause once, then at the
  * 10th, the 100th, the 1000th drop, with the count; as often it tells a sender on its own host by
- * an OP_DROPPED, which that one explains to its program. A group's sender is told nothing: its
- * members are not its business. Under the QP's turn, but for drop_nobody(). */
+ * an OP_DROPPED, or why it refused a request by an OP_GROUNDS, which that one explains to its
+ * program. A group's sender is told nothing: its members are not its business. Under the QP's turn,
+ * but for drop_nobody(). */
 #pragma once
 #include <stdint.h>
 
@@ -24,5 +25,7 @@ void drop_say(struct tqp *q, const struct seg *s, enum drop_why why);
 void drop_nobody(uint64_t *count, const struct seg *s);
 /* On this host: no process has the number @dqpn that a datagram of @q is for. */
 void drop_unheard(struct tqp *q, uint32_t dqpn);
-/* A peer of this host has dropped what @q sent. */
+/* The request @s is refused on q->rsp.grounds: its sender is told, if it is on this host. */
+void drop_refused(struct tqp *q, const struct seg *s);
+/* A peer of this host has dropped what @q sent: an OP_DROPPED or an OP_GROUNDS. */
 void drop_told(struct tqp *q, const struct seg *s);

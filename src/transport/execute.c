@@ -36,27 +36,30 @@ static unsigned int right_for(enum answer_kind kind)
 	return rights[kind];
 }
 
-/* Is the request enabled, in its place, within the depth? NULL: yes; else what is wrong. */
-static const char *unfit(const struct tqp *q, const struct seg *s, unsigned int right)
+#define GROUNDS(...) ((struct grounds){ __VA_ARGS__ })
+
+/* Is the request enabled, in its place, within the depth? GROUNDS_NONE: yes; else what is wrong. */
+static struct grounds unfit(const struct tqp *q, const struct seg *s, unsigned int right)
 {
 	const struct responder_reads *rd = q->rsp.reads;
 
 	if (!(q->qp.attr.qp_access_flags & right))
-		return "the QP's qp_access_flags do not enable it; set them by ibv_modify_qp";
+		return GROUNDS(GROUNDS_DISABLED);
 	if (q->rsp.msg != MSG_NONE)
-		return "it stands in the middle of another message";
+		return GROUNDS(GROUNDS_MIDDLE);
 	if (rd->fresh >= q->qp.attr.max_dest_rd_atomic)
-		return "more are outstanding than max_dest_rd_atomic; lower the peer's "
-		       "max_rd_atomic";
-	if (s->op == OP_READ_REQUEST && (s->dma_len > 1U << 31 || s->npsn != psns(q, s->dma_len)))
-		return "its length is over 2^31 or does not fit its PSNs";
+		return GROUNDS(GROUNDS_DEPTH, { q->qp.attr.max_dest_rd_atomic });
+	if (s->op == OP_READ_REQUEST && s->dma_len > 1U << 31)
+		return GROUNDS(GROUNDS_LONG);
+	if (s->op == OP_READ_REQUEST && s->npsn != psns(q, s->dma_len))
+		return GROUNDS(GROUNDS_PSNS, { s->dma_len, s->npsn, q->req.mtu });
 	if (s->op != OP_READ_REQUEST && (s->va & 7))
-		return "the address of an atomic must be aligned to 8 bytes";
+		return GROUNDS(GROUNDS_ALIGNMENT);
 	if (s->op != OP_READ_REQUEST && s->npsn != 1)
-		return "an atomic takes one PSN";
+		return GROUNDS(GROUNDS_ATOMIC_PSNS);
 	if (s->op == OP_ATOMIC_WRITE && (s->len != 8 || s->dma_len != 8 || s->flags & SEG_BYREF))
-		return "an atomic write brings 8 bytes";
-	return NULL;
+		return GROUNDS(GROUNDS_ATOMIC_WRITE);
+	return GROUNDS(GROUNDS_NONE);
 }
 
 static void save(struct tqp *q, const struct seg *s, const struct answer *a)
@@ -86,15 +89,15 @@ bool execute(struct tqp *q, const struct seg *s, struct answer *out, struct refu
 	struct key_ask ask = { s->rkey, q->qp.pd->pdn, s->va, read ? s->dma_len : 8,
 			       right,	q->qp.qpn };
 	enum key_verdict why;
-	const char *what;
+	struct grounds what;
 	uint64_t addr = 0, orig = 0;
 	struct spin *lock;
 	bool failed;
 
 	if (answer_reads(q))
-		return refused(no, V_REMOTE_OP, blame_request(q, s, "there is no memory for it"));
+		return refused(no, V_REMOTE_OP, blame_request(q, s, GROUNDS(GROUNDS_NO_MEMORY)));
 	what = unfit(q, s, right);
-	if (what)
+	if (what.code)
 		return refused(no, V_REMOTE_INVALID, blame_request(q, s, what));
 	lock = fleeting_enter(q->qp.ctx->hca->keys, s->rkey);
 	why = key_check(q->qp.ctx->hca->keys, &ask, &addr);

@@ -44,27 +44,29 @@ int place_copy(const struct seg *s, uint32_t skip, const struct gather *g)
 	return copy_scatter(g->piece, g->n, 0, s->data + skip, s->len - skip);
 }
 
-/* Does the segment fit into its message? NULL: yes; else what is wrong. */
-static const char *misshapen(const struct tqp *q, const struct seg *s)
+#define GROUNDS(...) ((struct grounds){ __VA_ARGS__ })
+
+/* Does the segment fit into its message? GROUNDS_NONE: yes; else what is wrong. */
+static struct grounds misshapen(const struct tqp *q, const struct seg *s)
 {
 	uint32_t flags = opcodes[s->op].flags, mtu = q->req.mtu;
 	uint8_t msg = q->rsp.msg;
 
 	if (!is_write(s->op) && !is_send(s->op))
-		return "it is an operation that this device does not offer";
+		return GROUNDS(GROUNDS_NO_OPERATION);
 	if (flags & WIRE_FIRST) {
 		if (msg != MSG_NONE)
-			return "a new message starts in the middle of another";
+			return GROUNDS(GROUNDS_NOT_FINISHED);
 	} else if (msg != (is_write(s->op) ? MSG_WRITE : MSG_SEND)) {
-		return "it goes on with a message that has not started";
+		return GROUNDS(GROUNDS_NOT_BEGUN);
 	}
 	if (!(flags & WIRE_LAST) && (s->len % mtu || !s->len))
-		return "a packet in the middle must be as long as the path MTU";
+		return GROUNDS(GROUNDS_PART, { s->len, mtu });
 	if ((flags & WIRE_ONLY) == WIRE_LAST && !s->len)
-		return "the last packet of several must bring data";
+		return GROUNDS(GROUNDS_EMPTY_END);
 	if (s->npsn != (s->len <= mtu ? 1 : (s->len + mtu - 1) / mtu))
-		return "its length does not fit its PSNs; both sides need the same path_mtu";
-	return NULL;
+		return GROUNDS(GROUNDS_PSNS, { s->len, s->npsn, mtu });
+	return GROUNDS(GROUNDS_NONE);
 }
 
 static enum place place_result(struct tqp *q, const struct seg *s, uint32_t skip,
@@ -90,7 +92,7 @@ static enum place invalidate(struct tqp *q, const struct seg *s, struct refusal 
 	struct invalidation i = { be32toh(s->imm), q->qp.pd->pdn, q->qp.qpn, true };
 	const char *why = fleeting_invalidate(q->qp.ctx->hca->keys, &i);
 
-	return why ? refused(no, V_INVALIDATE, blame_request(q, s, why)) : PLACE_DONE;
+	return why ? refused(no, V_INVALIDATE, blame_invalidate(q, s, why)) : PLACE_DONE;
 }
 
 /* A receive WQE for the message; on a tag-matching SRQ its first segment decides which. */
@@ -155,12 +157,9 @@ static enum place target(struct tqp *q, const struct seg *s, struct gather *g, s
 
 	if (!(q->qp.attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE))
 		return refused(no, V_REMOTE_INVALID,
-			       blame_request(q, s,
-					     "the QP's qp_access_flags do not enable it; "
-					     "set them by ibv_modify_qp"));
+			       blame_request(q, s, GROUNDS(GROUNDS_DISABLED)));
 	if (s->len > r->left || (opcode_has(s->op, WIRE_LAST) && s->len != r->left))
-		return refused(no, V_REMOTE_INVALID,
-			       blame_request(q, s, "its packets do not add up to its length"));
+		return refused(no, V_REMOTE_INVALID, blame_request(q, s, GROUNDS(GROUNDS_SUM)));
 	*ask = (struct key_ask){ r->rkey, q->qp.pd->pdn,	   r->va,
 				 r->left, IBV_ACCESS_REMOTE_WRITE, q->qp.qpn };
 	g->why = key_check(q->qp.ctx->hca->keys, ask, &addr);
@@ -197,8 +196,7 @@ static enum place write_part(struct tqp *q, const struct seg *s, struct refusal 
 		r->got = 0;
 	}
 	if (s->dma_len > 1U << 31 && opcode_has(s->op, WIRE_RETH))
-		return refused(no, V_REMOTE_INVALID,
-			       blame_request(q, s, "it is longer than 2^31 B"));
+		return refused(no, V_REMOTE_INVALID, blame_request(q, s, GROUNDS(GROUNDS_LONG)));
 	p = target(q, s, &g, no);
 	if (p != PLACE_DONE)
 		return denied(q, s, no);
@@ -234,9 +232,9 @@ static enum place write(struct tqp *q, const struct seg *s, struct refusal *no)
 
 enum place place_segment(struct tqp *q, const struct seg *s, struct refusal *no)
 {
-	const char *what = misshapen(q, s);
+	struct grounds what = misshapen(q, s);
 
-	if (unlikely(what != NULL))
+	if (unlikely(what.code))
 		return refused(no, V_REMOTE_INVALID, blame_request(q, s, what));
 	if (is_write(s->op))
 		return write(q, s, no);

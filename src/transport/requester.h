@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "link/link.h"
+#include "transport/grounds.h"
 #include "wire/aeth.h"
 
 struct sent;
@@ -18,7 +19,8 @@ enum requester_wait {
 	WAIT_LOST, /* for the ack timeout, since the peer takes or answers no segment */
 };
 
-/* Why tries are timed on a link that loses nothing; until the peer acknowledges something. */
+/* What is wrong with the peer, until it acknowledges something; on a link that loses nothing, why
+ * tries are timed. */
 enum requester_doubt {
 	DOUBT_NOTHING,
 	DOUBT_PEER, /* it took a segment and did not answer it */
@@ -96,6 +98,7 @@ struct requester {
 	uint8_t rnr_retries; /* tries after an RNR NAK that are left; 7: without end */
 	uint8_t wait; /* enum requester_wait */
 	uint8_t doubt; /* enum requester_doubt */
+	bool elsewhere; /* answers came from elsewhere than the peer since the last progress */
 	bool blocked; /* the QP's waiter is on a destination's list */
 	bool unflushed; /* the destination has segments that it does not send before flush() */
 	bool exchanged; /* the peer has answered a segment: direct access may follow */
@@ -129,6 +132,8 @@ struct requester {
 	struct dest *open; /* UD: destination with segments that it does not send before flush(); a
 			      reference */
 	struct pace pace;
+	struct grounds told; /* what the peer has said about the segment at told_psn */
+	uint32_t told_psn;
 };
 
 /* Starts posted work requests and sends their segments, as far as the window and the link allow. */

@@ -31,6 +31,8 @@ static void refuse_request(struct tqp *q, const struct refusal *no, uint64_t now
 		nak = SYN_NO_RESPONDER; /* nothing is lost there, so no timer runs without it */
 	if (nak)
 		answer_nak(q, nak, q->rsp.epsn);
+	else
+		answer_grounds(q, q->rsp.epsn);
 }
 
 static void executed(struct tqp *q, const struct seg *s)
@@ -47,6 +49,8 @@ static void no_receive(struct tqp *q)
 	counters_inc(counters(q), COUNTER_OUT_OF_BUFFER);
 	verdict_say("RNR NAK, no receive is posted");
 	store_relaxed(&q->rnr_waiting, link_has_notices(q->dest));
+	if (q->qp.srq)
+		q->rsp.grounds = (struct grounds){ GROUNDS_EMPTY_SRQ };
 	silence(q, aeth_rnr(q->qp.attr.min_rnr_timer));
 }
 

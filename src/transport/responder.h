@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include "hca/srq.h"
 #include "transport/fate.h"
+#include "transport/grounds.h"
 
 struct hold;
 struct parcel;
@@ -70,6 +71,7 @@ struct responder {
 	uint8_t replies; /* messages in a row that were replied to one by one */
 	uint8_t nak; /* syndrome of the NAK that is due */
 	uint32_t nak_psn; /* its PSN */
+	struct grounds grounds; /* of the last refusal, until the NAK has left */
 	uint32_t rkey; /* of the WRITE that has begun */
 	uint32_t left; /* bytes that the WRITE still has to bring */
 	uint64_t va; /* where the next of them go */

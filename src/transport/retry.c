@@ -104,6 +104,8 @@ void retry_timer(struct tqp *q, uint64_t now)
 	counters_inc(q->qp.ctx->hca->counters, COUNTER_LOCAL_ACK_TIMEOUT_ERR);
 	if (!try_again(q, now))
 		return;
+	if (q->dest)
+		dest_doubt(q->dest);
 	retry_elsewhere(q);
 	rewind_go_on(q);
 }

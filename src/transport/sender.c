@@ -47,7 +47,7 @@ static bool is_next(const struct tqp *q, const struct seg *s)
 
 	if (s->op == OP_CNP)
 		return false;
-	if (s->op == OP_REPORT || opcode_has(s->op, WIRE_RESPONSE))
+	if (s->op == OP_REPORT || s->op == OP_GROUNDS || opcode_has(s->op, WIRE_RESPONSE))
 		return psn_within(s->psn, r->una, (r->max_psn - r->una) & PSN_MASK);
 	return s->psn == q->rsp.epsn;
 }

@@ -195,11 +195,19 @@ static bool known(const struct tqp *q, uint8_t op)
 
 	if (op == OP_REPORT)
 		return svc->reliable && svc->sends;
+	if (op == OP_GROUNDS)
+		return svc->sends && !svc->frames;
 	if (op == OP_CNP)
 		return svc->connected;
 	if (op == OP_DROPPED)
 		return !svc->reliable && !svc->frames;
 	return opcodes[op].name && opcode_service(op) == svc->wire;
+}
+
+/* On one host, of what its sender counts as sent. */
+static bool is_notice_of_drop(const struct tqp *q, uint8_t op)
+{
+	return op == OP_DROPPED || (op == OP_GROUNDS && !q->qp.service->reliable);
 }
 
 /* The usual case of sender_admits(), without a call. */
@@ -212,7 +220,7 @@ static bool from_its_peer(const struct tqp *q, const struct seg *s)
 /* False: a receiver drops it in silence before it looks at the PSN. */
 static bool mine(struct tqp *q, const struct seg *s, uint64_t now)
 {
-	if (!known(q, s->op) || (s->op == OP_DROPPED && (s->flags & SEG_NET)))
+	if (!known(q, s->op) || (is_notice_of_drop(q, s->op) && (s->flags & SEG_NET)))
 		return false;
 	if ((s->pkey & 0x7fff) != 0x7fff)
 		return false;
@@ -238,7 +246,8 @@ static void network_read(struct tqp *q, const struct seg *s, uint64_t now)
 
 static void rc_input(struct tqp *q, const struct seg *s, uint64_t now)
 {
-	bool response = opcode_has(s->op, WIRE_RESPONSE) || s->op == OP_REPORT;
+	bool response =
+		opcode_has(s->op, WIRE_RESPONSE) || s->op == OP_REPORT || s->op == OP_GROUNDS;
 
 	if (s->flags & SEG_ACK)
 		completer_piggyback(q, s, now);
@@ -271,13 +280,18 @@ static void xrc_input(struct tqp *q, const struct seg *s, uint64_t now)
 /* As silent as hardware; on one host the sender, if it waits for an answer, learns of it. */
 static void turn_away(struct tqp *q, const struct seg *s)
 {
+	struct grounds why = receiving(q) ? (struct grounds){ GROUNDS_ANOTHER }
+					  : (struct grounds){ GROUNDS_STATE, { q->qp.state } };
+
 	counters_inc(q->qp.ctx->hca->counters, COUNTER_PORT_RCV_ERRORS);
 	if (!receiving(q) && !q->qp.service->reliable && opcode_has(s->op, WIRE_REQUEST)) {
 		drop_say(q, s, DROP_STATE);
 		return;
 	}
+	if (s->flags & SEG_NET && opcode_has(s->op, WIRE_RESPONSE) && known(q, s->op))
+		q->req.elsewhere = true;
 	verdict_say("dropped, not what the QP receives in its state and from its peer");
-	if (tqp_no_responder(s) != EAGAIN)
+	if (answer_no_responder(s, why) != EAGAIN)
 		return;
 	if (q->env->no_responder_later)
 		q->env->no_responder_later(q, s);
@@ -305,7 +319,7 @@ void tqp_input(struct tqp *q, const struct seg *s, uint64_t now)
 		congestion_noted(q);
 		return;
 	}
-	if (unlikely(s->op == OP_DROPPED)) {
+	if (unlikely(is_notice_of_drop(q, s->op))) {
 		drop_told(q, s);
 		return;
 	}
@@ -321,9 +335,9 @@ void tqp_input(struct tqp *q, const struct seg *s, uint64_t now)
 		ud_input(q, s, now);
 }
 
-int tqp_no_responder(const struct seg *s)
+int tqp_no_responder(const struct seg *s, enum grounds_code why)
 {
-	return answer_no_responder(s);
+	return answer_no_responder(s, (struct grounds){ why });
 }
 
 void tqp_timer(struct tqp *q, uint64_t now)

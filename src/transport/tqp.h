@@ -77,7 +77,7 @@ struct tqp_env {
 	bool (*again)(struct tqp *q);
 	/* Does the alternate path still exist? NULL: always. */
 	bool (*usable)(struct tqp *q);
-	/* tqp_no_responder(s) got EAGAIN: call it again later. NULL: the QP's own answer is used
+	/* tqp_no_responder() got EAGAIN: call it again later. NULL: the QP's own answer is used
 	 * if it has a destination. */
 	void (*no_responder_later)(struct tqp *q, const struct seg *s);
 	/* Sends a frame (FRAME_OP) or a multicast datagram. 0: it is out. EAGAIN: q->waiter waits
@@ -123,6 +123,6 @@ void tqp_unblock(struct tqp *q); /* the destination that the QP waited for is go
  * has not answered are lost: they go out again by the new way, or the ack timeout starts, since no
  * timer runs on a lossless link. */
 void tqp_peer_dead(struct tqp *q, uint64_t now);
-/* A segment for a number that no QP has: on one host the sender of a request is told, and its ack
- * timeout starts. 0; EAGAIN: call again later, or the sender waits for ever. */
-int tqp_no_responder(const struct seg *s);
+/* A segment that no QP responds to, on the grounds @why: on one host the sender of a request is
+ * told, and its ack timeout starts. 0; EAGAIN: call again later, or the sender waits for ever. */
+int tqp_no_responder(const struct seg *s, enum grounds_code why);

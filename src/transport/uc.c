@@ -73,6 +73,7 @@ void uc_input(struct tqp *q, const struct seg *s, uint64_t now)
 		break;
 	case PLACE_REFUSED:
 		place_fail(q, &no, now);
+		drop_refused(q, s);
 		skip_message(q, s);
 		break;
 	}

@@ -193,6 +193,7 @@ void ud_input(struct tqp *q, const struct seg *s, uint64_t now)
 		no.v = V_LOCAL_LENGTH;
 		no.id = blame_short(q, s, s->len + GRH_LEN, q->rsp.rwqe.len);
 		place_fail(q, &no, now);
+		drop_refused(q, s);
 		return;
 	}
 	switch (store(q, s, &g)) {
@@ -205,6 +206,7 @@ void ud_input(struct tqp *q, const struct seg *s, uint64_t now)
 	default:
 		no.id = blame_receive(q, &g);
 		place_fail(q, &no, now);
+		drop_refused(q, s);
 		break;
 	}
 }

@@ -17,14 +17,13 @@ static void no_srq(struct tqp *q, const struct seg *s, const struct seg *rc, uin
 	struct refusal no;
 
 	if (s->psn != q->rsp.epsn) {
-		if (answer_no_responder(s) == EAGAIN && q->env->no_responder_later)
+		if (answer_no_responder(s, (struct grounds){ GROUNDS_NO_SRQ }) == EAGAIN &&
+		    q->env->no_responder_later)
 			q->env->no_responder_later(q, s);
 		return;
 	}
 	no = (struct refusal){ V_REMOTE_INVALID,
-			       blame_request(q, rc,
-					     "the SRQ it names is not in the XRC domain; send to "
-					     "one that is (ibv_get_srq_num)") };
+			       blame_request(q, rc, (struct grounds){ GROUNDS_NO_SRQ }) };
 	q->rsp.now = now;
 	place_fail(q, &no, now);
 	answer_nak(q, fate_at_responder(no.v, q->qp.service->reliable)->nak, q->rsp.epsn);
@@ -40,7 +39,7 @@ bool xrc_admit(struct tqp *q, const struct seg *s, struct seg *rc, uint64_t now)
 	}
 	q->rsp.silent = request;
 	*rc = *s;
-	if (s->op != OP_REPORT)
+	if (opcode_service(s->op) != SVC_OWN)
 		rc->op = opcode_operation(s->op);
 	rc->flags &= (uint16_t)~SEG_ACK; /* a target QP has nothing to be acknowledged */
 	if (!request || q->qp.srq)

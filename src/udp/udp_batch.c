@@ -192,6 +192,7 @@ static void count_refused(struct udp_way *w, const struct message *m, unsigned i
 		w->refused_size = m->size;
 		store_relaxed(w->refused, (uint32_t)errno);
 	}
+	w->refusals += packets;
 	udp_bump(&w->u->counts->unsent, packets);
 }
 
@@ -199,6 +200,20 @@ static void count_taken(struct udp_way *w, const struct message *m)
 {
 	if (unlikely(load_relaxed(w->refused)) && m->size >= w->refused_size)
 		store_relaxed(w->refused, 0);
+}
+
+static void count_sent(struct udp_way *w, const struct message *m, unsigned int n)
+{
+	uint64_t packets = 0, trains = 0;
+
+	for (unsigned int i = 0; i < n; i++) {
+		packets += m[i].packets;
+		trains += m[i].packets > 1;
+	}
+	w->sent += packets;
+	udp_bump(&w->u->counts->sent, packets);
+	if (trains)
+		udp_bump(&w->u->counts->trains, trains);
 }
 
 /* From now on each packet goes alone. */
@@ -219,26 +234,13 @@ static void split(struct udp_way *w, const struct mmsghdr *mm, const struct mess
 		stamp(w, at, len, 0);
 		UNCANCELLED(sent, sendmsg(*w->fd, &m, MSG_DONTWAIT));
 		if (sent >= 0)
-			udp_bump(&w->u->counts->sent, 1);
+			count_sent(w, &(struct message){ .packets = 1 }, 1);
 		else if (errno == EINTR || wait_for_room(*w->fd, &waited))
 			continue;
 		else
 			count_refused(w, train, 1);
 		at += len;
 	}
-}
-
-static void count_sent(struct udp *u, const struct message *m, unsigned int n)
-{
-	uint64_t packets = 0, trains = 0;
-
-	for (unsigned int i = 0; i < n; i++) {
-		packets += m[i].packets;
-		trains += m[i].packets > 1;
-	}
-	udp_bump(&u->counts->sent, packets);
-	if (trains)
-		udp_bump(&u->counts->trains, trains);
 }
 
 void udp_batch_send(struct udp_way *w, struct udp_batch *b)
@@ -252,7 +254,7 @@ void udp_batch_send(struct udp_way *w, struct udp_batch *b)
 
 		UNCANCELLED(n, sendmmsg(*w->fd, &b->msg[done], b->messages - done, MSG_DONTWAIT));
 		if (n > 0) {
-			count_sent(w->u, m, (unsigned int)n);
+			count_sent(w, m, (unsigned int)n);
 			count_taken(w, m);
 			done += (unsigned int)n;
 		} else if (errno == EINTR || is_old_news(w, &told) ||

@@ -20,6 +20,7 @@ struct udp_way {
 	int hops;
 	uint32_t *refused; /* dest.refused; and the bytes of such a packet */
 	size_t refused_size;
+	uint64_t sent, refusals; /* packets that the kernel took, and that it refused */
 };
 
 struct udp_batch *udp_batch_take(struct udp *u); /* NULL: no memory */

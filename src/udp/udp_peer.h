@@ -16,6 +16,7 @@ enum { UDP_PEERS = 4096, UDP_PEER_BUCKETS = 256 };
 enum udp_ability {
 	UDP_REPORTS = 1, /* it understands OP_REPORT, and takes packets out of order */
 	UDP_TRAINS = 2, /* it looks at the index in the BTH */
+	UDP_GROUNDS = 4, /* it understands OP_GROUNDS */
 	UDP_ANSWERED = 1 << 16, /* not on the wire: the rest is valid */
 };
 
@@ -26,6 +27,7 @@ struct udp_peer {
 	uint64_t number; /* of our questions to it */
 	uint32_t abilities; /* atomic */
 	uint32_t budget; /* atomic: bytes that it has room for until it looks */
+	bool takes_grounds; /* atomic: its question or its answer says UDP_GROUNDS */
 	uint32_t dests; /* atomic: destinations that use the entry */
 	uint32_t changes; /* atomic: of abilities and budget */
 	uint32_t asked; /* atomic: times, since the question came up */

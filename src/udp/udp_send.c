@@ -4,6 +4,7 @@
 #include <string.h>
 #include "link/copy.h"
 #include "link/seg_pkt.h"
+#include "net/neigh.h"
 #include "obs/explain.h"
 #include "udp/udp_batch.h"
 #include "udp/udp_talk.h"
@@ -113,6 +114,11 @@ static uint8_t tclass_of(const struct udp_dest *t, const struct seg *s)
 	return s->len && (service == SVC_RC || service == SVC_XRC) ? t->tclass_data : t->tclass;
 }
 
+static bool understood(const struct udp_dest *t, const struct seg *s)
+{
+	return s->op != OP_GROUNDS || (t->peer && load_relaxed(&t->peer->takes_grounds));
+}
+
 static int udp_send(struct dest *d, const struct seg *s, struct waiter *w)
 {
 	struct udp_dest *t = to_udp(d);
@@ -121,6 +127,8 @@ static int udp_send(struct dest *d, const struct seg *s, struct waiter *w)
 	int err;
 
 	(void)w; /* there is always room */
+	if (unlikely(!understood(t, s)))
+		return 0;
 	if (s->len > UDP_MTU_MAX)
 		return EMSGSIZE;
 	if (!t->batch)
@@ -156,6 +164,25 @@ static int udp_direct(struct dest *d, struct direct_ask *ask)
 	return EAGAIN;
 }
 
+static void udp_doubt(struct dest *d)
+{
+	struct udp_dest *t = to_udp(d);
+
+	if (t->peer)
+		udp_talk_doubt(t->way.u, t->port, t->peer);
+}
+
+static void udp_silence(struct dest *d, struct link_silence *out)
+{
+	const struct udp_dest *t = to_udp(d);
+
+	out->sent = t->way.sent;
+	out->refusals = t->way.refusals;
+	out->no_neighbour = !neigh_known(&t->net.remote, t->port->ifindex);
+	out->answers = t->peer && load_relaxed(&t->peer->abilities) & UDP_ANSWERED &&
+		       load_relaxed(&t->peer->ask_at) == UINT64_MAX;
+}
+
 static void udp_cancel(struct dest *d, struct waiter *w)
 {
 	(void)d;
@@ -180,6 +207,8 @@ static const struct link_ops udp_ops = {
 	.fetch = udp_fetch,
 	.direct = udp_direct,
 	.flush = udp_flush,
+	.doubt = udp_doubt,
+	.silence = udp_silence,
 	.cancel = udp_cancel,
 	.put = udp_put,
 };

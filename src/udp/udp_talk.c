@@ -7,7 +7,7 @@
 #include "udp/udp_state.h"
 #include "util/clock.h"
 
-enum { TIMES = 10 };
+enum { TIMES = 10, OURS = UDP_REPORTS | UDP_TRAINS | UDP_GROUNDS };
 #define FIRST_NS UINT64_C(1000000) /* doubled each time */
 
 /* The share of one peer in the socket buffer, in bytes: all peers with destinations share it, and
@@ -27,10 +27,10 @@ static uint32_t budget(struct udp *u, const struct udp_port *port)
 	return (uint32_t)(size / 9 * 4 / (peers ? peers : 1));
 }
 
-/* Our abilities: packets may come out of order, and trains with their index. */
+/* Our abilities: packets may come out of order, trains with their index, and grounds of NAKs. */
 static struct udp_hello ours(struct udp *u, const struct udp_port *port)
 {
-	return (struct udp_hello){ .abilities = UDP_REPORTS | UDP_TRAINS,
+	return (struct udp_hello){ .abilities = OURS,
 				   .train = UDP_TRAIN_MAX,
 				   .budget = budget(u, port) };
 }
@@ -68,14 +68,23 @@ void udp_talk_doubt(struct udp *u, struct udp_port *port, struct udp_peer *p)
 /* Abilities that we do not know do not count. */
 static void learn(struct udp_peer *p, const struct udp_hello *h)
 {
-	uint32_t able = (h->abilities & (UDP_REPORTS | UDP_TRAINS)) | UDP_ANSWERED;
+	uint32_t able = (h->abilities & OURS) | UDP_ANSWERED;
 
 	if (h->train < UDP_TRAIN_MAX)
 		able &= ~(uint32_t)UDP_TRAINS;
 	store_relaxed(&p->ask_at, UINT64_MAX);
 	store_relaxed(&p->budget, h->budget);
 	store_relaxed(&p->abilities, able);
+	store_relaxed(&p->takes_grounds, able & UDP_GROUNDS);
 	store_release(&p->changes, load_relaxed(&p->changes) + 1); /* pairs with heed() */
+}
+
+/* The first request of a peer may be refused before it has answered a question. Whoever forges its
+ * question makes a packet more go where a NAK goes. */
+static void overhear(struct udp_peer *p, const struct udp_hello *h)
+{
+	if (p && h->abilities & UDP_GROUNDS)
+		store_relaxed(&p->takes_grounds, true);
 }
 
 int udp_talk_take(struct udp *u, struct udp_port *port, const union udp_addr *from,
@@ -98,6 +107,7 @@ int udp_talk_take(struct udp *u, struct udp_port *port, const union udp_addr *fr
 		mine.slot = self ? u->cfg.slot + 1 : 0;
 		udp_hello_send(port, true, from, UDP_HELLO_DQPN, &mine);
 		udp_bump(&u->counts->questions_received, 1);
+		overhear(udp_peer_find(u, port, &gid), &h);
 		return 0;
 	}
 	if (self) {

@@ -51,6 +51,7 @@ enum {
 	OP_HELLO = 0xc0, /* the whole byte: what a host can do; udp defines its payload */
 	OP_REPORT = 0xc1, /* the whole byte: which PSNs of a window are here; transport's */
 	OP_DROPPED = 0xc2, /* the whole byte: why a datagram was dropped; on one host only */
+	OP_GROUNDS = 0xc3, /* the whole byte: why the NAK behind it is one; transport's */
 };
 
 enum {

@@ -11,7 +11,7 @@
 
 static void vanish(struct eqp *e, const struct seg *s)
 {
-	if (tqp_no_responder(s) == EAGAIN)
+	if (tqp_no_responder(s, GROUNDS_NO_QP) == EAGAIN)
 		unanswered_later(&e->q, s);
 }
 

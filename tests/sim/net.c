@@ -81,7 +81,7 @@ static struct flight *packet(struct net *n, const struct seg *s)
 
 static bool is_payload(const struct seg *s)
 {
-	return s->len && s->op != OP_REPORT && s->op != OP_CNP;
+	return s->len && opcode_service(s->op) != SVC_OWN && s->op != OP_CNP;
 }
 
 /* May this packet be lost? The same one only twice. */

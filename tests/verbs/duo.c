@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -284,12 +285,23 @@ static bool get(int fd, void *p, size_t n)
 	return got == (ssize_t)n;
 }
 
+static void go_to(const char *netns)
+{
+	int fd = open(netns, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || setns(fd, CLONE_NEWNET))
+		die(netns);
+	close(fd);
+}
+
 static int far_process(int fd, void *arg)
 {
 	const struct duo_opts *o = arg;
 	struct duo_order order = { .op = DUO_STATE };
 	struct side s = { .mem = NULL };
 
+	if (o->far_netns)
+		go_to(o->far_netns);
 	if (o->far_explain)
 		setenv("SOFTHCA_EXPLAIN", o->far_explain, 1);
 	side_open(&s, o, true);

@@ -54,6 +54,7 @@ struct duo_opts {
 	bool far_srq; /* the far QP receives from an SRQ of 16 WRs */
 	int far_access; /* the far QP's access flags; 0: as qp.access */
 	const char *far_explain; /* SOFTHCA_EXPLAIN of the other process */
+	const char *far_netns; /* the far process is on another host: a network namespace (path) */
 };
 
 struct side {

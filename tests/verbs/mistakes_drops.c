@@ -152,12 +152,48 @@ static void dead_process(int arg)
 	want(unheard(10) && !unheard(9));
 }
 
+/* What UC's receiver refuses it drops; its sender hears the same words as of RC. */
+static void wrong_rkey_of_a_write(int arg)
+{
+	struct ibv_sge sg;
+	struct ibv_send_wr wr;
+
+	(void)arg;
+	begin(IBV_QPT_UC);
+	wr = duo_wr(&duo, IBV_WR_RDMA_WRITE, &sg, 64);
+	wr.wr.rdma.rkey ^= 0x5a;
+	want_eq(duo_post(&duo, &wr), 0);
+	want_eq(duo_wc(&duo).status, IBV_WC_SUCCESS);
+	NEAR_LEARNS("message on UC QP 0x%x refused by QP 0x%x: peer: the rkey names no memory "
+		    "region (never registered, or deregistered)",
+		    near_qp, far_qp);
+	FAR("RDMA WRITE of 64 B to 0x%llx by QP 0x%x refused by QP 0x%x: rkey 0x%x names no memory "
+	    "region (never registered, or deregistered)",
+	    (unsigned long long)duo.near.ep.theirs.va, near_qp, far_qp, wr.wr.rdma.rkey);
+}
+
+static void no_room_for_the_grh(int arg)
+{
+	(void)arg;
+	begin(IBV_QPT_UD);
+	duo_tell(&duo, (struct duo_order){ DUO_RECV, .len = 64 });
+	lose(1, far_qp, QKEY);
+	NEAR_LEARNS("message on UD QP 0x%x refused by QP 0x%x: peer: the receive has room for 64 "
+		    "B, 104 B arrived with the GRH; post larger receives",
+		    near_qp, far_qp);
+	FAR("SEND to QP 0x%x brings at least 104 B with 40 B of GRH, the receive has room for 64 "
+	    "B; post larger receives",
+	    far_qp);
+}
+
 static const struct test_case cases[] = {
 	CASE(wrong_qkey),
 	{ "no_receive (UD)", no_receive, IBV_QPT_UD },
 	{ "no_receive (UC)", no_receive, IBV_QPT_UC },
 	CASE(number_of_nobody),
 	CASE(dead_process),
+	CASE(wrong_rkey_of_a_write),
+	CASE(no_room_for_the_grh),
 	{ "peer_in_reset (UD)", peer_in_reset, IBV_QPT_UD },
 	{ "peer_in_reset (UC)", peer_in_reset, IBV_QPT_UC },
 };

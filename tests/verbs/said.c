@@ -54,12 +54,20 @@ static bool same(const char *text, const char *want)
 	return same(text, want + 1);
 }
 
+/* "softhca: program[pid]: sentence" */
+static const char *behind_the_name(const char *line)
+{
+	const char *end = strstr(line, "]: ");
+
+	return end ? end + 3 : "";
+}
+
 static bool among(char *lines, const char *want)
 {
 	char *line;
 
 	while ((line = strsep(&lines, "\n")))
-		if (!strncmp(line, prefix, strlen(prefix)) && same(line + strlen(prefix), want))
+		if (!strncmp(line, prefix, strlen(prefix)) && same(behind_the_name(line), want))
 			return true;
 	return false;
 }

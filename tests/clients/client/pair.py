@@ -19,6 +19,9 @@ BAD = re.compile(r"invalid data|Completion with error|Failed|Couldn't|ERROR: |ru
 
 HASTY = Path(os.environ["SOFTHCA_BUILD"]) / "tests/clients/hasty.so"  # for perftest
 
+SENTENCE = re.compile(r"^softhca: .*$", re.MULTILINE)
+EXPLAIN = {"SOFTHCA_EXPLAIN": "1"}
+
 RUN = [str(PREFIX / "bin/softhca"), "run", "--"]
 ALONE = ["env", f"LD_LIBRARY_PATH={LIB}"]
 
@@ -47,6 +50,12 @@ class Result:
 
 
 _next_port = 18515
+
+
+def silent(output):
+    """Who has done all that it should has failed in nothing: with EXPLAIN it says no sentence."""
+    found = SENTENCE.search(output)
+    return f"it says: {found[0]}" if found else ""
 
 
 def run(program, check, server=None, client=None, limit=120, address="127.0.0.1"):

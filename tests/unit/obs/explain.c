@@ -97,6 +97,18 @@ TEST(a_long_sentence_is_cut)
 	check_eq(strlen(back), EXPLAIN_TEXT - 1);
 }
 
+/* Each line says whose it is. */
+static void check_printed(unsigned int n, const char *const text[])
+{
+	char want[512];
+	size_t at = 0;
+
+	for (unsigned int i = 0; i < n; i++)
+		at += (size_t)snprintf(want + at, sizeof(want) - at, "softhca: %s[%d]: %s\n",
+				       program_invocation_short_name, (int)getpid(), text[i]);
+	check_str(got, want);
+}
+
 TEST(the_same_again_is_counted_and_not_repeated)
 {
 	char path[] = "/tmp/softhca-explain-XXXXXX";
@@ -114,8 +126,8 @@ TEST(the_same_again_is_counted_and_not_repeated)
 	explain_set_output(NULL);
 	reason("silent");
 	read_and_remove(path);
-	check_str(got, "softhca: a 1\nsofthca: (the sentence before: 5 times more)\n"
-		       "softhca: b\nsofthca: a 1\n");
+	check_printed(4, (const char *const[]){ "a 1", "(the sentence before: 5 times more)", "b",
+						"a 1" });
 }
 
 TEST(output_1_is_stderr)
@@ -137,7 +149,7 @@ TEST(output_1_is_stderr)
 	close(ends[0]);
 	check(n > 0);
 	got[n] = 0;
-	check_str(got, "softhca: to stderr\n");
+	check_printed(1, (const char *const[]){ "to stderr" });
 }
 
 /* Writers overtake each other and the readers round and round: whatever a reader is given is one

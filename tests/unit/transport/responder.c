@@ -91,7 +91,7 @@ TEST(an_atomic_write_of_another_form_is_refused)
 		input(p, &s);
 		check_eq(word(p), before);
 		check_eq(p->b->q.qp.state, IBV_QPS_ERR);
-		check_eq(p->log[0].syndrome, aeth_nak(NAK_INVALID_REQUEST));
+		check_eq(p->log[1].syndrome, aeth_nak(NAK_INVALID_REQUEST));
 		pair_close(p);
 	}
 }
@@ -415,9 +415,11 @@ TEST(more_reads_than_max_dest_rd_atomic_are_refused)
 	check_eq(p->b->q.qp.state, IBV_QPS_ERR);
 	p->b->end.refuse = 0;
 	tqp_resume(&p->b->q, 0);
-	check_eq(p->n, 3); /* both answers, then the NAK */
-	check_eq(p->log[2].syndrome, aeth_nak(NAK_INVALID_REQUEST));
+	check_eq(p->n, 4); /* both answers, then the NAK behind its grounds */
+	check_eq(p->log[2].op, OP_GROUNDS);
 	check_eq(p->log[2].psn, 2);
+	check_eq(p->log[3].syndrome, aeth_nak(NAK_INVALID_REQUEST));
+	check_eq(p->log[3].psn, 2);
 	pair_close(p);
 }
 

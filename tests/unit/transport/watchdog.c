@@ -54,7 +54,7 @@ TEST(silence_ends_after_about_timeout_times_retries)
 			check_eq(p->rig.net.now, (retries + 2U) * 4 * TIMEOUT);
 			check_eq(p->rig.counters.v[COUNTER_LOCAL_ACK_TIMEOUT_ERR], retries + 1);
 			check_eq(explain_last(text, sizeof(text)), 0);
-			check(strstr(text, "takes what is sent, and has answered none of"));
+			check(strstr(text, "its process takes what is sent, and answers nothing"));
 			pair_close(p);
 		}
 }

@@ -292,6 +292,74 @@ TEST(a_host_without_an_answer_is_left_in_peace)
 	udp_destroy(u);
 }
 
+static void ask_as_impostor(int s, uint16_t abilities)
+{
+	const struct udp_hello h = { .abilities = abilities, .number = 77 };
+	union ibv_gid sgid = gid_at(OTHER), dgid = gid_at(ONE);
+	struct grh g = { .next_hdr = GRH_NEXT_UDP };
+	uint8_t payload[UDP_HELLO_LEN], packet[PACKET], area[GRH_LEN];
+	const struct pkt p = { .opcode = OP_HELLO,
+			       .pkey = 0xffff,
+			       .dqpn = UDP_HELLO_DQPN,
+			       .payload = payload,
+			       .payload_len = sizeof(payload) };
+	size_t len;
+
+	udp_hello_encode(&h, payload);
+	memcpy(g.sgid, sgid.raw, sizeof(sgid));
+	memcpy(g.dgid, dgid.raw, sizeof(dgid));
+	grh_build(&g, area);
+	check_eq(wire_build(&p, packet, sizeof(packet), &len), 0);
+	icrc_put(packet + len - ICRC_LEN,
+		 udp_icrc(area, UDP_ROCE_PORT, UDP_ROCE_PORT, packet, len));
+	put(s, ONE, packet, len);
+}
+
+/* How many of @times grounds of a NAK leave. */
+static unsigned int grounds(int s, struct dest *d, unsigned int times)
+{
+	static const uint8_t bytes[28];
+	struct piece piece = { (uintptr_t)bytes, sizeof(bytes), 0 };
+	const struct seg g = { .op = OP_GROUNDS,
+			       .pkey = 0xffff,
+			       .dqpn = 9,
+			       .len = sizeof(bytes),
+			       .npieces = 1,
+			       .pieces = &piece };
+	uint8_t packet[PACKET];
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < times; i++)
+		check_eq(dest_send(d, &g, NULL), 0);
+	send_one(d); /* what left before it has come when it has */
+	do {
+		check(recv(s, packet, sizeof(packet), 0) > 0);
+		n += packet[0] == OP_GROUNDS;
+	} while (packet[0] != (SVC_UD | OP_SEND_ONLY));
+	return n;
+}
+
+/* Its question is enough: the first request of all may be refused. */
+TEST(grounds_go_to_hosts_that_say_that_they_understand_them)
+{
+	struct udp *u = start();
+	int s = impostor();
+	struct dest *d = path(u, ONE, OTHER);
+
+	check_eq(grounds(s, d, 3), 0);
+	ask_as_impostor(s, UDP_REPORTS | UDP_TRAINS);
+	while (counts(u).questions_received < 1)
+		udp_drain(u, 64, true);
+	check_eq(grounds(s, d, 3), 0);
+	ask_as_impostor(s, UDP_GROUNDS);
+	while (counts(u).questions_received < 2)
+		udp_drain(u, 64, true);
+	check_eq(grounds(s, d, 3), 3);
+	close(s);
+	d->ops->put(d);
+	udp_destroy(u);
+}
+
 TEST(short_and_misplaced_hellos_are_malformed)
 {
 	static const uint8_t bytes[UDP_HELLO_LEN] = { 1, 1 }; /* an answer to nobody's question */
@@ -381,6 +449,7 @@ RUN_TESTS(unit_test(other_identifications_are_solved_for_until_the_peer_has_answ
 	  unit_test(another_stack_on_the_address_of_a_peer_is_heard_after_a_while),
 	  unit_test(an_answer_counts_that_repeats_the_number_of_the_question),
 	  unit_test(a_host_without_an_answer_is_left_in_peace),
+	  unit_test(grounds_go_to_hosts_that_say_that_they_understand_them),
 	  unit_test(short_and_misplaced_hellos_are_malformed),
 	  unit_test(a_full_table_forgets_who_was_not_used_for_longest),
 	  unit_test(nobody_else_is_told_the_slot_behind_an_index))

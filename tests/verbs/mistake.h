@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+/* Mistakes of work that both sides explain, each in a sentence of its own: the peer what it
+ * checked, the poster what the peer has told, and what can be done. The two sides are processes of
+ * one host or, when the program is given the network namespace of another, of two. */
+#pragma once
+#include "verbs/cases.h"
+#include "verbs/duo.h"
+#include "verbs/said.h"
+
+#define NEAR(...) said_want(SAID_NEAR, __VA_ARGS__)
+#define FAR(...)  said_want(SAID_FAR, __VA_ARGS__)
+
+struct mistake {
+	struct duo duo;
+	unsigned int near_qp, far_qp; /* numbers */
+	unsigned long long va, far_va; /* each side's memory */
+	unsigned int lkey, rkey;
+	bool apart; /* on two hosts */
+};
+
+extern struct mistake mistake;
+
+/* What main() returns. @argv: nothing, or the other host's network namespace (a path). */
+int mistake_main(int argc, char **argv, const struct test_case *list, size_t n);
+#define MISTAKES(argc, argv, list) mistake_main(argc, argv, list, sizeof(list) / sizeof((list)[0]))
+
+void mistake_begin(struct duo_opts o);
+void mistake_begin_rc(void);
+/* Tries quickly, three times. */
+void mistake_begin_impatient(enum ibv_qp_type type);
+/* Posts the work request; its completion must have failed so. */
+void mistake_fails(struct ibv_send_wr *wr, enum ibv_wc_status status);
+struct ibv_send_wr mistake_write(uint32_t len, struct ibv_sge *sg);
+/* Both have learned what the other's host can do: a WRITE has arrived. */
+void mistake_acquaint(void);
+
+/* A text that lives until the fourth next. */
+char *mistake_text(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* The far side refused an operation of @len bytes to @to, for @what. */
+void mistake_far_says(const char *operation, unsigned int len, unsigned long long to,
+		      const char *what);
+/* The near side says the same, in the far side's words. */
+void mistake_refused(const char *operation, struct ibv_send_wr *wr, unsigned int vendor,
+		     const char *words);
+/* No answer came to a WRITE of 64 B. */
+void mistake_silent(const char *why);

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT
+/* Mistakes explained: calls of librdmacm in the wrong order, or with the wrong addresses. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <rdma/rdma_cma.h>
+#include "verbs/cases.h"
+#include "verbs/said.h"
+
+#define SAYS(...) said_want(SAID_NEAR, __VA_ARGS__)
+
+static struct rdma_event_channel *channel;
+static struct rdma_cm_id *id;
+
+static void begin(int arg)
+{
+	(void)arg;
+	said_begin();
+	channel = rdma_create_event_channel();
+	want(channel);
+	want_eq(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
+}
+
+static struct sockaddr_in at(const char *address, uint16_t port)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(port) };
+
+	want_eq(inet_pton(AF_INET, address, &a.sin_addr), 1);
+	return a;
+}
+
+static int bind_to(const char *address, uint16_t port)
+{
+	struct sockaddr_in a = at(address, port);
+
+	return rdma_bind_addr(id, (struct sockaddr *)&a);
+}
+
+static void connect_without_a_route(int arg)
+{
+	struct rdma_conn_param p = { 0 };
+
+	begin(arg);
+	want_minus1(rdma_connect(id, &p), EINVAL);
+	SAYS("rdma_connect: the id has no route yet, or was used before; call rdma_resolve_route "
+	     "first, and make an id for each connection");
+}
+
+static void accept_without_a_request(int arg)
+{
+	struct rdma_conn_param p = { 0 };
+
+	begin(arg);
+	want_eq(bind_to("127.0.0.1", 0), 0);
+	want_minus1(rdma_accept(id, &p), EINVAL);
+	SAYS("rdma_accept: there is no request to accept, or its sender has gone; take the id of a "
+	     "CONNECT_REQUEST");
+}
+
+static void reject_nothing(int arg)
+{
+	begin(arg);
+	want_eq(bind_to("127.0.0.1", 0), 0);
+	want_minus1(rdma_reject(id, NULL, 0), EINVAL);
+	SAYS("rdma_reject: there is nothing to reject in this state; take the id of a "
+	     "CONNECT_REQUEST");
+}
+
+static void disconnect_what_never_was(int arg)
+{
+	begin(arg);
+	want_eq(bind_to("127.0.0.1", 0), 0);
+	want_minus1(rdma_disconnect(id), EINVAL);
+	SAYS("rdma_disconnect: the id was never connected; wait for ESTABLISHED first");
+}
+
+static void bind_twice(int arg)
+{
+	begin(arg);
+	want_eq(bind_to("127.0.0.1", 0), 0);
+	want_minus1(bind_to("127.0.0.1", 0), EINVAL);
+	SAYS("rdma_bind_addr: the id is bound already; make another id");
+}
+
+static void bind_to_a_strangers_address(int arg)
+{
+	begin(arg);
+	want_minus1(bind_to("192.0.2.7", 0), EADDRNOTAVAIL);
+	SAYS("rdma_bind_addr: no interface has the address 192.0.2.7; take one that `ip addr` "
+	     "shows");
+}
+
+static void bind_an_unknown_family(int arg)
+{
+	struct sockaddr_in a = { .sin_family = AF_UNIX };
+
+	begin(arg);
+	want_minus1(rdma_bind_addr(id, (struct sockaddr *)&a), EINVAL);
+	SAYS("rdma_bind_addr: address family 1; IPv4 and IPv6 can be had");
+}
+
+static void a_port_that_is_taken(int arg)
+{
+	struct rdma_cm_id *first;
+
+	begin(arg);
+	want_eq(bind_to("127.0.0.1", 7471), 0);
+	want_eq(rdma_listen(id, 1), 0);
+	first = id;
+	want_eq(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
+	want_minus1(bind_to("127.0.0.1", 7471), EADDRINUSE);
+	SAYS("rdma_bind_addr: port 7471 is taken by another id, of this process or another; take "
+	     "another port, or 0");
+	want(first);
+}
+
+static void route_before_the_address(int arg)
+{
+	begin(arg);
+	want_minus1(rdma_resolve_route(id, 1000), EINVAL);
+	SAYS("rdma_resolve_route: needs a resolved address and a time of at least 1 ms");
+}
+
+static const struct test_case cases[] = {
+	CASE(connect_without_a_route),
+	CASE(accept_without_a_request),
+	CASE(reject_nothing),
+	CASE(disconnect_what_never_was),
+	CASE(bind_twice),
+	CASE(bind_to_a_strangers_address),
+	CASE(bind_an_unknown_family),
+	CASE(a_port_that_is_taken),
+	CASE(route_before_the_address),
+};
+
+int main(void)
+{
+	return CASES_RUN(cases);
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+/* Mistakes explained: nobody answers. The sentence says what is known of the peer. */
+#include <stdio.h>
+#include <string.h>
+#include "verbs/mistake.h"
+
+enum { LEN = 64 };
+
+#define DUO (&mistake.duo)
+
+/* Of two hosts the other one's softhca tells nobody of its queue pairs. */
+#define HOST_ANSWERS                                                                               \
+	"the softhca of 10.9.0.2 answers, the QP does not; is it there, in RTR or RTS, and "       \
+	"connected to this QP and address?"
+
+static void write_ends(void)
+{
+	struct ibv_sge sg;
+	struct ibv_send_wr wr = mistake_write(LEN, &sg);
+
+	mistake_fails(&wr, IBV_WC_RETRY_EXC_ERR);
+}
+
+static void process_has_ended(int arg)
+{
+	int pid;
+
+	(void)arg;
+	mistake_begin_impatient(IBV_QPT_RC);
+	mistake_acquaint();
+	pid = DUO->pid;
+	duo_kill(DUO);
+	write_ends();
+	if (mistake.apart)
+		mistake_silent("# packets left for 10.9.0.2, and nothing came back; does a program "
+			       "run there, and is UDP port 4791 open both ways?");
+	else
+		mistake_silent(mistake_text("its process %d has ended; end the connection", pid));
+}
+
+static void qp_in_another_state(int state)
+{
+	mistake_begin_impatient(IBV_QPT_RC);
+	mistake_acquaint();
+	duo_tell(DUO, (struct duo_order){ DUO_MODIFY, .id = (uint64_t)state });
+	write_ends();
+	mistake_silent(mistake.apart ? HOST_ANSWERS
+				     : mistake_text("peer: the QP is in %s; it needs RTR or RTS",
+						    state == IBV_QPS_ERR ? "ERR" : "RESET"));
+}
+
+static struct duo_answer destroy_qp(struct side *s, const struct duo_order *o)
+{
+	struct peer_opts opts = s->o->qp;
+
+	(void)o;
+	want_eq(ibv_destroy_qp(s->ep.qp), 0);
+	peer_ep_create(&s->dev, &opts, &s->ep); /* another, which the end of the test destroys */
+	return (struct duo_answer){ .found = true };
+}
+
+static void qp_is_destroyed(int arg)
+{
+	(void)arg;
+	mistake_begin_impatient(IBV_QPT_RC);
+	mistake_acquaint();
+	duo_do(DUO, destroy_qp, 0, 0, 0);
+	write_ends();
+	mistake_silent(mistake.apart ? HOST_ANSWERS
+				     : "peer: there is no such QP; was it destroyed, or is the "
+				       "number wrong?");
+}
+
+static void connect_again(uint32_t psn, uint32_t to)
+{
+	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
+	struct peer_ep *ep = &DUO->near.ep;
+
+	want_eq(ibv_modify_qp(ep->qp, &reset, IBV_QP_STATE), 0);
+	ep->mine.psn = psn;
+	ep->theirs.qpn = to;
+	peer_connect(ep, &DUO->o.qp);
+}
+
+static void psn_of_another_count(int psn)
+{
+	mistake_begin_impatient(IBV_QPT_RC);
+	connect_again((uint32_t)psn, mistake.far_qp);
+	write_ends();
+	mistake_silent(mistake_text("it answers PSNs that were not sent; make its rq_psn this QP's "
+				    "sq_psn (0x%x)",
+				    (unsigned int)psn));
+}
+
+/* The number of a process that is not there: numbers of one host tell their process. */
+static void number_of_nobody(int arg)
+{
+	(void)arg;
+	mistake_begin_impatient(IBV_QPT_RC);
+	if (mistake.apart)
+		case_skip("another host's numbers tell nothing");
+	mistake.far_qp ^= 0x300000;
+	connect_again(DUO->near.ep.mine.psn, mistake.far_qp);
+	write_ends();
+	mistake_silent("no process of this host has that number; has it ended, or is the number "
+		       "wrong?");
+}
+
+/* A QP that is connected to another one of this process. */
+static void qp_of_another_connection(int arg)
+{
+	struct peer_ep second;
+	struct ibv_wc wc;
+	struct ibv_sge sg;
+	struct ibv_send_wr wr, *bad;
+
+	(void)arg;
+	mistake_begin_impatient(IBV_QPT_RC);
+	peer_ep_create(&DUO->near.dev, &DUO->o.qp, &second);
+	second.theirs = DUO->near.ep.theirs;
+	peer_connect(&second, &DUO->o.qp);
+	wr = mistake_write(LEN, &sg);
+	want_eq(ibv_post_send(second.qp, &wr, &bad), 0);
+	want(peer_poll(second.scq, &wc, 20000));
+	want_eq(wc.status, IBV_WC_RETRY_EXC_ERR);
+	mistake.near_qp = second.mine.qpn;
+	if (!mistake.apart)
+		mistake_silent("peer: the QP is connected to another one; give it this one's "
+			       "number and address");
+}
+
+static const struct test_case cases[] = {
+	CASE(process_has_ended),
+	{ "qp_in_another_state (RESET)", qp_in_another_state, IBV_QPS_RESET },
+	{ "qp_in_another_state (ERR)", qp_in_another_state, IBV_QPS_ERR },
+	CASE(qp_is_destroyed),
+	{ "psn_of_another_count (ahead)", psn_of_another_count, 0x123 },
+	{ "psn_of_another_count (behind)", psn_of_another_count, 0xfff000 },
+	CASE(number_of_nobody),
+	CASE(qp_of_another_connection),
+};
+
+int main(int argc, char **argv)
+{
+	return MISTAKES(argc, argv, cases);
+}

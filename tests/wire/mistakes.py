@@ -1,0 +1,34 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+# traits: root timeout=180
+"""The mistakes of tests/verbs whose two sides are on two hosts: each side explains them, the poster
+in the words of the peer, which travel between hosts that both know softhca."""
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from net import hosts
+
+from client import cases, pair
+
+PROGRAMS = Path(os.environ["SOFTHCA_BUILD"]) / "tests/verbs"
+
+
+def run(name):
+    env = {**os.environ, "LD_LIBRARY_PATH": os.environ["SOFTHCA_LIB"],
+           "SOFTHCA_DEVICES": "mlx5_0=eth0", "SOFTHCA_CASES": ""}
+    with hosts.Pair(4300) as (one, other):
+        ran = subprocess.run([*one.enter, str(PROGRAMS / f"verbs_{name}"),
+                              f"/proc/{other.pid}/ns/net"], env=env, check=False,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return pair.Result("" if not ran.returncode else f"exit code {ran.returncode}", ran.stdout, "")
+
+
+def main():
+    names = ["mistakes_work", "mistakes_peer", "mistakes_silence"]
+    return cases.run([(name, lambda name=name: run(name)) for name in names])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
