@@ -55,6 +55,8 @@ static const char *const clauses[GROUNDS_CODES] = {
 				"first",
 	[GROUNDS_KEY_QP] = "the rkey is a type 2 window's that another QP has bound; use that QP",
 	[GROUNDS_KEY_BENEATH] = "a key of which the rkey is made does not allow it",
+	[GROUNDS_KEY_SIGNED] = "the rkey is an mkey's with a signature, by which no atomic goes; "
+			       "name the memory itself",
 	[GROUNDS_NO_QP] = "there is no such QP; was it destroyed, or is the number wrong?",
 	[GROUNDS_STATE] = "the QP is in {s0}; it needs RTR or RTS",
 	[GROUNDS_ANOTHER] = "the QP is connected to another one; give it this one's number and "
@@ -118,6 +120,7 @@ struct grounds grounds_of_key(const struct key_table *t, enum key_verdict v,
 		[KEY_RANGE] = GROUNDS_KEY_RANGE,    [KEY_UNBOUND] = GROUNDS_KEY_UNBOUND,
 		[KEY_WRONG_QP] = GROUNDS_KEY_QP,    [KEY_BENEATH] = GROUNDS_KEY_BENEATH,
 		[KEY_DEPTHS] = GROUNDS_KEY_BENEATH, [KEY_APART] = GROUNDS_KEY_BENEATH,
+		[KEY_SIGNED] = GROUNDS_KEY_SIGNED,
 	};
 	struct key_entry e;
 

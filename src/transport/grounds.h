@@ -47,6 +47,7 @@ enum grounds_code {
 	GROUNDS_STATE, /* enum ibv_qp_state */
 	GROUNDS_ANOTHER, /* the QP is connected to another */
 	GROUNDS_EMPTY_SRQ,
+	GROUNDS_KEY_SIGNED,
 	GROUNDS_CODES
 };
 

@@ -87,6 +87,20 @@ TEST(how_far_a_range_misses_is_told_up_to_a_page)
 	pair_close(p);
 }
 
+TEST(each_verdict_about_a_key_is_grounds)
+{
+	struct pair *p = pair_open(&pair_lossy, &rig_rc);
+	struct key_ask ask = { p->b->mr->ib.rkey, 0, 0, 8, IBV_ACCESS_REMOTE_ATOMIC, 0 };
+	char text[GROUNDS_TEXT];
+
+	for (int v = KEY_OK; v <= KEY_SIGNED; v++) {
+		struct grounds g = grounds_of_key(p->rig.hca.keys, (enum key_verdict)v, &ask);
+
+		check(grounds_text(&g, text));
+	}
+	pair_close(p);
+}
+
 /* --- the requester --- */
 
 static void tell(struct pair *p, uint32_t psn, struct grounds g, uint32_t len)
@@ -199,6 +213,7 @@ TEST(words_that_nobody_knows_change_nothing)
 RUN_TESTS(unit_test(each_code_has_a_text_that_fits_whatever_the_numbers),
 	  unit_test(an_unknown_code_is_no_grounds), unit_test(codes_keep_their_values),
 	  unit_test(how_far_a_range_misses_is_told_up_to_a_page),
+	  unit_test(each_verdict_about_a_key_is_grounds),
 	  unit_test(the_peers_words_are_those_about_the_request_that_fails),
 	  unit_test(why_it_left_counts_more_than_that_it_is_gone),
 	  unit_test(words_about_another_request_are_not_believed),
