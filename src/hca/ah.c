@@ -36,7 +36,7 @@ static int sgid_check(const struct hca *hca, unsigned int index, const char *cal
 	return 0;
 }
 
-int ah_attr_check(const struct hca *hca, const struct ibv_ah_attr *attr, const char *call)
+int ah_source_check(const struct hca *hca, const struct ibv_ah_attr *attr, const char *call)
 {
 	if (attr->port_num != 1)
 		return refuse(EINVAL,
@@ -52,12 +52,18 @@ int ah_attr_check(const struct hca *hca, const struct ibv_ah_attr *attr, const c
 	if (attr->sl > SL_MAX)
 		return refuse(EINVAL, "%s: the address vector's sl is %u, above %d", call, attr->sl,
 			      SL_MAX);
-	if (is_zero(&attr->grh.dgid))
-		return refuse(EINVAL,
-			      "%s: the address vector's dgid is ::; set grh.dgid to the peer's "
-			      "GID",
-			      call);
 	return sgid_check(hca, attr->grh.sgid_index, call);
+}
+
+int ah_attr_check(const struct hca *hca, const struct ibv_ah_attr *attr, const char *call)
+{
+	int err = ah_source_check(hca, attr, call);
+
+	if (!err && is_zero(&attr->grh.dgid))
+		err = refuse(EINVAL,
+			     "%s: the address vector's dgid is ::; set grh.dgid to the peer's GID",
+			     call);
+	return err;
 }
 
 int ah_create(struct pd *pd, const struct ibv_ah_attr *attr, struct ah **out)

@@ -14,6 +14,8 @@ struct ah {
 
 int ah_create(struct pd *pd, const struct ibv_ah_attr *attr, struct ah **out);
 int ah_destroy(struct ah *ah);
-/* Checks port, sgid_index (in range and not empty), GRH; used by ah_create() and QP moves. @call
- * names the caller in the reason. */
+/* Checks port, sgid_index (in range and not empty), GRH, dgid; used by ah_create() and QP moves.
+ * @call names the caller in the reason. */
 int ah_attr_check(const struct hca *hca, const struct ibv_ah_attr *attr, const char *call);
+/* The same but for the dgid, where the address vector names no peer. */
+int ah_source_check(const struct hca *hca, const struct ibv_ah_attr *attr, const char *call);

@@ -209,7 +209,7 @@ int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 			     "IBV_QP_ALT_PATH out",
 			     qp->qpn, qp->service->name);
 	if (!err)
-		err = qp_attrs_check(qp->ctx->hca, qp->qpn, attr, mask);
+		err = qp_attrs_check(qp, attr, mask);
 	if (!err)
 		err = migration_check(qp, attr, mask);
 	if (err)

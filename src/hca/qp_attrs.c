@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include "hca/ah.h"
 #include "hca/limits.h"
+#include "hca/qp.h"
 #include "obs/explain.h"
 
 #define OPTIONAL_ACCESS 0x3ff00000U /* bits 20..29 may always be ignored */
@@ -112,16 +113,24 @@ static int access_check(uint32_t qpn, unsigned int access)
 		      qpn, access, unknown);
 }
 
-int qp_attrs_check(const struct hca *hca, uint32_t qpn, const struct ibv_qp_attr *attr, int mask)
+/* Of a DC initiator each work request names the peer, and those of a target name themselves. */
+static int path_check(const struct qp *qp, const struct ibv_ah_attr *ah)
 {
-	int err = ranges_check(qpn, attr, mask);
+	if (qp->service->wqe == WQE_DC)
+		return ah_source_check(qp->ctx->hca, ah, "ibv_modify_qp");
+	return ah_attr_check(qp->ctx->hca, ah, "ibv_modify_qp");
+}
+
+int qp_attrs_check(const struct qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	int err = ranges_check(qp->qpn, attr, mask);
 
 	if (!err && (mask & IBV_QP_ACCESS_FLAGS))
-		err = access_check(qpn, attr->qp_access_flags);
+		err = access_check(qp->qpn, attr->qp_access_flags);
 	if (!err && (mask & IBV_QP_AV))
-		err = ah_attr_check(hca, &attr->ah_attr, "ibv_modify_qp");
+		err = path_check(qp, &attr->ah_attr);
 	if (!err && (mask & IBV_QP_ALT_PATH))
-		err = ah_attr_check(hca, &attr->alt_ah_attr, "ibv_modify_qp");
+		err = path_check(qp, &attr->alt_ah_attr);
 	return err;
 }
 

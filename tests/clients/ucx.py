@@ -21,7 +21,7 @@ SIZES = [8, 4096, 1 << 20]
 MESSAGES = ["tag_lat", "tag_bw", "tag_sync_lat", "tag_sync_bw", "ucp_put_lat", "ucp_put_bw",
             "ucp_get", "stream_lat", "stream_bw", "ucp_am_lat", "ucp_am_bw"]
 ATOMICS = ["ucp_add", "ucp_fadd", "ucp_swap", "ucp_cswap"]
-TRANSPORTS = ["rc_v", "ud_v", "rc_x", "ud_x"]  # _x: it writes the rings itself
+TRANSPORTS = ["rc_v", "ud_v", "rc_x", "ud_x", "dc_x"]  # _x: it writes the rings itself
 # Tests of one transport alone: what it is asked for, in which layouts, and how much of it.
 UCT = {
     "rc_verbs": [(test, layout, size)
@@ -36,6 +36,9 @@ UCT = {
                  for layout in ("short", "bcopy", "zcopy") for size in (8, 1000)
                  if (layout, size) not in (("short", 1000), ("zcopy", 8))],
 }
+UCT["dc_mlx5"] = UCT["rc_verbs"]
+SHOWN = {"0": ["rc_verbs", "ud_verbs"],
+         "1": ["rc_verbs", "rc_mlx5", "dc_mlx5", "ud_verbs", "ud_mlx5"]}  # by SOFTHCA_MLX5DV
 # its rc_verbs has no flush at the remote side, on no device, and says so since 1.18
 ITS_OWN = r"(?:flush\(remote\) is not supported|error during flush: Unsupported operation)"
 INFOS = 50 if programs.FULL else 3
@@ -46,14 +49,15 @@ def environment(transports):
             "SOFTHCA_MLX5DV": "1" if transports.endswith("_x") else "0"}
 
 
-def info():
-    """It sees both transports on the device, as often as it looks."""
+def info(mlx5dv):
+    """It sees the transports on the device, as often as it looks."""
+    env = {**os.environ, **pair.preload(), "SOFTHCA_MLX5DV": mlx5dv}
     for i in range(INFOS):
-        done = subprocess.run([*pair.RUN, "ucx_info", "-d"], env={**os.environ, **pair.preload()},
-                              text=True, errors="replace", stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, check=False)
-        found = re.findall(r"Transport: (rc_verbs|ud_verbs)\n#\s+Device: " + DEVICE, done.stdout)
-        if done.returncode or found != ["rc_verbs", "ud_verbs"]:
+        done = subprocess.run([*pair.RUN, "ucx_info", "-d"], env=env, text=True, errors="replace",
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        found = re.findall(r"Transport: ((?:rc|ud|dc)_(?:verbs|mlx5))\n#\s+Device: " + DEVICE,
+                           done.stdout)
+        if done.returncode or sorted(found) != sorted(SHOWN[mlx5dv]):
             return pair.Result(f"run {i}: ended with {done.returncode}, shows {found}",
                                client=done.stdout)
     return pair.Result("")
@@ -109,7 +113,7 @@ def main():
         print("SKIP: this UCX is built without verbs")
         return 77
     chosen = protocol_tests()
-    table = [("ucx_info -d", info)]
+    table = [(f"ucx_info -d SOFTHCA_MLX5DV={on}", lambda on=on: info(on)) for on in SHOWN]
     for transport in TRANSPORTS:
         lines = {f"{test}_{size}": f"-t {test} -s {size} {count(size)}"
                  for t, test, size in chosen if t == transport}
@@ -118,7 +122,8 @@ def main():
         lines = {f"{test}_{layout}_{size}":
                  f"-d {DEVICE} -x {transport} -t {test} -D {layout} -s {size} {count(size)}"
                  for test, layout, size in rows}
-        table.append((f"ucx_perftest -x {transport}", lambda x=lines: perftest("rc_v,ud_v", x)))
+        of = "dc_x" if transport == "dc_mlx5" else "rc_v,ud_v"
+        table.append((f"ucx_perftest -x {transport}", lambda t=of, x=lines: perftest(t, x)))
     return cases.run(table)
 
 

@@ -49,7 +49,7 @@ static void move(struct ibv_qp *qp, struct ibv_qp_attr a, int mask)
 		die("ibv_modify_qp");
 }
 
-void dc_target_rtr(struct peer_dev *dev, struct ibv_qp *qp)
+void dc_target_rtr(struct ibv_qp *qp)
 {
 	struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT,
 				    .port_num = 1,
@@ -61,12 +61,11 @@ void dc_target_rtr(struct peer_dev *dev, struct ibv_qp *qp)
 				   .min_rnr_timer = 12,
 				   .ah_attr = { .is_global = 1,
 						.port_num = 1,
-						.grh = { .dgid = dev->gid,
-							 .sgid_index = peer_gid_index,
+						.grh = { .sgid_index = peer_gid_index,
 							 .hop_limit = 64 } } };
 
 	move(qp, init, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-	move(qp, rtr, IBV_QP_PATH_MTU | IBV_QP_MIN_RNR_TIMER | IBV_QP_AV);
+	move(qp, rtr, IBV_QP_PATH_MTU | IBV_QP_MIN_RNR_TIMER | IBV_QP_AV); /* of no peer: no dgid */
 }
 
 static void far_open(struct far *f, struct dc_addr *out)
@@ -84,7 +83,7 @@ static void far_open(struct far *f, struct dc_addr *out)
 		if (!f->mr[i] || !f->cq[i] || !f->srq[i])
 			die("a target's objects");
 		f->qp[i] = dc_target_make(&f->dev, f->cq[i], f->srq[i], DC_KEY);
-		dc_target_rtr(&f->dev, f->qp[i]);
+		dc_target_rtr(f->qp[i]);
 		out[i] = (struct dc_addr){ f->qp[i]->qp_num, f->mr[i]->rkey, (uintptr_t)f->mem[i],
 					   f->dev.gid };
 	}
@@ -148,7 +147,7 @@ static struct dc_answer follow(struct far *f, const struct dc_order *o)
 		break;
 	case DC_CLOSE:
 		move(f->qp[i], attr, 0);
-		dc_target_rtr(&f->dev, f->qp[i]);
+		dc_target_rtr(f->qp[i]);
 		break;
 	case DC_QUIT:
 		break;

@@ -70,7 +70,7 @@ void dc_initiator(struct dc_duo *d, struct dc_peer *p); /* one more, in RTS */
 void dc_connect(struct dc_peer *p); /* RESET to RTS */
 struct ibv_qp *dc_target_make(struct peer_dev *dev, struct ibv_cq *cq, struct ibv_srq *srq,
 			      uint64_t key); /* in RESET */
-void dc_target_rtr(struct peer_dev *dev, struct ibv_qp *qp); /* RESET to RTR */
+void dc_target_rtr(struct ibv_qp *qp); /* RESET to RTR */
 /* Posts one signalled work request of @len bytes of the initiator's memory to target @to, with
  * access key d->key. @id is its wr_id, its immediate, what it adds and compares with. */
 void dc_post(struct dc_duo *d, struct dc_peer *p, enum ibv_wr_opcode op, unsigned int to,

@@ -15,20 +15,20 @@ PINGPONGS = {"ibv_rc_pingpong": [], "ibv_uc_pingpong": [], "ibv_srq_pingpong": [
 PINGPONG_MORE = {"ibv_rc_pingpong": ["-t", "-N", "-c -t -N", "-e -N", "-t -N -j", "-t -N -o",
                                     "-c -o -P", "-o -P", "-O", "-c -O -P"],
                  "ibv_srq_pingpong": ["-o"], "ibv_ud_pingpong": []}
-TYPES = {"send": ["RC", "UC", "UD", "XRC"], "write": ["RC", "UC", "XRC"], "read": ["RC", "XRC"],
-         "atomic": ["RC", "XRC"]}
+TYPES = {"send": ["RC", "UC", "UD", "XRC", "DC"], "write": ["RC", "UC", "XRC", "DC"],
+         "read": ["RC", "XRC", "DC"], "atomic": ["RC", "XRC", "DC"]}
 
 # What each option is given, and who does not take it (a regular expression of
-# tool and connection type).
+# tool and connection type). With DC and -e perftest destroys the channel before one of its CQs.
 OPTIONS = {
     "plain": ([], None),
     "-a": (["-a"], "atomic"),
     "-q 64": (["-q", "64"], "_lat"),
-    "-e": (["-e"], "write"),
+    "-e": (["-e"], "write|DC"),
     "-b": (["-b"], "_lat"),
     "-I": (["-s", "32", "-I", "32"], "read|atomic"),
     "-l": (["-l", "64"], "_lat"),
-    "old post": (["--use_old_post_send"], None),
+    "old post": (["--use_old_post_send"], "DC"),
     "SRQ": (["--use-srq"], "write|read|atomic|UC|XRC"),
 }
 # To a multicast group: perftest's own, or 239.1.2.3 in its notation of GIDs. It wants that GID
