@@ -2,6 +2,7 @@
 #include "dc/dc_initiator.h"
 #include <errno.h>
 #include <string.h>
+#include "dc/dc_streams.h"
 #include "engine/acks.h"
 #include "engine/corks.h"
 #include "engine/path.h"
@@ -38,6 +39,7 @@ struct dc_initiator { /* the turn's */
 	uint64_t key;
 	struct av av;
 	uint64_t at; /* ns: when a request went to the responder last */
+	struct dc_streams streams;
 	uint32_t psn; /* the requester's then; direct access, of which the target sees nothing,
 			 leaves it as it is */
 };
@@ -182,6 +184,28 @@ static bool route(struct tqp *q, const struct wqe *w, bool idle, uint64_t now)
 	return false;
 }
 
+/* --- streams --- */
+
+/* tqp_env.stopped */
+static bool stopped(const struct tqp *q, uint16_t block)
+{
+	const struct dc_initiator *i = (const struct dc_initiator *)q;
+
+	return i->streams.n && dc_streams_stopped(&i->streams, wqe_stream(&q->qp.sq, block));
+}
+
+/* tqp_env.spare: where a request was refused the responder takes no other, so what is left goes to
+ * a new one. */
+static bool spare(struct tqp *q, uint16_t block)
+{
+	struct dc_initiator *i = to_initiator(q);
+
+	if (!dc_streams_stop(&i->streams, wqe_stream(&q->qp.sq, block)))
+		return false;
+	leave(i);
+	return true;
+}
+
 /* --- answers --- */
 
 static bool is_answer(struct dc_initiator *i, const struct seg *s, uint64_t now)
@@ -275,6 +299,7 @@ static void part(struct eqp *e)
 	quiesce_enter();
 	turn_take(e);
 	leave(to_initiator(&e->q));
+	to_initiator(&e->q)->streams.n = 0;
 	turn_leave(e);
 	quiesce_exit();
 }
@@ -294,13 +319,49 @@ static const struct tqp_env env = {
 	.route = route,
 };
 
+static const struct tqp_env env_streams = {
+	.ack_later = acks_later,
+	.cork = corks_wait,
+	.moved = publish_moved,
+	.no_responder_later = unanswered_later,
+	.route = route,
+	.spare = spare,
+	.stopped = stopped,
+};
+
 static const struct eqp_ops ops = { .input = input, .end = part, .modify = modify };
 
-int dc_initiator_create(struct pd *pd, const struct qp_attr *attr, struct tqp **out)
+int dc_initiator_create(struct pd *pd, const struct qp_attr *attr, uint32_t errored,
+			struct tqp **out)
 {
-	static const struct qp_life_kind kind = { .size = sizeof(struct dc_initiator),
-						  .env = &env,
-						  .ops = &ops };
+	const struct qp_life_kind kind = { .size = sizeof(struct dc_initiator),
+					   .env = errored ? &env_streams : &env,
+					   .ops = &ops };
+	int err = qp_life_create_as(pd, attr, &kind, out);
 
-	return qp_life_create_as(pd, attr, &kind, out);
+	if (!err)
+		to_initiator(*out)->streams.most = errored;
+	return err;
+}
+
+int dc_initiator_stream_reset(struct tqp *q, uint16_t id)
+{
+	struct eqp *e = to_eqp(q);
+	int err = 0;
+
+	quiesce_enter();
+	turn_take(e);
+	if (q->qp.state != IBV_QPS_RTS)
+		err = refuse(EOPNOTSUPP,
+			     "mlx5dv_dci_stream_id_reset: QP 0x%x is in %s; streams are reset in "
+			     "RTS",
+			     q->qp.qpn, qp_state_name(q->qp.state));
+	else if (!dc_streams_reset(&to_initiator(q)->streams, id))
+		err = refuse(EINVAL,
+			     "mlx5dv_dci_stream_id_reset: stream %u of QP 0x%x is not in error; "
+			     "reset those whose work requests have failed",
+			     id, q->qp.qpn);
+	turn_leave(e);
+	quiesce_exit();
+	return err;
 }

@@ -216,7 +216,7 @@ static void fill_public(struct dqp *qp, struct pd *pd, const struct ibv_qp_init_
 }
 
 static int device_half(struct dqp *qp, struct pd *pd, const struct ibv_qp_init_attr_ex *a,
-		       uint64_t access_key)
+		       const struct dqp_dc *dc)
 {
 	bool rss = dqp_is_rss(a);
 	uint64_t ops = a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS ? a->send_ops_flags : 0;
@@ -242,8 +242,8 @@ static int device_half(struct dqp *qp, struct pd *pd, const struct ibv_qp_init_a
 	if (qp->service->wqe != WQE_DC)
 		return qp_life_create(pd, &dev, &qp->dev);
 	if (qp->service->sends)
-		return dc_initiator_create(pd, &dev, &qp->dev);
-	return dc_target_create(pd, &dev, access_key, &qp->dev);
+		return dc_initiator_create(pd, &dev, dc->errored, &qp->dev);
+	return dc_target_create(pd, &dev, dc->access_key, &qp->dev);
 }
 
 /* The environment is read each time, as mlx5's driver does. */
@@ -262,7 +262,7 @@ void dqp_inlines(struct dqp *qp, bool allow)
 }
 
 static int create(struct pd *pd, struct ibv_qp_init_attr_ex *a, const struct service *service,
-		  uint64_t access_key, struct dqp **out)
+		  const struct dqp_dc *dc, struct dqp **out)
 {
 	int err = check_attr(a, service);
 	struct ibv_qp_cap cap = a->cap;
@@ -292,7 +292,7 @@ static int create(struct pd *pd, struct ibv_qp_init_attr_ex *a, const struct ser
 	if (!err)
 		err = objects_add(OBJECT_QP, qp, &qp->uidx);
 	if (!err)
-		err = device_half(qp, pd, a, access_key);
+		err = device_half(qp, pd, a, dc);
 	if (err)
 		goto fail;
 	fill_public(qp, pd, a);
@@ -306,14 +306,29 @@ fail:
 
 int dqp_create(struct pd *pd, struct ibv_qp_init_attr_ex *a, struct dqp **out)
 {
-	return create(pd, a, service_find(a->qp_type), 0, out);
+	return create(pd, a, service_find(a->qp_type), NULL, out);
 }
 
-int dqp_create_dc(struct pd *pd, struct ibv_qp_init_attr_ex *a, bool target, uint64_t access_key,
+int dqp_create_dc(struct pd *pd, struct ibv_qp_init_attr_ex *a, const struct dqp_dc *dc,
 		  struct dqp **out)
 {
-	return create(pd, a, &services[target ? SERVICE_DCT : SERVICE_DCI], access_key, out);
+	return create(pd, a, &services[dc->target ? SERVICE_DCT : SERVICE_DCI], dc, out);
 }
+
+int dqp_stream_reset(struct dqp *qp, uint16_t id)
+{
+	if (!fork_is_ours(qp->epoch))
+		return refuse(EIO,
+			      "mlx5dv_dci_stream_id_reset: QP 0x%x was made before fork(); make "
+			      "one in the child",
+			      qp->ib.qp_base.qp_num);
+	if (qp->service != &services[SERVICE_DCI])
+		return refuse(EINVAL,
+			      "mlx5dv_dci_stream_id_reset: QP 0x%x (%s) has no streams; a DCI has",
+			      qp->ib.qp_base.qp_num, qp->service->name);
+	return dc_initiator_stream_reset(qp->dev, id);
+}
+
 static void purge(struct dqp *qp)
 {
 	struct ibv_qp *ib = &qp->ib.qp_base;

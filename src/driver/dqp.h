@@ -91,9 +91,16 @@ int dqp_create(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct dqp **out
 /* Scatter to CQE, whatever the environment's MLX5_SCATTER_TO_CQE says: none, or with @allow of
  * answers too, though not all work requests are signaled. Before the queue pair is used. */
 void dqp_inlines(struct dqp *qp, bool allow);
-/* The same for IBV_QPT_DRIVER: a DC target with its access key, or an initiator. */
-int dqp_create_dc(struct pd *pd, struct ibv_qp_init_attr_ex *attr, bool target, uint64_t access_key,
+struct dqp_dc {
+	bool target; /* else an initiator */
+	uint64_t access_key; /* of a target */
+	uint32_t errored; /* streams in error that end an initiator; 0: it has none */
+};
+/* The same for IBV_QPT_DRIVER. */
+int dqp_create_dc(struct pd *pd, struct ibv_qp_init_attr_ex *attr, const struct dqp_dc *dc,
 		  struct dqp **out);
+/* EINVAL: no initiator, or the stream is not in error; EOPNOTSUPP: not in RTS. */
+int dqp_stream_reset(struct dqp *qp, uint16_t id);
 int dqp_destroy(struct dqp *qp);
 int dqp_modify(struct dqp *qp, struct ibv_qp_attr *attr,
 	       int mask); /* keeps ib.state up to date; RESET drops unread CQEs */

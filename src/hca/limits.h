@@ -10,6 +10,8 @@ enum {
 	LIMIT_INLINE = WQE_INLINE_MAX,
 	LIMIT_QP = 65536, /* per host; QPN: 10 bits of slot, 14 of index, several slots a process */
 	LIMIT_DC_RESPONDERS = 1024, /* connections of a DC target at a time */
+	LIMIT_DCI_STREAMS_LOG = 6, /* of a DC initiator: streams that it keeps apart, log2 */
+	LIMIT_DCI_ERRORED_LOG = 6, /* of them in error, which ends the initiator; log2 */
 	LIMIT_CQ = 16384,
 	LIMIT_CQE = (1 << 20) - 1,
 	LIMIT_MR = 65536,

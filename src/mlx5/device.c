@@ -3,6 +3,7 @@
 #include <infiniband/mlx5dv.h>
 #include <stdlib.h>
 #include <string.h>
+#include "hca/limits.h"
 #include "mlx5/given.h"
 
 /* No, unless SOFTHCA_MLX5DV=1: as long as the answer is no, programs use the plain verbs. */
@@ -32,7 +33,6 @@ static const struct {
 	NONE(TUNNEL_OFFLOADS, tunnel_offloads_caps),
 	NONE(DYN_BFREGS, max_dynamic_bfregs),
 	NONE(FLOW_ACTION_FLAGS, flow_action_flags),
-	NONE(DCI_STREAMS, dci_streams_caps),
 	NONE(WR_MEMCPY_LENGTH, max_wr_memcpy_length),
 	NONE(CRYPTO_OFFLOAD, crypto_caps),
 	/* clang-format on */
@@ -41,7 +41,8 @@ static const struct {
 #define ASKED(name) (asked & MLX5DV_CONTEXT_MASK_##name)
 #define KNOWN_SOME                                                                                 \
 	(MLX5DV_CONTEXT_MASK_CLOCK_INFO_UPDATE | MLX5DV_CONTEXT_MASK_DC_ODP_CAPS |                 \
-	 MLX5DV_CONTEXT_MASK_NUM_LAG_PORTS | MLX5DV_CONTEXT_MASK_SIGNATURE_OFFLOAD)
+	 MLX5DV_CONTEXT_MASK_NUM_LAG_PORTS | MLX5DV_CONTEXT_MASK_SIGNATURE_OFFLOAD |               \
+	 MLX5DV_CONTEXT_MASK_DCI_STREAMS)
 
 /* DC targets receive from SRQs alone, as XRC's do, and are RC's responders as these are. */
 static uint32_t dc_odp(struct ibv_context *context)
@@ -57,6 +58,10 @@ static void query_some(struct ibv_context *context, uint64_t asked, struct mlx5d
 		attrs->max_clock_info_update_nsec = INT64_MAX;
 	if (ASKED(DC_ODP_CAPS))
 		attrs->dc_odp_caps = dc_odp(context);
+	if (ASKED(DCI_STREAMS))
+		attrs->dci_streams_caps =
+			(struct mlx5dv_dci_streams_caps){ LIMIT_DCI_STREAMS_LOG,
+							  LIMIT_DCI_ERRORED_LOG };
 	if (ASKED(NUM_LAG_PORTS))
 		attrs->num_lag_ports = 1; /* no bond */
 	if (ASKED(SIGNATURE_OFFLOAD))

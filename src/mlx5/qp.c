@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* Queue pairs with what only mlx5 devices have (mlx5dv_create_qp(3)). */
 #include <infiniband/mlx5dv.h>
+#include "driver/dqp.h"
+#include "hca/limits.h"
 #include "mlx5/given.h"
 
 #define MASK(name) MLX5DV_QP_INIT_ATTR_MASK_##name
@@ -37,6 +39,11 @@ static uint32_t flags_of(const struct mlx5dv_qp_init_attr *dv)
 	return dv->comp_mask & MASK(QP_CREATE_FLAGS) ? dv->create_flags : 0;
 }
 
+static bool has_streams(const struct mlx5dv_qp_init_attr *dv)
+{
+	return dv->comp_mask & MASK(DCI_STREAMS);
+}
+
 static uint64_t ops_of(const struct mlx5dv_qp_init_attr *dv)
 {
 	return dv->comp_mask & MASK(SEND_OPS_FLAGS) ? dv->send_ops_flags : 0;
@@ -66,7 +73,7 @@ static int check_type(const struct ibv_qp_init_attr_ex *attr, const struct mlx5d
 				      "mlx5dv_create_qp: dc_type %d is neither "
 				      "MLX5DV_DCTYPE_DCT nor MLX5DV_DCTYPE_DCI",
 				      dv->dc_init_attr.dc_type);
-	if (dv->comp_mask & MASK(DCI_STREAMS) && !is_dci(dv))
+	if (has_streams(dv) && !is_dci(dv))
 		return softhca_refuse(EINVAL,
 				      "mlx5dv_create_qp: DCI streams on a queue pair that is no "
 				      "DCI; leave out MLX5DV_QP_INIT_ATTR_MASK_DCI_STREAMS");
@@ -136,6 +143,20 @@ static void make_room(struct ibv_qp_cap *cap, uint64_t ops)
 		cap->max_inline_data = data;
 }
 
+static int check_streams(const struct mlx5dv_qp_init_attr *dv)
+{
+	const struct mlx5dv_dci_streams *s = &dv->dc_init_attr.dci_streams;
+
+	if (has_streams(dv) && (s->log_num_concurent > LIMIT_DCI_STREAMS_LOG ||
+				s->log_num_errored > LIMIT_DCI_ERRORED_LOG))
+		return softhca_refuse(EINVAL,
+				      "mlx5dv_create_qp: dci_streams of 2^%u, and 2^%u in error, "
+				      "above dci_streams_caps: 2^%d and 2^%d",
+				      s->log_num_concurent, s->log_num_errored,
+				      LIMIT_DCI_STREAMS_LOG, LIMIT_DCI_ERRORED_LOG);
+	return 0;
+}
+
 /* What is well-formed, but not built. */
 static int check_built(const struct mlx5dv_qp_init_attr *dv)
 {
@@ -151,10 +172,6 @@ static int check_built(const struct mlx5dv_qp_init_attr *dv)
 				      "mlx5dv_create_qp: create_flags 0x%x, of which 0x%x do not "
 				      "work on this device; leave them out",
 				      flags_of(dv), flags_of(dv) & ~BUILT_FLAGS);
-	if (dv->comp_mask & MASK(DCI_STREAMS))
-		return softhca_refuse(EOPNOTSUPP, "mlx5dv_create_qp: DCI streams are not built "
-						  "(dci_streams_caps is 0); leave out "
-						  "MLX5DV_QP_INIT_ATTR_MASK_DCI_STREAMS");
 	return 0;
 }
 
@@ -167,6 +184,8 @@ static int check(const struct ibv_qp_init_attr_ex *attr, const struct mlx5dv_qp_
 	if (!err && is_dct(dv))
 		err = check_dct(attr, dv);
 	if (!err)
+		err = check_streams(dv);
+	if (!err)
 		err = check_ops(attr, dv);
 	return err ? err : check_built(dv);
 }
@@ -174,11 +193,15 @@ static int check(const struct ibv_qp_init_attr_ex *attr, const struct mlx5dv_qp_
 static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr,
 			     const struct mlx5dv_qp_init_attr *dv)
 {
+	struct dqp_dc dc = { .target = is_dct(dv) };
 	struct ibv_qp *qp;
 
+	if (dc.target)
+		dc.access_key = dv->dc_init_attr.dct_access_key;
+	else if (has_streams(dv))
+		dc.errored = 1U << dv->dc_init_attr.dci_streams.log_num_errored;
 	if (dv->comp_mask & MASK(DC))
-		qp = softhca_create_dc(attr, is_dct(dv),
-				       is_dct(dv) ? dv->dc_init_attr.dct_access_key : 0);
+		qp = softhca_create_dc(attr, &dc);
 	else
 		qp = ibv_create_qp_ex(context, attr);
 	if (qp && flags_of(dv) & SCATTER_FLAGS)
@@ -222,6 +245,13 @@ EXPORT int mlx5dv_qp_cancel_posted_send_wrs(struct mlx5dv_qp_ex *qp, uint64_t wr
 	int err = given(qp, "mlx5dv_qp_cancel_posted_send_wrs", "the queue pair");
 
 	return err ? -positive_errno(err) : softhca_qp_cancel(qp, wr_id);
+}
+
+EXPORT int mlx5dv_dci_stream_id_reset(struct ibv_qp *qp, uint16_t stream_id)
+{
+	int err = given(qp, "mlx5dv_dci_stream_id_reset", "the queue pair");
+
+	return positive_errno(err ? err : softhca_stream_reset(qp, stream_id));
 }
 
 EXPORT struct mlx5dv_qp_ex *mlx5dv_qp_ex_from_ibv_qp_ex(struct ibv_qp_ex *qp)

@@ -5,7 +5,6 @@
 
 /* Device and its queues. */
 RETURNS_NULL(mlx5dv_create_wq)
-RETURNS_ERRNO(mlx5dv_dci_stream_id_reset)
 RETURNS_ERRNO(mlx5dv_modify_qp_udp_sport)
 
 /* Resources: scheduling, pacing, doorbell pages, device memory. */

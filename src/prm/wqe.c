@@ -257,6 +257,13 @@ int wqe_parse(const struct sq_ring *ring, uint16_t pi, uint16_t avail, enum wqe_
 	return err ? err : data(&c, out);
 }
 
+uint16_t wqe_stream(const struct sq_ring *ring, uint16_t pi)
+{
+	const uint8_t *ctrl = ring->buf + (size_t)(pi & (ring->cnt - 1)) * WQE_BB;
+
+	return get_be16(ctrl + offsetof(struct mlx5_wqe_ctrl_seg, dci_stream_channel_id));
+}
+
 /* Data segments from @p on, at most @n of them. */
 static void receive_list(const uint8_t *p, unsigned int n, struct rwqe *out)
 {

@@ -90,6 +90,9 @@ int wqe_parse(const struct sq_ring *ring, uint16_t pi, uint16_t avail, enum wqe_
 /* Just the first segment: opcode, idx, nbb (>= 1), flags. For flushing. */
 void wqe_peek(const struct sq_ring *ring, uint16_t pi, struct wqe *out);
 
+/* The DCI stream that the WQE at block @pi names. */
+uint16_t wqe_stream(const struct sq_ring *ring, uint16_t pi);
+
 /* A receive queue's memory: stride is 16 << n bytes. */
 struct rq_ring {
 	uint8_t *buf;

@@ -6,6 +6,7 @@
 #include "transport/flush.h"
 #include "transport/inner.h"
 #include "transport/sent.h"
+#include "transport/streams.h"
 
 static void push(struct tqp *q, const struct cqe *c, uint64_t now)
 {
@@ -61,6 +62,10 @@ void completion_done(struct tqp *q, uint64_t now)
 
 	if (!(e->flags & (SENT_SIGNALED | SENT_INNER)))
 		return;
+	if (unlikely(e->flags & SENT_FLUSHED)) {
+		flush_send(q, e, now);
+		return;
+	}
 	if (unlikely(e->flags & SENT_INNER)) {
 		if (inner_retire(q, NULL, now) == EOVERFLOW)
 			flush_overrun(q, q->qp.srq->tags->cq, now);
@@ -113,6 +118,10 @@ void completion_fail(struct tqp *q, enum verdict v, uint64_t id, uint64_t now)
 		inner_retire(q, &c, now);
 	else
 		push(q, &c, now);
+	if (q->env->spare && streams_spare(q, v, now)) {
+		q->cause = id;
+		return;
+	}
 	if (q->qp.service->reliable)
 		flush_to_err(q, id, now);
 	else

@@ -39,6 +39,11 @@ static void send_cqe(struct tqp *q, uint16_t block, uint8_t opcode, uint64_t now
 	cq_push(q->qp.scq, &c); /* a CQ that is full loses it, as hardware's would */
 }
 
+void flush_send(struct tqp *q, const struct sent *e, uint64_t now)
+{
+	send_cqe(q, e->block, e->opcode, now);
+}
+
 void flush_sq(struct tqp *q, uint64_t now)
 {
 	struct requester *r = &q->req;

@@ -9,6 +9,7 @@
  * modify. */
 void flush_all(struct tqp *q, uint64_t id, uint64_t now);
 void flush_sq(struct tqp *q, uint64_t now);
+void flush_send(struct tqp *q, const struct sent *e, uint64_t now); /* one, of a stream in error */
 void flush_rq(struct tqp *q, uint64_t now);
 /* RESET in the middle of a message: completes the receive that the message took from the SRQ; the
  * driver drops that completion and frees the SRQ's entry. */

@@ -13,9 +13,10 @@
 bool request_fail(struct tqp *q, const struct wqe *w, enum verdict v, const struct gather *g,
 		  uint64_t now)
 {
-	if (q->req.cur == q->req.head)
-		completion_fail(q, v, blame_wqe(q, w, v, g), now);
-	return false;
+	if (q->req.cur != q->req.head)
+		return false;
+	completion_fail(q, v, blame_wqe(q, w, v, g), now);
+	return q->env->spare && q->qp.state != IBV_QPS_ERR;
 }
 
 int request_emit(struct tqp *q, struct seg *s, uint64_t now)

@@ -18,6 +18,7 @@
 #include "transport/recovery.h"
 #include "transport/request.h"
 #include "transport/sent.h"
+#include "transport/streams.h"
 #include "transport/ud.h"
 
 /* False: no work request can be started now. */
@@ -83,10 +84,19 @@ static int start(struct tqp *q, struct wqe *w, uint64_t now)
 	if (!err && forms[w->opcode].reads)
 		e->flags |= SENT_READ |
 			    (load_relaxed(&q->qp.inlines) & QP_INLINES_ANSWERS ? SENT_INLINES : 0);
+	if (unlikely(q->env->stopped && q->env->stopped(q, e->block))) {
+		streams_stop(e);
+		err = 0;
+	}
 	r->tail++;
 	r->next_psn = psn_add(r->next_psn, e->npsn);
 	r->next_block += w->nbb < avail ? w->nbb : avail;
 	return err;
+}
+
+static bool flushed(const struct tqp *q)
+{
+	return q->env->stopped && sent_at(&q->req, q->req.cur)->flags & SENT_FLUSHED;
 }
 
 /* Reads the WQE at cur, starting the next one when all are sent. */
@@ -96,7 +106,9 @@ static bool next(struct tqp *q, struct wqe *w, enum verdict *v, uint64_t now)
 	int err;
 
 	if (r->cur != r->tail) {
-		*v = sent_reread(q, sent_at(r, r->cur), w) ? form_allowed(q, w) : V_LOCAL_QP_OP;
+		*v = unlikely(flushed(q))		     ? V_OK
+		     : sent_reread(q, sent_at(r, r->cur), w) ? form_allowed(q, w)
+							     : V_LOCAL_QP_OP;
 		return true;
 	}
 	err = start(q, w, now);
@@ -105,7 +117,7 @@ static bool next(struct tqp *q, struct wqe *w, enum verdict *v, uint64_t now)
 	if (err)
 		*v = err == EMSGSIZE ? V_LOCAL_LENGTH : V_LOCAL_QP_OP;
 	else
-		*v = form_allowed(q, w);
+		*v = unlikely(flushed(q)) ? V_OK : form_allowed(q, w);
 	return true;
 }
 
@@ -140,7 +152,8 @@ static bool send_entry(struct tqp *q, struct sent *e, const struct wqe *w, uint6
 	if ((e->flags & SENT_FENCE) && r->reads && r->psn == e->psn)
 		return false;
 	if (!e->npsn)
-		return local_work_do(q, e, w, now);
+		return unlikely(e->flags & SENT_FLUSHED) ? streams_flush(q, now)
+							 : local_work_do(q, e, w, now);
 	if (unlikely(!routed(q, w, now)))
 		return false;
 	if (e->flags & SENT_READ)

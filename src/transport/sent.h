@@ -11,6 +11,7 @@ enum { /* struct sent's flags */
        SENT_DONE = 4, /* its data has arrived; of local work: it was executed */
        SENT_FENCE = 8,
        SENT_INLINES = 32, /* signaled: its entry may have what it has read */
+       SENT_FLUSHED = 64, /* of a stream in error: sends nothing, completes with an error */
        SENT_INNER = 16, /* of the inner queue: block is its number there (inner.h) */
 };
 

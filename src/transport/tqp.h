@@ -87,6 +87,12 @@ struct tqp_env {
 	 * target. False: not yet; it is another than now, and not @idle: something is outstanding
 	 * there; or the target is asked for a connection. NULL: one destination serves all. */
 	bool (*route)(struct tqp *q, const struct wqe *w, bool idle, uint64_t now);
+	/* DCI streams: a work request has failed, and nothing that was sent behind it has been
+	 * executed. True: that ends its stream alone, and the way to the target; the others go on.
+	 * NULL: the QP goes to ERR. */
+	bool (*spare)(struct tqp *q, uint16_t block);
+	/* Is the stream of the work request at @block in error? NULL where spare is. */
+	bool (*stopped)(const struct tqp *q, uint16_t block);
 	/* XRC: the responder is to work for SRQ @srqn, by xrc_bind(). False: its domain has it
 	 * not. NULL: a request that was kept is for the SRQ in use. */
 	bool (*serve)(struct tqp *q, uint32_t srqn);

@@ -41,10 +41,11 @@ struct mlx5dv_qp_ex;
 /* The builder's second table, of a queue pair that has the first (driver/wr_dv.c). */
 struct mlx5dv_qp_ex *softhca_qp_dv(struct ibv_qp_ex *ib);
 struct ibv_qp_init_attr_ex;
-/* IBV_QPT_DRIVER of mlx5dv_create_qp(): a DC target, or an initiator, which needs no key. */
-struct ibv_qp *softhca_create_dc(struct ibv_qp_init_attr_ex *attr, bool target,
-				 uint64_t access_key);
+struct dqp_dc;
+/* IBV_QPT_DRIVER of mlx5dv_create_qp(): a DC target or an initiator (driver/dqp.h). */
+struct ibv_qp *softhca_create_dc(struct ibv_qp_init_attr_ex *attr, const struct dqp_dc *dc);
 struct ibv_qp;
+int softhca_stream_reset(struct ibv_qp *qp, uint16_t id); /* dqp_stream_reset() */
 void softhca_qp_inlines(struct ibv_qp *qp, bool allow); /* dqp_inlines() */
 /* An RC queue pair stops at a wrong signature; before it is used. */
 void softhca_qp_sig_pipelining(struct ibv_qp *qp);

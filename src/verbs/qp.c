@@ -55,8 +55,7 @@ struct ibv_qp *ops_create_qp_ex(struct ibv_context *ib, struct ibv_qp_init_attr_
 }
 
 /* For libmlx5. */
-EXPORT struct ibv_qp *softhca_create_dc(struct ibv_qp_init_attr_ex *attr, bool target,
-					uint64_t access_key)
+EXPORT struct ibv_qp *softhca_create_dc(struct ibv_qp_init_attr_ex *attr, const struct dqp_dc *dc)
 {
 	struct dqp *qp;
 	int err;
@@ -66,11 +65,18 @@ EXPORT struct ibv_qp *softhca_create_dc(struct ibv_qp_init_attr_ex *attr, bool t
 			refuse(EINVAL,
 			       "mlx5dv_create_qp: comp_mask 0x%x of a DC %s without a PD; set "
 			       "IBV_QP_INIT_ATTR_PD",
-			       attr->comp_mask, target ? "target" : "initiator"));
+			       attr->comp_mask, dc->target ? "target" : "initiator"));
 	err = check_parts(attr, "mlx5dv_create_qp");
 	if (!err)
-		err = dqp_create_dc(to_pd(attr->pd), attr, target, access_key, &qp);
+		err = dqp_create_dc(to_pd(attr->pd), attr, dc, &qp);
 	return err ? null_errno(err) : alive_made(ALIVE_QP, &qp->ib);
+}
+
+EXPORT int softhca_stream_reset(struct ibv_qp *qp, uint16_t id)
+{
+	int err = alive_check(ALIVE_QP, qp, "mlx5dv_dci_stream_id_reset");
+
+	return err ? err : dqp_stream_reset(to_dqp(qp), id);
 }
 
 /* ibv_qp_init_attr is the front of its extended form. */

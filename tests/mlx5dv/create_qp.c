@@ -52,6 +52,12 @@ static const struct row {
 	{                                                                                          \
 		.comp_mask = MASK(SEND_OPS_FLAGS), .send_ops_flags = (o)                           \
 	}
+#define STREAMS(concurrent, errored)                                                               \
+	{                                                                                          \
+		.comp_mask = MASK(DC) | MASK(DCI_STREAMS),                                         \
+		.dc_init_attr = { .dc_type = MLX5DV_DCTYPE_DCI,                                    \
+				  .dci_streams = { concurrent, errored } }                         \
+	}
 #define DC(mask, type, f)                                                                          \
 	{                                                                                          \
 		.comp_mask = MASK(DC) | (mask), .dc_init_attr = { .dc_type = (type) },             \
@@ -83,8 +89,9 @@ static const struct row {
 	  { .comp_mask = MASK(DC) | MASK(SEND_OPS_FLAGS),
 	    .dc_init_attr = { .dc_type = MLX5DV_DCTYPE_DCI },
 	    .send_ops_flags = WITH(MKEY_CONFIGURE) }, EOPNOTSUPP, 0, 0 },
+	{ IBV_QPT_DRIVER, STREAMS(7, 0), EINVAL, 0, 0 },
+	{ IBV_QPT_DRIVER, STREAMS(0, 7), EINVAL, 0, 0 },
 	/* not built */
-	{ IBV_QPT_DRIVER, DC(MASK(DCI_STREAMS), MLX5DV_DCTYPE_DCI, 0), EOPNOTSUPP, 0, 0 },
 	{ IBV_QPT_RAW_PACKET, FLAGS(FLAG(TUNNEL_OFFLOADS)), EOPNOTSUPP, 0, 0 },
 	{ IBV_QPT_RAW_PACKET, FLAGS(FLAG(TIR_ALLOW_SELF_LOOPBACK_UC)), EOPNOTSUPP, 0, 0 },
 	{ IBV_QPT_RAW_PACKET, FLAGS(FLAG(TIR_ALLOW_SELF_LOOPBACK_MC)), EOPNOTSUPP, 0, 0 },

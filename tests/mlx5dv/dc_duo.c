@@ -244,7 +244,7 @@ void dc_connect(struct dc_peer *p)
 	     IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
-void dc_initiator(struct dc_duo *d, struct dc_peer *p)
+static void initiator(struct dc_duo *d, struct dc_peer *p, const struct mlx5dv_dci_streams *s)
 {
 	struct ibv_qp_init_attr_ex a = {
 		.qp_type = IBV_QPT_DRIVER,
@@ -259,6 +259,11 @@ void dc_initiator(struct dc_duo *d, struct dc_peer *p)
 	struct mlx5dv_qp_init_attr dv = { .comp_mask = MLX5DV_QP_INIT_ATTR_MASK_DC,
 					  .dc_init_attr = { .dc_type = MLX5DV_DCTYPE_DCI } };
 
+	if (s) {
+		dv.comp_mask |= MLX5DV_QP_INIT_ATTR_MASK_DCI_STREAMS;
+		dv.dc_init_attr.dci_streams = *s;
+	}
+	p->stream = 0;
 	p->cq = ibv_create_cq(d->dev.ctx, WRS, NULL, NULL, 0);
 	a.send_cq = a.recv_cq = p->cq;
 	p->qp = mlx5dv_create_qp(d->dev.ctx, &a, &dv);
@@ -267,6 +272,16 @@ void dc_initiator(struct dc_duo *d, struct dc_peer *p)
 	p->ex = ibv_qp_to_qp_ex(p->qp);
 	p->dv = mlx5dv_qp_ex_from_ibv_qp_ex(p->ex);
 	dc_connect(p);
+}
+
+void dc_initiator(struct dc_duo *d, struct dc_peer *p)
+{
+	initiator(d, p, NULL);
+}
+
+void dc_initiator_streams(struct dc_duo *d, struct dc_peer *p, uint8_t errored)
+{
+	initiator(d, p, &(struct mlx5dv_dci_streams){ 3, errored });
 }
 
 void dc_open(struct dc_duo *d, unsigned int processes)
@@ -333,7 +348,10 @@ void dc_post(struct dc_duo *d, struct dc_peer *p, enum ibv_wr_opcode op, unsigne
 		ibv_wr_atomic_fetch_add(ex, a->rkey, a->va, id);
 	else
 		ibv_wr_atomic_cmp_swp(ex, a->rkey, a->va, id, id + 1);
-	mlx5dv_wr_set_dc_addr(p->dv, d->ah, a->dctn, d->key);
+	if (p->stream)
+		mlx5dv_wr_set_dc_addr_stream(p->dv, d->ah, a->dctn, d->key, p->stream);
+	else
+		mlx5dv_wr_set_dc_addr(p->dv, d->ah, a->dctn, d->key);
 	ibv_wr_set_sge(ex, d->mr->lkey, (uintptr_t)d->mem, len);
 	if (ibv_wr_complete(ex))
 		die("ibv_wr_complete");

@@ -44,6 +44,7 @@ struct dc_peer { /* an initiator */
 	struct ibv_qp_ex *ex;
 	struct mlx5dv_qp_ex *dv;
 	struct ibv_cq *cq;
+	uint16_t stream; /* that dc_post() names */
 };
 
 struct dc_duo {
@@ -67,6 +68,8 @@ void dc_open(struct dc_duo *d, unsigned int processes);
 void dc_close(struct dc_duo *d);
 struct dc_answer dc_tell(struct dc_duo *d, struct dc_order o);
 void dc_initiator(struct dc_duo *d, struct dc_peer *p); /* one more, in RTS */
+/* The same with 8 streams, of which 2^@errored in error end it. */
+void dc_initiator_streams(struct dc_duo *d, struct dc_peer *p, uint8_t errored);
 void dc_connect(struct dc_peer *p); /* RESET to RTS */
 struct ibv_qp *dc_target_make(struct peer_dev *dev, struct ibv_cq *cq, struct ibv_srq *srq,
 			      uint64_t key); /* in RESET */
