@@ -261,6 +261,12 @@ void dqp_inlines(struct dqp *qp, bool allow)
 	qp->inlines = allow && qp->service->inlines ? QP_INLINES_RECEIVES | QP_INLINES_ANSWERS : 0;
 }
 
+void dqp_dv_flags(struct dqp *qp, uint32_t flags)
+{
+	qp->dev->qp.packet_credits = flags & MLX5DV_QP_CREATE_PACKET_BASED_CREDIT_MODE;
+	qp->dev->qp.tunnels = flags & MLX5DV_QP_CREATE_TUNNEL_OFFLOADS;
+}
+
 static int create(struct pd *pd, struct ibv_qp_init_attr_ex *a, const struct service *service,
 		  const struct dqp_dc *dc, struct dqp **out)
 {

@@ -91,6 +91,8 @@ int dqp_create(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct dqp **out
 /* Scatter to CQE, whatever the environment's MLX5_SCATTER_TO_CQE says: none, or with @allow of
  * answers too, though not all work requests are signaled. Before the queue pair is used. */
 void dqp_inlines(struct dqp *qp, bool allow);
+/* MLX5DV_QP_CREATE_* of @flags that are the device's. Before the queue pair is used. */
+void dqp_dv_flags(struct dqp *qp, uint32_t flags);
 struct dqp_dc {
 	bool target; /* else an initiator */
 	uint64_t access_key; /* of a target */

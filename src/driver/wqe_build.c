@@ -256,7 +256,7 @@ void wqe_begin(struct dqp *qp, const struct wqe_head *h)
 	put_be32(b->ctrl + 8, flags);
 	memcpy(b->ctrl + 12, &h->imm, sizeof(h->imm));
 	next_seg(qp);
-	b->need_av = qp->service->address_segs;
+	b->need_av = qp->service->address_segs && h->opcode != MLX5_OPCODE_MMO;
 	if (qp->service->frames)
 		ethernet(qp, h);
 	if (!b->need_av)

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include "driver/wqe_build.h"
 #include "driver/wr_mkey.h"
+#include "hca/limits.h"
 #include "obs/explain.h"
 #include "util/be.h"
 
@@ -65,6 +66,41 @@ static void wr_set_dc_addr_stream(struct mlx5dv_qp_ex *dv, struct ibv_ah *ah, ui
 		    &(struct dc_addr){ ah, access_key, dctn, stream });
 }
 
+/* Segments behind the control segment: one for an adapter's own use, the source, the target. */
+static void wr_memcpy(struct mlx5dv_qp_ex *dv, uint32_t dest_lkey, uint64_t dest_addr,
+		      uint32_t src_lkey, uint64_t src_addr, size_t length)
+{
+	struct dqp *qp = dv_qp(dv);
+	struct wqe_head h = { .wr_id = qp->ib.wr_id,
+			      .send_flags = qp->ib.wr_flags,
+			      .opcode = MLX5_OPCODE_MMO,
+			      .wc_opcode = MLX5DV_WC_MEMCPY };
+	struct mlx5_wqe_data_seg segs[] = {
+		{ 0 },
+		{ htobe32((uint32_t)length), htobe32(src_lkey), htobe64(src_addr) },
+		{ htobe32((uint32_t)length), htobe32(dest_lkey), htobe64(dest_addr) },
+	};
+
+	if (!wqe_region_open(qp, "mlx5dv_wr_memcpy"))
+		return;
+	wqe_finish(qp);
+	if (qp->build.err)
+		return;
+	if (!length || length > LIMIT_MEMCPY) {
+		qp->build.err = refuse(EINVAL,
+				       "mlx5dv_wr_memcpy: %zu B on QP 0x%x; a copy has 1 to %d B "
+				       "(max_wr_memcpy_length)",
+				       length, qp->ib.qp_base.qp_num, LIMIT_MEMCPY);
+		return;
+	}
+	wqe_begin(qp, &h);
+	qp->build.takes = 0;
+	if (qp->build.err)
+		return;
+	qp->build.ctrl[0] = 1; /* opmod: a copy */
+	wqe_append(qp, segs, sizeof(segs));
+}
+
 /* X(entry): not built yet. The functions read only their first argument, as wr_builder.c's. */
 #define LACKING(X)                                                                                 \
 	X(wr_set_dc_addr)                                                                          \
@@ -103,6 +139,8 @@ void wr_dv_attach(struct dqp *qp)
 	qp->dv.wr_raw_wqe = wr_raw_wqe;
 	if (qp->service->wqe == WQE_CONNECTED && qp->service->reliable)
 		wr_mkey_attach(qp);
+	if (qp->service->copies)
+		qp->dv.wr_memcpy = wr_memcpy;
 	if (qp->service->wqe == WQE_DC) {
 		qp->dv.wr_set_dc_addr = wr_set_dc_addr;
 		qp->dv.wr_set_dc_addr_stream = wr_set_dc_addr_stream;

@@ -16,6 +16,7 @@ enum {
 	LIMIT_CQE = (1 << 20) - 1,
 	LIMIT_MR = 65536,
 	LIMIT_MW = 65536,
+	LIMIT_MEMCPY = 4 << 20, /* bytes of a copy from memory to memory */
 	LIMIT_DM = 4 << 20, /* bytes of device memory */
 	LIMIT_KEYS = LIMIT_MR + LIMIT_MW + 1, /* of a process; index 0 is no window */
 	LIMIT_PD = 16384,

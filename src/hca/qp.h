@@ -47,6 +47,8 @@ struct qp {
 	struct sq_ring sq;
 	struct rq rq;
 	bool sq_sig_all;
+	bool packet_credits; /* each packet of a SEND takes a credit; set before it is used */
+	bool tunnels; /* of frames in VXLAN or GRE the inner checksums count; set as that */
 	uint8_t inlines; /* enum qp_inlines; 0 until its rings are laid open; atomic */
 	uint32_t create_flags; /* IBV_QP_CREATE_* */
 	struct ibv_qp_cap cap; /* as granted */

@@ -45,7 +45,7 @@ const struct service services[SERVICES] = {
 		.home = HOME_PD, .verbs = RELIABLE_OPS | OP(ATOMIC_WRITE),
 		.sends = true, .receives = true, .reliable = true, .connected = true,
 		.credits = true, .direct = true, .alternate_path = true, .srq = true, .tags = true,
-		.inlines = true,
+		.inlines = true, .copies = true,
 		.moves = {
 			[MOVE_INIT] = { true, PKEY | PORT | ACCESS, 0 },
 			[MOVE_INIT_AGAIN] = { true, 0, PKEY | PORT | ACCESS },
@@ -161,6 +161,7 @@ const struct service services[SERVICES] = {
 		.home = HOME_DRIVER,
 		.verbs = SEND_OPS | OP(SEND_WITH_INV) | WRITE_OPS | ANSWERED_OPS,
 		.sends = true, .reliable = true, .connected = true, .routed = true, .direct = true,
+		.copies = true,
 		.moves = {
 			[MOVE_INIT] = { true, PKEY | PORT, 0 },
 			[MOVE_INIT_AGAIN] = { true, 0, PKEY | PORT },

@@ -71,6 +71,7 @@ struct service {
 	bool credits; /* ACKs tell the sender how many receives are posted */
 	bool direct; /* one-sided operations on one host may pass the responder by */
 	bool alternate_path; /* automatic path migration */
+	bool copies; /* its work requests may copy from memory to memory */
 	bool inlines; /* small messages may stand in entries of completions */
 	bool srq, tags; /* may take receives from an SRQ, and from one that matches tags */
 	bool multicast; /* may join groups */

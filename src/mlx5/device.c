@@ -30,10 +30,8 @@ static const struct {
 	NONE(CQE_COMPRESION, cqe_comp_caps),
 	NONE(SWP, sw_parsing_caps),
 	NONE(STRIDING_RQ, striding_rq_caps),
-	NONE(TUNNEL_OFFLOADS, tunnel_offloads_caps),
 	NONE(DYN_BFREGS, max_dynamic_bfregs),
 	NONE(FLOW_ACTION_FLAGS, flow_action_flags),
-	NONE(WR_MEMCPY_LENGTH, max_wr_memcpy_length),
 	NONE(CRYPTO_OFFLOAD, crypto_caps),
 	/* clang-format on */
 };
@@ -42,7 +40,8 @@ static const struct {
 #define KNOWN_SOME                                                                                 \
 	(MLX5DV_CONTEXT_MASK_CLOCK_INFO_UPDATE | MLX5DV_CONTEXT_MASK_DC_ODP_CAPS |                 \
 	 MLX5DV_CONTEXT_MASK_NUM_LAG_PORTS | MLX5DV_CONTEXT_MASK_SIGNATURE_OFFLOAD |               \
-	 MLX5DV_CONTEXT_MASK_DCI_STREAMS)
+	 MLX5DV_CONTEXT_MASK_DCI_STREAMS | MLX5DV_CONTEXT_MASK_WR_MEMCPY_LENGTH |                  \
+	 MLX5DV_CONTEXT_MASK_TUNNEL_OFFLOADS)
 
 /* DC targets receive from SRQs alone, as XRC's do, and are RC's responders as these are. */
 static uint32_t dc_odp(struct ibv_context *context)
@@ -59,9 +58,13 @@ static void query_some(struct ibv_context *context, uint64_t asked, struct mlx5d
 	if (ASKED(DC_ODP_CAPS))
 		attrs->dc_odp_caps = dc_odp(context);
 	if (ASKED(DCI_STREAMS))
-		attrs->dci_streams_caps =
-			(struct mlx5dv_dci_streams_caps){ LIMIT_DCI_STREAMS_LOG,
-							  LIMIT_DCI_ERRORED_LOG };
+		attrs->dci_streams_caps = (struct mlx5dv_dci_streams_caps){ LIMIT_DCI_STREAMS_LOG,
+									    LIMIT_DCI_ERRORED_LOG };
+	if (ASKED(TUNNEL_OFFLOADS))
+		attrs->tunnel_offloads_caps = MLX5DV_RAW_PACKET_CAP_TUNNELED_OFFLOAD_VXLAN |
+					      MLX5DV_RAW_PACKET_CAP_TUNNELED_OFFLOAD_GRE;
+	if (ASKED(WR_MEMCPY_LENGTH))
+		attrs->max_wr_memcpy_length = LIMIT_MEMCPY;
 	if (ASKED(NUM_LAG_PORTS))
 		attrs->num_lag_ports = 1; /* no bond */
 	if (ASKED(SIGNATURE_OFFLOAD))

@@ -13,7 +13,13 @@
 #define MKEY_OPS                                                                                   \
 	((uint64_t)(MLX5DV_QP_EX_WITH_MR_INTERLEAVED | MLX5DV_QP_EX_WITH_MR_LIST |                 \
 		    MLX5DV_QP_EX_WITH_MKEY_CONFIGURE))
-#define BUILT_FLAGS ((uint32_t)(SCATTER_FLAGS | MLX5DV_QP_CREATE_SIG_PIPELINING))
+#define BUILT_FLAGS                                                                                \
+	((uint32_t)(SCATTER_FLAGS | MLX5DV_QP_CREATE_PACKET_BASED_CREDIT_MODE |                    \
+		    MLX5DV_QP_CREATE_TUNNEL_OFFLOADS | MLX5DV_QP_CREATE_SIG_PIPELINING))
+#define FRAME_FLAGS                                                                                \
+	((uint32_t)(MLX5DV_QP_CREATE_TUNNEL_OFFLOADS |                                             \
+		    MLX5DV_QP_CREATE_TIR_ALLOW_SELF_LOOPBACK_UC |                                  \
+		    MLX5DV_QP_CREATE_TIR_ALLOW_SELF_LOOPBACK_MC))
 #define KNOWN_FLAGS (MLX5DV_QP_CREATE_SIG_PIPELINING * 2U - 1)
 
 enum { /* bytes */
@@ -95,7 +101,7 @@ static int check_dct(const struct ibv_qp_init_attr_ex *attr, const struct mlx5dv
 	return 0;
 }
 
-static int check_flags(const struct mlx5dv_qp_init_attr *dv)
+static int check_flags(const struct ibv_qp_init_attr_ex *attr, const struct mlx5dv_qp_init_attr *dv)
 {
 	uint32_t flags = flags_of(dv);
 
@@ -104,6 +110,12 @@ static int check_flags(const struct mlx5dv_qp_init_attr *dv)
 				      "mlx5dv_create_qp: create_flags 0x%x, of which 0x%x are not "
 				      "known; leave them out",
 				      flags, flags & ~KNOWN_FLAGS);
+	/* gate: services: flags of the frames that this type alone receives */
+	if (flags & FRAME_FLAGS && attr->qp_type != IBV_QPT_RAW_PACKET)
+		return softhca_refuse(EINVAL,
+				      "mlx5dv_create_qp: create_flags 0x%x with qp_type %d, of "
+				      "which 0x%x are for IBV_QPT_RAW_PACKET; leave them out",
+				      flags, attr->qp_type, flags & FRAME_FLAGS);
 	if ((flags & SCATTER_FLAGS) == SCATTER_FLAGS)
 		return softhca_refuse(EINVAL, "mlx5dv_create_qp: scatter to CQE is both "
 					      "disabled and allowed; set one flag");
@@ -123,6 +135,12 @@ static int check_ops(const struct ibv_qp_init_attr_ex *attr, const struct mlx5dv
 		return softhca_refuse(EOPNOTSUPP,
 				      "mlx5dv_create_qp: MLX5DV_QP_CREATE_SIG_PIPELINING with "
 				      "qp_type %d; RC queue pairs stop at wrong signatures",
+				      attr->qp_type);
+	/* gate: services: the same, of memory copies */
+	if (ops_of(dv) & MLX5DV_QP_EX_WITH_MEMCPY && attr->qp_type != IBV_QPT_RC && !is_dci(dv))
+		return softhca_refuse(EOPNOTSUPP,
+				      "mlx5dv_create_qp: MLX5DV_QP_EX_WITH_MEMCPY with qp_type %d; "
+				      "RC queue pairs and DCIs copy memory",
 				      attr->qp_type);
 	return 0;
 }
@@ -160,7 +178,9 @@ static int check_streams(const struct mlx5dv_qp_init_attr *dv)
 /* What is well-formed, but not built. */
 static int check_built(const struct mlx5dv_qp_init_attr *dv)
 {
-	uint64_t ops = ops_of(dv) & ~(uint64_t)(MLX5DV_QP_EX_WITH_RAW_WQE | MKEY_OPS);
+	uint64_t ops =
+		ops_of(dv) &
+		~((uint64_t)(MLX5DV_QP_EX_WITH_RAW_WQE | MLX5DV_QP_EX_WITH_MEMCPY) | MKEY_OPS);
 
 	if (ops)
 		return softhca_refuse(EOPNOTSUPP,
@@ -180,7 +200,7 @@ static int check(const struct ibv_qp_init_attr_ex *attr, const struct mlx5dv_qp_
 	int err = check_type(attr, dv);
 
 	if (!err)
-		err = check_flags(dv);
+		err = check_flags(attr, dv);
 	if (!err && is_dct(dv))
 		err = check_dct(attr, dv);
 	if (!err)
@@ -208,6 +228,8 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
 		softhca_qp_inlines(qp, flags_of(dv) & MLX5DV_QP_CREATE_ALLOW_SCATTER_TO_CQE);
 	if (qp && flags_of(dv) & MLX5DV_QP_CREATE_SIG_PIPELINING)
 		softhca_qp_sig_pipelining(qp);
+	if (qp && flags_of(dv) & ~(uint32_t)SCATTER_FLAGS)
+		softhca_qp_dv_flags(qp, flags_of(dv));
 	return qp;
 }
 

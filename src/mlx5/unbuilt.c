@@ -4,7 +4,6 @@
 #include "verbs/unbuilt.h"
 
 /* Device and its queues. */
-RETURNS_NULL(mlx5dv_create_wq)
 RETURNS_ERRNO(mlx5dv_modify_qp_udp_sport)
 
 /* Resources: scheduling, pacing, doorbell pages, device memory. */

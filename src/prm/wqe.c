@@ -217,6 +217,30 @@ static int service(struct cursor *c, enum wqe_service svc, struct wqe *out)
 	}
 }
 
+/* Those between the service's and the list. */
+static int operation(struct cursor *c, struct wqe *out)
+{
+	int err;
+
+	switch (out->opcode) {
+	case MLX5_OPCODE_RDMA_WRITE:
+	case MLX5_OPCODE_RDMA_WRITE_IMM:
+	case MLX5_OPCODE_RDMA_READ:
+	case WQE_OPCODE_ATOMIC_WRITE:
+		return remote(c, out);
+	case MLX5_OPCODE_ATOMIC_CS:
+	case MLX5_OPCODE_ATOMIC_FA:
+		err = remote(c, out);
+		return err ? err : atomic(c, out);
+	case WQE_OPCODE_BIND_MW:
+		return bind(c, out);
+	case MLX5_OPCODE_MMO: /* where an adapter may note what it needs for itself */
+		return take(c) ? 0 : EBADMSG;
+	default:
+		return 0;
+	}
+}
+
 int wqe_parse(const struct sq_ring *ring, uint16_t pi, uint16_t avail, enum wqe_service svc,
 	      struct wqe *out)
 {
@@ -233,28 +257,12 @@ int wqe_parse(const struct sq_ring *ring, uint16_t pi, uint16_t avail, enum wqe_
 	c.left = ds - 1;
 	if (out->opcode == MLX5_OPCODE_NOP && svc != WQE_DC)
 		return 0; /* it may have been another, which the driver has taken back */
-	err = service(&c, svc, out);
-	switch (out->opcode) {
-	case MLX5_OPCODE_RDMA_WRITE:
-	case MLX5_OPCODE_RDMA_WRITE_IMM:
-	case MLX5_OPCODE_RDMA_READ:
-	case WQE_OPCODE_ATOMIC_WRITE:
-		err = err ? err : remote(&c, out);
-		break;
-	case MLX5_OPCODE_ATOMIC_CS:
-	case MLX5_OPCODE_ATOMIC_FA:
-		err = err ? err : remote(&c, out);
-		err = err ? err : atomic(&c, out);
-		break;
-	case WQE_OPCODE_BIND_MW:
-		err = err ? err : bind(&c, out);
-		break;
-	case MLX5_OPCODE_UMR: /* umr.h */
+	if (out->opcode != MLX5_OPCODE_MMO)
+		err = service(&c, svc, out);
+	err = err ? err : operation(&c, out);
+	if (err || out->opcode == MLX5_OPCODE_UMR) /* its list is umr.h's */
 		return err;
-	default:
-		break;
-	}
-	return err ? err : data(&c, out);
+	return data(&c, out);
 }
 
 uint16_t wqe_stream(const struct sq_ring *ring, uint16_t pi)

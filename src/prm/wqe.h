@@ -77,7 +77,8 @@ struct wqe {
 
 /* WQE_XRC: behind the control segment stands one of 16 bytes, whose first 4 are the number of the
  * SRQ that the message goes to (big-endian, 24 bits), as on ConnectX; the rest is reserved.
- * WQE_DC: an address vector, as WQE_DATAGRAM, that begins with the access key. A NOP has it too. */
+ * WQE_DC: an address vector, as WQE_DATAGRAM, that begins with the access key. A NOP has it too, an
+ * MMO not: its list is the source and the target of a copy. */
 enum wqe_service { WQE_CONNECTED, WQE_DATAGRAM, WQE_ETHERNET, WQE_XRC, WQE_DC };
 
 /* Parses the WQE that starts at block number @pi of @ring. @avail: blocks posted from there on.

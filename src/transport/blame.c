@@ -37,6 +37,8 @@ static const char *wqe_name(uint8_t opcode)
 		return "atomic write";
 	case MLX5_OPCODE_TSO:
 		return "TSO";
+	case MLX5_OPCODE_MMO:
+		return "copy";
 	default:
 		return "work request";
 	}

@@ -25,20 +25,40 @@ void credit_learn(struct tqp *q, uint8_t syndrome, uint32_t msn)
 	c->msn = msn;
 	c->limited = n != UINT32_MAX;
 	c->last = psn_add(msn, n);
+	c->left = n;
 }
 
-bool credit_short(const struct tqp *q, const struct sent *e)
+/* Have the packets that are on their way, and @more, taken all? */
+static bool packets_took(const struct tqp *q, uint32_t more)
+{
+	return ((q->req.psn - q->req.una) & PSN_MASK) + more >= q->req.credit.left;
+}
+
+static bool counts(const struct tqp *q, const struct sent *e)
+{
+	return unlikely(q->req.credit.limited) && e->opcode != MLX5_OPCODE_RDMA_WRITE;
+}
+
+/* Has @e, a SEND or WRITE that is being sent, no credit? */
+static bool is_short(const struct tqp *q, const struct sent *e)
 {
 	const struct credit *c = &q->req.credit;
 	bool begins = q->req.psn == e->psn && q->req.psn == q->req.max_psn;
 
-	return unlikely(c->limited) && e->opcode != MLX5_OPCODE_RDMA_WRITE &&
-	       psn_after(psn_add(c->sent, begins), c->last);
+	if (!counts(q, e))
+		return false;
+	return q->qp.packet_credits ? packets_took(q, 0)
+				    : psn_after(psn_add(c->sent, begins), c->last);
+}
+
+bool credit_asks(const struct tqp *q, const struct sent *e)
+{
+	return is_short(q, e) || (q->qp.packet_credits && counts(q, e) && packets_took(q, 1));
 }
 
 bool credit_allows(const struct tqp *q, const struct sent *e)
 {
 	const struct requester *r = &q->req;
 
-	return !credit_short(q, e) || r->psn == r->una || r->psn != r->max_psn;
+	return !is_short(q, e) || r->psn == r->una || r->psn != r->max_psn;
 }

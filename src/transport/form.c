@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "transport/form.h"
 #include <infiniband/mlx5dv.h>
+#include "transport/mmo.h"
 #include "transport/raw.h"
 #include "wire/opcode.h"
 
@@ -22,6 +23,7 @@ const struct form forms[256] = {
 	[MLX5_OPCODE_NOP]            = { .local = true },
 	[MLX5_OPCODE_LOCAL_INVAL]    = { OP(LOCAL_INV), .local = true },
 	[MLX5_OPCODE_UMR]            = { OP(BIND_MW), .local = true },
+	[MLX5_OPCODE_MMO]            = { .local = true },
 	[WQE_OPCODE_BIND_MW]         = { OP(BIND_MW), .local = true },
 	[WQE_OPCODE_ATOMIC_WRITE]    = { OP(ATOMIC_WRITE), true, .only = OP_ATOMIC_WRITE },
 	/* clang-format on */
@@ -33,6 +35,8 @@ enum verdict form_allowed(const struct tqp *q, const struct wqe *w)
 
 	if (w->opcode == MLX5_OPCODE_NOP)
 		return V_OK;
+	if (w->opcode == MLX5_OPCODE_MMO)
+		return q->qp.service->copies && mmo_is_copy(w) ? V_OK : V_LOCAL_QP_OP;
 	if (q->qp.service->frames)
 		return raw_allowed(w);
 	if (!(forms[w->opcode].verb & q->qp.service->verbs))

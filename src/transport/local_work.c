@@ -6,6 +6,8 @@
 #include "transport/blame.h"
 #include "transport/completer.h"
 #include "transport/completion.h"
+#include "transport/mmo.h"
+#include "transport/request.h"
 #include "util/be.h"
 
 static const char *execute_umr(struct tqp *q, const struct sent *e)
@@ -41,11 +43,31 @@ static const char *execute_local(struct tqp *q, const struct sent *e, const stru
 	return NULL;
 }
 
+static bool done(struct tqp *q, struct sent *e, uint64_t now)
+{
+	e->flags |= SENT_DONE;
+	q->req.cur++;
+	completer_acked(q, q->req.una, now);
+	return true;
+}
+
+/* Copies again if it is to fail, since it fails in its place; that does no harm. */
+static bool copy(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t now)
+{
+	struct gather g;
+
+	if (e->flags & SENT_DONE || mmo_copy(q, w, &g))
+		return done(q, e, now);
+	return request_fail(q, w, V_LOCAL_PROT, &g, now);
+}
+
 bool local_work_do(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t now)
 {
 	struct requester *r = &q->req;
 	const char *why = NULL;
 
+	if (w->opcode == MLX5_OPCODE_MMO)
+		return copy(q, e, w, now);
 	if (!(e->flags & SENT_DONE))
 		why = execute_local(q, e, w);
 	if (why) {
@@ -53,8 +75,5 @@ bool local_work_do(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t 
 			completion_fail(q, V_MW_BIND, blame_window(q, w, why), now);
 		return false;
 	}
-	e->flags |= SENT_DONE;
-	r->cur++;
-	completer_acked(q, r->una, now);
-	return true;
+	return done(q, e, now);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Work requests that send nothing: NOP, memory windows bound and invalidated, mkeys set up. */
+/* Work requests that send nothing: NOP, memory windows bound and invalidated, mkeys set up,
+ * memory copied. */
 #pragma once
 #include "transport/sent.h"
 

@@ -89,7 +89,7 @@ bool message_send(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t n
 	s.imm = w->imm;
 	if (len == left)
 		s.flags |= SEG_ACKREQ | (w->solicited ? SEG_SOLICITED : 0);
-	else if (r->again || congestion_asks(q, k) || credit_short(q, e))
+	else if (r->again || congestion_asks(q, k) || credit_asks(q, e))
 		s.flags |= SEG_ACKREQ;
 	if (r->by_value)
 		for (unsigned int i = 0; i < g.n; i++)

@@ -66,9 +66,12 @@ static void image_of(const struct frame *f, const struct wish *w, struct image *
 	}
 }
 
-static bool both_right(const struct frame *f)
+static bool both_right(const struct tqp *q, const struct frame *f)
 {
-	return f->outer.l3 == FRAME_IP4 && frame_checksums(f) == (FRAME_L3_OK | FRAME_L4_OK);
+	bool inner = q->qp.tunnels && (f->vxlan || f->gre) && f->inner.l3;
+	const struct frame_layer *l = inner ? &f->inner : &f->outer;
+
+	return l->l3 == FRAME_IP4 && frame_checksums(l) == (FRAME_L3_OK | FRAME_L4_OK);
 }
 
 /* A receive WQE, and the keys of its SGEs. */
@@ -106,7 +109,7 @@ static void to_queue(struct tqp *q, const struct seg *s, const struct frame *f, 
 	struct slot at = { q->qp.ctx->hca->keys, &q->rsp.rwqe, pd->pdn };
 	struct cqe c = { .opcode = MLX5_CQE_RESP_SEND,
 			 .grh = wish.grh,
-			 .csum_ok = both_right(f),
+			 .csum_ok = both_right(q, f),
 			 .uidx = q->qp.uidx,
 			 .qpn = s->imm,
 			 .timestamp = now };
@@ -249,7 +252,7 @@ static void to_work_queue(struct tqp *q, const struct seg *s, const struct frame
 	const struct qp_hash *h = &q->qp.hash;
 	struct wq *wq = h->table->wq[frame_hash(f, h->fields, h->key) & (h->table->n - 1)];
 	struct cqe c = { .opcode = MLX5_CQE_RESP_SEND,
-			 .csum_ok = both_right(f),
+			 .csum_ok = both_right(q, f),
 			 .uidx = wq->uidx,
 			 .qpn = s->imm,
 			 .timestamp = now };

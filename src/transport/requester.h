@@ -57,6 +57,7 @@ struct credit { /* credit.h; messages, 24 bits */
 	uint32_t sent; /* messages begun; each part of a READ is one */
 	uint32_t msn; /* MSN of the latest ACK */
 	uint32_t last; /* last message with a receive, if limited */
+	uint32_t left; /* receives behind the latest ACK, if limited */
 	bool limited; /* the peer counts its receives */
 };
 

@@ -51,6 +51,7 @@ void softhca_qp_inlines(struct ibv_qp *qp, bool allow); /* dqp_inlines() */
 void softhca_qp_sig_pipelining(struct ibv_qp *qp);
 /* dqp_cancel(); the number of work requests, or a negative errno. */
 int softhca_qp_cancel(struct mlx5dv_qp_ex *qp, uint64_t wr_id);
+void softhca_qp_dv_flags(struct ibv_qp *qp, uint32_t flags); /* dqp_dv_flags() */
 struct ibv_context;
 struct ibv_cq_ex;
 struct ibv_cq_init_attr_ex;

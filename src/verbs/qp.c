@@ -158,6 +158,11 @@ EXPORT struct mlx5dv_qp_ex *softhca_qp_dv(struct ibv_qp_ex *ib)
 }
 
 /* For libmlx5. */
+EXPORT void softhca_qp_dv_flags(struct ibv_qp *ib, uint32_t flags)
+{
+	dqp_dv_flags(to_dqp(ib), flags);
+}
+
 EXPORT void softhca_qp_inlines(struct ibv_qp *ib, bool allow)
 {
 	dqp_inlines(to_dqp(ib), allow);

@@ -269,9 +269,8 @@ static bool l4_right(const struct frame_layer *l)
 	return !l4_sum(l);
 }
 
-unsigned int frame_checksums(const struct frame *f)
+unsigned int frame_checksums(const struct frame_layer *l)
 {
-	const struct frame_layer *l = &f->outer;
 	unsigned int ok = 0;
 
 	if (l->l3 == FRAME_IP6 ||

@@ -41,11 +41,12 @@ struct frame {
 void frame_parse(const uint8_t *buf, uint32_t len, struct frame *out);
 bool frame_is_multicast(const struct frame *f);
 
-/* Which checksums a receiver found right: of the outer IP header (IPv6 has none, and counts as
- * right), of the outer TCP or UDP. */
+/* Which checksums a receiver found right: of the layer's IP header (IPv6 has none, and counts as
+ * right), of its TCP or UDP. */
 enum { FRAME_L3_OK = 1, FRAME_L4_OK = 2 };
-unsigned int frame_checksums(const struct frame *f);
-/* Computes those checksums of the frame in @buf that @which names (FRAME_L3_OK, FRAME_L4_OK). */
+unsigned int frame_checksums(const struct frame_layer *l);
+/* Computes those of the outer layer of the frame in @buf that @which names (FRAME_L3_OK,
+ * FRAME_L4_OK). */
 void frame_checksums_fill(uint8_t *buf, uint32_t len, unsigned int which);
 
 uint32_t frame_fcs(const uint8_t *buf, uint32_t len);

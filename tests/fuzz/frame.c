@@ -47,7 +47,7 @@ static void sums(uint8_t *frame, uint32_t len)
 	frame_checksums_fill(frame, len, which);
 	frame_parse(frame, len, &f);
 	if (f.outer.l3 && !f.outer.cut)
-		must(frame_checksums(&f) & FRAME_L3_OK);
+		must(frame_checksums(&f.outer) & FRAME_L3_OK);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
@@ -70,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	layer(&f, &f.inner);
 	tunnels(&f);
 	frame_is_multicast(&f);
-	frame_checksums(&f);
+	frame_checksums(&f.outer);
 	frame_hash(&f, fields, key);
 	frame_hash(&f, UINT64_MAX, key);
 	frame_fcs(frame, n);

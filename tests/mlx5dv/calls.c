@@ -48,6 +48,7 @@ static int null_or(const void *p)
 static void nothing_given(int arg)
 {
 	struct ibv_qp_init_attr_ex qp = { 0 };
+	struct ibv_wq_init_attr wq = { 0 };
 	struct mlx5dv_clock_info clock;
 	struct mlx5dv_context query = { 0 };
 	struct mlx5dv_context_attr open = { 0 };
@@ -74,6 +75,12 @@ static void nothing_given(int arg)
 	want_eq(mlx5dv_reserved_qpn_dealloc(NULL, 1), EINVAL);
 	want_eq(mlx5dv_query_qp_lag_port(NULL, &p, &p), EINVAL);
 	want_eq(mlx5dv_modify_qp_lag_port(NULL, 1), EINVAL);
+	want_eq(mlx5dv_dci_stream_id_reset(NULL, 1), EINVAL);
+	want_eq(null_or(mlx5dv_create_wq(NULL, &wq, NULL)), EINVAL);
+	want_eq(null_or(mlx5dv_create_wq(dev.ctx, NULL, NULL)), EINVAL);
+	want_eq(null_or(mlx5dv_create_mkey(NULL)), EINVAL);
+	want_eq(mlx5dv_destroy_mkey(NULL), EINVAL);
+	want_eq(mlx5dv_init_obj(NULL, MLX5DV_OBJ_QP), EINVAL);
 	want_eq(mlx5dv_map_ah_to_qp(NULL, 1), EINVAL);
 	said_want(SAID_NEAR, "mlx5dv_map_ah_to_qp: the address handle is NULL; give one");
 	peer_close(&dev);
@@ -182,7 +189,7 @@ static void query(int arg)
 	want_eq(a.dc_odp_caps, verbs.xrc_odp_caps);
 	want_eq(a.num_lag_ports, 1);
 	want_eq(a.max_clock_info_update_nsec, INT64_MAX);
-	want_eq(a.max_wr_memcpy_length, 0);
+	want_eq(a.dci_streams_caps.max_log_num_errored, 6);
 	memset(&a, 0xa5, sizeof(a));
 	a.comp_mask = 0;
 	want_eq(mlx5dv_query_device(dev.ctx, &a), 0);
@@ -220,6 +227,39 @@ static void addresses(int arg)
 	want_eq(mlx5dv_map_ah_to_qp(ah, 0xffffff), 0); /* again: ignored */
 	want_eq(mlx5dv_map_ah_to_qp(ah, 0x1000000), EINVAL);
 	want_eq(ibv_destroy_ah(ah), 0);
+}
+
+/* Without an attribute of its own it is ibv_create_wq(). */
+static void work_queues(int arg)
+{
+	struct mlx5dv_wq_init_attr rows[] = {
+		{ 0 },
+		{ .comp_mask = MLX5DV_WQ_INIT_ATTR_MASK_STRIDING_RQ },
+		{ .comp_mask = 2 },
+		{ .comp_mask = 1ULL << 63 },
+	};
+	struct ibv_wq_init_attr a = {
+		.wq_type = IBV_WQT_RQ, .max_wr = 4, .max_sge = 1, .comp_mask = 0
+	};
+	struct ibv_wq *wq;
+
+	(void)arg;
+	begin();
+	a.pd = dev.pd;
+	a.cq = ibv_create_cq(dev.ctx, 4, NULL, NULL, 0);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		peer_note("row %zu", i);
+		errno = 0;
+		wq = mlx5dv_create_wq(dev.ctx, &a, &rows[i]);
+		want_eq(null_or(wq), i ? EINVAL : 0);
+		if (wq)
+			want_eq(ibv_destroy_wq(wq), 0);
+	}
+	wq = mlx5dv_create_wq(dev.ctx, &a, NULL);
+	want(wq);
+	want_eq(ibv_destroy_wq(wq), 0);
+	want_eq(ibv_destroy_cq(a.cq), 0);
+	peer_close(&dev);
 }
 
 static int by_value(const void *a, const void *b)
@@ -316,6 +356,7 @@ static const struct test_case cases[] = {
 	CASE(query),
 	CASE(bonds),
 	CASE(addresses),
+	CASE(work_queues),
 	CASE(reserved),
 	CASE(reserved_until_closed),
 	CASE(buffers_of_devices),

@@ -119,6 +119,8 @@ static void to(struct ibv_qp *qp, enum ibv_qp_state state, int more)
 		die("ibv_modify_qp");
 }
 
+struct ibv_qp *(*ether_make)(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr);
+
 void ether_open(struct peer_dev *d, uint32_t flags, struct ether *e)
 {
 	struct ibv_cq_init_attr_ex cq = { .cqe = 4 * ETHER_SLOTS,
@@ -142,7 +144,7 @@ void ether_open(struct peer_dev *d, uint32_t flags, struct ether *e)
 	if (!e->cq)
 		die("ibv_create_cq_ex");
 	init.send_cq = init.recv_cq = ibv_cq_ex_to_cq(e->cq);
-	e->qp = ibv_create_qp_ex(d->ctx, &init);
+	e->qp = ether_make ? ether_make(d->ctx, &init) : ibv_create_qp_ex(d->ctx, &init);
 	if (!e->qp)
 		die("ibv_create_qp_ex");
 	e->mr = ibv_reg_mr(d->pd, e->mem, bytes, IBV_ACCESS_LOCAL_WRITE);

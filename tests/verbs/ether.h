@@ -33,6 +33,8 @@ struct ether_frame {
 size_t ether_build(const struct ether_frame *f, uint8_t *out); /* its length; checksums right */
 void ether_mac(uint8_t last, uint8_t mac[6]);
 
+/* How ether_open() makes queue pairs. NULL: ibv_create_qp_ex(). */
+extern struct ibv_qp *(*ether_make)(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr);
 /* In RTS; @flags: IBV_QP_CREATE_*. */
 void ether_open(struct peer_dev *d, uint32_t flags, struct ether *e);
 void ether_close(struct ether *e);

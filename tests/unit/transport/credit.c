@@ -109,6 +109,26 @@ TEST(beyond_the_credits_one_packet_goes)
 	pair_close(p);
 }
 
+/* Each packet takes a receive at peers that are so: two are posted, so two packets go. */
+TEST(packets_take_credits)
+{
+	struct pair *p = open_pair(0, 0);
+
+	p->a->q.qp.packet_credits = true;
+	for (int i = 0; i < 3; i++)
+		pair_receive(p->b, 0x4000, 8 * MTU);
+	send(p, 8);
+	rig_run(&p->rig);
+	send(p, 8 * MTU);
+	check_eq(pair_count(p, p->b, OP_SEND_FIRST), 1);
+	check_eq(pair_count(p, p->b, OP_SEND_MIDDLE), 1);
+	rig_run(&p->rig);
+	check_eq(pair_count(p, p->b, OP_SEND_MIDDLE), 6);
+	pair_good(p->a, false);
+	pair_good(p->a, false);
+	pair_close(p);
+}
+
 /* An ACK that was overtaken takes nothing back. */
 TEST(the_latest_count_is_valid)
 {
@@ -154,4 +174,5 @@ TEST(both_ends_count_alike)
 RUN_TESTS(unit_test(an_ack_counts_the_posted_receives),
 	  unit_test(a_message_that_is_not_counted_has_its_receive),
 	  unit_test(who_has_an_srq_gives_no_count), unit_test(beyond_the_credits_one_packet_goes),
-	  unit_test(the_latest_count_is_valid), unit_test(both_ends_count_alike))
+	  unit_test(packets_take_credits), unit_test(the_latest_count_is_valid),
+	  unit_test(both_ends_count_alike))

@@ -63,11 +63,11 @@ TEST(filled_in_checksums_are_right)
 	for (unsigned int i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
 		tcp4(buf, i);
 		frame_parse(buf, sizeof(buf), &f);
-		check_eq(frame_checksums(&f), 0);
+		check_eq(frame_checksums(&f.outer), 0);
 		frame_checksums_fill(buf, sizeof(buf), FRAME_L3_OK);
-		check_eq(frame_checksums(&f), FRAME_L3_OK);
+		check_eq(frame_checksums(&f.outer), FRAME_L3_OK);
 		frame_checksums_fill(buf, sizeof(buf), FRAME_L4_OK);
-		check_eq(frame_checksums(&f), FRAME_L3_OK | FRAME_L4_OK);
+		check_eq(frame_checksums(&f.outer), FRAME_L3_OK | FRAME_L4_OK);
 	}
 }
 
@@ -119,7 +119,7 @@ TEST(no_frame_is_read_beyond_its_end)
 		check(inside(f.vxlan, 8, buf, len));
 		check(inside(f.gre, 4 + (f.gre && f.gre[0] & 0x20 ? 4 : 0), buf, len));
 		check(inside(f.mpls, 4, buf, len));
-		frame_checksums(&f);
+		frame_checksums(&f.outer);
 		frame_hash(&f, ~UINT64_C(0), key);
 		frame_checksums_fill(buf, len, FRAME_L3_OK | FRAME_L4_OK);
 		frame_segment(buf, &cut);
