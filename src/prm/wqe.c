@@ -246,7 +246,7 @@ int wqe_parse(const struct sq_ring *ring, uint16_t pi, uint16_t avail, enum wqe_
 {
 	struct cursor c = { ring, pi * WQE_BB + SEG, 0 };
 	unsigned int ds = control(at(ring, pi * WQE_BB), out);
-	int err;
+	int err = 0;
 
 	out->nsge = out->nhead = 0;
 	out->head_len = 0;

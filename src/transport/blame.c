@@ -409,8 +409,9 @@ uint64_t blame_receive(struct tqp *q, const struct gather *g)
 {
 	char text[192], which[32];
 
-	q->rsp.grounds = g->why == KEY_OK ? (struct grounds){ GROUNDS_RECEIVE_UNMAPPED }
-					  : (struct grounds){ GROUNDS_RECEIVE_KEY, { g->which } };
+	q->rsp.grounds = (struct grounds){ GROUNDS_RECEIVE_UNMAPPED };
+	if (g->why != KEY_OK)
+		q->rsp.grounds = (struct grounds){ GROUNDS_RECEIVE_KEY, { g->which } };
 	if (g->why == KEY_OK)
 		return reason("ibv_post_recv: QP 0x%x: the memory of receive %s is not mapped any "
 			      "more; keep it mapped until the completion",

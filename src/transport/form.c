@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "transport/form.h"
 #include <infiniband/mlx5dv.h>
-#include "transport/mmo.h"
+#include "hca/limits.h"
 #include "transport/raw.h"
 #include "wire/opcode.h"
 
@@ -29,6 +29,15 @@ const struct form forms[256] = {
 	/* clang-format on */
 };
 
+/* Of memory to memory (mlx5dv_wr_memcpy(3)): from the first entry to the second */
+static bool is_copy(const struct wqe *w)
+{
+	enum { COPY = 1 }; /* opmod */
+
+	return w->opmod == COPY && w->nsge == 2 && !w->inlined && w->sge[0].len == w->sge[1].len &&
+	       w->sge[0].len <= LIMIT_MEMCPY;
+}
+
 enum verdict form_allowed(const struct tqp *q, const struct wqe *w)
 {
 	bool reads = forms[w->opcode].reads;
@@ -36,7 +45,7 @@ enum verdict form_allowed(const struct tqp *q, const struct wqe *w)
 	if (w->opcode == MLX5_OPCODE_NOP)
 		return V_OK;
 	if (w->opcode == MLX5_OPCODE_MMO)
-		return q->qp.service->copies && mmo_is_copy(w) ? V_OK : V_LOCAL_QP_OP;
+		return q->qp.service->copies && is_copy(w) ? V_OK : V_LOCAL_QP_OP;
 	if (q->qp.service->frames)
 		return raw_allowed(w);
 	if (!(forms[w->opcode].verb & q->qp.service->verbs))

@@ -3,12 +3,16 @@
 #include "hca/mkey/fleeting.h"
 #include "hca/mkey/mkey.h"
 #include "hca/mw.h"
+#include "link/copy.h"
 #include "transport/blame.h"
 #include "transport/completer.h"
 #include "transport/completion.h"
-#include "transport/mmo.h"
+#include "transport/gather.h"
 #include "transport/request.h"
 #include "util/be.h"
+
+enum { SOURCE = 0, TARGET = 1 }; /* entries of a copy's list */
+enum { AT_ONCE = 64 << 10 /* bytes: so few have few pieces, whatever the layout of a key */ };
 
 static const char *execute_umr(struct tqp *q, const struct sent *e)
 {
@@ -43,11 +47,47 @@ static const char *execute_local(struct tqp *q, const struct sent *e, const stru
 	return NULL;
 }
 
+static bool pass(struct tqp *q, uint64_t now)
+{
+	q->req.cur++;
+	completer_acked(q, q->req.una, now);
+	return true;
+}
+
 static bool done(struct tqp *q, struct sent *e, uint64_t now)
 {
 	e->flags |= SENT_DONE;
-	q->req.cur++;
-	completer_acked(q, q->req.una, now);
+	return pass(q, now);
+}
+
+static bool part(const struct tqp *q, const struct wqe *w, uint64_t at, uint32_t len,
+		 struct gather *g)
+{
+	const struct key_table *keys = q->qp.ctx->hca->keys;
+	struct gather from;
+	struct gather_ask ask = { &w->sge[SOURCE], 1, at, len, q->qp.pd->pdn, 0, 0 };
+
+	if (!gather(keys, &ask, g))
+		return false;
+	from = *g;
+	ask.sge = &w->sge[TARGET];
+	ask.need = IBV_ACCESS_LOCAL_WRITE;
+	if (!gather(keys, &ask, g)) {
+		g->which = TARGET;
+		return false;
+	}
+	g->why = KEY_OK;
+	return !copy_pieces(g->piece, g->n, from.piece, from.n, 0);
+}
+
+/* False: a key or the memory refuses; @g says which, with why KEY_OK for memory that is gone. */
+static bool copy_memory(const struct tqp *q, const struct wqe *w, struct gather *g)
+{
+	uint32_t len = w->sge[SOURCE].len;
+
+	for (uint32_t at = 0; at < len; at += AT_ONCE)
+		if (!part(q, w, at, len - at < AT_ONCE ? len - at : AT_ONCE, g))
+			return false;
 	return true;
 }
 
@@ -56,7 +96,7 @@ static bool copy(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t no
 {
 	struct gather g;
 
-	if (e->flags & SENT_DONE || mmo_copy(q, w, &g))
+	if (e->flags & SENT_DONE || copy_memory(q, w, &g))
 		return done(q, e, now);
 	return request_fail(q, w, V_LOCAL_PROT, &g, now);
 }
@@ -66,6 +106,8 @@ bool local_work_do(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t 
 	struct requester *r = &q->req;
 	const char *why = NULL;
 
+	if (e->flags & SENT_FLUSHED) /* of a stream in error */
+		return pass(q, now);
 	if (w->opcode == MLX5_OPCODE_MMO)
 		return copy(q, e, w, now);
 	if (!(e->flags & SENT_DONE))

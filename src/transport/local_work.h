@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Work requests that send nothing: NOP, memory windows bound and invalidated, mkeys set up,
- * memory copied. */
+ * memory copied, what is of a DCI stream in error. */
 #pragma once
 #include "transport/sent.h"
 

@@ -152,8 +152,7 @@ static bool send_entry(struct tqp *q, struct sent *e, const struct wqe *w, uint6
 	if ((e->flags & SENT_FENCE) && r->reads && r->psn == e->psn)
 		return false;
 	if (!e->npsn)
-		return unlikely(e->flags & SENT_FLUSHED) ? streams_flush(q, now)
-							 : local_work_do(q, e, w, now);
+		return local_work_do(q, e, w, now);
 	if (unlikely(!routed(q, w, now)))
 		return false;
 	if (e->flags & SENT_READ)

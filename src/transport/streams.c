@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "transport/streams.h"
 #include "transport/ack_timer.h"
-#include "transport/completer.h"
 #include "transport/recovery.h"
 
 void streams_stop(struct sent *e)
@@ -54,12 +53,5 @@ bool streams_spare(struct tqp *q, enum verdict v, uint64_t now)
 	    !q->env->spare(q, e->block))
 		return false;
 	begin_anew(q, now);
-	return true;
-}
-
-bool streams_flush(struct tqp *q, uint64_t now)
-{
-	q->req.cur++;
-	completer_acked(q, q->req.una, now);
 	return true;
 }

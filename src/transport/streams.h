@@ -10,5 +10,3 @@
 bool streams_spare(struct tqp *q, enum verdict v, uint64_t now);
 /* @e is of a stream in error: it is to be flushed when its place in the queue comes. */
 void streams_stop(struct sent *e);
-/* The entry at cur sends nothing. */
-bool streams_flush(struct tqp *q, uint64_t now);

@@ -280,9 +280,10 @@ static void xrc_input(struct tqp *q, const struct seg *s, uint64_t now)
 /* As silent as hardware; on one host the sender, if it waits for an answer, learns of it. */
 static void turn_away(struct tqp *q, const struct seg *s)
 {
-	struct grounds why = receiving(q) ? (struct grounds){ GROUNDS_ANOTHER }
-					  : (struct grounds){ GROUNDS_STATE, { q->qp.state } };
+	struct grounds why = { GROUNDS_ANOTHER };
 
+	if (!receiving(q))
+		why = (struct grounds){ GROUNDS_STATE, { q->qp.state } };
 	counters_inc(q->qp.ctx->hca->counters, COUNTER_PORT_RCV_ERRORS);
 	if (!receiving(q) && !q->qp.service->reliable && opcode_has(s->op, WIRE_REQUEST)) {
 		drop_say(q, s, DROP_STATE);

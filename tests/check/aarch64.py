@@ -22,7 +22,8 @@ TOOLS = "aarch64-linux-gnu-"
 HEADERS = ["infiniband", "rdma", "libmnl", "isa-l", "isa-l.h"]
 LEFT_OUT = ("-mstringop-strategy", "-fcf-protection",  # x86's
             "-flto", "-ffat-lto")  # nothing is optimised at the link
-LIBRARIES = ("mnl_", "crc32_", "crc16_")  # what begins so comes from a library of the other architecture
+# What begins so comes from a library of the other architecture.
+LIBRARIES = ("mnl_", "crc32_", "crc16_")
 
 
 def compile_one(path, cwd, flags, target, headers):

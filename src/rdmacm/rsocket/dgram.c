@@ -264,6 +264,17 @@ static bool is_the_one(const struct dgram *d, const struct peer *p)
 
 /* --- UDP --- */
 
+/* Bytes of a message that is at most DGRAM_MAX long */
+static size_t joined(const struct msghdr *m, uint8_t *out)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < m->msg_iovlen; n += m->msg_iov[i++].iov_len)
+		if (m->msg_iov[i].iov_len)
+			memcpy(out + n, m->msg_iov[i].iov_base, m->msg_iov[i].iov_len);
+	return n;
+}
+
 static int send_udp(struct sock *s, const struct peer *p, uint8_t op, const struct msghdr *m)
 {
 	struct sockaddr_storage to = p->addr;
@@ -281,10 +292,8 @@ static int send_udp(struct sock *s, const struct peer *p, uint8_t op, const stru
 	}
 	iov[0].iov_len = h.length;
 	iov[1].iov_base = data;
-	for (size_t i = 0; m && i < m->msg_iovlen; iov[1].iov_len += m->msg_iov[i++].iov_len)
-		if (m->msg_iov[i].iov_len)
-			memcpy(data + iov[1].iov_len, m->msg_iov[i].iov_base,
-			       m->msg_iov[i].iov_len);
+	if (m)
+		iov[1].iov_len = joined(m, data);
 	out.msg_iovlen = m ? 2 : 1;
 	if (!is_the_one(s->dgram, p)) {
 		out.msg_name = &to;

@@ -21,12 +21,9 @@ EXPORT int rsocket(int domain, int type, int protocol)
 	struct sock *s;
 	int err;
 
-	if (!is_ours(domain, type, protocol))
+	if (!is_ours(domain, type, protocol) || (type == SOCK_DGRAM && domain == AF_IB))
 		return minus1_errno(ENOTSUP);
-	if (type == SOCK_DGRAM && domain == AF_IB)
-		err = ENOTSUP;
-	else
-		err = type == SOCK_DGRAM ? sock_make_dgram(domain, &s) : sock_make(NULL, NULL, &s);
+	err = type == SOCK_DGRAM ? sock_make_dgram(domain, &s) : sock_make(NULL, NULL, &s);
 	return err ? minus1_errno(err) : s->fd;
 }
 
