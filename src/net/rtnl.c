@@ -23,14 +23,15 @@ static void question_start(struct question *q, uint16_t type, uint16_t flags)
 	q->msg->nlmsg_seq = 1;
 }
 
-/* libmnl takes a length above 2^31 for a small one. */
+/* libmnl takes a length above 2^31 for a small one, and reads up to the next multiple of 4. */
 static bool lengths_fit(const char *buf, ssize_t n)
 {
 	struct nlmsghdr head;
 
 	while (n >= (ssize_t)sizeof(head)) {
 		memcpy(&head, buf, sizeof(head));
-		if (head.nlmsg_len < sizeof(head) || head.nlmsg_len > (size_t)n)
+		if (head.nlmsg_len < sizeof(head) || head.nlmsg_len > (size_t)n ||
+		    MNL_ALIGN(head.nlmsg_len) > (size_t)n)
 			return false;
 		buf += MNL_ALIGN(head.nlmsg_len);
 		n -= MNL_ALIGN(head.nlmsg_len);

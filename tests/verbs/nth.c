@@ -156,6 +156,15 @@ static bool posted(struct side *s, enum ibv_wr_opcode opcode, uint32_t len)
 	return !ibv_post_send(s->qp, &wr, &bad);
 }
 
+static void look_at(const struct ibv_wc *wc)
+{
+	if (wc->status && failing_name())
+		_exit(ENDED);
+	if (wc->status)
+		fail("completion: %s, vendor_err 0x%x", ibv_wc_status_str(wc->status),
+		     wc->vendor_err);
+}
+
 static void finish(struct side *s, int n)
 {
 	struct ibv_wc wc;
@@ -163,11 +172,7 @@ static void finish(struct side *s, int n)
 	for (int i = 0; i < n; i++) {
 		if (!peer_poll(s->cq, &wc, PATIENCE_MS))
 			fail("no completion");
-		if (wc.status && failing_name())
-			_exit(ENDED);
-		if (wc.status)
-			fail("completion: %s, vendor_err 0x%x", ibv_wc_status_str(wc.status),
-			     wc.vendor_err);
+		look_at(&wc);
 	}
 }
 
@@ -181,7 +186,7 @@ static void finish_by_event(struct side *s)
 
 	TWICE(!ibv_req_notify_cq(s->cq, 0));
 	if (ibv_poll_cq(s->cq, 1, &wc) == 1) {
-		want_eq(wc.status, IBV_WC_SUCCESS);
+		look_at(&wc);
 		return;
 	}
 	if (poll(&p, 1, PATIENCE_MS) != 1)
