@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # Speed, with the options of a plain user's build. The figures are the cases of two tests: those
-# that begin with net/ are measured between hosts. `instructions` is counted, not timed.
+# that begin with net/ are measured between hosts. `instructions` is counted, not timed; `growth`
+# prints curves.
 
 bench_command()
 {
@@ -11,7 +12,7 @@ bench_command()
 	[ $# -gt 0 ] || tests=('bench/speed:*' 'bench/network:*')
 	for name; do
 		case $name in
-		instructions) tests+=(bench/instructions) ;;
+		instructions | growth) tests+=("bench/$name") ;;
 		net*) tests+=("bench/network:$name") ;;
 		*) tests+=("bench/speed:$name") ;;
 		esac

@@ -74,14 +74,28 @@ def bare(loop, size=8):
     return run
 
 
+def bare_rate(loop, size):
+    """The same loop, millions a second; bare() says GB/s."""
+    run = bare(loop, size)
+    return lambda: run() * 1e3 / size
+
+
 def ucx(test, size=8):
     """UCX's median latency one way over shared memory, us."""
-    def run():
-        server, client = tool(f"ucx_perftest -t {test} -s {size} -n 200000 -w 20000 -f -v")
-        client = [client[0], "127.0.0.1", *client[1:-1]]
-        output = pairs.pair(server, client, env=pairs.UCX)
-        return find(rf"^\d+,({NUMBER}),", output)[0]
-    return run
+    return lambda: _ucx(test, size, 200000)[1]
+
+
+def ucx_rate(test, size):
+    """Its rate of messages, millions a second."""
+    return lambda: _ucx(test, size, 2000000)[-1] / 1e6
+
+
+def _ucx(test, size, count):
+    """The columns of ucx_perftest's result."""
+    server, client = tool(f"ucx_perftest -t {test} -s {size} -n {count} -w 20000 -f -v")
+    client = [client[0], "127.0.0.1", *client[1:-1]]
+    line = words(rf"^(\d+(?:,{NUMBER})+)$", pairs.pair(server, client, env=pairs.UCX))[0]
+    return [float(word) for word in line.split(",")]
 
 
 def tcp():

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import meters as m
 import pairs
+import small
 from table import RUNS, Figure, show
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "wire"))
@@ -125,9 +126,10 @@ def figures(ends):
                      "iperf3 TCP", True)
         yield Figure(f"net/write_bw/{name}/udp", run, "Gb/s", 1,
                      lambda: iperf(ends, "-u", "-b", "0", "-l", "4096"), "iperf3 UDP", True)
-    for tool, factor in (("ib_send_lat", 0.6), ("ib_write_lat", 0.9)):
+    for tool, factor in (("ib_send_lat", 0.36), ("ib_write_lat", 0.9)):
         yield Figure(f"net/{tool}", lambda tool=tool: latency(ends, tool), "us", factor,
                      lambda: qperf(ends), "qperf udp_lat")
+    yield from small.between(lambda command: perftest(ends, command))
     yield Figure("net/loss", lambda: relayed("loss=1"), "Gb/s", 0.5, relayed, "without loss",
                  True)
     yield Figure("net/share", lambda: unfairness(ends), "%", 20)

@@ -10,6 +10,7 @@ from statistics import median
 
 import meters as m
 import pairs
+import small
 from table import RUNS, Figure, chosen, show
 
 SIZES = {"64K": 65536, "256K": 262144, "1M": 1 << 20, "4M": 1 << 22}
@@ -68,7 +69,8 @@ def intro():
 
 
 def main():
-    figures = [f for part in (latencies, bandwidths, others) for f in part()]
+    parts = (latencies, bandwidths, others, small.one_host)
+    figures = [f for part in parts for f in part()]
     reached, all_of_them, broken = show(figures, intro)
     try:
         shared_cores()
