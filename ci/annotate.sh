@@ -7,9 +7,10 @@ set -uo pipefail
 shown=10 # GitHub takes so many annotations of a step
 said=${SOFTHCA_EXPLAIN-}
 
-sentences() # as "COUNT SENTENCE", in the order of their first
+sentences() # as "COUNT SENTENCE", in the order of their first, without process numbers
 {
-	awk '{ if (!count[$0]++) order[++n] = $0 }
+	awk '{ sub(/\[[0-9]+\]: /, ": ") }
+		{ if (!count[$0]++) order[++n] = $0 }
 		END { for (i = 1; i <= n; i++) print count[order[i]], order[i] }' "$said"
 }
 

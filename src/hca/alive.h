@@ -7,8 +7,10 @@
  * What is looked up must be of the kind that the verb takes, and its members context and handle
  * those that it was made with: a kernel finds nothing by any others. ENOENT: nothing is alive there
  * (EBADF for a completion channel, which is a descriptor). EINVAL: NULL, or another kind is there,
- * or it is of another device file. EBUSY: another thread is destroying it. Each with its sentence,
- * which says "destroyed already" as long as that is remembered: the last RECENT of each shard.
+ * or it is of another device file. EBUSY: another thread is destroying it, as this call would; to
+ * other calls it is alive until that has come about, since a call that will be refused must not
+ * disturb them. Each with its sentence, which says "destroyed already" as long as that is
+ * remembered: the last RECENT of each shard.
  *
  * Any thread. The locks are leaves; sharded by address, a few hundred instructions each. Without
  * memory for the table, whatever it does not know is believed. A forked child has what its parent
@@ -49,7 +51,7 @@ int alive_check(enum alive_kind kind, const void *obj, const char *call);
 int alive_of(const struct ibv_context *ctx, enum alive_kind kind, const void *obj,
 	     const char *call);
 
-/* Around every function that ends an object: nobody else finds it in between. */
+/* Around every function that ends an object: nobody else ends it in between. */
 struct alive_end {
 	const void *obj;
 	uint64_t serial;

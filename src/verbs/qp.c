@@ -151,10 +151,10 @@ EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 	return ex->wr_start ? ex : NULL;
 }
 
-/* For libmlx5. */
+/* For libmlx5. NULL of NULL: perftest asks so on the side that sends nothing. */
 EXPORT struct mlx5dv_qp_ex *softhca_qp_dv(struct ibv_qp_ex *ib)
 {
-	return &to_dqp(&ib->qp_base)->dv;
+	return ib ? &to_dqp(&ib->qp_base)->dv : NULL;
 }
 
 /* For libmlx5. */

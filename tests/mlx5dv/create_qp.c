@@ -203,6 +203,7 @@ static void extended_by_mlx5_alone(int arg)
 	ex = ibv_qp_to_qp_ex(qp);
 	want(ex);
 	want(mlx5dv_qp_ex_from_ibv_qp_ex(ex)->wr_raw_wqe);
+	want(!mlx5dv_qp_ex_from_ibv_qp_ex(NULL));
 	want_eq(ibv_destroy_qp(qp), 0);
 }
 

@@ -17,7 +17,7 @@ HERE = Path(__file__).resolve().parent
 TOP = HERE.parent.parent
 PREFIX = Path(os.environ["SOFTHCA_PREFIX"])
 INPUT = re.compile(r"\$\{\{ inputs\.(\w+) \}\}")
-NEEDED = "::warning title=softhca::ibv_modify_qp: QP 0x"
+NEEDED = "::warning title=softhca::mistake: ibv_modify_qp: QP 0x"
 
 
 def steps(action):
@@ -121,7 +121,7 @@ def failures_are_annotated(work):
     output = work.use("ci/annotate/action.yml")[0]
     assert output.startswith(NEEDED) and "add it to attr_mask" in output, output
     assert not work.failed
-    assert "| 1 | ibv_modify_qp: QP 0x" in work.summary(), work.summary()
+    assert "| 1 | mistake: ibv_modify_qp: QP 0x" in work.summary(), work.summary()
 
 
 @job
@@ -153,7 +153,7 @@ def elsewhere_lines_are_evaluated(work):
         f'eval "$("{TOP}/ci/setup.sh" "{tarball}" mlx5_0=lo)"; env; cd "{work.folder}"; '
         f'./mistake || "{TOP}/ci/annotate.sh"', preload=True)
     assert status == 0 and "SOFTHCA_DEVICES=mlx5_0=lo\n" in output, output
-    assert "\n1 softhca: ibv_modify_qp: QP 0x" in output, output
+    assert "\n1 softhca: mistake: ibv_modify_qp: QP 0x" in output, output
 
 
 if __name__ == "__main__":

@@ -150,6 +150,33 @@ static void forked(int arg)
 	want_eq(ibv_dereg_mr(mr), ENOENT);
 }
 
+static void *refused_dealloc(void *pd)
+{
+	for (int i = 0; i < 20000; i++)
+		if (ibv_dealloc_pd(pd) != EBUSY)
+			return pd;
+	return NULL;
+}
+
+/* Nor does it while it is under way. */
+static void refused_destroy_of_a_thread(int arg)
+{
+	pthread_t thread;
+	void *failed;
+
+	(void)arg;
+	handles_open(&near);
+	want_eq(pthread_create(&thread, NULL, refused_dealloc, near.dev.pd), 0);
+	for (int i = 0; i < 20000; i++) {
+		struct ibv_mr *one = ibv_reg_mr(near.dev.pd, &near, 1, 0);
+
+		want(one);
+		want_eq(ibv_dereg_mr(one), 0);
+	}
+	want_eq(pthread_join(thread, &failed), 0);
+	want(!failed);
+}
+
 static struct ibv_cq *contested[1000];
 static pthread_barrier_t barrier;
 
@@ -231,8 +258,12 @@ static void forked_among_threads(int arg)
 int main(void)
 {
 	static const struct test_case others[] = {
-		CASE(memory_used_again), CASE(refused_destroy),	     CASE(forked),
-		CASE(destroyed_by_two),	 CASE(forked_among_threads),
+		CASE(memory_used_again),
+		CASE(refused_destroy),
+		CASE(forked),
+		CASE(destroyed_by_two),
+		CASE(forked_among_threads),
+		CASE(refused_destroy_of_a_thread),
 	};
 	enum { OTHERS = sizeof(others) / sizeof(others[0]) };
 	struct test_case all[100];

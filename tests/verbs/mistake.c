@@ -38,9 +38,16 @@ void mistake_begin_rc(void)
 	mistake_begin((struct duo_opts){ .qp.type = IBV_QPT_RC });
 }
 
+int mistake_timeout(void)
+{
+	return mistake.apart ? 14 : 10;
+}
+
 void mistake_begin_impatient(enum ibv_qp_type type)
 {
-	mistake_begin((struct duo_opts){ .qp = { .type = type, .timeout = 10, .retry = 2 } });
+	uint8_t timeout = (uint8_t)mistake_timeout();
+
+	mistake_begin((struct duo_opts){ .qp = { .type = type, .timeout = timeout, .retry = 2 } });
 }
 
 void mistake_fails(struct ibv_send_wr *wr, enum ibv_wc_status status)
@@ -108,7 +115,6 @@ void mistake_refused(const char *operation, struct ibv_send_wr *wr, unsigned int
 void mistake_silent(const char *why)
 {
 	NEAR("RDMA WRITE of 64 B (wr_id 0x1) on QP 0x%x: no answer from QP 0x%x after 3 tries of "
-	     "4.096 us * "
-	     "2^10 (retry_cnt 2): %s",
-	     mistake.near_qp, mistake.far_qp, why);
+	     "4.096 us * 2^%d (retry_cnt 2): %s",
+	     mistake.near_qp, mistake.far_qp, mistake_timeout(), why);
 }

@@ -26,8 +26,10 @@ int mistake_main(int argc, char **argv, const struct test_case *list, size_t n);
 
 void mistake_begin(struct duo_opts o);
 void mistake_begin_rc(void);
-/* Tries quickly, three times. */
+/* Tries three times, with that timeout: quickly on one host; another host is asked whether it is
+ * there, and has time to answer. */
 void mistake_begin_impatient(enum ibv_qp_type type);
+int mistake_timeout(void);
 /* Posts the work request; its completion must have failed so. */
 void mistake_fails(struct ibv_send_wr *wr, enum ibv_wc_status status);
 struct ibv_send_wr mistake_write(uint32_t len, struct ibv_sge *sg);

@@ -197,9 +197,8 @@ static void window_that_is_not_bound(int arg)
 static void silent_refusal(const char *operation, const char *words)
 {
 	NEAR("%s of %u B (wr_id 0x1) on QP 0x%x: no answer from QP 0x%x after 3 tries of 4.096 us "
-	     "* 2^10 "
-	     "(retry_cnt 2): peer: %s",
-	     operation, sg.length, mistake.near_qp, mistake.far_qp, words);
+	     "* 2^%d (retry_cnt 2): peer: %s",
+	     operation, sg.length, mistake.near_qp, mistake.far_qp, mistake_timeout(), words);
 }
 
 /* A refusal of class J has no NAK: the poster's tries end, and yet it knows why. */
