@@ -433,6 +433,7 @@ TEST(a_user_has_a_part_of_the_contacts)
 	while (look(&c) < 0)
 		station_turn(&st);
 	check_eq(child_hear(c.talk), 1);
+	station_until(&st, &st.count, most.each.contacts); /* the last one may still be on its way */
 	check_eq(st.count, most.each.contacts);
 	check_eq(descriptors(), before + 1 + 2 * most.each.contacts);
 	hears(&st, 0);
@@ -515,6 +516,7 @@ static int nobody(int talk, void *arg)
 	struct station st = { 0 };
 	struct dest *d;
 	struct seg s;
+	bool fellow;
 
 	(void)arg;
 	if (!among_nobodies()) {
@@ -528,7 +530,9 @@ static int nobody(int talk, void *arg)
 	if (contact_of(d)->name.uid != NOBODY || !contact_of(d)->name.stranger ||
 	    contact_of(d)->tables)
 		return 2;
-	return has_a_fellow(&st) ? 0 : 3;
+	fellow = has_a_fellow(&st);
+	child_hear(talk); /* what was sent has come */
+	return fellow ? 0 : 3;
 }
 
 /* The process of @uid meets one that does not know whose it is: it gets nothing. */
@@ -551,6 +555,7 @@ static int of_user(int talk, void *arg)
 			station_turn(&st);
 		if (!st.count || !contact_of(d)->name.stranger || contact_of(d)->tables)
 			return 4;
+		child_tell(c.talk, 1);
 	}
 	status = end(&c, &st);
 	return status == FORBIDDEN ? 0 : status;
