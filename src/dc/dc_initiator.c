@@ -317,14 +317,6 @@ static const struct tqp_env env = {
 	.moved = publish_moved,
 	.no_responder_later = unanswered_later,
 	.route = route,
-};
-
-static const struct tqp_env env_streams = {
-	.ack_later = acks_later,
-	.cork = corks_wait,
-	.moved = publish_moved,
-	.no_responder_later = unanswered_later,
-	.route = route,
 	.spare = spare,
 	.stopped = stopped,
 };
@@ -335,7 +327,7 @@ int dc_initiator_create(struct pd *pd, const struct qp_attr *attr, uint32_t erro
 			struct tqp **out)
 {
 	const struct qp_life_kind kind = { .size = sizeof(struct dc_initiator),
-					   .env = errored ? &env_streams : &env,
+					   .env = &env,
 					   .ops = &ops };
 	int err = qp_life_create_as(pd, attr, &kind, out);
 

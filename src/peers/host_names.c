@@ -92,58 +92,48 @@ int host_names_uid(uint32_t *out)
 	return 0;
 }
 
-static int name_socket(uint32_t uid, const char *name, struct sockaddr_un *sa, socklen_t *len)
+enum way { BIND, CONNECT };
+
+/* A socket that has the name, or is connected to it. */
+static int named(enum way way, uint32_t uid, const char *name, int *fd)
 {
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
 	char who[16] = "all";
-	int n;
+	int n, s, err;
+	socklen_t len;
 
 	if (uid != HOST_NAMES_ALL)
 		snprintf(who, sizeof(who), "%u", uid);
-	*sa = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	n = snprintf(sa->sun_path + 1, sizeof(sa->sun_path) - 1, "softhca.%d.%s.%s", HOST_LAYOUT,
-		     who, name);
-	*len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
-	return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-}
-
-int host_name_bind_any(uint32_t uid, const char *name, int *fd)
-{
-	struct sockaddr_un sa;
-	socklen_t len;
-	int err, s = name_socket(uid, name, &sa, &len);
-
+	n = snprintf(sa.sun_path + 1, sizeof(sa.sun_path) - 1, "softhca.%d.%s.%s", HOST_LAYOUT, who,
+		     name);
+	len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+	s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (s < 0)
 		return errno;
-	if (bind(s, (struct sockaddr *)&sa, len)) {
+	if (way == BIND ? bind(s, (struct sockaddr *)&sa, len)
+			: connect(s, (struct sockaddr *)&sa, len)) {
 		err = errno;
 		close(s);
 		return err;
 	}
 	*fd = s;
 	return 0;
+}
+
+int host_name_bind_any(uint32_t uid, const char *name, int *fd)
+{
+	return named(BIND, uid, name, fd);
+}
+
+int host_name_connect_any(uint32_t uid, const char *name, int *fd)
+{
+	return named(CONNECT, uid, name, fd);
 }
 
 static const char *slot_name(unsigned int slot, char *buf, size_t n)
 {
 	snprintf(buf, n, "slot.%u", slot);
 	return buf;
-}
-
-int host_name_connect_any(uint32_t uid, const char *name, int *fd)
-{
-	struct sockaddr_un sa;
-	socklen_t len;
-	int err, s = name_socket(uid, name, &sa, &len);
-
-	if (s < 0)
-		return errno;
-	if (connect(s, (struct sockaddr *)&sa, len)) {
-		err = errno;
-		close(s);
-		return err;
-	}
-	*fd = s;
-	return 0;
 }
 
 static int connect_shared(unsigned int slot, int *fd)

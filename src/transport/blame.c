@@ -318,10 +318,11 @@ uint64_t blame_peer(struct tqp *q, const struct sent *e, enum verdict v)
 {
 	struct wqe w = { .raddr = 0 };
 	char text[SILENCE], what[WORK];
-	const char *why = remedy(q, e, v, text);
+	const char *why;
 
 	if (v == V_RETRY_EXCEEDED)
 		return blame_silence(q, e);
+	why = remedy(q, e, v, text);
 	if (v == V_RNR_EXCEEDED)
 		return reason("%s on QP 0x%x: QP 0x%x had no receive posted at %u tries "
 			      "(rnr_retry %u): %s",

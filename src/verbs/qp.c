@@ -72,6 +72,7 @@ EXPORT struct ibv_qp *softhca_create_dc(struct ibv_qp_init_attr_ex *attr, const 
 	return err ? null_errno(err) : alive_made(ALIVE_QP, &qp->ib);
 }
 
+/* For libmlx5. */
 EXPORT int softhca_stream_reset(struct ibv_qp *qp, uint16_t id)
 {
 	int err = alive_check(ALIVE_QP, qp, "mlx5dv_dci_stream_id_reset");
@@ -163,6 +164,7 @@ EXPORT void softhca_qp_dv_flags(struct ibv_qp *ib, uint32_t flags)
 	dqp_dv_flags(to_dqp(ib), flags);
 }
 
+/* For libmlx5. */
 EXPORT void softhca_qp_inlines(struct ibv_qp *ib, bool allow)
 {
 	dqp_inlines(to_dqp(ib), allow);

@@ -5,7 +5,7 @@ import meters as m
 from table import Figure
 
 COUNT = 1000000
-ALL_LISTS = "-l 64"  # a post of 64 work requests
+LISTS = "-l 64"  # a post of 64 work requests
 MANY = 1024
 
 
@@ -22,9 +22,9 @@ def one_host():
         return Figure(f"small/{name}", m.rate(command), "M/s", factor, peer, against, True)
 
     yield Figure("small/send/64", send, "M/s", 0.5, ucx, "UCX tag_bw", True)
-    yield row("send/64/list", stream("send", 64, ALL_LISTS), 0.75, ucx, "UCX tag_bw")
+    yield row("send/64/list", stream("send", 64, LISTS), 0.75, ucx, "UCX tag_bw")
     yield row("write/64", stream("write", 64), 0.5)
-    yield row("write/64/list", stream("write", 64, ALL_LISTS), 0.5)
+    yield row("write/64/list", stream("write", 64, LISTS), 0.5)
     yield row("write/4096", stream("write", 4096), 0.5, m.rate(stream("send", 4096)),
               "ib_send_bw -s 4096")
     yield row("read/64", stream("read", 64), 2, m.bare_rate("vm_read", 64), "process_vm_readv")
@@ -45,9 +45,9 @@ def between(perftest):
     def row(name, run, factor, peer, against):
         return Figure(f"net/small/{name}", run, "M/s", factor, peer, against, True)
 
-    lists = rate("send", 64, ALL_LISTS)
+    lists = rate("send", 64, LISTS)
     yield row("send/64", rate("send", 64), 0.65, lists, "ib_send_bw -l 64")
-    yield row("write/64", rate("write", 64), 0.65, rate("write", 64, ALL_LISTS),
+    yield row("write/64", rate("write", 64), 0.65, rate("write", 64, LISTS),
               "ib_write_bw -l 64")
     yield row("write/4096", rate("write", 4096, "-m 4096"), 0.65, large("write"),
               "the bytes of 64 KiB")

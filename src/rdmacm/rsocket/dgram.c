@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <time.h>
 #include <unistd.h>
 #include "rdmacm/rsocket/dgram_qp.h"
 
@@ -74,21 +73,6 @@ static void to_gid(const struct sockaddr_storage *a, union ibv_gid *gid, uint16_
 	}
 	gid->raw[10] = gid->raw[11] = 0xff;
 	memcpy(gid->raw + 12, &v4->sin_addr, 4);
-}
-
-static bool is_v4(const union ibv_gid *gid)
-{
-	static const uint8_t mapped[12] = { [10] = 0xff, 0xff };
-
-	return !memcmp(gid->raw, mapped, sizeof(mapped));
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
 }
 
 /* --- beginning and end --- */

@@ -60,13 +60,6 @@ void dgram_qp_free(struct dgram_qp *qp)
 	free(qp);
 }
 
-static bool is_v4(const union ibv_gid *gid)
-{
-	static const uint8_t mapped[12] = { [10] = 0xff, 0xff };
-
-	return !memcmp(gid->raw, mapped, sizeof(mapped));
-}
-
 static void say_address(struct dgram_qp *qp)
 {
 	bool v4 = is_v4(&qp->gid);

@@ -4,6 +4,7 @@
 #pragma once
 #include <rdma/rdma_cma.h>
 #include <stdbool.h>
+#include <string.h>
 #include <sys/uio.h>
 
 struct dgram_qp;
@@ -16,6 +17,13 @@ struct dgram_from { /* of whom a message is */
 
 typedef void (*dgram_got)(void *arg, const struct dgram_qp *qp, const struct dgram_from *from,
 			  const void *data, size_t len);
+
+static inline bool is_v4(const union ibv_gid *gid)
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, 0xff };
+
+	return !memcmp(gid->raw, mapped, sizeof(mapped));
+}
 
 /* Of address @local, its port not looked at; @sq and @rq messages. ENODEV: no device has it. */
 int dgram_qp_open(const struct sockaddr *local, uint32_t sq, uint32_t rq, struct dgram_qp **out);

@@ -3,11 +3,10 @@
 #include <poll.h>
 #include <sched.h>
 #include <string.h>
-#include <time.h>
 #include "rdmacm/rsocket/ring.h"
 
 enum { TRIES = 6, PATIENCE = 1000 }; /* ms, doubled with each try */
-enum { GRACE = 50 }; /* ms */
+enum { GRACE = 50000000 }; /* ns */
 
 static const uint8_t retries = 7; /* RNR: without end */
 
@@ -100,21 +99,13 @@ static int error_of(const struct rdma_cm_event *e)
 	return e->event == RDMA_CM_EVENT_UNREACHABLE ? ETIMEDOUT : EIO;
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 /* The DREQ may be faster than the completions of what was sent before it, which end with the peer's
  * message of control; only a peer that died has sent none. */
 static void take_the_rest(struct sock *s)
 {
-	uint64_t end = now_ms() + GRACE;
+	uint64_t end = now_ns() + GRACE;
 
-	for (ring_progress(s); s->state == SOCK_OPEN && now_ms() < end; ring_progress(s))
+	for (ring_progress(s); s->state == SOCK_OPEN && now_ns() < end; ring_progress(s))
 		sched_yield();
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Progress of one socket, and how a thread waits for it: it looks for a while, then sleeps. */
 #include <poll.h>
-#include <time.h>
 #include "rdmacm/rsocket/dgram.h"
 #include "rdmacm/rsocket/ring.h"
 
@@ -9,11 +8,8 @@ enum { SPIN = 10000 }; /* ns */
 
 bool spin_is_over(uint64_t *since)
 {
-	struct timespec t;
-	uint64_t now;
+	uint64_t now = now_ns();
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	now = (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
 	if (!*since)
 		*since = now;
 	return now - *since > SPIN;
