@@ -11,7 +11,8 @@ declare -A package_set=(
 		procps patch binutils tcpdump tshark clang libclang-rt-dev clang-format clang-tidy
 		cppcheck shellcheck gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-system-x86
 		seabios busybox-static kmod cpio zstd xz-utils ucx-utils openmpi-bin
-		libopenmpi-dev mpich libmpich-dev rdmacm-utils fio libfabric-bin qperf"
+		libopenmpi-dev mpich libmpich-dev rdmacm-utils fio libfabric-bin qperf
+		musl-tools"
 	[aarch64]="qemu-user"
 	[dist]="dpkg-dev binutils"
 	[soak]="lintian chromium gdb strace valgrind"

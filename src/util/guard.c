@@ -16,6 +16,10 @@
 #include "util/guard_trap.h"
 #include "util/uncancelled.h"
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14; older headers lack it */
+#endif
+
 enum { LINE = 64, WORD = 8 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the traps, and opening mem */

@@ -433,7 +433,7 @@ TEST(a_user_has_a_part_of_the_contacts)
 	while (look(&c) < 0)
 		station_turn(&st);
 	check_eq(child_hear(c.talk), 1);
-	station_until(&st, &st.count, most.each.contacts); /* the last one may still be on its way */
+	station_until(&st, &st.count, most.each.contacts); /* the last one is still on its way */
 	check_eq(st.count, most.each.contacts);
 	check_eq(descriptors(), before + 1 + 2 * most.each.contacts);
 	hears(&st, 0);

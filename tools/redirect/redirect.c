@@ -117,9 +117,16 @@ static const char *moved(const char *path, char buf[PATH_MAX])
 	}
 
 OPEN_FIRST(open)
-OPEN_FIRST(open64)
 OPEN_SECOND(openat)
+
+/* glibc's names for files of any size; in musl's headers they are macros for the plain ones. */
+#ifdef __GLIBC__
+OPEN_FIRST(open64)
 OPEN_SECOND(openat64)
+#define PATH64 PATH
+#else
+#define PATH64(...)
+#endif
 
 /* Those that only old or fortified programs call; no header declares them. */
 int __open_2(const char *path, int flags);
@@ -139,18 +146,18 @@ PATH(int, __open64_2, (const char *path, int flags), (moved(path, buf), flags))
 PATH(int, __openat_2, (int dir, const char *path, int flags), (dir, moved(path, buf), flags))
 PATH(int, __openat64_2, (int dir, const char *path, int flags), (dir, moved(path, buf), flags))
 PATH(FILE *, fopen, (const char *path, const char *how), (moved(path, buf), how))
-PATH(FILE *, fopen64, (const char *path, const char *how), (moved(path, buf), how))
+PATH64(FILE *, fopen64, (const char *path, const char *how), (moved(path, buf), how))
 PATH(FILE *, freopen, (const char *path, const char *how, FILE *f), (moved(path, buf), how, f))
-PATH(FILE *, freopen64, (const char *path, const char *how, FILE *f), (moved(path, buf), how, f))
+PATH64(FILE *, freopen64, (const char *path, const char *how, FILE *f), (moved(path, buf), how, f))
 
 PATH(int, stat, (const char *path, struct stat *st), (moved(path, buf), st))
-PATH(int, stat64, (const char *path, struct stat64 *st), (moved(path, buf), st))
+PATH64(int, stat64, (const char *path, struct stat64 *st), (moved(path, buf), st))
 PATH(int, lstat, (const char *path, struct stat *st), (moved(path, buf), st))
-PATH(int, lstat64, (const char *path, struct stat64 *st), (moved(path, buf), st))
+PATH64(int, lstat64, (const char *path, struct stat64 *st), (moved(path, buf), st))
 PATH(int, fstatat, (int dir, const char *path, struct stat *st, int flags),
      (dir, moved(path, buf), st, flags))
-PATH(int, fstatat64, (int dir, const char *path, struct stat64 *st, int flags),
-     (dir, moved(path, buf), st, flags))
+PATH64(int, fstatat64, (int dir, const char *path, struct stat64 *st, int flags),
+       (dir, moved(path, buf), st, flags))
 PATH(int, __xstat, (int version, const char *path, struct stat *st),
      (version, moved(path, buf), st))
 PATH(int, __xstat64, (int version, const char *path, struct stat64 *st),
@@ -173,10 +180,10 @@ PATH(int, scandir,
      (const char *path, struct dirent ***list, int (*take)(const struct dirent *),
       int (*order)(const struct dirent **, const struct dirent **)),
      (moved(path, buf), list, take, order))
-PATH(int, scandir64,
-     (const char *path, struct dirent64 ***list, int (*take)(const struct dirent64 *),
-      int (*order)(const struct dirent64 **, const struct dirent64 **)),
-     (moved(path, buf), list, take, order))
+PATH64(int, scandir64,
+       (const char *path, struct dirent64 ***list, int (*take)(const struct dirent64 *),
+	int (*order)(const struct dirent64 **, const struct dirent64 **)),
+       (moved(path, buf), list, take, order))
 PATH(int, chdir, (const char *path), (moved(path, buf)))
 
 PATH(ssize_t, readlink, (const char *path, char *to, size_t size), (moved(path, buf), to, size))
@@ -201,5 +208,6 @@ PATH(ssize_t, llistxattr, (const char *path, char *list, size_t size),
      (moved(path, buf), list, size))
 PATH(int, glob, (const char *path, int flags, int (*failed)(const char *, int), glob_t *found),
      (moved(path, buf), flags, failed, found))
-PATH(int, glob64, (const char *path, int flags, int (*failed)(const char *, int), glob64_t *found),
-     (moved(path, buf), flags, failed, found))
+PATH64(int, glob64,
+       (const char *path, int flags, int (*failed)(const char *, int), glob64_t *found),
+       (moved(path, buf), flags, failed, found))

@@ -6,6 +6,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 #include "rdmacm/rsocket/dgram_qp.h"
+#include "rdmacm/rsocket/now.h"
 
 enum { TAG = 0x55555555, VERSION4 = 4, VERSION6 = 6, OP_DATA = 0, OP_CONTROL = 7 };
 enum { HEAD4 = 16, HEAD6 = 28, QPN_MAX = 0xffffff };

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <string.h>
+#include "rdmacm/rsocket/now.h"
 #include "rdmacm/rsocket/ring.h"
 
 enum { TRIES = 6, PATIENCE = 1000 }; /* ms, doubled with each try */

@@ -9,7 +9,6 @@
 #include <pthread.h>
 #include <rdma/rsocket.h>
 #include <stdbool.h>
-#include <time.h>
 #include "verbs/export.h"
 
 enum sock_state {
@@ -163,13 +162,4 @@ void sock_progress(struct sock *s); /* all that can be done now */
 int sock_event_fd(const struct sock *s); /* of completions; -1: there are none yet */
 void sock_arm(struct sock *s); /* a completion is to make its descriptors readable */
 void sock_drain(struct sock *s); /* takes the events that did */
-
-static inline uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
-}
-
 bool spin_is_over(uint64_t *since); /* @since: 0 at first */

@@ -2,6 +2,7 @@
 /* Progress of one socket, and how a thread waits for it: it looks for a while, then sleeps. */
 #include <poll.h>
 #include "rdmacm/rsocket/dgram.h"
+#include "rdmacm/rsocket/now.h"
 #include "rdmacm/rsocket/ring.h"
 
 enum { SPIN = 10000 }; /* ns */
