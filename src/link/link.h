@@ -45,6 +45,7 @@ struct link_silence {
 	bool ended; /* on this host: its process has, and was @pid */
 	int pid; /* 0: not known */
 	int unreached; /* on this host: errno with which its process could not be reached */
+	unsigned int layout; /* of the other version of softhca whose process it is; 0: none */
 	int refused; /* errno with which this host's kernel refuses to send: @refusals packets */
 	uint64_t refusals, sent; /* packets */
 	bool no_neighbour; /* no host answers for the address, or for the gateway to it */

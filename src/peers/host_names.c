@@ -295,6 +295,24 @@ unsigned int host_names_foreign(uint32_t *holder)
 	return foreign;
 }
 
+unsigned int host_names_foreign_layout(unsigned int slot)
+{
+	FILE *names = fopen("/proc/net/unix", "re");
+	unsigned int layout, n, found = 0;
+	char line[512];
+	const char *at;
+
+	while (names && !found && fgets(line, sizeof(line), names)) {
+		at = strstr(line, " @softhca.");
+		if (at && sscanf(at, " @softhca.%u.%*[^.].slot.%u", &layout, &n) == 2 &&
+		    n == slot && layout != HOST_LAYOUT)
+			found = layout;
+	}
+	if (names)
+		fclose(names);
+	return found;
+}
+
 void host_names_read(uint32_t uid, uint64_t taken[NUMBER_SLOTS / 64])
 {
 	FILE *names = fopen("/proc/net/unix", "re");

@@ -37,5 +37,7 @@ int host_name_bind_any(uint32_t uid, const char *name, int *fd);
 int host_name_connect_any(uint32_t uid, const char *name, int *fd);
 /* How many slots processes of another user hold; *holder: the uid of one of them, as we see it. */
 unsigned int host_names_foreign(uint32_t *holder);
+/* The layout of another version of softhca of which a process has this slot; 0: there is none. */
+unsigned int host_names_foreign_layout(unsigned int slot);
 /* Sets the bit of each slot that some process of the user has, as /proc/net/unix tells. */
 void host_names_read(uint32_t uid, uint64_t taken[NUMBER_SLOTS / 64]);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "link/copy.h"
 #include "peers/contact_ring.h"
+#include "peers/host_names.h"
 #include "peers/host_target.h"
 #include "peers/ring_seg.h"
 #include "util/quiesce.h"
@@ -247,6 +248,8 @@ static void shm_silence(struct dest *d, struct link_silence *out)
 	out->ended = t->cookie;
 	out->pid = t->pid;
 	out->unreached = t->cookie ? 0 : t->error;
+	if (out->unreached == ECONNREFUSED)
+		out->layout = host_names_foreign_layout(t->slot);
 }
 
 const struct link_ops shm_ops = {

@@ -229,6 +229,11 @@ static void process_silence(const struct tqp *q, const struct link_silence *l, c
 		snprintf(text, SILENCE, "its process %d has ended; end the connection", l->pid);
 	else if (l->ended)
 		snprintf(text, SILENCE, "its process has ended; end the connection");
+	else if (l->layout)
+		snprintf(text, SILENCE,
+			 "its process runs on another version of softhca (layout %u), which this "
+			 "one cannot reach; start all programs of a host on one version",
+			 l->layout);
 	else if (l->unreached == ECONNREFUSED)
 		snprintf(text, SILENCE,
 			 "no process of this host has that number; has it ended, or is the number "

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT
 /* Mistakes explained: nobody answers. The sentence says what is known of the peer. */
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 #include "verbs/mistake.h"
 
-enum { LEN = 64 };
+enum { LEN = 64, INDEX_BITS = 14 /* of a number; those above are the slot of its process */ };
 
 #define DUO (&mistake.duo)
 
@@ -106,6 +110,37 @@ static void number_of_nobody(int arg)
 		       "wrong?");
 }
 
+static int take_name(const char *name)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name));
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	memcpy(sa.sun_path + 1, name, strlen(name));
+	want_eq(bind(fd, (struct sockaddr *)&sa, len), 0);
+	return fd;
+}
+
+/* The same, and a program that runs on an older softhca has it. */
+static void number_of_another_version(int arg)
+{
+	char name[64];
+	int fd;
+
+	(void)arg;
+	mistake_begin_impatient(IBV_QPT_RC);
+	if (mistake.apart)
+		case_skip("another host's numbers tell nothing");
+	mistake.far_qp ^= 0x300000;
+	snprintf(name, sizeof(name), "softhca.6.all.slot.%u", mistake.far_qp >> INDEX_BITS);
+	fd = take_name(name);
+	connect_again(DUO->near.ep.mine.psn, mistake.far_qp);
+	write_ends();
+	mistake_silent("its process runs on another version of softhca (layout 6), which this one "
+		       "cannot reach; start all programs of a host on one version");
+	close(fd);
+}
+
 /* A QP that is connected to another one of this process. */
 static void qp_of_another_connection(int arg)
 {
@@ -137,6 +172,7 @@ static const struct test_case cases[] = {
 	{ "psn_of_another_count (ahead)", psn_of_another_count, 0x123 },
 	{ "psn_of_another_count (behind)", psn_of_another_count, 0xfff000 },
 	CASE(number_of_nobody),
+	CASE(number_of_another_version),
 	CASE(qp_of_another_connection),
 };
 
