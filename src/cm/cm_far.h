@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* The processes of other hosts to which ids are connected. One that is killed cannot say so: each
- * is asked every two seconds by one of its ids, and when it has gone the others ask at once. Under
- * cm.lock. */
+/* The processes of other hosts to which ids are connected. A killed process cannot say so: one of
+ * the ids connected to it asks it every two seconds, and when it is gone the others ask at once.
+ * Under cm.lock. */
 #pragma once
 #include "cm/cm_state.h"
 

@@ -2,8 +2,8 @@
 /* One end of a connection, or of a question for a UD queue pair, as a state machine (IB
  * specification volume 1, chapter 12.9): a message, a call or the time makes a new state, at most
  * one message and at most one event. Values, tries and waits are Linux's; between hosts that run
- * softhca the first repetition comes after 20 ms, and each next one after twice as long. That
- * nobody listens is asked again for some 60 ms: adapters connect slower than programs listen.
+ * softhca the first repetition comes after 20 ms, and each next one after twice as long. A REQ to a
+ * port without a listener is repeated for some 60 ms: by an adapter it would come later, too.
  * Pure: the caller sends cm_out.msg, raises cm_out.event, calls cm_fsm_timer() at fsm.deadline. */
 #pragma once
 #include <rdma/rdma_cma.h>
@@ -56,11 +56,11 @@ struct cm_fsm {
 	uint64_t wait; /* ns from the last try to the next of a peer with softhca */
 	uint64_t full, next_full; /* the same by the specification; when it is over */
 	uint64_t give_up;
-	bool delayed; /* an MRA has been heard for what is repeated: one counts, as with Linux */
+	bool delayed; /* an MRA to the message has come: one counts, as with Linux */
 	uint64_t deadline; /* ns; UINT64_MAX: none */
-	bool asked; /* whether the peer's end is still there, and not answered */
-	uint8_t deaths; /* answers in a row that it is not */
-	uint8_t refusals; /* answers that nobody listens, as yet */
+	bool asked; /* the peer was asked whether its end is still there; no answer yet */
+	uint8_t deaths; /* answers in a row that its end is gone */
+	uint8_t refusals; /* answers so far that the port has no listener */
 };
 
 struct cm_out {
@@ -87,13 +87,13 @@ int cm_fsm_notify(struct cm_fsm *f, struct cm_out *out);
 bool cm_fsm_destroy(struct cm_fsm *f, uint64_t now, struct cm_out *out);
 
 void cm_fsm_message(struct cm_fsm *f, const struct cm_msg *m, uint64_t now, struct cm_out *out);
-/* The request leaves now that has been held back since. */
+/* The request that has waited for its turn leaves now. */
 void cm_fsm_depart(struct cm_fsm *f, uint64_t now, struct cm_out *out);
 /* @quick: the peer's host runs softhca. */
 void cm_fsm_timer(struct cm_fsm *f, uint64_t now, bool quick, struct cm_out *out);
 /* Asks a peer on a network whether its end is still there, by a DREQ that can end nothing: an end
  * that is there leaves it alone, a host that does not know it answers with a DREP. */
 void cm_fsm_ask(struct cm_fsm *f, struct cm_out *out);
-/* No host was met, for an errno. */
+/* The message reached no host; @error says why. */
 void cm_fsm_unreached(struct cm_fsm *f, int error, struct cm_out *out);
 void cm_fsm_death(struct cm_fsm *f, uint64_t now, struct cm_out *out); /* the peer has ended */

@@ -70,8 +70,8 @@ struct cm_id {
 	uint32_t ps;
 	int qp_type;
 	enum cm_phase phase;
-	bool gone; /* destroyed: the machine comes to its end by itself */
-	bool muted; /* of a request that is not accepted: no events */
+	bool gone; /* the program has destroyed it: only its state machine goes on, to its end */
+	bool muted; /* a request that was not accepted: raises no events */
 	bool reuse, afonly;
 	bool has_ack_timeout;
 	uint8_t tos, ack_timeout; /* options */

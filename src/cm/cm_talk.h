@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* What the machine of an id (cm_fsm.h) has decided is done: its message leaves, its event is
- * queued, its timer set. Under cm.lock. */
+/* Does what the state machine of an id (cm_fsm.h) has decided: sends its message, queues its event,
+ * sets its timer. Under cm.lock. */
 #pragma once
 #include "cm/cm_state.h"
 

@@ -11,18 +11,18 @@ struct dc_responder {
 	struct dc_entry entry;
 	struct dc_target *target;
 	uint32_t session; /* of the connection, if met */
-	bool met; /* some initiator has connected */
+	bool met; /* an initiator has connected at some time */
 };
 
 /* For @from, into the target's table. The target's lock is held. */
 int dc_responder_create(struct dc_target *t, const struct dc_from *from, struct dc_responder **out);
-/* May another initiator have it? Any thread; a hint. */
+/* Is it idle, so that another initiator may take it over? Any thread; a hint. */
 bool dc_responder_idle(const struct dc_responder *r, uint64_t now);
 /* Ends its connection; the initiator is not told. Outside any turn. */
 void dc_responder_reset(struct dc_responder *r);
 void dc_responder_destroy(struct dc_responder *r); /* outside any turn and quiesce section */
 
-/* Who sends @s; false: nobody can tell. */
+/* The initiator that sent @s; false: it is not known. */
 bool dc_responder_from(const struct seg *s, struct dc_from *out);
 /* The way back to the sender of @s, for segments of @e. One reference. */
 int dc_responder_way(struct eqp *e, const struct ibv_qp_attr *attr, const struct seg *s,

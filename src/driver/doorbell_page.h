@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* The page that programs ring without a call, of which mlx5dv_init_obj(3) tells the address
- * (bf.reg, cq_uar). A store of 8 bytes at DOORBELL_BLUE or behind it names a QP by its second half,
- * and rings its send queue in the storing thread, as a call would. Every other one makes the engine
- * thread look at all records at once (unrung.h): it may be an arm. docs/design/memory-doorbells.md
+/* The page into which programs store to ring a doorbell without a call; mlx5dv_init_obj(3) tells
+ * its address (bf.reg, cq_uar). A store of 8 bytes at DOORBELL_BLUE or behind it names a QP by its
+ * second half, and rings its send queue in the storing thread, as a call would. Every other one
+ * makes the engine thread look at all records at once (unrung.h): it may be an arm.
+ * docs/design/memory-doorbells.md
  *
  * SOFTHCA_DOORBELL=nap leaves everything to the engine thread. */
 #pragma once

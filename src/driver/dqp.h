@@ -47,7 +47,7 @@ struct wr_build { /* the batch that is being built; under sq.lock */
 	uint8_t *seg; /* next segment; wraps at the ring's end */
 	uint32_t segs; /* segments of the WQE so far */
 	uint8_t *av; /* UD, XRC: place of the address vector or the SRQ number */
-	bool need_av; /* the place at av is still empty, or @setters are to come */
+	bool need_av; /* the place at av is still empty, or setters are to come */
 	uint8_t setters; /* with need_av: those of a UMR that are to come (wr_mkey.h) */
 };
 
@@ -68,8 +68,8 @@ struct dqp {
 	struct mlx5dv_qp_ex dv; /* mlx5dv_wr_*, beside ib's ibv_wr_* */
 	struct wr_umr *umr; /* UMR that is being built (wr_mkey.c); NULL until the first one */
 	uint8_t inlines; /* enum qp_inlines, once the rings are laid open */
-	struct unrung unrung; /* the program writes its rings (lay_open.h), which say this far: */
-	uint32_t seen[2];
+	struct unrung unrung; /* listed: the program writes its rings itself (lay_open.h) */
+	uint32_t seen[2]; /* dbrec as of the last look */
 	uint32_t dbrec[2] __attribute__((aligned(64)));
 };
 

@@ -27,8 +27,8 @@ struct dsrq {
 	struct dsrq_tags *tags; /* of a tag-matching SRQ (dsrq_tags.h); else NULL */
 	struct ibv_cq *cq; /* CQ of a tag-matching or XRC SRQ; else NULL */
 	uint32_t async_delivered; /* events taken; account.h */
-	struct unrung unrung; /* the program writes its ring (lay_open.h), which says this far: */
-	uint32_t seen;
+	struct unrung unrung; /* listed: the program writes its ring itself (lay_open.h) */
+	uint32_t seen; /* the doorbell record as of the last look */
 	uint32_t dbrec[2] __attribute__((aligned(64)));
 };
 

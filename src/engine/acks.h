@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* ACKs that are due and have not left. Those on node->acks leave when a drain finds nothing; those
- * on node->delayed wait until a time for the program's reply, which would carry them. The thread
- * that takes a list leaves TURN_ACK to each QP of it (backlog.h). */
+ * on node->delayed wait, up to a deadline, for the program's reply, which would carry them. The
+ * thread that takes a list leaves the note TURN_ACK at each QP on it (backlog.h). */
 #pragma once
 #include "engine/node_state.h"
 

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
-/* Work that threads have left for the next one that makes progress: ACKs, QPs whose turn's holder
- * had too much to do. Each is done under the turn of its QP. Inside a quiesce section. */
+/* Work that threads have left for the next one that makes progress: ACKs, corked posts, QPs whose
+ * holder did not finish. Each is done under the turn of its QP. Inside a quiesce section. */
 #pragma once
 #include "engine/node_state.h"
 
 void backlog_acks(struct node *n); /* lets the ACKs of node->acks leave */
-/* Lets the delayed ones leave whose time has come, or @all; the rest are listed again. */
+/* Lets the delayed ACKs leave whose time has come, or @all; the rest are listed again. */
 void backlog_delayed_acks(struct node *n, bool all);
-void backlog_corks(struct node *n); /* lets posts leave that wait for more of them */
+void backlog_corks(struct node *n); /* lets corked posts leave */
 /* ns: when a delayed ACK or a post that waits must leave; UINT64_MAX: never. */
 uint64_t backlog_deadline(const struct node *n);
 void backlog_ready(struct node *n); /* goes on with node->ready */
 
-/* For the last look before the engine thread sleeps: threads look at node->asleep after they have
- * left work, the engine here after it has set that. */
+/* For the last look before the engine thread sleeps. Other threads look at node->asleep after they
+ * have left work; the engine thread sets node->asleep and then looks here. */
 static inline bool backlog_any(const struct node *n)
 {
 	return load_relaxed(&n->acks) || load_relaxed(&n->ready) || load_relaxed(&n->corked);

@@ -2,16 +2,16 @@
 /* Queue pairs whose last posts wait, built and unsent, for the program's next posts to the network
  * (docs/design/network-performance.md, "Posts that follow each other"). The first post behind a
  * poll leaves at once; those behind it wait for the next poll, whichever thread's, for a full
- * batch, or until a deadline that the engine thread keeps. A program that does not poll behind its
- * posts is soon not made to wait any more. The thread that takes the list leaves TURN_CORK to each
- * QP of it (backlog.h). */
+ * batch, or until a deadline that the engine thread keeps. The posts of a program that does not
+ * poll after them soon wait no longer. The thread that takes the list leaves the note TURN_CORK at
+ * each QP on it (backlog.h). */
 #pragma once
 #include "engine/node_state.h"
 
 enum { CORKS_MOST = 16 }; /* QPs that wait at once: each has a batch of packets in memory */
 
 bool corks_wait(struct tqp *q, uint64_t now); /* tqp_env.cork; under the turn */
-/* ns: when what waits must leave; UINT64_MAX: nothing does. */
+/* ns: when the first posts that wait must leave; UINT64_MAX: none waits. */
 uint64_t corks_deadline(const struct node *n);
 /* All that wait; corks_unlist() leads from one to the next. */
 struct eqp *corks_take_all(struct node *n);

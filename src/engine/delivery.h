@@ -5,8 +5,8 @@
 #include "engine/node_state.h"
 
 void delivery_to_qp(struct node *n, uint32_t qpn, const struct seg *s);
-/* What the QP of @s counts at: *epsn of the next request, *una of its oldest that is not answered.
- * Takes the turn, for the segment's delivery. False: the service has no order, or more than one
+/* The PSNs of the QP that @s is for: *epsn of the next request, *una of its oldest open request.
+ * Keeps the turn for the segment's delivery. False: the service has no order, or more than one
  * responder. Only while tracing. */
 bool delivery_expects(struct node *n, const struct seg *s, uint32_t *epsn, uint32_t *una);
-void delivery_release(void); /* the drain is over: gives back the turn that it keeps */
+void delivery_release(void); /* the drain is over: gives the kept turn back */

@@ -17,16 +17,16 @@ static inline void doorbell_atomic_writes(struct tqp *q)
 void doorbell_sq(struct tqp *q); /* WQEs were written and the doorbell record updated */
 /* The same for the receive queue, whose record was stored by store_fenced(). */
 void doorbell_rq(struct tqp *q);
-/* The same for a shared receive queue. True: a sender has waited. */
+/* The same for a shared receive queue. True: a sender was waiting for a receive. */
 bool doorbell_srq(struct srq *srq);
 /* doorbell_sq() of this process' QP @qpn. False: there is none, or none with a send queue. */
 bool doorbell_by_number(uint32_t qpn);
 void progress(void); /* never blocks */
 
 extern bool corks_used; /* posts may wait for a poll (corks.h); set once, atomic */
-void doorbell_uncork(void); /* a poll has come */
+void doorbell_uncork(void); /* the program polls: corked posts leave */
 
-/* A poll that makes no progress, since there are completions to read. */
+/* The program polls, and finds completions without making progress. */
 static inline void doorbell_polled(void)
 {
 	if (unlikely(load_relaxed(&corks_used)))

@@ -15,18 +15,18 @@ enum {
 	TURN_RQ = 4, /* RQ or SRQ doorbell */
 	TURN_TIMER = 8, /* the deadline passed */
 	TURN_RESUME = 16, /* the link has space */
-	TURN_ACK = 32, /* flush a due ACK */
-	TURN_INBOX = 64, /* parcels in the inbox */
+	TURN_ACK = 32, /* an ACK that is due must leave */
+	TURN_INBOX = 64, /* parcels are in the inbox */
 	TURN_CLOSED = 128, /* being destroyed: notes are dropped */
 	TURN_DEATH = 256, /* a process of this host has ended, or is back */
-	TURN_CORK = 512, /* what waits for more posts leaves */
+	TURN_CORK = 512, /* corked posts must leave */
 };
 
 struct node;
 struct eqp;
 
-/* Operations of a QP that is not an ordinary one (src/xrc, src/dc). NULL, but for input: as an
- * ordinary QP does it. */
+/* Operations of a QP that is not an ordinary one (src/xrc, src/dc). Any but input may be NULL: then
+ * the QP does as an ordinary one. */
 struct eqp_ops {
 	void (*input)(struct eqp *e, const struct seg *s, uint64_t now); /* under the turn */
 	/* The QP that a segment with this one's number is for, outside any turn; NULL: none. */
@@ -41,11 +41,11 @@ struct eqp_ops {
 struct eqp_cork { /* corks.h */
 	struct eqp *next; /* node->corked */
 	uint64_t last; /* ns: the last post; atomic */
-	bool listed; /* the QP is on it; atomic */
-	bool late; /* no poll has come in time; atomic */
-	bool waited; /* a post of this burst waits, or did */
-	uint16_t posts; /* of this burst, behind its first */
-	uint16_t bursts; /* that polls have ended, up to need */
+	bool listed; /* the QP is on that list; atomic */
+	bool late; /* no poll has come before the deadline; atomic */
+	bool waited; /* a post of this burst waits, or has waited */
+	uint16_t posts; /* of this burst, without its first */
+	uint16_t bursts; /* ended by a poll, counted up to need */
 	uint16_t need; /* bursts that polls must have ended before a post may wait; 0: not known */
 	uint32_t polls; /* of the process, when this burst began */
 };
@@ -54,17 +54,17 @@ struct eqp {
 	struct tqp q; /* first */
 	uint32_t turn; /* TURN_*; atomic */
 	uint32_t acks_owed; /* segments since the last ACK left */
-	/* a segment has come since the last modify: the peer's process stands in what is
-	 * published */
+	/* a segment has come since the last modify, so the published entry names the peer's
+	 * process */
 	bool met;
 	bool unpublished; /* the QP ends: no peer sees it any more */
 	uint32_t ack_listed; /* the QP is on node->acks or node->delayed; atomic */
 	uint64_t ack_delay_end; /* ns: until then an ACK waits for the program's reply; atomic */
-	struct eqp *ack_next;
+	struct eqp *ack_next; /* in that list */
 	struct eqp_cork cork;
 	struct eqp *ready_next; /* node->ready: the engine goes on with the QP */
 	uint32_t ready_listed; /* atomic */
-	bool go_on; /* listed for the rest of long work; atomic */
+	bool go_on; /* listed since long work is to go on (tqp.again); atomic */
 	struct eqp *rq_next; /* node->rq_waiters */
 	/* set while the QP is on node->rq_waiters. A stale value is harmless, since the thread that
 	 * removed the QP leaves TURN_RQ. Atomic */
@@ -77,7 +77,7 @@ struct eqp {
 	struct eqp *timer_due; /* next QP of the same run of the wheel */
 	bool timer_queued; /* the QP is in the list of a run; atomic */
 	struct node *node;
-	struct path_kept *kept; /* where its last datagrams went (path_kept.c) */
+	struct path_kept *kept; /* UD: destinations of its last datagrams (path_kept.c) */
 	uint32_t listens; /* the QP counts in device->listeners; atomic */
 	const struct eqp_ops *ops; /* NULL: an ordinary QP */
 	uint32_t route; /* XRC_SEND: q.dest leads to this slot, + 1; 0: nowhere */

@@ -4,8 +4,8 @@
 #pragma once
 #include "engine/node_state.h"
 
-/* An empty QP, all zero until now; its waiter resumes it. */
+/* Makes @e, all zero until now, an empty QP of @n. */
 void eqp_life_begin(struct eqp *e, struct node *n, const struct tqp_env *env);
-/* Takes a QP that no number leads to any more off every list, out of its destination, its waiter
- * and its timer, and moves it to RESET. When it returns no thread works on the QP. */
+/* For a QP that no number leads to any more: takes it off every list, its destination's waiting
+ * list and the timer wheel, and moves it to RESET. When it returns no thread works on the QP. */
 void eqp_life_end(struct eqp *e);

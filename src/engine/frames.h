@@ -8,7 +8,7 @@
 #include "engine/node_state.h"
 
 int frames_start(struct device *d); /* its flow table; ENOMEM */
-/* A RAW_PACKET QP begins: opens the way to the network, or says why there is none. */
+/* A RAW_PACKET QP is made: opens the way to the network, or records why there is none. */
 void frames_begin(struct device *d);
 int frames_send(struct tqp *q, const struct seg *s); /* as tqp_env.cast, of FRAME_OP */
 void frames_deliver(struct node *n, const struct seg *s); /* FRAME_OP; in a drain */

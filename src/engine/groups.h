@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* Multicast datagrams: each QP of a group gets each one once. Those of this host's processes of the
- * same user come by the host's link, which loses none; the networks carry them to all other
- * members, and bring theirs. */
+/* Multicast datagrams: each QP of a group gets each one once. Processes of the same user on this
+ * host exchange them by the host's link, which loses none; all other members are reached, and reach
+ * this process, by the networks. */
 #pragma once
 #include "engine/node_state.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Where the links' segments come in: to QPs, to the flow rules (frames.h), to groups (groups.h), or
- * on to another process of this host. The callbacks of host_config, whose arg is the node, and
- * those of networks, whose arg is the node_link. Inside a quiesce section but for
+ * on to another process of this host. These are the callbacks of host_config, whose arg is the
+ * node, and those of networks, whose arg is the node_link. Inside a quiesce section, except
  * inbound_peer_dead(). */
 #pragma once
 #include "engine/node_state.h"

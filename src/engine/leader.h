@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* The leader: a thread that is blocked in a call (wait.h) and is the engine meanwhile. There is one
- * at most; the engine thread stays out of its way (loop.h, docs/design/wakeups.md). */
+ * at most; meanwhile the engine thread only naps (loop.h, docs/design/wakeups.md). */
 #pragma once
 #include "engine/node_state.h"
 

@@ -25,15 +25,15 @@ int links_returns_fd(struct node *n);
 bool links_returned(struct node *n, struct link_return *out);
 void links_leave(struct node *n); /* in a forked child, of the parent's node */
 
-/* Of a poll that has found @got segments of this host: drains the networks, but only now and then
- * while there are some (docs/design/polling.md). Returns how many segments came. */
+/* For a poll that has found @got segments of this host: drains the networks, but only now and then
+ * while @got is not 0 (docs/design/polling.md). Returns how many segments came. */
 unsigned int links_poll(struct node *n, unsigned int got);
 unsigned int links_drain(struct node *n); /* drains them now, all their sources; as above */
-/* Delivers all that has come by networks. False: another thread is at it, and what it has in its
- * hands may be what a timer waits for. */
+/* Delivers all segments that networks have brought. False: another thread is doing so, and one that
+ * it has not delivered yet may be the answer that a timer waits for. */
 bool links_catch_up(struct node *n);
-/* While the program polls it reads the networks itself, and no packet is to wake the engine. The
- * engine thread's. */
+/* @on: packets from networks wake the engine thread, which alone calls this. Off while the program
+ * polls, and so reads the networks itself. */
 void links_watch(struct node *n, bool on);
 /* ns: when links_tend() is to be called; UINT64_MAX: never. */
 uint64_t links_deadline(struct node *n);

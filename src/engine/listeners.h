@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* UD QPs that may receive from a network: the ports of all addresses of their device are opened. A
- * port that cannot be had is said in the log, traffic on this host goes on, and it is tried again
- * (port_wait.h). Outside any turn. */
+/* UD QPs that may receive from a network: for them the ports of all addresses of their device are
+ * opened. If another program has a port, the log says so, traffic on this host goes on, and the
+ * port is tried again (port_wait.h). Outside any turn. */
 #pragma once
 #include "engine/node_state.h"
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* How long the engine thread sleeps while other threads do its work (docs/design/wakeups.md): short
- * naps while the program polls, longer and longer ones under a leader. Pure: it is told what the
- * other threads have done. */
+ * naps while the program polls, longer and longer ones under a leader. Pure: the caller counts the
+ * other threads' polls. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
 
-/* While the program polls: after two naps without a poll it does so no more. */
+/* While the program polls. After two naps without a poll it counts as not polling. */
 struct nap {
 	uint32_t seen; /* count of polls at the last look */
 	unsigned int misses; /* naps without a poll since then */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* The node: what this process is to its host. Made at the first ibv_open_device(), one per
- * process and epoch (a forked child starts afresh), never torn down: a program just exits. It
- * owns the links, the key table, the multicast table, the QP table, the timer wheel, the devices
- * and the engine thread. */
+/* The node: this process as the engine sees it. Made at the first ibv_open_device(), one per
+ * process and epoch (a forked child starts afresh), never torn down: a program just exits. It owns
+ * the links, the key table, the multicast table, the QP table, the timer wheel, the devices and the
+ * engine thread. */
 #pragma once
 #include "hca/device.h"
 

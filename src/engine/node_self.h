@@ -4,7 +4,7 @@
 
 struct node;
 
-extern struct node *node_current; /* perhaps that of a parent process; atomic */
+extern struct node *node_current; /* in a forked child at first that of its parent; atomic */
 
 /* NULL before the first node_hca(), also in a forked child. */
 struct node *node_self(void);

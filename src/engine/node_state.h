@@ -29,7 +29,7 @@ struct device {
 	/* frames.c */
 	pthread_mutex_t frames_lock; /* guards frames_wanted and the opening of both descriptors */
 	pthread_mutex_t frames_reading; /* guards reading and closing of frames_in */
-	int frames_wanted; /* first rules told minus last rules told, by the flow table */
+	int frames_wanted; /* 1 while the flow table has rules; its two calls may cross */
 	int frames_out, frames_in; /* AF_PACKET; -1 none; atomic */
 };
 
@@ -70,12 +70,12 @@ struct node {
 	uint64_t cork_end; /* ns: about when the first of these must leave; atomic */
 	uint32_t glances; /* counts polls that found completions and made no progress; atomic */
 	struct parcel *unanswered; /* lock-free stack: requests whose sender is still to be told */
-	uint64_t nobody; /* requests for a QP that does not exist; atomic */
+	uint64_t nobody; /* counts requests for a QP that does not exist; atomic */
 	struct eqp *ready; /* lock-free stack: QPs with notes that no thread is working on */
 	struct spin wheel_lock;
 	struct wheel wheel;
 	uint64_t next_timer; /* wheel_next(), read without the lock */
-	struct wheel watches; /* looks of the engine's thread at QPs; under wheel_lock */
+	struct wheel watches; /* the watchdog's timers, for the engine thread; under wheel_lock */
 	uint64_t next_watch; /* as next_timer */
 	struct {
 		struct timer timer; /* under wheel_lock; the others: atomic */

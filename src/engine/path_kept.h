@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* Where a UD QP's last datagrams went. A path through the network is found by system calls, and one
- * to a process of this host takes as long to find as to send by, so it is kept for a tenth of a
- * second, and so is the knowledge that there is none. Under the QP's turn. */
+/* The destinations of a UD QP's last datagrams. Finding a path through the network takes system
+ * calls, and finding one to a process of this host takes as long as sending, so each is kept for a
+ * tenth of a second, and so is the result that there is none. Under the QP's turn. */
 #pragma once
 #include "engine/node_state.h"
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* The time to try again. UDP 4791 of an address may belong to another user's program, or to the
- * kernel's rdma_rxe. While UD QPs wait for datagrams by it, which no other event announces, it is
- * tried again: a second later, then after twice as long each time, up to eight (port_events.h).
+/* When to try for a port again. UDP 4791 of an address may belong to another user's program, or to
+ * the kernel's rdma_rxe, and no event tells when it is free. While UD QPs wait for datagrams by it,
+ * it is tried again after a second, then after twice as long each time, up to eight seconds
+ * (port_events.h).
  * Locking: node->wheel_lock. Any thread, outside any turn. */
 #pragma once
 #include <stdbool.h>

@@ -12,7 +12,7 @@ struct qp_life_kind {
 	const struct tqp_env *env;
 	const struct eqp_ops *ops; /* NULL: none */
 	void (*begin)(struct eqp *e); /* NULL, or called before others can find the QP */
-	bool spare; /* made inside a drain: ENOSPC when the slots at hand have no number left */
+	bool spare; /* made inside a drain: ENOSPC when our slots have no number left */
 };
 int qp_life_create_as(struct pd *pd, const struct qp_attr *attr, const struct qp_life_kind *kind,
 		      struct tqp **out);

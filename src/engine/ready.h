@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* QPs whose notes or long work a holder of the turn has not finished: the engine thread or the next
+/* QPs whose notes or long work the holder of the turn did not finish: the engine thread or the next
  * poll goes on with them (backlog.h). */
 #pragma once
 #include "engine/node_state.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Numbers of queue pairs that a program reserves (mlx5dv_reserved_qpn_alloc(3)): no queue pair of
- * this host gets them, and packets to them find nobody. A number belongs to the context that
+ * this host gets them, and packets to them find no QP. A number belongs to the context that
  * reserved it, or to the one that it was imported from, until it is given back or the context is
  * closed. A forked child has none of those of its parent.
  * Locking: node->lock guards node->reserved; any thread, outside of quiesce sections. */

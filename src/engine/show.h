@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* What a process shows of itself to a tool of the same user (docs/design/shown-state.md): a picture
- * of its QPs in a sealed memfd, made when asked, of what the QPs have anyway. Layout: struct
- * show_head, then head.count of struct show_qp. It is read by tools of other builds: SHOW_VERSION
- * changes with it. */
+/* What a process shows to a tool of the same user (docs/design/shown-state.md): a snapshot of its
+ * QPs in a sealed memfd, made when the tool asks, from state that the QPs keep anyway. Layout:
+ * struct show_head, then head.count of struct show_qp. Tools of other builds read it: SHOW_VERSION
+ * changes with the layout. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,12 +13,12 @@ enum show_wait { /* what a QP waits for */
 		 SHOW_NOTHING,
 		 SHOW_RNR, /* the peer has told it that no receive is posted there */
 		 SHOW_LOST, /* the ack timeout: the peer takes or answers no segment */
-		 SHOW_ROOM, /* its link to take more */
+		 SHOW_ROOM, /* room at its destination */
 		 SHOW_RATE, /* its rate limit */
 		 SHOW_ANSWER, /* the peer's answer to what is outstanding */
-		 SHOW_RECEIVE, /* a receive: a message for it is held up by that */
-		 SHOW_EMPTY, /* nothing, but no receive is posted, nor anything outstanding */
-		 SHOW_ERROR, /* reset by the program; text says why it is in ERR or SQE */
+		 SHOW_RECEIVE, /* a receive to be posted here: a message waits for it */
+		 SHOW_EMPTY, /* nothing; but no receive is posted, and nothing is outstanding */
+		 SHOW_ERROR, /* the program to reset it; text says why it is in ERR or SQE */
 		 SHOW_BUSY, /* not known, as a thread was at work on the QP all the time: all but
 			     * state, done, messages and mean */
 };

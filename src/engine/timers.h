@@ -6,7 +6,7 @@
 #include "engine/node_state.h"
 #include "hca/cq.h"
 
-/* Lazy: nothing when an earlier deadline is armed, since the transport looks at its own deadline
+/* Lazy: does nothing when an earlier deadline is armed, since the transport looks at q->deadline
  * when that fires. @at: ns. */
 void timers_arm(struct eqp *e, uint64_t at);
 void timers_drop(struct eqp *e);
@@ -16,8 +16,8 @@ void timers_add(struct node *n, struct timer *t, void (*fire)(struct timer *, ui
 extern const struct cq_timers timers_of_cqs;
 uint64_t timers_next(struct node *n); /* ns: no later than the first deadline; UINT64_MAX none */
 
-/* Looks at QPs (tqp.watch_at), in a wheel of their own: threads that poll do not read the clock for
- * it, the engine's thread alone runs it. */
+/* The watchdog's looks at QPs (tqp.watch_at), in a wheel of their own, which only the engine thread
+ * runs: threads that poll do not read the clock for it. */
 void timers_watch(struct tqp *q); /* tqp_env.watch */
 uint64_t timers_next_watch(struct node *n); /* as timers_next() */
 /* Those that are due, for timers_next_qp(). The engine's thread, inside a quiesce section. */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* Turns (docs/design/turns.md): a thread that has work for a QP takes its turn and does it, or
  * leaves a note for the holder. Requester, responder and completer run only under it. One word per
- * QP: a holder bit and a bit for each kind of note. A thread never has two turns at once; nothing
- * here blocks. Everything runs inside a quiesce section. */
+ * QP: a holder bit and a bit for each kind of note. A thread never has two turns at once. Only
+ * turn_take() and turn_close() wait for a holder. Everything runs inside a quiesce section. */
 #pragma once
 #include "engine/eqp.h"
 

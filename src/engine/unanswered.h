@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* Requests for a QP that does not exist, whose senders could not be told so at once, as the link
- * had no room. Senders of this host have no timer of their own, so each is told later. A request
- * that cannot even be kept is answered when its sender dies. */
+/* Requests for a QP that does not exist, whose senders could not be told so at once, since the link
+ * had no room. Senders on this host run no ack timer, so each is told later. If there is no memory
+ * to keep the request, its sender is not told. */
 #pragma once
 #include "engine/node_state.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* Queues whose rings the program writes and reads itself (mlx5dv_init_obj(3)). It stores into
- * doorbell records, and nobody calls: the engine thread looks at the records again and again, soon
- * after it has found something, and more and more seldom while it finds nothing.
- * Locking: node->unrung.lock guards the list and is held while looks are taken; no caller holds
- * another lock or a turn. unrung_del() returns when no look is at it. */
+ * doorbell records and calls no function, so the engine thread looks at the records again and
+ * again: soon after it has found new work, and more and more seldom while it finds none.
+ * Locking: node->unrung.lock guards the list and is held during looks; no caller holds another lock
+ * or a turn. unrung_del() returns when no look at the entry is under way. */
 #pragma once
 #include <stdbool.h>
 #include "util/list.h"

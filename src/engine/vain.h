@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* When a thread that polls in vain gives its core away: the sender may be waiting for that very
- * core (docs/design/polling.md). What counts is the time that was spent, since a poll of the rings
- * takes 20 ns and one of a socket a system call. No thread of a process that polls by several does:
- * one that polls under a lock of the program would leave the others spinning for it. Each thread
- * has a struct vain, zeroed; a process has a struct vain_threads, zeroed, and no lock for it: a
- * race costs one answer. */
+ * core (docs/design/polling.md). The time spent decides and not the number of polls, since a poll
+ * of the rings takes 20 ns and one of a socket a system call. In a process with several polling
+ * threads none gives its core away: if it polled under a lock of the program, the others would spin
+ * for it. Each thread has a struct vain, zeroed; a process has a struct vain_threads, zeroed, and
+ * no lock for it: a race costs one answer. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT
-/* Which objects of the program are alive. A kernel keeps a table of handles, so that a stale one is
- * an error and no crash; this is the same by the address that the program has. Each control verb
- * looks its objects up before it reads them; nothing of an object that is not alive is ever read.
- * Posting, polling and arming do not come here.
+/* Which objects of the program are alive. A kernel keeps a table of handles, so that a stale handle
+ * is an error and no crash; this is a table of the addresses that the program has. Each control
+ * verb looks its objects up before it reads them; no member of an object that is not alive is ever
+ * read. Posting, polling and arming do not use this table.
  *
- * What is looked up must be of the kind that the verb takes, and its members context and handle
- * those that it was made with: a kernel finds nothing by any others. ENOENT: nothing is alive there
- * (EBADF for a completion channel, which is a descriptor). EINVAL: NULL, or another kind is there,
- * or it is of another device file. EBUSY: another thread is destroying it, as this call would; to
- * other calls it is alive until that has come about, since a call that will be refused must not
- * disturb them. Each with its sentence, which says "destroyed already" as long as that is
- * remembered: the last RECENT of each shard.
+ * An object must be of the kind that the verb takes, and its members context and handle must be
+ * those that it was made with, as for a kernel. ENOENT: no object is alive at that address (EBADF
+ * for a completion channel, which is a descriptor). EINVAL: NULL, or an object of another kind or
+ * of another device file. EBUSY: this call would destroy the object, and another thread is doing
+ * so; to other calls the object is alive until it is destroyed, since a destruction that is refused
+ * must not disturb them. Each error has its sentence, which says "destroyed already" for the last
+ * RECENT destroyed objects of each shard.
  *
- * Any thread. The locks are leaves; sharded by address, a few hundred instructions each. Without
- * memory for the table, whatever it does not know is believed. A forked child has what its parent
- * had. A leak checker does not find objects by this table. */
+ * Any thread. The table is sharded by address; each shard has a lock, a leaf, for a few hundred
+ * instructions. If memory for the table was short, objects that it does not list count as alive. A
+ * forked child has its parent's table. A leak checker does not find objects by this table. */
 #pragma once
 #include <infiniband/verbs.h>
 #include <stdint.h>
@@ -46,18 +46,19 @@ void *alive_made(enum alive_kind kind, void *obj);
 
 /* @call: the program's call, for the sentence. */
 int alive_check(enum alive_kind kind, const void *obj, const char *call);
-/* The same of a further object, which must be of the device file of @ctx. NULL is fine: the call
- * itself knows whether it needs one. */
+/* The same for a further object of the call, which must be of the device file of @ctx. NULL is
+ * fine: the call itself checks whether it needs the object. */
 int alive_of(const struct ibv_context *ctx, enum alive_kind kind, const void *obj,
 	     const char *call);
 
-/* Around every function that ends an object: nobody else ends it in between. */
+/* alive_take() and alive_left() stand around every function that ends an object: no other thread
+ * ends it in between. */
 struct alive_end {
 	const void *obj;
 	uint64_t serial;
 };
 int alive_take(enum alive_kind kind, const void *obj, const char *call, struct alive_end *out);
-/* @err: what that function has answered; unless it is 0 the object lives on. Returns @err. */
+/* @err: the result of that function; unless it is 0 the object lives on. Returns @err. */
 int alive_left(const struct alive_end *end, int err);
 
 enum { ALIVE_USERS = 96 };
@@ -65,6 +66,6 @@ enum { ALIVE_USERS = 96 };
  * name @obj, as many as fit; "" when none is known. Walks the whole table. Returns @out. */
 const char *alive_users(const void *obj, char out[ALIVE_USERS]);
 
-/* Around fork(): the table is whole in the child. */
+/* Around fork(): no shard is locked in the child. */
 void alive_fork_begin(void);
 void alive_fork_end(void);

@@ -17,7 +17,7 @@ static inline struct buffer *to_buffer(struct ibv_buf *ib)
 int buffer_create(struct pd *pd, size_t size, struct buffer **out);
 void buffer_destroy(struct buffer *b); /* NULL is fine */
 void *buffer_memory(const struct buffer *b); /* page aligned, zeroed */
-/* mr_create() for bytes of the buffer. EINVAL: @pd is another name than the buffer's, or @attr
- * reaches out of it. @call: whose words refuse. */
+/* mr_create() for bytes of the buffer. EINVAL: @pd is another name than the buffer's, or the range
+ * of @attr is not within the buffer. @call names the program's call in the reason. */
 int buffer_register(struct pd *pd, const struct buffer *b, const struct mr_attr *attr,
 		    const char *call, struct mr **out);

@@ -27,13 +27,13 @@ int comp_channel_destroy(struct comp_channel *ch); /* EBUSY while a CQ uses it *
 void comp_channel_get(struct comp_channel *ch); /* for CQs: ib.refcnt */
 void comp_channel_put(struct comp_channel *ch);
 /* From now on each push also counts up the eventfd @fd, after its event is queued; -1: none. For a
- * thread that waits for this channel's events asleep in a descriptor of its own: it calls this,
+ * thread that waits for this channel's events but sleeps on a descriptor of its own: it calls this,
  * fences, looks for events once more, and sleeps. */
 void comp_channel_also(struct comp_channel *ch, int fd);
 void comp_channel_push(struct comp_channel *ch,
 		       struct comp_event *ev); /* list_init(&ev->node) before */
-/* Pushes of this thread are delayed until comp_release(), so that a program is not woken by work
- * whose answer has not left yet. Not nested; the CQs stay alive in between. */
+/* Pushes by this thread are delayed until comp_release(), so that the program is not woken before
+ * the answer to the message has left. Not nested; the CQs stay alive in between. */
 void comp_delay(void);
 void comp_release(void);
 /* Takes an event; CQs with several take turns. EAGAIN: none. */

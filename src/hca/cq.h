@@ -12,7 +12,7 @@
 enum cq_extra {
 	CQ_STAMPED = 1, /* each entry has the time when it was written */
 	CQ_PADDED = 2, /* entries of 128 bytes are written whole: their first half is zero */
-	CQ_LAID_OPEN = 4, /* the program reads entries, and knows messages in them */
+	CQ_LAID_OPEN = 4, /* the program reads entries itself, and finds small messages in them */
 };
 
 struct cq {
@@ -26,7 +26,7 @@ struct cq {
 	volatile uint32_t *dbrec; /* [0] consumer index (24 bits, big-endian), [1] arm */
 	uint32_t pi; /* entries written; atomic for cq_written() */
 	bool ignore_overrun;
-	uint8_t extras; /* enum cq_extra: what most CQs do not have */
+	uint8_t extras; /* bits of enum cq_extra; 0 for most CQs; atomic */
 	bool overrun; /* IBV_EVENT_CQ_ERR was raised, and no entry is written any more */
 	enum { CQ_IDLE, CQ_ARMED_SOLICITED, CQ_ARMED } armed;
 	uint64_t stamp; /* time of the last entry, clock_raw() */
@@ -36,12 +36,12 @@ struct cq {
 		uint32_t pending; /* entries that the next event stands for */
 	} moderate;
 	struct timer timer; /* end of the period; the engine's, under its wheel's lock */
-	struct cq *timer_due; /* the engine's: next CQ whose period is over */
-	bool timer_queued; /* the engine's: the CQ is on such a list */
+	struct cq *timer_due; /* the engine's: next in its list of CQs whose period is over */
+	bool timer_queued; /* the engine's: the CQ is on that list */
 	struct comp_channel *channel; /* or NULL */
 	struct comp_event event; /* place in the channel's queue; the channel's */
 	void *user; /* struct ibv_cq * that events name */
-	uint32_t refs; /* atomic: QPs, SRQs on it */
+	uint32_t refs; /* atomic: QPs, WQs and SRQs on it */
 };
 
 struct cq_attr {
@@ -62,7 +62,7 @@ struct cq_timers {
 };
 
 int cq_create(struct context *ctx, const struct cq_attr *attr, struct cq **out);
-int cq_destroy(struct cq *cq); /* EBUSY while a QP or SRQ uses it; drops its queued events */
+int cq_destroy(struct cq *cq); /* EBUSY while a QP, WQ or SRQ uses it; drops its queued events */
 void cq_get(struct cq *cq);
 void cq_put(struct cq *cq);
 /* Writes one entry. EOVERFLOW: the ring was full. The CQ is in overrun from now on, its event is
@@ -70,7 +70,7 @@ void cq_put(struct cq *cq);
 int cq_push(struct cq *cq, const struct cqe *c);
 /* The same, with the message's c->byte_cnt bytes, cq_room() at most, in the entry too. */
 int cq_push_inlined(struct cq *cq, const struct cqe *c, const void *data);
-/* Bytes of a message that an entry can hold; 0: its reader does not know that. */
+/* Bytes of a message that fit into an entry; 0: its reader does not look for them there. */
 static inline uint32_t cq_room(const struct cq *cq)
 {
 	return load_relaxed(&cq->extras) & CQ_LAID_OPEN ? cq->cqe_size / 2 : 0;
@@ -90,16 +90,17 @@ static inline uint32_t cq_consumed(const struct cq *cq)
 	return be32toh(load_relaxed(&cq->dbrec[0]));
 }
 
-/* Another ring takes the place of the old one, which the device does not touch after the call; the
+/* @ring takes the place of the old ring, which the device does not touch after the call; the
  * entries that the consumer has not read, from @ci on, are copied to the same numbers of @ring.
- * Returns how many these are. When they do not fit (not fewer than ring->cnt), nothing has changed.
- * The caller keeps the consumer away. */
+ * Returns how many these are; if that is not less than ring->cnt they do not fit, and nothing has
+ * changed. The caller keeps the consumer away. */
 uint32_t cq_switch(struct cq *cq, const struct cqe_ring *ring, uint32_t ci);
 /* The arm doorbell (ibv_req_notify_cq): one event for the next entry (@solicited: the next that is
  * solicited or an error) written after this call. */
 void cq_arm(struct cq *cq, bool solicited);
-/* The same, but told late, of a time when the consumer had read the entries before @ci (24 bits):
- * what it is armed for may be there already, and the event then comes at once. */
+/* The same for a consumer that armed the CQ some time ago, when it had read the entries before @ci
+ * (24 bits): an entry that it is armed for may be written already, and then the event comes at
+ * once. */
 void cq_arm_since(struct cq *cq, bool solicited, uint32_t ci);
 /* An armed CQ raises its event at the @count-th entry that it is armed for, or @us microseconds
  * after the first, whichever is sooner. Either 0: at the first. */

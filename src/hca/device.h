@@ -2,8 +2,9 @@
 /* The device (struct hca) and an open instance of it (struct context). An hca is made by the
  * engine, one per name and process, and lives until the process ends. A context belongs to the
  * program that opened it; its objects have a reference.
- * Locking: an hca's fields are frozen at creation but for the netdev's view, which has its own lock
- * (behind the functions of struct hca_ports). Object counts are atomics. */
+ * Locking: an hca's fields are frozen at creation, except the list of contexts, which contexts_lock
+ * guards, and the object counts, which are atomics. The functions of struct hca_ports lock by
+ * themselves. */
 #pragma once
 #include <infiniband/verbs.h>
 #include <pthread.h>
@@ -19,14 +20,15 @@ struct flow_table;
 struct async_queue;
 struct cq_timers;
 
-/* The driver counts the events that programs take (hca->taken). Called under the queue's lock when
- * an event leaves the queue and cannot be dropped any more; takes no lock itself. */
+/* The driver's functions that count the events which programs take (hca->taken). Called under the
+ * queue's lock when an event leaves the queue and cannot be dropped any more; they take no lock. */
 struct event_takers {
 	void (*comp)(struct ibv_cq *cq);
 	void (*async)(const struct ibv_async_event *ev);
 };
 
-/* The netdev's view of the port, by functions of the engine, so that hca needs no net. */
+/* What the netdev says of the port, by functions of the engine, so that hca/ need not include
+ * net/. */
 struct hca_ports {
 	/* EINVAL: @index outside the table. An empty entry has a zero GID and *v2 false. */
 	int (*gid)(void *arg, unsigned int index, union ibv_gid *gid, bool *v2, uint32_t *ifindex);
@@ -40,9 +42,9 @@ struct hca {
 	uint32_t epoch; /* fork_epoch() of its process */
 	const struct hca_ports *ports;
 	void *ports_arg;
-	struct key_table *keys; /* the process' */
-	struct mcast_table *mcast; /* of the process */
-	struct flow_table *flows; /* of the device */
+	struct key_table *keys; /* one for all devices of the process */
+	struct mcast_table *mcast; /* one for all devices of the process */
+	struct flow_table *flows; /* of this device */
 	struct counters *counters;
 	const struct cq_timers *cq_timers; /* NULL: moderated events come by their count alone */
 	const struct event_takers *taken; /* NULL: events are not counted */
@@ -59,10 +61,10 @@ struct hca {
 	} count; /* atomics, against the limits */
 };
 
-/* PDs and device memory of a context and of all contexts imported from it, to be found by their
- * handles when a program imports them. */
+/* PDs and device memory of a context and of all contexts imported from it, which a program imports
+ * by their handles. */
 struct context_objects {
-	pthread_mutex_t lock; /* guards the lists; never held with another */
+	pthread_mutex_t lock; /* guards the lists; its thread takes no other lock */
 	struct list pds, dms;
 };
 
@@ -71,8 +73,8 @@ struct context {
 	struct hca *hca;
 	uint32_t epoch;
 	struct context *root; /* context that it was imported from, with a reference; or itself */
-	struct context_objects objects; /* used of the root only */
-	uint64_t dev, ino; /* file of cmd_fd, by which root is found */
+	struct context_objects objects; /* only the root's is used */
+	uint64_t dev, ino; /* file of cmd_fd, by which an import finds its root */
 	struct async_queue *async;
 	struct context *next; /* in hca->contexts */
 	uint32_t refs; /* atomic: the opener and the objects */

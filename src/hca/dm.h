@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* Device memory: sealed memfds, mapped. A device has LIMIT_DM bytes for each process, handed out in
  * pages. Regions on it are zero based and have no address; peers reach it like other memory. The
- * descriptor stays open, so that peers can map the file (docs/design/mapped-memory.md).
- * Imported names share the mapping; the last name or region to go takes the memory with it.
- * Fork: a child does not have the mapping, as it would not have that of hardware. */
+ * descriptor stays open, so that peers can map the file (docs/design/mapped-memory.md). Imported
+ * names share the mapping; the memory is freed with its last name or region.
+ * Fork: a child does not have the mapping, as with an adapter's memory. */
 #pragma once
 #include "hca/mr.h"
 

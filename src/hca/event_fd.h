@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* Descriptors that count the events of a queue: eventfds in semaphore mode, readable while events
- * are queued. List and count change together under the queue's mutex (a mutex that sleeps, since
- * the count is changed by system calls), so a program that finds the descriptor readable finds an
- * event. */
+ * are queued. List and count change together under the queue's mutex (not a spin lock, since system
+ * calls change the count), so a program that finds the descriptor readable finds an event. */
 #pragma once
 
 int event_fd_open(const char *call, int *out); /* @call names the caller in the reason */
 void event_fd_up(int fd); /* one event more */
 void event_fd_down(int fd); /* one event less; under the mutex */
-/* Sleeps until the count is not 0, by read(2): EINTR, restarting and EAGAIN are the kernel's. The
- * count is put back: the thread that takes the event counts it down, under the mutex. */
+/* Sleeps until the count is not 0, by read(2), which decides about EINTR, restarting and EAGAIN.
+ * The count is put back: the thread that takes the event counts it down, under the mutex. */
 int event_fd_await(int fd);

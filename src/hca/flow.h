@@ -3,13 +3,13 @@
  * per device and process.
  *
  * Order. SNIFFER rules get every frame. Of the NORMAL rules the one with the lowest priority number
- * takes the frame, of equal ones the oldest; rules of the same priority with the very same specs
- * share it (each QP gets a copy). With DONT_TRAP the search goes on behind the rule. A frame that
- * no NORMAL rule took goes to the MC_DEFAULT rules if it is a multicast, else or without them to
- * the ALL_DEFAULT rules. A rule with ACTION_DROP takes the frame and drops it.
+ * takes the frame, among equal ones the oldest; rules of the same priority with the very same specs
+ * share the frame (each QP gets a copy). With DONT_TRAP the search goes on behind the rule. A frame
+ * that no NORMAL rule took goes to the MC_DEFAULT rules if it is a multicast and there are any,
+ * else to the ALL_DEFAULT rules. A rule with ACTION_DROP takes the frame and drops it.
  *
  * Locking: lookups run in a quiesce section on an array that is replaced whole; @lock guards the
- * replacing. A rule counts on its QP (qp.flows). */
+ * replacing. A rule keeps a reference on its QP (qp.flows). */
 #pragma once
 #include "hca/flow_spec.h"
 #include "hca/qp.h"

@@ -11,7 +11,7 @@ struct flow_counters {
 	struct ibv_counters ib; /* first */
 	struct context *ctx;
 	struct spin lock;
-	uint32_t rules; /* rules that count here */
+	uint32_t rules; /* flow rules that use this set */
 	unsigned int n;
 	struct {
 		enum ibv_counter_description what;
@@ -22,8 +22,8 @@ struct flow_counters {
 
 int flow_counters_create(struct context *ctx, const struct ibv_counters_init_attr *attr,
 			 struct flow_counters **out);
-int flow_counters_destroy(struct flow_counters *c); /* EBUSY while a rule counts here */
-/* EBUSY: a rule counts here already. EINVAL, ENOTSUP as ibv_attach_counters_point_flow(3). */
+int flow_counters_destroy(struct flow_counters *c); /* EBUSY while a rule uses it */
+/* EBUSY: a rule uses the set already. EINVAL, ENOTSUP as ibv_attach_counters_point_flow(3). */
 int flow_counters_attach(struct flow_counters *c, const struct ibv_counter_attach_attr *attr,
 			 const struct ibv_flow *flow);
 int flow_counters_read(struct flow_counters *c, uint64_t *values, uint32_t n, uint32_t flags);

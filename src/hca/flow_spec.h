@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* Flow specifications, which stand behind the struct ibv_flow_attr of ibv_create_flow(), checked
- * and copied once into matches and actions. A match compares the filter of <infiniband/verbs.h>
- * that the frame's own headers make, under a mask; a header that the frame does not have matches
- * nothing. Pure, but for the reasons. */
+ * and copied once into matches and actions. The frame's headers are written as a filter of
+ * <infiniband/verbs.h>, and a match compares that under a mask; a header that the frame does not
+ * have matches no filter. Pure, but for the reasons. */
 #pragma once
 #include <infiniband/verbs.h>
 #include <stdbool.h>
@@ -25,8 +25,8 @@ union flow_filter {
 
 struct flow_match {
 	uint16_t type; /* IBV_FLOW_SPEC_*, without _INNER */
-	uint8_t size; /* bytes of the filter that count */
-	bool inner, tagged; /* tagged: the mask asks for a VLAN tag */
+	uint8_t size; /* bytes of the filter that are compared */
+	bool inner, tagged; /* of a tunnel's inner frame; the mask has a VLAN tag */
 	union flow_filter val, mask; /* val: already masked */
 };
 

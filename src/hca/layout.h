@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* Layouts: where the bytes that a key covers lie. A key's entry (key_table.h) says which addresses
- * it covers and who may use them; its layout turns an offset into that range into a span of this
- * process' memory. The caller asks on behind the span until it has all bytes, so a layout keeps no
- * state between two questions. docs/design/memory-kinds.md tells why. */
+ * it covers and with which rights; its layout turns an offset into that range into a span of this
+ * process' memory. The caller asks again behind the span until it has all bytes, so a layout keeps
+ * no state between two calls. docs/design/memory-kinds.md tells why. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,7 +30,7 @@ struct span {
 
 struct key_entry;
 
-/* The span that begins at the byte @off of what @e covers, at most @len bytes of it; the caller has
- * found that they lie within. @store: the bytes will be written. Not of LAYOUT_INDIRECT: where its
- * bytes lie the keys beneath know. */
+/* The span that begins at byte @off of the range that @e covers, at most @len bytes of it; the
+ * caller has checked that they lie within the range. @store: the bytes will be written. Not for
+ * LAYOUT_INDIRECT, whose bytes the keys beneath find. */
 struct span layout_span(const struct key_entry *e, uint64_t off, uint64_t len, bool store);

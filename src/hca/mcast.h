@@ -9,12 +9,12 @@
 struct mcast_table;
 int mcast_table_create(struct mcast_table **out);
 void mcast_table_destroy(struct mcast_table *t);
-/* EINVAL: not a UD QP or not a multicast GID; ENOMEM: limits. Attaching twice is fine and
- * counts once: *joined, false before the call, is set by the first only. */
+/* EINVAL: not a UD QP or not a multicast GID; ENOMEM: limits. Attaching twice is fine and counts
+ * once: *joined, false before the call, becomes true at the first attach only. */
 int mcast_attach(struct mcast_table *t, struct qp *qp, const union ibv_gid *gid, bool *joined);
 int mcast_detach(struct mcast_table *t, struct qp *qp,
 		 const union ibv_gid *gid); /* EINVAL: was not */
-bool mcast_attached(struct mcast_table *t, const struct qp *qp); /* destroy is EBUSY then */
+bool mcast_attached(struct mcast_table *t, const struct qp *qp); /* to any group */
 /* Inside a quiesce section. */
 void mcast_each(struct mcast_table *t, const union ibv_gid *gid,
 		void (*fn)(void *arg, uint32_t qpn), void *arg);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* Memory windows: remote rights to a part of a memory region, given and taken by work requests.
- * Type 1 is open to every QP of its PD and changes by ibv_bind_mw(); type 2B belongs to the QP that
- * bound it and ends by invalidation, of that QP or by its peer. A window has no lkey.
- * Locking: @lock guards what bind and invalidate change. They run inside turns, so they find the
- * window in a quiesce section and wait for no other process: a peer's access by a window is always
- * carried out in the owner's turns (never directly, READs by value), with the lock taken from the
- * check to the end of the copy (mkey/fleeting.h). So when a bind or an invalidation has completed,
- * no access by the old key is under way. Of the leaf locks it is the outermost. */
+ * Every QP of its PD may use a window of type 1, which ibv_bind_mw() binds; a window of type 2B
+ * belongs to the QP that bound it until that QP or its peer invalidates it. A window has no lkey.
+ * Locking: @lock guards the members that bind and invalidate change. They run inside turns, so they
+ * find the window in a quiesce section and must not wait for another process. So a peer's access by
+ * a window is always carried out in the owner's turns (never directly, READs by value), and holds
+ * the lock from the check to the end of the copy (mkey/fleeting.h): when a bind or an invalidation
+ * has completed, no access by the old key is under way. It is taken before any other leaf lock. */
 #pragma once
 #include "hca/key_table.h"
 #include "hca/mr.h"
@@ -33,7 +33,7 @@ int mw_destroy(struct mw *mw); /* unbinds */
 /* The contents of a bind WQE. */
 struct mw_bind {
 	uint32_t window; /* any rkey of the window: its index counts */
-	uint32_t rkey; /* from now on; its low 8 bits count, the others are the window's */
+	uint32_t rkey; /* the new one: its low 8 bits are taken, the others are the window's */
 	uint32_t lkey; /* of the region */
 	uint32_t access; /* IBV_ACCESS_REMOTE_*, IBV_ACCESS_ZERO_BASED */
 	uint64_t addr, len; /* as the region's keys name it; len 0: unbind (type 1) */

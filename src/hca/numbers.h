@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Numbers of objects (PDs, CQs, SRQs), unique in the process, next-fit, never 0. Lock-free, so that
- * a forked child can use them; the numbers of its ancestors stay taken. */
+ * a forked child can take numbers; those of its parent's objects stay taken. */
 #pragma once
 #include <stdint.h>
 

@@ -2,9 +2,9 @@
 /* Protection domains: a number that keys, queue pairs, SRQs and AHs of one owner share. A domain
  * can have several names (struct pd): the one it was allocated by, imported ones, and parent
  * domains, which add a thread domain and memory functions. All of them have the same pdn.
- * References: every object counts on the name it was made with and on the domain itself (@base);
- * pd_destroy() answers EBUSY until they are gone. A parent domain counts as an object on its
- * domain.
+ * References: every object keeps a reference on the name it was made with and on the domain itself
+ * (@base); pd_destroy() answers EBUSY until they are gone. A parent domain counts as an object of
+ * its domain.
  * Memory: a name is freed when its owner and its last object have left it, so an imported name may
  * be given up (pd_unimport()) while objects made with it live on. */
 #pragma once
@@ -24,8 +24,8 @@ struct pd {
 	struct context *ctx;
 	uint32_t epoch;
 	uint32_t pdn; /* 24 bits, never 0, unique in the process and its children */
-	uint32_t refs; /* atomic: objects on it; on a base also those of its other names */
-	uint32_t holders; /* atomic: users of this memory: the owner, objects, names of a base */
+	uint32_t refs; /* atomic: objects made with it; of a base: also with its other names */
+	uint32_t holders; /* atomic: users of this struct: the owner, objects, other names */
 	enum pd_kind kind;
 	struct pd *base; /* the domain itself */
 	bool gone; /* of a base: destroyed by another name */
@@ -43,8 +43,8 @@ int pd_create(struct context *ctx, struct pd **out);
 /* EBUSY while objects refer to it. By an imported name it destroys the domain; by a parent domain
  * only the parent domain. */
 int pd_destroy(struct pd *pd);
-/* Before an object is made on it: EIO with a reason when it is inherited (fork) or its context is
- * closed, EINVAL when it was destroyed by another name. */
+/* Called before an object is made with it. With a reason: EIO, it is inherited (fork) or its
+ * context is closed; EINVAL, it was destroyed by another name. */
 int pd_use(struct pd *pd, const char *call);
 void pd_get(struct pd *pd);
 void pd_put(struct pd *pd);
@@ -56,8 +56,8 @@ void pd_unimport(struct pd *pd);
  * TD of another device. */
 int pd_create_parent(struct context *ctx, const struct ibv_parent_domain_init_attr *attr,
 		     struct pd **out);
-/* Memory by a parent domain's functions, zeroed. NULL: there are none, or they ask for the default;
- * or they refused, and *err is ENOMEM. */
+/* Zeroed memory from a parent domain's functions. NULL: it has none, or they ask for the default
+ * (*err is as before); or they refused, and *err is ENOMEM. */
 void *pd_memory_alloc(struct pd *pd, size_t size, size_t align, uint64_t type, int *err);
 void pd_memory_free(struct pd *pd, void *p, uint64_t type);
 

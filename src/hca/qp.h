@@ -16,17 +16,17 @@ struct qp_hash { /* of a QP that spreads frames over work queues (RSS) */
 	uint8_t key[QP_HASH_KEY];
 };
 
-/* Messages that fit stand in the entries of completions too (scatter to CQE). */
+/* Which small messages stand in the entries of completions, too (scatter to CQE). */
 enum qp_inlines {
 	QP_INLINES_RECEIVES = 1,
 	QP_INLINES_ANSWERS = 2, /* of READs and atomics */
 };
 
-/* Where the driver keeps the program's numbers of outstanding work, for reasons: by a ring's index.
- */
+/* Where the driver keeps the wr_ids of outstanding work, by a ring's index, so that reasons can
+ * name them. */
 struct wr_ids {
-	const void *at; /* of index 0, a uint64_t; NULL: nowhere */
-	uint32_t stride, mask; /* bytes; indices - 1 */
+	const void *at; /* the first one, a uint64_t; NULL: there are none */
+	uint32_t stride, mask; /* bytes from one to the next; number of indices - 1 */
 };
 
 struct qp {
@@ -47,12 +47,12 @@ struct qp {
 	struct sq_ring sq;
 	struct rq rq;
 	bool sq_sig_all;
-	bool packet_credits; /* each packet of a SEND takes a credit; set before it is used */
-	bool tunnels; /* of frames in VXLAN or GRE the inner checksums count; set as that */
+	bool packet_credits; /* each packet of a SEND takes a credit; set before the QP is used */
+	bool tunnels; /* VXLAN, GRE: inner checksums are checked; set before the QP is used */
 	uint8_t inlines; /* enum qp_inlines; 0 until its rings are laid open; atomic */
 	uint32_t create_flags; /* IBV_QP_CREATE_* */
 	struct ibv_qp_cap cap; /* as granted */
-	struct wr_ids sq_ids, rq_ids; /* an index is that of a block, of a slot */
+	struct wr_ids sq_ids, rq_ids; /* by block, by slot */
 	void *user; /* struct ibv_qp * that events name */
 	struct { /* guarded */
 		enum ibv_qp_state state;
@@ -76,7 +76,7 @@ struct qp_attr {
 	void *user;
 };
 
-/* Fills @qp and takes references on what it names. The caller gives the number. */
+/* Fills @qp and takes references on the objects that it names. @qpn: taken by the caller. */
 int qp_init(struct qp *qp, struct pd *pd, const struct qp_attr *attr, uint32_t qpn);
 void qp_fini(struct qp *qp); /* gives the references back; none after a failed qp_init() */
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* The specification's diagram of QP states (10.3; ibv_modify_qp(3)). The table is the code; an
- * empty cell is illegal. Which attributes a move takes, the service's row says (hca/service.c). */
+ * empty cell is illegal. The service's row says which attributes a move takes (hca/service.c). */
 #pragma once
 #include "hca/service.h"
 

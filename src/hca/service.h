@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Transport services: what a queue pair of each kind may do and how, one row a service. Driver,
- * transport and engine ask the row, so a new service is a row, and code only for what no other
- * service does. A queue pair points to its row from its creation on. Constant.
+ * transport and engine look at the row, so a new service is a row, and new code only for abilities
+ * that no other service has. A queue pair points to its row from its creation on. Constant.
  * docs/design/service-table.md tells why. */
 #pragma once
 #include <stdbool.h>
@@ -24,7 +24,7 @@ enum service_id {
 
 enum { SERVICE_NO_OPCODES = 0xff }; /* no RoCE packet is of this service */
 
-/* What makes a queue pair of it. */
+/* Which call makes a queue pair of a service, and in what. */
 enum service_home {
 	HOME_NONE, /* no call of a program: the device makes it for itself */
 	HOME_PD, /* ibv_create_qp() in a protection domain */
@@ -61,18 +61,18 @@ struct service {
 	enum service_home home;
 	uint32_t verbs; /* 1 << IBV_WR_*: work requests it takes */
 	uint32_t create_flags; /* IBV_QP_CREATE_* it takes */
-	int ignores; /* IBV_QP_* of ibv_modify_qp() that concern its other half */
+	int ignores; /* IBV_QP_* of ibv_modify_qp() that concern the half that it lacks */
 	bool sends, receives; /* has a send queue; messages may arrive */
 	bool reliable; /* acknowledged, in order, each message once: retries, NAKs, timers */
-	bool connected; /* one peer at a time, named at RTR unless it is routed */
+	bool connected; /* one peer at a time, which the move to RTR names unless routed is set */
 	bool routed; /* each work request says which process or target it goes to */
 	bool any_sender; /* takes packets of every sender */
 	bool one_packet; /* a message has one packet, of the port's MTU */
 	bool credits; /* ACKs tell the sender how many receives are posted */
-	bool direct; /* one-sided operations on one host may pass the responder by */
+	bool direct; /* one-sided operations on one host may be done without the responder */
 	bool alternate_path; /* automatic path migration */
 	bool copies; /* its work requests may copy from memory to memory */
-	bool inlines; /* small messages may stand in entries of completions */
+	bool inlines; /* small messages may stand in the entries of completions */
 	bool srq, tags; /* may take receives from an SRQ, and from one that matches tags */
 	bool multicast; /* may join groups */
 	bool frames; /* what it sends and gets are Ethernet frames */

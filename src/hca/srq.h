@@ -37,7 +37,7 @@ struct srq {
 	struct xrcd *xrcd; /* XRC: its domain and the CQ of its receives; else NULL */
 	struct cq *cq;
 	uint32_t refs; /* atomic: QPs on it */
-	struct tag_list *tags; /* of a tag-matching one (tag_list.h); NULL */
+	struct tag_list *tags; /* of a tag-matching SRQ (tag_list.h); else NULL */
 };
 
 struct srq_attr {
@@ -66,7 +66,7 @@ uint16_t srq_posted(struct srq *srq);
  * @anew: the list starts at slot 0 with nothing posted; else all slots are where they were. */
 void srq_switch(struct srq *srq, const struct rq_ring *ring, bool anew);
 void srq_set_max_wr(struct srq *srq, uint32_t max_wr);
-/* As it is armed now; without the lock. */
+/* The limit that is armed now, 0: none; without the lock. */
 static inline uint32_t srq_limit(const struct srq *srq)
 {
 	return load_relaxed(&srq->limit);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* Tag matching on an SRQ, the device's half. A message whose tag matches a listed buffer takes that
  * buffer; one that matches none is unexpected, takes an ordinary receive and is counted.
- * Locking: the SRQ's leaf lock guards the list. A completion is pushed without it, and before the
- * buffer that it names can have another one. */
+ * Locking: the SRQ's leaf lock guards the list. A completion is pushed without the lock, and before
+ * another completion can name the same buffer. */
 #pragma once
 #include "hca/srq.h"
 #include "hca/tag_list.h"

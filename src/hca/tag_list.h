@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* The matching list of a tag-matching SRQ: tagged buffers in the order in which they were added,
- * and the counts that keep device and program coherent. A buffer that is added with another count
- * than the device's may be too late for a message that the program has not seen yet: it matches
- * nothing until the counts have met (ibv_post_srq_ops(3), phase synchronization).
+ * and the counts of unexpected messages by which device and program agree. A buffer that is added
+ * with another count than the device's may be too late for a message that the program has not seen
+ * yet: it matches no message until the counts are equal (ibv_post_srq_ops(3), phase
+ * synchronization).
  * Locking: none here; the list stands under its SRQ's leaf lock (srq_tags.h). */
 #pragma once
 #include "prm/wqe.h"
@@ -18,7 +19,7 @@ struct tag_entry {
 	struct sge sge[TAG_SGES];
 	uint8_t nsge;
 	bool listed;
-	bool active; /* the counts have met since it was added */
+	bool active; /* the counts have been equal since it was added: it may match */
 };
 
 struct tag_list {
@@ -38,7 +39,7 @@ struct tag_ask {
 	uint16_t slot; /* ADD, DEL: the entry */
 	bool signaled;
 	uint16_t op_index; /* what the completion's wqe_counter says */
-	bool sync; /* @count is new */
+	bool sync; /* count is to be taken over */
 	uint16_t count; /* unexpected messages that the program knows */
 	uint64_t tag, mask;
 	struct sge sge[TAG_SGES];
@@ -47,7 +48,7 @@ struct tag_ask {
 
 int tag_list_create(struct cq *cq, uint32_t n, struct tag_list **out); /* ENOMEM */
 void tag_list_destroy(struct tag_list *t); /* NULL is fine */
-/* The program knows @count unexpected messages. When these are all, every buffer may match. */
+/* The program knows @count unexpected messages. If there are no others, every buffer may match. */
 void tag_list_sync(struct tag_list *t, uint16_t count);
 void tag_list_add(struct tag_list *t, const struct tag_ask *ask);
 bool tag_list_del(struct tag_list *t, uint16_t slot); /* false: a message has taken it */

@@ -5,7 +5,7 @@
  * Locking: @lock guards ring and state, from the taking of a WQE until its CQE is written, so that
  * completions have the ring's order. Order of locks: turn, @lock, the CQ's producer lock. Tables
  * are frozen.
- * References: a table counts on its WQs, a QP on its table. */
+ * References: a table keeps one on each of its WQs, a QP on its table. */
 #pragma once
 #include "hca/srq.h"
 
@@ -32,7 +32,7 @@ struct wq_attr {
 
 int wq_create(struct pd *pd, const struct wq_attr *attr, struct wq **out);
 int wq_destroy(struct wq *wq); /* EBUSY while a table names it */
-/* As ibv_modify_wq(). *reset: the WQ is in RESET now, so the driver's cursors start anew. */
+/* As ibv_modify_wq(). *reset: the WQ has moved to RESET, so the driver's cursors start at 0. */
 int wq_modify(struct wq *wq, const struct ibv_wq_attr *attr, bool *reset);
 /* The WQ may have new WQEs: in ERR they are flushed. */
 void wq_doorbell(struct wq *wq);

@@ -23,8 +23,8 @@ static inline struct xrcd *to_xrcd(struct ibv_xrcd *ib)
 int xrcd_create(struct context *ctx, struct xrc_domain *domain, struct xrcd **out);
 int xrcd_idle(const struct xrcd *x); /* EBUSY while objects refer to it */
 void xrcd_free(struct xrcd *x);
-/* Before an object is made on it: EIO with a reason when it is inherited (fork) or its context is
- * closed. */
+/* Called before an object is made with it. EIO with a reason: it is inherited (fork), or its
+ * context is closed. */
 int xrcd_use(struct xrcd *x, const char *call);
 void xrcd_get(struct xrcd *x);
 void xrcd_put(struct xrcd *x);

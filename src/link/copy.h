@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Gather and scatter over pieces of this process' memory, by guarded copies (util/guard.h): 0 or
- * EFAULT. @skip: bytes of the pieces to pass over first. The last cache line of the bytes becomes
- * visible last. */
+ * EFAULT. @skip: bytes at the start of the pieces to leave out. The last cache line of the bytes
+ * becomes visible last. */
 #pragma once
 #include <stddef.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 int copy_gather(void *dst, const struct piece *pieces, unsigned int n, uint64_t skip, size_t len);
 int copy_scatter(const struct piece *pieces, unsigned int n, uint64_t skip, const void *src,
 		 size_t len);
-/* Both sides pieces of this process (loopback). */
+/* Both sides are pieces of this process (loopback). */
 int copy_pieces(const struct piece *dst, unsigned int ndst, const struct piece *src,
 		unsigned int nsrc, uint64_t src_skip);
 

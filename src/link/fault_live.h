@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Faults that are changed while a program runs (softhca fault PID SPEC): a page of text in a memfd.
- * The tool finds it among the process' descriptors, with the rights of a tracer. The fault link
+/* Faults that are changed while a program runs (softhca fault PID SPEC): a page of text in a memfd,
+ * which the tool finds among the process' descriptors, with the rights of a tracer. The fault link
  * looks at a number in the page with each segment. Any thread. */
 #pragma once
 #include <stdbool.h>
@@ -10,11 +10,11 @@
 
 enum { FAULT_TEXT = 1024 }; /* with the final 0 */
 
-/* Makes the page, once in a process; without it nothing can be changed. */
+/* Makes the page, once in a process; without it the faults cannot be changed. */
 void fault_live_start(void);
 /* True: the text has changed since *@seen, which was 0 at first. A text that cannot be parsed
  * changes nothing. */
 bool fault_live_changed(uint32_t *seen, struct fault_config *out);
 
-/* The tool. ESRCH: no such process. ENOENT: it has no page. EMSGSIZE: too long. … */
+/* For the tool. ESRCH: no such process. ENOENT: it has no page. EMSGSIZE: too long. … */
 int fault_live_write(pid_t pid, const char *text);

@@ -4,20 +4,21 @@
  *
  * Threads: any thread may call every function; links do their own locking (leaf locks). send()
  * never blocks on the peer and never calls back into a QP. When it returns, the link has copied the
- * payload and all the caller's memory, or refers to it by piece. An OP_GROUNDS is lost where the
- * host behind the destination has not said that it understands it. */
+ * payload and all the caller's memory, or refers to it by piece. An OP_GROUNDS is sent only to a
+ * host that has said that it understands it; otherwise it is lost. */
 #pragma once
 #include <stddef.h>
 #include "link/seg.h"
 #include "util/list.h"
 
-/* A sender that waits until a destination takes more: on a link's waiting list after EAGAIN. The
- * link calls resume() once, from its progress function, outside its locks. */
+/* The entry of a sender on the waiting list of a destination that had no room (EAGAIN). The link
+ * calls resume() once, from its progress function, outside its locks. */
 struct waiter {
 	struct list node; /* list_init() by the owner; guarded by the link */
 	void (*resume)(struct waiter *w);
 };
 
+/* A WRITE or READ by direct access. */
 struct direct_ask {
 	bool write;
 	bool mapped; /* only by loads and stores (docs/design/mapped-memory.md): a system call would
@@ -31,25 +32,25 @@ struct direct_ask {
 	unsigned int npieces;
 };
 
-/* Up to where a peer's process was asked whether it has taken what was sent. All zero: nothing was
- * asked. */
+/* How far the peer's process had to take segments when taken() was called last. All zero: taken()
+ * was never called. */
 struct link_mark {
 	uint64_t process; /* as dest.process */
-	uint64_t at; /* the link's */
-	uint64_t asked;
-	uint32_t ring;
+	uint64_t at; /* the link's: position of the last segment */
+	uint64_t asked; /* the link's: number of the question for the peer's position */
+	uint32_t ring; /* the link's: in which ring, counted from the first */
 };
 
 /* What a link knows of a peer that does not answer. All zero: nothing. */
 struct link_silence {
-	bool ended; /* on this host: its process has, and was @pid */
-	int pid; /* 0: not known */
+	bool ended; /* on this host: its process has ended */
+	int pid; /* of that process; 0: not known */
 	int unreached; /* on this host: errno with which its process could not be reached */
 	unsigned int layout; /* of the other version of softhca whose process it is; 0: none */
-	int refused; /* errno with which this host's kernel refuses to send: @refusals packets */
-	uint64_t refusals, sent; /* packets */
+	int refused; /* errno with which this host's kernel refuses to send packets; 0: it sends */
+	uint64_t refusals, sent; /* packets that it has refused, and sent */
 	bool no_neighbour; /* no host answers for the address, or for the gateway to it */
-	bool answers; /* the host says what it can do, still */
+	bool answers; /* the host still answers our hello */
 };
 
 struct link_ops {
@@ -71,13 +72,14 @@ struct link_ops {
 	/* Wakes the peer for segments that were sent with seg.more. NULL: senders leave seg.more
 	 * false. */
 	void (*flush)(struct dest *d);
-	/* Lossless links: has the peer's process run since the last call with this @mark, and had
-	 * it taken all that was sent before that call? @mark: moves on to now. A process that is
-	 * stopped never has. NULL: always. */
+	/* Lossless links: has the peer's process run since the last call with this @mark, and has
+	 * it taken all segments that were sent before that call? @mark: moves on to now. A process
+	 * that is stopped has not. NULL: always true. */
 	bool (*taken)(struct dest *d, struct link_mark *mark);
-	/* The peer was silent for a whole try: is its host still there? NULL: nobody to ask. */
+	/* The peer was silent for a whole try: asks its host whether it is still there. NULL: the
+	 * link asks no host. */
 	void (*doubt)(struct dest *d);
-	/* For a reason: may ask the kernel. NULL: nothing is known. */
+	/* What a reason can say of a silent peer; may ask the kernel. NULL: nothing is known. */
 	void (*silence)(struct dest *d, struct link_silence *out);
 	void (*cancel)(struct dest *d, struct waiter *w); /* off the waiting list */
 	void (*put)(struct dest *d); /* gives a reference back */
@@ -105,23 +107,24 @@ struct dest {
 			    default */
 	uint32_t refused; /* atomic: errno with which this host's kernel refuses to send packets
 			     there; 0: it does not */
-	uint32_t abilities; /* atomic: DEST_*; more may come at any time, none goes */
-	uint64_t process; /* atomic: on this host, which process is behind it, the same number in
-			     all destinations to it; 0: none yet, none any more, or a network */
+	uint32_t abilities; /* atomic: DEST_*; bits may be added at any time, none is taken away */
+	uint64_t process; /* atomic: on this host, the number of the process behind it, the same in
+			     all destinations to that process; 0: none yet, none any more, or a
+			     network */
 	bool same_host; /* lossless, ordered, knows sqpn, piggybacks ACKs; no ack timer */
-	bool dead; /* the peer has ended; hint, set once */
-	struct dest *inner; /* the destination that this one wraps; NULL none */
+	bool dead; /* the peer has ended; a hint, set once */
+	struct dest *inner; /* the destination that this one wraps; NULL: none */
 };
 
-/* How far a segment that goes to every process of this host has come: after a wait the sender goes
- * on there. All zero: from the start. */
+/* To which processes a segment for every process of this host has gone, so that the sender can go
+ * on there after a wait. All zero: to none yet. */
 struct cast_way {
 	uint32_t next; /* number of the process that gets it next; 0: none has it yet */
-	bool late; /* set by the sender: that process has had its time */
-	struct dest *at; /* the destination that has no room; a reference, NULL none */
+	bool late; /* set by the sender: that process has had its time, and is passed over */
+	struct dest *at; /* the destination that has no room; a reference; NULL: none */
 };
 
-/* Fields that change stand in the innermost destination alone. */
+/* Only the innermost destination's fields are up to date. */
 static inline const struct dest *dest_innermost(const struct dest *d)
 {
 	while (d->inner)
@@ -183,20 +186,21 @@ static inline int dest_send(struct dest *d, const struct seg *s, struct waiter *
 
 /* What the protocol must know of the link to a peer. Without a destination (NULL) each is false. */
 
-/* It loses nothing and keeps the order: no timer watches what was sent. */
+/* The link loses no segment and keeps their order: no ack timer runs. */
 static inline bool link_is_lossless(const struct dest *d)
 {
 	return d && d->same_host;
 }
 
-/* Its syndromes say more than RoCE's: that receives were posted, that no responder is there, that
- * memory cannot be fetched (SYN_*). */
+/* Answers by this link may carry syndromes that RoCE lacks: receives were posted, there is no
+ * responder, memory cannot be fetched (SYN_*). */
 static inline bool link_has_notices(const struct dest *d)
 {
 	return d && d->same_host;
 }
 
-/* An ACK waits until this side has taken all that the peer has sent: it wakes the peer once. */
+/* An ACK waits until this side has taken all segments that the peer has sent, so that it wakes the
+ * peer only once. */
 static inline bool link_gathers_acks(const struct dest *d)
 {
 	return d && d->same_host;
@@ -214,7 +218,8 @@ static inline bool link_may_congest(const struct dest *d)
 	return d && d->net;
 }
 
-/* A segment is one packet: a long message is many, and a READ may be asked for in parts. */
+/* A segment is one packet: a long message is many segments, and a READ may be requested in
+ * parts. */
 static inline bool link_is_of_packets(const struct dest *d)
 {
 	return d && d->net;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* A link as the engine has it: it makes destinations, is drained, can be slept on, and wants to be
- * tended at times. The engine has a list of them, and knows no other thing of a network.
+/* A link as the engine sees it: it makes destinations, is drained, has a descriptor to sleep on,
+ * and a deadline by which it wants to be tended. The engine has a list of links, and knows a
+ * network by nothing else.
  *
  * Threads: every function may be called by any thread; the link does its own locking. No function
  * but astray() is called inside deliver(), the callback by which the link's segments come in. */
@@ -10,15 +11,15 @@
 /* A path through a network. */
 struct link_path {
 	struct dest_net net;
-	uint32_t ifindex; /* of link-local addresses; by which datagrams to a group leave */
+	uint32_t ifindex; /* interface of link-local addresses, and of datagrams to a group */
 	uint32_t mtu; /* payload bytes of one packet */
-	uint32_t lqpn, rqpn, flow_label; /* they choose the source port */
+	uint32_t lqpn, rqpn, flow_label; /* the source port is computed from them */
 	uint8_t tclass, hop_limit;
 };
 
 struct link;
 
-/* A packet to QP 1 that did not arrive, as the network tells the sender. */
+/* A packet to QP 1 that did not arrive and came back, as ICMP quotes it. */
 struct link_return {
 	struct dest_net net;
 	uint32_t ifindex;
@@ -32,8 +33,8 @@ struct link_net_ops {
 	/* Packets to @local reach this process from now on. EADDRINUSE: another program has the
 	 * port; EADDRNOTAVAIL: the kernel does not know the address. */
 	int (*listen)(struct link *l, const union ibv_gid *local, uint32_t ifindex);
-	/* Tries again to have the ports that other programs had. *@taken: how many it has got.
-	 * True: some are still theirs. */
+	/* Tries again to open the ports that other programs had. *@taken: how many it has opened.
+	 * True: other programs still have some. */
 	bool (*again)(struct link *l, unsigned int *taken);
 	void (*tidy)(struct link *l); /* the host's addresses have changed */
 	/* Datagrams to @group that come in by interface @ifindex (0: by none yet) reach this
@@ -41,15 +42,15 @@ struct link_net_ops {
 	int (*join)(struct link *l, const union ibv_gid *group, const void *owner,
 		    uint32_t ifindex);
 	void (*part)(struct link *l, const union ibv_gid *group, const void *owner);
-	/* The interface of @owner has changed, or is another one now; 0: it has none. */
+	/* The interface of @owner has changed, or is another one now: @ifindex, 0: none. */
 	void (*rejoin)(struct link *l, const void *owner, uint32_t ifindex);
-	/* Inside deliver(): the packet is another process's; others like it should reach it at
-	 * once. */
+	/* Inside deliver(): the packet is for another process, which packets like it should reach
+	 * without this one. */
 	void (*astray)(struct link *l);
-	/* Asks the host what it is, as the first packets to it do, and so the kernel for its link
-	 * address. */
+	/* Sends our hello to the host, as the first packets to it do, which also makes the kernel
+	 * look for its link address. */
 	int (*knock)(struct link *l, const struct link_path *to);
-	/* Delivers all that has come. False: another thread is delivering. */
+	/* Delivers all packets that have come. False: another thread is delivering. */
 	bool (*catch_up)(struct link *l);
 	/* Readable when a packet to QP 1 has come back: returned() has it. -1: none ever does. The
 	 * link's descriptor; for epoll. */
@@ -58,11 +59,11 @@ struct link_net_ops {
 	void (*leave)(struct link *l); /* in a forked child: closes what it has inherited */
 };
 
-/* One allocation, for free(), as long as it has not been opened. */
+/* Until it is opened it is one allocation, for free(). */
 struct link {
 	const char *name; /* "host", "udp" */
-	/* Before any other function, under a lock of the caller's, until it has succeeded once.
-	 * NULL: a link that is always open. */
+	/* Called before any other function, under a lock of the caller's, until it has succeeded
+	 * once. NULL: the link is always open. */
 	int (*open)(struct link *l);
 	/* One reference. EPROTONOSUPPORT: @to is not a path of this link. NULL: this host's, whose
 	 * destinations are found by number. */

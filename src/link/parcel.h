@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* A segment that outlives its call: a copy on the heap, with its payload when that stands in the
- * link's buffer, and with a reference on its sender. QPs that are busy, the loopback queue and the
- * fault link keep segments so. */
+/* A segment that is kept beyond the call that brought it: a copy on the heap, with its payload if
+ * that stands in the link's buffer, and with a reference on its sender. QPs that are busy, the
+ * loopback queue and the fault link keep segments in parcels. */
 #pragma once
 #include "link/link.h"
 

@@ -28,9 +28,9 @@ enum {
 	SEG_ACKREQ = 2,
 	SEG_ACK = 4, /* carries a piggybacked cumulative ACK: ack_psn, ack_msn (same-host links) */
 	SEG_BYREF = 8, /* receiving: payload by reference */
-	SEG_NO_REF = 16, /* request: answer without references (the asker cannot fetch) */
+	SEG_NO_REF = 16, /* request: answer by value, since the requester cannot fetch */
 	SEG_SQPN = 32, /* sqpn is known (same-host links, and UD); it is the sender's word */
-	SEG_ARMING = 64, /* connections: BTH's MigReq is 0, the sender's path is REARM or ARMED */
+	SEG_ARMING = 64, /* MigReq of the BTH is 0: the sender's path_mig_state is REARM or ARMED */
 	SEG_NET = 128, /* received from a network: the addresses are in grh and l3, only UD has a
 			  sqpn, npsn is 1 */
 	SEG_MCAST = 64 << 8, /* datagrams: to every QP attached to the group of the AV, or of grh */
@@ -41,7 +41,7 @@ enum {
 	/* a receive WQE was posted: send again now what got an RNR NAK
 	 * (docs/design/receiver-not-ready.md) */
 	SYN_RNR_CLEAR = 0x7c,
-	/* no QP answers, hardware would be silent: the ordinary timeout follows */
+	/* there is no QP to answer; an adapter would be silent: the ordinary timeout follows */
 	SYN_NO_RESPONDER = 0x7d,
 	/* the requester's memory behind a payload by reference is gone: LOC_PROT_ERR */
 	SYN_SOURCE_FAULT = 0x7e,
@@ -84,7 +84,7 @@ struct seg {
 	const uint8_t *data;
 	struct dest *from; /* receiving: its sender, valid during the call */
 	const uint8_t *grh; /* received by UD or from a network: 40 bytes for the receive buffer */
-	uint8_t l3, sl; /* with grh: see struct cqe */
+	uint8_t l3, sl; /* with grh: as struct cqe has them */
 	uint16_t sport; /* SEG_NET: the UDP port that it came from */
-	bool marked; /* SEG_NET: the network is congested (ECN CE) */
+	bool marked; /* SEG_NET: the packet had the mark of a congested network (ECN CE) */
 };

@@ -7,5 +7,5 @@
 
 /* All but the payload: payload NULL, payload_len as the segment's. */
 void seg_to_pkt(const struct seg *s, struct pkt *out);
-/* npsn is 1: how many PSNs a READ request asks for, only the QP knows. *out borrows the payload. */
+/* npsn is 1; of a READ request only the QP knows the right number. *out borrows the payload. */
 void seg_from_pkt(const struct pkt *p, struct seg *out);

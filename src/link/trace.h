@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* Traces: segments as the RoCEv2 packets that they stand for, in a pcapng file. A segment of a
- * same-host link that covers many PSNs becomes as many packets, and an ACK that it carries becomes
- * one more; where no network is, Ethernet, IP and UDP headers are made up, and the ICRC is right. A
- * traced destination wraps another; it takes no references and no direct access. Programs that are
- * not traced pay nothing. Any thread. */
+ * same-host link that covers many PSNs becomes that many packets, and an ACK that it carries
+ * becomes one more. Within a host the Ethernet, IP and UDP headers are made up, with a right ICRC.
+ * A traced destination wraps another one, and offers neither payload by reference nor direct
+ * access. Programs that are not traced pay nothing. Any thread. */
 #pragma once
 #include "link/link.h"
 
@@ -39,7 +39,7 @@ uint32_t trace_count(const struct seg *s); /* packets of a segment, at least 1 *
 void trace_build(const struct seg *s, uint32_t k, enum trace_way way, const struct trace_ends *ends,
 		 struct trace_frame *out);
 uint64_t trace_now(void); /* ns, wall clock */
-/* Writes the packets of @s, which the link named @by has sent. */
+/* Writes the packets of @s, which the link called @by has sent. */
 void trace_sent(const struct trace_ends *ends, const char *by, const struct seg *s,
 		const char *verdict, uint64_t now);
 void trace_put(const struct trace_frame *f, uint64_t now, enum trace_way way, const char *comment);

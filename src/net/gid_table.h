@@ -4,7 +4,7 @@
  * keeps its index while other addresses come and go: one that goes leaves a hole, one that comes
  * takes the first hole.
  * Locking: readers take no lock and never wait, so a forked child reads too, whatever the parent's
- * threads did at that moment; gid_table_sync() excludes itself. */
+ * threads did at that moment; gid_table_sync() does nothing while another thread is in it. */
 #pragma once
 #include "net/gid.h"
 #include "net/netdev.h"
@@ -37,19 +37,19 @@ void gid_table_destroy(struct gid_table *t); /* NULL is fine */
 
 int gid_table_get(const struct gid_table *t, unsigned int index,
 		  struct gid_entry *out); /* EINVAL */
-/* The lowest index that holds @gid as @type. ENOENT. */
+/* The lowest index of an entry with @gid and @type. ENOENT: there is none. */
 int gid_table_find(const struct gid_table *t, const union ibv_gid *gid, enum gid_type type,
 		   unsigned int *index);
 /* The interface as of the last sync; after its removal: down, index 0. */
 void gid_table_netdev(const struct gid_table *t, struct netdev *out);
 
-/* Follows the scan; returns what changed. */
+/* Takes over interface and addresses from @scan; returns what changed: GID_CHANGE, … */
 unsigned int gid_table_apply(struct gid_table *t, const struct netdev_scan *scan);
 
 /* The watch: a descriptor for epoll that becomes readable when interfaces or addresses change, and
- * the function to call then. No thread of its own. Opening applies the changes since creation, so
- * none is lost; to be called once, before @t is shared. A positive errno where netlink is refused:
- * the table then stays as it is. */
+ * the function to call then. No thread of its own. gid_table_watch() applies the changes since
+ * creation, so none is lost; it is called once, before @t is shared. A positive errno where netlink
+ * is refused: the table then stays as it is. */
 int gid_table_watch(struct gid_table *t, int *fd); /* @t owns the descriptor */
 unsigned int gid_table_sync(struct gid_table *t);
 

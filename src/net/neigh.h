@@ -6,6 +6,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* @oif: the interface of a link-local address, else not used. True too of interfaces that have no
- * neighbours, and where the kernel does not let itself be asked. */
+/* @oif: the interface of a link-local address, else not used. True also for interfaces that have no
+ * neighbours, and where netlink is refused. */
 bool neigh_known(const union ibv_gid *gid, uint32_t oif);

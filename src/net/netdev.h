@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 /* The network interface behind a device: which one it is, and what the kernel says about it.
- * netdev_scan() takes one picture of the network namespace (interfaces, addresses, default route)
- * by rtnetlink, or where netlink is refused (seccomp) by ioctl and /proc/net. Choosing and reading
- * are pure functions of that picture. Nothing here is cached or shared: no locks. */
+ * netdev_scan() takes a snapshot of the network namespace (interfaces, addresses, default route) by
+ * rtnetlink, or where netlink is refused (seccomp) by ioctl and /proc/net. Choosing and reading are
+ * pure functions of that snapshot. Nothing here is cached or shared: no locks. */
 #pragma once
 #include "net/netdev_scan.h"
 
 #define NETDEV_MAP_MAX 8
 
-/* Which device sits on which interface: plain data, one process can hand it to another. */
+/* Which device sits on which interface. Plain data. */
 struct netdev_map {
 	unsigned int count;
 	struct {
@@ -30,7 +30,7 @@ const struct netdev *netdev_choose(const struct netdev_scan *s);
 /* SOFTHCA_DEVICES, "mlx5_0=eth0,mlx5_1=lo". EINVAL: malformed, a device twice, or too many. */
 int netdev_map_parse(const char *text, struct netdev_map *out);
 /* The map of this process: SOFTHCA_DEVICES where it is set, else mlx5_0 on netdev_choose(). ENODEV:
- * an interface that it names, or any interface, is missing. Says in the log what is wrong. */
+ * an interface that it names is missing, or there is no interface. The log says what is wrong. */
 int netdev_map_get(const struct netdev_scan *s, struct netdev_map *out);
 
 /* The port's state: lo counts as active even while it is down, since links on one host do not need

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* One picture of a network namespace: its interfaces, their addresses, the default route. Plain
+/* A snapshot of a network namespace: its interfaces, their addresses, the default route. Plain
  * data, no locks; netdev.h tells how it is taken. */
 #pragma once
 #include <infiniband/verbs.h>
@@ -32,6 +32,6 @@ int netdev_scan_add(struct netdev_scan *s, const struct netdev *dev);
 int netdev_scan_add_addr(struct netdev_scan *s, uint32_t index, const union ibv_gid *gid);
 void netdev_scan_free(struct netdev_scan *s);
 
-/* NULL: the picture has no such interface. */
+/* NULL: the snapshot has no such interface. */
 const struct netdev *netdev_by_name(const struct netdev_scan *s, const char *name);
 const struct netdev *netdev_by_index(const struct netdev_scan *s, uint32_t index);

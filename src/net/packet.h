@@ -11,7 +11,7 @@
 int packet_open(uint32_t ifindex, bool receive, int *fd);
 /* 0; EAGAIN, ENOBUFS: no room just now; EMSGSIZE: longer than the MTU allows; ENETDOWN, … */
 int packet_send(int fd, const uint8_t *frame, size_t len);
-/* The next frame, with the VLAN tag that the kernel took off put back. EAGAIN: none. EMSGSIZE:
- * one longer than @size is lost. @summed: its checksums are not to be checked, since the kernel has
+/* The next frame, with the VLAN tag that the kernel took off put back. EAGAIN: none. EMSGSIZE: one
+ * longer than @size is lost. *@summed: its checksums are not to be checked, since the kernel has
  * not filled them in. */
 int packet_recv(int fd, uint8_t *frame, size_t size, size_t *len, bool *summed);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
 /* Questions to the kernel by rtnetlink. Each opens and closes its own socket, so fork, threads and
- * programs that close foreign descriptors need no care; the watch is the one socket that stays.
- * Errors are positive errnos: the kernel's answer, or why no socket could be had. */
+ * programs that close descriptors of others need no care; the watch is the one socket that stays
+ * open. Errors are positive errnos: the kernel's answer, or why no socket could be had. */
 #pragma once
 #include <libmnl/libmnl.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Whether an error says that netlink itself is refused, not what was asked. */
+/* Does @err say that netlink itself is refused, and not this question? */
 bool rtnl_refused(int err);
 
-/* What comes may be shorter than it should be: a netlink socket takes messages from others than the
- * kernel, too. @n: bytes of the message's fixed part. */
+/* A message may be shorter than it should be: a netlink socket takes messages from other senders
+ * than the kernel, too. @n: bytes of the message's fixed part. */
 static inline bool rtnl_has(const struct nlmsghdr *msg, size_t n)
 {
 	return mnl_nlmsg_get_payload_len(msg) >= n;

@@ -2,13 +2,14 @@
 /* Reasons: one sentence for every refused call and every failed completion, recorded by the
  * function that decides the error; callers pass the error on silently. The last 1024 records of the
  * process are kept in a ring that is written without locks from any thread; a reader that is
- * overtaken by writers is told so. SOFTHCA_EXPLAIN=1 (read once) prints each as
+ * overtaken by writers is told so. SOFTHCA_EXPLAIN=1 (read once) prints each sentence as
  * "softhca: program[pid]: <text>\n" on stderr by one write(2); a value with a '/' names a file to
  * append to. Identical sentences in a row from one thread share one record and are printed once;
- * how often they came again is said before the next other one. Allocates nothing, keeps errno.
+ * the number of repetitions is printed before the thread's next different sentence. Allocates
+ * nothing, keeps errno.
  *
- * Where SOFTHCA_EXPLAIN is not set, exit() of a process that has recorded any says how many and
- * names the variable: one line on stderr, if that is a terminal or CI is set.
+ * Where SOFTHCA_EXPLAIN is not set, exit() of a process that has recorded reasons prints how many,
+ * and the name of the variable: one line on stderr, if that is a terminal or CI is set.
  *
  * A sentence names the call, the object, the numbers compared and the remedy, in this order:
  *
@@ -33,11 +34,11 @@ int refuse(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The refusal of @call for want of @bytes of memory; returns ENOMEM. */
 int refuse_memory(const char *call, size_t bytes);
 
-/* Records why a completion fails or a verdict falls; returns the record's id, never 0. */
+/* Records why a completion fails, or why a packet is refused; returns the record's id, never 0. */
 uint64_t reason(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* What may happen again and again is said the first time, then the 10th, 100th, 1000th, with its
- * count @n. */
+/* An event that may happen again and again is explained the first, 10th, 100th, 1000th time, with
+ * its count @n. */
 static inline bool explain_due(uint64_t n)
 {
 	while (n && n % 10 == 0)
@@ -49,13 +50,13 @@ static inline bool explain_due(uint64_t n)
  * ENOENT: there is no such record, or newer ones have taken its place. */
 int explain_text(uint64_t id, char *buf, size_t n);
 
-/* The last reason of this thread; ENOENT when it has none any more. */
+/* The last reason of this thread. ENOENT: it has recorded none, or newer records took its place. */
 int explain_last(char *buf, size_t n);
 
-/* How many this thread has recorded, with those that it said again. */
+/* How many reasons this thread has recorded, repetitions included. */
 uint64_t explain_count(void);
 
 uint64_t explain_last_id(void); /* 0 when this thread has recorded nothing */
 
-/* Where sentences go from now on: what SOFTHCA_EXPLAIN would say; NULL or "0" silences. */
+/* Where sentences go from now on, by a value as of SOFTHCA_EXPLAIN; NULL or "0": nowhere. */
 void explain_set_output(const char *value);

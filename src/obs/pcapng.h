@@ -4,7 +4,7 @@
  *
  * A block is one write at the file's end, so several processes may write to one file: each begins
  * with a section of its own, and all sections are alike, so it does no harm that their blocks mix.
- * Any thread. Little-endian hosts and big-endian ones: the byte order is the host's. */
+ * Any thread. The byte order is the host's. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

@@ -25,20 +25,20 @@ enum contact_end {
 
 struct contact {
 	struct host *host;
-	uint64_t number; /* of the process at its other end: no other contact ever has it */
+	uint64_t number; /* of this contact, never used again: dest.process of its destinations */
 	struct contact *next; /* in host->pending, until it is up */
 	uint32_t state; /* enum contact_state */
-	uint32_t broken; /* enum contact_end: host_control() is to end it; 0 not */
+	uint32_t broken; /* enum contact_end: host_control() is to end it; 0: it goes on */
 	uint32_t index; /* place in host->contact[]; NUMBER_SLOTS: none */
 	struct watch conn, pidfd;
 	struct trust_name name; /* which process the peer is */
-	uint64_t deadline; /* ns: of the handshake; then of the next look whether it is alive */
+	uint64_t deadline; /* ns: end of the handshake; once up: next look whether the peer lives */
 	struct target *asked; /* destination that our handshake is for; a reference */
 	unsigned int came_by; /* slot of ours that the peer has connected to */
 	struct claim *claim; /* its presentation, while its slot's owner is asked; NULL: none */
 	/* the peer */
-	uint64_t cookie, cookie_addr;
-	uint32_t gen;
+	uint64_t cookie, cookie_addr; /* of its page, and where that lies in its memory */
+	uint32_t gen; /* generation of its page */
 	unsigned int slot; /* first slot of the peer */
 	struct target *home; /* the destination of that slot; a reference */
 	struct host_layout layout;
@@ -47,31 +47,31 @@ struct contact {
 	uint64_t *mail; /* NULL: it is a stranger; all of its peers write there */
 	uint32_t mail_bit; /* our bit in its mail page */
 	int bell; /* its doorbell; -1: not given to us, it is rung through conn */
-	bool one_sided; /* a record was sent that the peer is to be rung for even while it polls */
-	bool late; /* it had no room for too long: multicast does not wait until it has some */
-	uint32_t rung; /* mode word that it was rung for last */
+	bool one_sided; /* a record was sent for which the peer must be rung even while it polls */
+	bool late; /* it had no room for too long: multicast passes it over until it has room */
+	uint32_t rung; /* its mode word when it was rung last */
 	struct remote *remote; /* NULL: its memory is not reached from here */
-	enum trust_word word;
-	uint64_t secret, nonce; /* ours: what the peer is to read here, and to repeat */
+	enum trust_word word; /* this process' SOFTHCA_DIRECT */
+	uint64_t secret, nonce; /* ours: the peer is to read the one and repeat the other */
 	uint64_t their_secret_addr, their_nonce,
-		proof; /* its: an address; a number; what was read */
-	uint32_t trusted; /* it reads our memory, as it has proved: its hazards count */
-	uint32_t mutual; /* so do we its, and it knows: both may access and refer */
-	bool told; /* FETCHES is out */
+		proof; /* where its secret lies; its nonce; its secret, as read from here */
+	uint32_t trusted; /* it has proved that it reads our memory: its hazards count; atomic */
+	uint32_t mutual; /* the peer reads ours and we its: direct access may begin; atomic */
+	bool told; /* FETCHES has been sent */
 	struct shares shares;
-	/* what comes from it: config->deliver, but of a stranger only what it may send */
+	/* takes its segments: config->deliver, or a filter in front of it for a stranger's */
 	void (*deliver)(void *arg, const struct seg *s);
 	void *deliver_arg;
 	/* the rings */
 	struct spin out_lock; /* guards out, out_next, and the questions for the position */
 	uint64_t question, answered; /* number of the newest question; of the newest answered one */
-	uint32_t out_moves, asked_in; /* rings before out; before that of the newest question */
-	struct ring_end out, out_next; /* next: offered by the peer, MOVED not written yet */
+	uint32_t out_moves, asked_in; /* how many rings out has followed: now; at that question */
+	struct ring_end out, out_next; /* next: a larger one that the peer has offered */
 	struct spin in_lock; /* guards in, in_next, in_old, poll's writers */
 	struct ring_end in, in_next, in_old; /* next: MOVED not read yet; old: to be unmapped */
-	const uint64_t *poll; /* first word of the next record: not 0 once that is there */
+	const uint64_t *poll; /* first word of the next record: not 0 once the record is there */
 	const uint32_t *owed; /* the ring's want: not 0 while the producer waits for an answer */
-	uint32_t wanted; /* times that the peer has waited for space */
+	uint32_t wanted; /* how often the peer has waited for space in this ring */
 };
 
 struct contact *contact_new(struct host *h, int conn); /* owns conn; NULL: no memory */

@@ -5,8 +5,8 @@
 
 struct contact;
 
-/* From now on the end of the process whose pid is visible ends the contact at once. */
+/* From now on the end of the peer's process, if its pid is visible, ends the contact at once. */
 void contact_watch_pid(struct contact *c);
-/* Where that cannot be (no pid, and a forked child may keep its connection open) its memory is
- * asked now and then. */
+/* For a peer without a visible pid, whose connection a forked child may keep open: reads its memory
+ * now and then, to see whether it is still there. */
 void contact_look_alive(struct contact *c, uint64_t now);

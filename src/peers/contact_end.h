@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-/* Contacts end. A contact is freed when no thread of this process is in its rings or the peer's
+/* Ending contacts. A contact is freed when no thread of this process is in its rings or the peer's
  * memory any more. Under host->control, outside any quiesce section. */
 #pragma once
 
 struct contact;
 struct host;
 
-/* A contact that was up: delivers what the peer published before, then says that its slots are
- * dead. */
+/* A contact that was up: delivers the records that the peer has published, then reports its slots
+ * as dead (host_config.peer_dead). */
 void contact_end_up(struct host *h, struct contact *c);
-/* A handshake that came to nothing: the process in that slot is asked again, until its deadline. */
+/* A handshake that failed: this process asks the one in that slot again, until its deadline. */
 void contact_end_pending(struct host *h, struct contact *c);
 /* In a forked child, which inherits the contacts of its parent: none reaches a peer's memory. */
 void contact_leave_all(struct host *h);

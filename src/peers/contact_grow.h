@@ -6,5 +6,5 @@
 
 struct contact;
 
-void contact_grow(struct contact *c); /* a larger ring where the peer waited too often */
-int contact_take_ring(struct contact *c, uint32_t size, int fd); /* the peer's offer */
+void contact_grow(struct contact *c); /* offers a larger ring if the peer has waited too often */
+int contact_take_ring(struct contact *c, uint32_t size, int fd); /* takes the peer's offer */

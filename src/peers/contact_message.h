@@ -20,17 +20,17 @@ enum contact_kind {
 	CONTACT_HELLO = 1, /* the asker presents itself: page, mail page, ring */
 	CONTACT_WELCOME, /* the asked one does; with its memory descriptor if that is lent */
 	CONTACT_READY, /* the asker's mail bit, and the descriptor of its memory if that is lent */
-	CONTACT_ALIAS, /* the two know each other under another slot */
-	CONTACT_YIELD, /* the sender's own HELLO goes first */
+	CONTACT_ALIAS, /* the two have a contact already, by another slot */
+	CONTACT_YIELD, /* the sender drops this connection: its own HELLO goes first */
 	CONTACT_RING, /* a larger ring is offered: its descriptor, ring_size */
-	CONTACT_FETCHES, /* the sender reaches the receiver's memory, and knows of the reverse: its
-			    doorbell */
+	CONTACT_FETCHES, /* the sender reads the receiver's memory, and brings its doorbell; trusts
+			    says whether it knows of the reverse */
 	CONTACT_SHARE, /* contact_share.h */
 	CONTACT_SHARED,
 	CONTACT_UNSHARE,
 	CONTACT_SHOW, /* a tool asks what the process does; the answer has a descriptor */
-	CONTACT_RUNG, /* the receiver is rung by one that has not got its doorbell */
-	CONTACT_CLAIM, /* somebody has presented himself with the receiver's slot: is it he? */
+	CONTACT_RUNG, /* rings the receiver, whose doorbell the sender does not have */
+	CONTACT_CLAIM, /* a peer claims the receiver's slot: is that message its own? */
 	CONTACT_CLAIMED, /* it is */
 };
 
@@ -51,16 +51,16 @@ struct contact_message {
 	uint32_t ring_size; /* bytes of data */
 	uint32_t mail_bit; /* the receiver's in the sender's mail page */
 	uint32_t offers; /* the receiver may try to open the sender's memory */
-	uint32_t trusts; /* the receiver has proved that it did: the sender heeds its hazards */
+	uint32_t trusts; /* the receiver has proved that it does: the sender heeds its hazards */
 	struct share_message share;
 	uint64_t secret_addr; /* where in the sender's memory the receiver finds its proof */
-	uint64_t nonce, echo; /* a number of the sender's; the receiver's, repeated */
-	uint64_t proof; /* what the sender has read in the receiver's memory; 0: nothing */
+	uint64_t nonce, echo; /* the sender's nonce; the receiver's nonce, repeated */
+	uint64_t proof; /* the receiver's secret, as the sender has read it; 0: it has not */
 };
 
 void contact_message_encode(const struct contact_message *m, uint8_t out[CONTACT_MESSAGE_LEN]);
 /* EPROTO: another length, another magic, or another version of what is shared. */
 int contact_message_decode(const uint8_t *in, size_t len, struct contact_message *out);
-/* HELLO, WELCOME: its numbers are those of a peer whose page can be mapped, its key table with room
- * for as many keys as it says there are. Entries are as large as ours: @key_bytes of @n_keys. */
+/* HELLO, WELCOME: are slot and mail bit in range, and is its key table large enough for the keys
+ * that it counts? Its entries are as large as ours, of which @n_keys take @key_bytes. */
 bool contact_message_presents(const struct contact_message *m, uint32_t n_keys, uint64_t key_bytes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Which process is at the other end of a connection, as the kernel says, and what the kernel lets
- * us open of it, by the rules of contact_trust.h. */
+/* Which process is at the other end of a connection, as the kernel says, and whether the kernel
+ * lets us open its memory, by the rules of contact_trust.h. */
 #pragma once
 #include <stdbool.h>
 #include <sys/types.h>
@@ -11,16 +11,16 @@
 int contact_user(int conn, struct trust_name *name);
 /* EPERM: it is another user's. *pid: 0 when not visible from here. */
 int contact_peer(int conn, pid_t *pid);
-/* Has the process that is named that slot? 0: yes; EPROTO: another one has; ECONNREFUSED: none has
- * any more; EAGAIN: ask again; EINPROGRESS: the kernel does not say, and *owner is a connection
+/* Does the process @name have @slot? 0: yes; EPROTO: another process has it; ECONNREFUSED: none has
+ * it any more; EAGAIN: ask again; EINPROGRESS: the kernel does not say, and *owner is a connection
  * with the process that has it. */
 int contact_owns(const struct trust_name *name, unsigned int slot, int *owner);
-/* contact_user(), and all that names it. *pidfd: -1 when there is none. Messages that are sent from
- * here on say who sent them where @name->exact is false. */
+/* contact_user(), and all members of @name. *pidfd: -1 when there is none. Where @name->exact is
+ * false, the kernel names the sender of each message from here on. */
 int contact_name(int conn, struct trust_name *name, int *pidfd);
 enum trust_word contact_word(void); /* SOFTHCA_DIRECT */
 /* The peer's memory, if the kernel lets us trace it; -1: not. */
 int contact_open_memory(const struct trust_name *name, int pidfd);
-int contact_own_memory(int conn); /* ours, to be lent; -1: descriptors are short */
-bool contact_is_bell(int fd); /* an eventfd */
-bool contact_fds_left(int fd); /* the newest descriptor @fd is below 80 % of RLIMIT_NOFILE */
+int contact_own_memory(int conn); /* a descriptor of ours, to be lent; -1: descriptors are short */
+bool contact_is_bell(int fd); /* is it an eventfd? */
+bool contact_fds_left(int fd); /* is @fd, the newest, below 80 % of RLIMIT_NOFILE? */

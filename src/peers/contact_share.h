@@ -21,7 +21,7 @@ enum { SHARES = 256, SHARE_USES = 4 /* uses of a key before this process asks fo
 struct share_ask {
 	uint32_t key;
 	bool write;
-	bool often; /* the key will be used often: ask for it at once */
+	bool often; /* the key will be used often: it is asked for at once */
 	uint64_t addr, len;
 };
 
@@ -34,11 +34,11 @@ struct share { /* a key of the peer's; m is empty for a key without a file */
 struct shares {
 	struct share_slot {
 		struct share *share; /* (S) stored with release */
-		uint32_t key, uses; /* the key used here last, and how often, about */
+		uint32_t key, uses; /* the key that used this place last, and about how often */
 	} theirs[SHARES];
 	uint32_t ours[SHARES]; /* keys whose files the peer has */
-	uint32_t wanted; /* the key to ask for, or asked for; 0 none */
-	bool asked;
+	uint32_t wanted; /* the key to ask for, or that was asked for; 0: none */
+	bool asked; /* SHARE for it has been sent */
 };
 
 /* The address here of the owner's byte at ask->addr. NULL: not all bytes up to addr + len are

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-/* How far the handshake of a contact has come, and what is done about the next message: by the
- * table of contact_state.c, without I/O. Two processes that ask each other at the same time end
- * with one contact: the asker with the lower slot goes on, and the other one answers it. Pure. */
+/* The state of a contact's handshake, and the step that the next message leads to, by the table of
+ * contact_state.c, without I/O. Two processes that ask each other at the same time get one contact:
+ * the asker with the lower slot goes on, and the other one answers it. Pure. */
 #pragma once
 #include <stdbool.h>
 #include "peers/contact_message.h"
 
 enum contact_state {
-	CONTACT_CAME, /* theirs: accepted, HELLO is awaited */
-	CONTACT_ASKED, /* ours: HELLO is out, WELCOME is awaited */
-	CONTACT_WELCOMED, /* theirs: WELCOME is out; it may fetch from us from here on */
+	CONTACT_CAME, /* the peer connected: HELLO is awaited */
+	CONTACT_ASKED, /* we connected: HELLO has been sent, WELCOME is awaited */
+	CONTACT_WELCOMED, /* the peer connected: WELCOME has been sent, READY is awaited */
 	CONTACT_UP,
 	CONTACT_STATES,
 };
@@ -33,7 +33,7 @@ enum contact_step {
 
 /* What the host knows when a message comes. */
 struct contact_facts {
-	bool known; /* another contact has the process of that cookie already */
+	bool known; /* there is another contact with the process of that cookie already */
 	bool asking; /* a handshake of our own is under way for the sender's slot */
 	bool first; /* our slot is lower than the sender's */
 };

@@ -9,19 +9,20 @@ struct contact;
 
 enum { CONTACT_FDS = 6 /* descriptors of one message, at most */ };
 
-/* A message with what it always says of the sender. */
+/* A message of @kind with the fields that every message has of its sender. */
 struct contact_message contact_talk_message(const struct contact *c, enum contact_kind kind);
 /* @n descriptors, which stay the caller's. EAGAIN: the socket is full. Or another errno. */
 int contact_talk_send(int conn, const struct contact_message *m, const int *fds, unsigned int n);
-/* *n descriptors are the caller's then. *from: who sent it, where the kernel was asked to say so
- * (contact_name()); NULL: it was not. EAGAIN: no message. ECONNRESET: the peer has left. EPROTO:
- * what came is no message. EMFILE: it came, but some of its descriptors were cut off, since no
- * more are left here. */
+/* The *n descriptors are the caller's to close. *from: the sender's pid, where the kernel was asked
+ * to name it (contact_name()); NULL: it was not. EAGAIN: no message. ECONNRESET: the peer has left.
+ * EPROTO: the bytes are no message. EMFILE: some of its descriptors were lost, since this process
+ * has none left. */
 int contact_talk_receive(int conn, struct contact_message *m, int *fds, unsigned int *n,
 			 pid_t *from);
 void contact_talk_close(const int *fds, unsigned int n); /* -1 are fine */
 
-/* Messages with nothing more, with a ring, and about a key. Errors as of sending. */
+/* Send a message of @kind with no other fields, one with a ring, one about a key. Errors as of
+ * contact_talk_send(). */
 int contact_talk_say(const struct contact *c, enum contact_kind kind);
 int contact_talk_ring(const struct contact *c, uint32_t size, int fd);
 /* Any thread. @fd: -1 none. */

@@ -2,7 +2,8 @@
 /* Hazards (docs/design/direct-access.md). Before a process touches another one's memory it writes
  * into its own published page what it is about to use: the owner, and a key or a QP of the owner.
  * Then it looks again whether that is still published. The owner unpublishes first, then waits
- * until no page names the key or QP: one of the two sees the other.
+ * until no page names the key or QP. So either the owner sees the hazard, or the other process sees
+ * that the key or QP is no longer published.
  *
  * A word names {kind, the owner's slot, its generation, number}; 0 is free. Any thread of the
  * page's process sets and clears words; every process reads them. */
@@ -19,12 +20,12 @@ static inline uint64_t hazard_word(enum hazard_kind kind, unsigned int slot, uin
 	       (uint64_t)(gen & 0xfffff) << 32 | number;
 }
 
-/* Sets @word somewhere in @page (HAZARDS words, ours), with a full fence behind it; waits for a
- * free place. Returns it for hazard_clear(). */
+/* Sets @word in a free place of @page (HAZARDS words, ours), for which it may wait, with a full
+ * fence behind it. Returns the place, for hazard_clear(). */
 uint64_t *hazard_set(uint64_t *page, uint64_t word);
 static inline void hazard_clear(uint64_t *place)
 {
 	store_release(place, 0); /* our accesses are done: pairs with hazard_held() */
 }
 
-bool hazard_held(const uint64_t *page, uint64_t word);
+bool hazard_held(const uint64_t *page, uint64_t word); /* is @word set somewhere in @page? */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Contacts to the slots that destinations lead to are begun, again and again until a deadline.
- * Under host->control. */
+/* Begins contacts to the slots that destinations lead to, again and again until a deadline. Under
+ * host->control. */
 #pragma once
 #include <stdint.h>
 

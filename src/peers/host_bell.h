@@ -6,5 +6,5 @@
 struct host;
 
 void host_chore(struct host *h); /* host_control() is to run soon */
-/* From now on senders say by mail which ring has something: there are many. */
+/* From now on senders mark in our mail page which ring has records, since there are many rings. */
 void host_use_mail(struct host *h);

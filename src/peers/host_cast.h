@@ -8,7 +8,7 @@ struct host;
 struct waiter;
 
 void host_cast_init(struct host *h);
-/* False: everybody answers or is given up. True: @w (may be NULL) waits for contacts to come up. */
+/* False: no contact is being made. True: @w (may be NULL) waits for contacts to come up. */
 bool host_cast_wait(struct host *h, struct waiter *w);
-bool host_cast_look(struct host *h); /* for processes that are new; false: not yet again */
-void host_cast_resume(struct host *h); /* multicast that waited for contacts */
+bool host_cast_look(struct host *h); /* reads the names for new processes; false: too soon */
+void host_cast_resume(struct host *h); /* resumes multicast that waited for contacts */

@@ -8,14 +8,14 @@
 struct contact;
 struct host;
 
-/* A contact with the process of that cookie and first slot, of the user that @like's is of
- * (strangers may all have one id, and it may be ours), has a place in host->contact[]; NULL none. A
- * cookie alone is no name: each peer may repeat ours. */
+/* The contact in host->contact[] with the process that has @cookie and the first slot @slot, and is
+ * a stranger or not as @like is (other users' ids may look like ours); NULL: none. A cookie alone
+ * does not identify a process: any peer may repeat ours. */
 struct contact *host_contacts_known(struct host *h, const struct contact *like, uint64_t cookie,
 				    unsigned int slot);
-/* Our own handshake with the process in @slot; NULL none is under way. */
+/* Our own handshake with the process in @slot; NULL: none is under way. */
 struct contact *host_contacts_asking(struct host *h, unsigned int slot);
-/* The process in @slot makes a contact from its side: ours is not needed. */
+/* Is the process in @slot making a contact from its side, so that ours is not needed? */
 bool host_contacts_coming(const struct host *h, unsigned int slot);
 
 /* A place in host->contact[], so that revocations look at its hazards. ENOSPC. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The processes of this host as one of the engine's links (link/links.h). Its descriptor and its
- * deadline are those of host_control(). Each message passes host_dest() and host_drain(), so the
- * engine calls these two directly. */
+ * deadline are those of host_control(). Since every message needs host_dest() and host_drain() to
+ * be fast, the engine calls these two directly. */
 #pragma once
 #include "link/links.h"
 #include "peers/host.h"

@@ -9,15 +9,15 @@
 #include "link/number.h"
 
 /* In the environment of a program that `softhca run` has put into a user namespace of its own:
- * "UID:NAME", its user id there and as names carried it before. It proves nothing: contacts check
- * the peer's credentials. */
+ * "UID:NAME", its user id in that namespace, and the user id in its names before. It proves
+ * nothing: contacts check the peer's credentials. */
 #define HOST_NAMES_TOLD "SOFTHCA_HOST_UID"
 
-/* The user id as names carry it: one step out of this user namespace, if nothing else was told.
- * EPERM: our uid is not mapped (everybody's is the same overflow id then). */
+/* The user id in our names: as HOST_NAMES_TOLD says, else as our parent user namespace sees it.
+ * EPERM: our uid is not mapped (then every process has the same overflow id). */
 int host_names_uid(uint32_t *out);
-/* Do processes of users whom our user namespace does not map look as if they were of @uid, which is
- * ours? So does everybody's to the overflow id of a namespace that maps a part of them. */
+/* Do processes of users that our user namespace does not map look as if they were of @uid, which is
+ * ours? They do if @uid is the overflow id of a namespace that maps some users only. */
 bool host_names_crowd(uint32_t uid);
 /* Takes a slot: listens. EADDRINUSE: a process has it. */
 int host_name_bind(unsigned int slot, int *fd);
@@ -25,8 +25,8 @@ int host_name_bind(unsigned int slot, int *fd);
  * user's, of which others may have some, too. EADDRINUSE: a process of our user has the slot, or
  * other users have all its names. */
 int host_name_bind_own(unsigned int slot, int *fd);
-/* The process of our user that has the slot; else whoever has its name. ECONNREFUSED: no process
- * has it; EAGAIN: later. */
+/* Connects to the process of our user that has the slot; else to the one that has bound its shared
+ * name. ECONNREFUSED: no process has it; EAGAIN: try again later. */
 int host_name_connect(unsigned int slot, int *fd);
 /* Lists the slot as one of the user's processes, as long as *fd is open. */
 int host_name_list(uint32_t uid, unsigned int slot, int *fd);
@@ -35,9 +35,9 @@ enum { HOST_NAMES_OWN = 16 };
 /* The same for the names of other things: "softhca.<layout>.<uid>.<name>". Does not listen. */
 int host_name_bind_any(uint32_t uid, const char *name, int *fd);
 int host_name_connect_any(uint32_t uid, const char *name, int *fd);
-/* How many slots processes of another user hold; *holder: the uid of one of them, as we see it. */
+/* How many slots processes of other users hold; *holder: the uid of one of them, as we see it. */
 unsigned int host_names_foreign(uint32_t *holder);
 /* The layout of another version of softhca of which a process has this slot; 0: there is none. */
 unsigned int host_names_foreign_layout(unsigned int slot);
-/* Sets the bit of each slot that some process of the user has, as /proc/net/unix tells. */
+/* Sets the bit of each slot that a process of the user has, as /proc/net/unix shows. */
 void host_names_read(uint32_t uid, uint64_t taken[NUMBER_SLOTS / 64]);

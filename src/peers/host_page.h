@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* What a process publishes, in two read-only memfds: the page, for every process that has a
- * contact; and tables, for those of the same user, since they tell addresses:
+/* What a process publishes, in two read-only memfds: the page, for every process with a contact;
+ * and tables, only for those of the same user, since they contain addresses:
  *
  *	key table (key_bytes) | HOST_PAGE_SLOTS blocks of NUMBER_INDEXES entries
  *
- * To other processes it is a peer's memory: they copy each field once, and check the copy. */
+ * Other processes do not trust it: they copy each field once, and check the copy. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -22,15 +22,16 @@ enum {
 /* Segments for every process that wants them: Ethernet frames, datagrams to multicast groups. */
 enum host_cast { HOST_FRAMES, HOST_GROUPS, HOST_CASTS };
 
-/* host_page.mode: an enum host_mode, whether to mail, and the number of the arming. */
+/* host_page.mode: an enum host_mode, whether senders are to set their mail bits, and a count of
+ * armings. */
 enum { HOST_MODE_MASK = 3, HOST_MODE_MAIL = 4, HOST_MODE_STEP = 8 };
 
 struct host_page {
-	uint64_t cookie; /* random, names this address space */
-	uint32_t gen; /* 20 bits, not 0 */
-	uint32_t slots[HOST_PAGE_SLOTS]; /* slot + 1; 0 none */
-	uint32_t alive; /* util/death.h: of the engine's thread */
-	uint32_t wants[HOST_CASTS]; /* reasons to want such segments; 0: they are not wanted */
+	uint64_t cookie; /* random: peers look for it in this address space */
+	uint32_t gen; /* generation: 20 bits, not 0 */
+	uint32_t slots[HOST_PAGE_SLOTS]; /* slot + 1; 0: none */
+	uint32_t alive; /* util/death.h: the mark of the engine's thread */
+	uint32_t wants[HOST_CASTS]; /* number of reasons to want such segments; 0: not wanted */
 	uint32_t mode __attribute__((aligned(64)));
 	uint64_t hazard[HAZARDS] __attribute__((aligned(64)));
 };
@@ -38,13 +39,13 @@ struct host_page {
 struct host_page_qp { /* seqlock: odd while being changed */
 	uint32_t seq;
 	uint32_t state, access, pdn, peer_qpn, flags;
-	uint32_t peer_gen; /* generation of the peer's process; 0 none */
+	uint32_t peer_gen; /* generation of the peer's process; 0: none */
 	uint32_t reserved;
 };
 
 struct host_layout { /* of the tables */
 	uint32_t n_keys;
-	size_t qps, bytes; /* offset of the QPs' entries; of all */
+	size_t qps, bytes; /* offset of the QPs' entries; size of the whole */
 };
 
 static inline void host_layout(uint32_t n_keys, size_t key_bytes, struct host_layout *out)

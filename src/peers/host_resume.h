@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Senders that wait for room at another process, or for a contact to come up. Any thread, outside
- * all locks. */
+/* Resuming senders that wait for room at another process, or for a contact to come up. Any thread,
+ * outside all locks. */
 #pragma once
 #include "peers/host_state.h"
 
@@ -15,4 +15,4 @@ static inline void host_resume(struct host *h)
 	if (unlikely(any))
 		host_resume_all(h);
 }
-bool host_waiters_can_go_on(struct host *h); /* some of them */
+bool host_waiters_can_go_on(struct host *h); /* can any of them? */

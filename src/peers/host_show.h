@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Asks a process of this user, on this host, to show itself (host_config.show). For tools: without
- * a host of its own; it blocks, for a while. */
+/* Asks a process of this user, on this host, to show its QPs (host_config.show). For tools, which
+ * have no struct host. Blocks for a limited time. */
 #pragma once
 #include <stdint.h>
 #include <sys/types.h>

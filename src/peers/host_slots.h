@@ -7,7 +7,7 @@
 
 struct host;
 
-/* Which of our blocks @number is in, in the order in which they were taken; HOST_PAGE_SLOTS: not
- * ours. */
+/* The place, in the order of taking, of our slot that @number belongs to; HOST_PAGE_SLOTS: not one
+ * of ours. */
 unsigned int host_slot_block(struct host *h, uint32_t number);
 bool host_slot_is_ours(const struct host *h, unsigned int slot);

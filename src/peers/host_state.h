@@ -28,7 +28,7 @@ enum {
 #define HOST_LIVENESS_NS UINT64_C(1000000000)
 
 enum target_state {
-	TARGET_IDLE, /* the peer made the contact; no sender here has wanted it yet */
+	TARGET_IDLE, /* the peer is making the contact; no sender here has wanted it yet */
 	TARGET_WANTED, /* a contact is to be begun, or begun again */
 	TARGET_ASKING, /* a contact is under way */
 	TARGET_UP,
@@ -42,10 +42,10 @@ struct target {
 	unsigned int slot;
 	uint32_t state; /* enum target_state; UP stored with release: pairs with shm_send() */
 	struct contact *c; /* when UP; inside a quiesce section */
-	uint64_t deadline; /* ns, for UP; DEAD: the one that passed, 0 for another reason */
-	uint64_t retry; /* WANTED: ns, the next contact not before */
+	uint64_t deadline; /* ns: UP by then, else DEAD; if DEAD for another reason 0 */
+	uint64_t retry; /* WANTED: ns, no contact is begun before */
 	uint64_t cookie; /* of the process that it led to when it was UP; 0: it never was */
-	pid_t pid; /* the same */
+	pid_t pid; /* of that process */
 	int error; /* DEAD and never UP: errno of the last contact */
 	struct host_wait waiters;
 };
@@ -54,13 +54,13 @@ struct listener {
 	struct watch watch;
 	struct host *host;
 	unsigned int slot;
-	int listed; /* socket bound to the name that lists the slot; -1: none */
+	int listed; /* socket bound to the user's own name for the slot; -1: none */
 };
 
 struct host {
 	struct host_config cfg;
-	bool alone; /* no names: loopback only */
-	uint32_t uid; /* as names carry it */
+	bool alone; /* no name could be bound: loopback only */
+	uint32_t uid; /* the user id in its names */
 	struct host_layout layout;
 	struct host_page *page;
 	uint8_t *tables; /* of keys and QPs, as layout says */
@@ -76,20 +76,20 @@ struct host {
 	struct target *target[NUMBER_SLOTS];
 	struct contact *contact[NUMBER_SLOTS];
 	uint64_t last_number; /* of a contact */
-	uint64_t turned_away; /* connections with strangers that were one too many */
-	struct contact *pending; /* not up yet */
-	uint32_t top; /* contacts stand below */
+	uint64_t turned_away; /* strangers' connections that were refused as one too many */
+	struct contact *pending; /* contacts that are not up yet */
+	uint32_t top; /* indices of contact[] in use are below */
 	uint32_t ups; /* contacts that are up */
-	bool buried, risen; /* a target has died; after that one came up: peer_up() is due */
+	bool buried, risen; /* a target has died; then another came up: peer_up() is due */
 	uint32_t next; /* where host_drain() begins */
 	uint64_t waiting[NUMBER_SLOTS / 64]; /* bits: targets with waiters */
 	uint32_t chores; /* host_control() has something to do now */
 	uint64_t deadline; /* of host_control() */
 	struct loopback own;
-	struct dest all; /* destination at which multicast waits for contacts */
-	struct host_wait cast_waiters; /* those of @all */
+	struct dest all; /* the destination of multicast that waits for contacts */
+	struct host_wait cast_waiters; /* those of all */
 	uint64_t names_seen; /* ns: when the names were read last */
-	uint32_t cast_look; /* contacts may be coming up since then */
+	uint32_t cast_look; /* contacts may have been begun since then */
 };
 
 static inline struct target *to_target(struct dest *d)
@@ -97,15 +97,15 @@ static inline struct target *to_target(struct dest *d)
 	return container_of(d, struct target, d);
 }
 
-/* Each of the two reaches the other's memory, as both have proved. The peer's payloads may be
- * fetched: it refers to memory only once it heeds our hazards. Access without its doing waits for
- * contact->mutual. */
+/* Has each of the two processes proved that it reaches the other's memory? Then payloads that the
+ * peer refers to may be fetched: it refers to memory only once it heeds our hazards. Direct access
+ * waits for contact->mutual. */
 static inline bool contact_reaches(const struct contact *c)
 {
 	return c->remote && load_acquire(&c->trusted);
 }
 
-/* host_control() wants to run at @at, ns, at the latest. Under host->control. */
+/* host_control() is to run at @at, ns, at the latest. Under host->control. */
 static inline void host_sooner(struct host *h, uint64_t at)
 {
 	if (at < h->deadline)

@@ -5,12 +5,12 @@
 
 /* The slot's destination, with a reference; @wanted: a contact is begun. ENOMEM. */
 int host_target(struct host *h, unsigned int slot, bool wanted, struct target **out);
-/* The same in place of @old, which is dead. EAGAIN: a contact is begun, but what @old led to was
- * another process, or is not known yet to be the same. */
+/* The same in place of @old, which is dead. EAGAIN: a contact is begun, but the slot's process is
+ * not the one that @old led to, or is not known yet to be the same. */
 int host_target_again(struct host *h, const struct target *old, struct target **out);
-/* The target of the slot that is in the table now, with a reference; NULL none. */
+/* The target of the slot that is in the table now, with a reference; NULL: none. */
 struct target *host_target_now(struct host *h, unsigned int slot);
 void host_target_put(struct target *t);
-/* Under host->control: the target stays as it is for senders from now on; waiters are resumed by
- * host_resume(). */
+/* Sets the target's state for senders: UP with @c, or DEAD; host_resume() then resumes its waiters.
+ * Under host->control. */
 void host_target_settle(struct target *t, enum target_state state, struct contact *c);

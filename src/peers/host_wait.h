@@ -17,11 +17,11 @@ struct host_wait {
 
 void host_wait_init(struct host_wait *q);
 void host_wait_add(struct host_wait *q, struct waiter *w);
-bool host_wait_remove(struct host_wait *q,
-		      struct waiter *w); /* false: it was not listed any more */
+bool host_wait_remove(struct host_wait *q, struct waiter *w); /* false: it was not listed */
 void host_wait_cancel(struct host_wait *q, struct waiter *w);
-/* Takes the first waiter off and calls it. False: none is listed, or another thread calls one. A
- * waiter that waits again meanwhile stands behind the others: call no more than are listed now. */
+/* Takes the first waiter off and calls it. False: none is listed, or another thread is calling one.
+ * A waiter may put itself at the end of the list again, so a caller calls no more waiters than were
+ * listed when it began. */
 bool host_wait_call(struct host_wait *q);
 static inline uint32_t host_wait_count(const struct host_wait *q)
 {

@@ -10,6 +10,6 @@ struct watch {
 	int fd; /* -1: none */
 };
 
-/* Level triggered; w->fd is set already. */
+/* Adds @w, level triggered; the caller has set w->fd. 0 or a positive errno. */
 int host_watch(struct host *h, struct watch *w, void (*ready)(struct watch *w, uint64_t now));
-void host_unwatch(struct host *h, struct watch *w); /* and closes its fd; fine when it is -1 */
+void host_unwatch(struct host *h, struct watch *w); /* and closes w->fd; fine when that is -1 */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Memory that two processes can map (docs/design/mapped-memory.md): which file lies behind a range
- * of ours, and a range of another process' file here.
+/* Memory that two processes can map (docs/design/mapped-memory.md): finding the file behind a range
+ * of our memory, and mapping a range of another process' file.
  *
  * Only memory is accepted, tmpfs (memfd, shm_open) and hugetlbfs: a page of any other file may take
  * for ever to come. An access to a mapping may fault when its file has been cut short, so only
@@ -18,8 +18,8 @@ struct mapping_file {
 
 /* The file behind [@addr, @addr + @len) of this process, mapped shared and in one piece, and a
  * descriptor of it that the program has open, in *fd: only borrowed, the program may close it at
- * any time. ENOENT: there is none. EBUSY: a process has locks on the file, and would lose them when
- * we close any descriptor of it. */
+ * any time. ENOENT: there is none. EBUSY: there are record locks on the file, which a process would
+ * lose when we close any descriptor of it. */
 int mapping_find(uint64_t addr, uint64_t len, struct mapping_file *out, int *fd);
 
 struct mapping {
@@ -29,7 +29,7 @@ struct mapping {
 	size_t map_len;
 };
 
-/* EPROTO: @fd is not that file, no memory, or too short. @fd stays the caller's. Forked children do
- * not have the mapping. */
+/* Maps the range. EPROTO: @fd is not that file, not memory, or too short. @fd stays the caller's.
+ * Forked children do not have the mapping. */
 int mapping_make(const struct mapping_file *f, int fd, struct mapping *out);
 void mapping_end(struct mapping *m); /* one that was not made is fine */

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT
 /* Meetings: processes of this host and user that share a descriptor under a name. A member listens
  * on the abstract name "softhca.<layout>.<uid>.<name>.<slot>" and hands the descriptor to each
- * process that connects. A process at the door has bound "….new", so that no other process joins or
- * begins a meeting of that name meanwhile. The kernel removes the names of a process that dies.
+ * process that connects. A process that enters first binds "….new" (it is *at the door*), so that
+ * no other process joins or begins a meeting of that name meanwhile. The kernel removes the names
+ * of a process that dies.
  * Threads: meeting_enter() blocks; members answer from host_control(). */
 #pragma once
 
 struct host;
 struct meeting;
 
-/* Goes to the door. *fd: the descriptor (the caller's to close), or -1 when the meeting has no
- * member. Until meeting_begin() or meeting_leave() no other process enters. ETIMEDOUT: none of the
- * members answers, or another process stays at the door. */
+/* Goes to the door. *fd: the meeting's descriptor, the caller's to close; -1: it has no member yet.
+ * Until meeting_begin() or meeting_leave() no other process enters. ETIMEDOUT: none of the members
+ * answers, or another process stays at the door. */
 int meeting_enter(struct host *h, const char *name, struct meeting **out, int *fd);
 /* This process is a member: it hands @fd to processes that come, and leaves the door. */
 int meeting_begin(struct meeting *m, int fd);

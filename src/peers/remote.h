@@ -19,12 +19,12 @@ int remote_open(int mem_fd, pid_t pid, uint64_t cookie_addr, uint64_t cookie, st
 void remote_close(struct remote *r);
 /* In a forked child: the descriptor is the parent's right. No access works any more. */
 void remote_leave(struct remote *r);
-/* By @mark (util/death.h) the end of that address space is seen too, at the cost of a load. */
+/* From now on @mark (util/death.h) shows the end of that address space, too, at the cost of a
+ * load. */
 void remote_watch(struct remote *r, const uint32_t *mark);
 bool remote_alive(struct remote *r); /* a 1-byte pread: false when that address space is gone */
-/* All bytes or an error: 0; EFAULT the remote side is not mapped; EINVAL the local side is not;
- * ESRCH the process is gone; EPERM; ENOMEM. The protection of the remote page does not count, as
- * with pinned DMA. @local: scatter list of this process; as many bytes are moved from or to
- * @addr. */
+/* 0: all bytes were moved. EFAULT: the remote side is not mapped; EINVAL: the local side is not;
+ * ESRCH: the process is gone; EPERM; ENOMEM. The protection of the remote page does not count, as
+ * with pinned DMA. @local: a list of this process, whose bytes are moved from or to @addr. */
 int remote_read(struct remote *r, const struct iovec *local, unsigned int n, uint64_t addr);
 int remote_write(struct remote *r, const struct iovec *local, unsigned int n, uint64_t addr);

@@ -8,7 +8,8 @@
  * rarely: every quarter, and when the producer has asked for space or for the position.
  *
  * Neither end trusts the other: lengths and positions are copied once and checked; EPROTO means
- * that the peer broke the ring. Each end is guarded by a lock of the caller's. */
+ * that the peer has written values that cannot be right. Each end is guarded by a lock of the
+ * caller's. */
 #pragma once
 #include "util/barrier.h"
 
@@ -23,7 +24,7 @@ enum {
 /* Kinds of records: the lowest 4 bits of the first word. */
 enum { RING_SEG = 1, RING_PAD, RING_MOVED };
 
-/* What the producer wants of the consumer, whose position answers both; 0: nothing. */
+/* What the producer wants of the consumer, which answers by storing its position; 0: nothing. */
 enum { RING_WANT_SPACE = 1, RING_WANT_POSITION };
 
 struct ring_ctl {
@@ -35,7 +36,7 @@ struct ring { /* one end */
 	struct ring_ctl *ctl;
 	uint8_t *data;
 	uint32_t size;
-	uint64_t pos; /* where this end goes on */
+	uint64_t pos; /* position of this end */
 	uint64_t seen; /* the consumer's position as last read (producer) or stored (consumer) */
 };
 
@@ -64,8 +65,8 @@ static inline bool ring_has_space(const struct ring *r)
 {
 	return load_acquire(&r->ctl->want) != RING_WANT_SPACE;
 }
-/* Asks the consumer to store its position at its next look, and reads the one that is there.
- * *@told: whatever was asked before has been answered. EPROTO as above. */
+/* Asks the consumer to store its position at its next look, and reads the one that it stored last.
+ * *@told: earlier questions have been answered. EPROTO as above. */
 int ring_ask(struct ring *r, bool *told);
 
 /* Consumer. EAGAIN: nothing there. Else the first record, its length and its word, read once. */
@@ -75,7 +76,7 @@ bool ring_advance(struct ring *r, uint32_t bytes);
 /* After a batch: true as above. */
 bool ring_settle(struct ring *r);
 
-/* Where the word of the next record is: not 0 once that is there. */
+/* The place of the next record's first word: not 0 once the record is there. */
 static inline const uint64_t *ring_next_word(const struct ring *r)
 {
 	return (const uint64_t *)(r->data + (r->pos & (r->size - 1)));

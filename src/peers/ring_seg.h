@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* Segments as records of a ring. A field that is zero is not sent: whatever a struct seg can hold
- * comes over, and the common ones are short: a SEND with a piggybacked ACK has a header of 40
- * bytes, so up to 24 bytes of payload share its line.
+/* Segments as records of a ring. All fields of a struct seg are transferred, but those that are
+ * zero take no room, so common records are short: a SEND with a piggybacked ACK has a header of 40
+ * bytes, and up to 24 bytes of payload share its line.
  *
  *	word | dqpn, syndrome | sqpn, npieces | psn | npsn | len | extensions | pieces or payload
  *
@@ -13,7 +13,7 @@
 enum { RING_SEG_PIECES = 30, RING_SEG_GRH = 40 };
 
 struct ring_plan {
-	uint32_t ext; /* which extensions */
+	uint32_t ext; /* bits: the extensions that it has */
 	uint32_t head; /* bytes before the pieces or the payload */
 	uint32_t bytes; /* of the whole record: a multiple of 64; over RING_RECORD_MAX: too large */
 };
@@ -23,8 +23,9 @@ void ring_seg_plan(const struct seg *s, bool by_ref, struct ring_plan *out);
  * which the caller puts at @rec + p->head. @by_ref: as planned. */
 uint64_t ring_seg_encode(const struct seg *s, const struct ring_plan *p, bool by_ref, uint8_t *rec);
 
-/* A decoded segment and what it points to. Zeroed before the first use, then used for one segment
- * after the other: decoding clears the fields that the last one had and the next may not have. */
+/* A decoded segment and the memory that it points to. Zeroed before the first use, then used for
+ * one segment after the other: decoding clears fields of the last segment that the next one
+ * lacks. */
 struct ring_got {
 	struct seg seg;
 	uint32_t ext; /* extensions of the last segment */
@@ -33,5 +34,6 @@ struct ring_got {
 	uint8_t grh[RING_SEG_GRH];
 };
 
-/* seg.from is the caller's. EPROTO: lengths, counts or sums do not fit. seg.data stays in @rec. */
+/* The caller sets seg.from. EPROTO: lengths, counts or sums do not fit. seg.data points into
+ * @rec. */
 int ring_seg_decode(uint64_t word, const uint8_t *rec, uint32_t bytes, struct ring_got *out);

@@ -9,7 +9,7 @@ struct target;
 
 extern const struct link_ops shm_ops;
 
-bool shm_can_go_on(struct target *t); /* a send() that got EAGAIN may succeed now */
+bool shm_can_go_on(struct target *t); /* may a send() that got EAGAIN succeed now? */
 /* Into the contact's ring, in a quiesce section. EAGAIN: full. */
 int shm_send_to(struct contact *c, const struct dest *d, const struct seg *s);
 

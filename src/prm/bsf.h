@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* What a UMR says of an mkey's signature: a BSF of 64 bytes behind the list (prm/umr.h). It says
- * all of it; the PSVs that it names, which on an adapter hold the running values, are not read.
- * Pure. */
+/* What a UMR says of an mkey's signature: a BSF (byte stream format) of 64 bytes behind the list
+ * (prm/umr.h). The BSF alone describes the signature; the PSVs that it names, which on an adapter
+ * have the running values, are not read. Pure. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,12 +12,12 @@ enum { BSF_LEN = 64, BSF_SEGS = BSF_LEN / 16 };
 struct sig_domain {
 	enum checksum guard; /* CHECKSUM_NONE: this stream is data alone */
 	bool ones; /* seed of the guard: ones, or zeros */
-	uint32_t block, field; /* bytes */
-	/* T10-DIF, whose guards are the two of 16 bits: */
+	uint32_t block, field; /* bytes of data in a block, of the field behind it */
+	/* T10-DIF, whose guards are CHECKSUM_CRC16 and CHECKSUM_IP: */
 	uint16_t app_tag;
 	uint32_t ref_tag; /* of the first block */
 	bool increment; /* the reference tag counts blocks */
-	bool app_escape, ref_escape; /* fields with these tags are not checked */
+	bool app_escape, ref_escape; /* fields with tags of all ones are not checked */
 };
 
 /* Masks: a bit for each byte of a field, the highest for the first one in the stream. */
@@ -34,7 +34,7 @@ static inline bool sig_has_tags(const struct sig_domain *d)
 
 /* Bytes of a field with @guard */
 uint32_t bsf_field(enum checksum guard);
-/* Where both streams have the same places; copy is 0 otherwise. */
+/* Have both streams fields of the same size at the same places? copy is 0 otherwise. */
 bool sig_same_places(const struct signature *s);
 /* @buf: BSF_LEN bytes. A block size that no selector names is none of an adapter's. */
 void bsf_write(uint8_t *buf, const struct signature *s);

@@ -34,13 +34,13 @@ struct cqe {
 	uint8_t sl;
 	bool csum_ok; /* RAW_PACKET receive: IPv4, and both checksums are right */
 	uint16_t vlan; /* receives of raw frames: the TCI that was stripped, 0 none */
-	uint16_t wqe_counter; /* first block of a send; number of a receive; slot in an SRQ */
+	uint16_t wqe_counter; /* of the WQE: first block of a send; number of a receive; SRQ slot */
 	uint16_t pkey;
 	uint32_t uidx; /* srqn_uidx: index of the QP or SRQ among the driver's objects */
 	uint32_t qpn; /* local QPN (XRC receive: the target QPN) or flow tag */
 	uint32_t src_qp; /* UD receive */
 	uint32_t byte_cnt; /* receives: bytes incl. 40 of GRH on UD; READ, atomics: bytes placed */
-	uint32_t imm; /* as in memory; IETH for RESP_SEND_INV */
+	uint32_t imm; /* the four bytes as in memory; RESP_SEND_INV: the rkey of the IETH */
 	uint64_t timestamp; /* clock_raw() */
 	uint64_t reason; /* errors: number of the explain record; 0: none */
 	uint8_t app_op; /* tag matching: hca/srq_tags.h's enum tag_cqe; 0: an ordinary entry */
@@ -53,8 +53,8 @@ struct cqe {
 
 void cqe_write(struct mlx5_cqe64 *slot, const struct cqe *c, uint8_t owner);
 void cqe_read(const struct mlx5_cqe64 *slot, struct cqe *out);
-/* The same, with c->byte_cnt bytes of the message beside it: in the first half of an entry of 128
- * bytes, in that of the cqe64 else; cqe_size / 2 at most. No field of an RC entry lies there. */
+/* The same, with c->byte_cnt bytes of the message, cqe_size / 2 at most, in the entry: in its first
+ * half if it has 128 bytes, else in the first half of the cqe64, where an RC entry has no field. */
 void cqe_write_inlined(uint8_t *entry, uint32_t cqe_size, const struct cqe *c, const void *data,
 		       uint8_t owner);
 bool cqe_ours(const struct mlx5_cqe64 *slot, uint32_t ci, uint32_t cnt);

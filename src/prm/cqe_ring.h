@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Rings of completion entries: where entry number i stands, and moving entries that nobody has read
+/* Rings of completion entries: where entry number i stands, and moving entries that are not read
  * yet. Numbers run on over the passes; an entry's owner bit is the parity of its pass, so an entry
  * that moves gets the bit of its new place. Pure: the caller owns both places. */
 #pragma once

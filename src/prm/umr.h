@@ -1,46 +1,46 @@
 // SPDX-License-Identifier: MIT
-/* UMR work requests in mlx5's format: behind the control segment stand one that says what changes,
- * the mkey's new context, and inline the list of what its bytes are and its signature (BSF). The
- * driver writes them, or the program itself, so umr_parse() copies the whole out of the ring
+/* UMR work requests in mlx5's format: behind the control segment stand a segment that says what
+ * changes, the mkey's new context, and inline the list of the mkey's parts and its signature (BSF).
+ * The driver writes them, or the program itself, so umr_parse() copies the whole out of the ring
  * first and bounds everything by that copy. Pure. */
 #pragma once
 #include "prm/bsf.h"
 #include "prm/wqe.h"
 
 enum {
-	UMR_PARTS = 55, /* of a list: what 63 segments hold beside the control segments */
-	UMR_FIXED_SEGS = 1 + 3 + 4, /* of 16 bytes, before the list */
-	UMR_LIST_UNIT = 4, /* segments: a list is filled up with zeros to a multiple */
+	UMR_PARTS = 55, /* of a list, at most: 63 segments less UMR_FIXED_SEGS */
+	UMR_FIXED_SEGS = 1 + 3 + 4, /* segments of 16 bytes before the list */
+	UMR_LIST_UNIT = 4, /* segments: zeros fill a list up to a multiple of this */
 	UMR_REPEAT = 0x400, /* in place of a key: the head of an interleaved list */
 	UMR_FREE = 1 << 6, /* mlx5_wqe_mkey_context_seg.free */
-	UMR_LOCAL_READ = 1 << 2, /* its access_flags */
+	UMR_LOCAL_READ = 1 << 2, /* this and the next four: of its access_flags */
 	UMR_LOCAL_WRITE = 1 << 3,
 	UMR_REMOTE_READ = 1 << 4,
 	UMR_REMOTE_WRITE = 1 << 5,
 	UMR_ATOMIC = 1 << 6,
-	UMR_SIGNED = 1 << 30, /* its flags_pd: the mkey has a signature */
+	UMR_SIGNED = 1 << 30, /* of its flags_pd: the mkey has a signature */
 };
 
 struct umr_part {
 	uint64_t va;
-	uint32_t len, stride; /* bytes; stride: of an interleaved list, from one time to the next */
+	uint32_t len, stride; /* bytes; stride: interleaved, from one round to the next */
 	uint32_t key;
 };
 
 struct umr {
-	uint32_t mkey; /* that is changed */
+	uint32_t mkey; /* key of the mkey that changes */
 	uint8_t flags; /* MLX5_WQE_UMR_CTRL_FLAG_* */
-	uint64_t mask; /* MLX5_WQE_UMR_CTRL_MKEY_MASK_*: members below that count */
-	bool free;
+	uint64_t mask; /* MLX5_WQE_UMR_CTRL_MKEY_MASK_*: which members below are valid */
+	bool free; /* the mkey allows no access from now on */
 	unsigned int access; /* IBV_ACCESS_* */
 	uint8_t variant; /* the mkey's low 8 bits from now on */
 	uint32_t qpn; /* the only QP that may use it; 0xffffff: any */
-	uint64_t start, len;
-	bool is_signed; /* from now on it has a signature */
-	bool brings_sig; /* it brings one: */
+	uint64_t start, len; /* first address as work requests name it; bytes */
+	bool is_signed; /* the mkey has a signature from now on */
+	bool brings_sig; /* sig is valid: the UMR brings a signature */
 	struct signature sig;
-	bool listed; /* it brings a list: what follows */
-	uint32_t times; /* that the parts are gone through */
+	bool listed; /* the members below are valid: the UMR brings a list */
+	uint32_t times; /* rounds through the parts; 1 unless the list is interleaved */
 	unsigned int nparts;
 	struct umr_part part[UMR_PARTS];
 };
@@ -56,12 +56,12 @@ enum { UMR_MAX = 62 * 16 };
 void umr_access(uint8_t *buf, unsigned int access);
 /* Marks the mkey as in use or free. */
 void umr_free(uint8_t *buf, bool free);
-/* Errors of signatures are found again. */
+/* From now on a wrong signature is recorded again. */
 void umr_rearm(uint8_t *buf);
 /* From now on the mkey has the signature of the BSF that the caller writes behind the list, or
  * none. */
 void umr_sign(uint8_t *buf, bool is_signed);
-/* Sets the list, zero based, and its length. Both return the number of its segments. */
+/* Both set a list, zero based, with its length, and return the number of its segments. */
 unsigned int umr_list(uint8_t *buf, const struct umr_part *part, unsigned int n, uint64_t len);
 unsigned int umr_interleaved(uint8_t *buf, const struct umr_part *part, unsigned int n,
 			     uint32_t times, uint64_t len);

@@ -65,26 +65,26 @@ struct wqe {
 	uint64_t dc_key; /* DC: access key of the target */
 	uint32_t srqn; /* XRC: the SRQ it names; 0 on other services */
 	uint32_t len; /* payload bytes of the whole list; <= 2^31 */
-	uint8_t nsge; /* entries: data segments and runs of inline data, as they stand */
+	uint8_t nsge; /* entries of sge: data segments and runs of inline data, in order */
 	uint8_t cs_flags; /* Ethernet: MLX5_ETH_WQE_*_CSUM */
 	uint8_t nhead; /* Ethernet: runs of inline headers, 0..2 */
 	uint16_t mss; /* TSO: payload bytes of a segment */
 	uint16_t head_len; /* bytes of inline headers */
-	struct sge head[2]; /* addr: in the ring, key 0 */
-	uint64_t inlined; /* bit i: sge[i] is a run of inline data, as head; a wrap makes two */
+	struct sge head[2]; /* runs of inline headers: address in the ring, key 0 */
+	uint64_t inlined; /* bit i: sge[i] is a run of inline data, as in head; a wrap makes two */
 	struct sge sge[WQE_MAX_RUNS]; /* WQE_MAX_SGE data segments at most */
 };
 
 /* WQE_XRC: behind the control segment stands one of 16 bytes, whose first 4 are the number of the
  * SRQ that the message goes to (big-endian, 24 bits), as on ConnectX; the rest is reserved.
- * WQE_DC: an address vector, as WQE_DATAGRAM, that begins with the access key. A NOP has it too, an
- * MMO not: its list is the source and the target of a copy. */
+ * WQE_DC: an address vector, as WQE_DATAGRAM, that begins with the access key. A NOP has one too,
+ * an MMO has none: its list names the source and the destination of a copy. */
 enum wqe_service { WQE_CONNECTED, WQE_DATAGRAM, WQE_ETHERNET, WQE_XRC, WQE_DC };
 
 /* Parses the WQE that starts at block number @pi of @ring. @avail: blocks posted from there on.
- * 0; EBADMSG: malformed (too short, past @avail or longer than the ring, a list that is too long),
- * EMSGSIZE: length over 2^31;
- * *out then holds idx, opcode and nbb >= 1 as far as they could be read. */
+ * 0; EBADMSG: malformed (too short, past @avail or longer than the ring, a list that is too long);
+ * EMSGSIZE: length over 2^31. After an error *out has idx, opcode and nbb >= 1, as far as they
+ * could be read. */
 int wqe_parse(const struct sq_ring *ring, uint16_t pi, uint16_t avail, enum wqe_service svc,
 	      struct wqe *out);
 
@@ -112,6 +112,6 @@ struct rwqe {
 /* The receive WQE @idx, as the producer counts: 16 bits that go round. Its list ends at the stride,
  * or at a byte count of 0 with the key 0x100, MLX5_INVALID_LKEY. */
 void rwqe_parse(const struct rq_ring *ring, uint16_t idx, struct rwqe *out);
-/* That in slot @idx of an SRQ, where each starts with a struct mlx5_wqe_srq_next_seg. @next: the
- * next_wqe_index it holds, not yet bounded by the caller's cnt. */
+/* The receive WQE in slot @idx of an SRQ, which starts with a struct mlx5_wqe_srq_next_seg. @next:
+ * the next_wqe_index in that, which the caller has to bound by cnt. */
 void srwqe_parse(const struct rq_ring *ring, uint16_t idx, struct rwqe *out, uint16_t *next);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* The requester's timer and its counts of tries. On same-host links, which lose nothing, it runs
- * only while the peer neither takes nor answers the segments (WAIT_LOST), and after that until the
- * peer acknowledges one (enum requester_doubt). A peer that takes them and stays silent is the
- * watchdog's (retry_watch()). */
+ * only while the peer neither takes nor answers segments (WAIT_LOST), and after that until the peer
+ * acknowledges one (enum requester_doubt). The watchdog looks after a peer that takes segments and
+ * does not answer (retry_watch()). */
 #pragma once
 #include "transport/tqp.h"
 
@@ -16,6 +16,6 @@ void ack_timer_progress(struct tqp *q, uint64_t now);
 void ack_timer_heard(struct tqp *q, uint64_t now);
 void ack_timer_lost(struct tqp *q, uint64_t now); /* the link says that there is no peer */
 /* An answer names PSNs that are not outstanding. On a link that keeps order, or if it is the first
- * of all, it is no old one: the peer's rq_psn is not this QP's sq_psn. Then follows what follows on
- * a wire, the tries' end. */
+ * answer of all, it is not an old one: the peer's rq_psn is not this QP's sq_psn. As on a wire, the
+ * tries are used up then. */
 void ack_timer_out_of_step(struct tqp *q, uint64_t now);

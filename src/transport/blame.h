@@ -9,19 +9,22 @@
 /* A WQE that cannot be sent. @g: the refused SGE, or NULL. */
 uint64_t blame_wqe(const struct tqp *q, const struct wqe *w, enum verdict v,
 		   const struct gather *g);
-/* A bind or local invalidation: @why is what mw_bind() or mw_invalidate() said. */
+/* A bind, local invalidation or UMR that failed; @why: the text that mw_bind() and the like
+ * return. */
 uint64_t blame_window(const struct tqp *q, const struct wqe *w, const char *why);
-/* The peer refused the entry @e by a NAK, answered nonsense, or did not answer. */
+/* The peer refused the entry @e by a NAK, gave an answer that does not fit, or did not answer. */
 uint64_t blame_peer(struct tqp *q, const struct sent *e, enum verdict v);
-/* From here on the responder: the grounds are kept for its peer, too (q->rsp.grounds). */
-/* It refuses request @s on @what (not enabled, alignment, length, depth). */
+
+/* The functions below are the responder's. They also keep the grounds, which its peer is told
+ * (q->rsp.grounds). */
+/* The request @s is refused on the grounds @what (not enabled, alignment, length, depth). */
 uint64_t blame_request(struct tqp *q, const struct seg *s, struct grounds what);
-/* What @s asks to invalidate may not be, for @why. */
+/* The key that @s asks to invalidate may not be invalidated; @why: a text. */
 uint64_t blame_invalidate(struct tqp *q, const struct seg *s, const char *why);
-/* It refuses request @s by its key, for @why; KEY_OK: the memory is not mapped. */
+/* The request @s is refused because of its key, as @why says; KEY_OK: the memory is not mapped. */
 uint64_t blame_rkey(struct tqp *q, const struct seg *s, enum key_verdict why,
 		    const struct key_ask *ask);
-/* The receive WQE is too small for the message: @need bytes and it has @have. */
+/* The receive WQE is too small for the message: it has @have bytes, the message needs @need. */
 uint64_t blame_short(struct tqp *q, const struct seg *s, uint64_t need, uint64_t have);
 /* An SGE of the receive WQE is refused; @g->why KEY_OK: its memory is not mapped. */
 uint64_t blame_receive(struct tqp *q, const struct gather *g);

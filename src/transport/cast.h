@@ -7,10 +7,10 @@
 #pragma once
 #include "transport/tqp.h"
 
-/* 0: the segment is out. EAGAIN: the QP waits; call again with the same segment when its waiter or
- * its timer has fired. */
+/* 0: every process has the segment. EAGAIN: the QP waits; call again with the same segment when its
+ * waiter or its timer has fired. */
 int cast_send(struct tqp *q, const struct seg *s, uint64_t now);
 void cast_pause(struct tqp *q); /* off the waiting list; the next cast_send() goes on */
 void cast_stop(struct tqp *q); /* the next cast_send() begins with the first process */
-/* q->deadline has passed: gives up a receiver that is late. Then the requester may go on. */
+/* q->deadline has passed: passes over the process that is late. Then the requester may go on. */
 void cast_timer(struct tqp *q, uint64_t now);

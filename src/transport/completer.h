@@ -6,5 +6,5 @@
 void completer_input(struct tqp *q, const struct seg *s, uint64_t now); /* RC responses */
 /* The ACK in a request or a response. */
 void completer_piggyback(struct tqp *q, const struct seg *s, uint64_t now);
-/* Everything before @psn is acknowledged: completes the entries there. True: una has moved. */
+/* All PSNs before @psn are acknowledged: completes their entries. True: una has moved. */
 bool completer_acked(struct tqp *q, uint32_t psn, uint64_t now);

@@ -6,9 +6,9 @@
 #include "transport/tqp.h"
 
 void completion_done(struct tqp *q, uint64_t now);
-/* cq_push(), with the message in the entry if it fits and lies in the list of @ask at the addresses
- * that the program has given: where they are no memory of its own (zero based, another iova),
- * the reader could not put the bytes there. ask->len is set here. */
+/* cq_push(), with the message in the entry too, if it fits and the addresses in the list of @ask
+ * are the program's own: by others (zero based, another iova) the reader of the entry could not put
+ * the bytes in their place. ask->len is set here. */
 int completion_push_inlined(struct tqp *q, struct cq *cq, const struct cqe *c,
 			    struct gather_ask *ask);
 /* The QP goes to ERR (UC and UD: SQE). @id: the reason's record. */

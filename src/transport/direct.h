@@ -7,7 +7,7 @@
 
 enum direct_way { BY_RING, DIRECTLY, LATER };
 
-/* Executes @w, whose pieces of this process are @g: the whole of it, or a part, and the rest in
- * later turns. BY_RING: it goes out as segments. */
+/* Executes @w, whose pieces of this process are @g: all of it (DIRECTLY), or a part, and the rest
+ * in later turns (LATER). BY_RING: it is to go out as segments. */
 enum direct_way direct_try(struct tqp *q, struct sent *e, const struct wqe *w,
 			   const struct gather *g, uint64_t now);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* READs, atomics and atomic writes at the responder, and their duplicates: a READ is executed again
- * within the range that it was granted, an atomic is answered from the saved result. */
+/* READs, atomics and atomic writes at the responder, and their duplicates: a duplicate READ is
+ * executed again within the PSNs of the first one, a duplicate atomic is answered from the saved
+ * result. */
 #pragma once
 #include "transport/place.h"
 

@@ -21,9 +21,9 @@ enum verdict {
 	V_RNR_EXCEEDED,
 	V_FLUSHED,
 	V_MW_BIND, /* a window that cannot be bound or invalidated so */
-	V_RESPONDER, /* from here on of responders only */
+	V_RESPONDER, /* this and the following verdicts are responders' only */
 	V_LOCAL_ACCESS = V_RESPONDER, /* V_REMOTE_ACCESS that a receive WQE reports */
-	V_INVALIDATE, /* class J: a SEND with invalidate of a key that it may not; no NAK */
+	V_INVALIDATE, /* class J: SEND with invalidate of a key that may not be; no NAK */
 	V_COUNT
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* How the opcode of a WQE goes out: the packets' opcodes, or that it sends nothing. */
+/* What a WQE of each opcode sends: the opcodes of its packets, or nothing. */
 #pragma once
 #include "transport/fate.h"
 #include "transport/tqp.h"
@@ -13,11 +13,11 @@ struct form {
 
 extern const struct form forms[256]; /* by MLX5_OPCODE_* */
 
-/* V_OK, or what is wrong with @w: an opcode that the service lacks, a READ or an atomic where
- * max_rd_atomic says none, sizes. */
+/* V_OK, or what is wrong with @w: an opcode that the service lacks, a READ or an atomic with
+ * max_rd_atomic 0, sizes. */
 enum verdict form_allowed(const struct tqp *q, const struct wqe *w);
 
-/* Of the opcodes that are answered by data only the atomic write sends a payload; it gets none. */
+/* The atomic write sends a payload and gets none, unlike all other opcodes with .reads. */
 static inline bool form_brings_data(const struct wqe *w)
 {
 	return w->opcode == WQE_OPCODE_ATOMIC_WRITE;

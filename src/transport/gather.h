@@ -7,7 +7,7 @@
 #include "link/seg.h"
 #include "prm/wqe.h"
 
-/* Pieces by reference, and with inline data among them, which go by value. */
+/* Most pieces: by reference; and with inline data among them, which go by value. */
 enum { GATHER_PIECES = WQE_MAX_SGE, GATHER_MIXED = WQE_MAX_RUNS };
 
 struct gather_ask {
@@ -27,10 +27,10 @@ struct gather {
 	unsigned int which; /* the SGE's index; inline data does not count */
 };
 
-/* False: refused, and the last three say what. The list must be long enough. */
+/* False: refused, and the last three members say why. The list must be long enough. */
 bool gather(const struct key_table *keys, const struct gather_ask *ask, struct gather *out);
-/* Of a key whose bytes lie apart (KEY_APART): appends the pieces of @ask, under the keys that cover
- * them without a layout of other keys, or, where @key is 0, by value. False: refused, since they
- * are more than @max in all, or a key is gone or refuses. */
+/* For a key whose bytes lie apart (KEY_APART): appends the pieces of @ask under the keys beneath
+ * that cover them, or, where @key is 0, by value. False: refused, since there are more than @max
+ * pieces in all, or a key is gone or refuses. */
 bool gather_apart(const struct key_table *keys, const struct key_ask *ask, uint32_t key,
 		  unsigned int max, struct gather *out);

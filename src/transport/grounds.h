@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
 /* The grounds on which a responder refuses a request, as a code and numbers. Both ends make their
  * sentence of it by the same table: the responder at once, the requester when an OP_GROUNDS has
- * brought it ahead of the NAK (docs/design/explanations.md). What a peer says is text of our own,
- * and decides nothing: an unknown code is no grounds. Pure, but for grounds_of_key(). */
+ * brought it ahead of the NAK (docs/design/explanations.md). A peer sends numbers, of which this
+ * side makes its own text, and they decide nothing; an unknown code is ignored. Pure, except
+ * grounds_of_key(). */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "hca/key_table.h"
 
-/* On the wire: programs of other releases read them, so they keep their values. */
+/* On the wire. Programs of other releases read them: values never change. */
 enum grounds_code {
 	GROUNDS_NONE,
 	GROUNDS_DISABLED,
@@ -36,7 +37,7 @@ enum grounds_code {
 	GROUNDS_UNMAPPED,
 	GROUNDS_KEY_UNKNOWN,
 	GROUNDS_KEY_PD,
-	GROUNDS_KEY_RIGHT, /* the rights that lack, those that are there: IBV_ACCESS_* */
+	GROUNDS_KEY_RIGHT, /* IBV_ACCESS_*: the missing rights, the rights that the key has */
 	GROUNDS_KEY_BEFORE, /* bytes */
 	GROUNDS_KEY_BEHIND, /* bytes */
 	GROUNDS_KEY_RANGE,
@@ -53,22 +54,22 @@ enum grounds_code {
 
 struct grounds {
 	uint32_t code; /* enum grounds_code */
-	uint64_t n[3]; /* what the code says; else 0 */
+	uint64_t n[3]; /* the numbers that the code's comment lists; else 0 */
 };
 
 enum { GROUNDS_BYTES = 28, GROUNDS_TEXT = 192 };
 
-/* The clause, with what to do, into @buf; NULL: none, or a code of another release. */
+/* Writes the clause, with what to do, into @buf; NULL: no grounds, or a code of another release. */
 const char *grounds_text(const struct grounds *g, char buf[GROUNDS_TEXT]);
-/* Not a refusal: no queue pair responds. */
+/* Do they say that no queue pair responds, and not that one refuses? */
 static inline bool grounds_of_absence(const struct grounds *g)
 {
 	return g->code == GROUNDS_NO_QP || g->code == GROUNDS_STATE || g->code == GROUNDS_ANOTHER;
 }
 
-/* Why a peer's key was refused, without addresses: the bytes by which a range misses its region are
- * told up to a page, so nobody is told where memory lies that he does not nearly know. Inside a
- * quiesce section. */
+/* Why a peer's key was refused, without addresses. The number of bytes by which a range misses its
+ * region is told only up to a page, so a peer cannot find out where memory lies. Inside a quiesce
+ * section. */
 struct grounds grounds_of_key(const struct key_table *t, enum key_verdict v,
 			      const struct key_ask *ask);
 

@@ -21,13 +21,14 @@ enum {
 	REPORT_MAX = REPORT_AETH + HOLD_PSNS / 8,
 };
 
-bool hold_able(const struct tqp *q); /* does it keep such requests? Else it NAKs */
-bool hold_any(const struct tqp *q);
+bool hold_able(const struct tqp *q); /* does the responder keep such requests? Else it NAKs */
+bool hold_any(const struct tqp *q); /* does it keep one now? */
 /* Keeps @s, which came too early, if there is room. True: a report is due now. */
 bool hold_keep(struct tqp *q, const struct seg *s);
 /* Takes out the request at q->rsp.epsn. NULL: it was not kept. */
 struct parcel *hold_take(struct tqp *q);
-/* @n PSNs from @psn on were executed: drops requests that a wrong peer has sent inside them. */
+/* @n PSNs from @psn on were executed: drops kept requests inside them, which only a peer that
+ * breaks the protocol sends. */
 void hold_passed(struct tqp *q, uint32_t psn, uint32_t n);
 /* Writes a report's payload; its length in bytes. */
 uint32_t hold_report(const struct tqp *q, uint8_t syndrome, uint8_t out[REPORT_MAX]);

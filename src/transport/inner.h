@@ -17,7 +17,7 @@ struct inner {
 };
 
 struct inner_queue {
-	uint32_t done, next, tail; /* numbers of the next to retire, to start, to add */
+	uint32_t done, next, tail; /* numbers of the next entry to retire, to start, to add */
 	struct inner e[INNER_MAX];
 };
 
@@ -35,8 +35,8 @@ void inner_add(struct tqp *q, const struct inner *w);
 uint16_t inner_take(struct tqp *q);
 /* Entry @number as a WQE; its SEND waits until the READs before it are answered. */
 void inner_wqe(const struct tqp *q, uint16_t number, struct wqe *w);
-/* The oldest started entry is done, well or with @error (a CQE with status, or NULL). EOVERFLOW:
- * the CQ that hears of it is full. */
+/* The oldest started entry is done: with success (@error NULL), or with the error CQE @error.
+ * EOVERFLOW: the CQ of its completion is full. */
 int inner_retire(struct tqp *q, const struct cqe *error, uint64_t now);
 /* All entries fail with @error, those that have not been started too. */
 void inner_flush(struct tqp *q, const struct cqe *error, uint64_t now);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Rate limits (ibv_modify_qp_rate_limit): a QP's requester sends no faster than so many kbit/s,
- * headers included, on any link. The QP's deadline says when it may go on. A deadline that is
- * noticed late costs no throughput, as long as the lost time is shorter than a burst. Responses are
- * not limited: the peer's requests are. */
+/* Rate limits (ibv_modify_qp_rate_limit): on any link a QP's requester sends no more kbit/s than
+ * its limit, headers included. The QP's deadline says when it may go on. A deadline that is noticed
+ * late costs no throughput, as long as the lost time is shorter than a burst. Responses are not
+ * limited; the peer's limit is one of its requests. */
 #pragma once
 #include "transport/tqp.h"
 

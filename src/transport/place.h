@@ -15,10 +15,9 @@ struct refusal {
 
 /* Places the payload of @s, a segment of a SEND or WRITE. */
 enum place place_segment(struct tqp *q, const struct seg *s, struct refusal *no);
-/* Completes the receive WQE that was taken, well. */
+/* Completes with success the receive WQE that was taken. */
 void place_complete(struct tqp *q, const struct seg *s, uint64_t now);
-/* Acts as the verdict's fate says: an error completion of the receive that was taken, event,
- * ERR. */
+/* Does what the verdict's fate says: error completion of the receive that was taken, event, ERR. */
 void place_fail(struct tqp *q, const struct refusal *no, uint64_t now);
 /* Copies the payload from @skip on to @g's pieces. 0, EFAULT, EREMOTEIO, EPERM. */
 struct gather;

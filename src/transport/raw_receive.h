@@ -8,5 +8,5 @@
 
 void raw_receive(struct tqp *q, const struct seg *s, uint64_t now);
 void raw_receive_doorbell(struct tqp *q, uint64_t now); /* receives were posted */
-void raw_receive_expire(struct tqp *q, uint64_t now); /* frames that waited too long are lost */
+void raw_receive_expire(struct tqp *q, uint64_t now); /* drops frames that waited too long */
 void raw_receive_forget(struct tqp *q);

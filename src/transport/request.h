@@ -47,7 +47,7 @@ int request_emit(struct tqp *q, struct seg *s, uint64_t now);
 /* The segments of @e up to @psn have left. */
 void request_sent(struct tqp *q, const struct sent *e, uint32_t psn, uint64_t now);
 /* The entry at cur cannot be sent at all. Errors come out in order: its completion waits until the
- * entries before it are done. False: nothing more is to be sent now; true: its stream alone has
- * ended. */
+ * entries before it are done. False: the requester is to stop sending now; true: only the entry's
+ * DCI stream has ended. */
 bool request_fail(struct tqp *q, const struct wqe *w, enum verdict v, const struct gather *g,
 		  uint64_t now);

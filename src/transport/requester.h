@@ -2,7 +2,7 @@
 /* The requester of a QP: reads WQEs from the SQ ring and sends them as request segments, in order.
  * A WQE that was started stands in the ring of sent[] (sent.h) until it is completed: [head, cur)
  * are sent completely, cur is being sent from psn on, (cur, tail) wait since sending went back.
- * Only the transport's files look inside, but for mtu and way: the engine resolves and casts. */
+ * Only the transport's files look inside; the engine uses mtu and way, to resolve and to cast. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,7 +24,7 @@ enum requester_wait {
 enum requester_doubt {
 	DOUBT_NOTHING,
 	DOUBT_PEER, /* it took a segment and did not answer it */
-	DOUBT_PSN, /* it counts otherwise: its rq_psn is not this QP's sq_psn */
+	DOUBT_PSN, /* it answers other PSNs: its rq_psn is not this QP's sq_psn */
 };
 
 struct inner_queue;
@@ -47,7 +47,7 @@ struct congestion { /* congestion.h */
 	uint32_t una; /* the requester's una at the last progress */
 	uint32_t round; /* PSN at which una ends this round trip */
 	uint32_t acked, lost; /* PSNs in this round trip */
-	uint32_t asked; /* last PSN that asks for an ACK */
+	uint32_t asked; /* last PSN that asked for an ACK */
 	uint64_t at; /* ns: when una moved last */
 	bool slow; /* slow start: the window has not shrunk since the start */
 	bool shrunk; /* the window has shrunk in this round trip */
@@ -57,13 +57,13 @@ struct credit { /* credit.h; messages, 24 bits */
 	uint32_t sent; /* messages begun; each part of a READ is one */
 	uint32_t msn; /* MSN of the latest ACK */
 	uint32_t last; /* last message with a receive, if limited */
-	uint32_t left; /* receives behind the latest ACK, if limited */
-	bool limited; /* the peer counts its receives */
+	uint32_t left; /* receives that the latest ACK announced, if limited */
+	bool limited; /* the peer's ACKs announce its receives */
 };
 
-/* Looks at a requester that waits, far apart, where nothing is lost (docs/design/silence.md). */
+/* Rare looks at a requester that waits on a lossless link (docs/design/silence.md). */
 struct watchdog {
-	struct link_mark mark; /* what the peer's process had to take by now */
+	struct link_mark mark; /* how far the peer's process should have taken segments by now */
 	uint64_t busy; /* ns: the last look that found something outstanding, or progress */
 	uint32_t una; /* the requester's una at the last look */
 	bool on; /* looks are due, or the timeout is 0 */
@@ -75,13 +75,13 @@ struct watchdog {
 struct stream {
 	uint64_t since, last; /* ns: of its first work request, of the newest */
 	uint32_t polls; /* of the program, as env->polls() counts */
-	uint32_t direct_ns; /* what one took by direct access; 0: not known */
-	uint32_t mark; /* PSN: the ring is judged when it has been acknowledged */
+	uint32_t direct_ns; /* time of one by direct access; 0: not known */
+	uint32_t mark; /* PSN: when it is acknowledged, the ring is compared with direct access */
 	uint32_t again_in, gap; /* work requests until the ring is tried again: now, next time */
-	uint16_t n; /* work requests; of those by the ring, since the last judgement */
-	bool by_ring;
-	bool proven; /* the ring was the faster way when it was judged last */
-	bool leave; /* it was not: direct access is due when nothing is outstanding */
+	uint16_t n; /* work requests; by the ring: those since the last comparison */
+	bool by_ring; /* they go by the ring now */
+	bool proven; /* the ring was the faster way in the last comparison */
+	bool leave; /* it was not: direct access follows when nothing is outstanding */
 };
 
 struct requester {
@@ -94,14 +94,14 @@ struct requester {
 	uint32_t next_psn; /* first PSN of the next WQE */
 	uint32_t mtu; /* bytes */
 	uint16_t next_block; /* of the SQ: where the next WQE begins */
-	uint16_t reads; /* entries SENT_READ without SENT_DONE in [head, cur) */
+	uint16_t reads; /* entries of [head, cur) with SENT_READ and without SENT_DONE */
 	uint8_t retries; /* tries that are left */
 	uint8_t rnr_retries; /* tries after an RNR NAK that are left; 7: without end */
 	uint8_t wait; /* enum requester_wait */
 	uint8_t doubt; /* enum requester_doubt */
-	bool elsewhere; /* answers came from elsewhere than the peer since the last progress */
+	bool elsewhere; /* answers came from other senders than the peer since the last progress */
 	bool blocked; /* the QP's waiter is on a destination's list */
-	bool unflushed; /* the destination has segments that it does not send before flush() */
+	bool unflushed; /* the destination has segments that leave by its flush() */
 	bool exchanged; /* the peer has answered a segment: direct access may follow */
 	bool waited; /* the WQE at cur waits for those before it, to go by direct access */
 	struct {
@@ -114,13 +114,13 @@ struct requester {
 	struct recovery *rec; /* NULL: the peer does not report; sending goes back after a loss */
 	bool again; /* a lost segment is being sent again, at psn */
 	uint32_t part; /* PSNs that one READ request asks for; 0: not known yet */
-	bool gap; /* sending went back once, since the answer at una was overtaken */
+	bool gap; /* sending has gone back once because a later answer overtook the one at una */
 	uint8_t arming; /* SEG_ARMING or 0: a flag of every segment (apm.h) */
-	bool stopped; /* in SQD by a wrong signature: the event comes unasked */
+	bool stopped; /* in SQD because of a wrong signature: the event was not asked for */
 	bool draining; /* SQD: IBV_EVENT_SQ_DRAINED is still to come */
 	uint64_t timer_at; /* ns: when retry_timer() acts; TQP_NEVER: not set */
 	uint64_t try_at; /* ns: when a try is used up; TQP_NEVER: no try runs */
-	uint8_t repeats; /* of the segment at una, in this try */
+	uint8_t repeats; /* times that the segment at una was sent again in this try */
 	struct watchdog dog;
 	struct rtt rtt;
 	struct congestion cc;
@@ -130,8 +130,7 @@ struct requester {
 	struct cast_way way; /* how far a frame or a multicast datagram has got */
 	uint32_t cut, ncut; /* TSO: bytes of payload and segments that are sent */
 	struct dest *ud_dest; /* UD: destination of the WQE that got EAGAIN; a reference */
-	struct dest *open; /* UD: destination with segments that it does not send before flush(); a
-			      reference */
+	struct dest *open; /* UD: destination whose segments leave by flush(); a reference */
 	struct pace pace;
 	struct grounds told; /* what the peer has said about the segment at told_psn */
 	uint32_t told_psn;
@@ -139,7 +138,7 @@ struct requester {
 
 /* Starts posted work requests and sends their segments, as far as the window and the link allow. */
 void requester_run(struct tqp *q, uint64_t now);
-/* The same behind a segment that came in: through a network the segments leave by tqp_settle(). */
+/* The same after a segment that came in: through a network the segments leave by tqp_settle(). */
 void requester_answered(struct tqp *q, uint64_t now);
-/* The same behind a doorbell: the segments may wait for what the program posts next. */
+/* The same after a doorbell: the segments may wait for those of the program's next posts. */
 void requester_posted(struct tqp *q, uint64_t now);

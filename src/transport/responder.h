@@ -28,7 +28,7 @@ struct saved { /* a READ or atomic that was executed lately, for its duplicates 
 };
 
 struct answer { /* to a READ or atomic; it has not left, or not completely */
-	uint32_t psn, npsn; /* PSNs that have not left */
+	uint32_t psn, npsn; /* first of the PSNs that have not left, and their number */
 	uint8_t kind; /* enum answer_kind */
 	bool no_ref; /* the requester wants the bytes by value */
 	bool again; /* to a duplicate */
@@ -43,7 +43,7 @@ struct responder_reads {
 	uint32_t nsaved; /* counts all that were ever saved */
 	struct answer out[RESPONDER_ANSWERS];
 	uint32_t first, last; /* answers [first, last) of out wait */
-	uint32_t fresh; /* those of them that are not to duplicates */
+	uint32_t fresh; /* how many of them answer a request that is no duplicate */
 };
 
 enum responder_message { MSG_NONE, MSG_SEND, MSG_WRITE, MSG_SKIP /* UC: dropped to its end */ };
@@ -61,11 +61,11 @@ struct responder {
 	uint32_t msn;
 	uint8_t msg; /* enum responder_message: the message that has begun */
 	bool have_rwqe; /* rwqe is taken and not completed */
-	bool nak_sent; /* for a sequence error or RNR: no other before epsn comes */
+	bool nak_sent; /* for a sequence error or RNR: no further NAK before epsn comes */
 	bool nak_due; /* a NAK waits behind the answers */
 	bool comm_est; /* IBV_EVENT_COMM_EST was raised */
 	bool silent; /* no answer leaves before answer_release() */
-	bool catching_up; /* requests that were kept are being executed; one ACK for all */
+	bool catching_up; /* executing requests that were kept; one ACK follows for all of them */
 	bool unreplied; /* the program has posted nothing since the last message came */
 	bool ack_delayed; /* the ACK that is due is delayed until the program replies */
 	uint8_t replies; /* messages in a row that were replied to one by one */
@@ -73,13 +73,13 @@ struct responder {
 	uint32_t nak_psn; /* its PSN */
 	struct grounds grounds; /* of the last refusal, until the NAK has left */
 	uint32_t rkey; /* of the WRITE that has begun */
-	uint32_t left; /* bytes that the WRITE still has to bring */
-	uint64_t va; /* where the next of them go */
+	uint32_t left; /* bytes of the WRITE that are still to come */
+	uint64_t va; /* address of the next of them */
 	uint64_t got; /* bytes of the message that have come */
 	uint64_t now; /* ns: time of the segment in hand */
 	/* RAW_PACKET: frames that wait for a receive, oldest first, each until parcel.at */
 	struct parcel *frames, *last_frame;
-	uint32_t frame_bytes; /* their memory */
+	uint32_t frame_bytes; /* bytes of memory that they take */
 	struct responder_reads *reads; /* NULL until the first READ or atomic */
 	struct hold *hold; /* requests that came too early; NULL until the first */
 	struct responder_tag tag;

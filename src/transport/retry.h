@@ -7,8 +7,8 @@ void retry_rnr(struct tqp *q, uint8_t syndrome, uint64_t now); /* an RNR NAK */
 void retry_sequence(struct tqp *q, uint64_t now); /* a NAK: send again from una */
 /* A later answer has overtaken the one at una: as for a NAK, once. */
 void retry_gap(struct tqp *q, uint64_t now);
-/* The destination is dead (else false), but env->again() has found another: what is outstanding
- * goes out again by it. */
+/* True: the destination is dead, but env->again() has found another one, by which the outstanding
+ * segments go out again. */
 bool retry_elsewhere(struct tqp *q);
 void retry_timer(struct tqp *q, uint64_t now); /* the deadline has passed */
 /* A look of the watchdog: a peer of this host that has run, has taken what was sent, and has

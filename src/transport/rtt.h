@@ -6,9 +6,9 @@
 
 /* The packet at @psn leaves, for the first time, and asks for an ACK. */
 void rtt_sent(struct tqp *q, uint32_t psn, uint64_t now);
-void rtt_forget(struct tqp *q); /* a packet goes out again: its ACK would tell no time */
+void rtt_forget(struct tqp *q); /* a packet is sent again: its ACK cannot be timed */
 void rtt_acked(struct tqp *q, uint64_t now); /* q->req.una has moved */
 /* The time after which an answer is overdue: the mean and four deviations. 0: not known. */
 uint64_t rtt_overdue_ns(const struct tqp *q);
-/* Is it above @times the shortest, and more than a scheduler may add? */
+/* Is the round trip above @times the shortest, by more than a scheduler may add? */
 bool rtt_grown(const struct tqp *q, unsigned int times);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Work requests that the requester has started and not completed: a ring of positions in the SQ.
- * Of a WQE nothing but its position is kept; it is read again from the SQ when it is sent again or
- * answered. */
+ * The WQE itself is not kept; it is read from the SQ again when it is sent again or answered. */
 #pragma once
 #include "transport/tqp.h"
 
@@ -10,7 +9,7 @@ enum { /* struct sent's flags */
        SENT_READ = 2, /* READ or atomic: answered by data */
        SENT_DONE = 4, /* its data has arrived; of local work: it was executed */
        SENT_FENCE = 8,
-       SENT_INLINES = 32, /* signaled: its entry may have what it has read */
+       SENT_INLINES = 32, /* signaled: the data that it reads may stand in its CQE */
        SENT_FLUSHED = 64, /* of a stream in error: sends nothing, completes with an error */
        SENT_INNER = 16, /* of the inner queue: block is its number there (inner.h) */
 };
@@ -28,8 +27,8 @@ int sent_allot(struct tqp *q); /* allocates the ring. ENOMEM */
 uint16_t sent_posted(const struct tqp *q);
 /* Reads the WQE of an entry again. False: the program has changed it. */
 bool sent_reread(struct tqp *q, const struct sent *e, struct wqe *w);
-/* A wrong signature has stopped the QP while a fenced work request waits for READs: that is as if
- * it had not been started. */
+/* A wrong signature has stopped the QP while a fenced work request waits for READs: undoes its
+ * start. */
 void sent_unstart(struct tqp *q);
 uint32_t sent_pdn(const struct tqp *q, const struct sent *e); /* the PD whose keys its READ uses */
 

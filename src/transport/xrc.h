@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* XRC: RC's protocol, but a request names an SRQ, and a target QP belongs to a domain of processes:
- * the member that has the SRQ is the responder. Members share the part of the responder's state
- * that the next member needs (struct xrc_state); the state of a message or an answer that is under
- * way stays with the process that has begun it. docs/design/xrc-domains.md
- * Locking: the caller has the QP's turn and, for xrc_load() and the stores, the right to @s. */
+/* XRC: RC's protocol, but a request names an SRQ, and a target QP belongs to a domain of processes,
+ * of which the member that has the SRQ is the responder. Members share the part of the responder's
+ * state that the next member needs (struct xrc_state); the state of a message or an answer that is
+ * under way stays with the process that has begun it. docs/design/xrc-domains.md
+ * Locking: the caller has the QP's turn and, for xrc_load() and the stores, the shared turn. */
 #pragma once
 #include "transport/tqp.h"
 

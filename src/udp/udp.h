@@ -3,12 +3,12 @@
  * (docs/design/udp-sockets.md).
  *
  * A *port* is UDP 4791 on one address of this host, and a few sockets to send from. The first path
- * or listener that needs it opens it, and it stays. All processes of one user share it
- * (SO_REUSEPORT): a packet may reach any of them, so deliver() must pass on a packet of another
+ * or listener that needs a port opens it, and it stays open. All processes of one user share it
+ * (SO_REUSEPORT): a packet may reach any of them, so deliver() must pass on packets for another
  * process. The sockets are not connected and send with DF, so the kernel leaves the IPv4
  * identification 0 and the ICRC is right; every packet has one, and every one is checked. A socket
- * does not show the identification of a packet that it receives: peers with this link say which
- * they send (udp_talk.h); that of other stacks is solved for and followed (udp_ident.h).
+ * does not show the identification of a packet that it receives: peers with softhca say which they
+ * send (udp_talk.h); that of other stacks is computed from the ICRC (udp_ident.h).
  *
  * Paths lose packets: send() takes every packet, and one that the kernel refuses is lost. A full
  * socket buffer makes the sender wait for the device, for two milliseconds at most.
@@ -27,8 +27,8 @@ struct udp_config {
 	/* A packet whose ICRC is right, as a segment with SEG_NET; valid during the call only. */
 	void (*deliver)(void *arg, const struct seg *s);
 	void *arg;
-	/* Packets to groups from processes with the same number (fellows) reach this process by
-	 * another way. */
+	/* A number that all processes have whose multicast reaches this one within the host, too:
+	 * its *fellows*. Their packets to groups are not taken from the network. */
 	uint32_t fellows;
 	uint32_t slot; /* first slot of this process: the upper bits of its numbers */
 };
@@ -37,7 +37,7 @@ struct udp_path {
 	struct dest_net net;
 	uint32_t ifindex; /* interface of link-local addresses; datagrams to a group leave by it */
 	uint32_t mtu; /* payload bytes of one packet */
-	uint32_t lqpn, rqpn, flow_label; /* they choose the source port */
+	uint32_t lqpn, rqpn, flow_label; /* the source port is computed from them */
 	uint8_t tclass, hop_limit;
 };
 
@@ -51,8 +51,8 @@ void udp_leave(struct udp *u);
 /* Packets to @local reach this process from now on. EADDRINUSE: another program has the UDP port;
  * EADDRNOTAVAIL: the kernel does not know the address; with a reason. */
 int udp_listen(struct udp *u, const union ibv_gid *local, uint32_t ifindex);
-/* Tries again to get the ports that other programs had, without a reason; the log says which it
- * has got. *@taken: how many. True: some are still another program's. */
+/* Tries again to open the ports that other programs had, and records no reason; the log says which
+ * it has opened. *@taken: how many. True: other programs still have some. */
 bool udp_again(struct udp *u, unsigned int *taken);
 /* The host's addresses have changed: closes the ports of addresses that are gone, but for those
  * that destinations use, since an address may come back. Never inside deliver(). */
@@ -79,11 +79,10 @@ bool udp_returned(struct udp *u, struct link_return *out);
 /* Delivers up to @budget packets, or trains of them; returns how many packets. @all: also from
  * ports without destinations by which no packet has come in yet; polls leave them to the engine. */
 unsigned int udp_drain(struct udp *u, unsigned int budget, bool all);
-/* Delivers all that has come, or as much as a thread can be asked to. False: another thread is
- * delivering. */
+/* Delivers all packets that have come, up to a large limit. False: another thread is delivering. */
 bool udp_catch_up(struct udp *u);
-/* Inside deliver(): the packet is for another process. Packets that follow should reach that
- * process at once. */
+/* Inside deliver(): the packet is for another process, which packets like it should reach without
+ * this one. */
 void udp_astray(struct udp *u);
 /* For epoll: readable when packets wait. */
 int udp_fd(struct udp *u);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* The ICRC of a packet of the udp link, and the IPv4 identification that it covers. A packet alone
  * has identification 0. The kernel counts the packets of a train from 0; since a UDP socket does
- * not show the identification, it stands in the six reserved bits of the BTH too, which no ICRC
- * covers. */
+ * not show the identification, it stands in six reserved bits of the BTH, too, which the ICRC does
+ * not cover. */
 #pragma once
 #include <stddef.h>
 #include "wire/grh.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* Which IPv4 identifications a sender uses. A UDP socket does not show them, and the ICRC covers
  * them: an identification that would explain a wrong ICRC is believed only if the sender would use
- * it next. Senders with this link always use 0, so every bit of their ICRCs tells; Linux rxe
- * counts, with jumps of at most one per tick of its clock while it was silent.
+ * it next. Softhca hosts send 0, so their ICRCs are checked in all bits; Linux rxe counts, and may
+ * jump by at most one per tick of its clock for the time that it was silent.
  * Locking: the owner's. */
 #pragma once
 #include <stdbool.h>
@@ -13,8 +13,8 @@ enum { UDP_IDENT_SENDERS = 256 };
 struct udp_ident {
 	struct udp_sender {
 		uint32_t addr; /* IPv4 in network order; 0: free */
-		uint16_t last, guess; /* the newest believed; the newest not believed */
-		bool guessed;
+		uint16_t last, guess; /* the newest that was believed; that was not */
+		bool guessed; /* guess is valid */
 		bool zeros; /* it leaves the identification 0, as we do */
 		uint64_t at; /* ns: when @last came */
 	} sender[UDP_IDENT_SENDERS];

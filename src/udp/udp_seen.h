@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* IPv4 identifications, seen. A UDP socket does not show the IP header to its reader; a raw socket
- * beside it does, for processes that have CAP_NET_RAW. The raw socket gets each packet before the
- * UDP socket does, so a header that it has not shown was never there. It leaves out packets with
- * identification 0, which need no question, and packets that the kernel has put together (GRO; none
- * without a UDP checksum, as hardware and rxe send them). The newest few thousand headers are
- * remembered as hashes.
+/* IPv4 identifications that a raw socket sees. A UDP socket does not show the IP header to its
+ * reader; a raw socket beside it does, for processes that have CAP_NET_RAW. The raw socket gets
+ * each packet before the UDP socket does, so a packet whose header it has not shown was not sent
+ * with that identification. It skips packets with identification 0, which need no check, and
+ * packets that the kernel has put together (GRO: never those without a UDP checksum, as hardware
+ * and rxe send them). The newest few thousand headers are kept as hashes.
  * Locking: the owner's. */
 #pragma once
 #include <stdbool.h>
@@ -13,7 +13,7 @@
 
 struct udp_seen;
 
-/* What tells packets apart, as on the wire: addresses and ports in network order. */
+/* The fields that identify a packet; addresses and ports in network order. */
 struct udp_seen_packet {
 	uint32_t addr; /* the sender's */
 	uint16_t port;
@@ -24,13 +24,13 @@ struct udp_seen_packet {
 enum udp_seen_verdict {
 	UDP_SEEN_NO, /* no such packet had that identification */
 	UDP_SEEN_YES,
-	UDP_SEEN_MISSED, /* unknown: the socket was full once */
+	UDP_SEEN_MISSED, /* unknown: the raw socket has lost packets */
 };
 
 /* Begins to look at packets to UDP 4791 of @local; to be called before the UDP socket is opened, or
  * the first packets are missed. EPERM: no CAP_NET_RAW. */
 int udp_seen_open(const union ibv_gid *local, struct udp_seen **out);
 void udp_seen_free(struct udp_seen *s); /* NULL is fine */
-/* A packet that the UDP socket has given out: did it carry identification @id (not 0)? */
+/* Did the packet @p, which the UDP socket has delivered, carry identification @id (not 0)? */
 enum udp_seen_verdict udp_seen_ask(struct udp_seen *s, const struct udp_seen_packet *p,
 				   uint16_t id);

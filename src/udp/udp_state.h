@@ -20,7 +20,7 @@ enum {
 	UDP_PORTS = 64,
 	UDP_SENDERS = 8, /* sockets to send from, per port: as many source ports */
 	UDP_CASTER = UDP_SENDERS, /* index of one more, which sends to groups */
-	UDP_TELLER, /* … to QP 1, and is told what did not arrive (udp_returns.c) */
+	UDP_TELLER, /* one more, to QP 1, which learns what did not arrive (udp_returns.c) */
 	UDP_SOCKETS,
 	UDP_GROUPS = 256,
 	UDP_BATCH = 32, /* packets that are sent by one system call */
@@ -41,23 +41,23 @@ struct udp_port {
 	bool ipv4;
 	int fd; /* bound to UDP 4791; -1: not yet */
 	bool foreign; /* another program had it when it was wanted; under udp->lock */
-	struct udp_seen *seen; /* IPv4; NULL: no right to look */
+	struct udp_seen *seen; /* IPv4; NULL: no CAP_NET_RAW */
 	int hello; /* socket that questions to peers leave by */
 	int sender[UDP_SOCKETS]; /* -1: not open yet; under udp->lock */
-	int train[UDP_SOCKETS]; /* IPv4: the same for trains; under udp->lock */
+	int train[UDP_SOCKETS]; /* IPv4: those that send trains, or -1; under udp->lock */
 	uint16_t sport[UDP_SOCKETS];
 	uint16_t hello_sport;
-	uint64_t asking_until; /* atomic, ns: polls look for answers so long */
+	uint64_t asking_until; /* atomic, ns: until then polls look for answers to questions */
 	uint32_t dests; /* atomic: destinations that use it */
-	uint32_t heard; /* a packet came in: polls look at it */
+	uint32_t heard; /* a packet came in once, so polls read the socket, too */
 	struct udp_steer steer;
 };
 
 /* A multicast group that this process listens to on one interface. */
 struct udp_group {
 	struct udp_port port; /* gid: the group's; fd -1: not open, to be tried again */
-	const void *owner;
-	uint32_t users;
+	const void *owner; /* the device that has joined */
+	uint32_t users; /* calls of udp_join() without udp_part() */
 };
 
 struct udp_inbox {
@@ -90,7 +90,7 @@ struct udp {
 	uint32_t n_peers;
 	struct udp_counts *counts; /* atomics; in a memfd, or &unshown */
 	struct udp_counts unshown;
-	int counts_fd; /* -1 none */
+	int counts_fd; /* the memfd; -1: none */
 };
 
 /* udp_socket.c: 0 or a positive errno. */
@@ -103,9 +103,9 @@ socklen_t udp_addr_set(union udp_addr *a, const union ibv_gid *gid, uint32_t ifi
 		       uint16_t port);
 
 int udp_option(int fd, int level, int option, int value);
-void udp_socket_receive_buffer(int fd); /* as large as we are allowed */
+void udp_socket_receive_buffer(int fd); /* makes it as large as the system allows */
 
-/* The first steps of these, for udp_mcast.c. */
+/* The steps of udp_socket_listen() and udp_socket_sender(), for udp_mcast.c. */
 int udp_socket_open(const struct udp_port *p, int *fd);
 int udp_socket_bind(const struct udp_port *p, int fd, uint16_t port);
 int udp_socket_receives(const struct udp_port *p, int fd); /* with TOS, TTL and destination */

@@ -8,7 +8,7 @@
  *
  * Only a hint, which no process relies on: a process that reads a packet of another one passes it
  * on, and asks anew. Packets for slots that the filter does not know go by the hash. Any process of
- * the group sets the filter for all; they find the same. Under udp->drain_lock. */
+ * the group sets the filter for all; all of them compute the same filter. Under udp->drain_lock. */
 #pragma once
 #include <stdint.h>
 
@@ -17,9 +17,9 @@ struct udp_port;
 enum { UDP_STEER_MAX = 32 /* sockets that are asked: the others stay with the hash */ };
 
 struct udp_steer {
-	uint64_t number; /* of the questions, not to be guessed; 0: nothing was asked yet */
-	uint64_t at, wait; /* ns: when the questions left, how long none leaves again */
-	uint32_t heard; /* bits: indices that were answered since */
+	uint64_t number; /* in the questions, cannot be guessed; 0: nothing was asked yet */
+	uint64_t at, wait; /* ns: when the questions left; how long until the next may leave */
+	uint32_t heard; /* bits: indices for which an answer has come since */
 	uint16_t slot[UDP_STEER_MAX]; /* slot + 1 of each index; 0: not known */
 };
 

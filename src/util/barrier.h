@@ -31,11 +31,11 @@
 #define fetch_or_acq_rel(p, v)	__atomic_fetch_or((p), (v), __ATOMIC_ACQ_REL)
 #define fetch_and_acq_rel(p, v) __atomic_fetch_and((p), (v), __ATOMIC_ACQ_REL)
 
-/* True when *@p was *@expected and is @v now; else *@expected holds what was found. */
+/* True when *@p was *@expected and is @v now; else *@expected is the value that was found. */
 #define cas_acq_rel(p, expected, v)                                                                \
 	__atomic_compare_exchange_n((p), (expected), (v), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
 /* Ordered before a load_seq_cst() that follows. When another thread stores the word of that load,
- * fences and loads @*p, then this thread sees its store, or that thread sees @v. */
+ * fences and loads *@p, then this thread sees its store, or that thread sees @v. */
 #define cas_seq_cst(p, expected, v)                                                                \
 	__atomic_compare_exchange_n((p), (expected), (v), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
 
@@ -50,7 +50,8 @@ static inline void full_fence(void)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-/* The same right behind a sequentially consistent read-modify-write: on x86 that is one already. */
+/* The same right behind a sequentially consistent read-modify-write, which on x86 is a full fence
+ * already. */
 static inline void full_fence_after_rmw(void)
 {
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
@@ -67,9 +68,9 @@ static inline void store_fenced(uint32_t *p, uint32_t v)
 	full_fence_after_rmw();
 }
 
-/* Asks for the line of @p to write to it. What the compiler makes of __builtin_prefetch() for plain
- * x86-64 gets a line to read, and the store that follows waits for the other core all the same;
- * PREFETCHW is in every x86-64, if only as something that does nothing. */
+/* Fetches the cache line of @p for a store. For plain x86-64 the compiler turns
+ * __builtin_prefetch() into a fetch for reading, and the store that follows waits for the other
+ * core all the same. Every x86-64 accepts PREFETCHW, if only as a no-op. */
 static inline void prefetch_to_write(const void *p)
 {
 #if defined(__x86_64__)
@@ -79,7 +80,7 @@ static inline void prefetch_to_write(const void *p)
 #endif
 }
 
-/* Earlier loads before all later accesses: after the last read of a slot's header. */
+/* Earlier loads before all later accesses: before a reader loads a sequence number again. */
 static inline void read_barrier(void)
 {
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
@@ -102,8 +103,9 @@ static inline void cpu_relax(void)
 #endif
 }
 
-/* In between, ThreadSanitizer checks none of this thread's accesses: bytes of another process,
- * which gives the order between the thread that moves them and the program that reads them. */
+/* Between begin and end ThreadSanitizer checks none of this thread's accesses: they touch bytes
+ * that another process orders, between the thread that moves them and the program that reads
+ * them. */
 #ifdef __SANITIZE_THREAD__
 void AnnotateIgnoreReadsBegin(const char *file, int line);
 void AnnotateIgnoreReadsEnd(const char *file, int line);

@@ -16,7 +16,7 @@ enum checksum {
 	CHECKSUM_CRC64, /* XP10, NVMe: 0xad93d23594c93659, as CRC32 */
 };
 
-/* @ones: the register begins with ones, which is the usual way of all but the 16-bit ones. */
+/* @ones: the register begins with all ones, as is usual for all but the 16-bit checksums. */
 uint64_t checksum_start(bool ones);
 uint64_t checksum_more(enum checksum kind, uint64_t state, const void *buf, size_t len);
 uint64_t checksum_end(enum checksum kind, uint64_t state);

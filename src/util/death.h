@@ -7,12 +7,12 @@
 #include <linux/futex.h>
 #include "util/barrier.h"
 
-/* @word, in memory shared with other processes, stays alive while the calling thread does. The
- * thread uses no robust mutexes, marks one word in its life, and the word lives as long as it. 0,
- * or an errno where the kernel cannot do it: the word stays 0. */
+/* From now on @word, in memory shared with other processes, says that the calling thread lives. The
+ * thread uses no robust mutexes and marks one word in its life, which stays mapped as long as the
+ * thread lives. 0, or an errno where the kernel cannot do it: the word stays 0. */
 int death_mark(uint32_t *word);
 
-/* False for 0 too: never marked. */
+/* False for 0, too: no thread has marked the word. */
 static inline bool death_alive(const uint32_t *word)
 {
 	uint32_t v = load_acquire(word);

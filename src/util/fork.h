@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Fork: one page that a child sees wiped (MADV_WIPEONFORK) holds the epoch of this process. It is 0
+/* Fork: one page that a child sees wiped (MADV_WIPEONFORK) has the epoch of this process. It is 0
  * before fork_init() and in a fresh child, else a number that no ancestor of this process has used.
- * An object that holds state of a process (a node, a QP) keeps the epoch in which it was made, and
- * its functions compare that at each entry: a load and a compare, no system call. An object of
+ * An object with state of a process (a node, a QP) keeps the epoch in which it was made, and its
+ * functions compare that epoch at each entry: a load and a compare, no system call. An object of
  * another epoch is inherited: nothing of it may be used but plain private memory. Mappings that
  * other processes share are made with MADV_DONTFORK. Why: docs/design/fork.md. */
 #pragma once

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* What an architecture brings to util/guard.c: routines that may fault (guard_<arch>.S) and how the
- * signal handler leads a fault in them to an orderly return of EFAULT. None of them uses the stack,
- * so after a fault the handler continues at a landing, which sets the result and returns. An
- * architecture without them has GUARD_ASM 0: every copy then goes through /proc/self/mem. */
+/* The part of util/guard.c that each architecture has of its own: routines that may fault
+ * (guard_<arch>.S), and the labels by which the signal handler makes them return EFAULT. None of
+ * them uses the stack, so after a fault the handler continues at a landing, which sets the result
+ * and returns. An architecture without them has GUARD_ASM 0: every copy then goes through
+ * /proc/self/mem. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -22,14 +23,14 @@ int guard_asm_bulk(void *dst, const void *src, size_t n);
 int guard_asm_fetch_add(uint64_t *addr, uint64_t add, uint64_t *old);
 int guard_asm_cmp_swap(uint64_t *addr, uint64_t compare, uint64_t swap, uint64_t *old);
 
-/* The handlers' return address when the kernel has called them. */
+/* Where a signal handler returns to: makes the rt_sigreturn system call. */
 extern const char guard_asm_restorer[];
 
-/* Code that may fault; from guard_asm_wide on with wide registers in use. */
+/* The code that may fault; from guard_asm_wide on it uses wide registers. */
 extern const char guard_asm_begin[], guard_asm_wide[], guard_asm_end[];
 extern const char guard_asm_landing[], guard_asm_landing_wide[];
 #endif
 
-/* What guard_asm_bulk() may use. 0 until guard_init(): what every CPU has. */
+/* Instructions that guard_asm_bulk() may use; 0 until guard_init(): those that every CPU has. */
 enum { GUARD_CPU_WIDE = 1, GUARD_CPU_STRING = 2 };
 extern uint32_t guard_cpu;

@@ -7,16 +7,16 @@
 #include <stdint.h>
 #include <ucontext.h>
 
-/* Sets them, or goes in front again where they have been replaced. Two system calls when there
- * is nothing to do. Calls are serialised by the caller; a forked child inherits the handlers. 0
- * or a positive errno: what was set before stays. */
+/* Sets the handlers, or sets them again in front of those that have replaced them. Two system calls
+ * when there is nothing to do. Calls are serialised by the caller; a forked child inherits the
+ * handlers. 0, or a positive errno: the earlier handlers stay. */
 int guard_trap_set(void);
 
-/* Asks @fn of each fault in other code, before it goes to an earlier handler. True: the fault is
- * mended, and the program goes on as @ctx says. For the life of the process. */
+/* Calls @fn for each fault in other code before the earlier handler. If it returns true the fault
+ * is mended, and the program goes on as @ctx says. For the life of the process. */
 void guard_trap_watch(bool (*fn)(uintptr_t address, ucontext_t *ctx));
 
-/* May this thread fault here and now: handlers set, neither signal blocked. A system call. */
+/* May this thread fault now: are the handlers set, and neither signal blocked? A system call. */
 bool guard_trap_open(void);
 /* Unblocks both signals for this thread; *@saved is for guard_trap_restore(). */
 int guard_trap_unblock(uint64_t *saved);

@@ -18,7 +18,7 @@ enum log_level log_level_of(const char *word);
 #define log_info(...)  log_line(LOG_LEVEL_INFO, __VA_ARGS__)
 #define log_debug(...) log_line(LOG_LEVEL_DEBUG, __VA_ARGS__)
 
-/* Once for this place in the code, in this process. */
+/* At most one line from this place in the code, in this process. */
 #define log_once(level, ...)                                                                       \
 	do {                                                                                       \
 		static uint8_t once_;                                                              \

@@ -3,7 +3,7 @@
  * memory) marks a section; a writer that has unpublished an object waits until every section that
  * might still see it has ended. After quiesce_wait() no thread of this process uses what was
  * unpublished before the call. Sections nest, cost two plain stores and one fence at the outermost
- * level, and must not block on anything a waiter could hold: quiesce_wait() is called outside any
+ * level, and must not block on a lock that a waiter may hold: quiesce_wait() is called outside any
  * section and without locks. */
 #pragma once
 #include <stdbool.h>
@@ -12,9 +12,9 @@
 
 struct quiesce_slot {
 	uint64_t seq; /* odd: inside a section (A); written by its thread only */
-	unsigned int depth;
-	struct quiesce_slot *next;
-	int used;
+	unsigned int depth; /* of nested sections */
+	struct quiesce_slot *next; /* in the list of all slots */
+	int used; /* a thread has it; a thread that ends leaves it to a new one */
 };
 
 struct quiesce_slot *quiesce_slot_make(void); /* this thread's, never NULL */
@@ -32,8 +32,8 @@ static inline void quiesce_enter(void)
 }
 
 /* The same for a caller whose next access to shared memory is a locked read-modify-write: on x86
- * that is the fence, and a plain store comes before it. What that instruction itself touches must
- * be safe without a section. */
+ * that instruction is the fence, so a plain store is enough here. The memory that the instruction
+ * itself touches must be safe without a section. */
 static inline void quiesce_enter_by_rmw(void)
 {
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
@@ -63,9 +63,9 @@ static inline bool quiesce_inside(void) /* is this thread in a section? */
 
 void quiesce_wait(void);
 
-/* The same for a writer that must not wait, since it is inside a section itself: it looks now and
- * again whether the sections of other threads that were open at quiesce_begin() have ended. What
- * the caller's own section has seen is its own to know. */
+/* The same for a writer that must not wait, since it is inside a section itself: it asks now and
+ * again whether the sections of other threads that were open at quiesce_begin() have ended. Objects
+ * that its own section has looked up are not covered. */
 enum { QUIESCE_OPEN = 16 };
 
 struct quiesce_grace {
@@ -78,4 +78,4 @@ struct quiesce_grace {
 
 /* False: more than QUIESCE_OPEN sections are open; try again later. */
 bool quiesce_begin(struct quiesce_grace *g);
-bool quiesce_passed(struct quiesce_grace *g); /* since quiesce_begin(); true again from then on */
+bool quiesce_passed(struct quiesce_grace *g); /* have they ended? once true, it stays true */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Pseudo-random numbers that a seed reproduces on every machine, for seeded tests and the fault
- * link: xoshiro256** seeded by splitmix64. Never for secrets. One state per user: not thread
- * safe. */
+ * link: xoshiro256** seeded by splitmix64. Never for secrets. Not thread safe: each user has a
+ * state of its own. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Reference count. The caller that gets true from ref_put() gave the last reference back and frees
- * the object. */
+/* Reference count. The caller to which ref_put() returns true has given the last reference back,
+ * and frees the object. */
 #pragma once
 #include "util/barrier.h"
 
@@ -13,13 +13,13 @@ static inline void ref_init(struct ref *r)
 	store_relaxed(&r->count, 1);
 }
 
-/* The caller holds a reference, or a lock under which the count is not 0. */
+/* The caller has a reference, or holds a lock under which the count is not 0. */
 static inline void ref_get(struct ref *r)
 {
 	fetch_add_relaxed(&r->count, 1);
 }
 
-/* For tables that list objects without a reference: false when the object is about to be freed. */
+/* For a table that has no references on its objects. False: the object is about to be freed. */
 static inline bool ref_get_unless_zero(struct ref *r)
 {
 	uint32_t n = load_relaxed(&r->count);

@@ -8,15 +8,15 @@
 #include <sys/types.h>
 
 enum sealed_use {
-	SEALED_SPARSE, /* each page with its first use */
+	SEALED_SPARSE, /* a page is allocated at its first use */
 	SEALED_ALLOCATED, /* all pages at once; ENOMEM or ENOSPC when there are too few */
 	SEALED_READONLY, /* sparse; peers can only read */
 };
 
-/* The size of a new memfd. EFBIG: beyond RLIMIT_FSIZE, where ftruncate() would kill the program by
- * SIGXFSZ. */
+/* Sets the size of a new memfd. EFBIG: beyond RLIMIT_FSIZE, where ftruncate() would kill the
+ * program by SIGXFSZ. */
 int sealed_size(int fd, size_t len);
-/* @len: a multiple of 4096. Zeroed. EFBIG: as sealed_size() says. */
+/* Makes and maps @len zeroed bytes, a multiple of 4096. EFBIG: as sealed_size() says. */
 int sealed_make(const char *name, size_t len, enum sealed_use use, int *fd, void **map);
 /* Maps the whole memfd that a peer sent. EPROTO: it is not sealed, or has not exactly @len
  * bytes. */

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* Numbers that nobody may guess, from the kernel: cookies, nonces, proofs. */
+/* Random numbers from the kernel that cannot be guessed: cookies, nonces, proofs. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/random.h>
 
-static inline void secret_fill(void *p, size_t n) /* @n: at most 256, which come whole */
+static inline void secret_fill(void *p, size_t n) /* @n: 256 at most, which come whole */
 {
 	while (getrandom(p, n, 0) != (ssize_t)n)
 		;

@@ -2,7 +2,7 @@
 /* Which word of a list a person meant who typed another. Pure. */
 #pragma once
 
-enum { SPELLING_MAX = 24 }; /* a word as long as this is none of ours, nor nearly */
+enum { SPELLING_MAX = 24 }; /* letters: a word of so many resembles none */
 
 /* The nearest of @words (it ends with NULL) to @word: at most a third of its letters, and at most
  * two, must be put in, left out or changed; two neighbours that changed places count as one.

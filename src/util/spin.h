@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Spin lock for sections of a few hundred instructions: no system call inside but a copy. A waiting
- * thread gives its time slice away after about 1000 looks, since the thread that has the lock may
- * have lost its core. Uncontended, lock and unlock are one atomic exchange and one release store.
- * All zero is unlocked; works in memory shared between processes. */
+/* Spin lock for sections of a few hundred instructions; a copy is the only system call inside. A
+ * waiting thread gives its time slice away after about 1000 looks, since the thread that has the
+ * lock may have lost its core. Uncontended, lock and unlock are one atomic exchange and one release
+ * store. All zero is unlocked; works in memory shared between processes. */
 #pragma once
 #include "util/barrier.h"
 

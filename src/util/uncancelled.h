@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* Cancellation (pthread_cancel) of a program's thread inside the library: with an adapter, posting,
  * polling and arming make no system call, so no program expects that they end its thread. Here they
- * may make one, with turns and locks held. So each system call on the way of work requests is made
- * with cancellation disabled; ibv_get_cq_event() and ibv_get_async_event() can be cancelled in
- * their sleep, where they hold nothing. */
+ * may make one, with turns and locks held. So they disable cancellation around each system call.
+ * ibv_get_cq_event() and ibv_get_async_event() can be cancelled in their sleep, where they hold no
+ * lock and no turn. */
 #pragma once
 #include <pthread.h>
 
@@ -21,7 +21,7 @@ static inline void uncancelled_end(int was)
 	pthread_setcancelstate(was, NULL);
 }
 
-/* result = call, without being a point of cancellation. */
+/* result = call, without a cancellation point. */
 #define UNCANCELLED(result, call)                                                                  \
 	do {                                                                                       \
 		int was_ = uncancelled_begin();                                                    \

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* Timer wheel: 9 levels of 64 slots, the lowest 16 us wide, each next one 64 times as wide, so that
  * adding and deleting cost the same for any deadline. Time is an argument, in ns, and never goes
- * back. A timer never fires before its `at`; it fires in the first wheel_run() whose now reaches
- * it. Not thread safe: the owner's lock guards it, and stays locked while fire() runs. */
+ * back. A timer never fires before its `at`; it fires in the first wheel_run() with a @now of at
+ * least `at`. Not thread safe: the owner's lock guards it, and stays locked while fire() runs. */
 #pragma once
 #include "util/list.h"
 
@@ -10,7 +10,7 @@ enum { WHEEL_LEVELS = 9, WHEEL_BITS = 6, WHEEL_SLOTS = 1 << WHEEL_BITS, WHEEL_SH
 
 struct timer {
 	struct list node; /* the wheel's */
-	uint64_t at;
+	uint64_t at; /* ns: its deadline */
 	void (*fire)(struct timer *t, uint64_t now); /* set by the owner before wheel_add() */
 	uint16_t slot; /* the wheel's: level * WHEEL_SLOTS + slot in the level */
 };
@@ -24,7 +24,7 @@ struct wheel {
 
 void wheel_init(struct wheel *w, uint64_t now);
 
-/* Not running; sets fire. */
+/* The timer is not running; sets fire. */
 static inline void timer_init(struct timer *t, void (*fire)(struct timer *t, uint64_t now))
 {
 	list_init(&t->node);
@@ -45,6 +45,6 @@ void wheel_del(struct wheel *w, struct timer *t); /* fine when it is not running
  * What fire() adds fires in a later run even if it is due already. */
 unsigned int wheel_run(struct wheel *w, uint64_t now);
 
-/* No later than the earliest deadline, sometimes earlier (a run then makes it exact);
- * UINT64_MAX when nothing runs. */
+/* ns: no later than the earliest deadline, sometimes earlier (a run then makes it exact);
+ * UINT64_MAX: no timer runs. */
 uint64_t wheel_next(const struct wheel *w);

@@ -10,7 +10,7 @@ enum aeth_kind { AETH_ACK = 0x00, AETH_RNR = 0x20, AETH_RESERVED = 0x40, AETH_NA
 enum {
 	AETH_KIND_MASK = 0x60,
 	AETH_CODE_MASK = 0x1f,
-	AETH_UNLIMITED = 0x1f, /* ACK: no credit count, the requester sends as it likes */
+	AETH_UNLIMITED = 0x1f, /* ACK: no credit count; the requester need not wait for receives */
 };
 
 enum aeth_nak {

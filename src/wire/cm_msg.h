@@ -48,7 +48,7 @@ struct cm_msg {
 	uint32_t qkey;
 	uint32_t qpn; /* 24 bits: QP of the sender; DREQ, LAP: of the receiver */
 	uint32_t local_eecn, remote_eecn; /* 24 bits; REP for XRC: local_eecn is the target QP */
-	uint32_t psn; /* 24 bits: PSN of the sender's first packet */
+	uint32_t psn; /* 24 bits: PSN with which the sender begins to send */
 	uint8_t responder_resources, initiator_depth;
 	uint8_t remote_timeout, local_timeout; /* 5 bits: of CM responses, 4.096 us * 2^n */
 	uint8_t transport; /* 2 bits: 0 RC, 1 UC, 3 see ext_transport */
@@ -60,14 +60,14 @@ struct cm_msg {
 	uint8_t rdc_exists, srq; /* 1 bit */
 	struct cm_path path[2]; /* the primary, the alternate; LAP: the alternate is path[1] */
 	uint8_t sap_supported; /* 1 bit */
-	uint8_t about; /* 2 bits. MRA, REJ: 0 REQ, 1 REP; then MRA 2 LAP, REJ 2 no message */
+	uint8_t about; /* 2 bits, the message meant: 0 REQ, 1 REP; 2: LAP (MRA), none (REJ) */
 	uint8_t service_timeout; /* 5 bits: MRA */
 	uint16_t reason; /* REJ; SIDR_REP, APR: the status */
 	uint8_t info_len; /* of info; REJ 7 bits */
 	uint8_t info[CM_INFO_MAX];
 	uint8_t ack_delay; /* 5 bits: of the target's CA */
 	uint8_t failover; /* 2 bits */
-	uint8_t private_len; /* bytes; the parser sets all that the message has room for */
+	uint8_t private_len; /* bytes; the parser sets it to the message's whole room for them */
 	uint8_t private_data[CM_PRIVATE_MAX];
 };
 

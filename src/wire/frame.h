@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Ethernet frames as RAW_PACKET queue pairs send and get them: from the destination MAC to the
- * last byte before the FCS. frame_parse() finds the headers of a frame, of a tunnel in it and of
- * what the tunnel carries; it never fails: where a header is cut short or unknown, the walk ends
- * and what follows is not there. Pointers borrow the frame. Pure. */
+/* Ethernet frames as RAW_PACKET queue pairs send and get them: from the destination MAC to the last
+ * byte before the FCS. frame_parse() finds the headers of a frame, of a tunnel in it and of what
+ * the tunnel carries; it never fails: where a header is cut short or unknown, the walk ends, and
+ * the headers behind it count as absent. Pointers borrow the frame. Pure. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ struct frame_layer {
 	uint8_t l3, l4; /* enum frame_l3, frame_l4 */
 	uint8_t proto; /* of IP, behind IPv6's extension headers */
 	const uint8_t *ip, *l4_head;
-	uint32_t l4_len; /* bytes from l4_head on, as IP says and the frame has */
+	uint32_t l4_len; /* bytes from l4_head on: as IP says, and not more than the frame has */
 	bool cut; /* IP promises more bytes than the frame has */
 };
 
@@ -67,10 +67,10 @@ enum {
 #define FRAME_HASH_INNER (UINT64_C(1) << 31)
 uint32_t frame_hash(const struct frame *f, uint64_t fields, const uint8_t key[FRAME_HASH_KEY]);
 
-/* Segmentation: bytes [@done, @done + @n) of the payload under the headers in @buf[0..@head),
- * which stand for a whole message of @total. Changes the lengths, the IPv4 identification, the
- * TCP sequence number and flags; checksums come after. False: no TCP in IP. @index: of this
- * segment. */
+/* Segmentation: makes the segment with bytes [@done, @done + @n) of the payload from the headers in
+ * @buf[0..@head), which are those of a whole message of @total bytes. Changes the lengths, the IPv4
+ * identification, the TCP sequence number and flags; checksums come after. False: no TCP in IP.
+ * @index: of this segment. */
 struct frame_cut {
 	uint32_t head, done, n, total, index;
 };

@@ -9,7 +9,7 @@
 enum {
 	SVC_RC = 0x00,
 	SVC_UC = 0x20,
-	SVC_DC = 0x40, /* the specification's RD, which nobody sends: softhca's own */
+	SVC_DC = 0x40, /* softhca's own; the specification's RD, which no stack sends */
 	SVC_UD = 0x60,
 	SVC_CNP = 0x80,
 	SVC_XRC = 0xa0,
@@ -49,7 +49,7 @@ enum {
 	OP_DC_ANSWER = 0x56,
 	OP_CNP = 0x81, /* the whole byte: congestion notification */
 	OP_HELLO = 0xc0, /* the whole byte: what a host can do; udp defines its payload */
-	OP_REPORT = 0xc1, /* the whole byte: which PSNs of a window are here; transport's */
+	OP_REPORT = 0xc1, /* the whole byte: which PSNs the responder has; transport's */
 	OP_DROPPED = 0xc2, /* the whole byte: why a datagram was dropped; on one host only */
 	OP_GROUNDS = 0xc3, /* the whole byte: why the NAK behind it is one; transport's */
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* RoCEv2 packets behind the UDP header: BTH, extension headers, payload, pad, ICRC. wire_parse()
- * and wire_build() are inverses; the opcode says which fields of a struct pkt are meaningful,
- * the others are zero after parsing and ignored when building. Reserved bits are ignored on
- * receipt and sent as zero. The ICRC's value is icrc.h's. Pure. */
+ * and wire_build() are inverses; the opcode says which fields of a struct pkt are meaningful, the
+ * others are zero after parsing and ignored when building. Reserved bits are ignored on receipt and
+ * sent as zero. icrc.h computes the ICRC's value. Pure. */
 #pragma once
 #include <stddef.h>
 #include "wire/opcode.h"
@@ -27,7 +27,7 @@ struct pkt {
 	uint32_t qkey;
 	uint32_t sqpn; /* 24 bits */
 	/* the rest */
-	uint32_t imm; /* ImmDt: bytes as the application laid them in memory */
+	uint32_t imm; /* ImmDt: the four bytes as they stand in the application's memory */
 	uint32_t inv_rkey; /* IETH */
 	uint32_t xrc_srqn; /* 24 bits */
 	uint8_t flush_type; /* FETH, 4 bits: 1 global visibility, 2 persistence */

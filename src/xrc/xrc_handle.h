@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* What a program has of a target QP: one from ibv_create_qp_ex() or ibv_open_qp(). Events of the QP
- * go to each. */
+/* A program's handle on a target QP, from ibv_create_qp_ex() or ibv_open_qp(). Each handle gets the
+ * QP's events. */
 #pragma once
 #include "hca/xrcd.h"
 

@@ -2,9 +2,9 @@
 /* Members of an XRC domain: the processes that have it open.
  *
  * A member that lives has a record lock (fcntl) on its byte of the page's descriptor, which the
- * kernel drops when the last thread of the process has ended: a byte without a lock is that of a
- * member that touches the page no more. A member's word is its byte's index + 1 with a generation
- * above, which differs from that of every earlier member on the byte. */
+ * kernel drops when the last thread of the process has ended: the member of a byte without a lock
+ * no longer touches the page. A member's word is its byte's index + 1 with a generation above,
+ * which differs from that of every earlier member on the byte. */
 #pragma once
 #include "xrc/xrc_domain.h"
 

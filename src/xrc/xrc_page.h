@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The page of an XRC domain, which its member processes share, and the places of target QPs in it.
- * The page is not believed: indices are bounded, states are checked. Every change is one store that
- * counts last, so that a member may be killed anywhere (docs/design/xrc-domains.md). */
+ * A member does not trust the page: it bounds indices and checks states. Every change takes effect
+ * by its last store, so that a member may be killed anywhere (docs/design/xrc-domains.md). */
 #pragma once
 #include "transport/xrc.h"
 
@@ -15,8 +15,7 @@ struct xrc_shared { /* a target QP */
 	uint32_t qpn; /* stored last at creation, 0 first at destruction; 0: free */
 	uint32_t turn; /* 0, or the word of the member that has it */
 	uint32_t gen; /* counts creations here */
-	uint32_t
-		moves; /* counts modifies and deaths: each makes the members' own parts worthless */
+	uint32_t moves; /* counts modifies and deaths: each makes the members' own parts void */
 	uint32_t last; /* the word of the member that had the turn last */
 	uint32_t died; /* the word of a member that died in its turn since the last RESET */
 	uint64_t holders[XRC_MEMBERS / 64]; /* members with a handle on it */
@@ -24,7 +23,7 @@ struct xrc_shared { /* a target QP */
 };
 
 struct xrc_page {
-	uint32_t reach; /* a number stands at most so many entries behind its own place */
+	uint32_t reach; /* most entries by which a number stands behind its hash place */
 	uint32_t member_gen[XRC_MEMBERS];
 	struct xrc_shared target[XRC_TARGETS];
 };

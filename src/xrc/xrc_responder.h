@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Segments for a target QP, and what its responder asks of the engine while it works on one. Under
- * the QP's local turn. */
+/* Segments for a target QP, and the callbacks of its responder while it works on one. Under the
+ * QP's local turn. */
 #pragma once
 #include "engine/node_state.h"
 

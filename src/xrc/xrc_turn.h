@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The shared turn of a target QP: a word in its entry of the page, taken under the QP's local turn.
- * It carries the word of the member that has it; a member that finds it with one that has died
- * takes it over and puts the QP in ERR. */
+ * Its value is the word of the member that has it. If that member has died, the next one takes the
+ * turn over and puts the QP in ERR. */
 #pragma once
 #include "xrc/xrc_domain.h"
 
@@ -31,5 +31,5 @@ static inline struct xrc_shared *xrc_turn_shared(const struct xrc_target *x)
 /* False: another member has it, and did not give it back in time. */
 bool xrc_turn_begin(struct xrc_target *x);
 void xrc_turn_end(struct xrc_target *x);
-/* Between the two: loads what other members have done since. ENOMEM: nothing was loaded. */
+/* Between the two: loads the state that other members have left. ENOMEM: nothing was loaded. */
 int xrc_turn_catch_up(struct xrc_target *x, uint64_t now);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* QP 1 of the process. A process that reads a MAD from a network hands it to the process it is for:
- * by the slot in the receiver's own comm id, or, of a REQ and a SIDR_REQ, by the owner of the port
- * (gsi_names.h). It keeps no state, and what no process takes is answered as a host does: REJ 8,
- * SIDR_REP 1, DREP. A process needs no connection manager for that.
+ * the one whose slot is in the receiver's comm id, or, for a REQ or SIDR_REQ, the owner of the port
+ * (gsi_names.h). It keeps no state. A MAD that no process takes is answered on behalf of the host:
+ * REJ
+ * 8, SIDR_REP 1, DREP. A process needs no connection manager for that.
  * Threads: any; gsi_packet() inside a quiesce section. */
 #pragma once
 #include "engine/node_state.h"
@@ -27,11 +28,11 @@ static inline unsigned int gsi_slot(uint32_t id)
 }
 
 void gsi_packet(struct node_link *from, const struct seg *s);
-/* Sends it through the network. *@softhca (may be NULL): the host there is known to be one like
- * this. An errno with a reason: no path leads there. */
+/* Sends @m through the network. *@softhca (may be NULL): is that host known to run softhca? An
+ * errno with a reason: no path leads there. */
 int gsi_send(struct node *n, const struct gsi_mad *m, bool *softhca);
-/* Whether the host at m->to is known to be one like this. Asks it if nothing is known yet, and
- * always with @wake, which makes the kernel look for its link address. */
+/* Is the host at m->to known to run softhca? Asks it if nothing is known yet, and always with
+ * @wake, which makes the kernel look for its link address. */
 bool gsi_knock(struct node *n, const struct gsi_mad *m, bool wake);
 /* Readable when MADs came back: the network's descriptor, for epoll. -1: there is none. */
 int gsi_returns_fd(struct node *n);

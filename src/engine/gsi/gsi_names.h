@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* Who owns a port of connection management: a process that has bound the abstract SEQPACKET name of
- * port space, port and address, or of a wildcard, owns it, until it closes the socket or dies. One
- * that listens gets connections there, and in them MADs (struct gsi_mad). Users share ports.
- * The name of a process as such is believed if the process has the slot, too. */
+/* Owners of ports of connection management. The process that has bound the abstract SEQPACKET name
+ * of port space, port and address, or of a wildcard, owns the port until it closes the socket or
+ * dies. If it listens it gets connections there, and in them MADs (struct gsi_mad). All users share
+ * the ports. A process also has a name of its own; it is believed only if the process has the slot
+ * in it, too. */
 #pragma once
 #include <infiniband/verbs.h>
 #include <stddef.h>
@@ -21,9 +22,10 @@ enum { GSI_BACKLOG = 4096 };
 
 /* A socket that has the name. EADDRINUSE: another has it. It does not listen yet. */
 int gsi_name_bind(const struct gsi_port *p, int *fd);
-/* A connection to the owner, who listens. ECONNREFUSED: nobody does; EAGAIN: its queue is full. */
+/* A connection to the owner, which listens. ECONNREFUSED: no process does; EAGAIN: its queue is
+ * full. */
 int gsi_name_connect(const struct gsi_port *p, int *fd);
-/* The same for whoever listens on the address, else on the wildcard of its family. */
+/* The same for the process that listens on the address, else on the wildcard of its family. */
 int gsi_port_connect(uint32_t ps, uint16_t port, const union ibv_gid *addr, int *fd);
 /* The name of a process as such; listens. */
 int gsi_process_bind(unsigned int slot, int *fd);

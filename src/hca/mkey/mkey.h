@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* Indirect mkeys (mlx5dv_create_mkey()): what a program makes, and UMR work requests set up, change
- * and free, inside turns. An mkey that is free allows no access.
- * Locking: @lock guards what follows it. As with memory windows, a peer's access is carried out in
- * the owner's turns with the lock taken from the check to the end of the copy (fleeting.h), so when
- * a UMR or an invalidation has completed, no access by what was before is under way; but one that
- * came by another mkey, of which this one is a part, may be: it holds that one's lock. Lookups of
- * lkeys take no lock: they see one whole state of the key's entry, and a layout that was replaced
- * is freed when no section of another thread can see it any more. */
+/* Indirect mkeys (mlx5dv_create_mkey()): a program makes them, and UMR work requests set them up,
+ * change and free them, inside turns. An mkey that is free allows no access.
+ * Locking: @lock guards the members behind it. As with memory windows, a peer's access is carried
+ * out in the owner's turns and holds the lock from the check to the end of the copy (fleeting.h).
+ * So when a UMR or an invalidation has completed, no access by the former key or layout is under
+ * way, except one by another mkey of which this one is a part: that access holds the other mkey's
+ * lock. Lookups of lkeys take no lock: they see one whole state of the key's entry, and a layout
+ * that was replaced is freed when no section of another thread can see it any more. */
 #pragma once
 #include <infiniband/mlx5dv.h>
 #include "hca/key_table.h"
@@ -31,9 +31,9 @@ struct mkey_state {
 /* What transfers have found of the mkey's signature */
 struct mkey_found {
 	struct spin lock; /* a leaf; guards the rest */
-	bool disarmed; /* an error was found; the next one is, after a UMR */
-	struct sig_error first; /* that mlx5dv_mkey_check() has not told yet */
-	struct sig_rest rest;
+	bool disarmed; /* an error was recorded, and no other is until a UMR arms it again */
+	struct sig_error first; /* the error that mlx5dv_mkey_check() has not told yet */
+	struct sig_rest rest; /* first bytes of a field whose other bytes are still to come */
 };
 
 struct mkey {
@@ -45,8 +45,8 @@ struct mkey {
 	struct spin lock;
 	struct mkey_state now;
 	bool dead; /* being destroyed */
-	struct mkey_layout *old; /* replaced; freed when @grace has passed */
-	struct mkey_layout *newly; /* replaced since then */
+	struct mkey_layout *old; /* layouts that were replaced; freed when @grace has passed */
+	struct mkey_layout *newly; /* those that were replaced after @grace began */
 	struct quiesce_grace grace;
 	struct mkey_found found;
 };
@@ -63,10 +63,10 @@ int mkey_destroy(struct mkey *m);
 /* mlx5dv_mkey_check(3): tells the first error since the last call and forgets it. EINVAL: an mkey
  * without BLOCK_SIGNATURE. */
 int mkey_check(struct mkey *m, struct mlx5dv_mkey_err *out);
-/* A transfer has found @e. False: it is not the first one. Any thread. */
+/* Records that a transfer has found the error @e. False: an earlier one is recorded. Any thread. */
 bool mkey_found(struct mkey *m, const struct sig_error *e);
-/* What is kept of a field that has come in part, after @next has taken its place; NULL: it stays.
- * Messages that come in through one mkey at the same time lose each other's. */
+/* Returns the kept part of a field that has come in part, and keeps @next in its place (NULL: keeps
+ * the old one). Messages that arrive through one mkey at the same time overwrite each other's. */
 struct sig_rest mkey_rest(struct mkey *m, const struct sig_rest *next);
 
 /* Both return NULL, or what is wrong, for the text of a reason. Inside a turn. @remote: a peer asks

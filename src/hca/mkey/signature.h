@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
-/* Block signatures: protection fields between blocks of data, on the wire, in memory, or in both.
- * A key with a signature is used by its bytes on the wire; the bytes of its layout are those in
+/* Block signatures: protection fields between blocks of data, on the wire, in memory, or in both. A
+ * key with a signature is used by its bytes on the wire; the bytes of its layout are those in
  * memory. Each stream is blocks of @block bytes of data with a field of @field bytes behind each;
- * what follows the last whole block has no field. Where both streams have the same places, fields
- * are taken over from one to the other as far as @copy says; else they are computed.
+ * bytes behind the last whole block have no field. Where both streams have fields at the same
+ * places, the bytes of fields that @copy names are copied from one stream to the other; all others
+ * are computed.
  *
- * Nothing is kept from one call to the next but struct sig_rest, so parts of a message may come in
- * any sizes and be sent again: for the field behind a block its data is read once more, as part of
- * the *image*, which are the bytes in memory around those that are asked for. Pure.
- * docs/design/signatures.md tells why. */
+ * Only struct sig_rest is kept from one call to the next, so parts of a message may have any sizes
+ * and be sent again: the data of a block whose field is computed is read once more, as part of the
+ * *image*, the bytes in memory around those that are asked for. Pure. docs/design/signatures.md
+ * tells why. */
 #pragma once
 #include "prm/bsf.h"
 
@@ -23,13 +24,14 @@ enum sig_wrong { SIG_GOOD, SIG_GUARD, SIG_APP_TAG, SIG_REF_TAG }; /* in the orde
 struct sig_error {
 	enum sig_wrong wrong;
 	bool on_wire; /* the stream whose field is wrong */
-	uint64_t expected, actual; /* what the field says; what was computed */
+	uint64_t expected, actual; /* the field's value; the computed value */
 	uint64_t offset; /* of the block in that stream */
 };
 
-/* Of a field on the wire whose first bytes came with the message's last part */
+/* The first bytes of a field on the wire, which came with one part; the others come with the
+ * next */
 struct sig_rest {
-	uint64_t block;
+	uint64_t block; /* whose field it is */
 	unsigned int n; /* bytes; 0: none */
 	uint8_t field[SIG_FIELD];
 };
@@ -40,10 +42,10 @@ uint64_t sig_wire_len(const struct signature *s, uint64_t mem);
 /* What a part [wire, wire + len) of the wire's stream needs in memory */
 struct sig_part {
 	uint64_t wire, len;
-	uint64_t data, end; /* its data, as if there were no fields */
+	uint64_t data, end; /* its data: offsets that do not count fields */
 	uint64_t image; /* where the image begins in memory */
 	uint64_t load; /* bytes to load from there on */
-	uint64_t skip; /* receiving: bytes of the image before those to store; as many as @load */
+	uint64_t skip; /* receiving: bytes of the image before those to store; equals @load */
 	uint64_t size; /* of the image */
 };
 
