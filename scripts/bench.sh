@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # Speed, with the options of a plain user's build. The figures are the cases of two tests: those
-# that begin with net/ are measured between hosts. `instructions` is counted, not timed; `growth`
-# prints curves.
+# that begin with net/ are measured between hosts, those with cm/ on one host and between two.
+# `instructions` is counted, not timed; `growth` prints curves.
 
 bench_command()
 {
@@ -13,6 +13,7 @@ bench_command()
 	for name; do
 		case $name in
 		instructions | growth) tests+=("bench/$name") ;;
+		cm*) tests+=("bench/speed:$name" "bench/network:$name") ;;
 		net*) tests+=("bench/network:$name") ;;
 		*) tests+=("bench/speed:$name") ;;
 		esac

@@ -11,12 +11,12 @@ declare -A package_set=(
 		procps patch binutils tcpdump tshark clang libclang-rt-dev clang-format clang-tidy
 		cppcheck shellcheck gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-system-x86
 		seabios busybox-static kmod cpio zstd xz-utils ucx-utils openmpi-bin
-		libopenmpi-dev mpich libmpich-dev rdmacm-utils fio libfabric-bin qperf
-		musl-tools"
+		libopenmpi-dev mpich libmpich-dev rdmacm-utils fio libfabric-bin qperf iperf
+		dapl2-utils libdapl2 musl-tools"
 	[aarch64]="qemu-user"
 	[dist]="dpkg-dev binutils"
-	[soak]="lintian chromium gdb strace valgrind"
-	[bench]="libcmocka-dev python3 qperf iperf3 ucx-utils iproute2 valgrind"
+	[soak]="lintian chromium gdb strace valgrind tgt libiscsi-bin"
+	[bench]="libcmocka-dev python3 qperf iperf3 ucx-utils iproute2 valgrind rdmacm-utils"
 	[fresh]="debootstrap"
 )
 

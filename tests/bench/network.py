@@ -9,6 +9,7 @@ import os
 import sys
 from pathlib import Path
 
+import connections
 import meters as m
 import pairs
 import small
@@ -132,6 +133,7 @@ def figures(ends):
     yield from small.between(lambda command: perftest(ends, command))
     yield Figure("net/loss", lambda: relayed("loss=1"), "Gb/s", 0.5, relayed, "without loss",
                  True)
+    yield from connections.between(lambda *argv: across(ends, *argv), OURS, SERVER)
     yield Figure("net/share", lambda: unfairness(ends), "%", 20)
 
 

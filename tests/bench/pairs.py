@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "clients"))
-from client.pair import listening  # noqa: E402
+from client.cm import is_there  # noqa: E402
 
 RUN = [str(Path(os.environ["SOFTHCA_PREFIX"]) / "bin/softhca"), "run", "--"]
 PROGRAMS = Path(os.environ["SOFTHCA_BUILD"]) / "tests/bench"
@@ -85,7 +85,7 @@ def end(process):
 def wait_listen(at, server, pid="self"):
     """@pid: a process in the server's network namespace."""
     deadline = time.monotonic() + 20
-    while not listening(at, pid):
+    while not is_there(at, pid):
         if server.poll() is not None:
             raise Failed(f"the server ended: {server.stdout.read()[-300:]}")
         if time.monotonic() > deadline:

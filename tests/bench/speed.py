@@ -8,6 +8,7 @@ import os
 import sys
 from statistics import median
 
+import connections
 import meters as m
 import pairs
 import small
@@ -69,7 +70,7 @@ def intro():
 
 
 def main():
-    parts = (latencies, bandwidths, others, small.one_host)
+    parts = (latencies, bandwidths, others, small.one_host, connections.one_host)
     figures = [f for part in parts for f in part()]
     reached, all_of_them, broken = show(figures, intro)
     try:

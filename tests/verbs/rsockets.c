@@ -478,14 +478,100 @@ static void other_version(int arg)
 	free(l);
 }
 
+/* --- what happens while nobody calls --- */
+
+static int connect_to(const struct sockaddr_in *at)
+{
+	int fd = rsocket(AF_INET, SOCK_STREAM, 0);
+
+	want(fd >= 0);
+	want_eq(rconnect(fd, (const struct sockaddr *)at, sizeof(*at)), 0);
+	return fd;
+}
+
+/* A client is connected, and may send, before the server accepts; in the order of connecting. */
+static void accepted_behind(int arg)
+{
+	enum { CLIENTS = 3 };
+	struct sockaddr_in at;
+	int l = listener(&at), near[CLIENTS], far;
+	char c;
+
+	(void)arg;
+	for (int i = 0; i < CLIENTS; i++) {
+		near[i] = connect_to(&at);
+		want_eq(rsend(near[i], &(char){ (char)('a' + i) }, 1, 0), 1);
+	}
+	for (int i = 0; i < CLIENTS - 1; i++) {
+		wait_for(l, POLLIN);
+		far = raccept(l, NULL, NULL);
+		want_eq(rrecv(far, &c, 1, 0), 1);
+		want_eq(c, 'a' + i);
+		want_eq(rclose(far), 0);
+		want_eq(rclose(near[i]), 0);
+	}
+	want_eq(rclose(l), 0); /* the last one was accepted, and nobody asks for it */
+	wait_for(near[CLIENTS - 1], POLLHUP);
+	want_eq(rclose(near[CLIENTS - 1]), 0);
+}
+
+/* A backlog of one: the second client waits until the first is taken. Its request stays with the
+ * listener, whose descriptor says so. */
+static void backlog(int arg)
+{
+	struct sockaddr_in at;
+	int l = listener(&at), near, next, far;
+	struct pollfd asked = { .fd = l, .events = POLLIN }, met = { .events = POLLOUT };
+
+	(void)arg;
+	want_eq(rlisten(l, 1), 0);
+	near = connect_to(&at);
+	next = rsocket(AF_INET, SOCK_STREAM, 0);
+	want_eq(rfcntl(next, F_SETFL, O_NONBLOCK), 0);
+	want_minus1(rconnect(next, (struct sockaddr *)&at, sizeof(at)), EINPROGRESS);
+	met.fd = next;
+	do
+		want_eq(rpoll(&met, 1, 1), 0);
+	while (poll(&asked, 1, 0) == 0);
+	far = raccept(l, NULL, NULL);
+	want(far >= 0);
+	want_eq(rclose(far), 0);
+	wait_for(next, POLLOUT);
+	far = raccept(l, NULL, NULL);
+	want(far >= 0);
+	want_eq(rclose(far), 0);
+	want_eq(rclose(next), 0);
+	want_eq(rclose(near), 0);
+	want_eq(rclose(l), 0);
+}
+
+/* Nobody sends, and the peer's queue pair is gone without a word: only a probe can tell. */
+static void keepalive(int arg)
+{
+	const int on = 1, idle = 1; /* s */
+	struct liar *l = calloc(1, sizeof(*l));
+	struct ibv_qp_attr err = { .qp_state = IBV_QPS_ERR };
+	int fd;
+
+	(void)arg;
+	want(l);
+	fd = meet_liar(l, 1, 384);
+	want_eq(ibv_modify_qp(l->id->qp, &err, IBV_QP_STATE), 0);
+	want_eq(rsetsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle)), 0);
+	want_eq(rsetsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)), 0);
+	wait_for(fd, POLLHUP);
+	ended_with_eio(fd, l);
+}
+
 int main(void)
 {
 	static const struct test_case list[] = {
-		CASE(types),	      CASE(states),	    CASE(options),
-		CASE(bytes),	      CASE(both_kinds),	    CASE(much),
-		CASE_ARG(lied_to, 0), CASE_ARG(lied_to, 1), CASE_ARG(lied_to, 2),
-		CASE_ARG(lied_to, 3), CASE_ARG(lied_to, 4), CASE_ARG(lied_to, 5),
-		CASE_ARG(lied_to, 6), CASE(beyond_credits), CASE(other_version),
+		CASE(types),	       CASE(states),	     CASE(options),
+		CASE(bytes),	       CASE(both_kinds),     CASE(much),
+		CASE_ARG(lied_to, 0),  CASE_ARG(lied_to, 1), CASE_ARG(lied_to, 2),
+		CASE_ARG(lied_to, 3),  CASE_ARG(lied_to, 4), CASE_ARG(lied_to, 5),
+		CASE_ARG(lied_to, 6),  CASE(beyond_credits), CASE(other_version),
+		CASE(accepted_behind), CASE(backlog),	     CASE(keepalive),
 	};
 
 	return CASES_RUN(list);

@@ -6,6 +6,7 @@
 enum { QUEUE = 384, BUFFER = 1 << 17, INLINED = 64 };
 enum { QUEUE_MIN = 16, QUEUE_MAX = 0x7ffe, BUFFER_MIN = 4096, BUFFER_MAX = 1 << 28 };
 enum { INLINED_MIN = 32, INLINED_MAX = 512 };
+enum { IDLE_TIME = 7200, INTERVAL = 75, PROBES = 9 }; /* s, s, number: Linux's of keepalive */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static uint32_t sq = QUEUE, rq = QUEUE, inlined = INLINED, sndbuf = BUFFER, rcvbuf = BUFFER, iomaps;
@@ -49,12 +50,20 @@ void sock_defaults(struct sock *s)
 	s->opt.sndbuf = sndbuf & ~1U;
 	s->opt.rcvbuf = rcvbuf & ~1U;
 	s->opt.iomaps = sock_iomaps(iomaps);
+	s->opt.keep_idle = IDLE_TIME;
+	s->opt.keep_interval = INTERVAL;
+	s->opt.keep_count = PROBES;
 }
 
 uint32_t sock_iomaps(uint32_t n)
 {
 	n = within(n, 0, IOMAPS_MAX);
 	return n <= 128 ? n : (n + 255) & ~255U; /* what its 8 bits can say */
+}
+
+uint64_t sock_keep_idle(const struct sock *s)
+{
+	return (uint64_t)s->opt.keep_idle * 1000000000U;
 }
 
 uint32_t sock_queue(uint32_t n)

@@ -6,9 +6,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include "rdmacm/rsocket/sock.h"
-
-enum { IDLE_TIME = 7200, INTERVAL = 75, PROBES = 9 }; /* s, s, number: Linux's of keepalive */
+#include "rdmacm/rsocket/service.h"
 
 static int get_int(const void *val, socklen_t len, int *out)
 {
@@ -65,6 +63,8 @@ static int set_socket(struct sock *s, int name, const void *val, socklen_t len)
 		return 0;
 	case SO_KEEPALIVE:
 		s->opt.keepalive = n != 0;
+		if (n)
+			service_add(s);
 		return 0;
 	case SO_OOBINLINE:
 		s->opt.oobinline = n != 0;
@@ -82,6 +82,15 @@ static int set_positive(int n, int *kept)
 	return 0;
 }
 
+static int set_idle(struct sock *s, int n)
+{
+	int err = set_positive(n, &s->opt.keep_idle);
+
+	if (!err && s->opt.keepalive)
+		service_add(s); /* the time begins anew */
+	return err;
+}
+
 static int set_tcp(struct sock *s, int name, int n)
 {
 	switch (name) {
@@ -91,7 +100,7 @@ static int set_tcp(struct sock *s, int name, int n)
 	case TCP_MAXSEG:
 		return set_positive(n, &s->opt.maxseg);
 	case TCP_KEEPIDLE:
-		return set_positive(n, &s->opt.keep_idle);
+		return set_idle(s, n);
 	case TCP_KEEPINTVL:
 		return set_positive(n, &s->opt.keep_interval);
 	case TCP_KEEPCNT:
@@ -219,13 +228,13 @@ static int get_tcp(const struct sock *s, int name, int *out)
 		*out = s->opt.maxseg ? s->opt.maxseg : 1024;
 		return 0;
 	case TCP_KEEPIDLE:
-		*out = s->opt.keep_idle ? s->opt.keep_idle : IDLE_TIME;
+		*out = s->opt.keep_idle;
 		return 0;
 	case TCP_KEEPINTVL:
-		*out = s->opt.keep_interval ? s->opt.keep_interval : INTERVAL;
+		*out = s->opt.keep_interval;
 		return 0;
 	case TCP_KEEPCNT:
-		*out = s->opt.keep_count ? s->opt.keep_count : PROBES;
+		*out = s->opt.keep_count;
 		return 0;
 	default:
 		return ENOTSUP;

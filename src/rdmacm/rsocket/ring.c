@@ -247,6 +247,14 @@ int ring_control(struct sock *s, uint32_t what)
 	return post_control(s, &w);
 }
 
+void ring_probe(struct sock *s)
+{
+	const struct write nothing = { .plain = true };
+
+	if (s->control_free && post_control(s, &nothing)) /* else one is under way */
+		sock_end(s, EIO);
+}
+
 void ring_place(struct sock *s, uint32_t n, struct write *w)
 {
 	uint32_t first = s->opt.sndbuf - s->spos;

@@ -33,6 +33,7 @@ bool ring_can_send(const struct sock *s);
 bool ring_is_idle(const struct sock *s); /* all sends are done */
 int ring_post(struct sock *s, const struct write *w); /* in a slot that is not control's */
 int ring_control(struct sock *s, uint32_t what); /* ENOBUFS: no slot */
+void ring_probe(struct sock *s); /* writes no bytes: does the peer acknowledge them? */
 /* Places for @n bytes in the send buffer, sfree permitting: one, or two at its end. */
 void ring_place(struct sock *s, uint32_t n, struct write *w);
 

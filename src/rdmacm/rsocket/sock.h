@@ -2,7 +2,8 @@
 /* Sockets over RDMA (rsocket(7)): what stands behind a descriptor that rsocket() has returned.
  *
  * Datagrams: dgram.h. A stream is a synchronous id whose channel never blocks, and a queue pair
- * whose peer writes into a ring of ours (ring.h). There is no thread: whoever calls makes progress.
+ * whose peer writes into a ring of ours (ring.h). Whoever calls makes progress; what nobody calls
+ * for, accepting and probes, a thread does (service.h).
  * A call takes its socket by sock_get() and gives it back by sock_put(); the lock is held during
  * all work, and not while a thread sleeps. Functions return 0 or a positive errno. */
 #pragma once
@@ -107,6 +108,14 @@ struct sock {
 
 	struct exported *exported;
 	unsigned int untold; /* of exported */
+
+	struct { /* service.h */
+		struct sock *next;
+		bool served, full;
+		unsigned int backlog;
+		struct sock *accepted; /* of a listener: the first; of it: the next */
+		uint64_t probe_at; /* ns */
+	} svc;
 	void *memory; /* what rbuf, sbuf, sges, iomaps are in */
 };
 
@@ -117,6 +126,7 @@ uint32_t sock_queue(uint32_t n);
 uint32_t sock_buffer(uint32_t n);
 uint32_t sock_inlined(uint32_t n);
 uint32_t sock_iomaps(uint32_t n);
+uint64_t sock_keep_idle(const struct sock *s); /* ns */
 
 /* change.c */
 struct sleeper {

@@ -4,7 +4,10 @@
 #include <netinet/in.h>
 #include <string.h>
 #include "rdmacm/rsocket/dgram.h"
+#include "rdmacm/rsocket/service.h"
 #include "rdmacm/rsocket/stream.h"
+
+enum { BACKLOG_MAX = 1024 };
 
 /* Before any lock: librspreload asks it for every socket of the process, the library's own too. */
 static bool is_ours(int domain, int type, int protocol)
@@ -79,8 +82,11 @@ EXPORT int rlisten(int socket, int backlog)
 		err = EINVAL;
 	else if (s->state == SOCK_NEW && rdma_listen(s->id, backlog))
 		err = errno;
-	if (!err)
+	if (!err) {
 		s->state = SOCK_LISTENING;
+		s->svc.backlog = backlog > 0 && backlog < BACKLOG_MAX ? backlog : BACKLOG_MAX;
+		service_add(s);
+	}
 	sock_put(s);
 	return minus1_errno(err);
 }
@@ -142,7 +148,8 @@ EXPORT int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
 	if (s->state != SOCK_LISTENING)
 		err = s->dgram ? EOPNOTSUPP : EINVAL;
 	while (!err && !made) {
-		err = meet_accept(s, &made);
+		made = service_take(s);
+		err = made ? 0 : meet_accept(s, &made);
 		if (err == EAGAIN)
 			err = sock_wait(s, s->flags & O_NONBLOCK, AWAIT_REQUEST);
 	}
@@ -150,6 +157,10 @@ EXPORT int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
 	if (err)
 		return minus1_errno(err);
 	fd = made->fd;
+	pthread_mutex_lock(&made->lock);
+	if (made->opt.keepalive)
+		service_add(made);
+	pthread_mutex_unlock(&made->lock);
 	if (addr && addrlen)
 		give_address(rdma_get_peer_addr(made->id), addr, addrlen);
 	sock_unref(made);
@@ -273,6 +284,17 @@ EXPORT int rshutdown(int socket, int how)
 	return minus1_errno(err);
 }
 
+static void close_accepted(struct sock *listener)
+{
+	struct sock *s, *of_table;
+
+	while ((s = service_take(listener))) {
+		if (sock_remove(s->fd, &of_table) && of_table)
+			sock_unref(of_table);
+		sock_unref(s);
+	}
+}
+
 EXPORT int rclose(int socket)
 {
 	struct sock *s;
@@ -281,7 +303,9 @@ EXPORT int rclose(int socket)
 		return minus1_errno(EBADF);
 	if (!s)
 		return 0;
+	service_remove(s);
 	pthread_mutex_lock(&s->lock);
+	close_accepted(s);
 	sock_progress(s);
 	if (s->state == SOCK_OPEN && !(s->opt.linger.l_onoff && !s->opt.linger.l_linger))
 		shut(s, SHUT_RDWR);

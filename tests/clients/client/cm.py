@@ -4,6 +4,7 @@
 A server is known to listen by the name of its port (docs/design/connections.md), which is there
 from rdma_bind_addr() on, or by TCP or UDP: a client that is faster than the server's rdma_listen()
 behind it is refused, and started again."""
+import os
 import subprocess
 import tempfile
 import time
@@ -13,6 +14,9 @@ from client import pair
 
 STREAM = "-p {p} -S 30000 -C 50"
 FIO = "fio --ioengine=rdma --bs=64k --size=4m "
+PRELOAD = "env LD_PRELOAD=/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so "
+DAT = "env DAT_OVERRIDE={f}/dat.conf "
+DAT_CONF = 'lo u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 "lo 0" ""\n'
 # (name, (the server's arguments, the client's)); {a}: the server's address, {p}: the port,
 # {f}: a folder
 PROGRAMS = [
@@ -44,12 +48,27 @@ PROGRAMS = [
                         FIO + f"--name=client --port={{p}} --rw=write --verb={verb} "
                         "--hostname={a}"))
       for verb in ("write", "read")],
+    # As many receives as messages: nobody tries again (rnr_retry_count 0) that meets none.
+    ("fio, send", (FIO + "--name=server --port={p} --rw=read --iodepth=64",
+                   FIO + "--name=client --port={p} --rw=write --verb=send --hostname={a}")),
+    ("iperf, preloaded", (PRELOAD + "iperf -s -P 1 -p {p}",
+                          PRELOAD + "iperf -c {a} -p {p} -n 8M")),
+    ("dapltest", (DAT + "dapltest -T S -D lo",
+                  DAT + "dapltest -T T -s {a} -D lo -i 20 client SR 4096 1 server SR 4096 1")),
     ("qperf -cm1", ("qperf -lp {p}", "qperf {a} -lp {p} -t 1 -cm1 rc_bw rc_rdma_read_lat")),
     ("fi_pingpong, msg", ("fi_pingpong -p verbs -e msg -B {p}",
                           "fi_pingpong -p verbs -e msg -P {p} {a}")),
     ("fi_pingpong, rdm", ("fi_pingpong -p verbs;ofi_rxm -e rdm -B {p}",
                           "fi_pingpong -p verbs;ofi_rxm -e rdm -P {p} {a}")),
 ]
+# What takes seconds: in a soak, or by name.
+LONG = [
+    ("rstream, all sizes", ("rstream -b {a} -S all -p {p}", "rstream -s {a} -S all -p {p}")),
+    ("rstream, all sizes, verified", ("rstream -b {a} -S all -T v -p {p}",
+                                      "rstream -s {a} -S all -T v -p {p}")),
+]
+if os.environ.get("SOFTHCA_LENGTH") == "full" or os.environ.get("SOFTHCA_CASES"):
+    PROGRAMS += LONG
 
 
 def _has_controller():
@@ -60,14 +79,17 @@ def _has_controller():
 
 if not _has_controller():
     PROGRAMS.append(("cmtime", ("cmtime -c 50 -b {a} -p {p}", "cmtime -c 50 -s {a} -p {p}")))
-OWN_PORT = {"udaddy": 7174}  # its -p is the port space
-ENDLESS = {"cmtime", "rcopy", "qperf", "udpong"}  # their servers serve the next client
+OWN_PORT = {"udaddy": 7174,  # its -p is the port space
+            "dapltest": 62000}
+# Their servers serve the next client.
+ENDLESS = {"cmtime", "rcopy", "qperf", "udpong", "iperf", "dapltest"}
 # What clients say when nobody listens yet; some end with 0 all the same.
 REFUSED = ("rdma_connect: Connection refused", "rconnect: Connection refused",
            "RDMA_CM_EVENT_REJECTED, error 8",
            "unexpected event from RDMA CM: Event rejected",
            "RDMA_CM_EVENT_REJECTED, error: 8", "RDMA_CM_EVENT_UNREACHABLE, error: 1")
-IPV4_ONLY = ("rdma_x", "cmtime", "rcopy", "ib_", "fio", "qperf", "fi_")
+IPV4_ONLY = ("rdma_x", "cmtime", "rcopy", "ib_", "fio", "qperf", "fi_", "iperf", "dapl")
+HERE_ONLY = ("iperf", "dapl")
 PATIENCE = 60  # seconds, on an idle machine
 
 _next_port = 21500
@@ -78,6 +100,8 @@ def speaks(name, address):
     libfabric leaves loopback interfaces alone."""
     if name.startswith("fi_") and address == "127.0.0.1":
         return False
+    if name.startswith(HERE_ONLY) and address != "127.0.0.1":
+        return False
     return ":" not in address or not name.startswith(IPV4_ONLY)
 
 
@@ -86,7 +110,7 @@ def _has_udp(port, pid):
                for table in ("udp", "udp6") if Path(f"/proc/{pid}/net/{table}").exists())
 
 
-def _is_there(port, pid):
+def is_there(port, pid):
     """Whether a name of connection management has that port, in the network namespace of @pid, or
     somebody listens there by TCP, or has it of UDP."""
     if pair.listening(port, pid) or _has_udp(port, pid):
@@ -95,6 +119,11 @@ def _is_there(port, pid):
         return f".{port}." in Path(f"/proc/{pid}/net/unix").read_text()
     except OSError:
         return False
+
+
+def _program(argv):
+    """Its name, behind the environment that it is given."""
+    return next(word for word in argv if word != "env" and "=" not in word)
 
 
 def _wait(condition, limit):
@@ -128,22 +157,23 @@ def run(argvs, address, server=None, client=None):
     """Runs both command lines of a row of PROGRAMS."""
     global _next_port
     port, _next_port = _next_port, _next_port + 1
-    port = OWN_PORT.get(argvs[0].split()[0], port)
+    port = OWN_PORT.get(_program(argvs[0].split()), port)
     limit = PATIENCE * pair.PATIENCE
     with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "dat.conf").write_text(DAT_CONF)
         argvs = [argv.format(a=address, p=port, f=folder).split() for argv in argvs]
         serving = pair.Process(server or pair.Side(), argvs[0], Path(folder) / "server")
         output, why = "", ""
         try:
             pid = serving.popen.pid
-            if not _wait(lambda: _is_there(port, pid) or serving.popen.poll() is not None, limit):
+            if not _wait(lambda: is_there(port, pid) or serving.popen.poll() is not None, limit):
                 why = "the server has no port"
             elif serving.popen.poll() is not None:
                 why = f"the server ended with {serving.popen.returncode} before it listened"
             else:
                 why, output = _client(serving, argvs[1], client or pair.Side(),
                                       Path(folder) / "client", limit)
-            if why or argvs[0][0] in ENDLESS:
+            if why or _program(argvs[0]) in ENDLESS:
                 return pair.Result(why, serving.output(), output)
             if not _wait(lambda: serving.popen.poll() is not None, limit):
                 why = "the server is not done"
