@@ -3,7 +3,7 @@
  * specification volume 1, chapter 12.9): a message, a call or the time makes a new state, at most
  * one message and at most one event. Values, tries and waits are Linux's; between hosts that run
  * softhca the first repetition comes after 20 ms, and each next one after twice as long. That
- * nobody listens is asked again for some 60 ms: adapters connect slower than programs listen.
+ * nobody listens is told at once; where a listener is expected, it is asked again for some 60 ms.
  * Pure: the caller sends cm_out.msg, raises cm_out.event, calls cm_fsm_timer() at fsm.deadline. */
 #pragma once
 #include <rdma/rdma_cma.h>
@@ -60,6 +60,7 @@ struct cm_fsm {
 	uint64_t deadline; /* ns; UINT64_MAX: none */
 	bool asked; /* whether the peer's end is still there, and not answered */
 	uint8_t deaths; /* answers in a row that it is not */
+	bool expected; /* a listener, by the caller, though nobody listens */
 	uint8_t refusals; /* answers that nobody listens, as yet */
 };
 

@@ -104,6 +104,8 @@ int host_dest_again(struct host *h, const struct dest *dead, struct dest **out);
  * one too; the others are found by their names. @delta: +1 or -1 for each reason of ours to want
  * them. */
 void host_cast_want(struct host *h, enum host_cast what, int delta);
+/* Begins contacts with the processes that there are, so that a first segment need not wait. */
+void host_cast_meet(struct host *h);
 /* 0: every process that was there has it. EAGAIN: a process has no room, or contacts come up (each
  * within its deadline): @w waits at way->at, and the next call goes on there. Without @w a process
  * that has no room goes without. */
