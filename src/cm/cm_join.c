@@ -5,6 +5,7 @@
 #include "cm/cm_addr.h"
 #include "cm/cm_call.h"
 #include "cm/cm_event.h"
+#include "engine/groups.h"
 #include "obs/explain.h"
 
 enum { CAST_QPN = 0xffffff, HOPS = 64 };
@@ -68,6 +69,8 @@ int cm_call_join(struct cm_id *id, const struct sockaddr *group, bool send_only,
 		return err;
 	err = join_locked(id, group, qkey, context);
 	cm_leave();
+	if (!err)
+		groups_meet(cm.node);
 	return err;
 }
 

@@ -88,6 +88,7 @@ struct cm_id {
 	struct timer timer;
 	struct cm_watch conn; /* to the peer on this host */
 	bool quick; /* the peer's host has softhca */
+	bool lost; /* the peer's socket on this host did not take the last message */
 	struct list flight; /* in cm.flights or cm.departures */
 	struct cm_msg peer; /* its REQ, REP or SIDR_REP */
 	uint64_t request_key, stale_key; /* in cm.requests, cm.qpns; 0 none */
@@ -100,6 +101,13 @@ struct cm_id {
 	struct cm_far *far; /* the peer's process in another host; NULL: not connected to one */
 	struct list far_node; /* in far->ids */
 	struct list joins; /* struct cm_join */
+};
+
+struct cm_met { /* who answered a request of ours last */
+	union ibv_gid gid;
+	uint32_t ps;
+	uint16_t port;
+	uint64_t at; /* ns; 0: nobody yet */
 };
 
 struct cm {
@@ -119,6 +127,7 @@ struct cm {
 	struct list ids, names;
 	struct list queries, fars;
 	struct list flights; /* ids whose request to a network is not answered */
+	struct cm_met met;
 	struct list departures; /* ids whose request waits for one of those */
 	struct list guests; /* struct guest of cm_arrive.c */
 	struct wheel wheel;

@@ -11,6 +11,7 @@
 #include "util/clock.h"
 
 #define UNREACHED_NS UINT64_C(1000000000)
+#define MET_NS	     UINT64_C(1000000000)
 
 /* --- messages out --- */
 
@@ -48,6 +49,7 @@ static int transmit(struct cm_id *id, const struct cm_msg *m)
 	if (!err && id->conn.fd >= 0)
 		if (send(id->conn.fd, &mad, sizeof(mad), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 			err = EAGAIN;
+	id->lost = err == EAGAIN;
 	return err;
 }
 
@@ -198,12 +200,21 @@ static void over(struct cm_id *id)
 		cm_id_free(id);
 }
 
+/* Whether a repetition soon is any use. On one host nothing is lost but what a socket did not take,
+ * and requests that meet a full listener. */
+static bool is_quick(const struct cm_id *id)
+{
+	if (id->way.net)
+		return id->quick;
+	return id->lost || id->fsm.state == CM_REQ_SENT || id->fsm.state == CM_SIDR_SENT;
+}
+
 static void on_timer(struct timer *t, uint64_t now)
 {
 	struct cm_id *id = container_of(t, struct cm_id, timer);
 	struct cm_out out;
 
-	cm_fsm_timer(&id->fsm, now, id->quick || !id->way.net, &out);
+	cm_fsm_timer(&id->fsm, now, is_quick(id), &out);
 	cm_talk(id, &out);
 }
 
@@ -262,6 +273,28 @@ static bool is_stale(struct cm_id *id, const struct cm_msg *m)
 	return old != id;
 }
 
+/* --- listeners that are about to be there --- */
+
+static struct cm_met peer_of(const struct cm_id *id)
+{
+	struct cm_met m = { .ps = id->ps, .port = cm_addr_port(&id->dst), .at = clock_now() };
+
+	cm_addr_gid(&id->dst, &m.gid);
+	return m;
+}
+
+/* The port is bound, by the process that has just answered; or who listened there a moment ago is
+ * binding it anew. */
+static bool is_expected(const struct cm_id *id)
+{
+	const struct cm_met *m = &cm.met, now = peer_of(id);
+
+	if (id->conn.fd >= 0)
+		return true;
+	return m->at && now.at - m->at < MET_NS && m->ps == now.ps && m->port == now.port &&
+	       !memcmp(&m->gid, &now.gid, sizeof(now.gid));
+}
+
 void cm_talk_take(struct cm_id *id, const struct cm_msg *m)
 {
 	const struct cm_fsm before = id->fsm;
@@ -271,6 +304,8 @@ void cm_talk_take(struct cm_id *id, const struct cm_msg *m)
 		id->stale_key = 0;
 		return; /* the answer of an earlier process of that number: the next one counts */
 	}
+	if (m->kind == CM_REJ || m->kind == CM_SIDR_REP)
+		id->fsm.expected = is_expected(id);
 	cm_fsm_message(&id->fsm, m, clock_now(), &out);
 	if (id->fsm.refusals != before.refusals)
 		cm_unwatch(&id->conn); /* whoever listens next has another */
@@ -278,6 +313,7 @@ void cm_talk_take(struct cm_id *id, const struct cm_msg *m)
 	    (m->kind == CM_REP || m->kind == CM_SIDR_REP || m->kind == CM_REJ)) {
 		id->peer = *m;
 		if (m->kind == CM_REP) {
+			cm.met = peer_of(id);
 			id->responder_resources = m->initiator_depth;
 			id->initiator_depth = m->responder_resources;
 			id->rnr_retry = m->rnr_retry;

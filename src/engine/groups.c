@@ -58,6 +58,11 @@ void groups_follow(struct device *d)
 
 /* --- sending, receiving --- */
 
+void groups_meet(struct node *n)
+{
+	host_cast_meet(n->host);
+}
+
 int groups_send(struct tqp *q, const struct seg *s)
 {
 	struct eqp *e = to_eqp(q);

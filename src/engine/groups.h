@@ -6,6 +6,8 @@
 #include "engine/node_state.h"
 
 int groups_attach(struct tqp *q, const union ibv_gid *gid, bool attach); /* as the verbs do */
+/* Somebody is about to send to groups: a program may post, and destroy its queue pair at once. */
+void groups_meet(struct node *n);
 int groups_send(struct tqp *q, const struct seg *s); /* as tqp_env.cast */
 void groups_deliver(struct node *n, const struct seg *s); /* SEG_MCAST; in a drain */
 /* The device's interface has changed. */

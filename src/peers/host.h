@@ -103,6 +103,8 @@ int host_dest_again(struct host *h, const struct dest *dead, struct dest **out);
  * one too; the others are found by their names. @delta: +1 for one more reason of this process to
  * want them, -1 for one less. */
 void host_cast_want(struct host *h, enum host_cast what, int delta);
+/* Begins contacts with the processes that there are, so that a first segment need not wait. */
+void host_cast_meet(struct host *h);
 /* 0: every process has it. EAGAIN: a process has no room, or contacts are being made (each within
  * its deadline): @w waits at way->at, and the next call goes on there. If @w is NULL a process that
  * has no room does not get the segment. */

@@ -16,6 +16,12 @@ void host_cast_want(struct host *h, enum host_cast what, int delta)
 	fetch_add_acq_rel(&h->page->wants[what], (uint32_t)delta);
 }
 
+void host_cast_meet(struct host *h)
+{
+	if (host_cast_look(h))
+		store_relaxed(&h->cast_look, 1);
+}
+
 uint32_t host_cast_circle(const struct host *h)
 {
 	uint64_t own = h->page->cookie, all = (uint64_t)HOST_LAYOUT << 32 | h->uid;
@@ -91,8 +97,7 @@ static int give_others(struct host *h, const struct seg *s, struct cast_way *way
  * names until none does. */
 static bool meeting(struct host *h, struct waiter *w)
 {
-	if (host_cast_look(h))
-		store_relaxed(&h->cast_look, 1);
+	host_cast_meet(h);
 	if (likely(!load_relaxed(&h->cast_look)))
 		return false;
 	store_relaxed(&h->cast_look,

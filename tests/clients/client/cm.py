@@ -66,6 +66,10 @@ LONG = [
     ("rstream, all sizes", ("rstream -b {a} -S all -p {p}", "rstream -s {a} -S all -p {p}")),
     ("rstream, all sizes, verified", ("rstream -b {a} -S all -T v -p {p}",
                                       "rstream -s {a} -S all -T v -p {p}")),
+    # The sender waits for three seconds, posts, and destroys its queue pair at once.
+    *[(f"mckey{how}", (f"mckey -m 239.7.7.7 -b {{a}} -C 5{how}",
+                       f"mckey -m 239.7.7.7 -b {{a}} -C 5{how} -s"))
+      for how in ("", " -o")],
 ]
 if os.environ.get("SOFTHCA_LENGTH") == "full" or os.environ.get("SOFTHCA_CASES"):
     PROGRAMS += LONG
@@ -80,7 +84,7 @@ def _has_controller():
 if not _has_controller():
     PROGRAMS.append(("cmtime", ("cmtime -c 50 -b {a} -p {p}", "cmtime -c 50 -s {a} -p {p}")))
 OWN_PORT = {"udaddy": 7174,  # its -p is the port space
-            "dapltest": 62000}
+            "dapltest": 62000, "mckey": 273}  # the port space again
 # Their servers serve the next client.
 ENDLESS = {"cmtime", "rcopy", "qperf", "udpong", "iperf", "dapltest"}
 # What clients say when nobody listens yet; some end with 0 all the same.
@@ -88,7 +92,7 @@ REFUSED = ("rdma_connect: Connection refused", "rconnect: Connection refused",
            "RDMA_CM_EVENT_REJECTED, error 8",
            "unexpected event from RDMA CM: Event rejected",
            "RDMA_CM_EVENT_REJECTED, error: 8", "RDMA_CM_EVENT_UNREACHABLE, error: 1")
-IPV4_ONLY = ("rdma_x", "cmtime", "rcopy", "ib_", "fio", "qperf", "fi_", "iperf", "dapl")
+IPV4_ONLY = ("rdma_x", "cmtime", "rcopy", "ib_", "fio", "qperf", "fi_", "mckey", "iperf", "dapl")
 HERE_ONLY = ("iperf", "dapl")
 PATIENCE = 60  # seconds, on an idle machine
 
