@@ -3,6 +3,7 @@
 #include <sched.h>
 #include "engine/backlog.h"
 #include "engine/progress.h"
+#include "engine/rest.h"
 #include "engine/rq_waiters.h"
 #include "engine/turn.h"
 #include "engine/vain.h"
@@ -94,6 +95,29 @@ void doorbell_uncork(void)
 
 static __thread struct vain vain __attribute__((tls_model("initial-exec")));
 
+static void yield(uint64_t now)
+{
+	sched_yield();
+	vain_yielded(&vain, now, clock_now());
+}
+
+static void in_vain(struct node *n)
+{
+	uint64_t now = clock_now();
+
+	switch (vain_next(&vain, &n->vain, now)) {
+	case VAIN_POLL:
+		break;
+	case VAIN_YIELD:
+		yield(now);
+		break;
+	case VAIN_REST:
+		if (!rest(n, now, vain_rest(&vain)))
+			sched_yield();
+		break;
+	}
+}
+
 void progress(void)
 {
 	struct node *n = node_current;
@@ -107,6 +131,6 @@ void progress(void)
 	quiesce_exit();
 	if (got)
 		vain_found(&vain);
-	else if (unlikely(vain_looks(&vain)) && vain_yields(&vain, &n->vain, clock_now()))
-		sched_yield();
+	else if (unlikely(vain_looks(&vain)))
+		in_vain(n);
 }

@@ -4,6 +4,7 @@
 #include "engine/frames.h"
 #include "engine/groups.h"
 #include "engine/gsi/gsi.h"
+#include "engine/passing.h"
 #include "engine/tracing.h"
 #include "engine/turn.h"
 #include "obs/verdict.h"
@@ -35,7 +36,7 @@ static uint32_t whose(const struct seg *s)
 	return srq ? s->srqn : s->dqpn;
 }
 
-/* To another process of this host. One that has no room loses the packet, as on the way. */
+/* To another process of this host. */
 static void forward(struct node_link *from, const struct seg *s)
 {
 	struct node *n = from->node;
@@ -46,8 +47,9 @@ static void forward(struct node_link *from, const struct seg *s)
 	if (host_dest(n->host, whose(s), &d))
 		return;
 	if (d->same_host)
-		dest_send(d, s, NULL);
-	d->ops->put(d);
+		passing_send(n, d, s);
+	else
+		d->ops->put(d);
 }
 
 void inbound_packet(void *arg, const struct seg *s)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "engine/leader.h"
+#include <sys/uio.h>
 #include "engine/wake.h"
+#include "util/uncancelled.h"
 
 static __thread bool leading __attribute__((tls_model("initial-exec")));
 
@@ -34,4 +36,18 @@ void leader_end(struct node *n)
 	asleep = load_relaxed(&n->asleep);
 	if (asleep == LOOP_UNDER_LEADER || (asleep == LOOP_NAPPING && load_relaxed(&n->followers)))
 		wake_kick(n);
+}
+
+void leader_take_ring(struct node *n)
+{
+	uint64_t count;
+	struct iovec iov = { &count, sizeof(count) };
+	ssize_t got;
+
+	UNCANCELLED(got, preadv2(host_doorbell_fd(n->host), &iov, 1, -1, RWF_NOWAIT));
+	if (got < 0)
+		return;
+	full_fence(); /* pairs with leader_begin(): we see the leader, or it sees the segment */
+	if (load_relaxed(&n->led))
+		host_ring_self(n->host);
 }

@@ -7,3 +7,7 @@
 bool leader_begin(struct node *n); /* false: another thread leads */
 void leader_end(struct node *n);
 bool leader_is_me(void); /* does the calling thread lead? */
+/* Another thread was woken by the doorbell, and looks at everything. The doorbell's count is worth
+ * nothing to it; but a leader that has begun meanwhile sleeps in the doorbell, and senders ring
+ * once for it: its ring goes back. */
+void leader_take_ring(struct node *n);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "engine/links.h"
 #include <errno.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include "engine/wake.h"
 #include "link/fault.h"
+#include "util/clock.h"
+#include "util/uncancelled.h"
 
 enum {
 	BUDGET = 64, /* segments of one link in one drain */
@@ -222,6 +225,20 @@ void links_watch(struct node *n, bool on)
 	}
 }
 
+bool links_wait(struct node *n, int also, uint64_t ns)
+{
+	const struct timespec limit = { (time_t)(ns / 1000000000), (long)(ns % 1000000000) };
+	struct pollfd fds[NODE_LINKS] = { { .fd = also, .events = POLLIN } };
+	struct node_link *w;
+	nfds_t count = 1;
+	int got;
+
+	for (; (w = network(n, (uint32_t)count - 1)); count++)
+		fds[count] = (struct pollfd){ .fd = w->link->fd(w->link), .events = POLLIN };
+	UNCANCELLED(got, ppoll(fds, count, &limit, NULL));
+	return got > 0;
+}
+
 uint64_t links_deadline(struct node *n)
 {
 	uint64_t at, first = fault_deadline();
@@ -245,4 +262,12 @@ void links_tend(struct node *n, uint64_t now)
 		if (l->tend)
 			l->tend(l, now);
 	}
+}
+
+void links_chores(struct node *n)
+{
+	uint64_t now = clock_now();
+
+	if (links_deadline(n) <= now)
+		links_tend(n, now);
 }

@@ -35,6 +35,11 @@ bool links_catch_up(struct node *n);
 /* @on: packets from networks wake the engine thread, which alone calls this. Off while the program
  * polls, and so reads the networks itself. */
 void links_watch(struct node *n, bool on);
+/* Sleeps until packets wait in a network, or @also is readable, at most @ns. False: neither. */
+bool links_wait(struct node *n, int also, uint64_t ns);
 /* ns: when links_tend() is to be called; UINT64_MAX: never. */
 uint64_t links_deadline(struct node *n);
 void links_tend(struct node *n, uint64_t now); /* contacts, deaths, growing rings */
+/* The same when it is due now: for a thread that was woken by the doorbell, which is rung for
+ * these, too. */
+void links_chores(struct node *n);

@@ -9,15 +9,16 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 #include "engine/backlog.h"
 #include "engine/frames.h"
+#include "engine/leader.h"
 #include "engine/links.h"
 #include "engine/nap.h"
 #include "engine/port_events.h"
 #include "engine/progress.h"
+#include "engine/rest.h"
 #include "engine/timers.h"
 #include "engine/unanswered.h"
 #include "engine/unrung_look.h"
@@ -50,21 +51,6 @@ void loop_work(struct node *n)
 		/* A round that finds nothing lets ACKs leave: it is the last. But descriptors are
 		 * looked at under any load. */
 	} while ((got || host_has_inbound(n->host)) && ++rounds < ROUNDS);
-}
-
-/* The doorbell's count is worth nothing, since the engine looks at everything when it wakes. But a
- * leader that has begun meanwhile sleeps in the doorbell, and senders ring once for it: its ring
- * goes back. */
-static void doorbell_clear(struct node *n)
-{
-	uint64_t count;
-	struct iovec iov = { &count, sizeof(count) };
-
-	if (preadv2(host_doorbell_fd(n->host), &iov, 1, -1, RWF_NOWAIT) < 0)
-		return;
-	full_fence(); /* pairs with leader_begin(): we see the leader, or it sees the segment */
-	if (load_relaxed(&n->led))
-		host_ring_self(n->host);
 }
 
 static void doorbell_watch(struct node *n, bool on)
@@ -119,7 +105,7 @@ static bool serve(struct node *n, const struct epoll_event *ev)
 	uint64_t count;
 
 	if (ev->data.fd == host_doorbell_fd(n->host)) {
-		doorbell_clear(n);
+		leader_take_ring(n);
 		return true;
 	}
 	if (ev->data.fd == n->kick_fd)
@@ -193,24 +179,28 @@ static void linger(struct node *n)
 static void doze(struct node *n, uint64_t ns)
 {
 	uint64_t now = clock_now(), due = backlog_deadline(n);
-	uint64_t unrung = unrung_due(n);
+	uint64_t unrung = unrung_due(n), rests = rest_until(n);
 	uint32_t seq = load_relaxed(&n->poll_seq);
 	struct epoll_event ev[EVENTS];
 	int got;
 
+	if (unlikely(rests > now))
+		ns += rests - now;
 	if (unlikely(unrung < due))
 		due = unrung;
 	if (unlikely(due < now + ns))
 		ns = due > now ? due - now : 0;
 	got = wait_events(n, ev, ns);
-	links_watch(n, network_work(n));
+	/* Packets that the poller finds need not wake two threads. */
+	links_watch(n, network_work(n) && rest_until(n) < clock_now());
 	if (!serve_all(n, ev, got)) {
 		if (load_relaxed(&n->poll_seq) == seq || backlog_deadline(n) <= clock_now())
 			loop_work(n);
 		return;
 	}
 	loop_work(n);
-	linger(n);
+	if (rest_until(n) < clock_now())
+		linger(n);
 }
 
 /* The program does not poll: the engine sleeps until there is a reason. */

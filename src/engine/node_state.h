@@ -18,6 +18,7 @@
 
 #define FIRST_INDEX 2 /* QPN 0 and 1 are special; kept free in every block */
 
+struct passing;
 struct xrc_domain;
 
 struct device {
@@ -69,6 +70,11 @@ struct node {
 	struct eqp *corked; /* lock-free stack: QPs whose posts wait for more of them */
 	uint64_t cork_end; /* ns: about when the first of these must leave; atomic */
 	uint32_t glances; /* counts polls that found completions and made no progress; atomic */
+	struct {
+		struct spin lock; /* guards the rest */
+		struct passing *all;
+		uint32_t bytes; /* that all packets take */
+	} passing; /* passing.h */
 	struct parcel *unanswered; /* lock-free stack: requests whose sender is still to be told */
 	uint64_t nobody; /* counts requests for a QP that does not exist; atomic */
 	struct eqp *ready; /* lock-free stack: QPs with notes that no thread is working on */
@@ -85,6 +91,7 @@ struct node {
 	/* the thread that makes progress: docs/design/wakeups.md; leader.h, loop.h */
 	uint32_t poll_seq; /* counts polls */
 	struct vain_threads vain;
+	uint64_t rest_until; /* ns: a thread that polls sleeps so long at most; atomic; rest.h */
 	uint32_t led; /* 1: a blocked thread is the engine */
 	uint32_t followers; /* threads that are blocked and do not lead */
 	uint32_t led_seq; /* counts the rounds of leaders */

@@ -16,14 +16,40 @@ static bool others_poll(const struct vain *v, struct vain_threads *t, uint64_t n
 	return changed && now - changed < VAIN_APART;
 }
 
-bool vain_yields(struct vain *v, struct vain_threads *t, uint64_t now)
+enum vain_step vain_next(struct vain *v, struct vain_threads *t, uint64_t now)
 {
-	bool others = others_poll(v, t, now);
+	bool others = others_poll(v, t, now), crowded = now < v->crowd_end && !others;
 
-	if (v->polls == VAIN_LOOKS)
+	if (v->polls == v->mask + 1)
 		v->since = now;
-	if (now - v->since < VAIN_NS)
-		return false;
+	v->mask = (crowded ? VAIN_LOOKS_CROWDED : VAIN_LOOKS) - 1;
+	if (!crowded && now - v->since < VAIN_NS)
+		return VAIN_POLL;
 	v->polls = 0;
-	return !others;
+	if (others)
+		return VAIN_POLL;
+	return crowded ? VAIN_REST : VAIN_YIELD;
+}
+
+void vain_yielded(struct vain *v, uint64_t before, uint64_t after)
+{
+	uint64_t took = after - before, crowd = 2 * v->crowd;
+
+	if (crowd < VAIN_CROWD_TIMES * took)
+		crowd = VAIN_CROWD_TIMES * took;
+	if (crowd < VAIN_CROWD_LEAST)
+		crowd = VAIN_CROWD_LEAST;
+	if (crowd > VAIN_CROWD_MOST)
+		crowd = VAIN_CROWD_MOST;
+	v->crowd = took < VAIN_SHARED ? 0 : crowd;
+	v->crowd_end = after + v->crowd;
+}
+
+uint64_t vain_rest(struct vain *v)
+{
+	if (!v->rest)
+		v->rest = VAIN_REST_FIRST;
+	else if (v->rest < VAIN_REST_MOST)
+		v->rest *= 2;
+	return v->rest;
 }

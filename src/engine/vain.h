@@ -1,40 +1,61 @@
 // SPDX-License-Identifier: MIT
-/* When a thread that polls in vain gives its core away: the sender may be waiting for that very
- * core (docs/design/polling.md). The time spent decides and not the number of polls, since a poll
- * of the rings takes 20 ns and one of a socket a system call. In a process with several polling
- * threads none gives its core away: if it polled under a lock of the program, the others would spin
- * for it. Each thread has a struct vain, zeroed; a process has a struct vain_threads, zeroed, and
- * no lock for it: a race costs one answer. */
+/* What a thread does that polls in vain: the sender may be waiting for this very core
+ * (docs/design/polling.md). What counts is the time that was spent, since a poll of the rings takes
+ * 20 ns and one of a socket a system call.
+ *
+ * A thread alone on its core polls on. Every 50 us it yields, and by the time that takes it learns
+ * whether others want the core. If they do, it rests when a few polls have found nothing: it sleeps
+ * until something comes in, since each spin costs the others more than a wake, and a thread that
+ * yields forfeits a whole slice. Crowds last: each time a yield finds others again, it is longer
+ * until the next yield asks.
+ *
+ * No thread of a process that polls by several does either: one that polls under a lock of the
+ * program would leave the others spinning for it. Each thread has a struct vain, zeroed; a process
+ * has a struct vain_threads, zeroed, and no lock for it: a race costs one answer. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
 
 enum {
-	VAIN_LOOKS = 16, /* empty polls between two looks at the clock */
+	VAIN_LOOKS = 16, /* empty polls between two looks at the clock, a power of two */
+	VAIN_LOOKS_CROWDED = 4, /* the same in a crowd */
 	VAIN_NS = 50000,
 	VAIN_APART = 100000000, /* ns: a thread that has not polled for so long does not count */
+	VAIN_SHARED = 20000, /* ns: a yield that takes as long gave the core to another thread */
+	VAIN_CROWD_TIMES = 8, /* a crowd is believed in for so many times what the yield took */
+	VAIN_CROWD_LEAST = 1000000, /* ns; and for twice as long each time */
+	VAIN_CROWD_MOST = 1000000000,
+	VAIN_REST_FIRST = 500000, /* ns of a rest, doubled while nothing comes */
+	VAIN_REST_MOST = 4000000,
 };
+
+enum vain_step { VAIN_POLL, VAIN_YIELD, VAIN_REST };
 
 struct vain {
 	uint32_t polls; /* that found nothing, in a row */
+	uint32_t mask; /* polls between two looks at the clock, less one */
 	uint64_t since; /* ns: when the clock was first read in this row */
+	uint64_t crowd, crowd_end; /* ns: how long the crowd is believed in, and until when */
+	uint64_t rest; /* ns: of the last rest in this row; 0: there was none */
 };
 
 struct vain_threads {
-	const struct vain *last; /* the thread that came to vain_yields() last */
+	const struct vain *last; /* the thread that came to vain_next() last */
 	uint64_t changed; /* ns: when that was last another one than before; 0: never */
 };
 
 static inline void vain_found(struct vain *v)
 {
 	v->polls = 0;
+	v->rest = 0;
 }
 
-/* Counts an empty poll. True: now vain_yields() is to be asked. */
+/* Counts an empty poll. True: now vain_next() is to be asked. */
 static inline bool vain_looks(struct vain *v)
 {
-	return ++v->polls % VAIN_LOOKS == 0;
+	return (++v->polls & v->mask) == 0;
 }
 
-/* True: the thread of @v gives its core away, and its row begins anew. */
-bool vain_yields(struct vain *v, struct vain_threads *t, uint64_t now);
+enum vain_step vain_next(struct vain *v, struct vain_threads *t, uint64_t now);
+void vain_yielded(struct vain *v, uint64_t before, uint64_t after);
+uint64_t vain_rest(struct vain *v); /* ns that the rest may last */

@@ -7,7 +7,6 @@
 #include "engine/links.h"
 #include "engine/progress.h"
 #include "hca/async.h"
-#include "util/clock.h"
 #include "util/uncancelled.h"
 
 static bool nonblocking(int fd)
@@ -75,15 +74,6 @@ static int lead_sleep(struct sleeper *s, struct ibv_cq **cq)
 	return err;
 }
 
-/* Contacts to make, rings to grow: for these the doorbell is rung, in which the leader sleeps. */
-static void chores(struct node *n)
-{
-	uint64_t now = clock_now();
-
-	if (links_deadline(n) <= now)
-		links_tend(n, now);
-}
-
 /* Works until there is an event for @ch or nothing comes in any more. An event ends it at once,
  * since the program has receives to post again. */
 static int lead_work(struct node *n, struct comp_channel *ch, struct ibv_cq **cq)
@@ -95,7 +85,7 @@ static int lead_work(struct node *n, struct comp_channel *ch, struct ibv_cq **cq
 		quiesce_enter();
 		got = progress_round(n);
 		quiesce_exit();
-		chores(n);
+		links_chores(n);
 		err = comp_channel_pop(ch, cq);
 	} while (err == EAGAIN && (got || host_has_inbound(n->host)));
 	return err;

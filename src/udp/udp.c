@@ -14,6 +14,7 @@
 #include "udp/udp_batch.h"
 #include "udp/udp_state.h"
 #include "udp/udp_talk.h"
+#include "util/clock.h"
 #include "util/log.h"
 
 int udp_create(const struct udp_config *cfg, struct udp **out)
@@ -141,6 +142,10 @@ static int port_open(struct udp *u, struct udp_port *p, int fd)
 	if (p->ipv4 && udp_seen_open(&p->gid, &p->seen))
 		p->seen = NULL; /* without the right to look, identifications are solved for */
 	store_release(&p->fd, fd); /* pairs with drain_port() */
+	if (spin_trylock(&u->drain_lock)) { /* else a packet that goes astray asks */
+		udp_steer_ask(p, clock_now());
+		spin_unlock(&u->drain_lock);
+	}
 	return 0;
 }
 

@@ -9,8 +9,9 @@
 #include "util/clock.h"
 
 /* ns */
-#define FIRST  UINT64_C(10000000) /* doubled each time */
+#define FIRST  UINT64_C(50000000) /* doubled each time */
 #define MOST   UINT64_C(1000000000)
+#define FRESH  UINT64_C(20000000)
 #define LOCATE UINT64_C(50000000) /* polls look for answers so long */
 
 #define HASH UINT32_MAX /* no index: the kernel chooses by its hash */
@@ -74,51 +75,104 @@ static void locate(struct udp_port *port, uint64_t number, uint32_t index)
 	udp_hello_send(port, false, &to, UDP_HELLO_DQPN, &h);
 }
 
+static void ask_up_to(struct udp_port *port, uint32_t end)
+{
+	struct udp_steer *s = &port->steer;
+
+	while (s->asked < end)
+		locate(port, s->number, ++s->asked);
+}
+
+/* How many indices are asked at first. */
+static uint32_t enough(const struct udp_steer *s)
+{
+	uint32_t n = UDP_STEER_MAX / 2;
+
+	while (2 * n > UDP_STEER_LEAST && !s->slot[n - 1])
+		n--;
+	return 2 * n;
+}
+
+/* Answers to earlier questions do not count any more. */
+static void ask(struct udp_port *port)
+{
+	struct udp_steer *s = &port->steer;
+
+	memset(s->heard, 0, sizeof(s->heard));
+	s->asked = s->answers = s->known = 0;
+	s->round = clock_now();
+	if (getrandom(&s->number, sizeof(s->number), GRND_NONBLOCK) == sizeof(s->number))
+		ask_up_to(port, enough(s));
+}
+
 void udp_steer_ask(struct udp_port *port, uint64_t now)
 {
 	struct udp_steer *s = &port->steer;
-	bool first = !s->number;
 
 	if (now - s->at < s->wait || grh_gid_is_group(port->gid.raw))
 		return;
-	if (getrandom(&s->number, sizeof(s->number), GRND_NONBLOCK) != sizeof(s->number))
-		return;
+	if (s->answers && s->answers < s->asked)
+		steer(port); /* some process does not answer: what the others say has to do */
 	s->wait = now - s->at > 2 * MOST ? FIRST : s->wait < MOST ? s->wait * 2 : MOST;
 	s->at = now;
-	s->heard = 0;
-	if (!first)
-		steer(port); /* no filter yet, or one of a process that knows less */
-	for (uint32_t i = 1; i <= UDP_STEER_MAX; i++)
-		locate(port, s->number, i);
+	s->bare = false;
+	s->late = 0;
+	ask(port);
 }
 
-/* A question to an index that no socket has reaches one by the hash: a socket's own index is the
- * first that it answers to. */
 static bool is_known(const struct udp_steer *s, uint32_t slot)
 {
-	for (unsigned int i = 0; i < UDP_STEER_MAX; i++)
-		if ((s->heard >> i & 1) && s->slot[i] == slot)
+	for (unsigned int i = 0; i < s->asked; i++)
+		if (s->heard[i] && s->slot[i] == slot)
 			return true;
 	return false;
 }
 
+/* One process has answered everything. If there are others, no filter is set yet: one that knows no
+ * socket makes questions go where they should. But answers that took long say nothing of now. */
+static void ask_by_filter(struct udp_port *port)
+{
+	struct udp_steer *s = &port->steer;
+
+	if (clock_now() - s->round < FRESH) {
+		s->bare = true;
+		memset(s->slot, 0, sizeof(s->slot));
+		steer(port);
+	} else if (++s->late > UDP_STEER_LATE) {
+		return;
+	}
+	ask(port);
+}
+
+static void all_answered(struct udp_port *port)
+{
+	struct udp_steer *s = &port->steer;
+
+	if (s->known == 1 && !s->bare)
+		ask_by_filter(port);
+	else if (s->known == s->asked && s->asked < UDP_STEER_MAX)
+		ask_up_to(port, 2 * s->asked);
+	else
+		steer(port);
+}
+
+/* A socket's own index is the first that it answers to, since it is asked first: at another one
+ * there is no socket. */
 void udp_steer_answered(struct udp_port *port, uint64_t number, uint32_t index, uint32_t slot)
 {
 	struct udp_steer *s = &port->steer;
-	unsigned int known = 0;
+	bool known;
 
-	if (!s->number || number != s->number || index > UDP_STEER_MAX || !slot ||
+	if (!s->number || number != s->number || index > s->asked || s->heard[index - 1] || !slot ||
 	    slot > NUMBER_SLOTS)
 		return;
-	if (is_known(s, slot))
-		return;
-	for (unsigned int i = 0; i < UDP_STEER_MAX; i++)
+	known = is_known(s, slot);
+	for (unsigned int i = 0; i < UDP_STEER_MAX && !known; i++)
 		if (s->slot[i] == slot)
 			s->slot[i] = 0;
-	s->slot[index - 1] = (uint16_t)slot;
-	s->heard |= 1U << (index - 1);
-	for (unsigned int i = 0; i < UDP_STEER_MAX; i++)
-		known += s->heard >> i & 1;
-	if (known > 1) /* one alone may be the choice of the hash */
-		steer(port);
+	s->slot[index - 1] = known ? 0 : (uint16_t)slot;
+	s->heard[index - 1] = true;
+	s->known += !known;
+	if (++s->answers == s->asked)
+		all_answered(port);
 }

@@ -1,63 +1,179 @@
 // SPDX-License-Identifier: MIT
-/* When a thread that polls in vain gives its core away. */
+/* When a thread that polls in vain gives its core away, and when it sleeps. */
 #include "engine/vain.h"
 #include "test.h"
 
-#define US 1000ULL
+#define US UINT64_C(1000)
+#define MS UINT64_C(1000000)
+#define S  UINT64_C(1000000000)
 
-/* Polls until the thread yields, each poll taking @ns. Returns the polls, at most 10000. */
-static unsigned int polls(struct vain *v, struct vain_threads *t, uint64_t *now, uint64_t ns)
+struct thread {
+	struct vain v;
+	uint64_t now;
+	uint64_t alone, others; /* ns that a yield takes */
+	bool crowded; /* others want the core */
+	unsigned int yields, rests;
+};
+
+/* One empty poll, which takes @ns, and what follows from it. */
+static enum vain_step poll_once(struct thread *t, struct vain_threads *all, uint64_t ns)
 {
-	for (unsigned int n = 1; n < 10000; n++) {
-		*now += ns;
-		if (vain_looks(v) && vain_yields(v, t, *now))
-			return n;
+	enum vain_step step = VAIN_POLL;
+
+	t->now += ns;
+	if (vain_looks(&t->v))
+		step = vain_next(&t->v, all, t->now);
+	if (step == VAIN_YIELD) {
+		uint64_t before = t->now;
+
+		t->now += t->crowded ? t->others : t->alone;
+		vain_yielded(&t->v, before, t->now);
+		t->yields++;
+	} else if (step == VAIN_REST) {
+		t->now += vain_rest(&t->v);
+		t->rests++;
 	}
-	return 10000;
+	return step;
+}
+
+/* ns until the thread yields or rests, each poll taking @ns; at most 10000 polls. */
+static uint64_t until_step(struct thread *t, struct vain_threads *all, uint64_t ns)
+{
+	for (unsigned int n = 1; n < 10000; n++)
+		if (poll_once(t, all, ns) != VAIN_POLL)
+			return n * ns;
+	return 10000 * ns;
+}
+
+static struct thread thread(void)
+{
+	return (struct thread){ .now = 77 * MS, .alone = 500, .others = 3 * MS };
 }
 
 TEST(time_counts_and_not_polls)
 {
-	struct vain v = { 0 };
-	struct vain_threads t = { 0 };
-	uint64_t now = 77000 * US, cheap, dear;
+	struct vain_threads all = { 0 };
+	struct thread t = thread();
+	uint64_t took;
 
-	cheap = polls(&v, &t, &now, 20) * 20ULL;
-	check(cheap >= VAIN_NS && cheap < 2 * VAIN_NS);
-	dear = polls(&v, &t, &now, 1500) * 1500ULL; /* a system call each */
-	check(dear >= VAIN_NS && dear < 2 * VAIN_NS);
+	took = until_step(&t, &all, 20);
+	check(took >= VAIN_NS && took < 2 * VAIN_NS);
+	took = until_step(&t, &all, 1500); /* a system call each */
+	check(took >= VAIN_NS && took < 2 * VAIN_NS);
 }
 
-TEST(who_finds_something_begins_anew)
+TEST(a_thread_that_finds_something_begins_anew)
 {
-	struct vain v = { 0 };
-	struct vain_threads t = { 0 };
-	uint64_t now = 77000 * US;
+	struct vain_threads all = { 0 };
+	struct thread t = thread();
 
 	for (unsigned int n = 0; n < 10000; n++) {
-		now += 1 * US;
-		check(!(vain_looks(&v) && vain_yields(&v, &t, now)));
+		check_eq(poll_once(&t, &all, 1 * US), VAIN_POLL);
 		if (n % 40 == 39)
-			vain_found(&v);
+			vain_found(&t.v);
 	}
+}
+
+TEST(alone_on_a_core_it_never_rests)
+{
+	struct vain_threads all = { 0 };
+	struct thread t = thread();
+
+	while (t.now < 10 * S)
+		poll_once(&t, &all, 1 * US);
+	check_eq(t.rests, 0);
+	check(t.yields > 100000);
+}
+
+TEST(in_a_crowd_it_rests_and_hardly_spins)
+{
+	struct vain_threads all = { 0 };
+	struct thread t = thread();
+	uint64_t polls = 0;
+
+	t.crowded = true;
+	for (; t.now < 10 * S; polls++)
+		poll_once(&t, &all, 1 * US);
+	check(t.rests > 1000);
+	check(t.yields < 25); /* each costs a whole slice */
+	check(polls * US < 10 * S / 100);
+}
+
+/* What comes within a rest ends it: then the row begins anew, and the next rest is short again. */
+TEST(rests_are_longer_while_nothing_comes)
+{
+	struct vain v = { 0 };
+
+	check_eq(vain_rest(&v), VAIN_REST_FIRST);
+	for (unsigned int n = 0; n < 20; n++)
+		check(vain_rest(&v) <= VAIN_REST_MOST);
+	check_eq(vain_rest(&v), VAIN_REST_MOST);
+	vain_found(&v);
+	check_eq(vain_rest(&v), VAIN_REST_FIRST);
+}
+
+TEST(a_crowd_that_has_gone_is_noticed)
+{
+	struct vain_threads all = { 0 };
+	struct thread t = thread();
+	uint64_t gone;
+
+	t.crowded = true;
+	while (t.now < 10 * S)
+		poll_once(&t, &all, 1 * US);
+	t.crowded = false;
+	for (gone = t.now; t.now < gone + 2 * VAIN_CROWD_MOST;)
+		poll_once(&t, &all, 1 * US);
+	t.rests = 0;
+	for (gone = t.now; t.now < gone + 1 * S;)
+		poll_once(&t, &all, 1 * US);
+	check_eq(t.rests, 0);
+}
+
+/* One thread that needs the core for a moment is no crowd for long. */
+TEST(a_guest_is_soon_forgotten)
+{
+	struct vain_threads all = { 0 };
+	struct thread t = thread();
+	uint64_t left;
+
+	t.crowded = true;
+	while (!t.yields)
+		poll_once(&t, &all, 1 * US);
+	t.crowded = false;
+	for (left = t.now; t.now < left + VAIN_CROWD_TIMES * t.others + VAIN_REST_MOST + 1 * MS;)
+		poll_once(&t, &all, 1 * US);
+	t.rests = 0;
+	for (left = t.now; t.now < left + 1 * S;)
+		poll_once(&t, &all, 1 * US);
+	check_eq(t.rests, 0);
 }
 
 TEST(of_several_threads_none_yields_until_one_is_alone)
 {
+	struct vain_threads all = { 0 };
 	struct vain v[2] = { 0 };
-	struct vain_threads t = { 0 };
+	struct thread t = thread();
 	uint64_t now = 77000 * US;
 
-	check(polls(&v[0], &t, &now, 20) < 10000); /* alone as yet */
+	check(until_step(&t, &all, 20) < 2 * VAIN_NS); /* alone as yet */
+	now = t.now;
 	for (unsigned int n = 0; n < 10000; n++) {
-		struct vain *its = &v[n / 1000 % 2 ? 0 : 1]; /* who has the core, for a ms */
+		struct vain *its = &v[n / 1000 % 2 ? 0 : 1]; /* which has the core, for a ms */
 
 		now += 1 * US;
-		check(!(vain_looks(its) && vain_yields(its, &t, now)));
+		check(!vain_looks(its) || vain_next(its, &all, now) == VAIN_POLL);
 	}
-	now += VAIN_APART;
-	check(polls(&v[0], &t, &now, 20) * 20ULL < 2 * VAIN_NS);
+	t.now = now + VAIN_APART;
+	until_step(&t, &all, 20);
+	t.now += VAIN_APART;
+	check(until_step(&t, &all, 20) < 2 * VAIN_NS);
 }
 
-RUN_TESTS(unit_test(time_counts_and_not_polls), unit_test(who_finds_something_begins_anew),
+RUN_TESTS(unit_test(time_counts_and_not_polls),
+	  unit_test(a_thread_that_finds_something_begins_anew),
+	  unit_test(alone_on_a_core_it_never_rests),
+	  unit_test(in_a_crowd_it_rests_and_hardly_spins),
+	  unit_test(rests_are_longer_while_nothing_comes),
+	  unit_test(a_crowd_that_has_gone_is_noticed), unit_test(a_guest_is_soon_forgotten),
 	  unit_test(of_several_threads_none_yields_until_one_is_alone))

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT
+#include "engine/passing.h"
+#include <errno.h>
+#include <stdlib.h>
+#include "link/parcel.h"
+
+struct passing { /* the packets for one process */
+	struct waiter w;
+	struct node *n;
+	struct passing *next;
+	struct dest *to; /* a reference */
+	struct parcel *first, **end;
+};
+
+static uint32_t bytes_of(const struct parcel *p)
+{
+	return (uint32_t)sizeof(*p) + p->seg.len;
+}
+
+/* Under the lock. NULL: nothing waits for @to. */
+static struct passing *find(struct node *n, const struct dest *to)
+{
+	struct passing *p = n->passing.all;
+
+	while (p && p->to != to)
+		p = p->next;
+	return p;
+}
+
+/* Under the lock. False: there is no room, or no memory. */
+static bool keep(struct passing *p, const struct seg *s)
+{
+	struct parcel *kept;
+
+	if (p->n->passing.bytes + s->len > PASSING_BYTES || parcel_make(s, false, &kept))
+		return false;
+	kept->next = NULL;
+	*p->end = kept;
+	p->end = &kept->next;
+	p->n->passing.bytes += bytes_of(kept);
+	return true;
+}
+
+/* The next packet to send; NULL: there is none any more, and @p is off the list. */
+static struct parcel *first(struct passing *p)
+{
+	struct node *n = p->n;
+	struct passing **at = &n->passing.all;
+	struct parcel *next;
+
+	spin_lock(&n->passing.lock);
+	next = p->first;
+	if (!next) {
+		while (*at != p)
+			at = &(*at)->next;
+		*at = p->next;
+	}
+	spin_unlock(&n->passing.lock);
+	return next;
+}
+
+static void drop_first(struct passing *p)
+{
+	struct parcel *gone;
+
+	spin_lock(&p->n->passing.lock);
+	gone = p->first;
+	p->first = gone->next;
+	if (!p->first)
+		p->end = &p->first;
+	p->n->passing.bytes -= bytes_of(gone);
+	spin_unlock(&p->n->passing.lock);
+	parcel_free(gone);
+}
+
+/* By the thread that made @p, and then by the one that the link calls resume() in. */
+static void go_on(struct passing *p)
+{
+	struct parcel *next;
+
+	while ((next = first(p))) {
+		if (dest_send(p->to, &next->seg, &p->w) == EAGAIN)
+			return; /* another thread may have @p by now */
+		drop_first(p); /* sent, or the process has ended */
+	}
+	p->to->ops->put(p->to);
+	free(p);
+}
+
+static void resume(struct waiter *w)
+{
+	go_on(container_of(w, struct passing, w));
+}
+
+/* NULL: no memory. */
+static struct passing *begin(struct node *n, struct dest *to, const struct seg *s)
+{
+	struct passing *p = malloc(sizeof(*p));
+	bool kept;
+
+	if (!p)
+		return NULL;
+	*p = (struct passing){ .w.resume = resume, .n = n, .to = to, .end = &p->first };
+	list_init(&p->w.node);
+	spin_lock(&n->passing.lock);
+	kept = keep(p, s);
+	if (kept) {
+		p->next = n->passing.all;
+		n->passing.all = p;
+	}
+	spin_unlock(&n->passing.lock);
+	if (kept)
+		return p;
+	free(p);
+	return NULL;
+}
+
+void passing_send(struct node *n, struct dest *to, const struct seg *s)
+{
+	struct passing *p;
+
+	spin_lock(&n->passing.lock);
+	p = find(n, to);
+	if (p)
+		keep(p, s);
+	spin_unlock(&n->passing.lock);
+	if (!p && dest_send(to, s, NULL) == EAGAIN) {
+		p = begin(n, to, s);
+		if (p) {
+			go_on(p);
+			return;
+		}
+	}
+	to->ops->put(to);
+}
