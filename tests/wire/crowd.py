@@ -1,53 +1,64 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-# traits: root alone timeout=200
-"""Many pairs of programs that poll, on two cores and on one: nobody's connection ends. What they
-carry together is printed beside what one pair does on as many cores; the rule behind it is tested
-in unit/engine_vain."""
-import concurrent.futures
+# traits: root alone timeout=240
+"""Many pairs of programs that poll, on two cores, on one, on a part of one, and beside others that
+compute: no connection ends, and every byte is right. What they carry together is printed beside
+what one pair does in the same place (bench/crowd.py has all the points); the rules behind it are
+tested in unit/engine_vain and unit/engine_passing."""
 import sys
 
-from net import hosts
+from net import crowds
 
 from client import cases, pair, programs
 
-SECONDS = "8" if programs.FULL else "4"
+SECONDS = 4 if programs.FULL else 2
 ONE_CORE = ["taskset", "-c", "0"]
+BUSY = 50
+CONNECTIONS = 1000 if programs.FULL else 20
+AT_ONCE = 20  # connections
 
 
-def figures(output):
-    """MiB a second of a client of perftest, which are 0 when its clock was never its turn; None: it
-    prints none."""
-    lines = [line.split() for line in output.splitlines() if line.split()[:1] == ["4096"]]
-    return float(lines[0][3]) if lines and len(lines[0]) == 5 else None
+def result(crowd):
+    return pair.Result(crowd.why, "", crowd.why)
 
 
-def done(side, output):
-    return "prints no figures" if side == "client" and figures(output) is None else ""
+def many(what, counts, around=()):
+    with crowds.cable() as both:
+        alone = crowds.run(both, 1, SECONDS, around)
+        if alone.why:
+            return result(alone)
+        for count in counts:
+            crowd = crowds.run(both, count, SECONDS, around)
+            print(f"# {crowds.line(what, crowd, alone.rate)}", flush=True)
+            if crowd.why:
+                return result(crowd)
+    return pair.Result("")
 
 
-def together(hosts_of, around, count):
-    one, other = ([*host.enter, *around] for host in hosts_of)
-    argv = ["ib_write_bw", "-F", "-s", "4096", "-D", SECONDS, "-f", "1", "-m", "1024",
-            "-x", hosts.GID["v4"]]
-    with concurrent.futures.ThreadPoolExecutor(count) as threads:
-        return list(threads.map(lambda _: pair.run(
-            argv, done, server=pair.Side(one, pair.ALONE),
-            client=pair.Side(other, pair.ALONE), address="10.9.0.1"), range(count)))
+def part_of_a_core():
+    with crowds.quota(0.5) as around:
+        if around is None:
+            print("# no cgroup with a quota can be made here", flush=True)
+            return pair.Result("")
+        return many("half a core", [4], around)
 
 
-def crowd(count, around):
-    with hosts.Pair() as both:
-        alone = together(both, around, 1)
-        many = together(both, around, count)
-    for result in alone + many:
-        if result.why:
-            return result
-    rate, all_rates = (sum(figures(r.client) for r in each) for each in (alone, many))
-    print(f"# one pair {rate:.1f} MiB/s, {count} pairs {all_rates:.1f}", flush=True)
-    return many[0]
+def beside_others():
+    """Connections that come and go while others compute."""
+    ended, gap = [], 0
+    with crowds.cable() as both, crowds.busy(BUSY):
+        for _ in range(CONNECTIONS // AT_ONCE):
+            crowd = crowds.run(both, AT_ONCE, 1)
+            ended += [crowd.why] if crowd.why else []
+            gap = max(gap, crowd.gap)
+    print(f"# {CONNECTIONS} connections beside {BUSY} processes that compute: worst gap "
+          f"{gap:.2f} s", flush=True)
+    return pair.Result("; ".join(ended))
 
 
 if __name__ == "__main__":
-    sys.exit(cases.run([("sixteen pairs on two cores", lambda: crowd(16, [])),
-                        ("four pairs on one core", lambda: crowd(4, ONE_CORE))]))
+    sys.exit(cases.run([
+        ("many pairs on two cores", lambda: many("two cores", [16, 64])),
+        ("four pairs on one core", lambda: many("one core", [4], ONE_CORE)),
+        ("four pairs on half a core", part_of_a_core),
+        ("connections beside a load of 50", beside_others)]))
