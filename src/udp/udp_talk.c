@@ -106,7 +106,8 @@ int udp_talk_take(struct udp *u, struct udp_port *port, const union udp_addr *fr
 		mine.index = self ? h.index : 0;
 		mine.slot = self ? u->cfg.slot + 1 : 0;
 		udp_hello_send(port, true, from, UDP_HELLO_DQPN, &mine);
-		udp_bump(&u->counts->questions_received, 1);
+		if (!self)
+			udp_bump(&u->counts->questions_received, 1);
 		overhear(udp_peer_find(u, port, &gid), &h);
 		return 0;
 	}

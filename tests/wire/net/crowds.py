@@ -9,9 +9,9 @@ import time
 from collections import namedtuple
 from pathlib import Path
 
-from client import pair
-
 from . import hosts
+
+from client import pair
 
 PROGRAM = Path(os.environ["SOFTHCA_BUILD"]) / "tests/wire/crowd"
 MTU = 4300  # a message of 4 KiB is one packet
