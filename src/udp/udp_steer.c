@@ -2,11 +2,11 @@
 #include "udp/udp_steer.h"
 #include <linux/filter.h>
 #include <string.h>
-#include <sys/random.h>
 #include "link/number.h"
 #include "udp/udp_hello.h"
 #include "udp/udp_state.h"
 #include "util/clock.h"
+#include "util/secret.h"
 
 /* ns */
 #define FIRST  UINT64_C(10000000) /* doubled each time */
@@ -81,7 +81,7 @@ void udp_steer_ask(struct udp_port *port, uint64_t now)
 
 	if (now - s->at < s->wait || grh_gid_is_group(port->gid.raw))
 		return;
-	if (getrandom(&s->number, sizeof(s->number), GRND_NONBLOCK) != sizeof(s->number))
+	if (secret_number(&s->number))
 		return;
 	s->wait = now - s->at > 2 * MOST ? FIRST : s->wait < MOST ? s->wait * 2 : MOST;
 	s->at = now;
