@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: MIT
 #include "util/reentry.h"
 #include <dlfcn.h>
-#include <execinfo.h>
 #include <string.h>
 #include <time.h>
+#if defined(__GLIBC__) && (defined(__x86_64__) || defined(__aarch64__))
+#define KNOWN
+#include <execinfo.h>
+#endif
 #include "util/log.h"
 
 enum { FRAMES = 128 };
 
+#ifdef KNOWN
 /* What a signal handler returns to: the code that asks the kernel for sigreturn. The unwinders of
  * compilers know it by the same bytes. */
 static bool is_return_of_handler(const void *code)
 {
 #if defined(__x86_64__)
 	static const uint8_t sigreturn[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
-#elif defined(__aarch64__)
-	static const uint8_t sigreturn[] = { 0x68, 0x11, 0x80, 0xd2, 0x01, 0, 0, 0xd4 };
 #else
-	return false;
+	static const uint8_t sigreturn[] = { 0x68, 0x11, 0x80, 0xd2, 0x01, 0, 0, 0xd4 };
 #endif
 	return !memcmp(code, sigreturn, sizeof(sigreturn));
 }
@@ -41,6 +43,12 @@ bool reentry_inside(void)
 		i++;
 	return i < n;
 }
+#else
+bool reentry_inside(void)
+{
+	return false;
+}
+#endif
 
 /* Not clock_now(), which takes a lock itself. */
 static uint64_t now_ns(void)
