@@ -78,7 +78,8 @@ static void receive(struct fuzz_bytes *b)
 	put_be16(d->b + 2, (uint16_t)((posted + 1) % SLOTS));
 	rig_put_sge(&d[1], &s);
 	owed++;
-	dbrec = htobe32(++posted);
+	posted++;
+	dbrec = htobe32((be32toh(dbrec) + 1) & 0xffff);
 	tqp_rq_doorbell(&qp->q, rig.net.now);
 }
 
@@ -133,6 +134,7 @@ static void send(struct fuzz_bytes *b)
 	if (what & 16) /* as FIRST and MIDDLE have to be */
 		s.len = MTU, memset(bytes + HEAD + n, 0, MTU - HEAD - n);
 	s.dqpn = qp->q.qp.qpn;
+	s.from = &qp->end.d;
 	s.psn = what & 0x80 ? psn_add(qp->q.rsp.epsn, (uint32_t)-1) : qp->q.rsp.epsn;
 	s.flags = what & 0x40 ? SEG_ACKREQ : 0;
 	s.imm = open_mr->ib.rkey + 1; /* a key that is none */
@@ -153,6 +155,7 @@ static void answer(struct fuzz_bytes *b)
 			 .data = bytes,
 			 .psn = qp->q.req.una };
 
+	s.from = &qp->end.d;
 	s.syndrome = (uint8_t)fuzz_take(b, 1);
 	s.len = what % 6 < 4 ? (uint32_t)fuzz_take(b, 2) % (MTU + 1) : 0;
 	s.psn = psn_add(s.psn, what >> 4);
@@ -200,7 +203,8 @@ static void leave(void)
 	poll_all();
 	rig_move(qp, IBV_QPS_RESET);
 	must(qp->q.req.inner == NULL || qp->q.req.inner->done == qp->q.req.inner->tail);
-	dbrec = posted = 0;
+	dbrec = htobe32(srq->taken); /* the others are not posted */
+	posted = 0;
 	owed = 0;
 	srq_switch(srq, &ring, true);
 }
