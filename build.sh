@@ -46,6 +46,7 @@ usage()
 	  tsan [KIND[/NAME]...]  the tests under ThreadSanitizer
 	  aarch64 [KIND[/NAME]...]
 	                         cross build for aarch64; unit and sim run there by qemu-user
+	  coverage [TARGET...]   which part of its code each fuzz target reaches
 	  mutants [NAME...]      plant known bugs one by one: some test must notice each
 	  soak [MINUTES]         every test at full length, round after round (default: one round);
 	                         then an hour of random programs under sanitizers, then aarch64
@@ -84,6 +85,7 @@ main()
 	asan | tsan) setup "$command" build demo test; sanitize_command "$command" "$@" ;;
 	soak) setup soak build demo test aarch64 dist soak; soak_command "$@" ;;
 	aarch64) setup aarch64 build test aarch64; aarch64_command "$@" ;;
+	coverage) setup coverage build test; coverage_command "$@" ;;
 	mutants) setup mutants build demo test; mutants_command "$@" ;;
 	bench) setup bench build demo bench; bench_command "$@" ;;
 	*)

@@ -1,18 +1,26 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # One build folder for each purpose, so that none undoes another's options:
-# build (people), build-test (tests, warnings are errors), build-asan, build-tsan.
+# build (people), build-test (tests, warnings are errors), build-asan, build-tsan,
+# build-coverage.
+
+# configure FOLDER MESON-OPTION...: unless it is
+configure()
+{
+	local dir=$1
+	shift
+	mkdir -p -- "$dir"
+	[ ! -f "$dir/build.ninja" ] || return 0
+	say "configuring $dir"
+	quietly "$dir" meson setup "$dir" "$@"
+}
 
 # compile FOLDER MESON-OPTION...
 compile()
 {
 	local dir=$1
 	shift
-	mkdir -p -- "$dir"
-	if [ ! -f "$dir/build.ninja" ]; then
-		say "configuring $dir"
-		quietly "$dir" meson setup "$dir" "$@"
-	fi
+	configure "$dir" "$@"
 	say "compiling $dir"
 	quietly "$dir" ninja -C "$dir"
 }

@@ -33,6 +33,15 @@ sanitize_command()
 	tests_run "build-$which" --sanitizer "$which" "$@"
 }
 
+# Which part of its code each fuzz target reaches.
+coverage_command()
+{
+	local dir=build-coverage
+
+	configure "$dir" -Dtests=true -Db_coverage=true -Db_lto=false --optimization=1
+	/usr/bin/python3 -B tests/fuzz/coverage.py "$dir" "$@"
+}
+
 soak_command()
 {
 	local minutes=${1-0} deadline round=1
@@ -51,6 +60,8 @@ soak_command()
 	say "soak: random programs for half an hour under each sanitizer"
 	sanitize_command asan --length full property
 	sanitize_command tsan --length full property
+	say "soak: what the fuzz targets reach"
+	coverage_command
 	say "soak: aarch64"
 	(aarch64_command)
 	if [ "$(id -u)" -eq 0 ]; then

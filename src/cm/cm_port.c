@@ -5,13 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include "cm/cm_addr.h"
 #include "cm/cm_watch.h"
 #include "net/gid.h"
 #include "obs/explain.h"
+#include "util/secret.h"
 
 enum { PRIVILEGED = 1024, BLOCK = 64, TRIES = 200 };
 
@@ -255,7 +255,7 @@ static unsigned int random_below(unsigned int n)
 {
 	uint32_t r = 0;
 
-	if (getrandom(&r, sizeof(r), 0) != sizeof(r))
+	if (secret_fill(&r, sizeof(r)))
 		r = (uint32_t)cm.serial * 2654435761U;
 	return n ? r % n : 0;
 }

@@ -6,13 +6,13 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <unistd.h>
 #include "engine/node.h"
 #include "engine/node_self.h"
 #include "obs/explain.h"
 #include "util/clock.h"
 #include "util/fork.h"
+#include "util/secret.h"
 
 struct cm cm = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -186,7 +186,7 @@ static void draw(void)
 {
 	uint64_t random[2] = { clock_now(), (uint64_t)getpid() };
 
-	if (getrandom(random, sizeof(random), 0) != sizeof(random))
+	if (secret_fill(random, sizeof(random)))
 		random[0] ^= random[1] << 32;
 	cm.guid = (cm.hca[0]->node_guid & 0xffffff) | random[0] << 24;
 	cm.next_id = (uint32_t)random[1];

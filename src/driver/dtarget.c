@@ -98,7 +98,7 @@ int dtarget_open(const struct ibv_qp_open_attr *a, struct dqp **out)
 	}
 	name(qp, to_xrcd(a->xrcd), a->qp_num);
 	if (!qp_life_query(qp->dev, &attr, &init))
-		qp->ib.qp_base.state = attr.qp_state;
+		store_relaxed(&qp->ib.qp_base.state, attr.qp_state);
 	*out = qp;
 	return 0;
 }

@@ -9,6 +9,7 @@
 #include "engine/timers.h"
 #include "engine/wake.h"
 #include "util/clock.h"
+#include "util/reentry.h"
 
 #define ROUNDS	 32 /* of notes that one holder works off before it hands over */
 #define ACK_OWED 32 /* segments whose ACK may wait for a segment that carries it */
@@ -174,8 +175,12 @@ void turn_catch_up(struct eqp *e)
 
 void turn_take(struct eqp *e)
 {
-	while (fetch_or_acq_rel(&e->turn, TURN_HELD) & TURN_HELD)
+	struct reentry r = { 0 };
+
+	while (fetch_or_acq_rel(&e->turn, TURN_HELD) & TURN_HELD) {
 		sched_yield();
+		reentry_look(&r);
+	}
 }
 
 void turn_close(struct eqp *e)

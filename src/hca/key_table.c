@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include "hca/mkey/mkey_layout.h"
 #include "obs/explain.h"
 #include "util/bitmap.h"
 #include "util/quiesce.h"
+#include "util/secret.h"
 #include "util/spin.h"
 
 #define VARIANT_BITS  8
@@ -139,7 +139,7 @@ int key_add(struct key_table *t, const struct key_entry *e, void *obj, uint32_t 
 	uint8_t variant;
 	int err;
 
-	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+	if (secret_fill(&random, sizeof(random)))
 		return refuse(EIO, "ibv_reg_mr: the kernel gives no random number for a key");
 	err = take_index(t, e->flags & KEY_WINDOW, &i);
 	if (err)

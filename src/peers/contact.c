@@ -15,7 +15,8 @@ struct contact *contact_new(struct host *h, int conn)
 {
 	struct contact *c = calloc(1, sizeof(*c));
 
-	if (!c) {
+	if (!c || secret_number(&c->secret) || secret_number(&c->nonce)) {
+		free(c);
 		close(conn);
 		return NULL;
 	}
@@ -28,8 +29,6 @@ struct contact *contact_new(struct host *h, int conn)
 	c->word = contact_word();
 	c->deliver = h->cfg.deliver;
 	c->deliver_arg = h->cfg.arg;
-	c->secret = secret_number();
-	c->nonce = secret_number();
 	c->next = h->pending;
 	h->pending = c;
 	return c;

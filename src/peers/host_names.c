@@ -9,16 +9,22 @@
 #include <sys/un.h>
 #include <unistd.h>
 #include "peers/host_page.h"
+#include "util/barrier.h"
 
 enum { BACKLOG = 1024 };
 
+/* Read once, since it is asked for with each contact; the usual one while it cannot be read. */
 static uint32_t overflow_uid(void)
 {
-	FILE *f = fopen("/proc/sys/kernel/overflowuid", "re");
+	static uint64_t known; /* atomic; 1 more than it, 0: not read yet */
 	unsigned int uid = 65534;
+	FILE *f;
 
-	if (f && fscanf(f, "%u", &uid) != 1)
-		uid = 65534;
+	if (load_relaxed(&known))
+		return (uint32_t)(load_relaxed(&known) - 1);
+	f = fopen("/proc/sys/kernel/overflowuid", "re");
+	if (f && fscanf(f, "%u", &uid) == 1)
+		store_relaxed(&known, UINT64_C(1) + uid);
 	if (f)
 		fclose(f);
 	return uid;

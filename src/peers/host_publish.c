@@ -32,6 +32,22 @@ static int make_page(const char *name, size_t len, enum sealed_use use, int *fd,
 	return 0;
 }
 
+static int draw(struct host_page *page)
+{
+	int err = secret_number(&page->cookie);
+
+	if (!err)
+		err = secret_fill(&page->gen, sizeof(page->gen));
+	if (err)
+		return refuse(err,
+			      "ibv_open_device: no random numbers (%s): getrandom is refused, and "
+			      "/dev/urandom cannot be read; allow getrandom in the container's "
+			      "seccomp profile",
+			      strerror(err));
+	page->gen = page->gen % 0xfffff + 1;
+	return 0;
+}
+
 int host_publish_start(struct host *h)
 {
 	void *p;
@@ -46,9 +62,9 @@ int host_publish_start(struct host *h)
 	if (err)
 		return err;
 	h->tables = p;
-	secret_fill(&h->page->cookie, sizeof(h->page->cookie));
-	secret_fill(&h->page->gen, sizeof(h->page->gen));
-	h->page->gen = h->page->gen % 0xfffff + 1;
+	err = draw(h->page);
+	if (err)
+		return err;
 	err = make_page("softhca-mail", HOST_MAIL_BYTES, SEALED_ALLOCATED, &h->mail_fd, &p);
 	if (!err)
 		h->mail = p;

@@ -77,6 +77,22 @@ static void visitor_ready(struct watch *w, uint64_t now)
 
 /* --- processes that come --- */
 
+/* The only descriptor of a message; of several, which have all been received, none is kept. */
+static int only_one(const struct cmsghdr *c, int *fd)
+{
+	size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+	int one;
+
+	for (size_t i = 0; i < n; i++) {
+		memcpy(&one, CMSG_DATA(c) + i * sizeof(int), sizeof(one));
+		if (n == 1)
+			*fd = one;
+		else
+			close(one);
+	}
+	return n == 1 ? 0 : EPROTO;
+}
+
 static int receive(int conn, int *fd)
 {
 	char control[CMSG_SPACE(sizeof(int))], byte;
@@ -87,14 +103,12 @@ static int receive(int conn, int *fd)
 			      .msg_controllen = sizeof(control) };
 	struct cmsghdr *c;
 
-	if (recvmsg(conn, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) <= 0)
+	if (recvmsg(conn, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) < 0)
 		return ECONNRESET;
-	c = CMSG_FIRSTHDR(&msg);
-	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS ||
-	    c->cmsg_len != CMSG_LEN(sizeof(int)))
+	c = CMSG_FIRSTHDR(&msg); /* an empty message may bring some, too */
+	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
 		return EPROTO;
-	memcpy(fd, CMSG_DATA(c), sizeof(*fd));
-	return 0;
+	return only_one(c, fd);
 }
 
 /* ECONNREFUSED: no process of our user has that name; ETIMEDOUT: one has, and does not answer. */

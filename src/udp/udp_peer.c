@@ -2,9 +2,9 @@
 #include "udp/udp_peer.h"
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include "udp/udp_state.h"
 #include "util/clock.h"
+#include "util/secret.h"
 
 #define AGAIN_NS UINT64_C(5000000000)
 
@@ -37,7 +37,7 @@ static struct udp_peer *add(struct udp *u, const struct udp_port *port, const un
 	*p = (struct udp_peer){
 		.next = *at, .gid = *gid, .ifindex = port->ifindex, .ask_at = UINT64_MAX
 	};
-	if (getrandom(&p->number, sizeof(p->number), GRND_NONBLOCK) != sizeof(p->number)) {
+	if (secret_number(&p->number)) {
 		free(p);
 		return NULL;
 	}

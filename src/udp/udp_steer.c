@@ -2,11 +2,11 @@
 #include "udp/udp_steer.h"
 #include <linux/filter.h>
 #include <string.h>
-#include <sys/random.h>
 #include "link/number.h"
 #include "udp/udp_hello.h"
 #include "udp/udp_state.h"
 #include "util/clock.h"
+#include "util/secret.h"
 
 /* ns */
 #define FIRST  UINT64_C(50000000) /* doubled each time */
@@ -101,7 +101,7 @@ static void ask(struct udp_port *port)
 	memset(s->heard, 0, sizeof(s->heard));
 	s->asked = s->answers = s->known = 0;
 	s->round = clock_now();
-	if (getrandom(&s->number, sizeof(s->number), GRND_NONBLOCK) == sizeof(s->number))
+	if (!secret_number(&s->number))
 		ask_up_to(port, enough(s));
 }
 

@@ -1,22 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* Random numbers from the kernel that cannot be guessed: cookies, nonces, proofs. */
+/* Numbers that nobody may guess, from the kernel: cookies, nonces, proofs, variants of keys. A
+ * filter of system calls that refuses getrandom() leaves /dev/urandom. Where that is missing as
+ * well there are no such numbers, and what needs one is refused. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/random.h>
 
-static inline void secret_fill(void *p, size_t n) /* @n: 256 at most, which come whole */
-{
-	while (getrandom(p, n, 0) != (ssize_t)n)
-		;
-}
-
-static inline uint64_t secret_number(void) /* not 0 */
-{
-	uint64_t secret;
-
-	do
-		secret_fill(&secret, sizeof(secret));
-	while (!secret);
-	return secret;
-}
+/* @n: at most 256 bytes. Otherwise the errno of getrandom(). */
+int secret_fill(void *p, size_t n);
+int secret_number(uint64_t *out); /* not 0 */

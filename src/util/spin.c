@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include <sched.h>
+#include "util/reentry.h"
 #include "util/spin.h"
 
 enum { TRIES = 1000 };
 
 void spin_wait(struct spin *s)
 {
+	struct reentry r = { 0 };
+
 	for (;;) {
 		for (int i = 0; i < TRIES; i++) {
 			if (spin_trylock(s))
@@ -13,5 +16,6 @@ void spin_wait(struct spin *s)
 			cpu_relax();
 		}
 		sched_yield(); /* the thread that has the lock may be waiting for this core */
+		reentry_look(&r);
 	}
 }

@@ -139,8 +139,8 @@ EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 
 	if (!err) /* everything, as drivers do */
 		err = dqp_query(to_dqp(qp), attr, init_attr);
-	if (!err && (mask & IBV_QP_STATE))
-		qp->state = attr->qp_state; /* so programs learn of moves that the queue made */
+	if (!err && (mask & IBV_QP_STATE)) /* so programs learn of moves that the queue made */
+		store_relaxed(&qp->state, attr->qp_state);
 	return positive_errno(err);
 }
 

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include "fuzz.h"
 
-enum { FUZZ_SECONDS = 10, FULL = 30, ARGS = 11, ARG = 256 };
+enum { FUZZ_SECONDS = 10, FULL = 30, ARGS = 12, ARG = 256 };
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
@@ -54,6 +54,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	snprintf(text[n++], ARG, "-use_value_profile=1");
 	snprintf(text[n++], ARG, "-timeout=20");
 	snprintf(text[n++], ARG, "-error_exitcode=1");
+	snprintf(text[n++], ARG, "-detect_leaks=0"); /* but at the end: else most of the time */
 	snprintf(text[n++], ARG, "-verbosity=0");
 	snprintf(text[n++], ARG, "-print_final_stats=1");
 	snprintf(text[n++], ARG, "%s/corpus-%s", tmp ? tmp : "/tmp", fuzz_target.name);

@@ -38,6 +38,7 @@ TOGETHER = {
     "an old kernel": (["-p", *OLD], ["-p", *OLD]),
     "netlink is refused": (["-x", "socket:16=EPERM"], ["-x", "socket:16=EPERM"]),
     "netlink is unknown": (["-x", "socket:16=ENOSYS"], ["-x", "socket:16=ENOSYS"]),
+    "no getrandom": (["-x", "getrandom=ENOSYS"], ["-x", "getrandom=EPERM"]),
     "a container and none": ([], None),
 }
 AS_USERS = {

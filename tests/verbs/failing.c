@@ -296,6 +296,15 @@ STAND_IN(ssize_t, sendmsg, -1, ENOBUFS, (int fd, const struct msghdr *m, int fla
 	 syscall(SYS_sendmsg, fd, m, flags))
 STAND_IN(ssize_t, recvmsg, -1, ENOMEM, (int fd, struct msghdr *m, int flags),
 	 syscall(SYS_recvmsg, fd, m, flags))
+STAND_IN(ssize_t, send, -1, ENOBUFS, (int fd, const void *m, size_t n, int flags),
+	 syscall(SYS_sendto, fd, m, n, flags, NULL, 0))
+STAND_IN(ssize_t, sendto, -1, ENOBUFS,
+	 (int fd, const void *m, size_t n, int flags, const struct sockaddr *to, socklen_t len),
+	 syscall(SYS_sendto, fd, m, n, flags, to, len))
+STAND_IN(ssize_t, recv, -1, ENOMEM, (int fd, void *m, size_t n, int flags),
+	 syscall(SYS_recvfrom, fd, m, n, flags, NULL, NULL))
+STAND_IN(int, epoll_wait, -1, EINTR, (int fd, struct epoll_event *e, int most, int timeout),
+	 syscall(SYS_epoll_pwait, fd, e, most, timeout, NULL, 0))
 STAND_IN(int, sendmmsg, -1, ENOBUFS, (int fd, struct mmsghdr *m, unsigned int n, int flags),
 	 syscall(SYS_sendmmsg, fd, m, n, flags))
 STAND_IN(int, recvmmsg, -1, ENOMEM,

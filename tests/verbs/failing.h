@@ -6,7 +6,7 @@
 #pragma once
 #include <stdbool.h>
 
-enum failing_kind { FAILING_MEMORY, FAILING_CALLS };
+enum failing_kind { FAILING_MEMORY, FAILING_CALLS, FAILING_KINDS };
 
 /* From here on calls of that kind are counted, and the @n-th fails (0: none does). */
 void failing_begin(enum failing_kind kind, long n);

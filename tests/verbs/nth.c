@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* Two processes open a device, connect, exchange messages and give everything back; one call for a
+/* nth [NAMESPACE]: the far side's network namespace is that of this file (tests/wire/nth.py); else
+ * both are on one host.
+ * Two processes open a device, connect, exchange messages and give everything back; one call for a
  * resource fails: in the first run the first, in the second the second, and so on (failing.h). What
  * was refused works when it is asked for again, every work request completes, the bytes are right,
  * and in the end nothing is held that is not held when nothing fails. A queue pair that has no
  * memory for what it is to remember ends by an error: of two or three such calls. */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <sched.h>
@@ -17,7 +20,9 @@
 #include "verbs/cases.h"
 #include "verbs/failing.h"
 
-enum { LEN = 64 << 10, ROUNDS = 3, CALLS_MIN = 24, PATIENCE_MS = 60000 };
+static const char *far_net; /* a file; NULL: that of the near side */
+
+enum { PARTS = 3, LEN = 64 << 10, ROUNDS = 3, CALLS_MIN = 24, PATIENCE_MS = 60000 };
 enum { ENDED = 9 /* exit status: by a completion with an error */, ENDS_MAX = 3 };
 
 struct side {
@@ -114,7 +119,7 @@ static void connect_to(struct side *s)
 				   .ah_attr = { .is_global = 1, .port_num = 1 } };
 	const struct ibv_qp_attr rts = { .qp_state = IBV_QPS_RTS,
 					 .sq_psn = s->mine.psn,
-					 .timeout = 18,
+					 .timeout = far_net ? 14 : 18,
 					 .retry_cnt = 7,
 					 .rnr_retry = 7,
 					 .max_rd_atomic = 1 };
@@ -242,6 +247,8 @@ static int far_side(int fd, void *arg)
 {
 	(void)arg;
 	peer_note("far side");
+	if (far_net)
+		want_eq(setns(open(far_net, O_RDONLY | O_CLOEXEC), CLONE_NEWNET), 0);
 	work(fd, false);
 	peer_sync(fd);
 	return 0;
@@ -288,7 +295,8 @@ static int one_run(int fd, void *arg)
 	if (ask->n)
 		settle(ask->most.fds, ask->most.blocks);
 	else
-		settle(fds - 2, LONG_MAX); /* without @far, and less of the contact */
+		/* without @far, and less of the contact */
+		settle(fds - (far_net ? 1 : 2), LONG_MAX);
 	close(fd);
 	return 0;
 }
@@ -306,10 +314,18 @@ static bool run(struct ask ask)
 	return !status;
 }
 
-static void each_fails_once(int kind)
+/* In PARTS cases, each of which may take a minute. Between hosts each run takes longer: of a part
+ * one run in PARTS, another one each time, unless all are asked for. */
+static long step(void)
 {
+	return far_net && !cases_full() ? PARTS * PARTS : PARTS;
+}
+
+static void each_fails_once(int arg)
+{
+	const int kind = arg % FAILING_KINDS, part = arg / FAILING_KINDS;
 	struct outcome whole;
-	long ends = 0;
+	long ends = 0, n = 1 + part;
 
 	outcome = mmap(NULL, sizeof(*outcome), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 		       -1, 0);
@@ -317,7 +333,9 @@ static void each_fails_once(int kind)
 	run((struct ask){ .kind = kind });
 	whole = *outcome;
 	want(whole.counted >= CALLS_MIN);
-	for (long n = 1; n <= whole.counted; n++) {
+	if (step() > PARTS)
+		n += getpid() % PARTS * PARTS;
+	for (; n <= whole.counted; n += step()) {
 		if (!run((struct ask){ kind, n, whole }))
 			want(++ends <= ENDS_MAX);
 		else if (outcome->fds > whole.fds || outcome->blocks > whole.blocks)
@@ -326,12 +344,45 @@ static void each_fails_once(int kind)
 	}
 }
 
+/* What lets go needs nothing: whatever is refused, the queue pair leaves its group. */
+static void detaching_is_not_refused(int kind)
+{
+	const union ibv_gid group = { .raw = { [10] = 0xff, 0xff, 239, 1, 2, 3 } };
+	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_UD, .cap = { 1, 1, 1, 1, 0 } };
+	struct side s = { .memory = calloc(3, LEN) };
+	struct ibv_qp *qp;
+	long counted = 1;
+
+	set_up(&s);
+	attr.send_cq = attr.recv_cq = s.cq;
+	qp = ibv_create_qp(s.pd, &attr);
+	want(qp);
+	for (long n = 1; n <= counted; n++) {
+		want_eq(ibv_attach_mcast(qp, &group, 0), 0);
+		failing_begin(kind, n);
+		want_eq(ibv_detach_mcast(qp, &group, 0), 0);
+		counted = failing_end();
+		want_errno(ibv_detach_mcast(qp, &group, 0), EINVAL);
+	}
+	want_eq(ibv_destroy_qp(qp), 0);
+	tear_down(&s);
+	free(s.memory);
+}
+
+/* The last ones: not where a sanitizer allocates. */
 static const struct test_case cases[] = {
+	CASE_ARG(detaching_is_not_refused, FAILING_CALLS),
 	CASE_ARG(each_fails_once, FAILING_CALLS),
-	CASE_ARG(each_fails_once, FAILING_MEMORY), /* the last: not where a sanitizer allocates */
+	CASE_ARG(each_fails_once, FAILING_CALLS + FAILING_KINDS),
+	CASE_ARG(each_fails_once, FAILING_CALLS + 2 * FAILING_KINDS),
+	CASE_ARG(detaching_is_not_refused, FAILING_MEMORY),
+	CASE_ARG(each_fails_once, FAILING_MEMORY),
+	CASE_ARG(each_fails_once, FAILING_MEMORY + FAILING_KINDS),
+	CASE_ARG(each_fails_once, FAILING_MEMORY + 2 * FAILING_KINDS),
 };
 
-int main(void)
+int main(int argc, char **argv)
 {
-	return cases_run(cases, sizeof(cases) / sizeof(cases[0]) - !failing_has_memory());
+	far_net = argc > 1 ? argv[1] : NULL;
+	return cases_run(cases, sizeof(cases) / sizeof(cases[0]) / (failing_has_memory() ? 1 : 2));
 }

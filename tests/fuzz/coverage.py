@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: MIT
+"""How much of the code that a fuzz target is meant for does it reach: lines, by gcov, after the
+corpus and the changes of it that `fuzz_NAME_seeded` makes. `./build.sh coverage [TARGET...]`.
+
+usage: coverage.py BUILD [TARGET...], BUILD made with -Db_coverage=true"""
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+# Sources of each target's code, below src/.
+MEANT = {
+    "packet": ["wire/packet", "wire/grh", "wire/icrc", "wire/icrc_id", "wire/opcode",
+               "link/seg_pkt"],
+    "frame": ["wire/frame"],
+    "mad": ["wire/cm_msg"],
+    "ring": ["peers/ring", "peers/ring_seg"],
+    "wqe": ["prm/wqe", "prm/umr", "prm/av"],
+    "qp": ["transport/requester", "transport/responder", "transport/completer",
+           "transport/execute", "transport/answer", "transport/place", "transport/hold",
+           "transport/retry", "transport/read_request", "transport/recovery",
+           "transport/congestion", "transport/credit", "transport/grounds", "transport/uc"],
+    "hello": ["peers/contact_hello", "peers/contact_message", "peers/contact_talk",
+              "peers/contact_state", "peers/contact_claim", "peers/contact_grow",
+              "peers/contact_share", "peers/contact_end", "peers/ring_end"],
+    "kernel": ["net/rtnl", "net/netdev_rtnl", "net/netdev_proc", "udp/udp_seen"],
+    "text": ["link/fault_parse", "link/fault_live", "util/spelling"],
+    "page": ["xrc/xrc_page"],
+    "tag": ["transport/tag", "transport/tag_cqe", "transport/inner", "hca/srq_tags",
+            "hca/tag_list"],
+    "steer": ["udp/udp_steer", "udp/udp_hello", "udp/udp_talk"],
+    "meeting": ["peers/meeting"],
+    "tables": ["peers/shm_access", "peers/hazard"],
+}
+LINES = re.compile(r"File '([^']*)'\nLines executed:([\d.]+)% of (\d+)")
+
+
+def compiled(build):
+    subprocess.run(["ninja", "-C", build, *(f"tests/fuzz/fuzz_{name}_seeded" for name in MEANT)],
+                   check=True, stdout=subprocess.DEVNULL)
+
+
+def run(build, name):
+    """Counts of this target alone."""
+    for counts in Path(build).rglob("*.gcda"):
+        counts.unlink()
+    subprocess.run([f"{build}/tests/fuzz/fuzz_{name}_seeded"], check=True,
+                   stderr=subprocess.DEVNULL,
+                   env={**os.environ, "TMPDIR": os.environ.get("TMPDIR", "/tmp")})
+
+
+def reached(build, source):
+    """(lines reached, lines) of src/@source.c."""
+    for counts in Path(build).rglob(f"*src_{source.replace('/', '_')}.c.gcda"):
+        shown = subprocess.run(["gcov", "-n", counts.name], cwd=counts.parent, text=True,
+                               check=True, capture_output=True).stdout
+        for path, share, lines in LINES.findall(shown):
+            if path.endswith(f"src/{source}.c"):
+                return round(float(share) * int(lines) / 100), int(lines)
+    raise SystemExit(f"no counts of src/{source}.c")
+
+
+def report(build, name):
+    run(build, name)
+    found = {source: reached(build, source) for source in MEANT[name]}
+    total = [sum(column) for column in zip(*found.values())]
+    print(f"{name}: {total[0]} of {total[1]} lines, {100 * total[0] // total[1]} %", flush=True)
+    for source, (n, lines) in found.items():
+        print(f"    {100 * n // lines:3} %  {n:4} of {lines:4}  src/{source}.c", flush=True)
+
+
+def main():
+    build, *wanted = sys.argv[1:]
+    for name in wanted:
+        if name not in MEANT:
+            raise SystemExit(f"no fuzz target {name!r}")
+    compiled(build)
+    for name in wanted or MEANT:
+        report(build, name)
+
+
+if __name__ == "__main__":
+    main()
