@@ -60,6 +60,7 @@ struct cm_fsm {
 	uint64_t deadline; /* ns; UINT64_MAX: none */
 	bool asked; /* whether the peer's end is still there, and not answered */
 	uint8_t deaths; /* answers in a row that it is not */
+	bool parted; /* DISCONNECTED was raised: TIMEWAIT_EXIT follows */
 	uint8_t refusals; /* answers that nobody listens, as yet */
 };
 
