@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* Meetings: processes of this host and user that share a descriptor under a name. A member listens
  * on the abstract name "softhca.<layout>.<uid>.<name>.<slot>" and hands the descriptor to each
- * process that connects. A process at the door has bound "….new", so that no other process joins or
- * begins a meeting of that name meanwhile. The kernel removes the names of a process that dies.
+ * process that connects. A process at the door listens on one of "….new.0" to "….new.15", of which
+ * another user may have some, so that no other process joins or begins a meeting of that name
+ * meanwhile. The kernel removes the names of a process that dies.
  * Threads: meeting_enter() blocks; members answer from host_control(). */
 #pragma once
 
