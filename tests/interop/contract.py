@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-# traits: root timeout=180
+# traits: root alone timeout=180
 """What each call of rdma_cm answers in each state, the events that follow and the attributes of
 queue pairs: on our libraries as with Debian's librdmacm and the kernel's rdma_rxe, from which
 contract.rxe was recorded (rxe.py runs the same program there), but for contract.reasons."""
@@ -10,6 +10,9 @@ import sys
 from pathlib import Path
 
 import transcript
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "clients"))
+from client import pair
 
 PROGRAM = Path(os.environ["SOFTHCA_BUILD"]) / "tests/interop/interop_contract"
 ADDRESSES = ["10.9.0.1", "fd09::1"]
@@ -27,10 +30,8 @@ def network():
 
 def main():
     network()
-    env = {**os.environ, "LD_LIBRARY_PATH": os.environ["SOFTHCA_LIB"],
+    env = {**os.environ, **pair.preload(), "LD_LIBRARY_PATH": pair.LIB,
            "SOFTHCA_DEVICES": "mlx5_0=eth0"}
-    if os.environ.get("SOFTHCA_PRELOAD"):
-        env["LD_PRELOAD"] = os.environ["SOFTHCA_PRELOAD"]
     ran = subprocess.run([PROGRAM, *ADDRESSES], env=env, capture_output=True, text=True,
                          check=False)
     found = list(transcript.differences(transcript.facts(transcript.LINUX.read_text()),
