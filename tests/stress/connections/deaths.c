@@ -358,6 +358,10 @@ static void kills(int many)
 		us = dice(2) ? kill_server(&server, &client) : kill_client(&server, &client);
 		longest = us > longest ? us : longest;
 		late += us > 100000;
+		if (i % 500 == 499) {
+			printf("# %d of %d\n", i + 1, many);
+			fflush(stdout);
+		}
 	}
 	printf("# %d killed; heard after at most %lld us, %lld times after more than 100 ms\n",
 	       many, (long long)longest, (long long)late);
