@@ -16,6 +16,20 @@ static bool is_xrc(const struct cm_id *id)
 	return id->qp_type == IBV_QPT_XRC_SEND || id->qp_type == IBV_QPT_XRC_RECV;
 }
 
+/* A connection is being made, or is there. */
+static bool is_joining(const struct cm_id *id)
+{
+	switch (id->fsm.state) {
+	case CM_REQ_RCVD:
+	case CM_REP_SENT:
+	case CM_REP_RCVD:
+	case CM_ESTABLISHED:
+		return true;
+	default:
+		return false;
+	}
+}
+
 static void to_init(const struct cm_id *id, struct ibv_qp_attr *a, int *mask)
 {
 	*mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
@@ -35,20 +49,9 @@ static void to_init(const struct cm_id *id, struct ibv_qp_attr *a, int *mask)
 		a->qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 }
 
-/* The peer's message has come, and was no REJ. */
-static bool has_peer(const struct cm_id *id)
-{
-	return id->fsm.state != CM_IDLE && id->fsm.state != CM_REQ_SENT &&
-	       id->fsm.state != CM_CLOSED;
-}
-
-static int to_rtr(const struct cm_id *id, struct ibv_qp_attr *a, int *mask)
+static void to_rtr(const struct cm_id *id, struct ibv_qp_attr *a, int *mask)
 {
 	*mask = IBV_QP_STATE;
-	if (id->qp_type == IBV_QPT_UD)
-		return 0;
-	if (!has_peer(id))
-		return EINVAL;
 	*mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 	cm_talk_ah(id, &a->ah_attr);
 	a->path_mtu = id->way.mtu;
@@ -59,18 +62,11 @@ static int to_rtr(const struct cm_id *id, struct ibv_qp_attr *a, int *mask)
 		a->max_dest_rd_atomic = id->responder_resources;
 		a->min_rnr_timer = 0;
 	}
-	return 0;
 }
 
-static int to_rts(const struct cm_id *id, struct ibv_qp_attr *a, int *mask)
+static void to_rts(const struct cm_id *id, struct ibv_qp_attr *a, int *mask)
 {
 	*mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
-	if (id->qp_type == IBV_QPT_UD) {
-		a->sq_psn = 0;
-		return 0;
-	}
-	if (!has_peer(id))
-		return EINVAL;
 	a->sq_psn = id->peer.psn;
 	if (is_rc(id) || id->qp_type == IBV_QPT_XRC_SEND) {
 		*mask |= IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
@@ -86,7 +82,35 @@ static int to_rts(const struct cm_id *id, struct ibv_qp_attr *a, int *mask)
 		if (a->timeout > TIMEOUT_MAX)
 			a->timeout = TIMEOUT_MAX;
 	}
-	return 0;
+}
+
+/* As Linux: what is not a connection, or not yet, has attributes for one move alone, whatever was
+ * asked for. */
+static int attributes(const struct cm_id *id, struct ibv_qp_attr *a, int *mask)
+{
+	if (id->phase == PHASE_LISTEN && id->qp_type != IBV_QPT_UD)
+		return EINVAL;
+	if (id->qp_type == IBV_QPT_UD || id->fsm.state == CM_IDLE) {
+		if (!id->way.hca)
+			return EINVAL;
+		to_init(id, a, mask);
+		return 0;
+	}
+	if (!is_joining(id) && (id->fsm.state != CM_REQ_SENT || a->qp_state != IBV_QPS_INIT))
+		return EINVAL;
+	switch (a->qp_state) {
+	case IBV_QPS_INIT:
+		to_init(id, a, mask);
+		return 0;
+	case IBV_QPS_RTR:
+		to_rtr(id, a, mask);
+		return 0;
+	case IBV_QPS_RTS:
+		to_rts(id, a, mask);
+		return 0;
+	default:
+		return EINVAL;
+	}
 }
 
 int cm_call_qp_attr(struct cm_id *id, struct ibv_qp_attr *attr, int *mask)
@@ -95,23 +119,12 @@ int cm_call_qp_attr(struct cm_id *id, struct ibv_qp_attr *attr, int *mask)
 
 	if (err)
 		return err;
-	switch (attr->qp_state) {
-	case IBV_QPS_INIT:
-		to_init(id, attr, mask);
-		break;
-	case IBV_QPS_RTR:
-		err = to_rtr(id, attr, mask);
-		break;
-	case IBV_QPS_RTS:
-		err = to_rts(id, attr, mask);
-		break;
-	default:
-		err = EINVAL;
-	}
+	err = attributes(id, attr, mask);
 	cm_leave();
 	return err ? refuse(err,
-			    "rdma_init_qp_attr: a move to state %d is known of a peer that "
-			    "has asked or answered, and not rejected",
+			    "rdma_init_qp_attr: the id has nothing for a move to state %d: it is "
+			    "bound to no device, listens, or its connection is not being made or "
+			    "has ended",
 			    attr->qp_state)
 		   : 0;
 }

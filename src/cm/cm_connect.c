@@ -238,6 +238,10 @@ int cm_call_disconnect(struct cm_id *id, bool *follows)
 	*follows = false;
 	if (err)
 		return err;
+	if (id->phase == PHASE_LISTEN) {
+		cm_leave();
+		return 0; /* as Linux: there is nothing to end */
+	}
 	err = cm_fsm_disconnect(&id->fsm, clock_now(), &out);
 	if (err)
 		refuse(err,

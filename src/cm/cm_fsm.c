@@ -40,6 +40,12 @@ static void raise_event(struct cm_out *out, int event, int status)
 	out->status = status;
 }
 
+static void parted(struct cm_fsm *f, struct cm_out *out, int status)
+{
+	f->parted = true;
+	raise_event(out, RDMA_CM_EVENT_DISCONNECTED, status);
+}
+
 static void stop(struct cm_fsm *f, enum cm_state state)
 {
 	f->state = state;
@@ -202,7 +208,7 @@ static void send_dreq(struct cm_fsm *f, uint64_t now, struct cm_out *out)
 int cm_fsm_disconnect(struct cm_fsm *f, uint64_t now, struct cm_out *out)
 {
 	nothing(out);
-	if (f->state == CM_IDLE || f->udp)
+	if (f->state == CM_IDLE)
 		return EINVAL;
 	if (f->state == CM_ESTABLISHED) {
 		send_dreq(f, now, out);
@@ -346,12 +352,12 @@ static void on_dreq(struct cm_fsm *f, const struct cm_msg *m, uint64_t now, stru
 	case CM_ESTABLISHED:
 		f->tid = m->tid;
 		stop(f, CM_DREQ_RCVD);
-		raise_event(out, RDMA_CM_EVENT_DISCONNECTED, 0);
+		parted(f, out, 0);
 		break;
 	case CM_DREQ_SENT:
 		message(f, out, CM_DREP)->tid = m->tid;
 		timewait(f, now);
-		raise_event(out, RDMA_CM_EVENT_DISCONNECTED, 0);
+		parted(f, out, 0);
 		break;
 	case CM_TIMEWAIT:
 		message(f, out, CM_DREP)->tid = m->tid;
@@ -384,7 +390,7 @@ static void on_drep(struct cm_fsm *f, const struct cm_msg *m, uint64_t now, stru
 	if (f->state != CM_DREQ_SENT || !ids_match(f, m))
 		return;
 	timewait(f, now);
-	raise_event(out, RDMA_CM_EVENT_DISCONNECTED, 0);
+	parted(f, out, 0);
 }
 
 /* Programs tell a peer their port, and listen there a moment later: with adapters, whose
@@ -422,7 +428,7 @@ static void on_rej(struct cm_fsm *f, const struct cm_msg *m, uint64_t now, struc
 		if (!known)
 			return;
 		timewait(f, now);
-		raise_event(out, RDMA_CM_EVENT_DISCONNECTED, 0);
+		parted(f, out, 0);
 		return;
 	default:
 		return;
@@ -485,7 +491,7 @@ static void timed_out(struct cm_fsm *f, uint64_t now, struct cm_out *out)
 	switch (f->state) {
 	case CM_DREQ_SENT:
 		timewait(f, now);
-		raise_event(out, RDMA_CM_EVENT_DISCONNECTED, -ETIMEDOUT);
+		parted(f, out, -ETIMEDOUT);
 		break;
 	case CM_REP_SENT:
 		message(f, out, CM_REJ)->reason = CM_REJ_TIMEOUT;
@@ -514,7 +520,8 @@ void cm_fsm_timer(struct cm_fsm *f, uint64_t now, bool quick, struct cm_out *out
 		return;
 	if (f->state == CM_TIMEWAIT) {
 		stop(f, CM_CLOSED);
-		raise_event(out, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+		if (f->parted)
+			raise_event(out, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
 		return;
 	}
 	if (now >= f->give_up) {
@@ -571,7 +578,7 @@ void cm_fsm_death(struct cm_fsm *f, uint64_t now, struct cm_out *out)
 	case CM_ESTABLISHED:
 	case CM_DREQ_SENT:
 		timewait(f, now);
-		raise_event(out, RDMA_CM_EVENT_DISCONNECTED, 0);
+		parted(f, out, 0);
 		break;
 	case CM_SIDR_SENT:
 		stop(f, CM_CLOSED);

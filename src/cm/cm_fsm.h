@@ -60,6 +60,7 @@ struct cm_fsm {
 	uint64_t deadline; /* ns; UINT64_MAX: none */
 	bool asked; /* the peer was asked whether its end is still there; no answer yet */
 	uint8_t deaths; /* answers in a row that its end is gone */
+	bool parted; /* DISCONNECTED was raised: TIMEWAIT_EXIT follows */
 	bool expected; /* the caller expects a listener, though the port has none */
 	uint8_t refusals; /* answers so far that the port has no listener */
 };

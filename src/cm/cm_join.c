@@ -24,7 +24,6 @@ static void announce(struct cm_id *id, const struct cm_join *j, struct cm_event 
 	e->news.param.qkey = id->qkey ? id->qkey : RDMA_UDP_QKEY;
 	e->news.param.ah = (struct ibv_ah_attr){ .is_global = 1,
 						 .port_num = 1,
-						 .dlid = 0xc000,
 						 .grh = { .dgid = j->gid,
 							  .sgid_index = id->way.sgid_index,
 							  .hop_limit = HOPS,
@@ -37,10 +36,10 @@ static int join_locked(struct cm_id *id, const struct sockaddr *group, uint32_t 
 	struct cm_join *j;
 	struct cm_event *e;
 
-	if ((id->phase != PHASE_BOUND && id->phase != PHASE_ADDR && id->phase != PHASE_ROUTE) ||
-	    !id->way.hca || id->qp_type != IBV_QPT_UD)
+	if ((id->phase != PHASE_BOUND && id->phase != PHASE_ADDR) || !id->way.hca ||
+	    id->qp_type != IBV_QPT_UD)
 		return refuse(EINVAL, "rdma_join_multicast: needs an id of UD that is bound to a "
-				      "device");
+				      "device and has no route yet");
 	if (!cm_addr_known(group) || cm_addr_any(group) || !cm_addr_group(group))
 		return refuse(EINVAL, "rdma_join_multicast: no group's address");
 	j = calloc(1, sizeof(*j));

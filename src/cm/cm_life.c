@@ -192,6 +192,14 @@ int cm_call_write_event(struct cm_id *id, int event, int status, uint64_t arg)
 	return e ? 0 : refuse_memory("rdma_write_cm_event", sizeof(*e));
 }
 
+/* The id of a question for a UD queue pair knows where it came from, and no route, as in Linux. */
+static bool has_route(const struct cm_id *id)
+{
+	if (id->phase == PHASE_CONNECT)
+		return !id->fsm.udp || id->fsm.active;
+	return id->phase == PHASE_ROUTE;
+}
+
 int cm_call_view(struct cm_id *id, struct cm_view *out)
 {
 	int err = cm_enter(id, "rdma_get_cm_event");
@@ -211,7 +219,7 @@ int cm_call_view(struct cm_id *id, struct cm_view *out)
 				 .packet_life = id->has_ack_timeout ? id->ack_timeout - 1 : 16,
 				 .rate = IBV_RATE_100_GBPS,
 				 .mlid = LID_OF_GROUPS,
-				 .routed = id->phase == PHASE_ROUTE || id->phase == PHASE_CONNECT,
+				 .routed = has_route(id),
 				 .remote_ece_vendor = id->peer.vendor_id,
 				 .remote_ece_options = id->peer.modifier };
 	if (id->way.hca)

@@ -189,7 +189,7 @@ static bool has_port(const struct cm_id *id, uint32_t ps, uint16_t port)
 	       id->phase != PHASE_IDLE && cm_addr_port(&id->src) == port;
 }
 
-/* @listening: only listening ids count, and REUSEADDR is no excuse. */
+/* @listening: REUSEADDR is no excuse. */
 static int conflicts(const struct cm_id *id, bool listening)
 {
 	struct list *pos;
@@ -203,8 +203,6 @@ static int conflicts(const struct cm_id *id, bool listening)
 			continue;
 		if (o->fsm.state != CM_IDLE && !o->fsm.active)
 			continue; /* of a request: it shares its listener's */
-		if (listening && o->phase != PHASE_LISTEN)
-			continue;
 		err = conflict(id, o, !listening);
 		if (err)
 			return err;
@@ -315,6 +313,8 @@ static struct {
 	int fd;
 } blocks[4];
 
+/* When all that were tried are taken, maybe by another user who wants no ports, two processes share
+ * a block: comm ids keep their connections apart, also of one (source, destination, port). */
 static int block_take(uint32_t ps, unsigned int *first, int *fd)
 {
 	unsigned int low, n, block;
@@ -325,6 +325,10 @@ static int block_take(uint32_t ps, unsigned int *first, int *fd)
 		block = random_below(n / BLOCK ? n / BLOCK : 1);
 		*first = low + block * BLOCK;
 		err = gsi_block_bind(ps, block, fd);
+	}
+	if (err == EADDRINUSE) {
+		*fd = -1;
+		return 0;
 	}
 	return err;
 }

@@ -60,7 +60,7 @@ static int no_address(const struct sockaddr *a, const char *call)
 
 	inet_ntop(a->sa_family, ipv4 ? (const void *)&in->sin_addr : &in6->sin6_addr, text,
 		  sizeof(text));
-	if (cm_addr_exists(a))
+	if (cm_addr_exists(a) && !cm_addr_group(a))
 		return refuse(ENODEV,
 			      "%s: no RDMA device has the address %s; take one that `softhca list` "
 			      "shows, or name its interface in SOFTHCA_DEVICES",

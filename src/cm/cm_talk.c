@@ -97,7 +97,7 @@ void cm_talk_param(const struct cm_id *id, const struct cm_msg *m, struct cm_par
 	out->qkey = m->qkey;
 	out->ece_vendor = m->vendor_id;
 	out->ece_options = m->modifier;
-	if (m->kind == CM_SIDR_REP)
+	if (m->kind == CM_SIDR_REP && !m->reason)
 		cm_talk_ah(id, &out->ah);
 	if (m->kind == CM_SIDR_REQ)
 		out->qpn = out->qkey = 0;

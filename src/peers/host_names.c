@@ -162,8 +162,7 @@ static bool leads_to_us(int conn, uint32_t *holder)
 	return cred.uid == geteuid();
 }
 
-/* Does some process of our user listen to @name? Of another user's: false. */
-static bool is_reached(uint32_t uid, const char *name, int *fd)
+bool host_name_is_ours(uint32_t uid, const char *name, int *fd)
 {
 	if (host_name_connect_any(uid, name, fd))
 		return false;
@@ -189,7 +188,7 @@ static bool is_own(unsigned int slot, unsigned int n, unsigned int but, int *fd)
 	if (host_names_uid(&uid))
 		return false;
 	for (unsigned int k = 0; k < n; k++)
-		if (k != but && is_reached(uid, own_name(slot, k, name, sizeof(name)), fd))
+		if (k != but && host_name_is_ours(uid, own_name(slot, k, name, sizeof(name)), fd))
 			return true;
 	return false;
 }

@@ -15,13 +15,13 @@
 #include "peers/host_state.h"
 #include "util/clock.h"
 
-enum { BACKLOG = 1024, NAME_MAX_LEN = 80, DOOR_NAP_NS = 2000000 };
+enum { BACKLOG = 1024, NAME_MAX_LEN = 80, DOOR_NAP_NS = 2000000, DOORS = 16 };
 
 struct meeting {
 	struct watch watch; /* socket that others connect to; fd -1: not a member yet */
 	struct host *host;
 	int fd; /* the shared descriptor, the caller's */
-	int door; /* socket bound to the door's name; -1: left */
+	int door; /* socket bound to a door's name; -1: left */
 	char name[NAME_MAX_LEN];
 };
 
@@ -148,15 +148,75 @@ static int ask_members(const struct meeting *m, int *fd)
 	return silent;
 }
 
+/* --- the door --- */
+
+static const char *door_name(const struct meeting *m, unsigned int k, char *buf, size_t n)
+{
+	snprintf(buf, n, "%s.new.%u", m->name, k);
+	return buf;
+}
+
+/* Is a process of our user at one of the doors from @first up to @end? */
+static bool is_met(const struct meeting *m, unsigned int first, unsigned int end)
+{
+	char full[NAME_MAX_LEN + 16];
+	int conn;
+
+	for (unsigned int k = first; k < end; k++) {
+		if (!host_name_is_ours(m->host->uid, door_name(m, k, full, sizeof(full)), &conn))
+			continue;
+		close(conn);
+		return true;
+	}
+	return false;
+}
+
+/* A door that is free, and listened to, so that others see whose it is. */
+static int stand(struct meeting *m, unsigned int *door)
+{
+	char full[NAME_MAX_LEN + 16];
+	int err = EADDRINUSE;
+
+	for (*door = 0; *door < DOORS && err == EADDRINUSE; ++*door)
+		err = host_name_bind_any(m->host->uid, door_name(m, *door, full, sizeof(full)),
+					 &m->door);
+	if (err)
+		return err;
+	--*door;
+	return listen(m->door, BACKLOG) ? errno : 0;
+}
+
+static void step_back(struct meeting *m)
+{
+	if (m->door >= 0)
+		close(m->door);
+	m->door = -1;
+}
+
+/* Another user may stand at some of the doors, so there are several. Of two processes of our user
+ * the one at the lower door enters: the other goes back, or has entered, and is waited for. Each
+ * stands first and looks then, so that one of two at once sees the other. */
 static int take_door(struct meeting *m)
 {
-	uint64_t until = clock_now() + HOST_CONTACT_NS;
 	const struct timespec nap = { .tv_nsec = DOOR_NAP_NS };
+	uint64_t until = clock_now() + HOST_CONTACT_NS;
+	unsigned int door;
 	int err;
 
-	while ((err = bound(m, "new", &m->door)) == EADDRINUSE && clock_now() < until)
+	do {
+		err = stand(m, &door);
+		if (err && err != EADDRINUSE)
+			return err;
+		if (!err && !is_met(m, 0, door)) {
+			while (is_met(m, door + 1, DOORS) && clock_now() < until)
+				nanosleep(&nap, NULL);
+			if (clock_now() < until)
+				return 0;
+		}
+		step_back(m);
 		nanosleep(&nap, NULL);
-	return err == EADDRINUSE ? ETIMEDOUT : err;
+	} while (clock_now() < until);
+	return ETIMEDOUT;
 }
 
 int meeting_enter(struct host *h, const char *name, struct meeting **out, int *fd)
@@ -198,10 +258,8 @@ int meeting_begin(struct meeting *m, int fd)
 	if (!err)
 		err = host_watch(h, &m->watch, visitor_ready);
 	pthread_mutex_unlock(&h->control);
-	if (!err) {
-		close(m->door);
-		m->door = -1;
-	}
+	if (!err)
+		step_back(m);
 	return err;
 }
 
@@ -212,7 +270,6 @@ void meeting_leave(struct meeting *m)
 	pthread_mutex_lock(&m->host->control);
 	host_unwatch(m->host, &m->watch);
 	pthread_mutex_unlock(&m->host->control);
-	if (m->door >= 0)
-		close(m->door);
+	step_back(m);
 	free(m);
 }

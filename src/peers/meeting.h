@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* Meetings: processes of this host and user that share a descriptor under a name. A member listens
  * on the abstract name "softhca.<layout>.<uid>.<name>.<slot>" and hands the descriptor to each
- * process that connects. A process that enters first binds "….new" (it is *at the door*), so that
- * no other process joins or begins a meeting of that name meanwhile. The kernel removes the names
- * of a process that dies.
+ * process that connects. A process that enters first listens on one of "….new.0" to "….new.15" (it
+ * is *at the door*), of which another user may have some, so that no other process joins or begins
+ * a meeting of that name meanwhile. The kernel removes the names of a process that dies.
  * Threads: meeting_enter() blocks; members answer from host_control(). */
 #pragma once
 

@@ -167,7 +167,7 @@ static int on_response(struct id *i, struct rdma_cm_event *e, const struct cm_ne
 	softhca_cm()->reject(i->cm, NULL, 0, false);
 	i->failed = true;
 	e->event = RDMA_CM_EVENT_CONNECT_ERROR;
-	e->status = err;
+	e->status = -err;
 	return 0;
 }
 

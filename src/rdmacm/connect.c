@@ -130,9 +130,10 @@ EXPORT int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param
 	}
 	out.qkey = RDMA_UDP_QKEY;
 	err = accept_qp(i, &out);
+	if (err)
+		return minus1_errno(err); /* as Linux: the request stays */
 	put_qp(i, p, &out);
-	if (!err)
-		err = softhca_cm()->accept(i->cm, &out);
+	err = softhca_cm()->accept(i->cm, &out);
 	if (err) {
 		qp_to_err(i);
 		softhca_cm()->reject(i->cm, NULL, 0, false);
@@ -158,9 +159,13 @@ EXPORT int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data,
 
 EXPORT int rdma_establish(struct rdma_cm_id *id)
 {
-	if (id->qp)
-		return minus1_errno(EINVAL);
-	return minus1_errno(softhca_cm()->establish(to_id(id)->cm));
+	struct id *i = to_id(id);
+	int err = id->qp ? EINVAL : softhca_cm()->establish(i->cm);
+
+	if (err && !id->qp)
+		softhca_cm()->reject(i->cm, NULL, 0,
+				     false); /* as Linux, once a REQ or REP is out */
+	return minus1_errno(err);
 }
 
 EXPORT int rdma_disconnect(struct rdma_cm_id *id)

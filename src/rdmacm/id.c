@@ -154,6 +154,9 @@ int id_result(struct id *i, int err)
 
 /* --- addresses --- */
 
+/* Where Linux's library puts a path's flags: for MADs, primary, both ways. */
+enum { PREFERENCE = 0x2b };
+
 static void set_path(struct id *i, const struct cm_view *v)
 {
 	struct ibv_sa_path_rec *p = i->id.route.path_rec;
@@ -176,8 +179,19 @@ static void set_path(struct id *i, const struct cm_view *v)
 	p->rate = v->rate;
 	p->packet_life_time_selector = 2;
 	p->packet_life_time = v->packet_life;
+	p->preference = PREFERENCE;
 	i->id.route.path_rec = p;
 	i->id.route.num_paths = 1;
+}
+
+/* As Linux shows the peer of an id that has none: the address 0 of its family. */
+static void set_no_peer(struct cm_view *v)
+{
+	if (v->dst.ss_family)
+		return;
+	v->dst.ss_family = v->src.ss_family;
+	if (v->src.ss_family == AF_INET)
+		v->dgid.raw[10] = v->dgid.raw[11] = 0xff;
 }
 
 int id_look(struct id *i)
@@ -187,6 +201,7 @@ int id_look(struct id *i)
 
 	if (err)
 		return err;
+	set_no_peer(&v);
 	memcpy(&i->id.route.addr.src_storage, &v.src, sizeof(v.src));
 	memcpy(&i->id.route.addr.dst_storage, &v.dst, sizeof(v.dst));
 	if (!v.bound)
@@ -202,7 +217,7 @@ int id_look(struct id *i)
 	}
 	i->id.route.addr.addr.ibaddr.sgid = v.sgid;
 	i->id.route.addr.addr.ibaddr.dgid = v.dgid;
-	i->id.route.addr.addr.ibaddr.pkey = htobe16(0xffff);
+	i->id.route.addr.addr.ibaddr.pkey = 0; /* as Linux shows it of Ethernet */
 	if (v.routed)
 		set_path(i, &v);
 	return 0;

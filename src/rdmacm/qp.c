@@ -55,13 +55,11 @@ void qp_to_err(struct id *i)
 
 static int datagrams(struct id *i, struct ibv_qp *qp)
 {
-	struct ibv_qp_attr attr;
-	int mask, err = to_init(i, qp);
+	struct ibv_qp_attr rtr = { .qp_state = IBV_QPS_RTR }, rts = { .qp_state = IBV_QPS_RTS };
+	int err = to_init(i, qp);
 
-	err = err ? err : move(i, IBV_QPS_RTR, &attr, &mask);
-	err = err ? err : ibv_modify_qp(qp, &attr, mask);
-	err = err ? err : move(i, IBV_QPS_RTS, &attr, &mask);
-	return err ? err : ibv_modify_qp(qp, &attr, mask);
+	err = err ? err : ibv_modify_qp(qp, &rtr, IBV_QP_STATE);
+	return err ? err : ibv_modify_qp(qp, &rts, IBV_QP_STATE | IBV_QP_SQ_PSN);
 }
 
 EXPORT int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask)

@@ -48,7 +48,7 @@ struct cm_msg {
 	uint32_t qkey;
 	uint32_t qpn; /* 24 bits: QP of the sender; DREQ, LAP: of the receiver */
 	uint32_t local_eecn, remote_eecn; /* 24 bits; REP for XRC: local_eecn is the target QP */
-	uint32_t psn; /* 24 bits: PSN with which the sender begins to send */
+	uint32_t psn; /* 24 bits: PSN with which the receiver of this message begins to send */
 	uint8_t responder_resources, initiator_depth;
 	uint8_t remote_timeout, local_timeout; /* 5 bits: of CM responses, 4.096 us * 2^n */
 	uint8_t transport; /* 2 bits: 0 RC, 1 UC, 3 see ext_transport */

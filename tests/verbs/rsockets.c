@@ -7,8 +7,10 @@
 #include <pthread.h>
 #include <rdma/rdma_verbs.h>
 #include <rdma/rsocket.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include "verbs/cases.h"
 
@@ -354,6 +356,8 @@ static void lie_listen(struct liar *l, struct sockaddr_in *at)
 	at->sin_port = rdma_get_src_port(l->listen);
 }
 
+static int iomaps; /* entries that the liar is offered */
+
 static int meet_liar(struct liar *l, uint8_t version, int receives)
 {
 	struct sockaddr_in at;
@@ -361,6 +365,8 @@ static int meet_liar(struct liar *l, uint8_t version, int receives)
 	int fd = rsocket(AF_INET, SOCK_STREAM, 0);
 
 	lie_listen(l, &at);
+	if (iomaps)
+		want_eq(rsetsockopt(fd, SOL_RDMA, RDMA_IOMAPSIZE, &iomaps, sizeof(iomaps)), 0);
 	want_eq(rfcntl(fd, F_SETFL, O_NONBLOCK), 0);
 	want_minus1(rconnect(fd, (struct sockaddr *)&at, sizeof(at)), EINPROGRESS);
 	do { /* what drives the connection, until its request is out */
@@ -563,15 +569,116 @@ static void keepalive(int arg)
 	ended_with_eio(fd, l);
 }
 
+/* --- a peer that writes anything --- */
+
+static uint64_t dice;
+
+static unsigned int below(unsigned int n)
+{
+	dice ^= dice << 13;
+	dice ^= dice >> 7;
+	dice ^= dice << 17;
+	return (unsigned int)((dice >> 20) % n);
+}
+
+/* A message of any operation and number, written to any part of what was shown; bytes. */
+static unsigned int anything(struct liar *l)
+{
+	static const uint32_t numbers[] = { 0,	 1,   2,      7,      8,	 64,
+					    127, 384, 0x8001, 0xffff, 0x1ffffff, 0x1fffffff };
+	static const unsigned int lens[] = { 0, 0, 1, 8, 16, 16, 24, 24, 64, 2048 };
+	unsigned int len = lens[below(10)];
+	uint32_t imm = below(8) << 29 | numbers[below(12)];
+	bool table = below(2);
+
+	if (imm >> 29 == 0 && below(4))
+		imm = len; /* true for once */
+	for (unsigned int i = 0; i < len && i < 64; i++)
+		l->mem[2048 + i] = below(3) ? 0 : (uint8_t)below(256);
+	if (table)
+		lie(l, imm, l->sges + below(4) * 8, l->sges_key, len < 64 ? len : 64);
+	else
+		lie(l, imm, l->data + below(64), l->data_key, len);
+	return len;
+}
+
+/* What the program does meanwhile; bytes it has received. */
+static ssize_t work_on(int fd)
+{
+	static uint8_t buf[4096];
+	ssize_t n;
+
+	switch (below(5)) {
+	case 0:
+		rsend(fd, buf, below(sizeof(buf)), MSG_DONTWAIT);
+		return 0;
+	case 1:
+		riowrite(fd, buf, below(256), below(1 << 16), MSG_DONTWAIT);
+		return 0;
+	default:
+		n = rrecv(fd, buf, sizeof(buf), MSG_DONTWAIT);
+		want(n <= (ssize_t)sizeof(buf));
+		return n > 0 ? n : 0;
+	}
+}
+
+static void one_life(void)
+{
+	struct liar *l = calloc(1, sizeof(*l));
+	struct ibv_wc wc[16];
+	ssize_t got = 0, written = 0;
+	int fd;
+
+	want(l);
+	fd = meet_liar(l, 1, 384);
+	for (unsigned int n = 1 + below(60); n && !hung_up(fd); n--) {
+		written += anything(l);
+		got += work_on(fd);
+		while (ibv_poll_cq(l->id->send_cq, 16, wc) > 0)
+			;
+	}
+	for (int i = 0; i < 64; i++)
+		got += work_on(fd);
+	want(got <= written);
+	end_liar(l); /* rclose() would wait for it */
+	want_eq(rclose(fd), 0);
+	free(l);
+}
+
+static void lies_by_chance(int lives)
+{
+	const char *seed = getenv("SOFTHCA_SEED");
+
+	dice = seed ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL) << 20 ^ (uint64_t)getpid();
+	printf("# SOFTHCA_SEED=%llu\n", (unsigned long long)dice);
+	dice |= 1;
+	iomaps = 8;
+	while (lives--)
+		one_life();
+}
+
 int main(void)
 {
-	static const struct test_case list[] = {
-		CASE(types),	       CASE(states),	     CASE(options),
-		CASE(bytes),	       CASE(both_kinds),     CASE(much),
-		CASE_ARG(lied_to, 0),  CASE_ARG(lied_to, 1), CASE_ARG(lied_to, 2),
-		CASE_ARG(lied_to, 3),  CASE_ARG(lied_to, 4), CASE_ARG(lied_to, 5),
-		CASE_ARG(lied_to, 6),  CASE(beyond_credits), CASE(other_version),
-		CASE(accepted_behind), CASE(backlog),	     CASE(keepalive),
+	const struct test_case list[] = {
+		CASE(types),
+		CASE(states),
+		CASE(options),
+		CASE(bytes),
+		CASE(both_kinds),
+		CASE(much),
+		CASE_ARG(lied_to, 0),
+		CASE_ARG(lied_to, 1),
+		CASE_ARG(lied_to, 2),
+		CASE_ARG(lied_to, 3),
+		CASE_ARG(lied_to, 4),
+		CASE_ARG(lied_to, 5),
+		CASE_ARG(lied_to, 6),
+		CASE(beyond_credits),
+		CASE(other_version),
+		CASE(accepted_behind),
+		CASE(backlog),
+		CASE(keepalive),
+		{ "lies by chance", lies_by_chance, cases_full() ? 20000 : 100 },
 	};
 
 	return CASES_RUN(list);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* One end of a connection of rdma_cm, without queue pairs, which tells each event in a line.
  *
- *	ends listen ADDRESS PORT
- *	ends connect ADDRESS PORT MS [udp]
+ *	ends listen ADDRESS PORT [asked]
+ *	ends connect ADDRESS PORT MS [udp|answered]
  *
+ * asked: it accepts nobody; answered: it does not establish what was accepted.
  * "listening" says that a server is ready. MS: time for rdma_resolve_addr(). A call that fails is a
  * line with its errno: "rdma_resolve_addr 101"; an event is its name and status. When standard
  * input ends, it leaves by exit() with all that it has. */
@@ -23,6 +24,7 @@ static struct {
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *id;
 	struct rdma_conn_param param;
+	bool stays; /* asked or answered */
 } me = { .param = { .qp_num = QPN, .retry_count = 7, .rnr_retry_count = 7 } };
 
 static void tell(const char *what, int status)
@@ -49,10 +51,12 @@ static void answer(enum rdma_cm_event_type event, struct rdma_cm_id *id)
 		must("rdma_connect", rdma_connect(id, &me.param));
 		break;
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
-		must("rdma_accept", rdma_accept(id, &me.param));
+		if (!me.stays)
+			must("rdma_accept", rdma_accept(id, &me.param));
 		break;
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
-		must("rdma_establish", rdma_establish(id));
+		if (!me.stays)
+			must("rdma_establish", rdma_establish(id));
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
 		must("rdma_disconnect", rdma_disconnect(id));
@@ -96,11 +100,14 @@ static void address(const char *text, const char *port, struct sockaddr_storage 
 
 int main(int argc, char **argv)
 {
-	bool udp = argc > 5, listens = argc > 3 && !strcmp(argv[1], "listen");
+	bool listens = argc > 3 && !strcmp(argv[1], "listen");
+	const char *more = argc > 5 - listens ? argv[5 - listens] : "";
+	bool udp = !strcmp(more, "udp");
 	struct sockaddr_storage to;
 
 	if (argc < 4 + !listens)
 		return 2;
+	me.stays = !strcmp(more, "asked") || !strcmp(more, "answered");
 	address(argv[2], argv[3], &to);
 	me.channel = rdma_create_event_channel();
 	must("rdma_create_event_channel", me.channel ? 0 : -1);

@@ -68,13 +68,26 @@ int gsi_port_connect(uint32_t ps, uint16_t port, const union ibv_gid *addr, int 
 	return gsi_name_connect(&p, fd);
 }
 
+/* Another user may have the name that all share: the process has one of its user's then, of which
+ * others may have some, too. */
+static const char *process_name(unsigned int slot, unsigned int k, char *buf)
+{
+	snprintf(buf, NAME_LEN, "cm.process.%u.%u", slot, k);
+	return buf;
+}
+
 int gsi_process_bind(unsigned int slot, int *fd)
 {
 	char name[NAME_LEN];
-	int err;
+	uint32_t uid;
+	int err = host_names_uid(&uid);
 
+	if (err)
+		return err;
 	snprintf(name, sizeof(name), "cm.process.%u", slot);
-	err = bind_name(name, fd);
+	err = host_name_bind_any(HOST_NAMES_ALL, name, fd);
+	for (unsigned int k = 0; k < HOST_NAMES_OWN && err == EADDRINUSE; k++)
+		err = host_name_bind_any(uid, process_name(slot, k, name), fd);
 	if (!err && listen(*fd, GSI_BACKLOG)) {
 		err = errno;
 		close(*fd);
@@ -94,22 +107,34 @@ static int owner_check(const struct trust_name *who, unsigned int slot)
 	return 0;
 }
 
-int gsi_process_connect(unsigned int slot, int *fd)
+static int process_reach(uint32_t uid, const char *name, unsigned int slot, int *fd)
 {
 	struct trust_name who;
-	char name[NAME_LEN];
-	int err, s;
+	int s, err = host_name_connect_any(uid, name, &s);
 
-	snprintf(name, sizeof(name), "cm.process.%u", slot);
-	err = connect_name(name, &s);
 	if (err)
-		return err;
+		return err == ENOENT ? ECONNREFUSED : err;
 	err = contact_user(s, &who);
 	err = err ? err : owner_check(&who, slot);
 	if (err)
 		close(s);
 	else
 		*fd = s;
+	return err;
+}
+
+int gsi_process_connect(unsigned int slot, int *fd)
+{
+	char name[NAME_LEN];
+	uint32_t uid;
+	int err = host_names_uid(&uid);
+
+	if (err)
+		return err;
+	snprintf(name, sizeof(name), "cm.process.%u", slot);
+	err = process_reach(HOST_NAMES_ALL, name, slot, fd);
+	for (unsigned int k = 0; k < HOST_NAMES_OWN && err == ECONNREFUSED; k++)
+		err = process_reach(uid, process_name(slot, k, name), slot, fd);
 	return err;
 }
 

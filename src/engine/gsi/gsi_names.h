@@ -27,7 +27,8 @@ int gsi_name_bind(const struct gsi_port *p, int *fd);
 int gsi_name_connect(const struct gsi_port *p, int *fd);
 /* The same for the process that listens on the address, else on the wildcard of its family. */
 int gsi_port_connect(uint32_t ps, uint16_t port, const union ibv_gid *addr, int *fd);
-/* The name of a process as such; listens. */
+/* The name of a process as such; listens. Where another user has it: one that its own user's
+ * processes find. */
 int gsi_process_bind(unsigned int slot, int *fd);
 int gsi_process_connect(unsigned int slot, int *fd);
 /* The name of a block of ephemeral ports. EADDRINUSE: another process has it. */

@@ -4,9 +4,11 @@
  * ended. */
 #include "cm/cm_fsm.h"
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 #include "test.h"
 
-enum { SEEDS = 2000, FLIGHT = 64, EVENTS = 32 };
+enum { SEEDS = 2000, FULL = 200000, FLIGHT = 64, EVENTS = 32 };
 
 static const uint64_t ms = 1000000, end = UINT64_C(1000000000000); /* 1000 s */
 
@@ -226,7 +228,10 @@ TEST(a_request_that_was_held_back_has_its_first_wait_before_it)
 
 TEST(two_ends_of_a_bad_network_end_closed_with_each_event_once)
 {
-	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+	const char *length = getenv("SOFTHCA_LENGTH");
+	uint64_t seeds = length && !strcmp(length, "full") ? FULL : SEEDS;
+
+	for (uint64_t seed = 1; seed <= seeds; seed++) {
 		begin(seed);
 		while (step())
 			check(s.now < end);
@@ -345,6 +350,27 @@ TEST(only_a_message_without_an_answer_can_meet_no_host)
 	check_eq(out.event, CM_NO_EVENT);
 }
 
+TEST(only_a_connection_that_was_ended_has_a_timewait_to_tell_of)
+{
+	struct cm_msg rej = {
+		.kind = CM_REJ, .local_id = 2, .remote_id = 1, .reason = CM_REJ_CONSUMER
+	};
+	struct cm_fsm *f = connected();
+	struct cm_out out;
+
+	cm_fsm_message(f, &rej, 0, &out);
+	check_eq(out.event, RDMA_CM_EVENT_REJECTED);
+	check_eq(f->state, CM_TIMEWAIT);
+	cm_fsm_timer(f, f->deadline, true, &out);
+	check_eq(f->state, CM_CLOSED);
+	check_eq(out.event, CM_NO_EVENT);
+	f = connected();
+	cm_fsm_death(f, 0, &out);
+	check_eq(out.event, RDMA_CM_EVENT_DISCONNECTED);
+	cm_fsm_timer(f, f->deadline, true, &out);
+	check_eq(out.event, RDMA_CM_EVENT_TIMEWAIT_EXIT);
+}
+
 RUN_TESTS(unit_test(who_listens_a_moment_later_is_met),
 	  unit_test(who_meets_no_listener_is_told_at_once),
 	  unit_test(a_request_that_was_held_back_has_its_first_wait_before_it),
@@ -353,4 +379,5 @@ RUN_TESTS(unit_test(who_listens_a_moment_later_is_met),
 	  unit_test(a_peer_whose_host_says_twice_that_it_has_gone_is_dead),
 	  unit_test(a_peer_that_does_not_answer_is_not_dead),
 	  unit_test(the_question_whether_a_peer_lives_ends_nothing),
-	  unit_test(only_a_message_without_an_answer_can_meet_no_host))
+	  unit_test(only_a_message_without_an_answer_can_meet_no_host),
+	  unit_test(only_a_connection_that_was_ended_has_a_timewait_to_tell_of))

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: MIT
+/* contract IPV4 IPV6: prints what each call answers in each state of each kind of id, the events
+ * that follow with all their fields, and the attributes of queue pairs. Both addresses are those of
+ * one device of this machine. Lines: "KIND CALL: ANSWER | EVENTS : STATES that answer so". */
+#include "contract.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { CALLS_MAX = 64, QUIET_MS = 1000 };
+
+const char *const state_names[STATES] = { "new",      "bound",	"listening", "resolved",
+					  "routed",   "asked",	"requested", "accepting",
+					  "answered", "open",	"accepted",  "leaving",
+					  "left",     "closed", "rejecting", "rejected",
+					  "joined" };
+
+static const struct kind kinds[] = {
+	{ "plain", RDMA_PS_TCP, IBV_QPT_RC, .has_qp = false },
+	{ "queued", RDMA_PS_TCP, IBV_QPT_RC, .has_qp = true },
+	{ "datagram", RDMA_PS_UDP, IBV_QPT_UD, .has_qp = false },
+	{ "datagram-queued", RDMA_PS_UDP, IBV_QPT_UD, .has_qp = true },
+	{ "ib", RDMA_PS_IB, IBV_QPT_RC, .has_qp = true, .looks_only = true },
+	{ "v6", RDMA_PS_TCP, IBV_QPT_RC, .has_qp = true, .v6 = true, .looks_only = true },
+	{ "datagram-v6", RDMA_PS_UDP, IBV_QPT_UD, .has_qp = true, .v6 = true, .looks_only = true },
+};
+
+static union address own4, own6;
+
+/* --- what all parts use --- */
+
+void must(bool ok, const char *what)
+{
+	if (ok)
+		return;
+	fprintf(stderr, "contract: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+const char *errno_name(int err)
+{
+	return err ? strerrorname_np(err) ? strerrorname_np(err) : "unnamed" : "0";
+}
+
+union address own_address(bool v6, in_port_t port)
+{
+	union address a = v6 ? own6 : own4;
+
+	*(v6 ? &a.in6.sin6_port : &a.in.sin_port) = port;
+	return a;
+}
+
+union address group_address(bool v6)
+{
+	union address a = { .in = { .sin_family = AF_INET } };
+
+	if (v6)
+		a.in6.sin6_family = AF_INET6;
+	must(inet_pton(a.sa.sa_family, v6 ? "ff0e::77" : "239.7.7.7",
+		       v6 ? (void *)&a.in6.sin6_addr : (void *)&a.in.sin_addr) == 1,
+	     "inet_pton");
+	return a;
+}
+
+in_port_t listener_port(const struct crew *c)
+{
+	return c->id[LISTENER] ? rdma_get_src_port(c->id[LISTENER]) : htons(9);
+}
+
+struct rdma_conn_param usual_param(struct crew *c, const struct rdma_cm_id *id)
+{
+	static uint32_t given = 1000;
+	enum side side = id == c->id[ACTIVE] ? ACTIVE : id == c->id[PASSIVE] ? PASSIVE : LISTENER;
+
+	c->given[side] = ++given;
+	return (struct rdma_conn_param){ .private_data = "of an end",
+					 .private_data_len = 9,
+					 .responder_resources = 3,
+					 .initiator_depth = 2,
+					 .flow_control = 1,
+					 .retry_count = 5,
+					 .rnr_retry_count = 6,
+					 .qp_num = given };
+}
+
+/* --- a kind of ids --- */
+
+struct table {
+	struct crew crews[CALLS_MAX][STATES];
+	bool there[CALLS_MAX][STATES];
+};
+
+static void call(struct crew *c, const struct call *k)
+{
+	struct rdma_cm_id *id = c->id[c->subject];
+	int ret;
+
+	qp_states(c, c->qps, sizeof(c->qps));
+	errno = 0;
+	ret = k->make(c, id);
+	fprintf(c->out, "%s", ret ? errno_name(errno) : "0");
+	if (ret && ret != -1)
+		fprintf(c->out, " by %d", ret);
+}
+
+/* True: there was one. */
+static bool events_of(struct crew *c)
+{
+	struct rdma_event_channel *all[] = { c->active, c->passive, c->other };
+	bool any = false;
+
+	for (size_t i = 0; i < 3; i++) {
+		struct pollfd p = { .fd = all[i]->fd, .events = POLLIN };
+
+		while (poll(&p, 1, 0) == 1) {
+			c->where = i == 0 ? "active" : i == 1 ? "passive" : "other";
+			take_event(c, all[i]);
+			any = true;
+		}
+	}
+	return any;
+}
+
+static void collect(struct table *t)
+{
+	bool any;
+
+	do {
+		poll(NULL, 0, QUIET_MS); /* as much as all of them may need */
+		any = false;
+		for (int k = 0; k < CALLS_MAX; k++)
+			for (int s = 0; s < STATES; s++)
+				if (t->there[k][s])
+					any |= events_of(&t->crews[k][s]);
+	} while (any);
+}
+
+static void end(struct crew *c)
+{
+	char qps[sizeof(c->qps)];
+
+	qp_states(c, qps, sizeof(qps));
+	if (strcmp(qps, c->qps))
+		fprintf(c->out, " | QPs%s", qps);
+	for (int s = 0; s < SIDES; s++) {
+		if (!c->id[s])
+			continue;
+		if (c->id[s]->qp)
+			rdma_destroy_qp(c->id[s]);
+		if (rdma_destroy_id(c->id[s]))
+			fprintf(c->out, " | destroy %s", errno_name(errno));
+	}
+	rdma_destroy_event_channel(c->active);
+	rdma_destroy_event_channel(c->passive);
+	rdma_destroy_event_channel(c->other);
+	fclose(c->out);
+}
+
+/* States that answer the same are one line. */
+static void print(const struct kind *kind, const char *name, struct crew *crews, bool *there)
+{
+	for (int s = 0; s < STATES; s++) {
+		if (!there[s])
+			continue;
+		printf("%s %s: %s :", kind->name, name, crews[s].text);
+		for (int other = s; other < STATES; other++) {
+			if (!there[other] || strcmp(crews[s].text, crews[other].text))
+				continue;
+			printf(" %s", state_names[other]);
+			there[other] = other == s;
+		}
+		putchar('\n');
+	}
+}
+
+static bool can(const struct call *k, const struct crew *c)
+{
+	const struct rdma_cm_id *id = c->id[c->subject];
+
+	return (!k->needs_verbs || id->verbs) && (!k->needs_qp || id->qp);
+}
+
+static void look(const struct kind *kind)
+{
+	for (int s = 0; s < STATES; s++) {
+		struct crew c = { .kind = kind, .tells = true };
+
+		if (!state_exists(kind, s))
+			continue;
+		c.out = open_memstream(&c.text, &c.len);
+		fprintf(c.out, "%s %s", kind->name, state_names[s]);
+		reach(&c, s);
+		say_id(&c, c.id[c.subject], "\n\tit");
+		say_qp(&c, c.id[c.subject], "\n\tQP");
+		qp_states(&c, c.qps, sizeof(c.qps));
+		end(&c);
+		puts(c.text);
+	}
+}
+
+static void answers(const struct kind *kind)
+{
+	static struct table t;
+
+	for (int k = 0; contract_calls[k].name; k++)
+		for (int s = 0; s < STATES; s++) {
+			struct crew *c = &t.crews[k][s];
+
+			if (!state_exists(kind, s))
+				continue;
+			*c = (struct crew){ .kind = kind };
+			c->out = open_memstream(&c->text, &c->len);
+			reach(c, s);
+			c->tells = true;
+			t.there[k][s] = can(&contract_calls[k], c);
+			if (t.there[k][s])
+				call(c, &contract_calls[k]);
+			else
+				end(c);
+		}
+	collect(&t);
+	for (int k = 0; contract_calls[k].name; k++) {
+		for (int s = 0; s < STATES; s++)
+			if (t.there[k][s])
+				end(&t.crews[k][s]);
+		print(kind, contract_calls[k].name, t.crews[k], t.there[k]);
+	}
+}
+
+/* A process of its own: nothing that one part leaves behind is seen by another. */
+struct part {
+	const char *name;
+	pid_t pid;
+	FILE *said;
+};
+
+static struct part begin(void (*run)(const struct kind *), const struct kind *kind)
+{
+	struct part p = { .name = kind ? kind->name : "rules", .said = tmpfile() };
+
+	must(p.said != NULL, "tmpfile");
+	fflush(stdout);
+	p.pid = fork();
+	must(p.pid >= 0, "fork");
+	if (p.pid)
+		return p;
+	must(dup2(fileno(p.said), STDOUT_FILENO) == STDOUT_FILENO, "dup2");
+	run(kind);
+	fflush(stdout);
+	_exit(0);
+}
+
+/* Prints what it has said; how many failed. */
+static int finish(struct part *p)
+{
+	int status, c;
+
+	must(waitpid(p->pid, &status, 0) == p->pid, "waitpid");
+	rewind(p->said);
+	while ((c = getc(p->said)) != EOF)
+		putchar(c);
+	fclose(p->said);
+	if (status)
+		fprintf(stderr, "contract: %s ended with %d\n", p->name, status);
+	return status != 0;
+}
+
+/* All kinds at once: most of their time is a wait. */
+static int all_kinds(void)
+{
+	enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
+	struct part parts[2 * KINDS];
+	int n = 0, failed = 0;
+
+	for (size_t i = 0; i < KINDS; i++) {
+		parts[n++] = begin(look, &kinds[i]);
+		if (!kinds[i].looks_only)
+			parts[n++] = begin(answers, &kinds[i]);
+	}
+	for (int i = 0; i < n; i++)
+		failed += finish(&parts[i]);
+	return failed;
+}
+
+static void rules(const struct kind *none)
+{
+	(void)none;
+	say_rules();
+}
+
+int main(int argc, char **argv)
+{
+	struct rlimit files = { 8192, 8192 };
+	struct part last;
+	int failed;
+
+	own4.in.sin_family = AF_INET;
+	own6.in6.sin6_family = AF_INET6;
+	must(argc == 3 && inet_pton(AF_INET, argv[1], &own4.in.sin_addr) == 1 &&
+		     inet_pton(AF_INET6, argv[2], &own6.in6.sin6_addr) == 1,
+	     "arguments: an IPv4 and an IPv6 address");
+	setrlimit(RLIMIT_NOFILE, &files);
+	failed = all_kinds();
+	last = begin(rules, NULL); /* alone: it is about ports */
+	failed += finish(&last);
+	return failed ? 1 : 0;
+}
