@@ -2,6 +2,8 @@
 /* What mlx5dv_init_obj(3) tells of objects: where rings and doorbell records lie, and how large
  * they are. From then on the records of a QP or SRQ are looked at without a call
  * (engine/unrung.h), and a CQ's entries are the program's: none is taken out when a QP ends.
+ * The first call moves rings and records into pages of their own, those of the program's own
+ * functions apart; then they stay where they are.
  * Stores to the doorbell page ring (doorbell_page.h), and are not kept: what they say is in the
  * records by then.
  * Each fills *out and clears the bits of its comp_mask that are not served. EIO: made before

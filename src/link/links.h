@@ -13,6 +13,7 @@ struct link_path {
 	uint32_t ifindex; /* of link-local addresses; by which datagrams to a group leave */
 	uint32_t mtu; /* payload bytes of one packet */
 	uint32_t lqpn, rqpn, flow_label; /* they choose the source port */
+	uint16_t sport; /* source port that the program wants; 0: any */
 	uint8_t tclass, hop_limit;
 };
 

@@ -37,7 +37,8 @@ struct udp_path {
 	struct dest_net net;
 	uint32_t ifindex; /* interface of link-local addresses; datagrams to a group leave by it */
 	uint32_t mtu; /* payload bytes of one packet */
-	uint32_t lqpn, rqpn, flow_label; /* they choose the source port */
+	uint32_t lqpn, rqpn, flow_label; /* they choose the source port, if there is no … */
+	uint16_t sport; /* that it has to be; 0: none */
 	uint8_t tclass, hop_limit;
 };
 

@@ -4,8 +4,9 @@
  * is not kept. docs/design/memory-doorbells.md
  *
  * What cannot be decoded (a load, another architecture's or an unknown instruction) opens the
- * memory for good: then stores are stores, and nobody is told. Under a debugger, in a thread that
- * blocks SIGSEGV and on other machines than x86-64 it is open from the beginning. */
+ * memory for good: then stores are stores, and nobody is told. So does a thread that blocks
+ * SIGSEGV, whose store would end the process. Under a debugger and on other machines than x86-64 it
+ * is open from the beginning. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,4 +21,7 @@ typedef void (*page_trap_fn)(size_t at, unsigned int bytes, uint64_t value, bool
 /* @len bytes, a multiple of the page size, that stay for the life of the process. One at a time; a
  * second call gives the first one's. @on: false: open from the beginning. NULL: no memory. */
 void *page_trap_make(size_t len, page_trap_fn stored, bool on);
+/* Opens the memory if a thread of the process blocks SIGSEGV. One system call while no thread
+ * begins or ends, but all are looked at now and then. One caller at a time. */
+void page_trap_recheck(void);
 bool page_trap_closed(void); /* are stores told of? */
