@@ -153,6 +153,8 @@ static int thread_start(void)
 	int err;
 
 	sigfillset(&all);
+	sigdelset(&all, SIGSEGV); /* a thread that blocks it turns doorbell traps off */
+	sigdelset(&all, SIGBUS);
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_sigmask(SIG_SETMASK, &all, &old);

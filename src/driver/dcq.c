@@ -67,7 +67,11 @@ static void dcq_free(struct dcq *cq)
 {
 	if (!cq)
 		return;
-	ring_memory_free(cq->buf, cq->cnt * cq->cqe_size);
+	if (!cq->pages.at) {
+		ring_memory_free(cq->buf, cq->cnt * cq->cqe_size);
+		ring_memory_record_free(cq->dbrec, cq->record);
+	}
+	ring_pages_free(&cq->pages);
 	if (cq->pd)
 		pd_put(cq->pd);
 	free(cq);
@@ -133,7 +137,8 @@ static int choose_size(const struct dcq_form *form, size_t *out)
 static int make_ring(struct dcq *cq, uint32_t cnt)
 {
 	uint8_t *buf;
-	int err = ring_memory_alloc_in(cq->pd, MLX5DV_RES_TYPE_CQ, cnt * cq->cqe_size, &buf);
+	int err =
+		ring_memory_alloc_on(cq->ctx, cq->pd, MLX5DV_RES_TYPE_CQ, cnt * cq->cqe_size, &buf);
 
 	if (err)
 		return err;
@@ -159,7 +164,8 @@ int dcq_create(struct context *ctx, const struct ibv_cq_init_attr_ex *attr,
 	cq->ctx = ctx;
 	cq->epoch = fork_epoch();
 	cq->cqe_size = size;
-	err = take_domain(cq, attr);
+	err = ring_memory_record(ctx, cq->record, &cq->dbrec);
+	err = err ? err : take_domain(cq, attr);
 	err = err ? err : make_ring(cq, ring_entries(attr->cqe));
 	if (err)
 		goto fail;
@@ -241,8 +247,8 @@ int dcq_resize(struct dcq *cq, int cqe)
 			      "(mlx5dv_init_obj); make another CQ",
 			      cq->dev->cqn);
 	ring.cnt = ring_entries(cqe);
-	err = ring_memory_alloc_in(cq->pd, MLX5DV_RES_TYPE_CQ, (size_t)ring.cnt * ring.size,
-				   &ring.buf);
+	err = ring_memory_alloc_on(cq->ctx, cq->pd, MLX5DV_RES_TYPE_CQ,
+				   (size_t)ring.cnt * ring.size, &ring.buf);
 	if (err)
 		return err;
 	cqe_init(ring.buf, ring.cnt, ring.size);

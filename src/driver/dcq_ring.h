@@ -7,6 +7,7 @@
 #pragma once
 #include "driver/account.h"
 #include "driver/objects.h"
+#include "driver/ring_memory.h"
 #include "engine/unrung.h"
 #include "hca/cq.h"
 #include "hca/pd.h"
@@ -18,13 +19,16 @@ struct dcq {
 	struct context *ctx;
 	struct pd *pd; /* parent domain that made the ring, with a reference; or NULL */
 	uint32_t epoch;
-	struct spin lock; /* guards buf, first, cnt, ci and cur */
+	struct spin lock; /* guards buf, first, cnt, ci, dbrec and cur */
 	uint8_t *buf; /* the ring */
 	const uint8_t *first; /* the cqe64 of its first entry */
 	size_t cqe_size; /* bytes of an entry: 64, or 128, of which the cqe64 is the second half */
 	uint32_t cnt, ci; /* entries; entries read, atomic for dcq_ring_idle() */
-	/* consumer index; how a program that reads the ring itself arms it (lay_open.h) */
-	uint32_t dbrec[2] __attribute__((aligned(64)));
+	/* consumer index; how a program that reads the ring arms it (lay_open.h): @record, or
+	 * that of @pages */
+	uint32_t *dbrec;
+	struct ring_pages pages; /* of the ring, once it is laid open */
+	uint32_t record[2] __attribute__((aligned(64)));
 	struct cqe cur; /* entry that the ibv_cq_ex readers describe */
 	enum ibv_wc_opcode cur_op; /* verb of cur */
 	uint32_t cur_flags, cur_qpn; /* IBV_WC_* flags, QP number of cur */

@@ -188,8 +188,12 @@ static void dqp_free(struct dqp *qp)
 		return;
 	if (qp->uidx)
 		objects_del(qp->uidx);
-	ring_memory_free(qp->sq.buf, (size_t)qp->sq.cnt * WQE_BB);
-	ring_memory_free(qp->rq.buf, (size_t)qp->rq.cnt * qp->rq.stride);
+	if (!qp->pages.at) {
+		ring_memory_free(qp->sq.buf, dqp_sq_bytes(qp));
+		ring_memory_free(qp->rq.buf, dqp_rq_bytes(qp));
+		ring_memory_record_free(qp->dbrec, qp->record);
+	}
+	ring_pages_free(&qp->pages);
 	free(qp->umr);
 	free(qp->sq.slot);
 	free(qp->rq.wr_id);
@@ -265,6 +269,9 @@ void dqp_dv_flags(struct dqp *qp, uint32_t flags)
 {
 	qp->dev->qp.packet_credits = flags & MLX5DV_QP_CREATE_PACKET_BASED_CREDIT_MODE;
 	qp->dev->qp.tunnels = flags & MLX5DV_QP_CREATE_TUNNEL_OFFLOADS;
+	qp->dev->qp.deaf =
+		(flags & MLX5DV_QP_CREATE_TIR_ALLOW_SELF_LOOPBACK_UC ? 0 : QP_DEAF_UNICAST) |
+		(flags & MLX5DV_QP_CREATE_TIR_ALLOW_SELF_LOOPBACK_MC ? 0 : QP_DEAF_MULTICAST);
 }
 
 static int create(struct pd *pd, struct ibv_qp_init_attr_ex *a, const struct service *service,
@@ -287,7 +294,8 @@ static int create(struct pd *pd, struct ibv_qp_init_attr_ex *a, const struct ser
 	spin_init(&qp->sq.lock);
 	spin_init(&qp->rq.lock);
 	ignore_cap(a, service, &a->cap);
-	err = dqp_raw_check(qp, a);
+	err = ring_memory_record(pd->ctx, qp->record, &qp->dbrec);
+	err = err ? err : dqp_raw_check(qp, a);
 	if (!err && !dqp_is_rss(a)) {
 		err = service->sends ? sq_memory(qp, pd, &a->cap) : 0;
 		if (!err && !a->srq && qp->service->receives)
@@ -454,6 +462,16 @@ int dqp_cancel(struct dqp *qp, uint64_t wr_id, unsigned int *n)
 			      call, qp->ib.qp_base.qp_num);
 	*n = c.n;
 	return 0;
+}
+
+int dqp_udp_sport(struct dqp *qp, uint16_t sport)
+{
+	if (!fork_is_ours(qp->epoch))
+		return refuse(EIO,
+			      "mlx5dv_modify_qp_udp_sport: QP 0x%x was made before fork(); make a "
+			      "new one",
+			      qp->ib.qp_base.qp_num);
+	return qp_life_udp_sport(qp->dev, sport);
 }
 
 int dqp_rate(struct dqp *qp, const struct ibv_qp_rate_limit_attr *attr)

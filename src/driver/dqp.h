@@ -7,6 +7,7 @@
 #pragma once
 #include "driver/account.h"
 #include "driver/objects.h"
+#include "driver/ring_memory.h"
 #include "engine/qp_life.h"
 #include "engine/unrung.h"
 #include "xrc/xrc_target.h"
@@ -60,6 +61,7 @@ struct dqp {
 	const struct service *service; /* the device half's */
 	bool sq_sig_all;
 	uint32_t max_inline, max_send_sge, max_tso_header;
+	uint32_t *dbrec; /* doorbell records: @record, or those of @pages; under both locks */
 	struct dqp_sq sq;
 	struct dqp_rq rq;
 	struct wr_build build;
@@ -70,12 +72,23 @@ struct dqp {
 	uint8_t inlines; /* enum qp_inlines, once the rings are laid open */
 	struct unrung unrung; /* listed: the program writes its rings itself (lay_open.h) */
 	uint32_t seen[2]; /* dbrec as of the last look */
-	uint32_t dbrec[2] __attribute__((aligned(64)));
+	struct ring_pages pages; /* of the rings, once they are laid open */
+	uint32_t record[2] __attribute__((aligned(64)));
 };
 
 static inline struct dqp *to_dqp(struct ibv_qp *ib)
 {
 	return (struct dqp *)ib;
+}
+
+static inline size_t dqp_sq_bytes(const struct dqp *qp)
+{
+	return (size_t)qp->sq.cnt * WQE_BB;
+}
+
+static inline size_t dqp_rq_bytes(const struct dqp *qp)
+{
+	return (size_t)qp->rq.cnt * qp->rq.stride;
 }
 
 static inline struct account dqp_account(struct dqp *qp)
@@ -91,7 +104,9 @@ int dqp_create(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct dqp **out
 /* Scatter to CQE, whatever the environment's MLX5_SCATTER_TO_CQE says: none, or with @allow of
  * answers too, though not all work requests are signaled. Before the queue pair is used. */
 void dqp_inlines(struct dqp *qp, bool allow);
-/* MLX5DV_QP_CREATE_* of @flags that are the device's. Before the queue pair is used. */
+/* MLX5DV_QP_CREATE_* of @flags that are the device's. Without those of self loopback a RAW_PACKET
+ * QP gets no frames of its own context, which one that the verbs have made does. Before the queue
+ * pair is used. */
 void dqp_dv_flags(struct dqp *qp, uint32_t flags);
 struct dqp_dc {
 	bool target; /* else an initiator */
@@ -109,6 +124,7 @@ int dqp_modify(struct dqp *qp, struct ibv_qp_attr *attr,
 /* In SQD: makes NOPs of the posted work requests with @wr_id that have not been started. *@n: how
  * many. EINVAL: not in SQD, or work is under way. */
 int dqp_cancel(struct dqp *qp, uint64_t wr_id, unsigned int *n);
+int dqp_udp_sport(struct dqp *qp, uint16_t sport); /* qp_life_udp_sport() */
 int dqp_rate(struct dqp *qp, const struct ibv_qp_rate_limit_attr *attr);
 int dqp_query(struct dqp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init);
 int dqp_post_send(struct ibv_qp *ib, struct ibv_send_wr *wr,

@@ -38,7 +38,11 @@ static void dsrq_free(struct dsrq *srq)
 		return;
 	if (srq->uidx)
 		objects_del(srq->uidx);
-	ring_memory_free(srq->buf, (size_t)srq->cnt * srq->stride);
+	if (!srq->pages.at) {
+		ring_memory_free(srq->buf, (size_t)srq->cnt * srq->stride);
+		ring_memory_record_free(srq->dbrec, srq->record);
+	}
+	ring_pages_free(&srq->pages);
 	free(srq->wr_id);
 	dsrq_tags_free(srq->tags);
 	free(srq);
@@ -77,7 +81,8 @@ int dsrq_create(struct pd *pd, struct ibv_srq_init_attr_ex *attr, struct dsrq **
 	memset(srq, 0, sizeof(*srq));
 	srq->epoch = fork_epoch();
 	spin_init(&srq->lock);
-	err = ring_memory(srq, pd, &attr->attr);
+	err = ring_memory_record(pd->ctx, srq->record, &srq->dbrec);
+	err = err ? err : ring_memory(srq, pd, &attr->attr);
 	if (!err && tm)
 		err = dsrq_tags_create(&attr->tm_cap, &srq->tags);
 	if (!err)
@@ -201,6 +206,12 @@ static int check_modify(struct dsrq *srq, const struct ibv_srq_attr *attr, int m
 	if (mask & IBV_SRQ_MAX_WR) {
 		int err = check_wr("ibv_modify_srq", attr->max_wr);
 
+		if (!err && unrung_is(&srq->unrung))
+			err = refuse(
+				EINVAL,
+				"ibv_modify_srq: the program writes the ring of SRQ 0x%x "
+				"itself (mlx5dv_init_obj), which cannot move; make another SRQ",
+				srq->ib.handle);
 		if (err)
 			return err;
 		max_wr = dsrq_ring_slots(attr->max_wr) - 1;

@@ -6,6 +6,7 @@
 #pragma once
 #include "driver/account.h"
 #include "driver/objects.h"
+#include "driver/ring_memory.h"
 #include "engine/unrung.h"
 #include "hca/srq.h"
 
@@ -29,7 +30,9 @@ struct dsrq {
 	uint32_t async_delivered; /* events taken; account.h */
 	struct unrung unrung; /* listed: the program writes its ring itself (lay_open.h) */
 	uint32_t seen; /* the doorbell record as of the last look */
-	uint32_t dbrec[2] __attribute__((aligned(64)));
+	uint32_t *dbrec; /* @record, or that of @pages; under the lock */
+	struct ring_pages pages; /* of the ring, once it is laid open */
+	uint32_t record[2] __attribute__((aligned(64)));
 };
 
 static inline struct dsrq *to_dsrq(struct ibv_srq *ib)

@@ -14,6 +14,7 @@ static struct dqp *handle_new(void *user_context)
 	if (!qp)
 		return NULL;
 	memset(qp, 0, sizeof(*qp));
+	qp->dbrec = qp->record; /* it has no rings, but may be reset */
 	qp->epoch = fork_epoch();
 	qp->service = &services[SERVICE_XRC_RECV];
 	spin_init(&qp->sq.lock);

@@ -58,7 +58,8 @@ static int memory(struct dwq *wq, const struct ibv_wq_init_attr *a)
 	rq->max_sge = rq->stride / SEG < LIMIT_SGE ? rq->stride / SEG : LIMIT_SGE;
 	bytes = (size_t)rq->cnt * rq->stride;
 	rq->wr_id = calloc(rq->cnt, sizeof(*rq->wr_id));
-	if (!rq->wr_id || ring_memory_alloc(bytes, &rq->buf))
+	if (!rq->wr_id ||
+	    ring_memory_alloc_on(to_pd(a->pd)->ctx, NULL, MLX5DV_RES_TYPE_RWQ, bytes, &rq->buf))
 		return refuse_memory("ibv_create_wq", bytes);
 	return 0;
 }
@@ -67,7 +68,11 @@ static void dwq_free(struct dwq *wq)
 {
 	if (wq->uidx)
 		objects_del(wq->uidx);
-	ring_memory_free(wq->rq.buf, (size_t)wq->rq.cnt * wq->rq.stride);
+	if (!wq->pages.at) {
+		ring_memory_free(wq->rq.buf, (size_t)wq->rq.cnt * wq->rq.stride);
+		ring_memory_record_free(wq->dbrec, wq->record);
+	}
+	ring_pages_free(&wq->pages);
 	free(wq->rq.wr_id);
 	free(wq);
 }
@@ -154,7 +159,8 @@ int dwq_create(struct context *ctx, struct ibv_wq_init_attr *a, struct dwq **out
 	memset(wq, 0, sizeof(*wq));
 	wq->epoch = fork_epoch();
 	spin_init(&wq->rq.lock);
-	err = memory(wq, a);
+	err = ring_memory_record(ctx, wq->record, &wq->dbrec);
+	err = err ? err : memory(wq, a);
 	if (!err)
 		err = objects_add(OBJECT_WQ, wq, &wq->uidx);
 	if (!err)

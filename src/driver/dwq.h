@@ -11,7 +11,9 @@ struct dwq {
 	uint32_t uidx;
 	struct dqp_rq rq;
 	uint32_t async_delivered; /* events taken; account.h */
-	uint32_t dbrec[2] __attribute__((aligned(64)));
+	uint32_t *dbrec; /* @record, or that of @pages; under rq.lock */
+	struct ring_pages pages; /* of the ring, once it is laid open */
+	uint32_t record[2] __attribute__((aligned(64)));
 };
 
 static inline struct dwq *to_dwq(struct ibv_wq *ib)

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "driver/lay_open.h"
 #include <errno.h>
+#include <string.h>
 #include "driver/dcq_ring.h"
 #include "driver/doorbell_page.h"
 #include "driver/dsrq_ring.h"
 #include "driver/dwq.h"
+#include "driver/ring_memory.h"
+#include "driver/wqe_build.h"
 #include "engine/doorbell.h"
 #include "hca/ah.h"
 #include "hca/dm.h"
+#include "hca/wq.h"
 #include "obs/explain.h"
 #include "util/fork.h"
 
@@ -73,6 +77,187 @@ static bool look_at_cq(struct unrung *u)
 	return true;
 }
 
+/* --- rings in pages of their own --- */
+
+struct move {
+	struct dqp *qp;
+	struct ring_pages to; /* none afterwards, if it was used */
+	uint8_t *sq, *rq; /* the rings before */
+	uint32_t *record; /* and the doorbell records */
+};
+
+static void record_copy(const struct ring_pages *to, const uint32_t *from)
+{
+	to->record[0] = load_relaxed(&from[0]);
+	to->record[1] = load_relaxed(&from[1]);
+}
+
+static void ring_copy(uint8_t *to, const uint8_t *from, size_t size)
+{
+	if (size)
+		memcpy(to, from, size);
+}
+
+/* The receive queue comes first, as in libmlx5. */
+static size_t sq_offset(const struct dqp *qp)
+{
+	return (dqp_rq_bytes(qp) + WQE_BB - 1) & ~(size_t)(WQE_BB - 1);
+}
+
+/* Under the locks of both queues and the turn. */
+static void move_rings(struct qp *dev, struct move *m)
+{
+	struct dqp *qp = m->qp;
+
+	m->rq = qp->rq.buf;
+	m->sq = qp->sq.buf;
+	m->record = qp->dbrec;
+	ring_copy(m->to.at, m->rq, dqp_rq_bytes(qp));
+	ring_copy(m->to.at + sq_offset(qp), m->sq, dqp_sq_bytes(qp));
+	record_copy(&m->to, qp->dbrec);
+	qp->rq.buf = qp->rq.cnt ? m->to.at : NULL;
+	qp->sq.buf = qp->sq.cnt ? m->to.at + sq_offset(qp) : NULL;
+	qp->dbrec = m->to.record;
+	dev->sq.buf = qp->sq.buf;
+	dev->rq.ring.buf = qp->rq.buf;
+	dev->sq.dbrec = &qp->dbrec[MLX5_SND_DBR];
+	dev->rq.ring.dbrec = &qp->dbrec[MLX5_RCV_DBR];
+	qp->pages = m->to;
+	m->to.at = NULL;
+}
+
+static void move_still(struct qp *dev, void *arg)
+{
+	struct move *m = arg;
+	struct dqp *qp = m->qp;
+
+	spin_lock(&qp->sq.lock);
+	spin_lock(&qp->rq.lock);
+	dev->laid_open = true;
+	if (m->to.at && !qp->pages.at)
+		move_rings(dev, m);
+	spin_unlock(&qp->rq.lock);
+	spin_unlock(&qp->sq.lock);
+}
+
+static int apart_qp(struct dqp *qp)
+{
+	struct move m = { .qp = qp, .record = qp->record };
+
+	if (wqe_region_mine(qp))
+		return refuse(EINVAL,
+			      "mlx5dv_init_obj: this thread is between ibv_wr_start and "
+			      "ibv_wr_complete on QP 0x%x; end that first",
+			      qp->ib.qp_base.qp_num);
+	if (qp->pages.at)
+		return 0;
+	if (!ring_memory_lent(qp->sq.buf) && !ring_memory_lent(qp->rq.buf) &&
+	    ring_pages_make(sq_offset(qp) + dqp_sq_bytes(qp), &m.to))
+		return refuse_memory("mlx5dv_init_obj", sq_offset(qp) + dqp_sq_bytes(qp));
+	qp_life_still(qp->dev, move_still, &m);
+	ring_memory_free(m.sq, dqp_sq_bytes(qp));
+	ring_memory_free(m.rq, dqp_rq_bytes(qp));
+	ring_memory_record_free(m.record, qp->record);
+	ring_pages_free(&m.to);
+	return 0;
+}
+
+/* Not if all entries are unread, since cq_switch() leaves one free. */
+static void move_cq(struct dcq *cq, struct ring_pages *to, uint8_t **old)
+{
+	struct cqe_ring ring = { to->at, cq->cnt, (uint32_t)cq->cqe_size };
+
+	if (cq_switch(cq->dev, &ring, cq->ci) >= ring.cnt)
+		return;
+	*old = cq->buf;
+	record_copy(to, cq->dbrec);
+	dcq_ring_set(cq, to->at, cq->cnt);
+	cq->dbrec = to->record;
+	cq->pages = *to;
+	to->at = NULL;
+}
+
+static int apart_cq(struct dcq *cq)
+{
+	size_t size = cq->cnt * cq->cqe_size;
+	struct ring_pages to;
+	uint8_t *old = NULL;
+
+	if (cq->pages.at || ring_memory_lent(cq->buf))
+		return 0;
+	if (ring_pages_make(size, &to))
+		return refuse_memory("mlx5dv_init_obj", size);
+	cqe_init(to.at, cq->cnt, (uint32_t)cq->cqe_size);
+	dcq_ring_lock(cq);
+	if (!cq->pages.at)
+		move_cq(cq, &to, &old);
+	dcq_ring_unlock(cq);
+	ring_memory_free(old, size);
+	ring_pages_free(&to);
+	return 0;
+}
+
+static int apart_srq(struct dsrq *srq)
+{
+	size_t size = (size_t)srq->cnt * srq->stride;
+	struct ring_pages to;
+	uint8_t *old = NULL;
+
+	if (srq->pages.at || ring_memory_lent(srq->buf))
+		return 0;
+	if (ring_pages_make(size, &to))
+		return refuse_memory("mlx5dv_init_obj", size);
+	spin_lock(&srq->lock);
+	if (!srq->pages.at && size == (size_t)srq->cnt * srq->stride) {
+		struct rq_ring ring = { to.at, srq->cnt, srq->stride, to.record };
+
+		old = srq->buf;
+		ring_copy(to.at, old, size);
+		record_copy(&to, srq->dbrec);
+		srq_switch(srq->dev, &ring, false);
+		srq->buf = to.at;
+		srq->dbrec = to.record;
+		srq->pages = to;
+		to.at = NULL;
+	}
+	spin_unlock(&srq->lock);
+	ring_memory_free(old, size);
+	ring_pages_free(&to);
+	return 0;
+}
+
+static int apart_wq(struct dwq *wq)
+{
+	size_t size = (size_t)wq->rq.cnt * wq->rq.stride;
+	struct ring_pages to;
+	uint8_t *old = NULL;
+
+	if (wq->pages.at || ring_memory_lent(wq->rq.buf))
+		return 0;
+	if (ring_pages_make(size, &to))
+		return refuse_memory("mlx5dv_init_obj", size);
+	spin_lock(&wq->rq.lock);
+	if (!wq->pages.at) {
+		struct rq_ring ring = { to.at, wq->rq.cnt, wq->rq.stride,
+					&to.record[MLX5_RCV_DBR] };
+
+		old = wq->rq.buf;
+		ring_copy(to.at, old, size);
+		record_copy(&to, wq->dbrec);
+		wq_switch(wq->dev, &ring);
+		wq->rq.buf = to.at;
+		wq->dbrec = to.record;
+		wq->pages = to;
+		to.at = NULL;
+	}
+	spin_unlock(&wq->rq.lock);
+	ring_memory_free(old, size);
+	ring_pages_free(&to);
+	return 0;
+}
+
+/* --- what is told --- */
+
 int lay_open_qp(struct dqp *qp, struct mlx5dv_qp *out)
 {
 	int err = ours(qp->epoch, "QP", qp->ib.qp_base.qp_num);
@@ -84,6 +269,7 @@ int lay_open_qp(struct dqp *qp, struct mlx5dv_qp *out)
 			     "or is a handle on another process' target",
 			     qp->ib.qp_base.qp_num);
 	err = err ? err : doorbell_page(&page);
+	err = err ? err : apart_qp(qp);
 	if (err)
 		return err;
 	*out = (struct mlx5dv_qp){ .dbrec = qp->dbrec,
@@ -101,6 +287,7 @@ int lay_open_cq(struct dcq *cq, struct mlx5dv_cq *out)
 	uint8_t *page = NULL;
 
 	err = err ? err : doorbell_page(&page);
+	err = err ? err : apart_cq(cq);
 	if (err)
 		return err;
 	*out = (struct mlx5dv_cq){ .buf = cq->buf,
@@ -111,7 +298,7 @@ int lay_open_cq(struct dcq *cq, struct mlx5dv_cq *out)
 				   .cqn = cq->dev->cqn };
 	if (!unrung_is(&cq->unrung))
 		store_relaxed(&cq->dbrec[ARM_RECORD], NO_ARM);
-	cq_lay_open(cq->dev);
+	cq_lay_open(cq->dev, cq->dbrec);
 	unrung_add(&cq->unrung, look_at_cq);
 	return 0;
 }
@@ -120,6 +307,7 @@ int lay_open_srq(struct dsrq *srq, struct mlx5dv_srq *out)
 {
 	int err = ours(srq->epoch, "SRQ", srq->ib.handle);
 
+	err = err ? err : apart_srq(srq);
 	if (err)
 		return err;
 	*out = (struct mlx5dv_srq){ .buf = srq->buf,
@@ -138,6 +326,7 @@ int lay_open_wq(struct dwq *wq, struct mlx5dv_rwq *out)
 {
 	int err = ours(wq->epoch, "WQ", wq->ib.wq_num);
 
+	err = err ? err : apart_wq(wq);
 	if (err)
 		return err;
 	*out = (struct mlx5dv_rwq){ .buf = wq->rq.buf,

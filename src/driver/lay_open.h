@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* mlx5dv_init_obj(3): tells a program where rings and doorbell records lie, and how large they are.
- * From then on the engine looks at the records of a QP or SRQ without a call (engine/unrung.h), and
- * a CQ's entries are the program's: none is taken out when a QP ends. Stores to the doorbell page
- * ring (doorbell_page.h), and are not kept: what they say is in the records by then. Each fills
- * *out and clears the bits of its comp_mask that are not served. EIO: made before fork(). Any
- * thread, but not while the object is being destroyed. */
+ * The first call moves both into pages of their own (those from the program's own functions stay),
+ * where they remain. From then on the engine looks at the records of a QP or SRQ without a call
+ * (engine/unrung.h), and a CQ's entries are the program's: none is taken out when a QP ends. Stores
+ * to the doorbell page ring (doorbell_page.h), and are not kept: what they say is in the records by
+ * then. Each fills *out and clears the bits of its comp_mask that are not served. EIO: made before
+ * fork(). Any thread, but not while the object is being destroyed. */
 #pragma once
 #include <infiniband/mlx5dv.h>
 

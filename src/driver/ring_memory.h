@@ -2,15 +2,39 @@
 /* Memory of the rings that the driver makes: zeroed, aligned to 64 bytes. A forked child gets a
  * copy of its own, which is of no use.
  * In a parent domain with memory functions these make the ring, aligned to a page and whole pages
- * long. They are called in the thread that makes or destroys the queue, under no lock. */
+ * long; else those of the context (mlx5dv_set_context_attr()), of which whole pages are asked, and
+ * doorbell records too. They are called in the thread that makes or destroys the queue, under no
+ * lock. */
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+struct context;
 struct pd;
 
-int ring_memory_alloc(size_t size, uint8_t **out); /* ENOMEM */
-/* @pd: of any kind, or NULL; @type: MLX5DV_RES_TYPE_*. */
+int ring_memory_alloc(size_t size, uint8_t **out); /* the library's; ENOMEM */
+/* @pd: of any kind, or NULL; @type: MLX5DV_RES_TYPE_*. ENOMEM, with a reason if a function of the
+ * program's has failed. */
 int ring_memory_alloc_in(struct pd *pd, uint64_t type, size_t size, uint8_t **out);
-/* Of either origin; the parent domain must still be there. NULL is fine. */
+/* Of a queue without a PD; @pd: its parent domain, or NULL. */
+int ring_memory_alloc_on(struct context *ctx, struct pd *pd, uint64_t type, size_t size,
+			 uint8_t **out);
+/* Of any origin; context and parent domain must still be there. NULL is fine. */
 void ring_memory_free(uint8_t *p, size_t size);
+/* Doorbell records of a queue: @own, which is part of its struct, or the context's functions'. */
+int ring_memory_record(struct context *ctx, uint32_t *own, uint32_t **out);
+void ring_memory_record_free(uint32_t *record, const uint32_t *own);
+bool ring_memory_lent(uint8_t *p); /* did a program's function make it? */
+
+/* Whole pages, with nothing in them but rings and behind these their doorbell record: a program
+ * that writes rings itself may register them or advise the kernel on them (mlx5dv_init_obj). Those
+ * that it unmaps come back as zeros when the device looks at them. */
+struct ring_pages {
+	uint8_t *at; /* NULL: none */
+	size_t bytes;
+	uint32_t *record; /* on a line of its own */
+};
+
+int ring_pages_make(size_t rings, struct ring_pages *out); /* bytes of rings; zeroed. ENOMEM */
+void ring_pages_free(struct ring_pages *p); /* none is fine */

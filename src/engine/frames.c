@@ -137,24 +137,38 @@ int frames_send(struct tqp *q, const struct seg *s)
 struct inbound_frame {
 	struct node *node;
 	struct seg seg;
+	const struct context *from; /* of the QP of this process that sent it; or NULL */
+	enum qp_deaf kind;
 };
+
+/* The QP that has sent it may be gone: then it is as from another process. */
+static void find_sender(struct inbound_frame *in, const struct frame *f)
+{
+	const struct eqp *e = in->seg.sqpn ? node_qp(in->node, in->seg.sqpn) : NULL;
+
+	in->from = e ? e->q.qp.ctx->root : NULL;
+	in->kind = frame_is_multicast(f) ? QP_DEAF_MULTICAST : QP_DEAF_UNICAST;
+}
 
 static void to_rule(void *arg, const struct flow_hit *hit)
 {
 	struct inbound_frame *in = arg;
 
+	if (unlikely(hit->qp->deaf & in->kind) && hit->qp->ctx->root == in->from)
+		return;
 	in->seg.imm = hit->tag;
 	delivery_to_qp(in->node, hit->qpn, &in->seg);
 }
 
 static void steer(struct node *n, struct device *d, const struct seg *s)
 {
-	struct inbound_frame in = { n, *s };
+	struct inbound_frame in = { .node = n, .seg = *s };
 	struct frame f;
 
 	counters_inc(d->hca.counters, COUNTER_PORT_RCV_PACKETS);
 	counters_add(d->hca.counters, COUNTER_PORT_RCV_DATA, s->len);
 	frame_parse(s->data, s->len, &f);
+	find_sender(&in, &f);
 	flow_steer(d->hca.flows, &f, to_rule, &in);
 }
 

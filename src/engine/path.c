@@ -168,6 +168,7 @@ static int network_find(struct eqp *e, const struct path_ask *ask, struct dest *
 				     .lqpn = e->q.qp.qpn,
 				     .rqpn = ask->dqpn,
 				     .flow_label = ask->av->flow_label,
+				     .sport = e->q.qp.udp_sport,
 				     .tclass = ask->av->traffic_class,
 				     .hop_limit = ask->av->hop_limit };
 

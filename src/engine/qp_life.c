@@ -145,6 +145,7 @@ static int modify_in_turn(struct eqp *e, const struct ibv_qp_attr *attr, int mas
 		e->met = false;
 		tqp_moved(q, old, clock_now());
 		if (q->qp.state == IBV_QPS_RESET) {
+			q->qp.udp_sport = 0;
 			path_swap(e, NULL);
 			path_swap_alternate(e, NULL);
 			e->route = 0;
@@ -249,6 +250,47 @@ int qp_life_rate(struct tqp *q, const struct ibv_qp_rate_limit_attr *attr)
 	return err;
 }
 
+static bool has_source_port(const struct tqp *q)
+{
+	const struct service *s = q->qp.service;
+
+	return s->connected && s->sends && s->wqe == WQE_CONNECTED && s->home == HOME_PD;
+}
+
+int qp_life_udp_sport(struct tqp *q, uint16_t sport)
+{
+	struct eqp *e = to_eqp(q);
+	uint16_t before = q->qp.udp_sport;
+	struct dest *d = NULL;
+	int err;
+
+	if (!has_source_port(q) || load_relaxed(&q->qp.state) != IBV_QPS_RTS)
+		return refuse(
+			EOPNOTSUPP,
+			"mlx5dv_modify_qp_udp_sport: QP 0x%x (%s) in state %d; RC and UC have "
+			"a source port, in RTS (%d)",
+			q->qp.qpn, q->qp.service->name, load_relaxed(&q->qp.state), IBV_QPS_RTS);
+	q->qp.udp_sport = sport;
+	err = path_of_modify(e, &q->qp.attr, IBV_QP_AV, false, &d);
+	if (err) {
+		q->qp.udp_sport = before;
+		return err;
+	}
+	quiesce_enter();
+	turn_take(e);
+	if (d && d->net) { /* within the host there is no packet, and the old way stays */
+		path_swap(e, d);
+		d = NULL;
+		tqp_unblock(q); /* it is on no list any more */
+		turn_after(e);
+	}
+	turn_leave(e);
+	progress_own(e->node);
+	quiesce_exit();
+	path_put(d);
+	return 0;
+}
+
 int qp_life_stopped(struct tqp *q, void (*each)(void *arg, uint16_t block), void *arg)
 {
 	struct eqp *e = to_eqp(q);
@@ -263,6 +305,18 @@ int qp_life_stopped(struct tqp *q, void (*each)(void *arg, uint16_t block), void
 	progress_own(e->node);
 	quiesce_exit();
 	return stopped ? 0 : EINVAL;
+}
+
+void qp_life_still(struct tqp *q, void (*fn)(struct qp *qp, void *arg), void *arg)
+{
+	struct eqp *e = to_eqp(q);
+
+	quiesce_enter();
+	turn_take(e);
+	fn(&q->qp, arg);
+	turn_leave(e);
+	progress_own(e->node);
+	quiesce_exit();
 }
 
 int qp_life_query(struct tqp *q, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init)

@@ -25,7 +25,12 @@ int qp_life_modify_own(struct eqp *e, const struct ibv_qp_attr *attr,
 		       int mask); /* the same, whatever eqp_ops says */
 /* As ibv_modify_qp_rate_limit(), which has checked nothing yet. */
 int qp_life_rate(struct tqp *q, const struct ibv_qp_rate_limit_attr *attr);
+/* As mlx5dv_modify_qp_udp_sport(): packets leave from UDP port @sport until the next RESET.
+ * EOPNOTSUPP: not a connected QP that sends, or not in RTS; else as udp_dest(). */
+int qp_life_udp_sport(struct tqp *q, uint16_t sport);
 /* In SQD, when no started work request is left: calls @each with the block of the send queue at
  * which work would go on, under the QP's turn. EINVAL otherwise. */
 int qp_life_stopped(struct tqp *q, void (*each)(void *arg, uint16_t block), void *arg);
+/* Calls @fn under the QP's turn: its rings, and what is known of them, may change places. */
+void qp_life_still(struct tqp *q, void (*fn)(struct qp *qp, void *arg), void *arg);
 int qp_life_query(struct tqp *q, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init);

@@ -220,9 +220,10 @@ int cq_push_inlined(struct cq *cq, const struct cqe *c, const void *data)
 	return push(cq, c, data);
 }
 
-void cq_lay_open(struct cq *cq)
+void cq_lay_open(struct cq *cq, volatile uint32_t *dbrec)
 {
 	spin_lock(&cq->lock);
+	store_relaxed(&cq->dbrec, dbrec);
 	store_relaxed(&cq->extras, (uint8_t)(cq->extras | CQ_LAID_OPEN));
 	spin_unlock(&cq->lock);
 }

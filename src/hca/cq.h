@@ -76,7 +76,9 @@ static inline uint32_t cq_room(const struct cq *cq)
 	return load_relaxed(&cq->extras) & CQ_LAID_OPEN ? cq->cqe_size / 2 : 0;
 }
 
-void cq_lay_open(struct cq *cq);
+/* The program reads the entries itself from now on, and writes @dbrec, in which the caller has
+ * copied the record so far. */
+void cq_lay_open(struct cq *cq, volatile uint32_t *dbrec);
 /* How many entries were ever written, for the consumer to compare with how many it has read. Takes
  * no lock: the number may be a little old, but not older than the consumer's last cq_arm(). */
 static inline uint32_t cq_written(const struct cq *cq)
@@ -87,7 +89,7 @@ static inline uint32_t cq_written(const struct cq *cq)
 /* How many entries the consumer has read, modulo 2^24. Takes no lock, as cq_written(). */
 static inline uint32_t cq_consumed(const struct cq *cq)
 {
-	return be32toh(load_relaxed(&cq->dbrec[0]));
+	return be32toh(load_relaxed(&load_relaxed(&cq->dbrec)[0]));
 }
 
 /* @ring takes the place of the old ring, which the device does not touch after the call; the

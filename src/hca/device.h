@@ -77,6 +77,11 @@ struct context {
 	uint64_t dev, ino; /* file of cmd_fd, by which an import finds its root */
 	struct async_queue *async;
 	struct context *next; /* in hca->contexts */
+	struct context_memory {
+		void *(*alloc)(size_t size, void *data); /* NULL: the library's own memory */
+		void (*free)(void *p, void *data);
+		void *data;
+	} memory; /* of rings and doorbell records that are made from now on */
 	uint32_t refs; /* atomic: the opener and the objects */
 	uint32_t moving; /* epoch of the process that is moving it (context_use()) */
 	bool closed;

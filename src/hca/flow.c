@@ -266,7 +266,7 @@ struct steering {
 
 static void hit(struct steering *s, const struct flow *f)
 {
-	struct flow_hit h = { f->qp->qpn, f->actions.tag };
+	struct flow_hit h = { f->qp, f->qp->qpn, f->actions.tag };
 
 	if (f->actions.counters)
 		flow_counters_add(f->actions.counters, s->frame->len);

@@ -27,6 +27,7 @@ int flow_create(struct flow_table *t, struct qp *qp, const struct ibv_flow_attr 
 int flow_destroy(struct ibv_flow *flow);
 
 struct flow_hit {
+	const struct qp *qp;
 	uint32_t qpn;
 	uint32_t tag;
 };

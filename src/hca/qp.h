@@ -29,6 +29,9 @@ struct wr_ids {
 	uint32_t stride, mask; /* bytes from one to the next; number of indices - 1 */
 };
 
+/* Frames that queue pairs of its own context send, and that it does not get. */
+enum qp_deaf { QP_DEAF_UNICAST = 1, QP_DEAF_MULTICAST = 2 };
+
 struct qp {
 	struct context *ctx;
 	struct pd *pd;
@@ -47,7 +50,9 @@ struct qp {
 	struct sq_ring sq;
 	struct rq rq;
 	bool sq_sig_all;
+	bool laid_open; /* the program writes the rings itself; guarded */
 	bool packet_credits; /* each packet of a SEND takes a credit; set before the QP is used */
+	uint8_t deaf; /* enum qp_deaf; set before the QP is used */
 	bool tunnels; /* VXLAN, GRE: inner checksums are checked; set before the QP is used */
 	uint8_t inlines; /* enum qp_inlines; 0 until its rings are laid open; atomic */
 	uint32_t create_flags; /* IBV_QP_CREATE_* */
@@ -57,6 +62,7 @@ struct qp {
 	struct { /* guarded */
 		enum ibv_qp_state state;
 		struct ibv_qp_attr attr; /* as modify calls have set them, for query */
+		uint16_t udp_sport; /* source port that the program has chosen; 0: none */
 	};
 };
 

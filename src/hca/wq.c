@@ -109,6 +109,13 @@ void wq_stop(struct wq *wq)
 	flush(wq);
 }
 
+void wq_switch(struct wq *wq, const struct rq_ring *ring)
+{
+	spin_lock(&wq->lock);
+	wq->rq.ring = *ring;
+	spin_unlock(&wq->lock);
+}
+
 void wq_doorbell(struct wq *wq)
 {
 	if (load_relaxed(&wq->state) != IBV_WQS_ERR)

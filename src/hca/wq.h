@@ -34,6 +34,8 @@ int wq_create(struct pd *pd, const struct wq_attr *attr, struct wq **out);
 int wq_destroy(struct wq *wq); /* EBUSY while a table names it */
 /* As ibv_modify_wq(). *reset: the WQ has moved to RESET, so the driver's cursors start at 0. */
 int wq_modify(struct wq *wq, const struct ibv_wq_attr *attr, bool *reset);
+/* Another ring of the same size and content, and another record, take the place of the old ones. */
+void wq_switch(struct wq *wq, const struct rq_ring *ring);
 /* The WQ may have new WQEs: in ERR they are flushed. */
 void wq_doorbell(struct wq *wq);
 

@@ -14,6 +14,7 @@ struct link_path {
 	uint32_t ifindex; /* interface of link-local addresses, and of datagrams to a group */
 	uint32_t mtu; /* payload bytes of one packet */
 	uint32_t lqpn, rqpn, flow_label; /* the source port is computed from them */
+	uint16_t sport; /* the source port that the program has chosen; 0: none */
 	uint8_t tclass, hop_limit;
 };
 

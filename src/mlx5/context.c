@@ -38,6 +38,7 @@ EXPORT struct ibv_context *mlx5dv_open_device(struct ibv_device *device,
 EXPORT int mlx5dv_set_context_attr(struct ibv_context *context, enum mlx5dv_set_ctx_attr_type type,
 				   void *attr)
 {
+	const struct mlx5dv_ctx_allocators *functions = attr;
 	int err = given(context, "mlx5dv_set_context_attr", "the context");
 
 	err = err ? err : given(attr, "mlx5dv_set_context_attr", "the attribute");
@@ -48,10 +49,10 @@ EXPORT int mlx5dv_set_context_attr(struct ibv_context *context, enum mlx5dv_set_
 				      "mlx5dv_set_context_attr: type %u is not known; "
 				      "MLX5DV_CTX_ATTR_BUF_ALLOCATORS is the only one",
 				      type);
-	return softhca_refuse(ENOTSUP,
-			      "mlx5dv_set_context_attr: a whole context's rings from functions of "
-			      "the program are not built; give them to ibv_alloc_parent_domain and "
-			      "make queues in it");
+	if (!functions->alloc || !functions->free)
+		return softhca_refuse(EINVAL,
+				      "mlx5dv_set_context_attr: alloc or free is NULL; give both");
+	return softhca_context_memory(context, functions->alloc, functions->free, functions->data);
 }
 
 /* @size: bytes of *info that the caller has. Nothing that the flags could say of is there: no

@@ -6,7 +6,8 @@
 #include "hca/limits.h"
 #include "mlx5/given.h"
 
-/* No, unless SOFTHCA_MLX5DV=1: as long as the answer is no, programs use the plain verbs. */
+/* No, unless SOFTHCA_MLX5DV=1: as long as the answer is no, programs poll by the verbs, which are
+ * the faster way here (docs/design/memory-doorbells.md). */
 EXPORT bool mlx5dv_is_supported(struct ibv_device *device)
 {
 	const char *on = secure_getenv("SOFTHCA_MLX5DV");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Which way packets take: ports of a bond, congestion control by address. */
+/* Which way packets take: ports of a bond, source ports, congestion control by address. */
 #include <infiniband/mlx5dv.h>
 #include "mlx5/given.h"
 
@@ -28,6 +28,16 @@ EXPORT int mlx5dv_modify_qp_lag_port(struct ibv_qp *qp, uint8_t port)
 
 	(void)port;
 	return err ? err : no_bond("mlx5dv_modify_qp_lag_port");
+}
+
+EXPORT int mlx5dv_modify_qp_udp_sport(struct ibv_qp *qp, uint16_t udp_sport)
+{
+	int err = given(qp, "mlx5dv_modify_qp_udp_sport", "the queue pair");
+
+	if (!err && !udp_sport)
+		err = softhca_refuse(EINVAL, "mlx5dv_modify_qp_udp_sport: port 0; nothing is sent "
+					     "from there, choose another");
+	return err ? err : softhca_qp_udp_sport(qp, udp_sport);
 }
 
 /* A hint: what goes to this address is slowed as it is for the queue pair. There is one kind of

@@ -13,9 +13,6 @@
 #define MKEY_OPS                                                                                   \
 	((uint64_t)(MLX5DV_QP_EX_WITH_MR_INTERLEAVED | MLX5DV_QP_EX_WITH_MR_LIST |                 \
 		    MLX5DV_QP_EX_WITH_MKEY_CONFIGURE))
-#define BUILT_FLAGS                                                                                \
-	((uint32_t)(SCATTER_FLAGS | MLX5DV_QP_CREATE_PACKET_BASED_CREDIT_MODE |                    \
-		    MLX5DV_QP_CREATE_TUNNEL_OFFLOADS | MLX5DV_QP_CREATE_SIG_PIPELINING))
 #define FRAME_FLAGS                                                                                \
 	((uint32_t)(MLX5DV_QP_CREATE_TUNNEL_OFFLOADS |                                             \
 		    MLX5DV_QP_CREATE_TIR_ALLOW_SELF_LOOPBACK_UC |                                  \
@@ -187,11 +184,6 @@ static int check_built(const struct mlx5dv_qp_init_attr *dv)
 				      "mlx5dv_create_qp: send_ops_flags 0x%llx, of which 0x%llx do "
 				      "not work on this device; leave them out",
 				      (unsigned long long)ops_of(dv), (unsigned long long)ops);
-	if (flags_of(dv) & ~BUILT_FLAGS)
-		return softhca_refuse(EOPNOTSUPP,
-				      "mlx5dv_create_qp: create_flags 0x%x, of which 0x%x do not "
-				      "work on this device; leave them out",
-				      flags_of(dv), flags_of(dv) & ~BUILT_FLAGS);
 	return 0;
 }
 
@@ -228,7 +220,7 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
 		softhca_qp_inlines(qp, flags_of(dv) & MLX5DV_QP_CREATE_ALLOW_SCATTER_TO_CQE);
 	if (qp && flags_of(dv) & MLX5DV_QP_CREATE_SIG_PIPELINING)
 		softhca_qp_sig_pipelining(qp);
-	if (qp && flags_of(dv) & ~(uint32_t)SCATTER_FLAGS)
+	if (qp)
 		softhca_qp_dv_flags(qp, flags_of(dv));
 	return qp;
 }

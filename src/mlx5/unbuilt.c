@@ -3,9 +3,6 @@
  * works. */
 #include "verbs/unbuilt.h"
 
-/* Device and its queues. */
-RETURNS_ERRNO(mlx5dv_modify_qp_udp_sport)
-
 /* Resources: scheduling, pacing, doorbell pages, device memory. */
 RETURNS_NULL(mlx5dv_alloc_dm)
 RETURNS_NULL(mlx5dv_alloc_var)

@@ -36,12 +36,13 @@ static const uint8_t *take(struct cursor *c)
 
 static unsigned int control(const uint8_t *p, struct wqe *out)
 {
-	uint32_t op = get_be32(p), ds = get_be32(p + 4) & 0x3f;
+	uint32_t op = get_be32(p), qpn_ds = get_be32(p + 4), ds = qpn_ds & 0x3f;
 	uint8_t flags = p[11];
 
 	out->opcode = op & 0xff;
 	out->opmod = op >> 24;
 	out->idx = op >> 8;
+	out->qpn = qpn_ds >> 8;
 	out->nbb = ds ? (ds + 3) / 4 : 1;
 	out->signaled = (flags & MLX5_WQE_CTRL_CQ_UPDATE) != 0;
 	out->solicited = (flags & MLX5_WQE_CTRL_SOLICITED) != 0;

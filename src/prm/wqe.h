@@ -51,6 +51,7 @@ struct wqe {
 	uint8_t opmod;
 	uint8_t nbb; /* blocks it takes */
 	uint16_t idx; /* block number of its start, as the producer counts */
+	uint32_t qpn; /* of the queue pair that it is for, as the producer says */
 	bool signaled, solicited, fence;
 	uint32_t imm; /* ImmDt or IETH as it stands in memory (big-endian, opaque) */
 	uint64_t raddr;

@@ -114,6 +114,15 @@ static bool is_atomic(uint8_t opcode)
 	       opcode == WQE_OPCODE_ATOMIC_WRITE;
 }
 
+/* It was just started, at its block of a ring that the program writes. */
+static bool is_misplaced(const struct tqp *q, const struct wqe *w)
+{
+	const struct requester *r = &q->req;
+
+	return q->qp.laid_open && r->cur + 1 == r->tail &&
+	       (w->idx != sent_at(r, r->cur)->block || w->qpn != q->qp.qpn);
+}
+
 uint64_t blame_wqe(const struct tqp *q, const struct wqe *w, enum verdict v, const struct gather *g)
 {
 	char what[WORK];
@@ -144,6 +153,12 @@ uint64_t blame_wqe(const struct tqp *q, const struct wqe *w, enum verdict v, con
 		return reason("ibv_post_send: %s on QP 0x%x with max_rd_atomic 0; set "
 			      "IBV_QP_MAX_QP_RD_ATOMIC in ibv_modify_qp to RTS",
 			      wqe_name(w->opcode), q->qp.qpn);
+	if (is_misplaced(q, w))
+		return reason(
+			"WQE 0x%x of QP 0x%x at block 0x%x in the ring of QP 0x%x: it has not "
+			"been written, or is for another place; write index and number into "
+			"each WQE, and then the doorbell record",
+			w->idx, w->qpn, sent_at(&q->req, q->req.cur)->block, q->qp.qpn);
 	if (w->opcode == WQE_OPCODE_ATOMIC_WRITE &&
 	    service_takes(q->qp.service, IBV_WR_ATOMIC_WRITE))
 		return reason(

@@ -56,6 +56,12 @@ static int start_inner(struct tqp *q, struct wqe *w, uint64_t now)
 	return 0;
 }
 
+/* The program writes the ring, and nothing was written here, or what another ring is for. */
+static bool is_misplaced(const struct tqp *q, const struct wqe *w)
+{
+	return w->idx != q->req.next_block || w->qpn != q->qp.qpn;
+}
+
 /* Starts the next WQE: reads it into @w and appends its entry. ENOENT: none, or not now; EBADMSG,
  * EMSGSIZE: started, malformed. */
 static int start(struct tqp *q, struct wqe *w, uint64_t now)
@@ -71,6 +77,8 @@ static int start(struct tqp *q, struct wqe *w, uint64_t now)
 	if (!avail || !may_start(q, now))
 		return ENOENT;
 	err = wqe_parse(&q->qp.sq, r->next_block, avail, q->qp.service->wqe, w);
+	if (unlikely(q->qp.laid_open) && !err && is_misplaced(q, w))
+		err = EBADMSG;
 	e = sent_at(r, r->tail);
 	*e = (struct sent){
 		.block = r->next_block, .opcode = w->opcode, .psn = r->next_psn, .len = w->len

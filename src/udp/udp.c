@@ -293,6 +293,31 @@ static uint16_t source_port(const struct udp_path *p)
 	return (uint16_t)(0xc000 | ((fl & 0x3fff) ^ (fl & 0xfc000) >> 14));
 }
 
+/* Under u->lock. The sockets stay as long as the address does. */
+static int chosen_get(struct udp_port *port, uint16_t sport, unsigned int *out)
+{
+	unsigned int i = UDP_CHOSEN;
+	int err = EINVAL;
+
+	while (i < UDP_SOCKETS && port->sender[i] >= 0 && port->sport[i] != sport)
+		i++;
+	if (i == UDP_SOCKETS)
+		return refuse(ENOSPC,
+			      "the udp link: %d source ports have been chosen on this address, "
+			      "which are all that can be; choose one of them",
+			      UDP_SOCKETS - UDP_CHOSEN);
+	*out = i;
+	if (port->sender[i] >= 0)
+		return 0;
+	if (sport != UDP_ROCE_PORT) /* packets that come in would be shared with that socket */
+		err = udp_socket_chosen(port, sport, &port->sender[i]);
+	if (err)
+		return refuse(err, "the udp link: nothing can be sent from UDP port %u: error %d",
+			      sport, err);
+	port->sport[i] = sport;
+	return 0;
+}
+
 /* Under u->lock. Source ports that are equal modulo UDP_SENDERS share one socket. */
 static int sender_get(struct udp *u, struct udp_port *port, const struct udp_path *p,
 		      unsigned int *out)
@@ -303,6 +328,8 @@ static int sender_get(struct udp *u, struct udp_port *port, const struct udp_pat
 	unsigned int i = casts ? UDP_CASTER : tells ? UDP_TELLER : want % UDP_SENDERS;
 	int err = 0;
 
+	if (p->sport && !casts && !tells)
+		return chosen_get(port, p->sport, out);
 	if (port->sender[i] < 0 && casts)
 		err = udp_mcast_sender(u, port, p->ifindex);
 	else if (port->sender[i] < 0 && tells)

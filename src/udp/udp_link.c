@@ -28,6 +28,7 @@ static struct udp_path path(const struct link_path *to)
 				  .lqpn = to->lqpn,
 				  .rqpn = to->rqpn,
 				  .flow_label = to->flow_label,
+				  .sport = to->sport,
 				  .tclass = to->tclass,
 				  .hop_limit = to->hop_limit };
 }

@@ -135,6 +135,19 @@ int udp_socket_sender(const struct udp_port *p, uint16_t want, bool shared, int 
 	return err;
 }
 
+int udp_socket_chosen(const struct udp_port *p, uint16_t port, int *fd)
+{
+	int s = -1, err = udp_socket_open(p, &s);
+
+	err = err ? err : udp_option(s, SOL_SOCKET, SO_REUSEPORT, 1);
+	err = err ? err : udp_socket_bind(p, s, port);
+	if (!err)
+		*fd = s;
+	else if (s >= 0)
+		close(s);
+	return err;
+}
+
 static int open_train(const struct udp_port *p, uint16_t sport, int *fd)
 {
 	int s = -1, err = udp_socket_open(p, &s);

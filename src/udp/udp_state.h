@@ -21,7 +21,8 @@ enum {
 	UDP_SENDERS = 8, /* sockets to send from, per port: as many source ports */
 	UDP_CASTER = UDP_SENDERS, /* index of one more, which sends to groups */
 	UDP_TELLER, /* one more, to QP 1, which learns what did not arrive (udp_returns.c) */
-	UDP_SOCKETS,
+	UDP_CHOSEN, /* index of the first of those with ports that programs have chosen */
+	UDP_SOCKETS = UDP_CHOSEN + 8,
 	UDP_GROUPS = 256,
 	UDP_BATCH = 32, /* packets that are sent by one system call */
 	UDP_INBOX = 16, /* messages that are received by one system call */
@@ -98,6 +99,7 @@ int udp_socket_listen(const struct udp_port *p, int *fd);
 /* Bound to the address and a port of 0xc000-0xffff, @want if it is free. @shared: other sockets may
  * send from it too. */
 int udp_socket_sender(const struct udp_port *p, uint16_t want, bool shared, int *fd, uint16_t *got);
+int udp_socket_chosen(const struct udp_port *p, uint16_t port, int *fd); /* bound to that one */
 void udp_addr_gid(const union udp_addr *a, uint8_t gid[16]);
 socklen_t udp_addr_set(union udp_addr *a, const union ibv_gid *gid, uint32_t ifindex,
 		       uint16_t port);

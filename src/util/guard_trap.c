@@ -92,19 +92,29 @@ static bool land(const siginfo_t *info, ucontext_t *ctx)
 	return true;
 }
 
-static bool (*watch)(uintptr_t address, ucontext_t *ctx); /* atomic */
+static guard_trap_fn watch[2]; /* atomic */
 
-void guard_trap_watch(bool (*fn)(uintptr_t address, ucontext_t *ctx))
+void guard_trap_watch(guard_trap_fn fn)
 {
-	store_release(&watch, fn);
+	for (unsigned int i = 0; i < sizeof(watch) / sizeof(watch[0]); i++) {
+		guard_trap_fn was = NULL;
+
+		if (cas_acq_rel(&watch[i], &was, fn) || was == fn)
+			return;
+	}
 }
 
 static bool watched(const siginfo_t *info, ucontext_t *ctx)
 {
-	bool (*fn)(uintptr_t, ucontext_t *) = load_acquire(&watch);
+	if (info->si_signo != SIGSEGV || info->si_code <= 0)
+		return false;
+	for (unsigned int i = 0; i < sizeof(watch) / sizeof(watch[0]); i++) {
+		guard_trap_fn fn = load_acquire(&watch[i]);
 
-	return fn && info->si_signo == SIGSEGV && info->si_code > 0 &&
-	       fn((uintptr_t)info->si_addr, ctx);
+		if (fn && fn(info, ctx))
+			return true;
+	}
+	return false;
 }
 
 /* As the kernel does it: a fault ends the process even if ignored. The faulting instruction runs
@@ -288,7 +298,7 @@ void guard_trap_restore(uint64_t saved)
 	(void)saved;
 }
 
-void guard_trap_watch(bool (*fn)(uintptr_t address, ucontext_t *ctx))
+void guard_trap_watch(guard_trap_fn fn)
 {
 	(void)fn;
 }

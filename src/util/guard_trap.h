@@ -3,6 +3,7 @@
  * becomes EFAULT, one that page_trap.h has provoked becomes a call, and every other signal goes to
  * the handler that was set before. */
 #pragma once
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <ucontext.h>
@@ -12,9 +13,11 @@
  * handlers. 0, or a positive errno: the earlier handlers stay. */
 int guard_trap_set(void);
 
-/* Calls @fn for each fault in other code before the earlier handler. If it returns true the fault
- * is mended, and the program goes on as @ctx says. For the life of the process. */
-void guard_trap_watch(bool (*fn)(uintptr_t address, ucontext_t *ctx));
+/* Calls @fn for each SIGSEGV by a fault in other code before the earlier handler. If it returns true
+ * the fault is mended, and the program goes on as @ctx says. For the life of the process; there is
+ * room for two, and the same one counts once. */
+typedef bool (*guard_trap_fn)(const siginfo_t *info, ucontext_t *ctx);
+void guard_trap_watch(guard_trap_fn fn);
 
 /* May this thread fault now: are the handlers set, and neither signal blocked? A system call. */
 bool guard_trap_open(void);

@@ -1,12 +1,21 @@
 // SPDX-License-Identifier: MIT
 #include "util/page_trap.h"
+#include <dirent.h>
+#include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <ucontext.h>
 #include "util/barrier.h"
 #include "util/guard_trap.h"
 #include "util/spin.h"
 #include "util/store_insn.h"
+
+#define TASKS "/proc/self/task"
+
+enum { LOOKS = 64 }; /* of page_trap_recheck(), until masks are read again */
 
 static struct {
 	uint8_t *page; /* published last */
@@ -42,10 +51,10 @@ static bool on_signal_stack(uint64_t sp)
 	return sp - here > STACK_APART;
 }
 
-static bool fault(uintptr_t address, ucontext_t *ctx)
+static bool fault(const siginfo_t *info, ucontext_t *ctx)
 {
 	greg_t *g = ctx->uc_mcontext.gregs;
-	size_t at = address - (uintptr_t)trap.page;
+	size_t at = (uintptr_t)info->si_addr - (uintptr_t)trap.page;
 	struct store_insn s;
 	uint64_t reg[16];
 
@@ -64,30 +73,57 @@ static bool fault(uintptr_t address, ucontext_t *ctx)
 	return true;
 }
 
-static bool traced(void)
+/* The number behind @name in a status file of /proc; 0 without one. */
+static uint64_t status(const char *path, const char *name, int base)
 {
-	FILE *f = fopen("/proc/self/status", "re");
+	FILE *f = fopen(path, "re");
+	size_t len = strlen(name);
+	uint64_t value = 0;
 	char line[128];
-	int pid = 0;
 
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "TracerPid: %d", &pid) == 1)
-			break;
+	while (f && fgets(line, sizeof(line), f)) {
+		if (strncmp(line, name, len) != 0)
+			continue;
+		value = strtoumax(line + len, NULL, base);
+		break;
+	}
 	if (f)
 		fclose(f);
-	return pid;
+	return value;
 }
 
 static bool may_close(void)
 {
-	return guard_trap_open() && !traced();
+	return guard_trap_open() && !status("/proc/self/status", "TracerPid:", 10);
+}
+
+static bool any_thread_blocks(void)
+{
+	DIR *all = opendir(TASKS);
+	const struct dirent *d;
+	bool found = false;
+
+	while (all && !found && (d = readdir(all))) {
+		char path[sizeof(TASKS) + sizeof(d->d_name) + sizeof("//status")];
+
+		snprintf(path, sizeof(path), TASKS "/%s/status", d->d_name);
+		found = status(path, "SigBlk:", 16) >> (SIGSEGV - 1) & 1;
+	}
+	if (all)
+		closedir(all);
+	return found;
 }
 
 #else
 
-static bool fault(uintptr_t address, ucontext_t *ctx)
+static bool any_thread_blocks(void)
 {
-	(void)address;
+	return false;
+}
+
+static bool fault(const siginfo_t *info, ucontext_t *ctx)
+{
+	(void)info;
 	(void)ctx;
 	return false;
 }
@@ -117,8 +153,23 @@ void *page_trap_make(size_t len, page_trap_fn stored, bool on)
 			open_page();
 	}
 	p = trap.page;
+	if (p && page_trap_closed() && !guard_trap_open())
+		open_page();
 	spin_unlock(&lock);
 	return p;
+}
+
+void page_trap_recheck(void)
+{
+	static nlink_t before; /* one link for each thread */
+	static unsigned int looks;
+	struct stat st;
+
+	if (!page_trap_closed() || stat(TASKS, &st) || (st.st_nlink == before && ++looks % LOOKS))
+		return;
+	before = st.st_nlink;
+	if (any_thread_blocks())
+		open_page();
 }
 
 bool page_trap_closed(void)

@@ -130,6 +130,18 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 	return alive_made(ALIVE_CONTEXT, &ctx->ib.context);
 }
 
+/* For libmlx5. */
+EXPORT int softhca_context_memory(struct ibv_context *ib, void *(*alloc)(size_t size, void *data),
+				  void (*release)(void *p, void *data), void *data)
+{
+	int err = alive_check(ALIVE_CONTEXT, ib, "mlx5dv_set_context_attr");
+
+	err = err ? err : context_use(to_context(ib), "mlx5dv_set_context_attr");
+	if (!err)
+		to_context(ib)->memory = (struct context_memory){ alloc, release, data };
+	return err;
+}
+
 EXPORT int ibv_close_device(struct ibv_context *ib)
 {
 	struct alive_end end;

@@ -49,10 +49,14 @@ int softhca_stream_reset(struct ibv_qp *qp, uint16_t id); /* dqp_stream_reset() 
 void softhca_qp_inlines(struct ibv_qp *qp, bool allow); /* dqp_inlines() */
 /* An RC queue pair stops at a wrong signature; before it is used. */
 void softhca_qp_sig_pipelining(struct ibv_qp *qp);
+int softhca_qp_udp_sport(struct ibv_qp *qp, uint16_t sport); /* dqp_udp_sport() */
 /* dqp_cancel(); the number of work requests, or a negative errno. */
 int softhca_qp_cancel(struct mlx5dv_qp_ex *qp, uint64_t wr_id);
 void softhca_qp_dv_flags(struct ibv_qp *qp, uint32_t flags); /* dqp_dv_flags() */
 struct ibv_context;
+/* Rings and doorbell records of @ctx are made by these functions from now on. EIO: it is closed. */
+int softhca_context_memory(struct ibv_context *ctx, void *(*alloc)(size_t size, void *data),
+			   void (*release)(void *p, void *data), void *data);
 struct ibv_cq_ex;
 struct ibv_cq_init_attr_ex;
 /* A CQ with entries of @cqe_size bytes (0: the environment says), which are written whole if

@@ -177,6 +177,14 @@ EXPORT void softhca_qp_sig_pipelining(struct ibv_qp *ib)
 }
 
 /* For libmlx5. */
+EXPORT int softhca_qp_udp_sport(struct ibv_qp *qp, uint16_t sport)
+{
+	int err = alive_check(ALIVE_QP, qp, "mlx5dv_modify_qp_udp_sport");
+
+	return err ? err : dqp_udp_sport(to_dqp(qp), sport);
+}
+
+/* For libmlx5. */
 EXPORT int softhca_qp_cancel(struct mlx5dv_qp_ex *dv, uint64_t wr_id)
 {
 	struct dqp *qp = container_of(dv, struct dqp, dv);

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "verbs/cases.h"
+#include "verbs/duo.h"
 #include "verbs/peer.h"
 #include "verbs/said.h"
 
@@ -76,6 +77,7 @@ static void nothing_given(int arg)
 	want_eq(mlx5dv_query_qp_lag_port(NULL, &p, &p), EINVAL);
 	want_eq(mlx5dv_modify_qp_lag_port(NULL, 1), EINVAL);
 	want_eq(mlx5dv_dci_stream_id_reset(NULL, 1), EINVAL);
+	want_eq(mlx5dv_modify_qp_udp_sport(NULL, 1), EINVAL);
 	want_eq(null_or(mlx5dv_create_wq(NULL, &wq, NULL)), EINVAL);
 	want_eq(null_or(mlx5dv_create_wq(dev.ctx, NULL, NULL)), EINVAL);
 	want_eq(null_or(mlx5dv_create_mkey(NULL)), EINVAL);
@@ -134,6 +136,30 @@ static void opened(int arg)
 	peer_close(&dev);
 }
 
+/* RC and UC in RTS have a source port, until RESET; messages go on with it. */
+static void source_ports(int type)
+{
+	struct duo_opts o = { .qp = { .type = (enum ibv_qp_type)type }, .together = true };
+	bool has = type == IBV_QPT_RC || type == IBV_QPT_UC;
+	static struct duo duo;
+	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
+
+	said_begin();
+	duo_open(&duo, &o);
+	want_eq(mlx5dv_modify_qp_udp_sport(duo.near.ep.qp, 0), EINVAL);
+	want_eq(mlx5dv_modify_qp_udp_sport(duo.near.ep.qp, 55555), has ? 0 : EOPNOTSUPP);
+	want_eq(mlx5dv_modify_qp_udp_sport(duo.near.ep.qp, 1), has ? 0 : EOPNOTSUPP);
+	want_eq(ibv_modify_qp(duo.near.ep.qp, &reset, IBV_QP_STATE), 0);
+	want_eq(mlx5dv_modify_qp_udp_sport(duo.near.ep.qp, 55555), EOPNOTSUPP);
+	said_want(SAID_NEAR,
+		  "mlx5dv_modify_qp_udp_sport: QP 0x%x (%s) in state 0; RC and UC have a source "
+		  "port, in RTS (3)",
+		  duo.near.ep.qp->qp_num,
+		  type == IBV_QPT_RC   ? "RC"
+		  : type == IBV_QPT_UC ? "UC"
+				       : "UD");
+}
+
 static void context_attributes(int arg)
 {
 	struct mlx5dv_ctx_allocators a = { 0 };
@@ -144,7 +170,8 @@ static void context_attributes(int arg)
 	want_eq(mlx5dv_set_context_attr(dev.ctx, 2, &a), ENOTSUP);
 	said_want(SAID_NEAR, "mlx5dv_set_context_attr: type 2 is not known; "
 			     "MLX5DV_CTX_ATTR_BUF_ALLOCATORS is the only one");
-	want_eq(mlx5dv_set_context_attr(dev.ctx, MLX5DV_CTX_ATTR_BUF_ALLOCATORS, &a), ENOTSUP);
+	want_eq(mlx5dv_set_context_attr(dev.ctx, MLX5DV_CTX_ATTR_BUF_ALLOCATORS, &a), EINVAL);
+	said_want(SAID_NEAR, "mlx5dv_set_context_attr: alloc or free is NULL; give both");
 	peer_close(&dev);
 }
 
@@ -351,6 +378,9 @@ static const struct test_case cases[] = {
 	CASE(nothing_given),
 	CASE(opening),
 	CASE(opened),
+	CASE_ARG(source_ports, IBV_QPT_RC),
+	CASE_ARG(source_ports, IBV_QPT_UC),
+	CASE_ARG(source_ports, IBV_QPT_UD),
 	CASE(context_attributes),
 	CASE(ports),
 	CASE(query),

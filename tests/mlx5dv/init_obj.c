@@ -2,210 +2,11 @@
 /* mlx5dv_init_obj(): a program that knows the formats alone. It writes WQEs and doorbell records,
  * reads CQEs in their ring, arms by the record, and calls nothing in between. */
 #include <errno.h>
-#include <infiniband/mlx5dv.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include "verbs/cases.h"
+#include "mlx5dv/hand.h"
 #include "verbs/said.h"
-
-enum { BYTES = 65536, HALF = BYTES / 2, LEN = 100, INLINED = 40, BLOCK = 64, SEG = 16 };
-enum { WRS = 8, ROUNDS = 100 };
-
-/* What the program keeps of a queue pair: how far it has come. */
-struct hand {
-	struct peer_ep ep;
-	struct ibv_comp_channel *channel;
-	struct mlx5dv_qp qp;
-	struct mlx5dv_cq cq;
-	uint16_t sent, received; /* blocks; receives */
-	uint32_t polled;
-};
-
-static struct peer_dev dev;
-static uint8_t *mem;
-static struct ibv_mr *mr;
-static struct hand a, b;
-
-static void record(__be32 *r, uint32_t value)
-{
-	__atomic_store_n(r, htobe32(value), __ATOMIC_RELEASE);
-}
-
-static void open_memory(void)
-{
-	said_begin();
-	peer_open(&dev);
-	mem = peer_memory(BYTES, false);
-	mr = ibv_reg_mr(dev.pd, mem, BYTES, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-	want(mr);
-}
-
-static void endpoint(struct hand *h, enum ibv_qp_type type, struct ibv_srq *srq)
-{
-	struct ibv_qp_init_attr attr = { .qp_type = type,
-					 .srq = srq,
-					 .cap = { WRS, WRS, 2, 2, 64 } };
-	struct mlx5dv_obj obj = { .qp = { .out = &h->qp }, .cq = { .out = &h->cq } };
-
-	h->channel = ibv_create_comp_channel(dev.ctx);
-	want(h->channel);
-	h->ep.scq = h->ep.rcq = ibv_create_cq(dev.ctx, 31, NULL, h->channel, 0);
-	want(h->ep.scq);
-	attr.send_cq = attr.recv_cq = h->ep.scq;
-	h->ep.qp = ibv_create_qp(dev.pd, &attr);
-	want(h->ep.qp);
-	h->ep.mine = (struct peer_addr){ .qpn = h->ep.qp->qp_num, .psn = 7, .gid = dev.gid };
-	obj.qp.in = h->ep.qp;
-	obj.cq.in = h->ep.scq;
-	h->qp.comp_mask = MLX5DV_QP_MASK_UAR_MMAP_OFFSET;
-	want_eq(mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP | MLX5DV_OBJ_CQ), 0);
-}
-
-static void connected(enum ibv_qp_type type, struct ibv_srq *srq)
-{
-	struct peer_opts o = { .type = type };
-
-	endpoint(&a, type, NULL);
-	endpoint(&b, type, srq);
-	a.ep.theirs = b.ep.mine;
-	b.ep.theirs = a.ep.mine;
-	peer_connect(&a.ep, &o);
-	peer_connect(&b.ep, &o);
-}
-
-/* --- by hand --- */
-
-static void *block(struct hand *h, uint16_t i)
-{
-	return (uint8_t *)h->qp.sq.buf + (size_t)(i % h->qp.sq.wqe_cnt) * BLOCK;
-}
-
-/* The doorbell too, as the hardware asks for it. */
-static void announce(struct hand *h, const void *ctrl)
-{
-	uint64_t first;
-
-	record(&h->qp.dbrec[MLX5_SND_DBR], h->sent);
-	memcpy(&first, ctrl, sizeof(first));
-	*(volatile uint64_t *)h->qp.bf.reg = first;
-}
-
-/* A message of LEN bytes of the first half: INLINED of them in the WQE, the rest by a key. @av: UD;
- * else NULL. Not announced. */
-static const void *write_send(struct hand *h, const struct mlx5_wqe_av *av, uint8_t flags,
-			      uint32_t imm)
-{
-	uint8_t wqe[4 * BLOCK] = { 0 };
-	uint8_t *at = wqe + sizeof(struct mlx5_wqe_ctrl_seg);
-	uint32_t head = htobe32(INLINED | 0x80000000U);
-	const void *first = block(h, h->sent);
-	uint8_t ds;
-
-	if (av) {
-		memcpy(at, av, sizeof(*av));
-		at += sizeof(*av);
-	}
-	memcpy(at, &head, sizeof(head));
-	memcpy(at + sizeof(head), mem, INLINED);
-	at += (sizeof(head) + INLINED + SEG - 1) / SEG * SEG;
-	mlx5dv_set_data_seg((void *)at, LEN - INLINED, mr->lkey, (uintptr_t)mem + INLINED);
-	ds = (uint8_t)((at + SEG - wqe) / SEG);
-	mlx5dv_set_ctrl_seg((void *)wqe, h->sent, MLX5_OPCODE_SEND_IMM, 0, h->ep.qp->qp_num, flags,
-			    ds, 0, htobe32(imm));
-	for (uint8_t *p = wqe; p < wqe + ds * SEG; p += BLOCK)
-		memcpy(block(h, h->sent++), p, BLOCK);
-	return first;
-}
-
-static void send(struct hand *h, uint8_t flags, uint32_t imm)
-{
-	announce(h, write_send(h, NULL, flags, imm));
-}
-
-/* To the second half, in two pieces. */
-static void write_recv(struct hand *h)
-{
-	struct mlx5_wqe_data_seg *to =
-		(void *)((uint8_t *)h->qp.rq.buf +
-			 (size_t)(h->received % h->qp.rq.wqe_cnt) * h->qp.rq.stride);
-
-	mlx5dv_set_data_seg(&to[0], 60, mr->lkey, (uintptr_t)mem + HALF);
-	mlx5dv_set_data_seg(&to[1], HALF - 60, mr->lkey, (uintptr_t)mem + HALF + 60);
-	h->received++;
-}
-
-static void recv(struct hand *h)
-{
-	write_recv(h);
-	record(&h->qp.dbrec[MLX5_RCV_DBR], h->received);
-}
-
-static struct mlx5_cqe64 *entry(struct hand *h)
-{
-	uint8_t *end =
-		(uint8_t *)h->cq.buf + (size_t)(h->polled % h->cq.cqe_cnt + 1) * h->cq.cqe_size;
-
-	return (struct mlx5_cqe64 *)(end - sizeof(struct mlx5_cqe64));
-}
-
-static bool ready(struct hand *h)
-{
-	uint8_t own = __atomic_load_n(&entry(h)->op_own, __ATOMIC_ACQUIRE);
-
-	return own >> 4 != MLX5_CQE_INVALID && (own & 1) == !!(h->polled & h->cq.cqe_cnt);
-}
-
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
-static bool comes(struct hand *h, unsigned int ms)
-{
-	uint64_t end = now_ms() + ms;
-
-	while (!ready(h))
-		if (now_ms() > end)
-			return false;
-	return true;
-}
-
-static struct mlx5_cqe64 take(struct hand *h)
-{
-	struct mlx5_cqe64 e;
-
-	if (!comes(h, 10000))
-		fail("no entry %u came", h->polled);
-	e = *entry(h);
-	h->polled++;
-	record(&h->cq.dbrec[0], h->polled & 0xffffff);
-	return e;
-}
-
-static void sent_ok(struct hand *h, uint16_t at)
-{
-	struct mlx5_cqe64 e = take(h);
-
-	want_eq(mlx5dv_get_cqe_opcode(&e), MLX5_CQE_REQ);
-	want_eq(be32toh(e.sop_drop_qpn), (uint32_t)MLX5_OPCODE_SEND_IMM << 24 | h->ep.qp->qp_num);
-	want_eq(be16toh(e.wqe_counter), at);
-}
-
-static struct mlx5_cqe64 received_ok(struct hand *h, uint32_t len, uint32_t imm)
-{
-	struct mlx5_cqe64 e = take(h);
-
-	want_eq(mlx5dv_get_cqe_opcode(&e), MLX5_CQE_RESP_SEND_IMM);
-	want_eq(be32toh(e.sop_drop_qpn) & 0xffffff, h->ep.qp->qp_num);
-	want_eq(be32toh(e.byte_cnt), len);
-	want_eq(be32toh(e.imm_inval_pkey), imm);
-	return e;
-}
 
 static void layouts(int arg)
 {
@@ -236,8 +37,8 @@ static void messages(int nap)
 		uint16_t at = a.sent;
 
 		pattern_fill(mem, LEN, i, 0);
-		recv(&b);
-		send(&a, MLX5_WQE_CTRL_CQ_UPDATE, i);
+		hand_recv(&b);
+		hand_send(&a, MLX5_WQE_CTRL_CQ_UPDATE, i);
 		want_eq(be16toh(received_ok(&b, LEN, i).wqe_counter), i); /* it counts on */
 		sent_ok(&a, at);
 		want_eq(pattern_check(mem + HALF, LEN, i, 0), LEN);
@@ -285,7 +86,7 @@ static void other_stores(int arg)
 		uint16_t at = a.sent;
 		const void *first;
 
-		recv(&b);
+		hand_recv(&b);
 		first = write_send(&a, NULL, MLX5_WQE_CTRL_CQ_UPDATE, i);
 		record(&a.qp.dbrec[MLX5_SND_DBR], a.sent);
 		memcpy(wqe, first, sizeof(wqe));
@@ -328,9 +129,9 @@ static void a_late_receive(int arg)
 	for (uint32_t i = 0; i < 5; i++) {
 		uint16_t at = a.sent;
 
-		send(&a, MLX5_WQE_CTRL_CQ_UPDATE, i);
+		hand_send(&a, MLX5_WQE_CTRL_CQ_UPDATE, i);
 		want(!comes(&a, 30));
-		recv(&b);
+		hand_recv(&b);
 		received_ok(&b, LEN, i);
 		sent_ok(&a, at);
 	}
@@ -356,7 +157,7 @@ static void datagrams(int arg)
 		uint16_t at = a.sent;
 
 		pattern_fill(mem, LEN, i, 0);
-		recv(&b);
+		hand_recv(&b);
 		announce(&a, write_send(&a, &av, MLX5_WQE_CTRL_CQ_UPDATE, i));
 		want_eq(be32toh(received_ok(&b, LEN + 40, i).flags_rqpn) & 0xffffff,
 			a.ep.qp->qp_num);
@@ -398,14 +199,14 @@ static void shared_receives(int arg)
 		uint16_t at = a.sent, used;
 
 		if (i % 2) /* the sender waits for it */
-			send(&a, MLX5_WQE_CTRL_CQ_UPDATE, i);
+			hand_send(&a, MLX5_WQE_CTRL_CQ_UPDATE, i);
 		free_slot = slot(shared.head);
 		mlx5dv_set_data_seg((void *)(free_slot + 1), HALF, mr->lkey, (uintptr_t)mem + HALF);
 		used = (uint16_t)shared.head;
 		shared.head = be16toh(free_slot->next_wqe_index);
 		record(shared.dbrec, ++posted);
 		if (i % 2 == 0)
-			send(&a, MLX5_WQE_CTRL_CQ_UPDATE, i);
+			hand_send(&a, MLX5_WQE_CTRL_CQ_UPDATE, i);
 		e = received_ok(&b, LEN, i);
 		want_eq(be16toh(e.wqe_counter), used);
 		sent_ok(&a, at);
@@ -447,10 +248,10 @@ static void arms(int late)
 	open_memory();
 	connected(IBV_QPT_RC, NULL);
 	for (uint32_t i = 0; i < 20; i++) {
-		recv(&b);
+		hand_recv(&b);
 		if (!late)
 			arm(&b, 0, i);
-		send(&a, 0, i);
+		hand_send(&a, 0, i);
 		if (late) {
 			want(comes(&b, 10000));
 			arm(&b, 0, i);
@@ -467,12 +268,12 @@ static void arms_for_solicited(int late)
 	open_memory();
 	connected(IBV_QPT_RC, NULL);
 	for (uint32_t i = 0; i < 10; i++) {
-		recv(&b);
-		recv(&b);
+		hand_recv(&b);
+		hand_recv(&b);
 		if (!late)
 			arm(&b, SOLICITED, 0);
-		send(&a, 0, 1);
-		send(&a, MLX5_WQE_CTRL_SOLICITED, 2);
+		hand_send(&a, 0, 1);
+		hand_send(&a, MLX5_WQE_CTRL_SOLICITED, 2);
 		if (late) {
 			want(comes(&b, 10000));
 			arm(&b, SOLICITED, 0);
@@ -495,9 +296,9 @@ static void a_blocked_thread(int arg)
 	open_memory();
 	connected(IBV_QPT_RC, NULL);
 	for (uint32_t i = 0; i < 10; i++) {
-		recv(&b);
+		hand_recv(&b);
 		arm(&b, 0, i);
-		send(&a, 0, i);
+		hand_send(&a, 0, i);
 		want_eq(ibv_get_cq_event(b.channel, &cq, &context), 0);
 		ibv_ack_cq_events(cq, 1);
 		received_ok(&b, LEN, i);
@@ -513,8 +314,8 @@ static void entries_stay(int arg)
 	open_memory();
 	connected(IBV_QPT_RC, NULL);
 	for (uint32_t i = 0; i < 3; i++) {
-		recv(&b);
-		send(&a, 0, i);
+		hand_recv(&b);
+		hand_send(&a, 0, i);
 	}
 	b.polled = 2;
 	want(comes(&b, 10000));
@@ -529,17 +330,6 @@ static void entries_stay(int arg)
 	}
 	want_eq(ibv_resize_cq(b.ep.rcq, 100), EINVAL);
 	want_eq(ibv_destroy_cq(b.ep.rcq), 0);
-}
-
-static void errs(struct hand *h)
-{
-	struct mlx5_cqe64 e = take(h);
-	struct ibv_qp_init_attr init;
-	struct ibv_qp_attr attr;
-
-	want_eq(mlx5dv_get_cqe_opcode(&e), MLX5_CQE_REQ_ERR);
-	want_eq(ibv_query_qp(h->ep.qp, &attr, IBV_QP_STATE, &init), 0);
-	want_eq(attr.qp_state, IBV_QPS_ERR);
 }
 
 enum { GARBAGE, NO_SEGMENTS, BEYOND_THE_RING, PAST_THE_END };
@@ -559,8 +349,8 @@ static void wrong(int how)
 	a.sent = how == BEYOND_THE_RING ? 0x7fff : 1;
 	record(&a.qp.dbrec[MLX5_SND_DBR], a.sent);
 	errs(&a);
-	recv(&b);
-	send(&b, MLX5_WQE_CTRL_CQ_UPDATE, 1); /* into the void, but it is taken */
+	hand_recv(&b);
+	hand_send(&b, MLX5_WQE_CTRL_CQ_UPDATE, 1); /* into the void, but it is taken */
 	record(&a.qp.dbrec[MLX5_SND_DBR], 0); /* and back */
 	want_eq(b.ep.qp->state, IBV_QPS_RTS);
 	want_eq(ibv_destroy_qp(a.ep.qp), 0);

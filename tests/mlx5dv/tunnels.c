@@ -61,7 +61,8 @@ static void checksums(int with)
 
 	peer_open(&dev);
 	ether_open(&dev, 0, &a);
-	flags = with ? MLX5DV_QP_CREATE_TUNNEL_OFFLOADS : 0;
+	flags = MLX5DV_QP_CREATE_TIR_ALLOW_SELF_LOOPBACK_UC |
+		(with ? MLX5DV_QP_CREATE_TUNNEL_OFFLOADS : 0);
 	ether_make = make;
 	ether_open(&dev, 0, &b);
 	ether_recv(&b, ETHER_SLOTS);

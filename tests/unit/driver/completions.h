@@ -22,6 +22,7 @@ static inline void open_completions(struct completions *c)
 	memset(c->cq, 0, sizeof(*c->cq));
 	cqe_init(c->ring, CQES, sizeof(c->ring[0]));
 	c->cq->dev = &c->dev;
+	c->cq->dbrec = c->cq->record;
 	c->cq->epoch = fork_epoch();
 	c->cq->cqe_size = sizeof(c->ring[0]);
 	dcq_ring_set(c->cq, (uint8_t *)c->ring, CQES);

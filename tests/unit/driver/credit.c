@@ -89,6 +89,7 @@ static void open_shared(struct shared *s)
 {
 	s->srq = aligned_alloc(64, sizeof(*s->srq));
 	memset(s->srq, 0, sizeof(*s->srq));
+	s->srq->dbrec = s->srq->record;
 	s->srq->epoch = fork_epoch();
 	s->srq->buf = s->buf;
 	s->srq->wr_id = s->wr_id;
@@ -172,6 +173,7 @@ TEST(a_work_queue_s_entry_frees_one_of_its_slots)
 
 	open_completions(&c);
 	memset(wq, 0, sizeof(*wq));
+	wq->dbrec = wq->record;
 	wq->rq = (struct dqp_rq){ .cnt = SLOTS, .wr_id = ids, .head = SLOTS };
 	wq->ib.wq_num = 0x99;
 	check_eq(objects_add(OBJECT_WQ, wq, &wq->uidx), 0);

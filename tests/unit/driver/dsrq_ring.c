@@ -20,6 +20,7 @@ static void open_shared(struct shared *s, uint32_t slots)
 	memset(s, 0, sizeof(*s));
 	memset(&rung, 0, sizeof(rung));
 	memset(srq, 0, sizeof(*srq));
+	srq->dbrec = srq->record;
 	srq->epoch = fork_epoch();
 	srq->buf = s->buf[0];
 	srq->wr_id = s->wr_id[0];

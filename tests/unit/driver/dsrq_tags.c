@@ -34,6 +34,7 @@ static void open_bench(struct bench *b)
 	check_eq(tag_list_create(&b->cq, TAGS, &b->dev.tags), 0);
 	b->srq = aligned_alloc(64, sizeof(*b->srq));
 	memset(b->srq, 0, sizeof(*b->srq));
+	b->srq->dbrec = b->srq->record;
 	b->srq->dev = &b->dev;
 	b->srq->epoch = fork_epoch();
 	b->srq->buf = b->buf;

@@ -64,6 +64,7 @@ static inline void open_queue(struct queue *q, enum ibv_qp_type type)
 	q->memory = aligned_alloc(64, ring + 2 * GUARD);
 	memset(q->memory, 0xee, ring + 2 * GUARD);
 	qp->dev = &q->dev;
+	qp->dbrec = qp->record;
 	qp->epoch = fork_epoch();
 	qp->service = service_find(type);
 	qp->ib.qp_base.qp_type = type;

@@ -242,7 +242,51 @@ TEST(families_do_not_mix)
 	udp_destroy(u);
 }
 
-RUN_TESTS(unit_test(packets_arrive_whole_over_ipv4), unit_test(packets_arrive_whole_over_ipv6),
+/* Once the port is chosen, all packets of that destination leave from it, and no others. */
+TEST(packets_leave_from_the_port_that_is_chosen)
+{
+	struct udp *u = start();
+	struct udp_path p = { .net = { address(false, 1), address(false, 2) }, .mtu = 1024 };
+	struct dest *d[8], *other, *plain = path(u, false);
+
+	for (uint16_t i = 0; i < 8; i++) {
+		p.sport = 55555 + i;
+		check_eq(udp_dest(u, &p, &d[i]), 0);
+		send_datagrams(d[i], 1);
+		while (!udp_drain(u, 64, true))
+			;
+		check_eq(got.last.sport, 55555 + i);
+	}
+	p.sport = 44444;
+	check_eq(udp_dest(u, &p, &other), ENOSPC);
+	p.sport = 55557;
+	check_eq(udp_dest(u, &p, &other), 0); /* a second one shares it */
+	send_datagrams(plain, 1);
+	while (!udp_drain(u, 64, true))
+		;
+	check(got.last.sport < 55555 || got.last.sport > 55562);
+	other->ops->put(other);
+	for (uint16_t i = 0; i < 8; i++)
+		d[i]->ops->put(d[i]);
+	plain->ops->put(plain);
+	udp_destroy(u);
+}
+
+TEST(packets_do_not_leave_from_the_port_that_receives)
+{
+	struct udp *u = start();
+	struct udp_path p = { .net = { address(false, 1), address(false, 2) },
+			      .mtu = 1024,
+			      .sport = UDP_ROCE_PORT };
+	struct dest *d;
+
+	check_eq(udp_dest(u, &p, &d), EINVAL);
+	udp_destroy(u);
+}
+
+RUN_TESTS(unit_test(packets_leave_from_the_port_that_is_chosen),
+	  unit_test(packets_do_not_leave_from_the_port_that_receives),
+	  unit_test(packets_arrive_whole_over_ipv4), unit_test(packets_arrive_whole_over_ipv6),
 	  unit_test(nonsense_and_damage_are_counted_and_dropped),
 	  unit_test(a_port_that_another_holds_is_refused_with_the_holder),
 	  unit_test(what_the_kernel_refuses_to_send_is_told), unit_test(families_do_not_mix))

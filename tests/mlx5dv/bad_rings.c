@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: MIT
+/* Rings and records with anything in them: the queue pair whose they are fails, with a sentence
+ * that says why, and no other; a program that takes its memory away goes on. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "mlx5dv/hand.h"
+#include "verbs/said.h"
+
+static struct hand c, d; /* a pair beside a and b */
+
+static void beside(void)
+{
+	struct peer_opts o = { .type = IBV_QPT_RC };
+
+	endpoint(&c, IBV_QPT_RC, NULL);
+	endpoint(&d, IBV_QPT_RC, NULL);
+	c.ep.theirs = d.ep.mine;
+	d.ep.theirs = c.ep.mine;
+	peer_connect(&c.ep, &o);
+	peer_connect(&d.ep, &o);
+}
+
+static void one_message(struct hand *from, struct hand *to, uint32_t imm)
+{
+	uint16_t at = from->sent;
+
+	hand_recv(to);
+	hand_send(from, MLX5_WQE_CTRL_CQ_UPDATE, imm);
+	received_ok(to, LEN, imm);
+	sent_ok(from, at);
+}
+
+static enum ibv_qp_state state_of(struct hand *h)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	want_eq(ibv_query_qp(h->ep.qp, &attr, IBV_QP_STATE, &init), 0);
+	return attr.qp_state;
+}
+
+/* A sentence was written for somebody who asks why. */
+static bool explained(void)
+{
+	struct stat st;
+
+	return !stat(said_file(SAID_NEAR), &st) && st.st_size > 0;
+}
+
+/* --- WQEs --- */
+
+struct bad_wqe {
+	const char *what;
+	uint8_t opcode, ds;
+	uint16_t ahead; /* of the index that it should have */
+	bool other_qpn;
+	uint32_t seg[4]; /* its second segment, big-endian when written */
+};
+
+static const struct bad_wqe wqes[] = {
+	{ "ds of 0", MLX5_OPCODE_SEND, 0, 0, false, { 0 } },
+	{ "ds of 63", MLX5_OPCODE_SEND, 63, 0, false, { 0 } },
+	{ "an address cut off", MLX5_OPCODE_RDMA_WRITE, 1, 0, false, { 0 } },
+	{ "operands cut off", MLX5_OPCODE_ATOMIC_CS, 2, 0, false, { 0 } },
+	{ "no opcode", 0x7f, 2, 0, false, { 0 } },
+	{ "a TSO", MLX5_OPCODE_TSO, 2, 0, false, { 0 } },
+	{ "inline data past the end", MLX5_OPCODE_SEND, 2, 0, false, { 0x80000000U | 100 } },
+	{ "inline data of 2 GiB", MLX5_OPCODE_SEND, 2, 0, false, { 0xffffffffU } },
+	{ "no such key", MLX5_OPCODE_SEND, 2, 0, false, { 16, 0xdeadbe00 } },
+	{ "another index", MLX5_OPCODE_NOP, 1, 5, false, { 0 } },
+	{ "another queue pair", MLX5_OPCODE_NOP, 1, 0, true, { 0 } },
+};
+
+static void write_bad(const struct bad_wqe *w)
+{
+	uint32_t seg[4];
+	uint8_t *at = block(&a, a.sent);
+
+	mlx5dv_set_ctrl_seg((void *)at, (uint16_t)(a.sent + w->ahead), w->opcode, 0,
+			    w->other_qpn ? c.ep.qp->qp_num : a.ep.qp->qp_num,
+			    MLX5_WQE_CTRL_CQ_UPDATE, w->ds, 0, 0);
+	for (int i = 0; i < 4; i++)
+		seg[i] = htobe32(w->seg[i]);
+	memcpy(at + SEG, seg, sizeof(seg));
+	a.sent++;
+	record(&a.qp.dbrec[MLX5_SND_DBR], a.sent);
+	/* the doorbell names the queue itself, whatever stands in the WQE */
+	*(volatile uint64_t *)a.qp.bf.reg = (uint64_t)htobe32(a.ep.qp->qp_num << 8 | (w->ds & 63))
+					    << 32;
+}
+
+static void wrong_wqes(int i)
+{
+	open_memory();
+	connected(IBV_QPT_RC, NULL);
+	beside();
+	peer_note("%s", wqes[i].what);
+	one_message(&a, &b, 1);
+	write_bad(&wqes[i]);
+	errs(&a);
+	want(explained());
+	one_message(&c, &d, 2);
+	want_eq(state_of(&b), IBV_QPS_RTS);
+}
+
+/* --- records --- */
+
+enum { AHEAD, BACK };
+
+/* A send record ahead by more than the ring has, or going back, which is the same: the ring is not
+ * what it says. */
+static void send_record(int how)
+{
+	open_memory();
+	connected(IBV_QPT_RC, NULL);
+	beside();
+	for (uint32_t i = 0; i < 5; i++)
+		one_message(&a, &b, i);
+	record(&a.qp.dbrec[MLX5_SND_DBR],
+	       how == AHEAD ? (a.sent + a.qp.sq.wqe_cnt + 1) & 0xffff : a.sent - 1U);
+	errs(&a);
+	want(explained());
+	one_message(&c, &d, 1);
+	want_eq(ibv_destroy_qp(a.ep.qp), 0);
+}
+
+/* The receive record ahead or back: receives that nobody has written are as good as any. What comes
+ * then lands in them or is refused; the neighbours do not notice. */
+static void receive_record(int how)
+{
+	struct mlx5_cqe64 e;
+
+	open_memory();
+	connected(IBV_QPT_RC, NULL);
+	beside();
+	for (uint32_t i = 0; i < 5; i++)
+		one_message(&a, &b, i);
+	memset(b.qp.rq.buf, 0xa5, (size_t)b.qp.rq.wqe_cnt * b.qp.rq.stride);
+	record(&b.qp.dbrec[MLX5_RCV_DBR],
+	       how == AHEAD ? (b.received + b.qp.rq.wqe_cnt * 3U) & 0xffff : b.received - 1U);
+	hand_send(&a, MLX5_WQE_CTRL_CQ_UPDATE, 1);
+	e = take(&a); /* it is refused: garbage is no receive */
+	want_eq(mlx5dv_get_cqe_opcode(&e), MLX5_CQE_REQ_ERR);
+	one_message(&c, &d, 1);
+	want_eq(ibv_destroy_qp(a.ep.qp), 0);
+	want_eq(ibv_destroy_qp(b.ep.qp), 0);
+}
+
+/* A consumer beyond the producer: the CQ is overrun or goes on, but nothing else is hurt. */
+static void consumer_ahead(int by)
+{
+	open_memory();
+	connected(IBV_QPT_RC, NULL);
+	beside();
+	one_message(&a, &b, 1);
+	record(&b.cq.dbrec[0], (b.polled + (uint32_t)by) & 0xffffff);
+	hand_recv(&b);
+	hand_send(&a, MLX5_WQE_CTRL_CQ_UPDATE, 2);
+	take(&a);
+	record(&b.cq.dbrec[1], 0xfffffff); /* an arm of nowhere */
+	*(volatile uint64_t *)((uint8_t *)b.cq.cq_uar + 0x20) = ~UINT64_C(0);
+	one_message(&c, &d, 2);
+	want_eq(ibv_destroy_qp(b.ep.qp), 0);
+	want_eq(ibv_destroy_cq(b.ep.rcq), 0);
+}
+
+/* Links that loop, or point nowhere: each message takes some slot of the ring. */
+static void links(int next)
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 7, .max_sge = 1 } };
+	struct mlx5dv_srq srq = { 0 };
+	struct mlx5dv_obj obj = { .srq = { .out = &srq } };
+
+	open_memory();
+	obj.srq.in = ibv_create_srq(dev.pd, &attr);
+	want(obj.srq.in);
+	want_eq(mlx5dv_init_obj(&obj, MLX5DV_OBJ_SRQ), 0);
+	connected(IBV_QPT_RC, obj.srq.in);
+	beside();
+	for (uint32_t i = 0; i < 8; i++) {
+		struct mlx5_wqe_srq_next_seg *slot =
+			(void *)((uint8_t *)srq.buf + (size_t)i * srq.stride);
+
+		slot->next_wqe_index = htobe16((uint16_t)next);
+		mlx5dv_set_data_seg((void *)(slot + 1), HALF, mr->lkey, (uintptr_t)mem + HALF);
+	}
+	record(srq.dbrec, 20);
+	for (uint32_t i = 0; i < 20; i++) {
+		uint16_t at = a.sent;
+
+		hand_send(&a, MLX5_WQE_CTRL_CQ_UPDATE, i);
+		want(be16toh(received_ok(&b, LEN, i).wqe_counter) < 8);
+		sent_ok(&a, at);
+	}
+	one_message(&c, &d, 2);
+	want_eq(ibv_destroy_qp(b.ep.qp), 0);
+	want_eq(ibv_destroy_srq(obj.srq.in), 0);
+}
+
+/* --- memory that goes --- */
+
+enum { SENDS, RECEIVES, ENTRIES, PAGE };
+
+static void take_away(int what)
+{
+	size_t sq = (size_t)a.qp.sq.wqe_cnt * BLOCK, rq = (size_t)b.qp.rq.wqe_cnt * b.qp.rq.stride;
+	size_t cq = (size_t)b.cq.cqe_cnt * b.cq.cqe_size;
+	uintptr_t page = (uintptr_t)a.qp.bf.reg & ~(uintptr_t)4095;
+
+	if (what == SENDS) /* the record, behind the ring, is in these pages, too */
+		want_eq(munmap(a.qp.rq.buf, (uintptr_t)a.qp.sq.buf + sq - (uintptr_t)a.qp.rq.buf),
+			0);
+	else if (what == RECEIVES)
+		want_eq(munmap(b.qp.rq.buf, rq), 0);
+	else if (what == ENTRIES)
+		want_eq(munmap(b.cq.buf, cq), 0);
+	else
+		want_eq(munmap((void *)page, 4096), 0);
+}
+
+/* In a child, since its memory is lost: it must neither crash nor hang, and ends by exit(). */
+static void unmapped(int what)
+{
+	int status;
+	pid_t child = fork();
+
+	if (!child) {
+		open_memory();
+		connected(IBV_QPT_RC, NULL);
+		beside();
+		one_message(&a, &b, 1);
+		hand_recv(&b);
+		take_away(what);
+		one_message(&c, &d, 1);
+		exit(0);
+	}
+	want(waitpid(child, &status, 0) == child);
+	want(WIFEXITED(status) && !WEXITSTATUS(status));
+}
+
+/* Objects live, rings are open, and the device is closed; or the process just ends, or forks. */
+static void closes(int arg)
+{
+	int status;
+	pid_t child;
+
+	(void)arg;
+	open_memory();
+	connected(IBV_QPT_RC, NULL);
+	one_message(&a, &b, 1);
+	child = fork();
+	if (!child) {
+		record(&a.qp.dbrec[MLX5_SND_DBR], 9); /* the child's own copy */
+		*(volatile uint64_t *)a.qp.bf.reg = ~UINT64_C(0);
+		_exit(0);
+	}
+	want(waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status));
+	one_message(&a, &b, 2);
+	ibv_close_device(dev.ctx);
+	hand_recv(&b);
+	hand_send(&a, MLX5_WQE_CTRL_CQ_UPDATE, 3);
+}
+
+static const struct test_case cases[] = {
+	CASE_ARG(wrong_wqes, 0),
+	CASE_ARG(wrong_wqes, 1),
+	CASE_ARG(wrong_wqes, 2),
+	CASE_ARG(wrong_wqes, 3),
+	CASE_ARG(wrong_wqes, 4),
+	CASE_ARG(wrong_wqes, 5),
+	CASE_ARG(wrong_wqes, 6),
+	CASE_ARG(wrong_wqes, 7),
+	CASE_ARG(wrong_wqes, 8),
+	CASE_ARG(wrong_wqes, 9),
+	CASE_ARG(wrong_wqes, 10),
+	CASE_ARG(send_record, AHEAD),
+	CASE_ARG(send_record, BACK),
+	CASE_ARG(receive_record, AHEAD),
+	CASE_ARG(receive_record, BACK),
+	CASE_ARG(consumer_ahead, 5),
+	CASE_ARG(consumer_ahead, 0x800000),
+	CASE_ARG(links, 0),
+	CASE_ARG(links, 3),
+	CASE_ARG(links, 0xffff),
+	CASE_ARG(unmapped, SENDS),
+	CASE_ARG(unmapped, RECEIVES),
+	CASE_ARG(unmapped, ENTRIES),
+	CASE_ARG(unmapped, PAGE),
+	CASE(closes),
+};
+
+int main(void)
+{
+	return CASES_RUN(cases);
+}

@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: MIT
+/* What mlx5dv_init_obj() hands out stands in whole pages, with nothing of anybody else in them, and
+ * stays there. Queues that are in use already keep all that is in them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "mlx5dv/hand.h"
+#include "verbs/said.h"
+
+enum { PAGE = 4096, OBJECTS = 6 };
+
+/* Pages of one object, or of something else. */
+struct extent {
+	uintptr_t from, to;
+	bool heap;
+};
+
+static struct extent pages(const void *p, size_t len)
+{
+	uintptr_t at = (uintptr_t)p;
+
+	return (struct extent){ at / PAGE, (at + len + PAGE - 1) / PAGE, false };
+}
+
+static struct extent taken[4 * OBJECTS];
+static unsigned int n_taken, first_of_object;
+
+/* It shares pages with nothing but others of the same object. */
+static void apart(const void *p, size_t len, bool starts_a_page)
+{
+	struct extent e = pages(p, len);
+
+	want(p);
+	if (starts_a_page)
+		want_eq((uintptr_t)p % PAGE, 0);
+	for (unsigned int i = 0; i < first_of_object; i++)
+		want(e.to <= taken[i].from || e.from >= taken[i].to);
+	taken[n_taken++] = e;
+}
+
+static void next_object(const void *public)
+{
+	struct extent e = pages(public, 1);
+
+	e.heap = true;
+	for (unsigned int i = 0; i < n_taken; i++)
+		want(taken[i].heap || e.to <= taken[i].from || e.from >= taken[i].to);
+	taken[n_taken++] = e;
+	first_of_object = n_taken;
+}
+
+static void a_queue_pair(void)
+{
+	struct hand h = { 0 };
+
+	endpoint(&h, IBV_QPT_RC, NULL);
+	next_object(h.ep.qp);
+	apart(h.qp.rq.buf, (size_t)h.qp.rq.wqe_cnt * h.qp.rq.stride, true);
+	apart(h.qp.sq.buf, (size_t)h.qp.sq.wqe_cnt * h.qp.sq.stride, false);
+	want_eq((uintptr_t)h.qp.sq.buf % BLOCK, 0);
+	apart(h.qp.dbrec, 8, false);
+	next_object(h.ep.scq);
+	apart(h.cq.buf, (size_t)h.cq.cqe_cnt * h.cq.cqe_size, true);
+	apart(h.cq.dbrec, 8, false);
+}
+
+static void shared_receives(void)
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 7, .max_sge = 1 } };
+	struct mlx5dv_srq srq = { 0 }, again = { 0 };
+	struct mlx5dv_obj obj = { .srq = { .out = &srq } };
+	struct ibv_srq_attr larger = { .max_wr = 100 };
+
+	obj.srq.in = ibv_create_srq(dev.pd, &attr);
+	want(obj.srq.in);
+	want_eq(mlx5dv_init_obj(&obj, MLX5DV_OBJ_SRQ), 0);
+	next_object(obj.srq.in);
+	apart(srq.buf, 8UL * srq.stride, true);
+	apart(srq.dbrec, 8, false);
+	want_eq(ibv_modify_srq(obj.srq.in, &larger, IBV_SRQ_MAX_WR), EINVAL);
+	obj.srq.out = &again;
+	want_eq(mlx5dv_init_obj(&obj, MLX5DV_OBJ_SRQ), 0);
+	want(again.buf == srq.buf && again.dbrec == srq.dbrec);
+}
+
+static void work_queue(void)
+{
+	struct ibv_wq_init_attr wa = { .wq_type = IBV_WQT_RQ, .max_wr = 5, .max_sge = 3 };
+	struct mlx5dv_rwq wq = { 0 };
+	struct mlx5dv_obj obj = { .rwq.out = &wq };
+
+	wa.pd = dev.pd;
+	wa.cq = ibv_create_cq(dev.ctx, 8, NULL, NULL, 0);
+	obj.rwq.in = ibv_create_wq(dev.ctx, &wa);
+	want(wa.cq && obj.rwq.in);
+	want_eq(mlx5dv_init_obj(&obj, MLX5DV_OBJ_RWQ), 0);
+	next_object(obj.rwq.in);
+	apart(wq.buf, (size_t)wq.wqe_cnt * wq.stride, true);
+	apart(wq.dbrec, 8, false);
+}
+
+static void alone(int arg)
+{
+	(void)arg;
+	open_memory();
+	a_queue_pair();
+	a_queue_pair();
+	shared_receives();
+	work_queue();
+}
+
+/* libmlx5 keeps a child from its rings' pages, and so may a program: nothing else is in them. */
+static void without_a_child(int arg)
+{
+	int status;
+	pid_t child;
+
+	(void)arg;
+	open_memory();
+	connected(IBV_QPT_RC, NULL);
+	want_eq(madvise(a.cq.buf, (size_t)a.cq.cqe_cnt * a.cq.cqe_size, MADV_DONTFORK), 0);
+	want_eq(madvise(a.qp.rq.buf, (size_t)a.qp.rq.wqe_cnt * a.qp.rq.stride, MADV_DONTFORK), 0);
+	child = fork();
+	if (!child) {
+		for (size_t size = 1; size < 100000; size *= 2)
+			free(memset(malloc(size), 1, size));
+		ibv_destroy_qp(a.ep.qp);
+		ibv_destroy_cq(a.ep.scq);
+		_exit(0);
+	}
+	want(waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status));
+	hand_recv(&b);
+	hand_send(&a, MLX5_WQE_CTRL_CQ_UPDATE, 3);
+	received_ok(&b, LEN, 3);
+	sent_ok(&a, 0);
+}
+
+static struct mlx5dv_qp qp_of(struct ibv_qp *qp)
+{
+	struct mlx5dv_qp out = { 0 };
+	struct mlx5dv_obj obj = { .qp = { qp, &out } };
+
+	want_eq(mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP), 0);
+	return out;
+}
+
+static struct mlx5dv_cq cq_of(struct ibv_cq *cq)
+{
+	struct mlx5dv_cq out = { 0 };
+	struct mlx5dv_obj obj = { .cq = { cq, &out } };
+
+	want_eq(mlx5dv_init_obj(&obj, MLX5DV_OBJ_CQ), 0);
+	return out;
+}
+
+static void posts(struct hand *h, bool receive, uint64_t id)
+{
+	struct ibv_sge sge = { (uintptr_t)mem + (receive ? HALF : 0), LEN, mr->lkey };
+	struct ibv_recv_wr rwr = { .wr_id = id, .sg_list = &sge, .num_sge = 1 }, *rbad;
+	struct ibv_send_wr wr = { .wr_id = id,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_SEND_WITH_IMM,
+				  .imm_data = htobe32((uint32_t)id),
+				  .send_flags = IBV_SEND_SIGNALED },
+			   *bad;
+
+	if (receive)
+		want_eq(ibv_post_recv(h->ep.qp, &rwr, &rbad), 0);
+	else
+		want_eq(ibv_post_send(h->ep.qp, &wr, &bad), 0);
+}
+
+static void made(struct hand *h)
+{
+	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC, .cap = { WRS, WRS, 2, 2, 64 } };
+
+	h->ep.scq = h->ep.rcq = attr.send_cq = attr.recv_cq =
+		ibv_create_cq(dev.ctx, 31, NULL, NULL, 0);
+	want(h->ep.scq);
+	h->ep.qp = ibv_create_qp(dev.pd, &attr);
+	want(h->ep.qp);
+	h->ep.mine = (struct peer_addr){ .qpn = h->ep.qp->qp_num, .psn = 7, .gid = dev.gid };
+}
+
+static void polled(struct ibv_cq *cq, uint64_t id)
+{
+	struct ibv_wc wc;
+	int n = 0;
+
+	for (uint64_t i = 0; i < 100000000 && !n; i++)
+		n = ibv_poll_cq(cq, 1, &wc);
+	want_eq(n, 1);
+	want_eq(wc.status, IBV_WC_SUCCESS);
+	want_eq(wc.wr_id, id);
+}
+
+/* The verbs begin; some is under way, some unread, when the rings are laid open; then both go on:
+ * the verbs post, the program reads. */
+static void under_way(int arg)
+{
+	struct peer_opts o = { .type = IBV_QPT_RC };
+	uint32_t i;
+
+	(void)arg;
+	open_memory();
+	made(&a);
+	made(&b);
+	a.ep.theirs = b.ep.mine;
+	b.ep.theirs = a.ep.mine;
+	peer_connect(&a.ep, &o);
+	peer_connect(&b.ep, &o);
+	for (i = 0; i < 50; i++) { /* around each ring */
+		posts(&b, true, i);
+		posts(&a, false, i);
+		polled(b.ep.rcq, i);
+		polled(a.ep.scq, i);
+	}
+	posts(&b, true, i);
+	posts(&b, true, i + 1);
+	posts(&a, false, i);
+	b.polled = a.polled = i;
+	b.received = (uint16_t)(i + 2);
+	b.qp = qp_of(b.ep.qp);
+	b.cq = cq_of(b.ep.rcq);
+	a.qp = qp_of(a.ep.qp);
+	want_eq((uintptr_t)b.qp.rq.buf % PAGE + (uintptr_t)b.cq.buf % PAGE, 0);
+	want_eq(be32toh(b.qp.dbrec[MLX5_RCV_DBR]), b.received);
+	received_ok(&b, LEN, i);
+	polled(a.ep.scq, i);
+	for (i++; i < 100; i++) {
+		posts(&a, false, i);
+		received_ok(&b, LEN, i);
+		polled(a.ep.scq, i);
+		write_recv(&b);
+		record(&b.qp.dbrec[MLX5_RCV_DBR], b.received);
+	}
+	want(qp_of(b.ep.qp).rq.buf == b.qp.rq.buf && cq_of(b.ep.rcq).buf == b.cq.buf);
+	want_eq(ibv_destroy_qp(a.ep.qp), 0);
+	want_eq(ibv_destroy_qp(b.ep.qp), 0);
+	want_eq(ibv_destroy_cq(b.ep.rcq), 0);
+}
+
+/* A ring that moves would move under the batch. */
+static void within_a_batch(int arg)
+{
+	struct ibv_qp_init_attr_ex attr = { .qp_type = IBV_QPT_RC,
+					    .cap = { WRS, WRS, 2, 2, 64 },
+					    .comp_mask = IBV_QP_INIT_ATTR_PD |
+							 IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+					    .send_ops_flags = IBV_QP_EX_WITH_SEND };
+	struct mlx5dv_qp out;
+	struct mlx5dv_obj obj = { .qp = { .out = &out } };
+	struct ibv_qp_ex *ex;
+
+	(void)arg;
+	open_memory();
+	attr.pd = dev.pd;
+	attr.send_cq = attr.recv_cq = ibv_create_cq(dev.ctx, 31, NULL, NULL, 0);
+	obj.qp.in = ibv_create_qp_ex(dev.ctx, &attr);
+	want(obj.qp.in);
+	ex = ibv_qp_to_qp_ex(obj.qp.in);
+	ibv_wr_start(ex);
+	want_eq(mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP), EINVAL);
+	said_want(SAID_NEAR,
+		  "mlx5dv_init_obj: this thread is between ibv_wr_start and ibv_wr_complete on QP "
+		  "0x%x; end that first",
+		  obj.qp.in->qp_num);
+	ibv_wr_abort(ex);
+	want_eq(mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP), 0);
+}
+
+/* --- memory of the program's functions --- */
+
+enum { PIECES = 32 };
+
+static struct {
+	uint8_t *at;
+	size_t len;
+} piece[PIECES];
+static unsigned int n_pieces, n_left;
+static bool dry;
+
+static void *alloc(size_t size, void *data)
+{
+	want(data == &n_left && n_pieces < PIECES);
+	if (dry)
+		return NULL;
+	piece[n_pieces].at = aligned_alloc(PAGE, (size + PAGE - 1) / PAGE * PAGE);
+	piece[n_pieces].len = size;
+	n_left++;
+	return memset(piece[n_pieces++].at, 0xa5, size);
+}
+
+static void release(void *p, void *data)
+{
+	unsigned int i = 0;
+
+	want(data == &n_left);
+	while (i < n_pieces && piece[i].at != p)
+		i++;
+	want(i < n_pieces);
+	piece[i].at = NULL;
+	n_left--;
+	free(p);
+}
+
+static void theirs(const void *p, size_t len)
+{
+	unsigned int i = 0;
+
+	while (i < n_pieces && !((const uint8_t *)p >= piece[i].at &&
+				 (const uint8_t *)p + len <= piece[i].at + piece[i].len))
+		i++;
+	want(i < n_pieces);
+}
+
+static void theirs_all(struct hand *h)
+{
+	theirs(h->qp.sq.buf, (size_t)h->qp.sq.wqe_cnt * h->qp.sq.stride);
+	if (h->qp.rq.wqe_cnt)
+		theirs(h->qp.rq.buf, (size_t)h->qp.rq.wqe_cnt * h->qp.rq.stride);
+	theirs(h->qp.dbrec, 8);
+	theirs(h->cq.buf, (size_t)h->cq.cqe_cnt * h->cq.cqe_size);
+	theirs(h->cq.dbrec, 8);
+}
+
+static void ends(struct hand *h)
+{
+	want_eq(ibv_destroy_qp(h->ep.qp), 0);
+	want_eq(ibv_destroy_cq(h->ep.scq), 0);
+}
+
+/* Rings and records of a whole context, shared receives and work queues too; what is made fails as
+ * a whole where they have nothing to give. */
+static void by_the_program(int arg)
+{
+	struct mlx5dv_ctx_allocators f = { alloc, release, &n_left };
+	struct ibv_srq_init_attr sa = { .attr = { .max_wr = 7, .max_sge = 1 } };
+	struct ibv_wq_init_attr wa = { .wq_type = IBV_WQT_RQ, .max_wr = 5, .max_sge = 3 };
+	struct ibv_srq *srq;
+	struct ibv_wq *wq;
+
+	(void)arg;
+	open_memory();
+	want_eq(mlx5dv_set_context_attr(dev.ctx, MLX5DV_CTX_ATTR_BUF_ALLOCATORS, &f), 0);
+	connected(IBV_QPT_RC, NULL);
+	theirs_all(&a);
+	theirs_all(&b);
+	for (uint32_t i = 0; i < 20; i++) {
+		uint16_t at = a.sent;
+
+		hand_recv(&b);
+		hand_send(&a, MLX5_WQE_CTRL_CQ_UPDATE, i);
+		received_ok(&b, LEN, i);
+		sent_ok(&a, at);
+	}
+	srq = ibv_create_srq(dev.pd, &sa);
+	wa.pd = dev.pd;
+	wa.cq = a.ep.scq;
+	wq = ibv_create_wq(dev.ctx, &wa);
+	want(srq && wq);
+	want_eq(n_left, 2 * (3 + 2) + 2 * 2); /* each ring, and a record of each queue */
+	dry = true;
+	errno = 0;
+	want(!ibv_create_cq(dev.ctx, 31, NULL, NULL, 0));
+	want_eq(errno, ENOMEM);
+	said_want(SAID_NEAR,
+		  "the alloc function of mlx5dv_set_context_attr gave (nil) for 64 B; it has to be "
+		  "aligned to 64");
+	want_eq(ibv_destroy_wq(wq), 0);
+	want_eq(ibv_destroy_srq(srq), 0);
+	ends(&a);
+	ends(&b);
+	want_eq(n_left, 0);
+}
+
+static const struct test_case cases[] = {
+	CASE(alone),	      CASE(without_a_child), CASE(under_way),
+	CASE(within_a_batch), CASE(by_the_program),
+};
+
+int main(void)
+{
+	return CASES_RUN(cases);
+}
