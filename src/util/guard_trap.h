@@ -13,9 +13,9 @@
  * handlers. 0, or a positive errno: the earlier handlers stay. */
 int guard_trap_set(void);
 
-/* Calls @fn for each SIGSEGV by a fault in other code before the earlier handler. If it returns true
- * the fault is mended, and the program goes on as @ctx says. For the life of the process; there is
- * room for two, and the same one counts once. */
+/* Calls @fn for each SIGSEGV by a fault in other code before the earlier handler. If it returns
+ * true the fault is mended, and the program goes on as @ctx says. For the life of the process;
+ * there is room for two, and the same one counts once. */
 typedef bool (*guard_trap_fn)(const siginfo_t *info, ucontext_t *ctx);
 void guard_trap_watch(guard_trap_fn fn);
 

@@ -63,7 +63,7 @@ static void anew(void)
 static void hear(struct fuzz_bytes *b)
 {
 	uint8_t how = (uint8_t)fuzz_take(b, 1), payload[64] = { 0 };
-	uint32_t who = how & 7, before = port.steer.heard;
+	uint32_t who = how & 7, before = port.steer.answers;
 	const union ibv_gid from = gid_of(who == 7 ? OURS : OURS + 1 + who);
 	uint32_t knew = who < PEERS ? peer[who]->abilities : 0;
 	bool told = true, answer = how & 8;
@@ -83,7 +83,7 @@ static void hear(struct fuzz_bytes *b)
 	udp_addr_set(&addr, &from, 0, 4791);
 	udp_talk_take(&u, &port, &addr, payload, n, answer);
 	must(told || who >= PEERS || peer[who]->abilities == knew);
-	must(who == 7 || port.steer.heard == before);
+	must(who == 7 || port.steer.answers == before);
 }
 
 static void ask(struct fuzz_bytes *b)
@@ -100,6 +100,7 @@ static void doubt(struct fuzz_bytes *b)
 static void holds(void)
 {
 	uint64_t seen[NUMBER_SLOTS / 64 + 1] = { 0 };
+	uint32_t heard = 0;
 
 	for (int i = 0; i < UDP_STEER_MAX; i++) {
 		uint32_t slot = port.steer.slot[i];
@@ -107,8 +108,10 @@ static void holds(void)
 		must(slot <= NUMBER_SLOTS);
 		must(!slot || !(seen[slot / 64] >> slot % 64 & 1));
 		seen[slot / 64] |= UINT64_C(1) << slot % 64;
-		must(slot || !(port.steer.heard >> i & 1));
+		heard += port.steer.heard[i];
 	}
+	must(heard == port.steer.answers && heard <= port.steer.asked);
+	must(port.steer.known <= heard && port.steer.asked <= UDP_STEER_MAX);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
