@@ -295,6 +295,11 @@ static bool is_expected(const struct cm_id *id)
 	       !memcmp(&m->gid, &now.gid, sizeof(now.gid));
 }
 
+static bool accepts(const struct cm_msg *m)
+{
+	return m->kind == CM_REP || (m->kind == CM_SIDR_REP && !m->reason);
+}
+
 void cm_talk_take(struct cm_id *id, const struct cm_msg *m)
 {
 	const struct cm_fsm before = id->fsm;
@@ -312,8 +317,9 @@ void cm_talk_take(struct cm_id *id, const struct cm_msg *m)
 	if (id->fsm.state != before.state &&
 	    (m->kind == CM_REP || m->kind == CM_SIDR_REP || m->kind == CM_REJ)) {
 		id->peer = *m;
-		if (m->kind == CM_REP) {
+		if (accepts(m))
 			cm.met = peer_of(id);
+		if (m->kind == CM_REP) {
 			id->responder_resources = m->initiator_depth;
 			id->initiator_depth = m->responder_resources;
 			id->rnr_retry = m->rnr_retry;

@@ -229,6 +229,7 @@ static bool came_back(const siginfo_t *info, ucontext_t *ctx)
 {
 	uintptr_t page = (uintptr_t)info->si_addr & ~(uintptr_t)(PAGE - 1);
 	bool ours;
+	int was;
 
 	(void)ctx;
 	if (info->si_code != SEGV_MAPERR || !fork_is_ours(load_acquire(&kept.epoch)) ||
@@ -238,10 +239,12 @@ static bool came_back(const siginfo_t *info, ucontext_t *ctx)
 	spin_unlock(&kept.lock);
 	if (!ours)
 		return false;
-	/* EEXIST: another thread has had the same fault */
-	mmap((void *)page, PAGE, PROT_READ | PROT_WRITE,
-	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-	return true;
+	was = errno;
+	ours = mmap((void *)page, PAGE, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != MAP_FAILED ||
+	       errno == EEXIST; /* another thread has had the same fault */
+	errno = was;
+	return ours;
 }
 
 static void unshow(const struct ring_pages *p)

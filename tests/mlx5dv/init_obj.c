@@ -259,6 +259,11 @@ static void arms(int late)
 		want(event(&b, 10000));
 		received_ok(&b, LEN, i);
 	}
+	for (uint32_t i = 0; i < 4; i++) { /* each send has the record looked at again */
+		hand_recv(&b);
+		hand_send(&a, 0, i);
+		received_ok(&b, LEN, i);
+	}
 	want(!event(&b, 0)); /* one for each arm */
 }
 

@@ -54,6 +54,23 @@ static void put_remote(struct writer *w, uint64_t addr, uint32_t rkey)
 	put_be32(p + 8, rkey);
 }
 
+/* A driver that takes a work request back changes its opcode and nothing else. */
+TEST(what_was_taken_back_has_no_data)
+{
+	const struct sge sge = { 0x1000, 64, 5 };
+	struct writer w = { .pi = 3 };
+	struct wqe got;
+
+	put_ctrl(&w, MLX5_OPCODE_NOP, MLX5_WQE_CTRL_CQ_UPDATE, 0);
+	put_remote(&w, UINT64_MAX, 0xabcd); /* read as data, it is inline and far too long */
+	put_data(&w, &sge);
+	put_ds(&w, w.segs);
+	check_eq(wqe_parse(&ring, w.pi, BLOCKS, WQE_CONNECTED, &got), 0);
+	check_eq(got.opcode, MLX5_OPCODE_NOP);
+	check_eq(got.nsge, 0);
+	check_eq(got.len, 0);
+}
+
 TEST(a_gather_list_reads_back_at_every_place_of_the_ring)
 {
 	struct rand r;
@@ -419,7 +436,8 @@ TEST(a_shared_receive_wqe_names_the_next)
 	check_eq(got.sge[0].addr, 7);
 }
 
-RUN_TESTS(unit_test(a_gather_list_reads_back_at_every_place_of_the_ring),
+RUN_TESTS(unit_test(what_was_taken_back_has_no_data),
+	  unit_test(a_gather_list_reads_back_at_every_place_of_the_ring),
 	  unit_test(inline_data_wraps_at_the_end_of_the_ring),
 	  unit_test(inline_data_and_data_segments_mix_in_any_order),
 	  unit_test(inline_data_does_not_reach_past_the_wqe),
