@@ -397,7 +397,7 @@ static void on_drep(struct cm_fsm *f, const struct cm_msg *m, uint64_t now, stru
  * connections take milliseconds, that goes well. True: it is asked again, later each time. */
 static bool is_early(struct cm_fsm *f, uint64_t now)
 {
-	if (!f->expected || f->refusals == CM_REFUSALS)
+	if (f->refusals == CM_REFUSALS)
 		return false;
 	f->deadline = f->next_full = now + (refused_wait << f->refusals++);
 	return true;

@@ -2,8 +2,8 @@
 /* One end of a connection, or of a question for a UD queue pair, as a state machine (IB
  * specification volume 1, chapter 12.9): a message, a call or the time makes a new state, at most
  * one message and at most one event. Values, tries and waits are Linux's; between hosts that run
- * softhca the first repetition comes after 20 ms, and each next one after twice as long. That
- * nobody listens is told at once; where a listener is expected, it is asked again for some 60 ms.
+ * softhca the first repetition comes after 20 ms, and each next one after twice as long. A REQ to a
+ * port without a listener is repeated for some 60 ms: by an adapter it would come later, too.
  * Pure: the caller sends cm_out.msg, raises cm_out.event, calls cm_fsm_timer() at fsm.deadline. */
 #pragma once
 #include <rdma/rdma_cma.h>
@@ -61,7 +61,6 @@ struct cm_fsm {
 	bool asked; /* the peer was asked whether its end is still there; no answer yet */
 	uint8_t deaths; /* answers in a row that its end is gone */
 	bool parted; /* DISCONNECTED was raised: TIMEWAIT_EXIT follows */
-	bool expected; /* the caller expects a listener, though the port has none */
 	uint8_t refusals; /* answers so far that the port has no listener */
 };
 

@@ -103,13 +103,6 @@ struct cm_id {
 	struct list joins; /* struct cm_join */
 };
 
-struct cm_met { /* who answered a request of ours last */
-	union ibv_gid gid;
-	uint32_t ps;
-	uint16_t port;
-	uint64_t at; /* ns; 0: nobody yet */
-};
-
 struct cm {
 	pthread_mutex_t lock;
 	uint32_t epoch; /* 0: not started */
@@ -127,7 +120,6 @@ struct cm {
 	struct list ids, names;
 	struct list queries, fars;
 	struct list flights; /* ids whose request to a network is not answered */
-	struct cm_met met;
 	struct list departures; /* ids whose request waits for one of those */
 	struct list guests; /* struct guest of cm_arrive.c */
 	struct wheel wheel;

@@ -11,7 +11,6 @@
 #include "util/clock.h"
 
 #define UNREACHED_NS UINT64_C(1000000000)
-#define MET_NS	     UINT64_C(1000000000)
 
 /* --- messages out --- */
 
@@ -273,33 +272,6 @@ static bool is_stale(struct cm_id *id, const struct cm_msg *m)
 	return old != id;
 }
 
-/* --- listeners that are about to be there --- */
-
-static struct cm_met peer_of(const struct cm_id *id)
-{
-	struct cm_met m = { .ps = id->ps, .port = cm_addr_port(&id->dst), .at = clock_now() };
-
-	cm_addr_gid(&id->dst, &m.gid);
-	return m;
-}
-
-/* The port is bound, by the process that has just answered; or who listened there a moment ago is
- * binding it anew. */
-static bool is_expected(const struct cm_id *id)
-{
-	const struct cm_met *m = &cm.met, now = peer_of(id);
-
-	if (id->conn.fd >= 0)
-		return true;
-	return m->at && now.at - m->at < MET_NS && m->ps == now.ps && m->port == now.port &&
-	       !memcmp(&m->gid, &now.gid, sizeof(now.gid));
-}
-
-static bool accepts(const struct cm_msg *m)
-{
-	return m->kind == CM_REP || (m->kind == CM_SIDR_REP && !m->reason);
-}
-
 void cm_talk_take(struct cm_id *id, const struct cm_msg *m)
 {
 	const struct cm_fsm before = id->fsm;
@@ -309,16 +281,12 @@ void cm_talk_take(struct cm_id *id, const struct cm_msg *m)
 		id->stale_key = 0;
 		return; /* the answer of an earlier process of that number: the next one counts */
 	}
-	if (m->kind == CM_REJ || m->kind == CM_SIDR_REP)
-		id->fsm.expected = is_expected(id);
 	cm_fsm_message(&id->fsm, m, clock_now(), &out);
 	if (id->fsm.refusals != before.refusals)
 		cm_unwatch(&id->conn); /* whoever listens next has another */
 	if (id->fsm.state != before.state &&
 	    (m->kind == CM_REP || m->kind == CM_SIDR_REP || m->kind == CM_REJ)) {
 		id->peer = *m;
-		if (accepts(m))
-			cm.met = peer_of(id);
 		if (m->kind == CM_REP) {
 			id->responder_resources = m->initiator_depth;
 			id->initiator_depth = m->responder_resources;

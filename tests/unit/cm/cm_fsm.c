@@ -140,14 +140,12 @@ static void begin(uint64_t seed)
 	done(0, &out);
 }
 
-/* Where a listener is expected, a question that meets none leaves again, later each time, and the
- * last answer counts. */
+/* A question that meets no listener leaves again, later each time, and the last answer counts. */
 static void refused(struct cm_fsm *f, const struct cm_msg *answer, int event, int status)
 {
 	struct cm_out out;
 	uint64_t now = 0;
 
-	f->expected = true;
 	for (uint64_t wait = 2 * ms; wait <= 32 * ms; wait *= 2) {
 		cm_fsm_message(f, answer, now, &out);
 		check(!out.send && out.event == CM_NO_EVENT);
@@ -181,34 +179,6 @@ TEST(who_listens_a_moment_later_is_met)
 	rej.reason = CM_REJ_CONSUMER; /* a listener has said so */
 	cm_fsm_message(&f, &rej, 0, &out);
 	check_eq(out.event, RDMA_CM_EVENT_REJECTED);
-}
-
-/* The answer that nobody listens ends a question: it is not asked again. */
-static void refused_at_once(const struct cm_msg *question, const struct cm_msg *answer, int event)
-{
-	struct cm_fsm f;
-	struct cm_out out;
-
-	cm_fsm_init(&f, 1, 100);
-	check_eq(cm_fsm_connect(&f, question, 0, &out), 0);
-	cm_fsm_message(&f, answer, 0, &out);
-	check(!out.send);
-	check_eq(out.event, event);
-	check_eq(out.status, answer->reason);
-	check_eq(f.state, CM_CLOSED);
-	check_eq(f.deadline, UINT64_MAX);
-}
-
-TEST(who_meets_no_listener_is_told_at_once)
-{
-	const struct cm_msg req = { .kind = CM_REQ, .qpn = 11 }, ask = { .kind = CM_SIDR_REQ };
-	const struct cm_msg rej = { .kind = CM_REJ, .remote_id = 1, .reason = CM_REJ_SERVICE };
-	const struct cm_msg none = { .kind = CM_SIDR_REP,
-				     .local_id = 1,
-				     .reason = CM_SIDR_SERVICE };
-
-	refused_at_once(&req, &rej, RDMA_CM_EVENT_REJECTED);
-	refused_at_once(&ask, &none, RDMA_CM_EVENT_UNREACHABLE);
 }
 
 TEST(a_request_that_was_held_back_has_its_first_wait_before_it)
@@ -372,7 +342,6 @@ TEST(only_a_connection_that_was_ended_has_a_timewait_to_tell_of)
 }
 
 RUN_TESTS(unit_test(who_listens_a_moment_later_is_met),
-	  unit_test(who_meets_no_listener_is_told_at_once),
 	  unit_test(a_request_that_was_held_back_has_its_first_wait_before_it),
 	  unit_test(two_ends_of_a_bad_network_end_closed_with_each_event_once),
 	  unit_test(a_peer_that_repeats_its_mra_does_not_hold_a_request_for_ever),
