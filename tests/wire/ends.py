@@ -5,6 +5,7 @@
 it is told at all, long before Linux's timers have run out."""
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -20,6 +21,7 @@ PATIENCE = 40 * pair.PATIENCE  # of 74 s that Linux repeats a message
 PORT = "7600"
 # Seconds in which a death is seen, and what a busy machine may add.
 NEAR, FAR, BUSY = 0.1, 6, 1 * pair.PATIENCE
+STOPPED = 9
 ONE = {"IPv4": "10.9.0.1", "IPv6": "fd09::1"}
 NOBODY = {"IPv4": "10.9.0.77", "IPv6": "fd09::77"}
 OUTSIDE = {"IPv4": "192.0.2.1", "IPv6": "2001:db8::1"}
@@ -60,6 +62,12 @@ class End:
         self.says(what)
         took = time.monotonic() - begun
         assert took < limit + BUSY, f"{what} after {took:.3f} s"
+
+    def says_nothing(self, seconds):
+        try:
+            raise AssertionError(f"it says {self.lines.get(timeout=seconds)}")
+        except queue.Empty:
+            pass
 
     def leave(self):
         self.popen.stdin.close()
@@ -186,6 +194,15 @@ def killed_on_its_host(stage, ip):
                                ends[way].kill, NEAR)
 
 
+def stopped(stage, ip):
+    """It is not dead."""
+    server, client = stage.connected(ONE[ip])
+    server.popen.send_signal(signal.SIGSTOP)
+    client.says_nothing(STOPPED)
+    server.popen.send_signal(signal.SIGCONT)
+    server.hears_of("RDMA_CM_EVENT_DISCONNECTED 0", client.kill, FAR)
+
+
 def run(case, ip):
     try:
         with Stage() as stage:
@@ -196,9 +213,9 @@ def run(case, ip):
 
 
 CASES = (no_route, no_neighbour, new_neighbour, no_process, no_listener, host_dies, leaves, killed,
-         killed_beside_another, killed_on_its_host)
+         killed_beside_another, killed_on_its_host, stopped)
 
-LONG = ((host_dies, "IPv6"),)
+LONG = ((host_dies, "IPv6"), *((stopped, ip) for ip in ONE))
 
 if __name__ == "__main__":
     sys.exit(cases.run([(f"{case.__name__}, {ip}", lambda case=case, ip=ip: run(case, ip))

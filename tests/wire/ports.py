@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: MIT
 # traits: root alone timeout=240
 """Many processes of one host have ports of one address, and one of them reads the socket that all
-messages from networks come to: each gets its own. A wildcard and an address exclude each other,
-whoever comes first."""
+messages from networks come to: each gets its own. The reader may be killed in mid-connect. A
+wildcard and an address exclude each other, whoever comes first."""
 import concurrent.futures
 import contextlib
+import random
 import tempfile
 import time
 from pathlib import Path
@@ -14,7 +15,7 @@ from net import hosts
 
 from client import cases, pair
 
-ADDRESS, WILD, FIRST, MANY = "10.9.0.1", "0.0.0.0", 21000, 16
+ADDRESS, WILD, FIRST, MANY, KILLS = "10.9.0.1", "0.0.0.0", 21000, 16, 5
 SECONDS = 60 * pair.PATIENCE
 
 
@@ -93,6 +94,25 @@ def sixteen():
     return pair.Result("")
 
 
+def killed_reader():
+    """The first process has the socket; clients of others connect meanwhile. One client each: rping
+    mixes up requests that come at once."""
+    with Bench() as bench:
+        for _ in range(KILLS):
+            reader = bench.serve(FIRST)
+            servers = [bench.serve(FIRST + 1 + n) for n in range(4)]
+            clients = [bench.ask(FIRST + 1 + n, 5) for n in range(4)]
+            time.sleep(random.random() / 5)  # the moment
+            reader.process.end()
+            for client, server in zip(clients, servers):
+                why = client.done()
+                if why:
+                    return pair.Result(why, server.process.output(), client.process.output())
+            for server in servers:
+                server.process.end()
+    return pair.Result("")
+
+
 def excluded(first, second):
     """@second is refused while @first is there, and gets the port at once when it was killed."""
     with Bench() as bench:
@@ -109,5 +129,6 @@ def excluded(first, second):
 if __name__ == "__main__":
     raise SystemExit(cases.run([
         ("sixteen servers of one address", sixteen),
+        ("the reader is killed in mid-connect", killed_reader),
         ("an address behind a wildcard", lambda: excluded(WILD, ADDRESS)),
         ("a wildcard behind an address", lambda: excluded(ADDRESS, WILD))]))
