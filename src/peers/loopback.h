@@ -17,6 +17,7 @@ struct loopback {
 	struct spin lock; /* guards the queue */
 	struct parcel *first, **end;
 	uint32_t len;
+	uint64_t sent, delivered; /* parcels of all time; atomic */
 	struct host_wait waiters;
 	struct spin drain_lock; /* only tried: one thread delivers */
 };

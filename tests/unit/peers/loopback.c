@@ -26,11 +26,16 @@ static bool key_read(const void *table, uint32_t n, uint32_t key, struct host_ke
 	return published && key == KEY;
 }
 
+static struct dest *asked; /* while it delivers, whether it has taken what was sent */
+static struct link_mark mark;
+
 static void deliver(void *arg, const struct seg *s)
 {
 	struct piece dst = { (uintptr_t)got.into, s->len, 0 };
 
 	(void)arg;
+	if (asked)
+		check(!dest_has_taken(asked, &mark));
 	check_eq(s->psn, got.next_psn++);
 	check(s->from);
 	got.count++;
@@ -179,7 +184,29 @@ TEST(a_full_queue_takes_waiters_and_calls_each_once_when_half_is_free)
 	close_host(h, d);
 }
 
+/* What is still copied is not taken, however often a sender asks. */
+TEST(a_segment_is_taken_when_it_was_delivered)
+{
+	static const uint8_t bytes[8];
+	const struct piece p = { (uintptr_t)bytes, sizeof(bytes), 0 };
+	struct dest *d;
+	struct host *h = open_host(&d);
+	struct seg s = of(0, &p);
+
+	mark = (struct link_mark){ 0 };
+	check(!dest_has_taken(d, &mark)); /* the first question has nothing to compare with */
+	check_eq(dest_send(d, &s, NULL), 0);
+	check(dest_has_taken(d, &mark));
+	check(!dest_has_taken(d, &mark));
+	asked = d;
+	check_eq(host_drain(h, 8), 1);
+	asked = NULL;
+	check(dest_has_taken(d, &mark));
+	close_host(h, d);
+}
+
 RUN_TESTS(unit_test(a_number_of_ours_is_the_loopback),
+	  unit_test(a_segment_is_taken_when_it_was_delivered),
 	  unit_test(nothing_is_delivered_inside_send_and_all_of_it_in_order_by_drain),
 	  unit_test(large_payload_stays_where_it_is_until_fetched_under_a_valid_key),
 	  unit_test(unmapped_payload_is_efault_and_nothing_arrives),
