@@ -436,10 +436,8 @@ static void conn_ready(struct watch *w, uint64_t now)
 	int err;
 
 	(void)now;
-	if (load_relaxed(&c->broken)) {
-		host_deafen(c->host, w); /* half built, and about to be ended */
-		return;
-	}
+	if (load_relaxed(&c->broken))
+		return; /* half built, and about to be ended */
 	do
 		err = receive(c);
 	while (!err && --left);

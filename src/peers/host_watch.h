@@ -12,6 +12,4 @@ struct watch {
 
 /* Adds @w, level triggered; the caller has set w->fd. 0 or a positive errno. */
 int host_watch(struct host *h, struct watch *w, void (*ready)(struct watch *w, uint64_t now));
-/* No more events of it; w->fd stays open. */
-void host_deafen(struct host *h, const struct watch *w);
 void host_unwatch(struct host *h, struct watch *w); /* and closes w->fd; fine when that is -1 */
