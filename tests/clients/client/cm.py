@@ -101,7 +101,9 @@ _next_port = 21500
 
 def speaks(name, address):
     """rdma_xserver and rcopy listen on what getaddrinfo() of no name gives: IPv4's wildcard.
-    libfabric leaves loopback interfaces alone."""
+    libfabric leaves loopback interfaces alone. A sanitizer's runtime has to be preloaded first."""
+    if "preloaded" in name and os.environ.get("SOFTHCA_SANITIZER", "none") != "none":
+        return False
     if name.startswith("fi_") and address == "127.0.0.1":
         return False
     if name.startswith(HERE_ONLY) and address != "127.0.0.1":
