@@ -4,6 +4,10 @@
 #include "engine/wake.h"
 #include "util/uncancelled.h"
 
+#ifndef RWF_NOWAIT
+#define RWF_NOWAIT 8 /* linux/fs.h; musl's headers lack it */
+#endif
+
 static __thread bool leading __attribute__((tls_model("initial-exec")));
 
 bool leader_is_me(void)

@@ -27,10 +27,6 @@
 #include "util/guard.h"
 #include "util/quiesce.h"
 
-#ifndef RWF_NOWAIT
-#define RWF_NOWAIT 8 /* linux/fs.h; musl's headers lack it */
-#endif
-
 #define EVENTS	   8 /* of descriptors at a time */
 #define RETRY_NS   1000000ULL /* until senders whose link had no room are told again */
 #define LINGER	   50000ULL /* ns: as long as a wake takes, so at most twice as much is spent */
