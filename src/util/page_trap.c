@@ -15,19 +15,38 @@
 
 #define TASKS "/proc/self/task"
 
-enum { LOOKS = 64 }; /* of page_trap_recheck(), until masks are read again */
+enum { LOOKS = 64, LOOKS_OPEN = 8 }; /* of page_trap_recheck(), until masks are read again */
 
 static struct {
 	uint8_t *page; /* published last */
 	size_t len;
 	page_trap_fn stored;
 	bool closed; /* atomic */
+	bool given_up; /* it stays open; atomic */
 } trap;
 
 static void open_page(void)
 {
 	store_release(&trap.closed, false);
 	mprotect(trap.page, trap.len, PROT_READ | PROT_WRITE);
+}
+
+static void give_up(void)
+{
+	store_relaxed(&trap.given_up, true);
+	full_fence(); /* pairs with close_page() */
+	open_page();
+}
+
+/* A thread that gives up meanwhile has the last word. */
+static void close_page(void)
+{
+	if (mprotect(trap.page, trap.len, PROT_NONE))
+		return;
+	store_relaxed(&trap.closed, true);
+	full_fence();
+	if (load_relaxed(&trap.given_up))
+		open_page();
 }
 
 #if defined(__x86_64__)
@@ -65,7 +84,7 @@ static bool fault(const siginfo_t *info, ucontext_t *ctx)
 	registers(g, reg);
 	/* The CPU has just read the instruction. */
 	if (!store_insn_decode((const uint8_t *)(uintptr_t)g[REG_RIP], reg, &s)) {
-		open_page();
+		give_up();
 		return true;
 	}
 	g[REG_RIP] += s.len;
@@ -92,9 +111,9 @@ static uint64_t status(const char *path, const char *name, int base)
 	return value;
 }
 
-static bool may_close(void)
+static bool possible(void)
 {
-	return guard_trap_open() && !status("/proc/self/status", "TracerPid:", 10);
+	return !status("/proc/self/status", "TracerPid:", 10);
 }
 
 static bool any_thread_blocks(void)
@@ -128,7 +147,7 @@ static bool fault(const siginfo_t *info, ucontext_t *ctx)
 	return false;
 }
 
-static bool may_close(void)
+static bool possible(void)
 {
 	return false;
 }
@@ -147,10 +166,10 @@ void *page_trap_make(size_t len, page_trap_fn stored, bool on)
 		trap.len = len;
 		trap.stored = stored;
 		trap.page = p;
-		store_release(&trap.closed, on && may_close());
 		guard_trap_watch(fault);
-		if (!trap.closed)
-			open_page();
+		store_release(&trap.closed, true);
+		if (!on || !possible())
+			give_up();
 	}
 	p = trap.page;
 	if (p && page_trap_closed() && !guard_trap_open())
@@ -163,13 +182,17 @@ void page_trap_recheck(void)
 {
 	static nlink_t before; /* one link for each thread */
 	static unsigned int looks;
+	unsigned int pause = page_trap_closed() ? LOOKS : LOOKS_OPEN;
 	struct stat st;
 
-	if (!page_trap_closed() || stat(TASKS, &st) || (st.st_nlink == before && ++looks % LOOKS))
+	if (!trap.page || load_relaxed(&trap.given_up) || stat(TASKS, &st) ||
+	    (st.st_nlink == before && ++looks % pause))
 		return;
 	before = st.st_nlink;
 	if (any_thread_blocks())
 		open_page();
+	else if (!page_trap_closed())
+		close_page();
 }
 
 bool page_trap_closed(void)

@@ -4,9 +4,9 @@
  * the program go on behind the store. The value is not kept. docs/design/memory-doorbells.md
  *
  * An instruction that cannot be decoded (a load, or one that is not known) opens the memory for
- * good: then a store is a plain store, without a call. So does a thread that blocks SIGSEGV, whose
- * store would end the process. Under a debugger and on other machines than x86-64 the memory is
- * open from the beginning. */
+ * good: then a store is a plain store, without a call. It is open, too, while a thread blocks
+ * SIGSEGV, whose store would end the process. Under a debugger and on other machines than x86-64
+ * it is open from the beginning, for good. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,7 +22,8 @@ typedef void (*page_trap_fn)(size_t at, unsigned int bytes, uint64_t value, bool
  * such memory: a second call returns the first one's. @on false: it is open from the beginning.
  * NULL: no memory. */
 void *page_trap_make(size_t len, page_trap_fn stored, bool on);
-/* Opens the memory if a thread of the process blocks SIGSEGV. One system call while no thread
- * begins or ends, but all are looked at now and then. One caller at a time. */
+/* Opens the memory if a thread of the process blocks SIGSEGV, and closes it again when none does: a
+ * thread that is being made blocks all signals for a moment. One system call while no thread begins
+ * or ends, but all are looked at now and then. One caller at a time. */
 void page_trap_recheck(void);
 bool page_trap_closed(void); /* does a store make a call? */

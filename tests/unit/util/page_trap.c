@@ -88,6 +88,41 @@ static bool it_may_be_open_from_the_beginning(void)
 	return !page_trap_closed() && p[0] == 1 && !told.n;
 }
 
+/* As often as it takes until masks are read again. */
+static void recheck(void)
+{
+	for (int i = 0; i < 100; i++)
+		page_trap_recheck();
+}
+
+static bool what_was_opened_for_good_stays_open(void)
+{
+	volatile uint8_t *p = page(true);
+	bool good = p && page_trap_closed() && !p[0x800];
+
+	recheck();
+	return good && !page_trap_closed();
+}
+
+/* A thread that is being made blocks all signals for a moment. */
+static bool it_closes_when_no_thread_blocks_the_signal_any_more(void)
+{
+	volatile uint8_t *p = page(true);
+	sigset_t set;
+	bool opened;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGSEGV);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	recheck();
+	opened = p && !page_trap_closed();
+	p[0] = 1;
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	recheck();
+	p[1] = 2;
+	return opened && page_trap_closed() && told_of(1, 1, 2) && told.n == 1;
+}
+
 static bool it_is_open_where_the_signal_is_blocked(void)
 {
 	volatile uint8_t *p;
@@ -167,12 +202,16 @@ CHILD(it_is_open_where_the_signal_is_blocked)
 #if defined(__x86_64__)
 CHILD(each_store_is_a_call)
 CHILD(a_load_opens_it)
+CHILD(what_was_opened_for_good_stays_open)
+CHILD(it_closes_when_no_thread_blocks_the_signal_any_more)
 CHILD(a_small_stack_is_told_of)
 CHILD(other_faults_are_the_programs)
 
 RUN_TESTS(unit_test(test_it_may_be_open_from_the_beginning),
 	  unit_test(test_it_is_open_where_the_signal_is_blocked),
 	  unit_test(test_each_store_is_a_call), unit_test(test_a_load_opens_it),
+	  unit_test(test_what_was_opened_for_good_stays_open),
+	  unit_test(test_it_closes_when_no_thread_blocks_the_signal_any_more),
 	  unit_test(test_a_small_stack_is_told_of), unit_test(test_other_faults_are_the_programs))
 #else
 RUN_TESTS(unit_test(test_it_may_be_open_from_the_beginning),
