@@ -40,7 +40,7 @@ static int bind_check(const struct cm_id *id, const struct sockaddr *a, const ch
 	const struct sockaddr_in6 *v6 = (const void *)a;
 
 	if (!cm_addr_known(a))
-		return refuse(EINVAL, "%s: address family %u; IPv4 and IPv6 can be had", call,
+		return refuse(EINVAL, "%s: address family %u; use AF_INET or AF_INET6", call,
 			      a->sa_family);
 	if (id->phase != PHASE_IDLE)
 		return refuse(EINVAL, "%s: the id is bound already; make another id", call);
@@ -222,8 +222,8 @@ static int resolve_check(const struct cm_id *id, const struct sockaddr *src,
 			 const struct sockaddr *dst)
 {
 	if (!cm_addr_known(dst) || (src && src->sa_family && !cm_addr_known(src)))
-		return refuse(EINVAL,
-			      "rdma_resolve_addr: address family; IPv4 and IPv6 can be had");
+		return refuse(EINVAL, "rdma_resolve_addr: the address family is neither AF_INET "
+				      "nor AF_INET6; use one of these");
 	if (id->phase != PHASE_IDLE && id->phase != PHASE_BOUND)
 		return refuse(EINVAL,
 			      "rdma_resolve_addr: the id is resolved or connected already; make "

@@ -96,7 +96,7 @@ static void bind_an_unknown_family(int arg)
 
 	begin(arg);
 	want_minus1(rdma_bind_addr(id, (struct sockaddr *)&a), EINVAL);
-	SAYS("rdma_bind_addr: address family 1; IPv4 and IPv6 can be had");
+	SAYS("rdma_bind_addr: address family 1; use AF_INET or AF_INET6");
 }
 
 static void a_port_that_is_taken(int arg)
