@@ -57,14 +57,15 @@ static void fork_child(void)
 }
 
 /* exit(), and the program has not destroyed its QPs. The peers shall have ACKs for all that it has
- * taken, as of hardware. Not from a signal handler that has interrupted the library, whose locks
- * and turns would never be given back. */
+ * taken, as of hardware. Not from a signal handler that has interrupted a turn, which would never
+ * be given back; one that has interrupted malloc() would wait for ever if it asked for memory. */
 __attribute__((destructor)) static void leave(void)
 {
 	struct node *n = node_self();
 
 	if (!n || quiesce_inside())
 		return;
+	quiesce_at_exit();
 	quiesce_wait(); /* ACKs of messages that the program has seen may be about to be listed */
 	backlog_end(n);
 	fault_leave();

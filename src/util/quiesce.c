@@ -13,6 +13,7 @@ static struct quiesce_slot *slots; /* lock-free push-only list */
 static struct {
 	struct quiesce_slot slot;
 } __attribute__((aligned(LINE))) reserve[RESERVE]; /* for threads that find no memory */
+static struct quiesce_slot of_exit __attribute__((aligned(LINE))); /* for the thread in exit() */
 static unsigned int n_reserved; /* atomic; may exceed RESERVE */
 static pthread_key_t key;
 static bool has_key;
@@ -62,6 +63,14 @@ static struct quiesce_slot *slot_reuse(void)
 	return NULL;
 }
 
+static void slot_list(struct quiesce_slot *s)
+{
+	s->next = __atomic_load_n(&slots, __ATOMIC_RELAXED);
+	while (!__atomic_compare_exchange_n(&slots, &s->next, s, 1, __ATOMIC_RELEASE,
+					    __ATOMIC_RELAXED))
+		;
+}
+
 /* NULL: there is no memory, and the reserve is used up. */
 static struct quiesce_slot *slot_new(void)
 {
@@ -75,10 +84,7 @@ static struct quiesce_slot *slot_new(void)
 	if (!s)
 		return NULL;
 	*s = (struct quiesce_slot){ .used = 1 };
-	s->next = __atomic_load_n(&slots, __ATOMIC_RELAXED);
-	while (!__atomic_compare_exchange_n(&slots, &s->next, s, 1, __ATOMIC_RELEASE,
-					    __ATOMIC_RELAXED))
-		;
+	slot_list(s);
 	return s;
 }
 
@@ -94,6 +100,21 @@ struct quiesce_slot *quiesce_slot_make(void)
 		pthread_setspecific(key, s);
 	quiesce_self = s;
 	return s;
+}
+
+/* A child that was forked during exit() may find the slot listed, and in use. */
+void quiesce_at_exit(void)
+{
+	static bool listed; /* of_exit's user alone writes it */
+	int unused = 0;
+
+	if (quiesce_self || !__atomic_compare_exchange_n(&of_exit.used, &unused, 1, 0,
+							 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		return;
+	if (!listed)
+		slot_list(&of_exit);
+	listed = true;
+	quiesce_self = &of_exit;
 }
 
 static void wait_for(struct quiesce_slot *s)

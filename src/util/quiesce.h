@@ -18,6 +18,9 @@ struct quiesce_slot {
 };
 
 struct quiesce_slot *quiesce_slot_make(void); /* this thread's, never NULL */
+/* In exit(), which a signal handler may call that has interrupted malloc(): a thread without a slot
+ * gets the one that is kept for this, since it must not allocate one. */
+void quiesce_at_exit(void);
 extern __thread struct quiesce_slot *quiesce_self __attribute__((tls_model("initial-exec")));
 
 static inline void quiesce_enter(void)

@@ -75,13 +75,14 @@ TEST(a_grace_has_passed_when_the_sections_that_were_open_have_ended)
 
 enum { HUNGRY = 40 };
 
-static int out_of_memory; /* atomic */
+static int out_of_memory, asked; /* atomic */
 
 /* In place of the C library's, for quiesce.c. */
 void *aligned_alloc(size_t align, size_t n)
 {
 	void *p = NULL;
 
+	__atomic_store_n(&asked, 1, __ATOMIC_RELAXED);
 	if (__atomic_load_n(&out_of_memory, __ATOMIC_RELAXED) || posix_memalign(&p, align, n))
 		return NULL;
 	return p;
@@ -117,6 +118,36 @@ TEST(sections_begin_without_memory)
 	__atomic_store_n(&out_of_memory, 0, __ATOMIC_RELAXED);
 }
 
-/* First: other tests leave slots that are taken again. */
-RUN_TESTS(unit_test(sections_begin_without_memory),
+/* A signal handler that has interrupted malloc() may call exit(). */
+static void *leaves(void *arg)
+{
+	(void)arg;
+	quiesce_at_exit();
+	quiesce_enter();
+	sem_post(&inside[0]);
+	sem_wait(&leave[0]);
+	quiesce_exit();
+	return NULL;
+}
+
+TEST(exit_asks_for_no_memory_and_its_sections_are_waited_for)
+{
+	struct quiesce_grace g;
+	pthread_t t;
+
+	sem_init(&inside[0], 0, 0);
+	sem_init(&leave[0], 0, 0);
+	check_eq(pthread_create(&t, NULL, leaves, NULL), 0);
+	sem_wait(&inside[0]);
+	check(!__atomic_load_n(&asked, __ATOMIC_RELAXED));
+	check(quiesce_begin(&g));
+	check(!quiesce_passed(&g));
+	sem_post(&leave[0]);
+	check_eq(pthread_join(t, NULL), 0);
+	check(quiesce_passed(&g));
+}
+
+/* In this order: other tests leave slots that are taken again. */
+RUN_TESTS(unit_test(exit_asks_for_no_memory_and_its_sections_are_waited_for),
+	  unit_test(sections_begin_without_memory),
 	  unit_test(a_grace_has_passed_when_the_sections_that_were_open_have_ended))
