@@ -64,6 +64,12 @@ unsigned int sysfs_host_devices(const struct sysfs_host *host)
 	return host->count;
 }
 
+const char *sysfs_host_name(const struct sysfs_host *host, unsigned int i, const char **netdev)
+{
+	*netdev = host->device[i].netdev.name;
+	return host->device[i].name;
+}
+
 static void put_guid(struct tree *t, const char *name, uint64_t guid)
 {
 	const uint8_t *b = (const uint8_t *)&guid;
@@ -167,7 +173,8 @@ static void put_rate(struct tree *t, const struct ibv_port_attr *port)
 				 speeds[i].name);
 }
 
-/* All that a kernel's files show; this picture is of a port that has sent nothing yet. */
+/* All that a kernel's files show. The programs of this user add to those that we count
+ * (engine/port_counts). */
 static void put_counters(struct tree *t)
 {
 	static const char *const of_infiniband[] = {
@@ -190,12 +197,14 @@ static void put_counters(struct tree *t)
 			 counters_folder(i) == COUNTER_HW ? "hw_counters" : "counters",
 			 counters_name(i));
 		tree_put(t, path, "0");
+		if (!t->err && fchmodat(t->dir, path, 0644, 0))
+			t->err = errno;
 	}
 	for (size_t i = 0; i < sizeof(of_infiniband) / sizeof(*of_infiniband); i++) {
 		snprintf(path, sizeof(path), "counters/%s", of_infiniband[i]);
 		tree_put(t, path, "0");
 	}
-	tree_put(t, "hw_counters/lifespan", "10");
+	tree_put(t, "hw_counters/lifespan", "1000");
 }
 
 static void put_port(struct tree *t, const struct device_view *v)

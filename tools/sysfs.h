@@ -14,6 +14,8 @@ struct sysfs_host;
 int sysfs_host_read(struct sysfs_host **out);
 void sysfs_host_free(struct sysfs_host *host); /* NULL is fine */
 unsigned int sysfs_host_devices(const struct sysfs_host *host);
+/* The name of device @i, and of its interface. */
+const char *sysfs_host_name(const struct sysfs_host *host, unsigned int i, const char **netdev);
 
 /* Adds SYSFS_HOME, infiniband and infiniband_verbs to the folder @dir; equal files give an equal
  * @sum (NULL is fine). Positive errno. */

@@ -128,7 +128,7 @@ static int open_folder(const char *path)
 struct folder {
 	const char *path;
 	bool (*is_ours)(const char *name); /* an entry of the HCA replaces it */
-	int (*fill)(const struct sysfs_host *host, int dir);
+	int (*fill)(const struct sysfs_host *host, int old, int dir);
 	bool frozen; /* read-only afterwards */
 };
 
@@ -148,7 +148,7 @@ static int cover(const struct folder *f, const struct sysfs_host *host)
 	new = open_folder(stage);
 	err = new < 0 ? errno : put_back_all(old, new, f->is_ours);
 	if (!err)
-		err = f->fill(host, new);
+		err = f->fill(host, old, new);
 	if (!err && f->frozen &&
 	    mount(NULL, stage, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NOEXEC,
 		  NULL))
@@ -175,11 +175,12 @@ static bool is_ours_in_dev(const char *name)
 
 /* Clients never open it; they look whether it is a character device that they may read and
  * write. */
-static int fill_dev(const struct sysfs_host *host, int dir)
+static int fill_dev(const struct sysfs_host *host, int old, int dir)
 {
 	char to[64];
 	int fd;
 
+	(void)old;
 	if (mkdirat(dir, "infiniband", 0755))
 		return errno;
 	for (unsigned int i = 0; i < sysfs_host_devices(host); i++) {
@@ -195,9 +196,59 @@ static int fill_dev(const struct sysfs_host *host, int dir)
 	return 0;
 }
 
-static int fill_sys(const struct sysfs_host *host, int dir)
+#define UP "../"
+
+/* The folder of a device in the view that @old is of, if it is one and has the device on the same
+ * interface. Without "..", which would lead from the covered mount to the one that covers it. */
+static bool find_in_outer(int old, const char *device, const char *netdev, char out[PATH_MAX])
 {
-	return sysfs_write(host, dir, NULL);
+	char link[128], interface[PATH_MAX + 64], *within;
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "infiniband/%s", device);
+	n = readlinkat(old, link, out, PATH_MAX - 1);
+	out[n < 0 ? 0 : n] = '\0';
+	within = strstr(out, "/infiniband/");
+	if (strncmp(out, UP SYSFS_HOME "/", strlen(UP SYSFS_HOME "/")) != 0 || !within)
+		return false;
+	*within = '\0';
+	snprintf(interface, sizeof(interface), "%s/net/%s", out + strlen(UP), netdev);
+	*within = '/';
+	memmove(out, out + strlen(UP), strlen(out + strlen(UP)) + 1);
+	return !faccessat(old, interface, F_OK, AT_SYMLINK_NOFOLLOW);
+}
+
+/* Programs add to these files (engine/port_counts), so they have mounts of their own, which stay
+ * writable. In a run within a run they are those of the outer one: what is done within shows
+ * outside, too. */
+static int bind_counters(const char *device, const char *netdev, int old, int dir)
+{
+	static const char *const folders[] = { "counters", "hw_counters" };
+	char outer[PATH_MAX], from[PATH_MAX], to[128];
+	bool shared = find_in_outer(old, device, netdev, outer);
+	int err = 0;
+
+	for (size_t i = 0; !err && i < sizeof(folders) / sizeof(*folders); i++) {
+		snprintf(to, sizeof(to), "infiniband/%s/ports/1/%s", device, folders[i]);
+		if (shared && snprintf(from, sizeof(from), "%s/ports/1/%s", outer, folders[i]) <
+				      (int)sizeof(from))
+			err = bind_at(old, from, dir, to);
+		else
+			err = bind_at(dir, to, dir, to);
+	}
+	return err;
+}
+
+static int fill_sys(const struct sysfs_host *host, int old, int dir)
+{
+	int err = sysfs_write(host, dir, NULL);
+
+	for (unsigned int i = 0; !err && i < sysfs_host_devices(host); i++) {
+		const char *netdev, *device = sysfs_host_name(host, i, &netdev);
+
+		err = bind_counters(device, netdev, old, dir);
+	}
+	return err;
 }
 
 /* Later mounts of the machine still appear here; those made here stay here. In a chroot whose root

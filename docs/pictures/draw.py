@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""Draws architecture.svg, send.svg and loss.svg into FOLDER (default: docs/) from the texts beside
-this file, whose heads say how they are written. A text that does not fit its box is an error."""
+"""Draws architecture.svg, send.svg, loss.svg and top.svg into FOLDER (default: docs/) from the
+texts beside this file, whose heads say how they are written. A text that does not fit its box is an
+error."""
 import re
 import sys
 from html import escape
@@ -262,11 +263,35 @@ def draw_record(p, row, to, what, how, steps, width, lost=False):
     p.line([(far, y + STEP_H), (far, ty + STEP_H / 2), (end, ty + STEP_H / 2)], True)
 
 
+# --- top.svg ---
+
+CELL, LINE, SIZE = 7.83, 19, 13  # of a monospaced font: width of a character, height of a line
+MONO = "DejaVu Sans Mono, Menlo, Consolas, monospace"
+
+
+def terminal(name):
+    """What commands print, below their prompts; a table's head is bold"""
+    caption, *lines = [line for line in (HERE / name).read_text().splitlines()
+                       if not line.startswith("#")]
+    width = 2 * MARGIN + CELL * max(map(len, lines))
+    p = Picture(round(width), 2 * MARGIN + LINE * len(lines), caption.removeprefix("caption "))
+    for i, line in enumerate(lines):
+        if line.startswith("$ "):
+            kind = "b t"
+        else:
+            kind = "b s" if re.match(r" +(PID|QP) ", line) else "t"
+        p.add(f'<text x="{MARGIN}" y="{MARGIN + 14 + LINE * i}" font-size="{SIZE}" '
+              f'font-family="{MONO}" xml:space="preserve" textLength="{CELL * len(line):.4g}" '
+              f'class="{kind}">{escape(line)}</text>')
+    return p.svg()
+
+
 def main():
     folder_out = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE.parent
     (folder_out / "architecture.svg").write_text(architecture())
     for name in ("send", "loss"):
         (folder_out / f"{name}.svg").write_text(sequence(f"{name}.txt"))
+    (folder_out / "top.svg").write_text(terminal("top.txt"))
 
 
 if __name__ == "__main__":

@@ -80,6 +80,7 @@ struct eqp {
 	struct path_kept *kept; /* UD: destinations of its last datagrams (path_kept.c) */
 	uint32_t listens; /* the QP counts in device->listeners; atomic */
 	const struct eqp_ops *ops; /* NULL: an ordinary QP */
+	struct tally counted; /* what the port's counters have of q.tally; node->counts.lock */
 	uint32_t route; /* XRC_SEND: q.dest leads to this slot, + 1; 0: nowhere */
 };
 

@@ -4,6 +4,7 @@
 #include "engine/listeners.h"
 #include "engine/path.h"
 #include "engine/path_kept.h"
+#include "engine/port_counts.h"
 #include "engine/rq_waiters.h"
 #include "engine/timers.h"
 #include "engine/turn.h"
@@ -39,6 +40,7 @@ void eqp_life_end(struct eqp *e)
 	timers_drop(e);
 	quiesce_enter();
 	turn_close(e);
+	port_counts_take(e);
 	old = q->qp.state;
 	q->qp.state = IBV_QPS_RESET;
 	tqp_moved(q, old, clock_now());

@@ -16,6 +16,7 @@
 #include "engine/leader.h"
 #include "engine/links.h"
 #include "engine/nap.h"
+#include "engine/port_counts.h"
 #include "engine/port_events.h"
 #include "engine/progress.h"
 #include "engine/rest.h"
@@ -88,6 +89,8 @@ static uint64_t timeout(struct node *n)
 		next = timers_next_watch(n);
 	if (unrung_due(n) < next)
 		next = unrung_due(n);
+	if (port_counts_due(n) < next)
+		next = port_counts_due(n);
 	if (unanswered_any(n) && next > now + RETRY_NS)
 		next = now + RETRY_NS;
 	if (next == UINT64_MAX)
@@ -119,6 +122,7 @@ static bool serve_all(struct node *n, const struct epoll_event *ev, int got)
 		rung |= serve(n, &ev[i]);
 	links_tend(n, clock_now());
 	progress_watch(n, clock_now());
+	port_counts_tend(n, clock_now());
 	return rung;
 }
 

@@ -11,6 +11,7 @@
 #include "engine/links.h"
 #include "engine/loop.h"
 #include "engine/node_device.h"
+#include "engine/port_counts.h"
 #include "engine/qp_table.h"
 #include "engine/show.h"
 #include "engine/tracing.h"
@@ -68,6 +69,7 @@ __attribute__((destructor)) static void leave(void)
 	quiesce_at_exit();
 	quiesce_wait(); /* ACKs of messages that the program has seen may be about to be listed */
 	backlog_end(n);
+	port_counts_end(n);
 	fault_leave();
 }
 
@@ -187,6 +189,7 @@ static void node_init(struct node *n)
 	pthread_mutex_init(&n->unrung.lock, NULL);
 	list_init(&n->unrung.all);
 	n->unrung.due = UINT64_MAX;
+	port_counts_init(n);
 }
 
 /* Of a failed start: no thread runs, and no link is open. A program may try again. */

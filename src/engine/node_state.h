@@ -32,6 +32,8 @@ struct device {
 	pthread_mutex_t frames_reading; /* guards reading and closing of frames_in */
 	int frames_wanted; /* 1 while the flow table has rules; its two calls may cross */
 	int frames_out, frames_in; /* AF_PACKET; -1 none; atomic */
+	struct counters shown; /* what the port's files have of hca.counters; under
+				* node->counts.files */
 };
 
 struct block { /* the QPs of one slot's numbers */
@@ -110,6 +112,11 @@ struct node {
 		uint64_t nap; /* ns between two looks, now */
 		uint64_t due; /* ns: the next look; atomic */
 	} unrung;
+	struct { /* port_counts.h */
+		struct spin lock; /* guards eqp.counted of all QPs; a leaf */
+		pthread_mutex_t files; /* guards device.shown; held while files are written */
+		uint64_t due; /* ns: the files are written next; UINT64_MAX: never; atomic */
+	} counts;
 	bool started; /* the engine thread runs */
 };
 

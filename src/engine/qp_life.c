@@ -30,6 +30,8 @@ static int cast(struct tqp *q, const struct seg *s)
 {
 	int err = s->op == FRAME_OP ? frames_send(q, s) : groups_send(q, s);
 
+	if (!err && s->op != FRAME_OP)
+		counters_inc(q->qp.ctx->hca->counters, COUNTER_MULTICAST_XMIT_PACKETS);
 	if (!err && unlikely(tracing()))
 		tracing_cast(to_eqp(q), s);
 	return err;

@@ -55,13 +55,23 @@ static void push_answer(struct tqp *q, const struct sent *e, const struct cqe *c
 		flush_overrun(q, q->qp.scq, now);
 }
 
+/* Direct access has been counted, and local work moves nothing: neither has PSNs. */
+static inline void count(struct tqp *q, const struct sent *e)
+{
+	struct moved *m = e->flags & SENT_READ ? &q->tally.received : &q->tally.sent;
+
+	moved_add(m, e->npsn ? e->len : 0, e->npsn);
+}
+
 void completion_done(struct tqp *q, uint64_t now)
 {
 	struct requester *r = &q->req;
 	const struct sent *e = sent_at(r, r->head++);
 
-	if (!(e->flags & (SENT_SIGNALED | SENT_INNER)))
+	if (!(e->flags & (SENT_SIGNALED | SENT_INNER))) {
+		count(q, e);
 		return;
+	}
 	if (unlikely(e->flags & SENT_FLUSHED)) {
 		flush_send(q, e, now);
 		return;
@@ -71,6 +81,8 @@ void completion_done(struct tqp *q, uint64_t now)
 			flush_overrun(q, q->qp.srq->tags->cq, now);
 		return;
 	}
+	count(q, e);
+
 	struct cqe c = { .opcode = MLX5_CQE_REQ,
 			 .wqe_opcode = e->opcode,
 			 .wqe_counter = e->block,

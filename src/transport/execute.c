@@ -119,6 +119,7 @@ bool execute(struct tqp *q, const struct seg *s, struct answer *out, struct refu
 				.orig = orig,
 				.no_ref = s->flags & SEG_NO_REF };
 	save(q, s, out);
+	moved_add(&q->tally.sent, ask.len, s->npsn);
 	if (key_is_fleeting(q->qp.ctx->hca->keys, s->rkey))
 		out->no_ref = true;
 	counters_inc(q->qp.ctx->hca->counters, kind == ANSWER_READ     ? COUNTER_RX_READ_REQUESTS

@@ -61,6 +61,7 @@ static void message(struct tqp *q, const struct seg *s, uint64_t now)
 	switch (place_segment(q, s, &no)) {
 	case PLACE_DONE:
 		executed(q, s);
+		moved_add(&q->tally.received, s->len, s->npsn);
 		answer_ack(q, s); /* first: the program may answer the completion by another QP */
 		if (opcode_has(s->op, WIRE_LAST))
 			place_complete(q, s, now);

@@ -13,6 +13,7 @@
 #pragma once
 #include "hca/qp.h"
 #include "link/link.h"
+#include "obs/tally.h"
 #include "transport/drop.h"
 #include "transport/requester.h"
 #include "transport/responder.h"
@@ -37,6 +38,7 @@ struct tqp {
 	bool asking; /* DC: a target is asked for a connection, and has not answered */
 	bool rnr_waiting; /* a sender waits: call tqp_rq_doorbell() when a receive is posted */
 	struct sender sender; /* whose packets are accepted */
+	struct tally tally;
 	uint64_t cause; /* the reason's record for ERR or SQE; 0: by modify */
 	struct requester req;
 	struct responder rsp;

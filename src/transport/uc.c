@@ -59,6 +59,7 @@ void uc_input(struct tqp *q, const struct seg *s, uint64_t now)
 	}
 	switch (place_segment(q, s, &no)) {
 	case PLACE_DONE:
+		moved_add(&q->tally.received, s->len, s->npsn);
 		if (opcode_has(s->op, WIRE_LAST))
 			place_complete(q, s, now);
 		break;

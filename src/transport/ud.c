@@ -171,6 +171,9 @@ static void complete(struct tqp *q, const struct seg *s, uint64_t now)
 			 .timestamp = now };
 
 	q->rsp.have_rwqe = false;
+	moved_add(&q->tally.received, s->len, 1);
+	if (unlikely(s->flags & SEG_MCAST))
+		counters_inc(q->qp.ctx->hca->counters, COUNTER_MULTICAST_RCV_PACKETS);
 	if (cq_push(q->qp.rcq, &c) == EOVERFLOW)
 		flush_overrun(q, q->qp.rcq, now);
 }

@@ -23,7 +23,7 @@ within() { # FOLDERS COMMAND: with these folders of the machine as mounts
 		exec chroot "$root" "$@"' sh "$root" "$home" "$@"
 }
 look='cat /sys/class/infiniband/mlx5_0/node_type && ls /dev/infiniband &&
-	grep -c " - tmpfs softhca " /proc/self/mountinfo || :'
+	grep -Ec " /(dev|sys/class) .* - tmpfs softhca " /proc/self/mountinfo || :'
 softhca=$(readlink -f "$softhca")
 
 within "sys dev" "$softhca" run sh -c "$look" >"$tmp/out" 2>&1 || fail "$(cat "$tmp/out")"

@@ -21,6 +21,16 @@ static struct pair *open_pair(const struct net_config *cfg, uint64_t seed)
 	return p;
 }
 
+/* Counted once, whatever was sent again; the other way, nothing. */
+static void check_moved(const struct tally *from, const struct tally *to, uint32_t bytes)
+{
+	check_eq(from->sent.bytes, bytes);
+	check_eq(from->sent.packets, bytes / MTU);
+	check_eq(to->received.bytes, bytes);
+	check_eq(to->received.packets, bytes / MTU);
+	check_eq(from->received.bytes | to->sent.bytes, 0);
+}
+
 /* Drops the @n-th segment from now on. */
 static void drop_next(struct pair *p, uint64_t n)
 {
@@ -42,6 +52,7 @@ TEST(one_lost_packet_is_one_packet_again)
 				 pair_count(p, p->b, OP_WRITE_LAST),
 			 17);
 		check_mem(p->b->mem + 0x8000, p->a->mem, 16 * MTU);
+		check_moved(&p->a->q.tally, &p->b->q.tally, 16 * MTU);
 		check_eq(p->rig.counters.v[COUNTER_OUT_OF_SEQUENCE], 1);
 		check_eq(p->rig.counters.v[COUNTER_PACKET_SEQ_ERR], 0);
 		pair_close(p);
@@ -123,6 +134,7 @@ TEST(one_lost_response_is_one_response_again)
 		check_eq(p->log[17].dma_len, MTU);
 		check_eq(p->log[17].psn, lost - 2);
 		check_mem(p->a->mem, p->b->mem + 0x8000, 16 * MTU);
+		check_moved(&p->b->q.tally, &p->a->q.tally, 16 * MTU);
 		pair_close(p);
 	}
 }

@@ -1,0 +1,186 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""The counters of a port in /sys: do they say what the programs of a run have done, while these run
+and when they have ended? Each case runs within one `softhca run`, where this script is started
+again with the case's name."""
+# traits: root timeout=240
+import fcntl
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "wire"))
+
+import cases  # noqa: E402
+from net import hosts  # noqa: E402
+
+TOOL = os.environ["SOFTHCA_PREFIX"] + "/bin/softhca"
+WAITING = os.environ["SOFTHCA_BUILD"] + "/tests/verbs/verbs_shown"
+PORT = Path("/sys/class/infiniband/mlx5_0/ports/1")
+NO_LEAKS = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"  # perftest's are not ours
+COUNT, SIZE, MTU = 100, 65536, 4096
+PACKETS = COUNT * SIZE // MTU
+PATIENCE = 60
+
+
+# --- within a run ---
+
+def read(name):
+    folder = "counters" if "port_" in name or "cast_" in name else "hw_counters"
+    return int((PORT / folder / name).read_text())
+
+
+def listening():
+    ports = open("/proc/net/tcp6").read() + open("/proc/net/tcp").read()
+    return f":{18515:04X} 00000000" in ports
+
+
+def start(program, *words, run=()):
+    env = {**os.environ, "LD_PRELOAD": os.environ["SOFTHCA_PRELOAD"] + ":" +
+           os.environ.get("LD_PRELOAD", ""), "ASAN_OPTIONS": NO_LEAKS}
+    return subprocess.Popen([*run, program, "-n", str(COUNT), "-s", str(SIZE), "-x", "3", *words],
+                            env=env, stdout=subprocess.DEVNULL)
+
+
+def both(program, *words, run=()):
+    """Server and client on this host, to their ends."""
+    server = start(program, *words, run=run)
+    while not listening():
+        assert server.poll() is None
+        os.sched_yield()
+    client = start(program, *words, "127.0.0.1", run=run)
+    assert client.wait() == 0 and server.wait() == 0
+
+
+def is_moved(times):
+    for way in "xmit", "rcv":
+        assert read(f"port_{way}_data") == times * COUNT * SIZE // 4, (way, times)
+        for name in f"port_{way}_packets", f"unicast_{way}_packets":
+            assert read(name) == times * PACKETS, (name, read(name))
+        assert read(f"multicast_{way}_packets") == 0
+
+
+def within_moves():
+    """SEND by the ring; WRITE and READ by the ring or by direct access."""
+    was = read("port_xmit_data")
+    for times, program in enumerate(("ib_send_bw", "ib_write_bw", "ib_read_bw"), 1):
+        both(program)
+        assert read("port_xmit_data") - was == times * COUNT * SIZE // 4, program
+    if not was:  # files are shared by runs
+        is_moved(3)
+
+
+def within_nested():
+    both("ib_send_bw", run=(TOOL, "run"))
+    is_moved(1)
+
+
+def within_errors():
+    """A packet in ten is lost, one in ten comes twice."""
+    both("ib_send_bw")
+    is_moved(1)
+    for name in "out_of_sequence", "duplicate_request", "packet_seq_err":
+        assert read(name) > 0, name
+
+
+def until(name, least):
+    end = time.monotonic() + PATIENCE
+    while read(name) < least:
+        assert time.monotonic() < end, (name, read(name))
+        os.sched_yield()
+
+
+def within_killed():
+    """Both values come while the program runs, and stay when it is killed."""
+    process = subprocess.Popen([WAITING, "rnr"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    until("rnr_nak_retry_err", 1)
+    until("out_of_buffer", 1)
+    process.kill()
+    process.wait()
+    was = read("out_of_buffer")
+    assert was > 0
+    both("ib_send_bw")
+    assert read("out_of_buffer") >= was
+
+
+def within_locked():
+    """A process that keeps the lock of the files does not keep others from their end."""
+    folder = os.open(PORT / "counters", os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    both("ib_send_bw")
+    assert read("port_xmit_data") == 0
+    os.close(folder)
+
+
+def within_server():
+    print("up", flush=True)
+    server = start("ib_send_bw")
+    assert server.wait() == 0
+    assert read("port_rcv_data") == COUNT * SIZE // 4, read("port_rcv_data")
+    assert read("port_rcv_packets") == PACKETS
+
+
+def within_client():
+    client = start("ib_send_bw", "10.9.0.1")
+    assert client.wait() == 0
+    assert read("port_xmit_data") == COUNT * SIZE // 4, read("port_xmit_data")
+    assert read("port_xmit_packets") == PACKETS
+
+
+# --- the cases ---
+
+def inside(name, enter=(), **env):
+    env = {**os.environ, "SOFTHCA_DEVICES": "mlx5_0=lo", **env}
+    return subprocess.Popen([*enter, TOOL, "run", sys.executable, __file__, name], env=env,
+                            stdout=subprocess.PIPE)
+
+
+def passes(process):
+    process.stdout.read()
+    assert process.wait() == 0
+
+
+def messages():
+    passes(inside("moves"))
+
+
+def copied_files():
+    passes(inside("moves", SOFTHCA_VIEW="files"))
+
+
+def run_within_a_run():
+    passes(inside("nested"))
+
+
+def errors():
+    passes(inside("errors", SOFTHCA_FAULT="loss=10%,dup=10%,seed=3"))
+
+
+def killed():
+    passes(inside("killed"))
+
+
+def locked():
+    passes(inside("locked"))
+
+
+def two_hosts():
+    with hosts.Pair(4200) as (one, other):
+        server = inside("server", one.enter, SOFTHCA_DEVICES="mlx5_0=eth0")
+        server.stdout.readline()
+        while f":{18515:04X} " not in Path(f"/proc/{one.pid}/net/tcp6").read_text() + Path(
+                f"/proc/{one.pid}/net/tcp").read_text():
+            assert server.poll() is None
+            os.sched_yield()
+        passes(inside("client", other.enter, SOFTHCA_DEVICES="mlx5_0=eth0"))
+        passes(server)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        globals()["within_" + sys.argv[1]]()
+    else:
+        sys.exit(cases.run([messages, copied_files, run_within_a_run, errors, killed, locked,
+                            two_hosts]))

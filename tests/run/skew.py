@@ -1,0 +1,98 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""Programs on two releases of softhca: do they work together between hosts, and say on both sides
+why they cannot on one? The other release is this one with another number of the layout of shared
+memory (tests/run/meson.build)."""
+# traits: root timeout=240
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "wire"))
+
+import cases  # noqa: E402
+from net import hosts  # noqa: E402
+
+PREFIX = Path(os.environ["SOFTHCA_PREFIX"])
+OTHER_LIBRARY = Path(os.environ["SOFTHCA_BUILD"]) / "tests/run/libibverbs.so.1"
+OTHERS = "99"  # its layout
+NO_LEAKS = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"  # perftest's are not ours
+SENTENCE = re.compile(r"its process runs on another version of softhca \(layout (\d+)\), which "
+                      "this one cannot reach; start all programs of a host on one version")
+other = None  # the other release's prefix
+
+
+def install_other(folder):
+    """Its tool finds the libraries beside it."""
+    prefix = Path(folder) / "other"
+    shutil.copytree(PREFIX, prefix, symlinks=True)
+    for path in (prefix / "lib/softhca").glob("libibverbs.so*"):
+        path.unlink()
+    shutil.copy(OTHER_LIBRARY, prefix / "lib/softhca/libibverbs.so.1")
+    return prefix
+
+
+def start(prefix, program, *words, enter=(), device="lo"):
+    env = {**os.environ, "SOFTHCA_DEVICES": f"mlx5_0={device}", "SOFTHCA_EXPLAIN": "1",
+           "LD_PRELOAD": os.environ["SOFTHCA_PRELOAD"], "ASAN_OPTIONS": NO_LEAKS}
+    return subprocess.Popen([*enter, prefix / "bin/softhca", "run", "--", program, "-n", "100",
+                             "-x", "3", *words], env=env, stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT, text=True)
+
+
+def listens(server, pid="self"):
+    text = "".join(Path(f"/proc/{pid}/net/{name}").read_text() for name in ("tcp", "tcp6"))
+    assert server.poll() is None, server.stdout.read()
+    return f":{18515:04X} 00000000" in text
+
+
+def pair(server_prefix, client_prefix, *words):
+    server = start(server_prefix, *words)
+    while not listens(server):
+        os.sched_yield()
+    client = start(client_prefix, *words, "127.0.0.1")
+    said = [process.communicate()[0] for process in (server, client)]
+    return [process.returncode for process in (server, client)], said
+
+
+def one_host():
+    """Both write, at once."""
+    for prefixes in ((PREFIX, other), (other, PREFIX)):
+        status, said = pair(*prefixes, "ib_write_bw", "-b")
+        for mine, code, text in zip(prefixes, status, said):
+            named = SENTENCE.search(text)
+            assert code != 0 and named, (mine, code, text)
+            assert (named[1] == OTHERS) == (mine == PREFIX), (mine, text)
+
+
+def one_release():
+    """The same two, of one release: the other one works by itself."""
+    status, said = pair(other, other, "ib_send_bw", "-b")
+    assert status == [0, 0], said
+
+
+def two_hosts():
+    with hosts.Pair(4200) as (one, two):
+        for prefixes in ((PREFIX, other), (other, PREFIX)):
+            server = start(prefixes[0], "ib_send_bw", "-b", enter=one.enter, device="eth0")
+            while not listens(server, one.pid):
+                os.sched_yield()
+            client = start(prefixes[1], "ib_send_bw", "-b", "10.9.0.1", enter=two.enter,
+                           device="eth0")
+            said = [process.communicate()[0] for process in (server, client)]
+            assert [server.returncode, client.returncode] == [0, 0], said
+
+
+def main():
+    global other
+    with tempfile.TemporaryDirectory() as folder:
+        other = install_other(folder)
+        return cases.run([one_release, one_host, two_hosts])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
