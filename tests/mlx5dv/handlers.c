@@ -82,15 +82,45 @@ static void before(int arg)
 		rings_and_faults();
 }
 
-static void behind(int times)
+static void behind_for(int times)
 {
-	open_memory();
-	connected(IBV_QPT_RC, NULL);
 	for (int i = 0; i < times; i++) {
 		install();
 		want_in_front();
 		rings_and_faults();
 	}
+}
+
+static void behind(int times)
+{
+	open_memory();
+	connected(IBV_QPT_RC, NULL);
+	behind_for(times);
+}
+
+static void *sleeps(void *channel)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	(void)!ibv_get_cq_event(channel, &cq, &context);
+	fail("an event of a channel without a CQ");
+	return NULL;
+}
+
+/* Meanwhile a thread waits for an event, as nearly always in a program that does: it leads, and the
+ * engine's thread only looks at the rings, now and then. */
+static void behind_while_one_waits(int times)
+{
+	struct ibv_comp_channel *channel;
+	pthread_t thread;
+
+	open_memory();
+	connected(IBV_QPT_RC, NULL);
+	channel = ibv_create_comp_channel(dev.ctx);
+	want(channel);
+	want_eq(pthread_create(&thread, NULL, sleeps, channel), 0);
+	behind_for(times);
 }
 
 /* --- blocked --- */
@@ -190,8 +220,9 @@ static void by_a_thread_that_asks(int arg)
 }
 
 static const struct test_case cases[] = {
-	CASE(before),	   CASE_ARG(behind, 1),		CASE_ARG(behind, 20),
-	CASE(by_a_thread), CASE(by_a_thread_that_asks),
+	CASE(before),	      CASE_ARG(behind, 1),
+	CASE_ARG(behind, 20), CASE_ARG(behind_while_one_waits, 20),
+	CASE(by_a_thread),    CASE(by_a_thread_that_asks),
 };
 
 int main(void)

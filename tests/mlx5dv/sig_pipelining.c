@@ -135,6 +135,29 @@ static void post_answer(uint64_t id, unsigned int flags)
 	     flags | IBV_SEND_SIGNALED);
 }
 
+/* A READ of @bytes through the mkey, and an answer that is fenced: by one call, so that the answer
+ * waits already when the first of the READ comes. */
+static void post_read_and_answer(uint32_t bytes)
+{
+	struct ibv_sge data = { 0, bytes, mkey->lkey };
+	struct ibv_sge sg = { (uintptr_t)mem + TO, 16, mr->lkey };
+	struct ibv_send_wr answer = { .wr_id = ANSWER,
+				      .opcode = IBV_WR_SEND,
+				      .sg_list = &sg,
+				      .num_sge = 1,
+				      .send_flags = IBV_SEND_FENCE | IBV_SEND_SIGNALED };
+	struct ibv_send_wr read = { .wr_id = DATA,
+				    .next = &answer,
+				    .opcode = IBV_WR_RDMA_READ,
+				    .sg_list = &data,
+				    .num_sge = 1,
+				    .send_flags = IBV_SEND_SIGNALED,
+				    .wr.rdma = { (uintptr_t)mem + TO, mr->rkey } };
+	struct ibv_send_wr *bad;
+
+	want_eq(ibv_post_send(a.qp, &read, &bad), 0);
+}
+
 static void receive(void)
 {
 	struct ibv_sge sg = { (uintptr_t)mem + TO + 8192, 64, mr->lkey };
@@ -281,9 +304,7 @@ static void stops_after_a_read(int how)
 	memcpy(mem + TO, mem + FROM, BLOCKS * SIGNED);
 	mem[TO + 2 * SIGNED] ^= 1;
 	receive();
-	post(DATA, IBV_WR_RDMA_READ, (struct ibv_sge){ 0, BLOCKS * SIGNED, mkey->lkey },
-	     IBV_SEND_SIGNALED);
-	post_answer(ANSWER, IBV_SEND_FENCE);
+	post_read_and_answer(BLOCKS * SIGNED);
 	post_answer(AFTER, 0);
 	want_stopped();
 	want_done(DATA, IBV_WC_RDMA_READ);

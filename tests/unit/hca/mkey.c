@@ -274,6 +274,25 @@ static const struct mkey_layout *layout_at(struct fixture *f, uint32_t key, uint
 	return l;
 }
 
+/* What moves data by the one goes on by it. */
+TEST(another_signature_of_the_same_list_has_a_layout_of_its_own)
+{
+	struct fixture *f = fixture_open(16);
+	struct mkey *m = make(f, FLAG(INDIRECT) | FLAG(BLOCK_SIGNATURE));
+	struct mr *mr = region(f);
+	struct umr u = signing(m), l = long_list(m, mr);
+	const struct mkey_layout *before;
+
+	check(run(f, &l) == NULL);
+	check(run(f, &u) == NULL);
+	before = m->now.layout;
+	u.sig.wire.block = 4096;
+	check(run(f, &u) == NULL);
+	check(m->now.layout != before);
+	check_eq(m->now.layout->sig.wire.block, 4096);
+	close_all(f, m, mr);
+}
+
 TEST(an_mkey_with_a_signature_has_the_range_of_the_wire)
 {
 	struct fixture *f = fixture_open(16);
@@ -361,5 +380,6 @@ RUN_TESTS(unit_test(an_mkey_is_no_region), unit_test(a_umr_changes_what_its_mask
 	  unit_test(a_tag_changes_only_where_it_may), unit_test(who_may_invalidate_an_mkey),
 	  unit_test(an_access_by_a_peer_shuts_changes_out),
 	  unit_test(a_replaced_layout_lives_as_long_as_a_reader),
+	  unit_test(another_signature_of_the_same_list_has_a_layout_of_its_own),
 	  unit_test(an_mkey_with_a_signature_has_the_range_of_the_wire),
 	  unit_test(a_signature_needs_an_mkey_that_was_made_for_one))
