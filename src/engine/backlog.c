@@ -49,6 +49,11 @@ uint64_t backlog_deadline(const struct node *n)
 	return acks < corks ? acks : corks;
 }
 
+uint64_t backlog_ends_nap(const struct node *n)
+{
+	return acks_deadline(n);
+}
+
 void backlog_ready(struct node *n)
 {
 	struct eqp *next;

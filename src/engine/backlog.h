@@ -10,6 +10,10 @@ void backlog_delayed_acks(struct node *n, bool all);
 void backlog_corks(struct node *n); /* lets corked posts leave */
 /* ns: when a delayed ACK or a post that waits must leave; UINT64_MAX: never. */
 uint64_t backlog_deadline(const struct node *n);
+/* ns: when the engine thread must end a nap. Corked posts end none: it would wake every 50 us in
+ * the middle of the program's posts, perhaps on the program's core. The nap's end is early enough
+ * for them (docs/design/network-performance.md). */
+uint64_t backlog_ends_nap(const struct node *n);
 void backlog_ready(struct node *n); /* goes on with node->ready */
 
 /* For the last look before the engine thread sleeps. Other threads look at node->asleep after they

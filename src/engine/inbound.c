@@ -52,11 +52,20 @@ static void forward(struct node_link *from, const struct seg *s)
 		d->ops->put(d);
 }
 
+/* A WRITE, READ or atomic, which a program may wait for without a poll. */
+static bool needs_no_program(const struct seg *s)
+{
+	return opcodes[s->op].flags & (WIRE_RETH | WIRE_ATOMICETH) &&
+	       !opcode_has(s->op, WIRE_IMMDT);
+}
+
 void inbound_packet(void *arg, const struct seg *s)
 {
 	struct node_link *from = arg;
 	struct node *n = from->node;
 
+	if (needs_no_program(s))
+		store_relaxed(&n->unasked, load_relaxed(&n->unasked) + 1);
 	if (unlikely(s->dqpn == MULTICAST_QPN))
 		groups_deliver(n, s);
 	else if (unlikely(s->dqpn <= GSI_QPN))

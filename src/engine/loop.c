@@ -174,11 +174,21 @@ static void linger(struct node *n)
 	loop_work(n);
 }
 
-/* The program polls. But the sender of a request that the program does not see (a WRITE, a READ)
- * rings all the same (peers/shm.c), since the program may spin on its memory. */
+/* The network has brought a request that the program does not see (a WRITE, a READ), and no poll
+ * has taken it: the program may spin on its memory. What only a poll would use wakes nobody, since
+ * to be woken for each ACK takes the program's core. */
+static bool network_spins(struct node *n)
+{
+	uint32_t unasked = load_relaxed(&n->unasked);
+
+	return network_work(n) && load_relaxed(&n->unasked) != unasked;
+}
+
+/* The program polls. But the sender of a request that the program does not see rings all the same
+ * (peers/shm.c). */
 static void doze(struct node *n, uint64_t ns)
 {
-	uint64_t now = clock_now(), due = backlog_deadline(n);
+	uint64_t now = clock_now(), due = backlog_ends_nap(n);
 	uint64_t unrung = unrung_due(n), rests = rest_until(n);
 	uint32_t seq = load_relaxed(&n->poll_seq);
 	struct epoll_event ev[EVENTS];
@@ -192,7 +202,7 @@ static void doze(struct node *n, uint64_t ns)
 		ns = due > now ? due - now : 0;
 	got = wait_events(n, ev, ns);
 	/* Packets that the poller finds need not wake two threads. */
-	links_watch(n, network_work(n) && rest_until(n) < clock_now());
+	links_watch(n, network_spins(n) && rest_until(n) < clock_now());
 	if (!serve_all(n, ev, got)) {
 		if (load_relaxed(&n->poll_seq) == seq || backlog_deadline(n) <= clock_now())
 			loop_work(n);

@@ -72,6 +72,7 @@ struct node {
 	struct eqp *corked; /* lock-free stack: QPs whose posts wait for more of them */
 	uint64_t cork_end; /* ns: about when the first of these must leave; atomic */
 	uint32_t glances; /* counts polls that found completions and made no progress; atomic */
+	uint32_t unasked; /* counts packets that need no program; under the link's drain lock */
 	struct {
 		struct spin lock; /* guards the rest */
 		struct passing *all;

@@ -25,9 +25,7 @@ def against_size(operation):
 
 
 def against_queue_pairs(count):
-    depth = max(1, min(128, (1 << 17) // count))
-    each = max(MESSAGES // count, depth) // depth * depth
-    return m.rate(f"ib_send_bw -F -s 64 -q {count} -t {depth} -r {depth} -n {each}")()
+    return m.ours("burst", count, MESSAGES)()
 
 
 def against_processes(count):

@@ -30,7 +30,8 @@ def one_host():
     yield row("read/64", stream("read", 64), 2, m.bare_rate("vm_read", 64), "process_vm_readv")
     yield row("atomic", f"ib_atomic_bw -F -n {COUNT // 2}", 0.6)
     yield row("ud/64", stream("send", 64, "-c UD"), 0.8)
-    yield row(f"{MANY}_qps", stream("send", 64, f"-q {MANY} -t 16 -r 32", count=64 * 32), 1 / 1.5)
+    yield Figure(f"small/{MANY}_qps", m.ours("burst", MANY, COUNT), "M/s", 1 / 1.5,
+                 m.ours("burst", 1, COUNT), "the same over one QP", True)
 
 
 def between(perftest):

@@ -120,6 +120,7 @@ TEST(the_engine_knows_when_what_waits_must_leave)
 	check(post());
 	check_eq(corks_deadline(&stand->n), now + 50 * US);
 	check_eq(backlog_deadline(&stand->n), now + 50 * US);
+	check_eq(backlog_ends_nap(&stand->n), UINT64_MAX);
 	check(backlog_any(&stand->n));
 	poll_after(1);
 	check_eq(backlog_deadline(&stand->n), UINT64_MAX);

@@ -112,6 +112,36 @@ TEST(a_packet_for_another_process_is_passed_on)
 	close_qps();
 }
 
+/* What a program may wait for without a poll. */
+TEST(requests_that_need_no_program_are_counted)
+{
+	static const struct {
+		uint8_t op;
+		bool counts;
+	} ops[] = {
+		{ OP_WRITE_ONLY, true },	  { OP_WRITE_FIRST, true },
+		{ OP_READ_REQUEST, true },	  { OP_FETCH_ADD, true },
+		{ OP_COMPARE_SWAP, true },	  { SVC_UC | OP_WRITE_ONLY, true },
+		{ OP_WRITE_ONLY_IMM, false },	  { OP_SEND_ONLY, false },
+		{ OP_SEND_LAST, false },	  { OP_ACKNOWLEDGE, false },
+		{ OP_ATOMIC_ACK, false },	  { OP_READ_RESP_ONLY, false },
+		{ SVC_UD | OP_SEND_ONLY, false }, { OP_REPORT, false },
+	};
+	struct seg s;
+
+	open_qps();
+	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+		uint32_t before = stand->n.unasked;
+
+		s = datagram(qpn[0]);
+		s.op = ops[i].op;
+		inbound_packet(&stand->n.link[1], &s);
+		check_eq(stand->n.unasked - before, ops[i].counts);
+	}
+	check_inboxes(sizeof(ops) / sizeof(ops[0]), 0, 0);
+	close_qps();
+}
+
 /* Its SRQ tells the process of a request to a target QP. */
 TEST(a_request_of_XRC_goes_where_its_SRQ_is)
 {
@@ -177,6 +207,7 @@ TEST(every_QP_hears_that_a_process_has_ended)
 RUN_TESTS(unit_test(a_segment_of_this_host_goes_to_its_QP),
 	  unit_test(a_packet_goes_to_its_QP_and_management_is_dropped),
 	  unit_test(a_packet_for_another_process_is_passed_on),
+	  unit_test(requests_that_need_no_program_are_counted),
 	  unit_test(a_request_of_XRC_goes_where_its_SRQ_is),
 	  unit_test(each_member_of_a_group_gets_a_datagram_once),
 	  unit_test(every_QP_hears_that_a_process_has_ended))
