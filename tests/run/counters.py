@@ -38,10 +38,14 @@ def listening():
 
 
 def start(program, *words, run=()):
+    words = ("-n", str(COUNT), "-s", str(SIZE), "-x", "3", *words)
+    return start_as_it_is([*run, program, *words])
+
+
+def start_as_it_is(words):
     env = {**os.environ, "LD_PRELOAD": os.environ["SOFTHCA_PRELOAD"] + ":" +
            os.environ.get("LD_PRELOAD", ""), "ASAN_OPTIONS": NO_LEAKS}
-    return subprocess.Popen([*run, program, "-n", str(COUNT), "-s", str(SIZE), "-x", "3", *words],
-                            env=env, stdout=subprocess.DEVNULL)
+    return subprocess.Popen(words, env=env, stdout=subprocess.DEVNULL)
 
 
 def both(program, *words, run=()):
@@ -70,6 +74,18 @@ def within_moves():
         assert read("port_xmit_data") - was == times * COUNT * SIZE // 4, program
     if not was:  # files are shared by runs
         is_moved(3)
+
+
+def within_brief():
+    """Programs that end before their files are due."""
+    words = ["ibv_rc_pingpong", "-g", "3", "-n", str(COUNT), "-s", str(SIZE), "-m", str(MTU)]
+    server = start_as_it_is(words)
+    while not listening():
+        assert server.poll() is None
+        os.sched_yield()
+    client = start_as_it_is([*words, "127.0.0.1"])
+    assert client.wait() == 0 and server.wait() == 0
+    is_moved(2)
 
 
 def within_nested():
@@ -146,6 +162,10 @@ def messages():
     passes(inside("moves"))
 
 
+def brief_programs():
+    passes(inside("brief"))
+
+
 def copied_files():
     passes(inside("moves", SOFTHCA_VIEW="files"))
 
@@ -182,5 +202,5 @@ if __name__ == "__main__":
     if len(sys.argv) > 1:
         globals()["within_" + sys.argv[1]]()
     else:
-        sys.exit(cases.run([messages, copied_files, run_within_a_run, errors, killed, locked,
-                            two_hosts]))
+        sys.exit(cases.run([messages, brief_programs, copied_files, run_within_a_run, errors,
+                            killed, locked, two_hosts]))
