@@ -36,6 +36,7 @@ struct guest {
 #define REPEAT_NS  UINT64_C(10000000000)
 /* Of the descriptors that a process may have, those for requests of all strangers, of one user. */
 enum { FOR_STRANGERS = 8, FOR_EACH = 32 };
+enum { OWN_AT_ONCE = 64 }; /* messages, before others have their turn */
 
 /* A request on its way to a new id. */
 struct request {
@@ -409,10 +410,31 @@ static void name_ready(struct cm_watch *w)
 		guest_ready(&g->watch);
 }
 
+static void own_ready(struct cm_watch *w)
+{
+	struct gsi_mad mad;
+	struct cm_msg m;
+	int err, left = OWN_AT_ONCE;
+
+	do {
+		err = cm_talk_read(w->fd, &mad, &m);
+		if (!err)
+			from_network(&mad, &m);
+	} while (!err && --left);
+}
+
 int cm_arrive_begin(void)
 {
 	int err;
 
+	if (!cm.own.serial && !gsi_own_open(cm.slot, &cm.own.fd)) {
+		err = cm_watch(&cm.own, own_ready);
+		if (err) {
+			cm_unwatch(&cm.own);
+			gsi_own_close();
+			return err;
+		}
+	}
 	if (cm.process.serial)
 		return 0;
 	cm_port_on_guest(name_ready);

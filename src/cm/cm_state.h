@@ -124,6 +124,7 @@ struct cm {
 	struct list guests; /* struct guest of cm_arrive.c */
 	struct wheel wheel;
 	struct cm_watch process; /* the name of the process */
+	struct cm_watch own; /* messages that this process has read for itself */
 	struct cm_watch links; /* netlink: interfaces that go */
 	struct cm_watch neighs; /* netlink: neighbours that change */
 	struct cm_watch returns; /* MADs that came back */

@@ -7,6 +7,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+#include "engine/gsi/gsi_names.h"
 #include "engine/node.h"
 #include "engine/node_self.h"
 #include "obs/explain.h"
@@ -140,6 +141,7 @@ static void fork_child(void)
 		close(cm.epoll_fd);
 		close(cm.kick_fd);
 		close(cm.spare_fd);
+		gsi_own_close();
 	}
 	cm.epoch = 0;
 	pthread_mutex_unlock(&cm.lock);
@@ -211,7 +213,7 @@ static int begin(void)
 	list_init(&cm.flights);
 	list_init(&cm.departures);
 	wheel_init(&cm.wheel, clock_now());
-	cm.process = cm.links = cm.neighs = cm.returns = (struct cm_watch){ .fd = -1 };
+	cm.process = cm.own = cm.links = cm.neighs = cm.returns = (struct cm_watch){ .fd = -1 };
 	err = open_devices();
 	if (err)
 		return err;

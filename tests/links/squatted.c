@@ -68,6 +68,40 @@ TEST(a_process_is_found_though_another_user_has_its_name)
 	station_close(&st);
 }
 
+static int has_not_its_parents(int talk, void *arg)
+{
+	int fd;
+
+	(void)talk;
+	return gsi_process_way(*(unsigned int *)arg, &fd) == ECONNREFUSED ? 0 : 1;
+}
+
+TEST(a_process_needs_no_name_for_what_it_has_read_for_itself)
+{
+	struct station st = { 0 };
+	unsigned int slot;
+	struct child c;
+	char got = 0;
+	int in, fd;
+
+	station_open(&st);
+	slot = st.slot;
+	check_eq(gsi_process_way(slot, &fd), ECONNREFUSED);
+	check_eq(gsi_own_open(slot, &in), 0);
+	check_eq(gsi_process_way(slot, &fd), 0);
+	check_eq(send(fd, "m", 1, 0), 1);
+	check_eq(recv(in, &got, 1, MSG_DONTWAIT), 1);
+	check_eq(got, 'm');
+	close(fd);
+	check_eq(gsi_process_way(slot + 1, &fd), ECONNREFUSED);
+	c = child_start(has_not_its_parents, &slot);
+	check_eq(child_wait(&c), 0);
+	gsi_own_close();
+	check_eq(gsi_process_way(slot, &fd), ECONNREFUSED);
+	close(in);
+	station_close(&st);
+}
+
 /* Goes in and out; @arg counts who is inside. */
 static int visit(int talk, void *arg)
 {
@@ -109,4 +143,5 @@ TEST(one_process_at_a_time_is_at_the_doors_of_which_another_user_has_some)
 }
 
 RUN_TESTS(unit_test(a_process_is_found_though_another_user_has_its_name),
+	  unit_test(a_process_needs_no_name_for_what_it_has_read_for_itself),
 	  unit_test(one_process_at_a_time_is_at_the_doors_of_which_another_user_has_some))

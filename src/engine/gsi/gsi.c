@@ -166,9 +166,9 @@ static int way_to(const struct cm_msg *m, const struct gsi_mad *mad, int *fd)
 	case CM_SIDR_REQ:
 		return gsi_port_connect(ps, (uint16_t)m->service_id, &mad->to, fd);
 	case CM_SIDR_REP:
-		return gsi_process_connect(gsi_slot(m->local_id), fd);
+		return gsi_process_way(gsi_slot(m->local_id), fd);
 	default:
-		return gsi_process_connect(gsi_slot(m->remote_id), fd);
+		return gsi_process_way(gsi_slot(m->remote_id), fd);
 	}
 }
 

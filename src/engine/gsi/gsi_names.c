@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "engine/gsi/gsi_names.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -8,7 +9,9 @@
 #include "net/gid.h"
 #include "peers/contact_peer.h"
 #include "peers/host_names.h"
+#include "util/barrier.h"
 #include "util/be.h"
+#include "util/fork.h"
 
 enum { NAME_LEN = 80 };
 
@@ -136,6 +139,41 @@ int gsi_process_connect(unsigned int slot, int *fd)
 	for (unsigned int k = 0; k < HOST_NAMES_OWN && err == ECONNREFUSED; k++)
 		err = process_reach(uid, process_name(slot, k, name), slot, fd);
 	return err;
+}
+
+static struct {
+	uint32_t epoch; /* of the process that has opened it; published last; atomic */
+	unsigned int slot;
+	int out; /* a socket to gsi_own_open()'s *in */
+} own = { .out = -1 };
+
+int gsi_own_open(unsigned int slot, int *in)
+{
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair))
+		return errno;
+	*in = pair[0];
+	own.out = pair[1];
+	own.slot = slot;
+	store_release(&own.epoch, fork_epoch()); /* (A) */
+	return 0;
+}
+
+void gsi_own_close(void)
+{
+	store_relaxed(&own.epoch, 0);
+	if (own.out >= 0)
+		close(own.out);
+	own.out = -1;
+}
+
+int gsi_process_way(unsigned int slot, int *fd)
+{
+	if (!fork_is_ours(load_acquire(&own.epoch)) || own.slot != slot) /* (A) */
+		return gsi_process_connect(slot, fd);
+	*fd = fcntl(own.out, F_DUPFD_CLOEXEC, 0);
+	return *fd < 0 ? errno : 0;
 }
 
 int gsi_block_bind(uint32_t ps, unsigned int block, int *fd)
