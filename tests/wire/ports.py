@@ -17,6 +17,7 @@ from client import cases, pair
 
 ADDRESS, WILD, FIRST, MANY, KILLS = "10.9.0.1", "0.0.0.0", 21000, 16, 5
 SECONDS = 60 * pair.PATIENCE
+SIZE = ["-S", "1000"]  # of both ends: a server reads as much as its client says into its own
 
 
 def wait(condition):
@@ -32,7 +33,8 @@ def wait(condition):
 class Rping:
     """One end, in @host."""
 
-    def __init__(self, host, folder, argv):
+    def __init__(self, host, folder, argv, pings=0):
+        self.pings = pings  # that its end has to print; it ends with 0 without any, too
         path = Path(tempfile.mkdtemp(dir=folder)) / "said"
         self.process = pair.Process(pair.Side(host.enter), argv, path)
         self.popen = self.process.popen
@@ -41,11 +43,14 @@ class Rping:
         """Why it did not end well, or ''."""
         if not wait(lambda: self.popen.poll() is not None):
             return "not done"
-        return f"ended with {self.popen.returncode}" if self.popen.returncode else ""
+        if self.popen.returncode:
+            return f"ended with {self.popen.returncode}"
+        pings = self.process.output().count("ping data: rdma-ping-")
+        return "" if pings == self.pings else f"{pings} pings of {self.pings}"
 
 
 def serving(host, folder, port, address=ADDRESS):
-    server = Rping(host, folder, ["rping", "-s", "-P", "-a", address, "-p", str(port)])
+    server = Rping(host, folder, ["rping", "-s", "-P", *SIZE, "-a", address, "-p", str(port)])
 
     def known():
         names = Path(f"/proc/{host.pid}/net/unix").read_text()
@@ -56,8 +61,8 @@ def serving(host, folder, port, address=ADDRESS):
 
 
 def asking(host, folder, port, count):
-    return Rping(host, folder, ["rping", "-c", "-C", str(count), "-V", "-v", "-S", "1000",
-                                "-a", ADDRESS, "-p", str(port)])
+    return Rping(host, folder, ["rping", "-c", "-C", str(count), "-V", "-v", *SIZE,
+                                "-a", ADDRESS, "-p", str(port)], count)
 
 
 class Bench:
