@@ -191,7 +191,7 @@ void page_trap_recheck(void)
 	before = st.st_nlink;
 	if (any_thread_blocks())
 		open_page();
-	else if (!page_trap_closed())
+	else if (!page_trap_closed() && guard_trap_open())
 		close_page();
 }
 

@@ -123,6 +123,17 @@ static bool it_closes_when_no_thread_blocks_the_signal_any_more(void)
 	return opened && page_trap_closed() && told_of(1, 1, 2) && told.n == 1;
 }
 
+/* No handler would catch the store. */
+static bool it_stays_open_without_handlers(void)
+{
+	volatile uint8_t *p = page_trap_make(PAGE, stored, true);
+
+	recheck();
+	p[0] = 1;
+	call();
+	return !page_trap_closed() && p[0] == 1 && !told.n;
+}
+
 static bool it_is_open_where_the_signal_is_blocked(void)
 {
 	volatile uint8_t *p;
@@ -199,6 +210,7 @@ static void in_a_child(bool (*fn)(void))
 
 CHILD(it_may_be_open_from_the_beginning)
 CHILD(it_is_open_where_the_signal_is_blocked)
+CHILD(it_stays_open_without_handlers)
 #if defined(__x86_64__)
 CHILD(each_store_is_a_call)
 CHILD(a_load_opens_it)
@@ -209,11 +221,12 @@ CHILD(other_faults_are_the_programs)
 
 RUN_TESTS(unit_test(test_it_may_be_open_from_the_beginning),
 	  unit_test(test_it_is_open_where_the_signal_is_blocked),
-	  unit_test(test_each_store_is_a_call), unit_test(test_a_load_opens_it),
-	  unit_test(test_what_was_opened_for_good_stays_open),
+	  unit_test(test_it_stays_open_without_handlers), unit_test(test_each_store_is_a_call),
+	  unit_test(test_a_load_opens_it), unit_test(test_what_was_opened_for_good_stays_open),
 	  unit_test(test_it_closes_when_no_thread_blocks_the_signal_any_more),
 	  unit_test(test_a_small_stack_is_told_of), unit_test(test_other_faults_are_the_programs))
 #else
 RUN_TESTS(unit_test(test_it_may_be_open_from_the_beginning),
-	  unit_test(test_it_is_open_where_the_signal_is_blocked))
+	  unit_test(test_it_is_open_where_the_signal_is_blocked),
+	  unit_test(test_it_stays_open_without_handlers))
 #endif
