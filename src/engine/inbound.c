@@ -5,6 +5,7 @@
 #include "engine/groups.h"
 #include "engine/gsi/gsi.h"
 #include "engine/passing.h"
+#include "engine/qp_table.h"
 #include "engine/tracing.h"
 #include "engine/turn.h"
 #include "obs/verdict.h"
@@ -82,17 +83,12 @@ void inbound_packet(void *arg, const struct seg *s)
  * under its turn alone, so all QPs are told. */
 static void tell_all(struct node *n)
 {
+	struct eqp *e;
+	uint32_t at = 0;
+
 	quiesce_enter();
-	for (unsigned int i = 0; i < NUMBER_SLOTS; i++) {
-		struct block *b = load_acquire(&n->blocks[i]); /* as node_qp() */
-
-		for (unsigned int k = FIRST_INDEX; b && k < NUMBER_INDEXES; k++) {
-			struct eqp *e = load_acquire(&b->qp[k]);
-
-			if (e)
-				turn_note(e, TURN_DEATH);
-		}
-	}
+	while ((e = qp_table_next(n, &at)))
+		turn_note(e, TURN_DEATH);
 	quiesce_exit();
 }
 

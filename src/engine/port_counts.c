@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
+#include "engine/qp_table.h"
 #include "util/clock.h"
 
 enum {
@@ -59,17 +60,12 @@ void port_counts_take(struct eqp *e)
 
 static void take_all(struct node *n)
 {
+	struct eqp *e;
+	uint32_t at = 0;
+
 	quiesce_enter();
-	for (unsigned int i = 0; i < NUMBER_SLOTS; i++) {
-		struct block *b = load_acquire(&n->blocks[i]); /* as node_qp() */
-
-		for (unsigned int k = FIRST_INDEX; b && k < NUMBER_INDEXES; k++) {
-			struct eqp *e = load_acquire(&b->qp[k]);
-
-			if (e)
-				port_counts_take(e);
-		}
-	}
+	while ((e = qp_table_next(n, &at)))
+		port_counts_take(e);
 	quiesce_exit();
 }
 

@@ -86,3 +86,16 @@ void qp_table_set(struct node *n, uint32_t qpn, struct eqp *e)
 	/* pairs with node_qp() */
 	store_release(&n->blocks[number_slot(qpn)]->qp[number_index(qpn)], e);
 }
+
+struct eqp *qp_table_next(struct node *n, uint32_t *at)
+{
+	struct eqp *e = NULL;
+
+	while (!e && *at < NUMBER_SLOTS * NUMBER_INDEXES) {
+		struct block *b = load_acquire(&n->blocks[*at / NUMBER_INDEXES]); /* as node_qp() */
+
+		e = b ? load_acquire(&b->qp[*at % NUMBER_INDEXES]) : NULL;
+		*at += b ? 1 : NUMBER_INDEXES;
+	}
+	return e;
+}

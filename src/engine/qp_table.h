@@ -11,3 +11,6 @@ int qp_table_take(struct node *n, uint32_t *qpn); /* a number, for a QP of any k
 int qp_table_spare(struct node *n, uint32_t *qpn); /* the same without one more slot: ENOSPC */
 void qp_table_give(struct node *n, uint32_t qpn);
 void qp_table_set(struct node *n, uint32_t qpn, struct eqp *e); /* NULL: not to be found any more */
+/* The QPs that can be found, one a call, each once; *@at is 0 at first. NULL: no more. Inside a
+ * quiesce section. */
+struct eqp *qp_table_next(struct node *n, uint32_t *at);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "engine/node_state.h"
+#include "engine/qp_table.h"
 #include "engine/turn.h"
 #include "obs/explain.h"
 #include "transport/sent.h"
@@ -145,20 +146,13 @@ static void read_qp(struct eqp *e, struct show_qp *out, uint64_t now, uint64_t *
 static uint32_t walk(struct node *n, struct show_qp *out, uint32_t room, uint64_t now)
 {
 	uint64_t patience = PATIENCE_ALL;
-	uint32_t count = 0;
+	uint32_t count = 0, at = 0;
+	struct eqp *e;
 
-	for (unsigned int i = 0; i < NUMBER_SLOTS; i++) {
-		struct block *b = load_acquire(&n->blocks[i]); /* as node_qp() */
-
-		for (unsigned int k = FIRST_INDEX; b && k < NUMBER_INDEXES; k++) {
-			struct eqp *e = load_acquire(&b->qp[k]);
-
-			if (!e || (out && count == room))
-				continue;
-			if (out)
-				read_qp(e, &out[count], now, &patience);
-			count++;
-		}
+	while ((!out || count < room) && (e = qp_table_next(n, &at))) {
+		if (out)
+			read_qp(e, &out[count], now, &patience);
+		count++;
 	}
 	return count;
 }
