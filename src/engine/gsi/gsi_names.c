@@ -162,10 +162,12 @@ int gsi_own_open(unsigned int slot, int *in)
 
 void gsi_own_close(void)
 {
+	int out = own.out;
+
 	store_relaxed(&own.epoch, 0);
-	if (own.out >= 0)
-		close(own.out);
 	own.out = -1;
+	if (out >= 0)
+		close(out);
 }
 
 int gsi_process_way(unsigned int slot, int *fd)
