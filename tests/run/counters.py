@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "wire"))
 
 import cases  # noqa: E402
 from net import hosts  # noqa: E402
+from client import pair  # noqa: E402
 
 TOOL = os.environ["SOFTHCA_PREFIX"] + "/bin/softhca"
 WAITING = os.environ["SOFTHCA_BUILD"] + "/tests/verbs/verbs_shown"
@@ -23,6 +24,7 @@ NO_LEAKS = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"  # perftest's 
 COUNT, SIZE, MTU = 100, 65536, 4096
 PACKETS = COUNT * SIZE // MTU
 PATIENCE = 60
+PERFTEST = 18515  # the port of perftest's programs, and of ibv_rc_pingpong
 
 
 # --- within a run ---
@@ -32,9 +34,10 @@ def read(name):
     return int((PORT / folder / name).read_text())
 
 
-def listening():
-    ports = open("/proc/net/tcp6").read() + open("/proc/net/tcp").read()
-    return f":{18515:04X} 00000000" in ports
+def until_listening(server, pid="self"):
+    while not pair.listening(PERFTEST, pid):
+        assert server.poll() is None
+        os.sched_yield()
 
 
 def start(program, *words, run=()):
@@ -51,9 +54,7 @@ def start_as_it_is(words):
 def both(program, *words, run=()):
     """Server and client on this host, to their ends."""
     server = start(program, *words, run=run)
-    while not listening():
-        assert server.poll() is None
-        os.sched_yield()
+    until_listening(server)
     client = start(program, *words, "127.0.0.1", run=run)
     assert client.wait() == 0 and server.wait() == 0
 
@@ -80,9 +81,7 @@ def within_brief():
     """Programs that end before their files are due."""
     words = ["ibv_rc_pingpong", "-g", "3", "-n", str(COUNT), "-s", str(SIZE), "-m", str(MTU)]
     server = start_as_it_is(words)
-    while not listening():
-        assert server.poll() is None
-        os.sched_yield()
+    until_listening(server)
     client = start_as_it_is([*words, "127.0.0.1"])
     assert client.wait() == 0 and server.wait() == 0
     is_moved(2)
@@ -190,10 +189,7 @@ def two_hosts():
     with hosts.Pair(4200) as (one, other):
         server = inside("server", one.enter, SOFTHCA_DEVICES="mlx5_0=eth0")
         server.stdout.readline()
-        while f":{18515:04X} " not in Path(f"/proc/{one.pid}/net/tcp6").read_text() + Path(
-                f"/proc/{one.pid}/net/tcp").read_text():
-            assert server.poll() is None
-            os.sched_yield()
+        until_listening(server, one.pid)
         passes(inside("client", other.enter, SOFTHCA_DEVICES="mlx5_0=eth0"))
         passes(server)
 

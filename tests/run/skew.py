@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "wire"))
 
 import cases  # noqa: E402
 from net import hosts  # noqa: E402
+from client import pair as clients  # noqa: E402
 
 PREFIX = Path(os.environ["SOFTHCA_PREFIX"])
 OTHER_LIBRARY = Path(os.environ["SOFTHCA_BUILD"]) / "tests/run/libibverbs.so.1"
@@ -45,9 +46,8 @@ def start(prefix, program, *words, enter=(), device="lo"):
 
 
 def listens(server, pid="self"):
-    text = "".join(Path(f"/proc/{pid}/net/{name}").read_text() for name in ("tcp", "tcp6"))
     assert server.poll() is None, server.stdout.read()
-    return f":{18515:04X} 00000000" in text
+    return clients.listening(18515, pid)
 
 
 def pair(server_prefix, client_prefix, *words):
