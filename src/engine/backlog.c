@@ -74,6 +74,7 @@ void backlog_end(struct node *n)
 	backlog_acks(n);
 	backlog_delayed_acks(n, true);
 	quiesce_exit();
+	quiesce_wait();
 }
 
 void backlog_forget(struct eqp *e)
