@@ -48,8 +48,9 @@ usage()
 	                         cross build for aarch64; unit and sim run there by qemu-user
 	  coverage [TARGET...]   which part of its code each fuzz target reaches
 	  mutants [NAME...]      plant known bugs one by one: some test must notice each
-	  soak [MINUTES]         every test at full length, round after round (default: one round);
-	                         then an hour of random programs under sanitizers, then aarch64
+	  soak [MINUTES]         every test at full length, round after round (default: one round,
+	                         with an eighth of what takes hours; SOFTHCA_PART=1/1: all of it);
+	                         then random programs under sanitizers, then aarch64
 
 	Missing Debian packages are installed by apt (as root, or through sudo).
 	EOF

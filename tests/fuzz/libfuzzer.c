@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 /* libFuzzer's main() without arguments: the corpus is unpacked into a folder of TMPDIR, and the
- * target runs on it for FUZZ_SECONDS; in a soak for thirty times as long. With arguments
- * everything is libFuzzer's. It prints its seed, and the input that failed. */
+ * target runs on it for FUZZ_SECONDS; at full length for thirty times as long, or its part of
+ * that. With arguments everything is libFuzzer's. It prints its seed, and the input that failed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include "fuzz.h"
+#include "length.h"
 
 enum { FUZZ_SECONDS = 10, FULL = 30, ARGS = 12, ARG = 256 };
 
@@ -42,13 +43,14 @@ static void unpack(const char *dir)
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	static char text[ARGS][ARG], *args[ARGS + 1];
-	const char *length = getenv("SOFTHCA_LENGTH"), *tmp = getenv("TMPDIR");
-	int n = 0, full = length && !strcmp(length, "full");
+	unsigned int seconds = length_full() ? length_part(FUZZ_SECONDS * FULL) : FUZZ_SECONDS;
+	const char *tmp = getenv("TMPDIR");
+	int n = 0;
 
 	if (*argc > 1)
 		return 0;
 	snprintf(text[n++], ARG, "%s", (*argv)[0]);
-	snprintf(text[n++], ARG, "-max_total_time=%d", FUZZ_SECONDS * (full ? FULL : 1));
+	snprintf(text[n++], ARG, "-max_total_time=%u", seconds);
 	snprintf(text[n++], ARG, "-max_len=%u", fuzz_target.max_len);
 	snprintf(text[n++], ARG, "-artifact_prefix=%s/", tmp ? tmp : "/tmp");
 	snprintf(text[n++], ARG, "-use_value_profile=1");

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "fuzz.h"
+#include "length.h"
 #include "util/rand.h"
 
 enum { CHANGES = 6, FULL = 20 };
@@ -126,9 +127,8 @@ static int try_files(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	const char *length = getenv("SOFTHCA_LENGTH");
 	uint64_t seed = choose_seed();
-	uint32_t runs = fuzz_target.runs * (length && !strcmp(length, "full") ? FULL : 1);
+	uint32_t runs = fuzz_target.runs * (length_full() ? FULL : 1);
 	double begun = seconds();
 	struct rand r;
 

@@ -21,7 +21,7 @@ import matrix
 import transcript
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "clients"))
-from client import cases, pair
+from client import cases, pair, programs
 
 IMAGE = Path(os.environ["SOFTHCA_GUEST"])
 TALK = Path(os.environ["SOFTHCA_BUILD"]) / "tests/interop/interop_talk"
@@ -41,8 +41,8 @@ NETEM_OFF = "tc qdisc del dev eth0 root; tc qdisc del dev eth0 ingress; ip link 
 
 
 def wanted():
-    if os.environ.get("SOFTHCA_LENGTH") == "full":
-        return list(matrix.full())
+    if programs.FULL:
+        return list(matrix.full())[programs.PART - 1::programs.PARTS]
     if os.environ.get("SOFTHCA_CASES"):
         return [case for case in matrix.full() if cases.chosen(case.name)]
     chosen = matrix.sample(random.Random(SEED))
@@ -231,8 +231,7 @@ def harmless(number, opcodes):
 
 def asks_contract():
     """It takes minutes, of which most are a wait of the kernel's."""
-    full = os.environ.get("SOFTHCA_LENGTH") == "full"
-    return cases.chosen(RECORDED) if os.environ.get("SOFTHCA_CASES") else full
+    return cases.chosen(RECORDED) if os.environ.get("SOFTHCA_CASES") else programs.FULL
 
 
 def recorded(machine, number):

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* property: random programs of verbs calls against a model. Without arguments it runs as many
  * seeds as are known to fit into a minute, always the same ones; at full length, for half an hour,
- * from the same one on. */
+ * or its part of that, from the same one on. */
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include "length.h"
 #include "property/side.h"
 #include "verbs/cases.h"
 
@@ -292,7 +293,7 @@ int main(int argc, char **argv)
 
 	if (cases_full()) {
 		o.count = UINT_MAX;
-		o.minutes = 30;
+		o.minutes = length_part(30);
 	}
 
 	if (!parse(argc, argv, &o))

@@ -7,6 +7,7 @@
  *         sim [RUNS [FIRST-SEED]]: 2000 from 1, or 20000 with SOFTHCA_LENGTH=full; prints the
  * hash of     all that was sent, which the same seeds give again */
 #include <stdio.h>
+#include "length.h"
 #include "sim/rig.h"
 
 enum {
@@ -459,8 +460,7 @@ static uint64_t run(uint64_t seed, struct record *a, struct record *b)
 
 int main(int argc, char **argv)
 {
-	const char *length = getenv("SOFTHCA_LENGTH");
-	uint64_t usual = length && !strcmp(length, "full") ? 20000 : 2000;
+	uint64_t usual = length_full() ? 20000 : 2000;
 	uint64_t runs = argc > 1 ? strtoul(argv[1], NULL, 0) : usual;
 	uint64_t first = argc > 2 ? strtoul(argv[2], NULL, 0) : 1, hash = 0;
 	struct record *a = calloc(1, sizeof(*a)), *b = calloc(1, sizeof(*b));

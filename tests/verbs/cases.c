@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "length.h"
 
 enum { SKIPPED = 77, SECONDS = 60, REASON = 200 };
 
@@ -27,9 +28,7 @@ static char *reason; /* shared with the process of a case */
 
 bool cases_full(void)
 {
-	const char *length = getenv("SOFTHCA_LENGTH");
-
-	return length && !strcmp(length, "full");
+	return length_full();
 }
 
 bool cases_sanitized(void)

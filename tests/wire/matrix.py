@@ -28,7 +28,6 @@ from net import hosts, plan
 from client import cases, pair, pairwise, programs
 
 RELAY = Path(os.environ["SOFTHCA_BUILD"]) / "tests/wire/relay"
-PART = os.environ.get("SOFTHCA_PART", "1/1")
 JUMBO = 4300
 BATCH = 24  # runs on one pair of hosts, one after the other
 BESIDE = 2 * os.cpu_count() if programs.FULL else 2
@@ -60,10 +59,9 @@ class Batch:
 
 def part(runs):
     """This one's of all of them; which are alike must not be all in one part."""
-    mine, of = map(int, PART.split("/"))
     order = list(runs)
     random.Random(pairwise.SEED).shuffle(order)
-    return order[mine - 1::of]
+    return order[programs.PART - 1::programs.PARTS]
 
 
 def batches(runs):
@@ -75,7 +73,7 @@ def batches(runs):
 
 def main():
     runs, told = plan.runs(pairwise.SEED, programs.FULL)
-    print(f"# SOFTHCA_SEED={pairwise.SEED} SOFTHCA_PART={PART}: {told}")
+    print(f"# SOFTHCA_SEED={pairwise.SEED} SOFTHCA_PART={programs.PART}/{programs.PARTS}: {told}")
     return cases.run_beside([Batch(*numbered) for numbered in enumerate(batches(runs))], BESIDE)
 
 

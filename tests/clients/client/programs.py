@@ -6,6 +6,7 @@ import re
 from . import pairwise
 
 FULL = os.environ.get("SOFTHCA_LENGTH") == "full"
+PART, PARTS = map(int, os.environ.get("SOFTHCA_PART", "1/1").split("/"))
 
 PINGPONGS = {"ibv_rc_pingpong": [], "ibv_uc_pingpong": [], "ibv_srq_pingpong": [],
              "ibv_ud_pingpong": ["-s", "1024"]}

@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "length.h"
 #include "link/copy.h"
 #include "peers/mapping.h"
 #include "peers/remote.h"
@@ -230,9 +231,7 @@ static const struct path *path_find(const char *name)
 
 static uint32_t arrivals_default(void)
 {
-	const char *length = getenv("SOFTHCA_LENGTH");
-
-	return length && !strcmp(length, "full") ? 1000000 : 20000;
+	return length_full() ? 1000000 : 20000;
 }
 
 static bool board_make(void)

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "length.h"
 #include "test.h"
 
 enum { SEEDS = 2000, FULL = 200000, FLIGHT = 64, EVENTS = 32 };
@@ -198,8 +199,7 @@ TEST(a_request_that_was_held_back_has_its_first_wait_before_it)
 
 TEST(two_ends_of_a_bad_network_end_closed_with_each_event_once)
 {
-	const char *length = getenv("SOFTHCA_LENGTH");
-	uint64_t seeds = length && !strcmp(length, "full") ? FULL : SEEDS;
+	uint64_t seeds = length_full() ? FULL : SEEDS;
 
 	for (uint64_t seed = 1; seed <= seeds; seed++) {
 		begin(seed);
