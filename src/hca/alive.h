@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Which objects of the program are alive. A kernel keeps a table of handles, so that a stale handle
- * is an error and no crash; this is a table of the addresses that the program has. Each control
+ * is an error and not a crash; this is a table of the addresses that the program has. Each control
  * verb looks its objects up before it reads them; no member of an object that is not alive is ever
  * read. Posting, polling and arming do not use this table.
  *

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Keys: 32-bit lkey/rkey → what they cover. A key is index << 8 | variant; indices are handed out
- * next-fit and variants at random from 1..255, never the index' last one again. So a guessed or
+ * next-fit and variants at random from 1..255, never the index's last one again. So a guessed or
  * stale key is hardly ever valid, and neither 0 nor the list end of receive WQEs (0x100) is ever a
  * key. A memory window's variant is its tag, which its user chooses at each bind; so no window has
  * index 0.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Layouts: where the bytes that a key covers lie. A key's entry (key_table.h) says which addresses
  * it covers and with which rights; its layout turns an offset into that range into a span of this
- * process' memory. The caller asks again behind the span until it has all bytes, so a layout keeps
+ * process's memory. The caller asks again behind the span until it has all bytes, so a layout keeps
  * no state between two calls. docs/design/memory-kinds.md tells why. */
 #pragma once
 #include <stdbool.h>

@@ -4,7 +4,7 @@
 #include "prm/wqe.h"
 
 enum {
-	LIMIT_QP_WR = 32768, /* blocks: half of wqe_counter (docs/design/work-requests.md) */
+	LIMIT_QP_WR = 32768, /* blocks: half of what 16 bits count (docs/design/work-requests.md) */
 	LIMIT_SGE = WQE_MAX_SGE,
 	LIMIT_SGE_RD = WQE_MAX_SGE,
 	LIMIT_INLINE = WQE_INLINE_MAX,

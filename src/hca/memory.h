@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The checks of a range of this process' memory that a kernel makes when it pins pages: is every
+/* The checks of a range of this process's memory that a kernel makes when it pins pages: is every
  * page mapped, readable, writable where that is asked for, and ordinary memory? They populate the
  * pages. */
 #pragma once

@@ -4,7 +4,7 @@
 #pragma once
 #include "hca/service.h"
 
-/* 0, or EINVAL with a reason: the move is illegal, an attribute is missing (named), or one is too
- * many (named). */
+/* 0, or EINVAL with a reason: the move is illegal, or the named attribute is missing or one too
+ * many. */
 int qp_moves_check(uint32_t qpn, const struct service *s, enum ibv_qp_state from,
 		   enum ibv_qp_state to, int mask);

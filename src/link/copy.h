@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Gather and scatter over pieces of this process' memory, by guarded copies (util/guard.h): 0 or
+/* Gather and scatter over pieces of this process's memory, by guarded copies (util/guard.h): 0 or
  * EFAULT. @skip: bytes at the start of the pieces to leave out. The last cache line of the bytes
  * becomes visible last. */
 #pragma once

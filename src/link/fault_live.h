@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Faults that are changed while a program runs (softhca fault PID SPEC): a page of text in a memfd,
- * which the tool finds among the process' descriptors, with the rights of a tracer. The fault link
+ * which the tool finds among the process's descriptors, with the rights of a tracer. The fault link
  * looks at a number in the page with each segment. Any thread. */
 #pragma once
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* A link as the engine sees it: it makes destinations, is drained, has a descriptor to sleep on,
- * and a deadline by which it wants to be tended. The engine has a list of links, and knows a
- * network by nothing else.
+ * and a deadline by which it wants to be tended. The engine has a list of links, and reaches
+ * networks only by them.
  *
  * Threads: every function may be called by any thread; the link does its own locking. No function
  * but astray() is called inside deliver(), the callback by which the link's segments come in. */
@@ -45,8 +45,8 @@ struct link_net_ops {
 	void (*part)(struct link *l, const union ibv_gid *group, const void *owner);
 	/* The interface of @owner has changed, or is another one now: @ifindex, 0: none. */
 	void (*rejoin)(struct link *l, const void *owner, uint32_t ifindex);
-	/* Inside deliver(): the packet is for another process, which packets like it should reach
-	 * without this one. */
+	/* Inside deliver(): the packet is for another process, which should get such packets
+	 * directly. */
 	void (*astray)(struct link *l);
 	/* Sends our hello to the host, as the first packets to it do, which also makes the kernel
 	 * look for its link address. */

@@ -4,7 +4,7 @@
  * PSNs of one message (seg.npsn), up to the destination's max_seg bytes. Headers are the
  * specification's, decoded; the opcode says which of them have a meaning (wire/opcode.h).
  *
- * Payload. Sending: @pieces name ranges of this process' memory that the sender has checked. Their
+ * Payload. Sending: @pieces name ranges of this process's memory that the sender has checked. Their
  * key is the lkey they were checked under, or 0 for rings and inline data, which the link always
  * copies before send() returns. Receiving: either @data, bytes in the link's buffer, which a peer
  * may still write, so they are copied once; or, by reference, @pieces in the *sender's* memory,

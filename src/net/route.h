@@ -18,7 +18,7 @@ struct route_cache {
 	struct {
 		union ibv_gid gid; /* all zero: free */
 		uint32_t oif;
-		uint32_t epoch; /* flushes when the kernel was asked; now more: too old */
+		uint32_t epoch; /* the cache's when the kernel was asked; another: too old */
 		bool local;
 	} known[ROUTE_CACHE_LEN];
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* SOFTHCA_EXPLAIN=leaks (read once): objects that are alive when their context is closed, or at
  * exit(), are named on stderr, each with the place in the program that made it. Otherwise the
- * calls here do nothing. Any thread; leaf lock. A forked child says nothing of what
- * its parent made. */
+ * calls here do nothing. Any thread; leaf lock. A forked child does not name its parent's
+ * objects. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

@@ -36,7 +36,7 @@ static inline bool sig_has_tags(const struct sig_domain *d)
 uint32_t bsf_field(enum checksum guard);
 /* Have both streams fields of the same size at the same places? copy is 0 otherwise. */
 bool sig_same_places(const struct signature *s);
-/* @buf: BSF_LEN bytes. A block size that no selector names is none of an adapter's. */
+/* @buf: BSF_LEN bytes. A block size that adapters do not have gets selector 0. */
 void bsf_write(uint8_t *buf, const struct signature *s);
 /* NULL, or what is wrong. */
 const char *bsf_parse(const uint8_t *buf, struct signature *out);

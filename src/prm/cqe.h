@@ -33,7 +33,7 @@ struct cqe {
 	uint8_t l3; /* UD receive: 0 GRH, 1 IPv6, 2 IPv4 (bits of sl that UCX reads) */
 	uint8_t sl;
 	bool csum_ok; /* RAW_PACKET receive: IPv4, and both checksums are right */
-	uint16_t vlan; /* receives of raw frames: the TCI that was stripped, 0 none */
+	uint16_t vlan; /* receives of raw frames: the TCI that was stripped; 0: none */
 	uint16_t wqe_counter; /* of the WQE: first block of a send; number of a receive; SRQ slot */
 	uint16_t pkey;
 	uint32_t uidx; /* srqn_uidx: index of the QP or SRQ among the driver's objects */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Time in ns on the scale of CLOCK_MONOTONIC, for every process of the host the same. Where the CPU
+/* Time in ns on the scale of CLOCK_MONOTONIC, the same for every process of the host. Where the CPU
  * counts at a constant rate (invariant TSC) it is read without a call into the kernel's clock code
  * and tied to CLOCK_MONOTONIC again at least every second of use; elsewhere it is that clock.
  * Never goes back within a thread; between threads it may differ by less than a microsecond, so

@@ -3,8 +3,8 @@
  * stores payload (docs/design/guarded-copies.md).
  * Faults: a function returns EFAULT when an address is not mapped (or not writable); it never kills
  * the process. A SIGSEGV/SIGBUS handler knows the instruction ranges of the assembly copy routine;
- * it is set with the raw rt_sigaction at guard_init() and again by guard_recheck(); other signals
- * go on to the handler that was there before. In a thread where one of the signals is blocked, or
+ * it is set with the raw rt_sigaction at guard_init() and again by guard_recheck(); other faults go
+ * on to the handler that was set before. In a thread where one of the signals is blocked, or
  * before the handlers are set, copies go through /proc/self/mem.
  * Order: the last (partial) 64-byte line of a destination becomes visible last, after a release
  * barrier, in ascending aligned 8-byte stores (unaligned ends in ascending smaller ones): a

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* Numbers that nobody may guess, from the kernel: cookies, nonces, proofs, variants of keys. A
- * filter of system calls that refuses getrandom() leaves /dev/urandom. Where that is missing as
- * well there are no such numbers, and what needs one is refused. */
+/* Numbers that no other process can guess, from the kernel: cookies, nonces, proofs, variants of
+ * keys. Where a filter of system calls refuses getrandom() they come from /dev/urandom. Where that
+ * is missing as well there are none, and calls that need one fail. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>

@@ -22,11 +22,11 @@ struct grh {
 	uint16_t payload_len; /* bytes behind the IP header; 65515 at most on IPv4 */
 };
 
-/* Two IPv4 addresses and GRH_NEXT_UDP make an IPv4 header, all else an IPv6 one. */
+/* Two IPv4 addresses and GRH_NEXT_UDP make an IPv4 header, anything else an IPv6 one. */
 void grh_build(const struct grh *g, uint8_t area[GRH_LEN]);
 
-/* Which header is in the area: no 6 as the version in front means IPv4 if there is a 4 behind it;
- * with a 6 in front it is IPv4 only when bytes 20..39 have a valid IPv4 checksum. */
+/* Which header is in the area. If byte 0 has version 6: IPv6, unless bytes 20..39 are an IPv4
+ * header with a valid checksum; else IPv4, if byte 20 has version 4. */
 enum grh_version grh_version(const uint8_t area[GRH_LEN]);
 
 /* EBADMSG: there is neither header. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* This process' halves of target QPs: each a place to run the responder, with the work that is
- * under way here. One is made when it is first needed, and kept until its domain is closed here. */
+/* This process's halves of target QPs: each runs the responder, and has the work that is under way
+ * here. One is made when it is first needed, and kept until its domain is closed here. */
 #pragma once
 #include "xrc/xrc_turn.h"
 

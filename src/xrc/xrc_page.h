@@ -23,7 +23,7 @@ struct xrc_shared { /* a target QP */
 };
 
 struct xrc_page {
-	uint32_t reach; /* most entries by which a number stands behind its hash place */
+	uint32_t reach; /* farthest that a number's entry is behind its hash place, in entries */
 	uint32_t member_gen[XRC_MEMBERS];
 	struct xrc_shared target[XRC_TARGETS];
 };

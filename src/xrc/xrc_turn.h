@@ -7,7 +7,7 @@
 
 struct xrc_handle;
 
-/* This process' half of a target QP. Under its local turn. */
+/* This process's half of a target QP. Under its local turn. */
 struct xrc_target {
 	struct eqp e; /* first */
 	struct xrc_domain *domain;

@@ -33,7 +33,7 @@ struct mkey_step {
 	uint32_t key;
 };
 
-/* Computes the ends. False: it has no bytes, or 2^64 and more. *@len: bytes in all. */
+/* Computes the ends. False: it has no bytes, or 2^64 or more. *@len: bytes in all. */
 bool mkey_layout_seal(struct mkey_layout *l, uint64_t *len);
 /* Where byte @off lies and what is beside it, at most @len bytes; @off is within the sealed @l. */
 struct mkey_step mkey_layout_find(const struct mkey_layout *l, uint64_t off, uint64_t len);
