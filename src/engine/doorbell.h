@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* Doorbells and progress: how the caller's thread becomes the device for a moment
  * (docs/design/turns.md). A doorbell takes the QP's turn, or leaves a note for its holder.
- * progress() delivers inbound segments, runs due timers and lets ACKs leave; every poll calls it
- * first. */
+ * progress() delivers inbound segments, runs due timers and lets ACKs leave; a poll that finds its
+ * CQ empty calls it. */
 #pragma once
 #include "transport/tqp.h"
 
@@ -19,7 +19,7 @@ void doorbell_sq(struct tqp *q); /* WQEs were written and the doorbell record up
 void doorbell_rq(struct tqp *q);
 /* The same for a shared receive queue. True: a sender was waiting for a receive. */
 bool doorbell_srq(struct srq *srq);
-/* doorbell_sq() of this process' QP @qpn. False: there is none, or none with a send queue. */
+/* doorbell_sq() of this process's QP @qpn. False: there is none, or none with a send queue. */
 bool doorbell_by_number(uint32_t qpn);
 void progress(void); /* never blocks */
 
