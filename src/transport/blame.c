@@ -313,7 +313,8 @@ static const char *remedy(const struct tqp *q, const struct sent *e, enum verdic
 		return text;
 	switch (v) {
 	case V_RNR_EXCEEDED:
-		return "post receives earlier or set rnr_retry to 7";
+		return e->flags & SENT_READ ? "try again later or set rnr_retry to 7"
+					    : "post receives earlier or set rnr_retry to 7";
 	case V_REMOTE_INVALID:
 		return "the operation must be enabled in the peer's qp_access_flags, within its "
 		       "max_dest_rd_atomic, aligned, and fit its receive buffer";
@@ -344,9 +345,9 @@ uint64_t blame_peer(struct tqp *q, const struct sent *e, enum verdict v)
 		return blame_silence(q, e);
 	why = remedy(q, e, v, text);
 	if (v == V_RNR_EXCEEDED)
-		return reason("%s on QP 0x%x: QP 0x%x had no receive posted at %u tries "
-			      "(rnr_retry %u): %s",
+		return reason("%s on QP 0x%x: QP 0x%x had no %s at %u tries (rnr_retry %u): %s",
 			      sent_work(q, e, what), q->qp.qpn, q->qp.attr.dest_qp_num,
+			      e->flags & SENT_READ ? "room for the answer" : "receive posted",
 			      q->qp.attr.rnr_retry + 1U, q->qp.attr.rnr_retry, why);
 	if (!sent_reread(q, e, &w))
 		w.raddr = w.rkey = 0;

@@ -94,8 +94,6 @@ bool execute(struct tqp *q, const struct seg *s, struct answer *out, struct refu
 	struct spin *lock;
 	bool failed;
 
-	if (answer_reads(q))
-		return refused(no, V_REMOTE_OP, blame_request(q, s, GROUNDS(GROUNDS_NO_MEMORY)));
 	what = unfit(q, s, right);
 	if (what.code)
 		return refused(no, V_REMOTE_INVALID, blame_request(q, s, what));

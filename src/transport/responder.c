@@ -81,12 +81,24 @@ static void message(struct tqp *q, const struct seg *s, uint64_t now)
 	}
 }
 
+/* The peer asks again: what is lacking now may be there then. */
+static void no_memory(struct tqp *q)
+{
+	verdict_say("RNR NAK, no memory for the answer");
+	q->rsp.grounds = (struct grounds){ GROUNDS_NO_MEMORY };
+	silence(q, aeth_rnr(q->qp.attr.min_rnr_timer));
+}
+
 /* READ, atomics, atomic write: the answer is the acknowledgement. */
 static void question(struct tqp *q, const struct seg *s, uint64_t now)
 {
 	struct answer a;
 	struct refusal no;
 
+	if (answer_reads(q)) {
+		no_memory(q);
+		return;
+	}
 	if (!execute(q, s, &a, &no)) {
 		refuse_request(q, &no, now);
 		return;

@@ -139,6 +139,27 @@ TEST(one_lost_response_is_one_response_again)
 	}
 }
 
+/* Each part that is asked for ahead is one of the READs that the peer takes at a time. A part is
+ * half a window: no more than two are on their way. */
+TEST(parts_of_a_read_count_against_max_rd_atomic)
+{
+	for (uint8_t depth = 1; depth <= 2; depth++) {
+		struct pair *p = open_pair(&both, 1);
+		struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_READ, 0, LEN / 2);
+		unsigned int asked = 0;
+
+		p->a->q.qp.attr.max_rd_atomic = depth;
+		rig_post(p->a, &w);
+		rig_run(&p->rig);
+		pair_good(p->a, false);
+		while (asked < p->n && p->log[asked].op == OP_READ_REQUEST)
+			asked++;
+		check_eq(asked, depth);
+		check(pair_count(p, p->b, OP_READ_REQUEST) > depth);
+		pair_close(p);
+	}
+}
+
 /* A READ behind a lost SEND waits with the peer, and is not asked for again. */
 TEST(a_read_that_is_held_is_not_asked_for_again)
 {
@@ -401,6 +422,7 @@ RUN_TESTS(unit_test(a_nearly_full_window_waits_for_a_train),
 	  unit_test(a_full_window_without_an_ack_to_come_goes_on),
 	  unit_test(one_lost_packet_is_one_packet_again),
 	  unit_test(one_lost_response_is_one_response_again),
+	  unit_test(parts_of_a_read_count_against_max_rd_atomic),
 	  unit_test(a_read_that_is_held_is_not_asked_for_again),
 	  unit_test(an_atomic_is_executed_once), unit_test(rnr_in_the_middle_keeps_the_order),
 	  unit_test(an_answer_to_the_first_sending_is_none_to_the_second),
