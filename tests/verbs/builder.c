@@ -588,8 +588,8 @@ static void created(int arg)
 		if (most[i].type == IBV_QPT_UD)
 			continue;
 		want_null(create(most[i].type, mask, most[i].ops | tso, 0), EOPNOTSUPP);
-		SAYS("ibv_create_qp_ex: send_ops_flags 0x%llx, of which 0x%llx do not work on a %s "
-		     "QP; leave them out",
+		SAYS("ibv_create_qp_ex: send_ops_flags 0x%llx, of which 0x%llx do not work on %s "
+		     "QPs; leave them out",
 		     (unsigned long long)(most[i].ops | tso), (unsigned long long)tso,
 		     most[i].name);
 	}
