@@ -13,6 +13,7 @@
 #include "obs/explain.h"
 #include "obs/verdict.h"
 #include "transport/ack_timer.h"
+#include "transport/blame.h"
 #include "transport/completion.h"
 #include "transport/congestion.h"
 #include "transport/flush.h"
@@ -208,12 +209,12 @@ static bool spare(struct tqp *q, uint16_t block)
 
 /* --- answers --- */
 
-static bool is_answer(struct dc_initiator *i, const struct seg *s, uint64_t now)
+static bool is_asked(struct dc_initiator *i, const struct seg *s, uint64_t now)
 {
 	struct tqp *q = &i->e.q;
 	uint32_t was = q->qp.attr.dest_qp_num;
 
-	if (i->state != DC_ASKED || s->qkey != i->session || s->psn != q->req.psn || !q->dest ||
+	if (i->state != DC_ASKED || s->psn != q->req.psn || !q->dest ||
 	    (q->qp.state != IBV_QPS_RTS && q->qp.state != IBV_QPS_SQD))
 		return false;
 	q->qp.attr.dest_qp_num = s->sqpn; /* the responder */
@@ -240,13 +241,12 @@ static void refused(struct dc_initiator *i, uint64_t now)
 
 	i->state = DC_NONE;
 	q->asking = false;
-	if (q->req.head == q->req.cur && q->req.head != q->req.tail)
-		completion_fail(q, V_REMOTE_ACCESS,
-				reason("DC initiator 0x%x: target 0x%x refuses the access key; "
-				       "name the one that it was created with "
-				       "(mlx5dv_wr_set_dc_addr)",
-				       q->qp.qpn, i->dctn),
-				now);
+	if (q->req.head != q->req.cur || q->req.head == q->req.tail)
+		return;
+	q->req.told = (struct grounds){ GROUNDS_ACCESS_KEY };
+	q->req.told_psn = q->req.psn;
+	completion_fail(q, V_REMOTE_ACCESS,
+			blame_peer(q, sent_at(&q->req, q->req.head), V_REMOTE_ACCESS), now);
 }
 
 static void busy(struct dc_initiator *i, uint8_t syndrome, uint64_t now)
@@ -264,7 +264,7 @@ static void answered(struct dc_initiator *i, const struct seg *s, uint64_t now)
 {
 	struct tqp *q = &i->e.q;
 
-	if (!is_answer(i, s, now)) {
+	if (s->qkey != i->session || !is_asked(i, s, now)) {
 		counters_inc(q->qp.ctx->hca->counters, COUNTER_PORT_RCV_ERRORS);
 		verdict_say("dropped, not the answer of the target that is asked");
 		return;
@@ -284,9 +284,22 @@ static void answered(struct dc_initiator *i, const struct seg *s, uint64_t now)
 	flush_drained(q);
 }
 
+/* Why the answer that follows is a refusal: nobody connects. */
+static void grounds(struct dc_initiator *i, const struct seg *s, uint64_t now)
+{
+	struct grounds g;
+
+	if (!s->data || !grounds_decode(s->data, s->len, &g) || !is_asked(i, s, now))
+		return;
+	i->e.q.req.told = g;
+	i->e.q.req.told_psn = s->psn;
+}
+
 static void input(struct eqp *e, const struct seg *s, uint64_t now)
 {
-	if (unlikely(s->op == OP_DC_ANSWER))
+	if (unlikely(s->op == OP_GROUNDS && to_initiator(&e->q)->state == DC_ASKED))
+		grounds(to_initiator(&e->q), s, now);
+	else if (unlikely(s->op == OP_DC_ANSWER))
 		answered(to_initiator(&e->q), s, now);
 	else
 		tqp_input(&e->q, s, now);

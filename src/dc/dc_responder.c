@@ -238,6 +238,7 @@ int dc_responder_create(struct dc_target *t, const struct dc_from *from, struct 
 	if (err)
 		return err;
 	r = to_responder(to_eqp(q));
+	q->qp.shown = t->e.q.qp.qpn;
 	r->target = t;
 	r->entry.from = *from;
 	dc_table_add(&t->table, &r->entry);

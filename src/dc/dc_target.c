@@ -9,6 +9,7 @@
 #include "hca/limits.h"
 #include "obs/explain.h"
 #include "obs/verdict.h"
+#include "transport/answer.h"
 #include "transport/flush.h"
 #include "util/clock.h"
 #include "wire/aeth.h"
@@ -71,8 +72,6 @@ static struct eqp *find(struct eqp *e, const struct seg *s)
 	if (open && s->va == t->access_key && s->dma_len)
 		r = take(t, &from);
 	pthread_mutex_unlock(&t->lock);
-	if (!open)
-		return NULL;
 	return r ? &r->e : e;
 }
 
@@ -88,6 +87,18 @@ static void refuse_key(struct dc_target *t, const struct seg *s)
 	async_push(qp->ctx, IBV_EVENT_QP_ACCESS_ERR, qp->user);
 }
 
+/* The initiator's tries are used up, and a process of this host hears why. */
+static void turn_away(struct eqp *e, const struct seg *s)
+{
+	struct grounds why = { GROUNDS_NO_QP };
+
+	if (s->op == OP_DC_CONNECT)
+		why = (struct grounds){ GROUNDS_STATE, { e->q.qp.state } };
+	verdict_say("dropped, the target is not in RTR");
+	if (answer_no_responder(s, why) == EAGAIN)
+		e->q.env->no_responder_later(&e->q, s);
+}
+
 /* Requests for connections that no responder takes; no other segment is for a target. */
 static void input(struct eqp *e, const struct seg *s, uint64_t now)
 {
@@ -97,12 +108,11 @@ static void input(struct eqp *e, const struct seg *s, uint64_t now)
 	struct dest *d;
 
 	(void)now;
-	if (s->op != OP_DC_CONNECT) {
-		if (tqp_no_responder(s, GROUNDS_NO_QP) == EAGAIN)
-			e->q.env->no_responder_later(&e->q, s);
+	if (s->op != OP_DC_CONNECT || e->q.qp.state != IBV_QPS_RTR) {
+		turn_away(e, s);
 		return;
 	}
-	if (e->q.qp.state != IBV_QPS_RTR || !s->dma_len || dc_responder_way(e, attr, s, &d))
+	if (!s->dma_len || dc_responder_way(e, attr, s, &d))
 		return;
 	if (wrong)
 		refuse_key(t, s);

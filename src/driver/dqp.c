@@ -23,6 +23,11 @@
 	(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS |   \
 	 DQP_RAW_MASK)
 
+/* max_inline_data of the QP that this thread has destroyed last, if that never left RESET and no
+ * other was created since; else 0. A program that makes QPs for nothing but to ask for more inline
+ * data each time looks for the limit, as libfabric does: the refusal is the answer, no failure. */
+static __thread uint32_t tried_inline __attribute__((tls_model("initial-exec")));
+
 static int over(const char *what, uint32_t asked, uint32_t limit)
 {
 	return refuse(EINVAL, "ibv_create_qp: cap.%s %u exceeds the device's %u; ask for less",
@@ -39,6 +44,8 @@ static int check_cap(const struct ibv_qp_cap *c)
 		return over("max_send_sge", c->max_send_sge, LIMIT_SGE);
 	if (c->max_recv_sge > LIMIT_SGE)
 		return over("max_recv_sge", c->max_recv_sge, LIMIT_SGE);
+	if (c->max_inline_data > LIMIT_INLINE && tried_inline && tried_inline < c->max_inline_data)
+		return EINVAL;
 	if (c->max_inline_data > LIMIT_INLINE)
 		return over("max_inline_data", c->max_inline_data, LIMIT_INLINE);
 	return 0;
@@ -82,13 +89,14 @@ static int check_attr(const struct ibv_qp_init_attr_ex *a, const struct service 
 	if (dqp_is_rss(a))
 		return 0;
 	if ((!a->send_cq && s->sends) || (!a->recv_cq && s->receives))
-		return refuse(EINVAL, "ibv_create_qp: %s is NULL; a %s QP needs %s",
+		return refuse(EINVAL, "ibv_create_qp: %s is NULL; %s QPs need %s",
 			      a->send_cq || !s->sends ? "recv_cq" : "send_cq", s->name,
 			      s->receives && s->sends ? "both CQs" : "it");
 	if (a->srq && !s->srq && s->wqe != WQE_DC) /* perftest gives an initiator its target's */
-		return refuse(EINVAL,
-			      "ibv_create_qp: srq is set on a %s QP; only RC and UD take one",
-			      s->name);
+		return refuse(
+			EINVAL,
+			"ibv_create_qp: srq is set, and qp_type is %s; only RC and UD take one",
+			s->name);
 	if (a->srq && to_dsrq(a->srq)->tags && !s->tags)
 		return refuse(
 			EINVAL,
@@ -97,7 +105,7 @@ static int check_attr(const struct ibv_qp_init_attr_ex *a, const struct service 
 			a->srq->handle, s->name);
 	if (a->srq && to_dsrq(a->srq)->dev->xrcd)
 		return refuse(EINVAL,
-			      "ibv_create_qp: SRQ 0x%x is an XRC SRQ; a %s QP takes a basic one",
+			      "ibv_create_qp: SRQ 0x%x is an XRC SRQ; %s QPs take basic ones",
 			      a->srq->handle, s->name);
 	ignore_cap(a, s, &cap);
 	return check_cap(&cap);
@@ -310,6 +318,7 @@ static int create(struct pd *pd, struct ibv_qp_init_attr_ex *a, const struct ser
 	if (err)
 		goto fail;
 	fill_public(qp, pd, a);
+	tried_inline = 0;
 	*out = qp;
 	return 0;
 fail:
@@ -357,6 +366,7 @@ static void purge(struct dqp *qp)
 int dqp_destroy(struct dqp *qp)
 {
 	bool ours = fork_is_ours(qp->epoch), laid_open = ours && unrung_is(&qp->unrung);
+	uint32_t tried = qp->ib.qp_base.state == IBV_QPS_RESET ? qp->max_inline : 0;
 	int err;
 
 	if (laid_open)
@@ -374,6 +384,7 @@ int dqp_destroy(struct dqp *qp)
 		account_close(&a, to_context(qp->ib.qp_base.context), &qp->ib.qp_base);
 	}
 	dqp_free(qp);
+	tried_inline = tried;
 	return 0;
 }
 

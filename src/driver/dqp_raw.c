@@ -63,7 +63,7 @@ int dqp_raw_check(struct dqp *qp, const struct ibv_qp_init_attr_ex *a)
 	if (mask && !qp->service->frames)
 		return refuse(EINVAL,
 			      "ibv_create_qp_ex: comp_mask has 0x%x, which only RAW_PACKET QPs "
-			      "take; this is a %s QP",
+			      "take; qp_type is %s here",
 			      mask, qp->service->name);
 	if (mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER) {
 		if (a->max_tso_header > LIMIT_TSO_HEADER)

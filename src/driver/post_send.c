@@ -61,11 +61,18 @@ static bool known(struct dqp *qp, const struct ibv_send_wr *wr)
 {
 	unsigned int op = wr->opcode;
 
-	if (likely(service_takes(qp->service, op)))
+	if (likely(service_takes(qp->service, op) && qp->service->wqe != WQE_DC))
 		return true;
+	if (qp->service->wqe == WQE_DC) {
+		qp->build.err = refuse(EINVAL,
+				       "ibv_post_send: QP 0x%x is a DC initiator, whose sends need "
+				       "an address; use ibv_wr_ calls and mlx5dv_wr_set_dc_addr",
+				       qp->ib.qp_base.qp_num);
+		return false;
+	}
 	qp->build.err = refuse(EINVAL,
-			       "ibv_post_send: opcode %u (%s) is not one of a %s QP (0x%x); use "
-			       "one that is, or another type of QP",
+			       "ibv_post_send: opcode %u (%s) is not one of %s QPs, as QP 0x%x is; "
+			       "use one that is, or another type of QP",
 			       op, name(op), qp->service->name, qp->ib.qp_base.qp_num);
 	return false;
 }
@@ -226,20 +233,31 @@ static int post_recv_one(struct dqp *qp, const struct ibv_recv_wr *wr)
 	return 0;
 }
 
+/* Where its messages go instead. */
+static const char *other_receives(const struct dqp *qp)
+{
+	if (qp->ib.qp_base.srq)
+		return "; post to its SRQ (ibv_post_srq_recv)";
+	if (!qp->service->receives)
+		return "; it only sends";
+	if (qp->service->wqe == WQE_XRC)
+		return "; post to the SRQs that its messages name (ibv_post_srq_recv)";
+	return "";
+}
+
 static int recv_allowed(const struct dqp *qp)
 {
 	if (unlikely(!fork_is_ours(qp->epoch)))
 		return refuse(EIO, "ibv_post_recv: QP 0x%x was made before fork(); make a new one",
 			      qp->ib.qp_base.qp_num);
+	if (unlikely(qp->ib.qp_base.srq || !qp->rq.cnt))
+		return refuse(EINVAL, "ibv_post_recv: QP 0x%x has no receive queue of its own%s",
+			      qp->ib.qp_base.qp_num, other_receives(qp));
 	if (unlikely(load_relaxed(&qp->ib.qp_base.state) == IBV_QPS_RESET))
 		return refuse(EINVAL,
 			      "ibv_post_recv: QP 0x%x is in RESET; receiving needs INIT "
 			      "(ibv_modify_qp)",
 			      qp->ib.qp_base.qp_num);
-	if (unlikely(qp->ib.qp_base.srq || !qp->rq.cnt))
-		return refuse(EINVAL, "ibv_post_recv: QP 0x%x has no receive queue of its own%s",
-			      qp->ib.qp_base.qp_num,
-			      qp->ib.qp_base.srq ? "; post to its SRQ (ibv_post_srq_recv)" : "");
 	return 0;
 }
 

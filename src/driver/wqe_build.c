@@ -60,6 +60,12 @@ static int allowed(struct dqp *qp, const char *call)
 	if (unlikely(!fork_is_ours(qp->epoch)))
 		return refuse(EIO, "%s: QP 0x%x was made before fork(); make a new one", call,
 			      qp->ib.qp_base.qp_num);
+	if (unlikely((s == IBV_QPS_RESET || s == IBV_QPS_INIT || s == IBV_QPS_RTR) &&
+		     !qp->service->sends))
+		return refuse(EINVAL,
+			      "%s: QP 0x%x is of type %s, which only receives; send by one "
+			      "that sends",
+			      call, qp->ib.qp_base.qp_num, qp->service->name);
 	if (unlikely(s == IBV_QPS_RESET || s == IBV_QPS_INIT || s == IBV_QPS_RTR))
 		return refuse(EINVAL, "%s: QP 0x%x is in %s; sending needs RTS (ibv_modify_qp)",
 			      call, qp->ib.qp_base.qp_num, qp_state_name(s));
@@ -339,7 +345,7 @@ static void address(struct dqp *qp, struct ibv_ah *ib, uint32_t qpn, uint64_t ke
 	if (!ib) {
 		qp->build.err = refuse(EINVAL, "%s: the AH of a %s send on QP 0x%x is NULL; set %s",
 				       qp->build.call, dc ? "DC" : "UD", qp->ib.qp_base.qp_num,
-				       dc ? "one" : "wr.ud.ah");
+				       dc ? "it by mlx5dv_wr_set_dc_addr" : "wr.ud.ah");
 		return;
 	}
 	av_encode(&((struct ah *)ib)->av, &av);

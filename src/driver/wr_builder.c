@@ -275,9 +275,9 @@ static void attach(struct ibv_qp_ex *ib, const struct service *s)
 static void lacking(struct dqp *qp, const char *call)
 {
 	if (wqe_region_open(qp, call))
-		qp->build.err =
-			refuse(EINVAL, "%s: a %s QP (0x%x) does not do it; use one that does", call,
-			       qp->service->name, qp->ib.qp_base.qp_num);
+		qp->build.err = refuse(
+			EINVAL, "%s: %s QPs, as QP 0x%x is, do not do it; use a type that does",
+			call, qp->service->name, qp->ib.qp_base.qp_num);
 }
 
 /* The functions read only their first argument: the caller passes and removes the others
@@ -299,7 +299,7 @@ int wr_builder_attach(struct dqp *qp, uint64_t ops)
 	if (ops & ~legal)
 		return refuse(EOPNOTSUPP,
 			      "ibv_create_qp_ex: send_ops_flags 0x%llx, of which 0x%llx do not "
-			      "work on a %s QP; leave them out",
+			      "work on %s QPs; leave them out",
 			      (unsigned long long)ops, (unsigned long long)(ops & ~legal),
 			      qp->service->name);
 	LACKING(SET_LACKING)

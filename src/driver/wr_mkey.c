@@ -80,7 +80,10 @@ static bool begin(struct dqp *qp, const char *call, struct mlx5dv_mkey *dv)
 					 "IBV_SEND_INLINE",
 					 call, qp->ib.wr_flags, qp->ib.qp_base.qp_num));
 	if (!dv)
-		return failed(qp, refuse(EINVAL, "%s: mkey is NULL", call));
+		return failed(qp, refuse(EINVAL,
+					 "%s: mkey is NULL on QP 0x%x; pass what "
+					 "mlx5dv_create_mkey() returned",
+					 call, qp->ib.qp_base.qp_num));
 	if (!qp->umr)
 		qp->umr = malloc(sizeof(*qp->umr));
 	if (!qp->umr)
@@ -108,10 +111,16 @@ static bool takes(struct dqp *qp, const char *call, enum setter kind)
 {
 	if (!wqe_region_open(qp, call))
 		return false;
-	if (!qp->build.ctrl || !qp->build.need_av || !qp->build.setters || qp->umr->seen & kind)
+	if (qp->build.ctrl && qp->build.need_av && qp->build.setters && qp->umr->seen & kind)
+		return failed(qp,
+			      refuse(EINVAL,
+				     "%s: called twice for one mkey on QP 0x%x; call each setter "
+				     "once between mlx5dv_wr_mkey_configure and the next operation",
+				     call, qp->ib.qp_base.qp_num));
+	if (!qp->build.ctrl || !qp->build.need_av || !qp->build.setters)
 		return failed(qp, refuse(EINVAL,
 					 "%s: no mlx5dv_wr_mkey_configure on QP 0x%x waits for it; "
-					 "that announces num_setters, each of another kind",
+					 "count it in the num_setters of that call",
 					 call, qp->ib.qp_base.qp_num));
 	qp->umr->seen |= kind;
 	return true;
@@ -274,13 +283,14 @@ static bool set_sig_block(struct dqp *qp, const char *call,
 			  const struct mlx5dv_sig_block_attr *attr)
 {
 	struct signature s;
-	const char *why = "it was created without BLOCK_SIGNATURE";
+	const char *why = "its mkey was created without "
+			  "MLX5DV_MKEY_INIT_ATTR_FLAGS_BLOCK_SIGNATURE; create it with that";
 
 	if (qp->umr->flags & MLX5DV_MKEY_INIT_ATTR_FLAGS_BLOCK_SIGNATURE)
 		why = sig_attr(attr, &s);
 	if (why)
-		return failed(qp, refuse(EINVAL, "%s: of the mkey on QP 0x%x: %s", call,
-					 qp->ib.qp_base.qp_num, why));
+		return failed(
+			qp, refuse(EINVAL, "%s: on QP 0x%x: %s", call, qp->ib.qp_base.qp_num, why));
 	qp->umr->is_signed = true;
 	if (!fits(qp, call, qp->umr->segs))
 		return false;

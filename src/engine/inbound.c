@@ -8,16 +8,31 @@
 #include "engine/qp_table.h"
 #include "engine/tracing.h"
 #include "engine/turn.h"
+#include "transport/drop.h"
 #include "obs/verdict.h"
 #include "wire/grh.h"
 #include "wire/opcode.h"
 
 #define UDP_BTH_DETH_ICRC (8 + 12 + 8 + 4)
 
+/* By the fault link of a process of this host. */
+static void damaged(struct node *n, const struct seg *s)
+{
+	const struct eqp *e = node_qp(n, s->dqpn);
+
+	if (e)
+		counters_inc(e->q.qp.ctx->hca->counters, COUNTER_RX_ICRC_ENCAPSULATED);
+	drop_damaged(&n->damaged, s);
+}
+
 void inbound_deliver(void *arg, const struct seg *s)
 {
 	struct node *n = arg;
 
+	if (unlikely(s->damaged)) {
+		damaged(n, s);
+		return;
+	}
 	if (unlikely(s->op == FRAME_OP)) {
 		frames_deliver(n, s);
 		return;

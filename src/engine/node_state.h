@@ -80,6 +80,7 @@ struct node {
 	} passing; /* passing.h */
 	struct parcel *unanswered; /* lock-free stack: requests whose sender is still to be told */
 	uint64_t nobody; /* counts requests for a QP that does not exist; atomic */
+	uint64_t damaged; /* counts segments that this host's fault links have damaged; atomic */
 	struct eqp *ready; /* lock-free stack: QPs with notes that no thread is working on */
 	struct spin wheel_lock;
 	struct wheel wheel;

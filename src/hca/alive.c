@@ -80,6 +80,7 @@ struct entry {
 	uint32_t handle, number;
 	uint8_t kind; /* enum alive_kind */
 	bool leaving; /* between alive_take() and alive_left() */
+	const void *hidden[2]; /* objects that it is made of and no public member names; or NULL */
 };
 
 struct shard {
@@ -185,6 +186,22 @@ void *alive_made(enum alive_kind kind, void *obj)
 	spin_unlock(&s->lock);
 	if (!used)
 		free(e);
+	return obj;
+}
+
+void *alive_made_of(enum alive_kind kind, void *obj, const void *one, const void *other)
+{
+	struct shard *s = shard_of(obj);
+	struct entry *e;
+
+	alive_made(kind, obj);
+	spin_lock(&s->lock);
+	e = hash_get(&s->alive, key_of(obj));
+	if (e) {
+		e->hidden[0] = one;
+		e->hidden[1] = other;
+	}
+	spin_unlock(&s->lock);
 	return obj;
 }
 
@@ -374,9 +391,11 @@ struct user {
 static bool uses(const struct entry *e, const void *obj)
 {
 	const char *user = (const char *)(uintptr_t)~e->key;
-	bool found = false;
+	bool found = obj == e->hidden[0] || obj == e->hidden[1];
 
-	for (size_t i = 0; !found && !e->leaving && i < sizeof(parts) / sizeof(parts[0]); i++)
+	if (e->leaving)
+		return false;
+	for (size_t i = 0; !found && i < sizeof(parts) / sizeof(parts[0]); i++)
 		found = parts[i].kind == e->kind &&
 			*(const void *const *)(user + parts[i].at) == obj;
 	return found;

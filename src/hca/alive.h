@@ -43,6 +43,8 @@ enum alive_kind {
 
 /* @obj is complete and about to be returned to the program. Returns @obj. */
 void *alive_made(enum alive_kind kind, void *obj);
+/* The same; its public members do not name @one and @other, of which it is made (or NULL). */
+void *alive_made_of(enum alive_kind kind, void *obj, const void *one, const void *other);
 
 /* @call: the program's call, for the sentence. */
 int alive_check(enum alive_kind kind, const void *obj, const char *call);

@@ -545,8 +545,9 @@ const char *key_describe(const struct key_table *t, enum key_verdict v, const st
 
 	if (v == KEY_BENEATH) {
 		v = descend(t, ask, &d);
-		at = snprintf(buf, n, "0x%llx of key 0x%x is a part of another key: ",
-			      (unsigned long long)ask->va, ask->key);
+		at = snprintf(buf, n,
+			      "0x%llx of mkey 0x%x is another key's: ", (unsigned long long)ask->va,
+			      ask->key);
 		ask = &d.ask;
 	}
 	if (at >= 0 && (size_t)at < n)

@@ -91,6 +91,7 @@ int qp_init(struct qp *qp, struct pd *pd, const struct qp_attr *attr, uint32_t q
 		.epoch = fork_epoch(),
 		.service = attr->service,
 		.qpn = qpn,
+		.shown = qpn,
 		.uidx = attr->uidx,
 		.sq_ids = attr->sq_ids,
 		.rq_ids = attr->rq_ids,

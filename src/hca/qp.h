@@ -38,6 +38,7 @@ struct qp {
 	uint32_t epoch;
 	const struct service *service;
 	uint32_t qpn; /* 24 bits */
+	uint32_t shown; /* the number that programs know it by: of a DC responder its target's */
 	uint32_t uidx; /* the driver's object index, in CQEs */
 	struct cq *scq, *rcq; /* NULL on an RSS QP */
 	struct srq *srq; /* or NULL */

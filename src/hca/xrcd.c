@@ -2,6 +2,7 @@
 #include "hca/xrcd.h"
 #include <errno.h>
 #include <stdlib.h>
+#include "hca/alive.h"
 #include "obs/explain.h"
 #include "util/barrier.h"
 #include "util/fork.h"
@@ -24,12 +25,14 @@ int xrcd_idle(const struct xrcd *x)
 {
 	uint32_t refs = load_acquire(&x->refs); /* pairs with xrcd_put() */
 
-	return refs ? refuse(EBUSY,
-			     "ibv_close_xrcd: the XRC domain is in use by %u SRQ%s or QP%s; "
-			     "destroy %s first",
-			     refs, refs == 1 ? "" : "s", refs == 1 ? "" : "s",
-			     refs == 1 ? "it" : "them")
-		    : 0;
+	char users[ALIVE_USERS];
+
+	if (!refs)
+		return 0;
+	return refuse(EBUSY,
+		      "ibv_close_xrcd: the XRC domain is in use by %u object%s%s; destroy %s first",
+		      refs, refs == 1 ? "" : "s", alive_users(&x->ib, users),
+		      refs == 1 ? "it" : "them");
 }
 
 void xrcd_free(struct xrcd *x)

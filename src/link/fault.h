@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* Faults by seed: a destination that wraps another and loses, doubles, delays, reorders and damages
  * segments on their way out, as a network would. It is not same_host, whatever it wraps: the
- * transport uses its timers, payload goes by value, direct access is refused. A segment to be
- * damaged is built as a packet, and some of its bits are flipped; the ICRC has to detect that, and
- * the segment is lost. fault_live.h changes the settings while a program runs. Delayed segments
- * leave by fault_progress(), which the engine calls where it drains the links. Any thread. */
+ * transport uses its timers, payload goes by value, direct access is refused. A damaged segment
+ * leaves as one whose ICRC is wrong, and its receiver counts and drops it; that the ICRC does find
+ * flipped bits is tried with a packet built of it. fault_live.h changes the settings while a
+ * program runs. Delayed segments leave by fault_progress(), which the engine calls where it drains
+ * the links. Any thread. */
 #pragma once
 #include "link/link.h"
 

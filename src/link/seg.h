@@ -87,4 +87,5 @@ struct seg {
 	uint8_t l3, sl; /* with grh: as struct cqe has them */
 	uint16_t sport; /* SEG_NET: the UDP port that it came from */
 	bool marked; /* SEG_NET: the packet had the mark of a congested network (ECN CE) */
+	bool damaged; /* by SOFTHCA_FAULT: its ICRC is wrong, so that its receiver drops it */
 };

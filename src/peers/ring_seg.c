@@ -17,7 +17,8 @@ enum {
 	EXT_AV = 256, /* struct av */
 	EXT_XRC = 512, /* srqn */
 	EXT_MARKED = 1024, /* no bytes: the bit says all */
-	EXT_ALL = 2047,
+	EXT_DAMAGED = 2048, /* the same */
+	EXT_ALL = 4095,
 };
 
 enum { FIXED = 28, BITS24 = 0xffffff };
@@ -49,9 +50,8 @@ static uint16_t flags_in(uint8_t op, uint8_t flags)
 
 static uint32_t ext_bytes(uint32_t ext)
 {
-	static const uint8_t size[] = {
-		8, 4, 4, 16, 8, 8, 8, RING_SEG_GRH, sizeof(struct av), 4, 0
-	};
+	static const uint8_t size[] = { 8, 4, 4, 16, 8, 8, 8, RING_SEG_GRH, sizeof(struct av),
+					4, 0, 0 };
 	uint32_t n = 0;
 
 	for (; ext; ext &= ext - 1)
@@ -85,6 +85,8 @@ static uint32_t ext_of(const struct seg *s)
 		ext |= EXT_XRC;
 	if (s->marked)
 		ext |= EXT_MARKED;
+	if (unlikely(s->damaged))
+		ext |= EXT_DAMAGED;
 	return ext;
 }
 
@@ -219,6 +221,7 @@ static void get_ext(struct ring_got *o, uint32_t ext, const uint8_t *p)
 	if (ext & EXT_XRC)
 		get(p, &s->srqn, sizeof(s->srqn));
 	s->marked = ext & EXT_MARKED;
+	s->damaged = ext & EXT_DAMAGED;
 }
 
 static int get_pieces(struct ring_got *o, uint32_t n, const uint8_t *p, uint32_t room)
@@ -247,7 +250,7 @@ static void clear_ext(struct ring_got *o)
 	s->grh = NULL;
 	s->l3 = s->sl = 0;
 	s->sport = 0;
-	s->marked = false;
+	s->marked = s->damaged = false;
 	o->ext = 0;
 }
 

@@ -43,6 +43,7 @@ static unsigned int control(const uint8_t *p, struct wqe *out)
 	out->opmod = op >> 24;
 	out->idx = op >> 8;
 	out->qpn = qpn_ds >> 8;
+	out->ds = ds;
 	out->nbb = ds ? (ds + 3) / 4 : 1;
 	out->signaled = (flags & MLX5_WQE_CTRL_CQ_UPDATE) != 0;
 	out->solicited = (flags & MLX5_WQE_CTRL_SOLICITED) != 0;
@@ -158,8 +159,11 @@ static int inline_data(struct cursor *c, uint32_t len, struct wqe *out)
 	uint32_t start = c->off - SEG + 4;
 	unsigned int segs = (len + 4 + SEG - 1) / SEG, n;
 
-	if (segs > c->left + 1)
+	if (segs > c->left + 1) {
+		out->wrong = WQE_INLINE_CUT_OFF;
+		out->len = len;
 		return EBADMSG;
+	}
 	c->left -= segs - 1;
 	c->off += (segs - 1) * SEG;
 	if (!len)
@@ -185,8 +189,10 @@ static int data(struct cursor *c, struct wqe *out)
 			len += n & INLINE_LEN;
 			continue;
 		}
-		if (keyed++ == WQE_MAX_SGE)
+		if (keyed++ == WQE_MAX_SGE) {
+			out->wrong = WQE_MANY_SGES;
 			return EBADMSG;
+		}
 		n = n ? n : 1U << 31;
 		len += n;
 		out->sge[out->nsge++] = (struct sge){ get_be64(p + 8), n, get_be32(p + 4) };
@@ -242,28 +248,54 @@ static int operation(struct cursor *c, struct wqe *out)
 	}
 }
 
+/* All that stands between the control segment and the list. */
+static int fixed(struct cursor *c, enum wqe_service svc, struct wqe *out)
+{
+	int err = out->opcode == MLX5_OPCODE_MMO ? 0 : service(c, svc, out);
+
+	return err ? err : operation(c, out);
+}
+
+static int malformed(struct wqe *out, enum wqe_wrong wrong)
+{
+	out->wrong = wrong;
+	return EBADMSG;
+}
+
 int wqe_parse(const struct sq_ring *ring, uint16_t pi, uint16_t avail, enum wqe_service svc,
 	      struct wqe *out)
 {
 	struct cursor c = { ring, pi * WQE_BB + SEG, 0 };
 	unsigned int ds = control(at(ring, pi * WQE_BB), out);
-	int err = 0;
 
+	out->wrong = WQE_RIGHT;
 	out->nsge = out->nhead = 0;
 	out->head_len = 0;
 	out->inlined = 0;
 	out->len = out->srqn = 0;
-	if (!ds || out->nbb > avail || out->nbb > ring->cnt)
-		return EBADMSG;
+	if (!ds)
+		return malformed(out, WQE_EMPTY);
+	if (out->nbb > avail || out->nbb > ring->cnt)
+		return malformed(out, WQE_TOO_LONG);
 	c.left = ds - 1;
 	if (out->opcode == MLX5_OPCODE_NOP && svc != WQE_DC)
 		return 0; /* it may have been another, which the driver has taken back */
-	if (out->opcode != MLX5_OPCODE_MMO)
-		err = service(&c, svc, out);
-	err = err ? err : operation(&c, out);
-	if (err || out->opcode == MLX5_OPCODE_UMR) /* its list is umr.h's */
-		return err;
+	if (fixed(&c, svc, out))
+		return malformed(out, WQE_CUT_OFF);
+	if (out->opcode == MLX5_OPCODE_UMR) /* its list is umr.h's */
+		return 0;
 	return data(&c, out);
+}
+
+unsigned int wqe_fixed_segs(const struct sq_ring *ring, uint16_t pi, enum wqe_service svc)
+{
+	const unsigned int most = WQE_MAX_BB * WQE_BB / SEG;
+	struct cursor c = { ring, pi * WQE_BB + SEG, most };
+	struct wqe w;
+
+	control(at(ring, pi * WQE_BB), &w);
+	fixed(&c, svc, &w);
+	return 1 + most - c.left;
 }
 
 uint16_t wqe_stream(const struct sq_ring *ring, uint16_t pi)

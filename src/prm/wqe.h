@@ -46,7 +46,19 @@ struct wqe_bind_seg {
 	uint32_t reserved;
 };
 
+/* What wqe_parse() finds malformed. */
+enum wqe_wrong {
+	WQE_RIGHT,
+	WQE_EMPTY, /* ds is 0 */
+	WQE_TOO_LONG, /* ds makes more blocks than were posted, or than the ring has */
+	WQE_CUT_OFF, /* ds ends it before a segment that the opcode or the service needs */
+	WQE_INLINE_CUT_OFF, /* ds ends it before the end of its inline data */
+	WQE_MANY_SGES, /* more than WQE_MAX_SGE */
+};
+
 struct wqe {
+	uint8_t wrong; /* enum wqe_wrong */
+	uint8_t ds; /* its 16-byte segments, as it says */
 	uint8_t opcode; /* MLX5_OPCODE_* or one of ours (see README) */
 	uint8_t opmod;
 	uint8_t nbb; /* blocks it takes */
@@ -65,7 +77,8 @@ struct wqe {
 	uint32_t dqpn, qkey; /* UD; DC: dqpn alone */
 	uint64_t dc_key; /* DC: access key of the target */
 	uint32_t srqn; /* XRC: the SRQ it names; 0 on other services */
-	uint32_t len; /* payload bytes of the whole list; <= 2^31 */
+	uint32_t
+		len; /* payload bytes of the whole list; <= 2^31. WQE_INLINE_CUT_OFF: inline data */
 	uint8_t nsge; /* entries of sge: data segments and runs of inline data, in order */
 	uint8_t cs_flags; /* Ethernet: MLX5_ETH_WQE_*_CSUM */
 	uint8_t nhead; /* Ethernet: runs of inline headers, 0..2 */
@@ -84,10 +97,13 @@ enum wqe_service { WQE_CONNECTED, WQE_DATAGRAM, WQE_ETHERNET, WQE_XRC, WQE_DC };
 
 /* Parses the WQE that starts at block number @pi of @ring. @avail: blocks posted from there on.
  * 0; EBADMSG: malformed (too short, past @avail or longer than the ring, a list that is too long);
- * EMSGSIZE: length over 2^31. After an error *out has idx, opcode and nbb >= 1, as far as they
- * could be read. */
+ * EMSGSIZE: length over 2^31. After an error *out has idx, opcode, qpn and nbb >= 1, and what is
+ * wrong. */
 int wqe_parse(const struct sq_ring *ring, uint16_t pi, uint16_t avail, enum wqe_service svc,
 	      struct wqe *out);
+
+/* Of a WQE_CUT_OFF: the segments that a WQE of its opcode has before its list, or would have. */
+unsigned int wqe_fixed_segs(const struct sq_ring *ring, uint16_t pi, enum wqe_service svc);
 
 /* Just the first segment: opcode, idx, nbb (>= 1), flags. For flushing. */
 void wqe_peek(const struct sq_ring *ring, uint16_t pi, struct wqe *out);

@@ -12,7 +12,7 @@
 #include "wire/frame.h"
 #include "wire/opcode.h"
 
-enum { SILENCE = GROUNDS_TEXT + 16, WORK = 80 };
+enum { SILENCE = GROUNDS_TEXT + 16, WORK = 80, PEER = 32 };
 
 static const char *wqe_name(uint8_t opcode)
 {
@@ -93,17 +93,28 @@ static const char *type_name(const struct tqp *q)
 	return q->qp.service->name;
 }
 
+/* Who posts it: a program that writes the ring itself has called nothing. */
+static const char *poster(const struct tqp *q, const struct wqe *w, char buf[WORK])
+{
+	if (!q->qp.laid_open)
+		return "ibv_post_send";
+	snprintf(buf, WORK, "WQE 0x%x", w->idx);
+	return buf;
+}
+
 static uint64_t blame_sge(const struct tqp *q, const struct wqe *w, const struct gather *g)
 {
-	char text[192], what[WORK];
+	char text[192], what[WORK], who[WORK];
 
 	if (g->why == KEY_OK)
-		return reason("ibv_post_send: %s on QP 0x%x: memory of its scatter/gather "
+		return reason("%s: %s on QP 0x%x: memory of its scatter/gather "
 			      "list is not mapped any more; keep it mapped until the completion",
-			      work(q, w->opcode, w->len, w->idx, what), q->qp.qpn);
-	return reason("ibv_post_send: %s on QP 0x%x: sge[%u]: %s; use a key of the QP's PD "
+			      poster(q, w, who), work(q, w->opcode, w->len, w->idx, what),
+			      q->qp.qpn);
+	return reason("%s: %s on QP 0x%x: sge[%u]: %s; use a key of the QP's PD "
 		      "that covers the buffer%s",
-		      work(q, w->opcode, w->len, w->idx, what), q->qp.qpn, g->which,
+		      poster(q, w, who), work(q, w->opcode, w->len, w->idx, what), q->qp.qpn,
+		      g->which,
 		      key_describe(q->qp.ctx->hca->keys, g->why, &g->refused, text, sizeof(text)),
 		      g->refused.need ? " with IBV_ACCESS_LOCAL_WRITE" : "");
 }
@@ -112,6 +123,11 @@ static bool is_atomic(uint8_t opcode)
 {
 	return opcode == MLX5_OPCODE_ATOMIC_CS || opcode == MLX5_OPCODE_ATOMIC_FA ||
 	       opcode == WQE_OPCODE_ATOMIC_WRITE;
+}
+
+static bool is_read(const struct wqe *w)
+{
+	return w->opcode == MLX5_OPCODE_RDMA_READ || is_atomic(w->opcode);
 }
 
 /* It was just started, at its block of a ring that the program writes. */
@@ -123,52 +139,115 @@ static bool is_misplaced(const struct tqp *q, const struct wqe *w)
 	       (w->idx != sent_at(r, r->cur)->block || w->qpn != q->qp.qpn);
 }
 
-uint64_t blame_wqe(const struct tqp *q, const struct wqe *w, enum verdict v, const struct gather *g)
+/* What it needs that its ds does not have. */
+static uint64_t blame_size(const struct tqp *q, const struct wqe *w, const char *name)
 {
-	char what[WORK];
+	uint16_t block = sent_at(&q->req, q->req.cur)->block;
 
-	if (v == V_LOCAL_PROT && g)
-		return blame_sge(q, w, g);
-	if (v == V_LOCAL_LENGTH && q->qp.service->one_packet)
-		return reason("ibv_post_send: %s on UD QP 0x%x exceeds the MTU of %u B; send less",
-			      work(q, w->opcode, w->len, w->idx, what), q->qp.qpn, q->req.mtu);
-	if (v == V_LOCAL_LENGTH && q->qp.service->frames)
-		return reason("ibv_post_send: %s on RAW_PACKET QP 0x%x: headers of %u B and %u B "
-			      "of data (mss %u); a frame has 14..%d B, a TSO send at most %d B of "
-			      "data and headers up to TCP; stay within",
-			      wqe_name(w->opcode), q->qp.qpn, w->head_len, w->len, w->mss,
-			      FRAME_MAX, LIMIT_TSO);
-	if (v == V_LOCAL_LENGTH && !is_atomic(w->opcode))
-		return reason("ibv_post_send: the SGEs of a %s on QP 0x%x add up to more than "
-			      "2^31 B, a message's most; split it",
-			      wqe_name(w->opcode), q->qp.qpn);
-	if (v == V_LOCAL_LENGTH)
-		return reason("ibv_post_send: %s on QP 0x%x has a %s of %u B, an atomic needs 8 B; "
-			      "give it 8",
-			      wqe_name(w->opcode), q->qp.qpn,
-			      w->opcode == WQE_OPCODE_ATOMIC_WRITE ? "payload" : "result buffer",
-			      w->len);
-	if ((w->opcode == MLX5_OPCODE_RDMA_READ || is_atomic(w->opcode)) &&
-	    q->qp.service->reliable && !q->qp.attr.max_rd_atomic)
-		return reason("ibv_post_send: %s on QP 0x%x with max_rd_atomic 0; set "
-			      "IBV_QP_MAX_QP_RD_ATOMIC in ibv_modify_qp to RTS",
-			      wqe_name(w->opcode), q->qp.qpn);
+	switch ((enum wqe_wrong)w->wrong) {
+	case WQE_EMPTY:
+		return reason("%s has ds 0; count its segments of 16 B in ds, the control segment "
+			      "too",
+			      name);
+	case WQE_TOO_LONG:
+		return reason("%s has ds %u, that is %u blocks of 64 B, and the doorbell record "
+			      "posts %u from there on; write its real size into ds, and count all "
+			      "its blocks in the doorbell record",
+			      name, w->ds, w->nbb, (q->req.next_block - block) & 0xffff);
+	case WQE_INLINE_CUT_OFF:
+		return reason("%s brings %u B of inline data, and its ds of %u ends before them; "
+			      "count them in ds, or bring fewer",
+			      name, w->len, w->ds);
+	case WQE_MANY_SGES:
+		return reason("%s has more than %d data segments; split it", name, WQE_MAX_SGE);
+	default:
+		return reason("%s has ds %u, its opcode needs %u segments before the data; count "
+			      "all of them in ds",
+			      name, w->ds, wqe_fixed_segs(&q->qp.sq, block, q->qp.service->wqe));
+	}
+}
+
+uint64_t blame_changed(const struct tqp *q, const struct wqe *w)
+{
+	return reason("WQE 0x%x (opcode 0x%x) on %s QP 0x%x was changed while it was outstanding; "
+		      "leave a posted WQE alone until it completes",
+		      w->idx, w->opcode, type_name(q), q->qp.qpn);
+}
+
+/* The program changed it after it was started. */
+static bool is_changed(const struct tqp *q, const struct wqe *w)
+{
+	const struct sent *e = sent_at(&q->req, q->req.cur);
+
+	return q->req.cur != q->req.tail && (w->opcode != e->opcode || w->len != e->len);
+}
+
+static uint64_t blame_malformed(const struct tqp *q, const struct wqe *w)
+{
+	char name[80];
+
+	snprintf(name, sizeof(name), "WQE 0x%x (opcode 0x%x) on %s QP 0x%x", w->idx, w->opcode,
+		 type_name(q), q->qp.qpn);
 	if (is_misplaced(q, w))
 		return reason(
 			"WQE 0x%x of QP 0x%x at block 0x%x in the ring of QP 0x%x: it has not "
 			"been written, or is for another place; write index and number into "
 			"each WQE, and then the doorbell record",
 			w->idx, w->qpn, sent_at(&q->req, q->req.cur)->block, q->qp.qpn);
+	if (is_changed(q, w))
+		return blame_changed(q, w);
+	if (w->wrong != WQE_RIGHT)
+		return blame_size(q, w, name);
 	if (w->opcode == WQE_OPCODE_ATOMIC_WRITE &&
 	    service_takes(q->qp.service, IBV_WR_ATOMIC_WRITE))
 		return reason(
 			"WQE 0x%x on QP 0x%x: opcode 0x%x is softhca's own for atomic writes; "
 			"create the QP with IBV_QP_EX_WITH_ATOMIC_WRITE, or post by the verbs",
 			w->idx, q->qp.qpn, w->opcode);
-	return reason("ibv_post_send: WQE 0x%x with opcode 0x%x on %s QP 0x%x is malformed, was "
-		      "changed while outstanding, or is not an operation of this service; post "
-		      "what the service offers and leave posted WQEs alone",
-		      w->idx, w->opcode, type_name(q), q->qp.qpn);
+	if (w->opcode == MLX5_OPCODE_MMO && q->qp.service->copies)
+		return reason("%s is no copy: it has opmod %u and %u data segments; a copy has "
+			      "opmod 1 and two of equal length, at most %d B",
+			      name, w->opmod, w->nsge, LIMIT_MEMCPY);
+	if (is_read(w) && w->inlined)
+		return reason("%s has inline data where its answer lands; give it data segments",
+			      name);
+	return reason("%s: %s QPs have no operation of that opcode; use another opcode, or another "
+		      "type of QP",
+		      name, type_name(q));
+}
+
+uint64_t blame_wqe(const struct tqp *q, const struct wqe *w, enum verdict v, const struct gather *g)
+{
+	char what[WORK], who[WORK];
+
+	if (v == V_LOCAL_PROT && g)
+		return blame_sge(q, w, g);
+	if (v == V_LOCAL_LENGTH && q->qp.service->one_packet)
+		return reason("%s: %s on UD QP 0x%x exceeds the MTU of %u B; send less",
+			      poster(q, w, who), work(q, w->opcode, w->len, w->idx, what),
+			      q->qp.qpn, q->req.mtu);
+	if (v == V_LOCAL_LENGTH && q->qp.service->frames)
+		return reason("%s: %s on RAW_PACKET QP 0x%x: headers of %u B and %u B "
+			      "of data (mss %u); a frame has 14..%d B, a TSO send at most %d B of "
+			      "data and headers up to TCP; stay within",
+			      poster(q, w, who), wqe_name(w->opcode), q->qp.qpn, w->head_len,
+			      w->len, w->mss, FRAME_MAX, LIMIT_TSO);
+	if (v == V_LOCAL_LENGTH && !is_atomic(w->opcode))
+		return reason("%s: the SGEs of the %s on QP 0x%x add up to more than "
+			      "2^31 B, a message's most; split it",
+			      poster(q, w, who), wqe_name(w->opcode), q->qp.qpn);
+	if (v == V_LOCAL_LENGTH)
+		return reason("%s: %s on QP 0x%x has a %s of %u B, an atomic needs 8 B; "
+			      "give it 8",
+			      poster(q, w, who), wqe_name(w->opcode), q->qp.qpn,
+			      w->opcode == WQE_OPCODE_ATOMIC_WRITE ? "payload" : "result buffer",
+			      w->len);
+	if (w->wrong == WQE_RIGHT && is_read(w) && q->qp.service->reliable &&
+	    !q->qp.attr.max_rd_atomic)
+		return reason("%s: %s on QP 0x%x with max_rd_atomic 0; set "
+			      "IBV_QP_MAX_QP_RD_ATOMIC in ibv_modify_qp to RTS",
+			      poster(q, w, who), wqe_name(w->opcode), q->qp.qpn);
+	return blame_malformed(q, w);
 }
 
 uint64_t blame_window(const struct tqp *q, const struct wqe *w, const char *why)
@@ -177,8 +256,7 @@ uint64_t blame_window(const struct tqp *q, const struct wqe *w, const char *why)
 		return reason("ibv_post_send: LOCAL_INV of rkey 0x%x on QP 0x%x: %s",
 			      be32toh(w->imm), q->qp.qpn, why);
 	if (w->opcode == MLX5_OPCODE_UMR)
-		return reason("mlx5dv_wr_*: UMR of mkey 0x%x on QP 0x%x: %s", be32toh(w->imm),
-			      q->qp.qpn, why);
+		return reason("UMR of mkey 0x%x on QP 0x%x: %s", be32toh(w->imm), q->qp.qpn, why);
 	return reason("ibv_bind_mw: window 0x%x on QP 0x%x, %lu B at 0x%lx under lkey 0x%x: %s",
 		      w->bind.rkey, q->qp.qpn, (unsigned long)w->bind.len,
 		      (unsigned long)w->bind.addr, w->bind.lkey, why);
@@ -213,8 +291,29 @@ static bool peers_words(const struct tqp *q, const struct sent *e, char text[SIL
 	return true;
 }
 
+/* What answers, or should: a DC initiator's program knows the target's number alone. */
+static const char *peer_name(const struct tqp *q, const struct wqe *w, char buf[PEER])
+{
+	if (q->qp.service->wqe == WQE_DC)
+		snprintf(buf, PEER, "DC target 0x%x", w->dqpn);
+	else
+		snprintf(buf, PEER, "QP 0x%x", q->qp.attr.dest_qp_num);
+	return buf;
+}
+
+/* The work request of @e, as far as it can still be read. */
+static struct wqe reread(struct tqp *q, const struct sent *e)
+{
+	struct wqe w = { .raddr = 0 };
+
+	if (!sent_reread(q, e, &w))
+		w.raddr = w.rkey = w.dqpn = w.srqn = 0;
+	return w;
+}
+
 /* Of a peer behind a network. */
-static void network_silence(const struct tqp *q, const struct link_silence *l, char *text)
+static void network_silence(const struct tqp *q, const struct wqe *w, const struct link_silence *l,
+			    char *text)
 {
 	const struct dest_net *net = link_ends(q->dest);
 	char to[INET6_ADDRSTRLEN];
@@ -224,6 +323,17 @@ static void network_silence(const struct tqp *q, const struct link_silence *l, c
 		snprintf(text, SILENCE,
 			 "no neighbour answers for %s; is it the peer's address, and its host up?",
 			 to);
+	else if (l->answers && q->qp.service->wqe == WQE_DC)
+		snprintf(text, SILENCE,
+			 "the softhca of %s answers, the DC target does not; is it there, and in "
+			 "RTR?",
+			 to);
+	else if (l->answers && q->qp.service->wqe == WQE_XRC)
+		snprintf(text, SILENCE,
+			 "the softhca of %s answers, the QP does not; is it there, in RTR or RTS, "
+			 "connected to this QP and address, and does a process there have SRQ "
+			 "0x%x?",
+			 to, w->srqn);
 	else if (l->answers)
 		snprintf(text, SILENCE,
 			 "the softhca of %s answers, the QP does not; is it there, in RTR or RTS, "
@@ -238,7 +348,8 @@ static void network_silence(const struct tqp *q, const struct link_silence *l, c
 }
 
 /* Of a process of this host. */
-static void process_silence(const struct tqp *q, const struct link_silence *l, char *text)
+static void process_silence(const struct tqp *q, const struct wqe *w, const struct link_silence *l,
+			    char *text)
 {
 	if (l->ended && l->pid)
 		snprintf(text, SILENCE, "its process %d has ended; end the connection", l->pid);
@@ -249,6 +360,11 @@ static void process_silence(const struct tqp *q, const struct link_silence *l, c
 			 "its process runs on another version of softhca (layout %u), which this "
 			 "one cannot reach; start all programs of a host on one version",
 			 l->layout);
+	else if (l->unreached == ECONNREFUSED && q->qp.service->wqe == WQE_XRC)
+		snprintf(text, SILENCE,
+			 "no process of this host has SRQ 0x%x; has it ended, or is "
+			 "xrc.remote_srqn wrong (ibv_get_srq_num)?",
+			 w->srqn);
 	else if (l->unreached == ECONNREFUSED)
 		snprintf(text, SILENCE,
 			 "no process of this host has that number; has it ended, or is the number "
@@ -267,7 +383,7 @@ static void process_silence(const struct tqp *q, const struct link_silence *l, c
 }
 
 /* Why no answer came, as far as it is known, and what to do. */
-static void silence(struct tqp *q, const struct sent *e, char text[SILENCE])
+static void silence(struct tqp *q, const struct sent *e, const struct wqe *w, char text[SILENCE])
 {
 	struct link_silence l = { 0 };
 
@@ -288,20 +404,20 @@ static void silence(struct tqp *q, const struct sent *e, char text[SILENCE])
 			 "answers came from another address or port than its; connect to the "
 			 "address that it sends from");
 	else if (link_ends(q->dest))
-		network_silence(q, &l, text);
+		network_silence(q, w, &l, text);
 	else
-		process_silence(q, &l, text);
+		process_silence(q, w, &l, text);
 }
 
-static uint64_t blame_silence(struct tqp *q, const struct sent *e)
+static uint64_t blame_silence(struct tqp *q, const struct sent *e, const struct wqe *w)
 {
 	const struct ibv_qp_attr *a = &q->qp.attr;
-	char text[SILENCE], what[WORK];
+	char text[SILENCE], what[WORK], peer[PEER];
 
-	silence(q, e, text);
-	return reason("%s on QP 0x%x: no answer from QP 0x%x after %u tries of 4.096 us * "
+	silence(q, e, w, text);
+	return reason("%s on QP 0x%x: no answer from %s after %u tries of 4.096 us * "
 		      "2^%u (retry_cnt %u): %s",
-		      sent_work(q, e, what), q->qp.qpn, a->dest_qp_num, a->retry_cnt + 1U,
+		      sent_work(q, e, what), q->qp.qpn, peer_name(q, w, peer), a->retry_cnt + 1U,
 		      a->timeout, a->retry_cnt, text);
 }
 
@@ -337,28 +453,27 @@ static bool is_send(uint8_t opcode)
 
 uint64_t blame_peer(struct tqp *q, const struct sent *e, enum verdict v)
 {
-	struct wqe w = { .raddr = 0 };
-	char text[SILENCE], what[WORK];
+	struct wqe w = reread(q, e);
+	char text[SILENCE], what[WORK], peer[PEER];
 	const char *why;
 
 	if (v == V_RETRY_EXCEEDED)
-		return blame_silence(q, e);
+		return blame_silence(q, e, &w);
 	why = remedy(q, e, v, text);
+	peer_name(q, &w, peer);
 	if (v == V_RNR_EXCEEDED)
-		return reason("%s on QP 0x%x: QP 0x%x had no %s at %u tries (rnr_retry %u): %s",
-			      sent_work(q, e, what), q->qp.qpn, q->qp.attr.dest_qp_num,
+		return reason("%s on QP 0x%x: %s had no %s at %u tries (rnr_retry %u): %s",
+			      sent_work(q, e, what), q->qp.qpn, peer,
 			      e->flags & SENT_READ ? "room for the answer" : "receive posted",
 			      q->qp.attr.rnr_retry + 1U, q->qp.attr.rnr_retry, why);
-	if (!sent_reread(q, e, &w))
-		w.raddr = w.rkey = 0;
 	if (is_send(e->opcode))
-		return reason("%s on QP 0x%x, refused by QP 0x%x (vendor_err 0x%x): %s",
-			      sent_work(q, e, what), q->qp.qpn, q->qp.attr.dest_qp_num,
-			      fate_at_requester(v)->vendor, why);
-	return reason("%s on QP 0x%x to 0x%lx, rkey 0x%x, refused by QP 0x%x (vendor_err "
+		return reason("%s on QP 0x%x, refused by %s (vendor_err 0x%x): %s",
+			      sent_work(q, e, what), q->qp.qpn, peer, fate_at_requester(v)->vendor,
+			      why);
+	return reason("%s on QP 0x%x to 0x%lx, rkey 0x%x, refused by %s (vendor_err "
 		      "0x%x): %s",
-		      sent_work(q, e, what), q->qp.qpn, (unsigned long)w.raddr, w.rkey,
-		      q->qp.attr.dest_qp_num, fate_at_requester(v)->vendor, why);
+		      sent_work(q, e, what), q->qp.qpn, (unsigned long)w.raddr, w.rkey, peer,
+		      fate_at_requester(v)->vendor, why);
 }
 
 static uint64_t blame_refused(const struct tqp *q, const struct seg *s, const char *what)
@@ -367,10 +482,10 @@ static uint64_t blame_refused(const struct tqp *q, const struct seg *s, const ch
 
 	if (!atomic && !opcode_has(s->op, WIRE_RETH))
 		return reason("%s of %u B by QP 0x%x refused by QP 0x%x: %s", blame_name(s->op),
-			      s->len, q->qp.attr.dest_qp_num, q->qp.qpn, what);
+			      s->len, q->qp.attr.dest_qp_num, q->qp.shown, what);
 	return reason("%s of %u B to 0x%lx by QP 0x%x refused by QP 0x%x: %s", blame_name(s->op),
 		      atomic ? 8 : s->dma_len, (unsigned long)s->va, q->qp.attr.dest_qp_num,
-		      q->qp.qpn, what);
+		      q->qp.shown, what);
 }
 
 uint64_t blame_request(struct tqp *q, const struct seg *s, struct grounds what)
@@ -398,10 +513,11 @@ uint64_t blame_rkey(struct tqp *q, const struct seg *s, enum key_verdict why,
 			"%s of %lu B to 0x%lx by QP 0x%x failed at QP 0x%x: that memory is not "
 			"mapped any more; deregister an MR before you unmap it",
 			blame_name(s->op), (unsigned long)ask->len, (unsigned long)ask->va,
-			q->qp.attr.dest_qp_num, q->qp.qpn);
+			q->qp.attr.dest_qp_num, q->qp.shown);
 	return reason("%s of %lu B to 0x%lx by QP 0x%x refused by QP 0x%x: %s", blame_name(s->op),
 		      (unsigned long)ask->len, (unsigned long)ask->va, q->qp.attr.dest_qp_num,
-		      q->qp.qpn, key_describe(q->qp.ctx->hca->keys, why, ask, text, sizeof(text)));
+		      q->qp.shown,
+		      key_describe(q->qp.ctx->hca->keys, why, ask, text, sizeof(text)));
 }
 
 uint64_t blame_short(struct tqp *q, const struct seg *s, uint64_t need, uint64_t have)
@@ -411,7 +527,7 @@ uint64_t blame_short(struct tqp *q, const struct seg *s, uint64_t need, uint64_t
 				  { have, need } };
 	return reason("%s to QP 0x%x brings at least %lu B%s, the receive has room for %lu B; post "
 		      "larger receives",
-		      blame_name(s->op), q->qp.qpn, (unsigned long)need,
+		      blame_name(s->op), q->qp.shown, (unsigned long)need,
 		      q->qp.service->one_packet ? " with 40 B of GRH" : "", (unsigned long)have);
 }
 
@@ -437,10 +553,10 @@ uint64_t blame_receive(struct tqp *q, const struct gather *g)
 	if (g->why == KEY_OK)
 		return reason("ibv_post_recv: QP 0x%x: the memory of receive %s is not mapped any "
 			      "more; keep it mapped until the completion",
-			      q->qp.qpn, receive_name(q, which));
+			      q->qp.shown, receive_name(q, which));
 	return reason("ibv_post_recv: QP 0x%x: receive %s, sge[%u]: %s; use a key of the %s PD "
 		      "that covers the buffer with IBV_ACCESS_LOCAL_WRITE",
-		      q->qp.qpn, receive_name(q, which), g->which,
+		      q->qp.shown, receive_name(q, which), g->which,
 		      key_describe(q->qp.ctx->hca->keys, g->why, &g->refused, text, sizeof(text)),
 		      q->qp.srq ? "SRQ's" : "QP's");
 }

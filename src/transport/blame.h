@@ -9,6 +9,8 @@
 /* A WQE that cannot be sent. @g: the refused SGE, or NULL. */
 uint64_t blame_wqe(const struct tqp *q, const struct wqe *w, enum verdict v,
 		   const struct gather *g);
+/* A WQE that is not any more what was started. */
+uint64_t blame_changed(const struct tqp *q, const struct wqe *w);
 /* A bind, local invalidation or UMR that failed; @why: the text that mw_bind() and the like
  * return. */
 uint64_t blame_window(const struct tqp *q, const struct wqe *w, const char *why);

@@ -265,7 +265,7 @@ static enum verdict store(struct tqp *q, const struct sent *e, const struct seg 
 	int err;
 
 	if (!sent_reread(q, e, &w)) {
-		*id = blame_wqe(q, &w, V_LOCAL_QP_OP, NULL);
+		*id = blame_changed(q, &w);
 		return V_LOCAL_QP_OP;
 	}
 	ask.n = w.nsge;

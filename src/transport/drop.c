@@ -106,6 +106,17 @@ void drop_nobody(uint64_t *count, const struct seg *s)
 		tell(s, DROP_NO_QP, n, 0);
 }
 
+void drop_damaged(uint64_t *count, const struct seg *s)
+{
+	uint64_t n = fetch_add_relaxed(count, 1) + 1;
+
+	verdict_say("dropped, its ICRC is wrong");
+	if (explain_due(n))
+		reason("packet from QP 0x%x to QP 0x%x dropped (%lu so far): its ICRC is wrong; "
+		       "the sender's SOFTHCA_FAULT damages packets (corrupt)",
+		       s->sqpn, s->dqpn, (unsigned long)n);
+}
+
 void drop_unheard(struct tqp *q, uint32_t dqpn)
 {
 	uint32_t n = q->drops.n[DROP_NO_QP] + 1;

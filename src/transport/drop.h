@@ -4,7 +4,7 @@
  * 1st, 10th, 100th, 1000th drop, with the count. As often it tells a sender on its own host by an
  * OP_DROPPED, or an OP_GROUNDS for a request that it refused, and the sender's process explains it
  * to its program. The sender of a datagram to a group is told nothing. Under the QP's turn, except
- * drop_nobody(). */
+ * drop_nobody() and drop_damaged(). */
 #pragma once
 #include <stdint.h>
 
@@ -23,6 +23,8 @@ struct drops {
 void drop_say(struct tqp *q, const struct seg *s, enum drop_why why);
 /* No QP has the number that @s names. Adds one to *@count, an atomic. */
 void drop_nobody(uint64_t *count, const struct seg *s);
+/* The fault link of a process of this host has damaged @s. The same count. */
+void drop_damaged(uint64_t *count, const struct seg *s);
 /* On this host: no process has the number @dqpn that a datagram of @q is for. */
 void drop_unheard(struct tqp *q, uint32_t dqpn);
 /* The request @s is refused on q->rsp.grounds: tells its sender, if that is on this host. */

@@ -6,7 +6,7 @@
 
 enum { PAGE = 4096 };
 
-/* {d0}: the first number; {s0}: a state; {r0}: rights. */
+/* {d0}: the first number; {x0}: it, as an object's; {s0}: a state; {r0}: rights. */
 static const char *const clauses[GROUNDS_CODES] = {
 	[GROUNDS_DISABLED] = "the QP's qp_access_flags do not enable it; set them by ibv_modify_qp",
 	[GROUNDS_NO_OPERATION] = "it is an operation that this device does not offer",
@@ -29,7 +29,7 @@ static const char *const clauses[GROUNDS_CODES] = {
 	[GROUNDS_NO_MEMORY] = "there is no memory for it",
 	[GROUNDS_INVALIDATE] = "the key that it invalidates is not bound, or not one that its peer "
 			       "may invalidate",
-	[GROUNDS_NO_SRQ] = "the SRQ it names is not in the XRC domain; send to one that is "
+	[GROUNDS_NO_SRQ] = "SRQ 0x{x0} is not in the XRC domain of the QP; name one that is "
 			   "(ibv_get_srq_num)",
 	[GROUNDS_SHORT] = "the receive has room for {d0} B, at least {d1} B arrived; post larger "
 			  "receives",
@@ -54,13 +54,17 @@ static const char *const clauses[GROUNDS_CODES] = {
 	[GROUNDS_KEY_UNBOUND] = "the rkey is a window's or an mkey's that is not bound; bind it "
 				"first",
 	[GROUNDS_KEY_QP] = "the rkey is a type 2 window's that another QP has bound; use that QP",
-	[GROUNDS_KEY_BENEATH] = "a key of which the rkey is made does not allow it",
+	[GROUNDS_KEY_BENEATH] =
+		"a key in the mkey's list does not allow it; look at what the UMR put there",
 	[GROUNDS_KEY_SIGNED] = "the rkey is an mkey's with a signature, by which no atomic goes; "
 			       "name the memory itself",
 	[GROUNDS_NO_QP] = "there is no such QP; was it destroyed, or is the number wrong?",
 	[GROUNDS_STATE] = "the QP is in {s0}; it needs RTR or RTS",
 	[GROUNDS_ANOTHER] = "the QP is connected to another one; give it this one's number and "
 			    "address",
+	[GROUNDS_ACCESS_KEY] = "the access key is not the DC target's; give both sides the same "
+			       "(mlx5dv_create_qp, mlx5dv_wr_set_dc_addr)",
+	[GROUNDS_NO_TARGET] = "the QP of that number is no DC target; name one",
 	[GROUNDS_EMPTY_SRQ] = "its SRQ is empty; post more to it, and earlier",
 };
 
@@ -75,6 +79,8 @@ static int put_number(char kind, uint64_t v, char *buf, size_t n)
 		return snprintf(buf, n, "%s",
 				v <= IBV_QPS_ERR ? qp_state_name((enum ibv_qp_state)v)
 						 : "no state");
+	if (kind == 'x')
+		return snprintf(buf, n, "%llx", (unsigned long long)v);
 	return snprintf(buf, n, "%llu", (unsigned long long)v);
 }
 

@@ -29,7 +29,7 @@ enum grounds_code {
 	GROUNDS_ATOMIC_WRITE,
 	GROUNDS_NO_MEMORY,
 	GROUNDS_INVALIDATE,
-	GROUNDS_NO_SRQ,
+	GROUNDS_NO_SRQ, /* its number */
 	GROUNDS_SHORT, /* bytes of the receive, bytes that came */
 	GROUNDS_SHORT_GRH, /* the same, with 40 B of GRH */
 	GROUNDS_RECEIVE_KEY, /* which SGE */
@@ -49,6 +49,8 @@ enum grounds_code {
 	GROUNDS_ANOTHER, /* the QP is connected to another */
 	GROUNDS_EMPTY_SRQ,
 	GROUNDS_KEY_SIGNED,
+	GROUNDS_ACCESS_KEY,
+	GROUNDS_NO_TARGET,
 	GROUNDS_CODES
 };
 
@@ -64,7 +66,8 @@ const char *grounds_text(const struct grounds *g, char buf[GROUNDS_TEXT]);
 /* Do they say that no queue pair responds, and not that one refuses? */
 static inline bool grounds_of_absence(const struct grounds *g)
 {
-	return g->code == GROUNDS_NO_QP || g->code == GROUNDS_STATE || g->code == GROUNDS_ANOTHER;
+	return g->code == GROUNDS_NO_QP || g->code == GROUNDS_STATE || g->code == GROUNDS_ANOTHER ||
+	       g->code == GROUNDS_NO_TARGET;
 }
 
 /* Why a peer's key was refused, without addresses. The number of bytes by which a range misses its

@@ -28,7 +28,7 @@ static inline void request_blank(struct seg *s)
 	s->grh = NULL;
 	s->l3 = s->sl = 0;
 	s->sport = 0;
-	s->marked = false;
+	s->marked = s->damaged = false;
 }
 
 /* The headers that all request segments have. @op: RC's opcode. */

@@ -284,6 +284,8 @@ static void turn_away(struct tqp *q, const struct seg *s)
 
 	if (!receiving(q))
 		why = (struct grounds){ GROUNDS_STATE, { q->qp.state } };
+	if (s->op == OP_DC_CONNECT)
+		why = (struct grounds){ GROUNDS_NO_TARGET };
 	counters_inc(q->qp.ctx->hca->counters, COUNTER_PORT_RCV_ERRORS);
 	if (!receiving(q) && !q->qp.service->reliable && opcode_has(s->op, WIRE_REQUEST)) {
 		drop_say(q, s, DROP_STATE);

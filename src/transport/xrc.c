@@ -14,16 +14,15 @@
  * is refused; the sender of another one is told that no responder is there. */
 static void no_srq(struct tqp *q, const struct seg *s, const struct seg *rc, uint64_t now)
 {
+	struct grounds why = { GROUNDS_NO_SRQ, { s->srqn } };
 	struct refusal no;
 
 	if (s->psn != q->rsp.epsn) {
-		if (answer_no_responder(s, (struct grounds){ GROUNDS_NO_SRQ }) == EAGAIN &&
-		    q->env->no_responder_later)
+		if (answer_no_responder(s, why) == EAGAIN && q->env->no_responder_later)
 			q->env->no_responder_later(q, s);
 		return;
 	}
-	no = (struct refusal){ V_REMOTE_INVALID,
-			       blame_request(q, rc, (struct grounds){ GROUNDS_NO_SRQ }) };
+	no = (struct refusal){ V_REMOTE_INVALID, blame_request(q, rc, why) };
 	q->rsp.now = now;
 	place_fail(q, &no, now);
 	answer_nak(q, fate_at_responder(no.v, q->qp.service->reliable)->nak, q->rsp.epsn);

@@ -127,14 +127,16 @@ static struct message *continued(const struct udp_way *w, struct udp_batch *b, s
 	return m;
 }
 
-static void stamp(struct udp_way *w, uint8_t *packet, size_t len, unsigned int index)
+/* @damage: what is wrong in its ICRC. */
+static void stamp(struct udp_way *w, uint8_t *packet, size_t len, unsigned int index,
+		  uint32_t damage)
 {
 	udp_index_put(packet, index);
 	icrc_put(packet + len - ICRC_LEN,
-		 udp_icrc(w->header, w->sport, UDP_ROCE_PORT, packet, len));
+		 udp_icrc(w->header, w->sport, UDP_ROCE_PORT, packet, len) ^ damage);
 }
 
-bool udp_batch_add(struct udp_way *w, struct udp_batch *b, size_t len, uint8_t tos)
+bool udp_batch_add(struct udp_way *w, struct udp_batch *b, size_t len, uint8_t tos, bool damaged)
 {
 	struct message *m = continued(w, b, len, tos);
 
@@ -142,7 +144,7 @@ bool udp_batch_add(struct udp_way *w, struct udp_batch *b, size_t len, uint8_t t
 		m = begin_message(w, b, tos);
 		m->size = len;
 	}
-	stamp(w, udp_batch_room(b), len, m->packets);
+	stamp(w, udp_batch_room(b), len, m->packets, damaged);
 	m->iov.iov_len += len;
 	b->bytes += len;
 	if (++m->packets == 2)
@@ -216,6 +218,13 @@ static void count_sent(struct udp_way *w, const struct message *m, unsigned int 
 		udp_bump(&w->u->counts->trains, trains);
 }
 
+/* What is wrong in the ICRC of a packet that was stamped. */
+static uint32_t damage_of(struct udp_way *w, const uint8_t *packet, size_t len)
+{
+	return icrc_get(packet + len - ICRC_LEN) ^
+	       udp_icrc(w->header, w->sport, UDP_ROCE_PORT, packet, len);
+}
+
 /* From now on each packet goes alone. */
 static void split(struct udp_way *w, const struct mmsghdr *mm, const struct message *train)
 {
@@ -231,7 +240,7 @@ static void split(struct udp_way *w, const struct mmsghdr *mm, const struct mess
 
 		m.msg_iov = &one;
 		m.msg_controllen = 2 * CMSG_SPACE(sizeof(int));
-		stamp(w, at, len, 0);
+		stamp(w, at, len, 0, damage_of(w, at, len));
 		UNCANCELLED(sent, sendmsg(*w->fd, &m, MSG_DONTWAIT));
 		if (sent >= 0)
 			count_sent(w, &(struct message){ .packets = 1 }, 1);

@@ -29,7 +29,7 @@ void udp_batch_free(struct udp_batch *all);
 uint8_t *udp_batch_room(struct udp_batch *b);
 /* Adds the packet built there: @len bytes with room for the ICRC, which is computed here. @tos: the
  * byte of the IP header. True: the batch is full. */
-bool udp_batch_add(struct udp_way *w, struct udp_batch *b, size_t len, uint8_t tos);
+bool udp_batch_add(struct udp_way *w, struct udp_batch *b, size_t len, uint8_t tos, bool damaged);
 /* Sends the packets and frees the batch. Packets that the kernel refuses (no route, too long, a
  * filter) are lost. */
 void udp_batch_send(struct udp_way *w, struct udp_batch *b);

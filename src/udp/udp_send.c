@@ -139,7 +139,7 @@ static int udp_send(struct dest *d, const struct seg *s, struct waiter *w)
 	}
 	err = build(s, udp_batch_room(t->batch), &len);
 	if (!err)
-		full = udp_batch_add(&t->way, t->batch, len, tclass_of(t, s));
+		full = udp_batch_add(&t->way, t->batch, len, tclass_of(t, s), s->damaged);
 	if (err || !s->more || full)
 		udp_flush(d);
 	return err;

@@ -32,7 +32,7 @@ static struct ibv_qp *create_target(struct ibv_context *ib, struct ibv_qp_init_a
 		err = alive_of(ib, ALIVE_XRCD, attr->xrcd, "ibv_create_qp_ex");
 	if (!err)
 		err = dtarget_create(attr, &qp);
-	return err ? null_errno(err) : alive_made(ALIVE_QP, &qp->ib);
+	return err ? null_errno(err) : alive_made_of(ALIVE_QP, &qp->ib, attr->xrcd, NULL);
 }
 
 struct ibv_qp *ops_create_qp_ex(struct ibv_context *ib, struct ibv_qp_init_attr_ex *attr)
@@ -45,7 +45,7 @@ struct ibv_qp *ops_create_qp_ex(struct ibv_context *ib, struct ibv_qp_init_attr_
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD))
 		return null_errno(
 			refuse(EINVAL,
-			       "ibv_create_qp_ex: comp_mask 0x%x of a %s QP without a PD; "
+			       "ibv_create_qp_ex: comp_mask 0x%x for a QP of type %s without a PD; "
 			       "set IBV_QP_INIT_ATTR_PD",
 			       attr->comp_mask, qp_type_name(attr->qp_type)));
 	err = check_parts(attr, "ibv_create_qp");
@@ -107,7 +107,7 @@ struct ibv_qp *ops_open_qp(struct ibv_context *ib, struct ibv_qp_open_attr *attr
 		err = alive_of(ib, ALIVE_XRCD, attr->xrcd, "ibv_open_qp");
 	if (!err)
 		err = dtarget_open(attr, &qp);
-	return err ? null_errno(err) : alive_made(ALIVE_QP, &qp->ib);
+	return err ? null_errno(err) : alive_made_of(ALIVE_QP, &qp->ib, attr->xrcd, NULL);
 }
 
 EXPORT int ibv_destroy_qp(struct ibv_qp *qp)

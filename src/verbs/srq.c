@@ -76,7 +76,10 @@ struct ibv_srq *ops_create_srq_ex(struct ibv_context *ib, struct ibv_srq_init_at
 		err = alive_of(ib, ALIVE_XRCD, attr->xrcd, call);
 	if (!err)
 		err = dsrq_create(to_pd(attr->pd), attr, &srq);
-	return err ? null_errno(err) : alive_made(ALIVE_SRQ, &srq->ib);
+	if (err)
+		return null_errno(err);
+	return alive_made_of(ALIVE_SRQ, &srq->ib, srq->dev->xrcd ? attr->xrcd : NULL,
+			     srq->dev->cq ? attr->cq : NULL);
 }
 
 int ops_get_srq_num(struct ibv_srq *srq, uint32_t *num)

@@ -178,10 +178,9 @@ static int open_locked(struct context *ctx, int fd, int oflags, struct xrc_domai
 	struct stat st;
 	int err;
 
-	if (fd >= 0 && fstat(fd, &st))
-		fd = -2;
-	if (fd < -1)
-		return refuse(EBADF, "ibv_open_xrcd: fd is not open; give an open file's, or -1");
+	if (fd < -1 || (fd >= 0 && fstat(fd, &st)))
+		return refuse(EBADF, "ibv_open_xrcd: fd %d is not open; give an open file's, or -1",
+			      fd);
 	*out = fd < 0 ? NULL : find(n, ctx, &st);
 	if (*out && (oflags & O_EXCL))
 		return refuse(EINVAL, EXISTS);

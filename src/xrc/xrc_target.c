@@ -86,7 +86,7 @@ static int make(struct xrc_domain *d, struct xrc_target **out)
 	while (!xrc_turn_begin(x))
 		; /* no member works for long on one that is free */
 	xrc_page_begin(xrc_turn_shared(x), qpn);
-	x->e.q.qp.qpn = qpn;
+	x->e.q.qp.qpn = x->e.q.qp.shown = qpn;
 	xrc_turn_end(x);
 	*out = x;
 	return 0;

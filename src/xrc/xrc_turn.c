@@ -73,7 +73,7 @@ int xrc_turn_catch_up(struct xrc_target *x, uint64_t now)
 	err = xrc_load(&x->e.q, &t->state, moved, now);
 	if (err)
 		return err;
-	x->e.q.qp.qpn = t->qpn;
+	x->e.q.qp.qpn = x->e.q.qp.shown = t->qpn;
 	x->gen = t->gen;
 	x->moves = t->moves;
 	t->last = x->domain->word;

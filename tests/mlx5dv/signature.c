@@ -525,10 +525,11 @@ static void errors_are_told_once(int where)
 	reconfigure(m, 0); /* the signature stays as it was */
 	send_damaged(m, &p);
 	want_eq(check_near(m).err_type, MLX5DV_MKEY_SIG_BLOCK_BAD_GUARD);
-	said_want(SAID_NEAR,
-		  "QP 0x#: the guard is wrong of the block at byte 0 of what mkey 0x%x has in "
-		  "memory; the data goes its way, and mlx5dv_mkey_check tells the values",
-		  m->lkey);
+	said_want(
+		SAID_NEAR,
+		"QP 0x#, mkey 0x%x: the guard of the block at byte 0 in memory is wrong; the data "
+		"was moved all the same, and mlx5dv_mkey_check() tells both values",
+		m->lkey);
 	p.check = MLX5DV_SIG_MASK_T10DIF_APPTAG; /* the guard is not looked at */
 	set_up(&duo.near, m, &p);
 	send_damaged(m, &p);

@@ -128,8 +128,8 @@ static void values_refused(int arg)
 	m = create(MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT);
 	bad(m, &sig);
 	said_want(SAID_NEAR,
-		  "mlx5dv_wr_set_mkey_sig_block: of the mkey on QP 0x%x: it was created without "
-		  "BLOCK_SIGNATURE",
+		  "mlx5dv_wr_set_mkey_sig_block: on QP 0x%x: its mkey was created without "
+		  "MLX5DV_MKEY_INIT_ATTR_FLAGS_BLOCK_SIGNATURE; create it with that",
 		  duo.near.ep.qp->qp_num);
 }
 

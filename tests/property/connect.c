@@ -6,6 +6,8 @@
 #include "property/side.h"
 #include "verbs/peer.h"
 
+enum { SKEW = 0x400000 }; /* PSNs; a requester that far ahead is sent a NAK */
+
 enum {
 	RIGHTS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 		 IBV_ACCESS_REMOTE_ATOMIC,
@@ -175,10 +177,12 @@ static struct ibv_ah_attr path(const struct side *s)
 
 struct ibv_qp_attr connect_rtr(const struct side *s, uint32_t qpn)
 {
+	bool skewed = s->v.l->ep[s->ep].skewed == 1 + s->s;
+
 	return (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR,
 				     .path_mtu = s->v.l->ep[s->ep].mtu,
 				     .dest_qp_num = qpn,
-				     .rq_psn = s->peer.psn,
+				     .rq_psn = (s->peer.psn - (skewed ? SKEW : 0)) & 0xffffff,
 				     .max_dest_rd_atomic = s->v.theirs->rd_atomic,
 				     .min_rnr_timer = 1,
 				     .ah_attr = path(s) };
@@ -197,12 +201,25 @@ static void to_rtr(struct side *s)
 	must_eq(s, ibv_modify_qp(s->qp, &a, mask), 0);
 }
 
+/* Where timers run, a machine that is busy must not look like a peer that is gone. */
+static uint8_t timeout(const struct side *s)
+{
+	const struct episode *e = &s->v.l->ep[s->ep];
+
+	if (e->endless)
+		return 0;
+	if (s->pr->p->way != WAY_PLAIN)
+		return 15;
+	return e->quick ? 8 : 12;
+}
+
 static void to_rts(struct side *s)
 {
+	bool quick = s->v.l->ep[s->ep].quick && s->pr->p->way == WAY_PLAIN;
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTS,
 				 .sq_psn = s->psn,
-				 .timeout = s->v.l->ep[s->ep].quick ? 8 : 12,
-				 .retry_cnt = s->v.l->ep[s->ep].quick ? 2 : 7,
+				 .timeout = timeout(s),
+				 .retry_cnt = quick ? 2 : 7,
 				 .rnr_retry = s->v.mine->rnr_retry,
 				 .max_rd_atomic = s->v.mine->rd_atomic };
 	int mask = IBV_QP_STATE;

@@ -113,6 +113,8 @@ void view_make(struct view *v, const struct program *p, unsigned int link, unsig
 		v->due = v->recvs;
 	v->i_break = breaks(v, side, v->ops, v->recvs);
 	v->they_break = breaks(v, !side, v->their_ops, v->their_recvs);
+	if (l->ep[ep].skewed)
+		v->i_break = v->they_break = true;
 }
 
 static bool recv_sins(const struct plan *p, unsigned int recvs)
@@ -173,6 +175,12 @@ static bool meets_bad_receive(const struct view *v, unsigned int k)
 	return writes_receive(o) && n < v->their_recvs && v->theirs->recv[n].sin;
 }
 
+/* The peer takes it for one from the future. */
+static bool meets_skew(const struct view *v, const struct op *o)
+{
+	return v->l->ep[v->ep].skewed == 1 + !v->side && takes_receive(o);
+}
+
 bool model_send_may(const struct view *v, unsigned int k, enum ibv_wc_status s, bool failed,
 		    bool moved)
 {
@@ -183,7 +191,7 @@ bool model_send_may(const struct view *v, unsigned int k, enum ibv_wc_status s, 
 		return s == IBV_WC_WR_FLUSH_ERR;
 	switch (s) {
 	case IBV_WC_SUCCESS:
-		return (!o->sin || o->sin == SIN_FICKLE) && k < v->sure &&
+		return (!o->sin || o->sin == SIN_FICKLE) && k < v->sure && !meets_skew(v, o) &&
 		       !(rc && meets_bad_receive(v, k));
 	case IBV_WC_WR_FLUSH_ERR:
 		return moved || v->they_break || recv_sins(v->mine, v->recvs);

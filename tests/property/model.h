@@ -7,6 +7,7 @@
  *   flushed. After the first failure of a queue everything is flushed, and every one is told.
  * - An operation without a sin succeeds, unless something breaks its connection: a sin of the other
  *   side, a move, a death. One with a sin has that sin's status.
+ * - A message to a side whose rq_psn is wrong fails, and so does not stay without a completion.
  * - RC: message n meets receive n; with fewer receives than messages the rest waits (rnr_retry 7).
  *   UC and UD: what arrives is a subsequence.
  * - What was refused, and what stood behind it, leaves no byte at the other end. */

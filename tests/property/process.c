@@ -8,8 +8,12 @@
 
 static void open_process(struct process *pr)
 {
+	static const char *const faults[WAYS] = { [WAY_FAULTLESS] = "", [WAY_LATE] = "delay=20us" };
+	const char *fault = faults[pr->p->way];
 	struct peer_dev d;
 
+	if (fault && setenv("SOFTHCA_FAULT", fault, 1))
+		die("setenv");
 	pthread_mutex_init(&pr->events_lock, NULL);
 	pthread_mutex_init(&pr->shared.lock, NULL);
 	peer_open(&d);

@@ -347,7 +347,7 @@ static void make_episode(struct program *pr, struct link *l, struct episode *e, 
 {
 	uint64_t source[SIDES] = { source_pattern(pr, (unsigned int)(l - pr->link), 0),
 				   source_pattern(pr, (unsigned int)(l - pr->link), 1) };
-	uint32_t who = draw(SIDES), what = draw(4);
+	uint32_t who = draw(SIDES), what = draw(5);
 	int fickle = -1;
 
 	e->mtu = (uint8_t)(IBV_MTU_256 + draw(5));
@@ -367,7 +367,10 @@ static void make_episode(struct program *pr, struct link *l, struct episode *e, 
 		sin_once(l, &e->side[who]);
 	else if (what == 2 && e->side[who].recvs)
 		e->side[who].recv[draw(e->side[who].recvs)].sin = SIN_LKEY;
+	if (what == 4 && l->type == IBV_QPT_RC)
+		e->skewed = (uint8_t)(1 + who);
 	e->quick = what >= 2;
+	e->endless = what < 2 && pr->way == WAY_PLAIN && chance(30);
 }
 
 static void make_link(struct program *pr, struct link *l, unsigned int i)
@@ -396,6 +399,7 @@ void program_make(struct program *p, uint64_t seed)
 	state = mix(seed, 77);
 	p->seed = seed;
 	p->max_len = lengths[draw(3)];
+	p->way = chance(50) ? WAY_PLAIN : (uint8_t)draw(WAYS);
 	p->links = (uint8_t)(1 + draw(LINKS));
 	for (unsigned int i = 0; i < p->links; i++)
 		make_link(p, &p->link[i], i);
@@ -429,8 +433,10 @@ static void print_side(const struct program *p, unsigned int l, unsigned int e, 
 {
 	const struct plan *plan = &p->link[l].ep[e].side[s];
 
-	printf("#   link %u (type %u, process %u%s) episode %u side %c\n", l, p->link[l].type,
-	       p->link[l].proc[s], p->link[l].srq[s] ? ", SRQ" : "", e, "ab"[s]);
+	printf("#   link %u (type %u, process %u%s) episode %u%s side %c%s\n", l, p->link[l].type,
+	       p->link[l].proc[s], p->link[l].srq[s] ? ", SRQ" : "", e,
+	       p->link[l].ep[e].endless ? " (timeout 0)" : "", "ab"[s],
+	       p -> link[l].ep[e].skewed == 1 + s ? ", whose rq_psn is wrong" : "");
 	print_ops(plan);
 	for (unsigned int i = 0; i < plan->steps; i++)
 		if (!p->off[program_index(l, e, s, i)])
@@ -440,6 +446,7 @@ static void print_side(const struct program *p, unsigned int l, unsigned int e, 
 
 void program_print(const struct program *p)
 {
+	printf("#   the link is %s\n", (const char *[]){ "plain", "faultless", "late" }[p->way]);
 	for (unsigned int l = 0; l < p->links; l++)
 		for (unsigned int e = 0; e < EPISODES; e++)
 			for (unsigned int s = 0; s < SIDES; s++)

@@ -105,7 +105,13 @@ struct episode {
 	uint8_t mtu; /* enum ibv_mtu */
 	bool quick; /* short timeouts: something in here breaks the connection */
 	uint8_t fickle; /* enum via: what S_DEREG ends */
+	uint8_t skewed; /* RC: 1 + the side whose rq_psn is not the other's sq_psn; 0: neither */
+	bool endless; /* timeout 0; nothing in here breaks the connection */
 };
+
+/* What lies between the processes: a link without any faults, and one that only delays, make one
+ * host a network, with timers and packets. */
+enum way { WAY_PLAIN, WAY_FAULTLESS, WAY_LATE, WAYS };
 
 struct link {
 	uint8_t type; /* enum ibv_qp_type; XRC_SEND: each side has one of XRC_RECV too */
@@ -118,6 +124,7 @@ struct program {
 	uint64_t seed;
 	uint32_t max_len; /* of a message */
 	uint8_t links;
+	uint8_t way; /* enum way */
 	struct link link[LINKS];
 	uint8_t off[ALL_STEPS]; /* the cut */
 };

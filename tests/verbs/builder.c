@@ -409,7 +409,8 @@ static void said_of(enum mistake m, uint32_t max_sge, uint32_t max_inline)
 		     qp->qp_num);
 		return;
 	case AH_ON_RC:
-		SAYS("ibv_wr_set_ud_addr: a RC QP (0x%x) does not do it; use one that does",
+		SAYS("ibv_wr_set_ud_addr: RC QPs, as QP 0x%x is, do not do it; use a type that "
+		     "does",
 		     qp->qp_num);
 		return;
 	}
@@ -454,7 +455,8 @@ static void no_address(int arg)
 	tag(1);
 	ibv_wr_rdma_read(qpx, 1, 1);
 	want_eq(ibv_wr_complete(qpx), EINVAL);
-	SAYS("ibv_wr_rdma_read: a UD QP (0x%x) does not do it; use one that does", qp->qp_num);
+	SAYS("ibv_wr_rdma_read: UD QPs, as QP 0x%x is, do not do it; use a type that does",
+	     qp->qp_num);
 	nothing_came();
 }
 
@@ -586,8 +588,8 @@ static void created(int arg)
 		if (most[i].type == IBV_QPT_UD)
 			continue;
 		want_null(create(most[i].type, mask, most[i].ops | tso, 0), EOPNOTSUPP);
-		SAYS("ibv_create_qp_ex: send_ops_flags 0x%llx, of which 0x%llx do not work on a %s "
-		     "QP; leave them out",
+		SAYS("ibv_create_qp_ex: send_ops_flags 0x%llx, of which 0x%llx do not work on %s "
+		     "QPs; leave them out",
 		     (unsigned long long)(most[i].ops | tso), (unsigned long long)tso,
 		     most[i].name);
 	}
@@ -627,7 +629,8 @@ static void flush_is_refused(int arg)
 	}
 	wr = duo_wr(&duo, (enum ibv_wr_opcode)wr_flush, &sg, 0);
 	want_eq(duo_post(&duo, &wr), EINVAL);
-	SAYS("ibv_post_send: opcode 14 (FLUSH) is not one of a RC QP (0x%x); use one that is, or "
+	SAYS("ibv_post_send: opcode 14 (FLUSH) is not one of RC QPs, as QP 0x%x is; use one that "
+	     "is, or "
 	     "another type of QP",
 	     qp->qp_num);
 }

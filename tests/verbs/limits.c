@@ -475,11 +475,11 @@ static void message_size(int arg)
 	wr.wr.rdma.rkey = to->rkey;
 	want_eq(duo_post(&d, &wr), 0);
 	want_eq(duo_wc(&d).status, IBV_WC_LOC_LEN_ERR);
-	said_want(
-		SAID_NEAR,
-		"ibv_post_send: the SGEs of a RDMA WRITE on QP 0x%x add up to more than 2^31 B, a "
-		"message's most; split it",
-		d.near.ep.qp->qp_num);
+	said_want(SAID_NEAR,
+		  "ibv_post_send: the SGEs of the RDMA WRITE on QP 0x%x add up to more than 2^31 "
+		  "B, a "
+		  "message's most; split it",
+		  d.near.ep.qp->qp_num);
 	duo_reconnect(&d);
 	wr.num_sge = 1;
 	want_eq(duo_post(&d, &wr), 0);

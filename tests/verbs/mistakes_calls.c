@@ -213,8 +213,8 @@ static void opcode_of_another_service(int type)
 	(void)type;
 	begin_type(type);
 	want_eq(post_flags(qp, IBV_WR_RDMA_READ, 1, 0), EINVAL);
-	SAYS("ibv_post_send: opcode %d (RDMA_READ) is not one of a %s QP (0x%x); use one that is, "
-	     "or another type of QP",
+	SAYS("ibv_post_send: opcode %d (RDMA_READ) is not one of %s QPs, as QP 0x%x is; use one "
+	     "that is, or another type of QP",
 	     IBV_WR_RDMA_READ, type == IBV_QPT_UC ? "UC" : "UD", qp->qp_num);
 }
 
@@ -557,7 +557,7 @@ static void qp_without_cq(int arg)
 	begin_type(IBV_QPT_RC);
 	a.send_cq = duo.near.ep.scq;
 	want_null(ibv_create_qp(pd, &a), EINVAL);
-	SAYS("ibv_create_qp: recv_cq is NULL; a RC QP needs both CQs");
+	SAYS("ibv_create_qp: recv_cq is NULL; RC QPs need both CQs");
 }
 
 static void srq_on_uc(int arg)
@@ -569,7 +569,7 @@ static void srq_on_uc(int arg)
 	a.send_cq = a.recv_cq = duo.near.ep.scq;
 	a.srq = new_srq(4);
 	want_null(ibv_create_qp(pd, &a), EINVAL);
-	SAYS("ibv_create_qp: srq is set on a UC QP; only RC and UD take one");
+	SAYS("ibv_create_qp: srq is set, and qp_type is UC; only RC and UD take one");
 }
 
 /* --- memory --- */

@@ -2,6 +2,7 @@
 /* Messages that vanish though their completion is good: the receiver says why it drops them, and on
  * one host the sender learns it too, each the first time and then the 10th, with the count. */
 #include <stdio.h>
+#include <stdlib.h>
 #include "verbs/cases.h"
 #include "verbs/duo.h"
 #include "verbs/said.h"
@@ -186,6 +187,26 @@ static void no_room_for_the_grh(int arg)
 	    far_qp);
 }
 
+/* On one host as on a wire: the receiver drops what is damaged and says so, the sender tries again.
+ * The ACK is the far side's first packet, and damaged too. */
+static void damaged_on_its_way(int arg)
+{
+	(void)arg;
+	setenv("SOFTHCA_FAULT", "corrupt=100%,count=1", 1);
+	begin(IBV_QPT_RC);
+	pattern_fill(duo.near.mem, 64, 5, 0);
+	duo_send(&duo, IBV_WR_RDMA_WRITE, 64);
+	want_eq(duo_wc(&duo).status, IBV_WC_SUCCESS);
+	want(duo_tell(&duo, (struct duo_order){ DUO_CHECK, .len = 64, .id = 5 }).found);
+	FAR("packet from QP 0x%x to QP 0x%x dropped (1 so far): its ICRC is wrong; the sender's "
+	    "SOFTHCA_FAULT damages packets (corrupt)",
+	    near_qp, far_qp);
+	said_want(SAID_NEAR,
+		  "packet from QP 0x%x to QP 0x%x dropped (1 so far): its ICRC is wrong; the "
+		  "sender's SOFTHCA_FAULT damages packets (corrupt)",
+		  far_qp, near_qp);
+}
+
 static const struct test_case cases[] = {
 	CASE(wrong_qkey),
 	{ "no_receive (UD)", no_receive, IBV_QPT_UD },
@@ -194,6 +215,7 @@ static const struct test_case cases[] = {
 	CASE(dead_process),
 	CASE(wrong_rkey_of_a_write),
 	CASE(no_room_for_the_grh),
+	CASE(damaged_on_its_way),
 	{ "peer_in_reset (UD)", peer_in_reset, IBV_QPT_UD },
 	{ "peer_in_reset (UC)", peer_in_reset, IBV_QPT_UC },
 };

@@ -153,7 +153,7 @@ static void qp_without_send_cq(int arg)
 	a = init_of(IBV_QPT_UD);
 	a.send_cq = NULL;
 	want_null(ibv_create_qp(dev.pd, &a), EINVAL);
-	SAYS("ibv_create_qp: send_cq is NULL; a UD QP needs both CQs");
+	SAYS("ibv_create_qp: send_cq is NULL; UD QPs need both CQs");
 }
 
 static void qp_with_too_much_inline(int arg)
@@ -167,6 +167,24 @@ static void qp_with_too_much_inline(int arg)
 	SAYS("ibv_create_qp: cap.max_inline_data 100000 exceeds the device's 828; ask for less");
 }
 
+/* Who makes QPs to find the limit wants the answer; who makes one to work with, the reason. */
+static void inline_limit_looked_for(int arg)
+{
+	static const char says[] =
+		"ibv_create_qp: cap.max_inline_data 100000 exceeds the device's 828; ask for less";
+	struct ibv_qp_init_attr a;
+
+	begin(arg);
+	want_eq(ibv_destroy_qp(new_qp(IBV_QPT_RC)), 0);
+	a = init_of(IBV_QPT_RC);
+	a.cap.max_inline_data = 100000;
+	want_null(ibv_create_qp(dev.pd, &a), EINVAL);
+	want(!said_yet(SAID_NEAR, "%s", says));
+	new_qp(IBV_QPT_RC);
+	want_null(ibv_create_qp(dev.pd, &a), EINVAL);
+	SAYS("%s", says);
+}
+
 static void qp_in_no_pd(int arg)
 {
 	struct ibv_qp_init_attr_ex a = { .qp_type = IBV_QPT_RC, .cap = { 1, 1, 1, 1, 0 } };
@@ -174,7 +192,8 @@ static void qp_in_no_pd(int arg)
 	begin(arg);
 	a.send_cq = a.recv_cq = cq;
 	want_null(ibv_create_qp_ex(dev.ctx, &a), EINVAL);
-	SAYS("ibv_create_qp_ex: comp_mask 0x0 of a RC QP without a PD; set IBV_QP_INIT_ATTR_PD");
+	SAYS("ibv_create_qp_ex: comp_mask 0x0 for a QP of type RC without a PD; set "
+	     "IBV_QP_INIT_ATTR_PD");
 }
 
 static void qp_destroyed_twice(int arg)
@@ -458,7 +477,7 @@ static void operations_of_another_service(int arg)
 	a.pd = dev.pd;
 	a.send_cq = a.recv_cq = cq;
 	want_null(ibv_create_qp_ex(dev.ctx, &a), EOPNOTSUPP);
-	SAYS("ibv_create_qp_ex: send_ops_flags 0x10, of which 0x10 do not work on a UD QP; leave "
+	SAYS("ibv_create_qp_ex: send_ops_flags 0x10, of which 0x10 do not work on UD QPs; leave "
 	     "them out");
 }
 
@@ -527,6 +546,7 @@ static const struct test_case cases[] = {
 	CASE(qp_of_the_drivers_type),
 	CASE(qp_without_send_cq),
 	CASE(qp_with_too_much_inline),
+	CASE(inline_limit_looked_for),
 	CASE(qp_in_no_pd),
 	CASE(qp_destroyed_twice),
 	ATTRIBUTE(0),

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 # traits: root timeout=180
-"""The mistakes of tests/verbs whose two sides are on two hosts: each side explains them, the poster
-in the words of the peer, which travel between hosts that both know softhca."""
+"""The mistakes of tests/verbs and tests/mlx5dv whose two sides are on two hosts: each side explains
+them, the poster in the words of the peer, which travel between hosts that both know softhca."""
 import os
 import subprocess
 import sys
@@ -12,21 +12,23 @@ from net import hosts
 
 from client import cases, pair
 
-PROGRAMS = Path(os.environ["SOFTHCA_BUILD"]) / "tests/verbs"
+TESTS = Path(os.environ["SOFTHCA_BUILD"]) / "tests"
 
 
 def run(name):
     env = {**os.environ, "LD_LIBRARY_PATH": os.environ["SOFTHCA_LIB"],
            "SOFTHCA_DEVICES": "mlx5_0=eth0", "SOFTHCA_CASES": ""}
     with hosts.Pair(4300) as (one, other):
-        ran = subprocess.run([*one.enter, str(PROGRAMS / f"verbs_{name}"),
+        ran = subprocess.run([*one.enter, str(TESTS / name),
                               f"/proc/{other.pid}/ns/net"], env=env, check=False,
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     return pair.Result("" if not ran.returncode else f"exit code {ran.returncode}", ran.stdout, "")
 
 
 def main():
-    names = ["mistakes_work", "mistakes_peer", "mistakes_silence"]
+    names = ["verbs/verbs_mistakes_work", "verbs/verbs_mistakes_peer",
+             "verbs/verbs_mistakes_silence", "verbs/verbs_mistakes_xrc",
+             "mlx5dv/mlx5dv_mistakes_dc", "mlx5dv/mlx5dv_mistakes_dv"]
     return cases.run([(name, lambda name=name: run(name)) for name in names])
 
 

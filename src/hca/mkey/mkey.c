@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "hca/mkey/mkey.h"
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "hca/limits.h"
@@ -177,12 +178,22 @@ static struct mkey_state changed(const struct mkey *m, const struct umr *u)
 	return s;
 }
 
+/* A text that lives until this thread's next. */
+__attribute__((format(printf, 1, 0))) static const char *
+numbers(const char *fmt, unsigned long long is, unsigned long long may)
+{
+	static __thread char text[128] __attribute__((tls_model("initial-exec")));
+
+	snprintf(text, sizeof(text), fmt, is, may);
+	return text;
+}
+
 static const char *wrong_mkey(const struct mkey *m, const struct umr *u, uint32_t pdn)
 {
 	if (!m || m->dead || m->now.key != u->mkey)
 		return "there is no such mkey; it was never created or is destroyed";
 	if (m->pd->pdn != pdn)
-		return "the mkey belongs to another PD than the queue pair";
+		return "the mkey belongs to another PD than the queue pair; create it in that PD";
 	if (u->mask & ~KNOWN)
 		return "it changes what is not built; leave out those bits of mkey_mask";
 	if ((u->mask & MASK(QPN)) && u->qpn != 0xffffff)
@@ -193,11 +204,14 @@ static const char *wrong_mkey(const struct mkey *m, const struct umr *u, uint32_
 	    !(m->flags & SIGNABLE))
 		return "it brings a signature; create the mkey with BLOCK_SIGNATURE";
 	if (u->brings_sig && !(u->mask & MASK(BSF_ENABLE) && u->is_signed))
-		return "it brings a signature that it does not enable";
+		return "it brings a signature that it does not enable; set the bit BSF_ENABLE of "
+		       "mkey_mask and of flags_pd";
 	if ((u->flags & MLX5_WQE_UMR_CTRL_FLAG_CHECK_FREE) && !m->now.free)
 		return "the mkey is in use, and the request asks for a free one; invalidate it";
 	if (u->listed && u->nparts > m->max_entries)
-		return "its list has more entries than the mkey's max_entries";
+		return numbers("its list has %llu entries, the mkey's max_entries is %llu; create "
+			       "the mkey with more",
+			       u->nparts, m->max_entries);
 	return NULL;
 }
 
@@ -208,7 +222,9 @@ static const char *wrong_state(const struct mkey_state *s)
 	if (!s->free && !s->layout)
 		return "the mkey has no list yet; give it one first";
 	if (s->layout && s->len > s->covers)
-		return "its length exceeds the bytes of its list";
+		return numbers("its length of %llu B exceeds the %llu B of its list; list more, or "
+			       "make it shorter",
+			       s->len, s->covers);
 	if (s->is_signed && s->len > SIGNED_MAX)
 		return "it is longer than a signature can count";
 	return NULL;
@@ -331,7 +347,7 @@ int mkey_check(struct mkey *m, struct mlx5dv_mkey_err *out)
 	if (!(m->flags & SIGNABLE))
 		return refuse(EINVAL,
 			      "mlx5dv_mkey_check: mkey 0x%x was created without "
-			      "MLX5DV_MKEY_INIT_ATTR_FLAGS_BLOCK_SIGNATURE",
+			      "MLX5DV_MKEY_INIT_ATTR_FLAGS_BLOCK_SIGNATURE; create it with that",
 			      m->dv.lkey);
 	spin_lock(&m->found.lock);
 	e = m->found.first;

@@ -114,9 +114,9 @@ static void found(struct tqp *q, struct mkey *m, const struct sig_error *e)
 	if (e->wrong == SIG_GOOD || !mkey_found(m, e))
 		return;
 	q->linear.wrong = true;
-	reason("QP 0x%x: the %s is wrong of the block at byte %llu of what mkey 0x%x has %s; the "
-	       "data goes its way, and mlx5dv_mkey_check tells the values",
-	       q->qp.qpn, names[e->wrong], (unsigned long long)e->offset, m->dv.lkey,
+	reason("QP 0x%x, mkey 0x%x: the %s of the block at byte %llu %s is wrong; the data was "
+	       "moved all the same, and mlx5dv_mkey_check() tells both values",
+	       q->qp.shown, m->dv.lkey, names[e->wrong], (unsigned long long)e->offset,
 	       e->on_wire ? "on the wire" : "in memory");
 }
 

@@ -103,7 +103,7 @@ TEST(a_bad_work_request_stops_the_list_and_keeps_what_came_before)
 	open_queue(&q, IBV_QPT_RC);
 	check_eq(post(&q, wr, &bad), EINVAL);
 	check(bad == &wr[1]);
-	check_reason("opcode 10 (TSO) is not one of a RC QP (0x123456)");
+	check_reason("opcode 10 (TSO) is not one of RC QPs, as QP 0x123456 is");
 	check_eq(sq_record(&q), 1);
 	check_eq(q.qp->sq.head, 1);
 	check_eq(q.qp->sq.slot[0].wr_id, 7);

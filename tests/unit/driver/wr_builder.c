@@ -227,11 +227,11 @@ TEST(operations_that_a_service_lacks_fail_the_batch)
 
 	ex->wr_start(ex);
 	ex->wr_rdma_read(ex, 1, 2);
-	check_fails(&q, "ibv_wr_rdma_read: a UD QP (0x123456) does not do it");
+	check_fails(&q, "ibv_wr_rdma_read: UD QPs, as QP 0x123456 is, do not do it");
 	ex = open_builder(&q, IBV_QPT_RC);
 	ex->wr_start(ex);
 	ex->wr_send_tso(ex, NULL, 0, 0);
-	check_fails(&q, "ibv_wr_send_tso: a RC QP (0x123456) does not do it");
+	check_fails(&q, "ibv_wr_send_tso: RC QPs, as QP 0x123456 is, do not do it");
 }
 
 /* From the first entry to the last, also of what a service lacks: a program may call it. */
@@ -263,7 +263,7 @@ TEST(flags_that_a_service_lacks_are_refused)
 	open_queue(&q, IBV_QPT_UC);
 	check_eq(wr_builder_attach(q.qp, IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_READ),
 		 EOPNOTSUPP);
-	check_reason("of which 0x10 do not work on a UC QP");
+	check_reason("of which 0x10 do not work on UC QPs");
 	close_queue(&q);
 }
 

@@ -41,6 +41,7 @@ static struct seg any_seg(struct rand *r, uint8_t op)
 			 .qkey = maybe(r, UINT32_MAX),
 			 .srqn = maybe(r, 0xffffff),
 			 .marked = maybe(r, 1),
+			 .damaged = maybe(r, 1),
 			 .va = maybe64(r),
 			 .rkey = maybe(r, UINT32_MAX),
 			 .dma_len = maybe(r, UINT32_MAX),
@@ -75,6 +76,7 @@ static void same(const struct seg *a, const struct seg *b)
 	check_eq(a->qkey, b->qkey);
 	check_eq(a->srqn, b->srqn);
 	check_eq(a->marked, b->marked);
+	check_eq(a->damaged, b->damaged);
 	check_eq(a->va, b->va);
 	check_eq(a->rkey, b->rkey);
 	check_eq(a->dma_len, b->dma_len);

@@ -234,15 +234,17 @@ TEST(what_is_malformed_is_refused)
 		uint8_t opcode;
 		unsigned int ds, avail;
 		enum wqe_service svc;
+		enum wqe_wrong wrong;
+		unsigned int fixed; /* segments before the list */
 	} bad[] = {
-		{ MLX5_OPCODE_SEND, 0, BLOCKS, WQE_CONNECTED }, /* no control segment */
-		{ MLX5_OPCODE_SEND, 5, 1, WQE_CONNECTED }, /* longer than what was posted */
-		{ MLX5_OPCODE_RDMA_WRITE, 1, 1, WQE_CONNECTED },
-		{ MLX5_OPCODE_ATOMIC_CS, 2, 1, WQE_CONNECTED },
-		{ MLX5_OPCODE_SEND, 3, 1, WQE_DATAGRAM },
-		{ MLX5_OPCODE_SEND, 1, 1, WQE_XRC },
-		{ MLX5_OPCODE_ATOMIC_FA, 3, 1, WQE_XRC },
-		{ MLX5_OPCODE_SEND, 33, BLOCKS, WQE_CONNECTED }, /* 32 data segments */
+		{ MLX5_OPCODE_SEND, 0, BLOCKS, WQE_CONNECTED, WQE_EMPTY, 1 },
+		{ MLX5_OPCODE_SEND, 5, 1, WQE_CONNECTED, WQE_TOO_LONG, 1 },
+		{ MLX5_OPCODE_RDMA_WRITE, 1, 1, WQE_CONNECTED, WQE_CUT_OFF, 2 },
+		{ MLX5_OPCODE_ATOMIC_CS, 2, 1, WQE_CONNECTED, WQE_CUT_OFF, 3 },
+		{ MLX5_OPCODE_SEND, 3, 1, WQE_DATAGRAM, WQE_CUT_OFF, 4 },
+		{ MLX5_OPCODE_SEND, 1, 1, WQE_XRC, WQE_CUT_OFF, 2 },
+		{ MLX5_OPCODE_ATOMIC_FA, 3, 1, WQE_XRC, WQE_CUT_OFF, 4 },
+		{ MLX5_OPCODE_SEND, 33, BLOCKS, WQE_CONNECTED, WQE_MANY_SGES, 1 },
 	};
 
 	for (unsigned int i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -256,6 +258,9 @@ TEST(what_is_malformed_is_refused)
 		put_ds(&w, bad[i].ds);
 		check_eq(wqe_parse(&ring, 0, bad[i].avail, bad[i].svc, &got), EBADMSG);
 		check(got.nbb >= 1);
+		check_eq(got.wrong, bad[i].wrong);
+		check_eq(got.ds, bad[i].ds);
+		check_eq(wqe_fixed_segs(&ring, 0, bad[i].svc), bad[i].fixed);
 	}
 }
 
