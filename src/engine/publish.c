@@ -13,13 +13,18 @@ void publish(struct eqp *e)
 		.flags = qp->service->direct && !tracing() ? HOST_QP_DIRECT : 0,
 	};
 
-	if (!e->unpublished)
-		host_publish_qp(e->node->host, qp->qpn, &entry);
+	if (e->unpublished)
+		return;
+	host_publish_qp(e->node->host, qp->qpn, &entry);
+	e->q.executed = qp->service->direct && !qp->service->reliable
+				? host_executed(e->node->host, qp->qpn)
+				: NULL;
 }
 
 void publish_end(struct eqp *e)
 {
 	e->unpublished = true;
+	e->q.executed = NULL;
 	host_publish_qp(e->node->host, e->q.qp.qpn, NULL);
 }
 

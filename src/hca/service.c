@@ -64,7 +64,8 @@ const struct service services[SERVICES] = {
 	[SERVICE_UC] = {
 		.name = "UC", .type = IBV_QPT_UC, .wire = SVC_UC, .wqe = WQE_CONNECTED,
 		.home = HOME_PD, .verbs = SEND_OPS | WRITE_OPS | WINDOW_OPS,
-		.sends = true, .receives = true, .connected = true, .alternate_path = true,
+		.sends = true, .receives = true, .connected = true, .direct = true,
+		.alternate_path = true,
 		.moves = {
 			[MOVE_INIT] = { true, PKEY | PORT | ACCESS, 0 },
 			[MOVE_INIT_AGAIN] = { true, 0, PKEY | PORT | ACCESS },

@@ -23,6 +23,8 @@ struct direct_ask {
 	bool write;
 	bool mapped; /* only by loads and stores (docs/design/mapped-memory.md): a system call would
 			keep the peer busy */
+	bool unanswered; /* UC: only when the peer's QP has executed all requests before @psn */
+	uint32_t psn;
 	uint32_t sqpn, dqpn;
 	uint32_t rkey;
 	uint64_t va;

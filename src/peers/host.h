@@ -86,6 +86,9 @@ struct host_qp {
 };
 enum { HOST_QP_DIRECT = 1 };
 void host_publish_qp(struct host *h, uint32_t qpn, const struct host_qp *e); /* NULL: gone */
+/* Where peers see how far the QP has executed requests (host_page.h); the caller stores it under
+ * the QP's turn, host_publish_qp() takes it back in all states but RTR and RTS. NULL: nowhere. */
+uint32_t *host_executed(struct host *h, uint32_t qpn);
 /* Waits until no peer is inside a direct access on @qpn. Never called under a turn. */
 void host_revoke_qp(struct host *h, uint32_t qpn);
 

@@ -40,7 +40,9 @@ struct host_page_qp { /* seqlock: odd while being changed */
 	uint32_t seq;
 	uint32_t state, access, pdn, peer_qpn, flags;
 	uint32_t peer_gen; /* generation of the peer's process; 0: none */
-	uint32_t reserved;
+	/* UC: PSN behind the last request that was executed, + 1; 0: none was. Not under the
+	 * seqlock. */
+	uint32_t executed;
 };
 
 struct host_layout { /* of the tables */

@@ -90,17 +90,29 @@ static uint32_t generation_at(struct host *h, uint32_t qpn)
 	return gen;
 }
 
+static struct host_page_qp *entry_of(struct host *h, uint32_t qpn)
+{
+	unsigned int block = host_slot_block(h, qpn);
+
+	return block == HOST_PAGE_SLOTS ? NULL : host_page_qp(h->tables, &h->layout, block, qpn);
+}
+
+uint32_t *host_executed(struct host *h, uint32_t qpn)
+{
+	struct host_page_qp *q = entry_of(h, qpn);
+
+	return q ? &q->executed : NULL;
+}
+
 /* Writers of one entry are serialised by the QP's turn. */
 void host_publish_qp(struct host *h, uint32_t qpn, const struct host_qp *e)
 {
-	unsigned int block = host_slot_block(h, qpn);
+	struct host_page_qp *q = entry_of(h, qpn);
 	static const struct host_qp gone;
-	struct host_page_qp *q;
 	uint32_t seq;
 
-	if (block == HOST_PAGE_SLOTS)
+	if (!q)
 		return;
-	q = host_page_qp(h->tables, &h->layout, block, qpn);
 	if (!e)
 		e = &gone;
 	seq = q->seq;
@@ -111,6 +123,8 @@ void host_publish_qp(struct host *h, uint32_t qpn, const struct host_qp *e)
 	store_relaxed(&q->pdn, e->pdn);
 	store_relaxed(&q->peer_qpn, e->peer_qpn);
 	store_relaxed(&q->flags, e->flags);
+	if (e->state != IBV_QPS_RTR && e->state != IBV_QPS_RTS)
+		store_relaxed(&q->executed, 0);
 	store_relaxed(&q->peer_gen, e->flags & HOST_QP_DIRECT ? generation_at(h, e->peer_qpn) : 0);
 	store_release(&q->seq, seq + 2);
 	full_fence(); /* before a look at hazards: pairs with hazard_set() */

@@ -200,12 +200,19 @@ static bool read_qp(const struct host_page_qp *q, struct host_page_qp *out)
 	return false;
 }
 
+/* Nothing that was sent before is overtaken. Pairs with uc_input()'s store: what the peer has
+ * executed is in its memory. */
+static bool caught_up(const struct host_page_qp *q, const struct direct_ask *ask)
+{
+	return !ask->unanswered || load_acquire(&q->executed) == ask->psn + 1;
+}
+
 static bool look(const struct contact *c, const struct direct_ask *ask, struct grant *g)
 {
 	uint32_t need = ask->write ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_READ;
 	const struct host_page_qp *q = find_qp(c, ask->dqpn);
 
-	if (!q || !read_qp(q, &g->qp) || !(g->qp.flags & HOST_QP_DIRECT))
+	if (!q || !read_qp(q, &g->qp) || !(g->qp.flags & HOST_QP_DIRECT) || !caught_up(q, ask))
 		return false;
 	if ((g->qp.state != IBV_QPS_RTR && g->qp.state != IBV_QPS_RTS) ||
 	    g->qp.peer_qpn != ask->sqpn || g->qp.peer_gen != c->host->page->gen ||

@@ -16,7 +16,7 @@ enum {
 	STREAM_AGAIN_MAX = 1 << 20,
 };
 
-/* Has the QP exchanged something with a peer whose memory the link reaches? */
+/* Has the QP exchanged something (UC: sent something) with a peer whose memory the link reaches? */
 static bool reaches(const struct tqp *q)
 {
 	const struct requester *r = &q->req;
@@ -90,17 +90,35 @@ static void stream_over(struct stream *s, uint64_t now)
 	s->leave = s->by_ring = false;
 }
 
+/* UC: no answer tells how fast the ring is. It is left when the program posts few at a time. */
+static bool bursts_go_on(struct stream *s, bool ends, bool pause)
+{
+	if (!ends) {
+		s->n++;
+		return true;
+	}
+	s->proven = s->n >= STREAM_BEGINS;
+	s->n = 1;
+	return s->proven && !pause;
+}
+
 /* A work request is alone, and direct access can do it. Shall it go by the ring? Then the peer's
  * process executes it while this one posts the next. */
 static bool stream_by_ring(struct tqp *q, uint64_t now)
 {
 	struct stream *s = &q->req.stream;
 	uint32_t polls = q->env->polls(q);
-	bool ends = s->polls != polls || now - s->last > STREAM_CLOSE;
+	bool pause = now - s->last > STREAM_CLOSE, ends = s->polls != polls || pause;
 
 	s->last = now;
 	s->leave = false;
-	if (s->by_ring) {
+	if (s->by_ring && !q->qp.service->reliable) {
+		if (bursts_go_on(s, ends, pause)) {
+			s->polls = polls;
+			return true;
+		}
+		s->by_ring = false;
+	} else if (s->by_ring) {
 		stream_over(s, now);
 		ends = true;
 	}
@@ -191,6 +209,8 @@ enum direct_way direct_try(struct tqp *q, struct sent *e, const struct wqe *w,
 		return BY_RING;
 	}
 	struct direct_ask ask = { .write = w->opcode == MLX5_OPCODE_RDMA_WRITE,
+				  .unanswered = !q->qp.service->reliable,
+				  .psn = e->psn,
 				  .sqpn = q->qp.qpn,
 				  .dqpn = q->qp.attr.dest_qp_num,
 				  .rkey = w->rkey,

@@ -168,8 +168,9 @@ static bool send_entry(struct tqp *q, struct sent *e, const struct wqe *w, uint6
 	while (r->cur == i)
 		if (!may_send(q, now) || !credit_allows(q, e) || !message_send(q, e, w, now))
 			return false;
-	if (!q->qp.service->reliable) {
+	if (!q->qp.service->reliable && !(e->flags & SENT_DONE)) {
 		r->una = r->psn;
+		r->exchanged = true;
 		completion_done(q, now);
 	}
 	return true;

@@ -39,6 +39,7 @@ struct tqp {
 	bool rnr_waiting; /* a sender waits: call tqp_rq_doorbell() when a receive is posted */
 	struct sender sender; /* whose packets are accepted */
 	struct tally tally;
+	uint32_t *executed; /* UC: where processes of this host see rsp.epsn + 1; NULL: nowhere */
 	uint64_t cause; /* the reason's record for ERR or SQE; 0: by modify */
 	struct requester req;
 	struct responder rsp;

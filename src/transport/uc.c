@@ -40,7 +40,7 @@ static bool in_order(struct tqp *q, const struct seg *s)
 	return first || (!gap && r->msg != MSG_NONE && r->msg != MSG_SKIP);
 }
 
-void uc_input(struct tqp *q, const struct seg *s, uint64_t now)
+static void input(struct tqp *q, const struct seg *s, uint64_t now)
 {
 	struct refusal no;
 
@@ -78,4 +78,11 @@ void uc_input(struct tqp *q, const struct seg *s, uint64_t now)
 		skip_message(q, s);
 		break;
 	}
+}
+
+void uc_input(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	input(q, s, now);
+	if (q->executed) /* pairs with caught_up() in shm_access.c */
+		store_release(q->executed, q->rsp.epsn + 1);
 }

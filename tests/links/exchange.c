@@ -11,7 +11,7 @@
 #include "util/clock.h"
 #include "util/rand.h"
 
-enum { VALUES = 20000, LARGE = 3 << 20, MANY = 200000 };
+enum { VALUES = 20000, LARGE = 3 << 20, MANY = 200000, EXECUTED = 41 };
 
 static struct seg send_of(const struct station *st, uint32_t to, const struct piece *p, uint16_t n)
 {
@@ -407,6 +407,7 @@ static int target(int talk, void *arg)
 	station_mutual(&st, d);
 	station_key(&st, 2, word, 4096);
 	host_publish_qp(st.h, station_number(&st), &qp);
+	store_release(host_executed(st.h, station_number(&st)), EXECUTED + 1);
 	child_tell(talk, (uintptr_t)word);
 	child_hear(talk);
 	host_publish_qp(st.h, station_number(&st), NULL);
@@ -478,6 +479,12 @@ TEST(direct_access_is_done_only_as_the_published_entries_allow)
 	check_ne(d->ops->direct(d, &ask), 0); /* nothing is left of it */
 	ask.done = 0;
 	check_refusals(d, &ask);
+	ask.unanswered = true;
+	ask.psn = EXECUTED - 1;
+	check_ne(d->ops->direct(d, &ask), 0);
+	ask.psn = EXECUTED;
+	check_eq(d->ops->direct(d, &ask), 0);
+	ask.done = 0;
 	child_tell(c.talk, 1);
 	check_eq(child_hear(c.talk), mine);
 	ask.done = 0;

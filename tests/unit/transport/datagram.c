@@ -90,6 +90,22 @@ TEST(ud_receive_without_room_for_the_grh_fails)
 	pair_close(p);
 }
 
+TEST(uc_tells_what_it_has_executed_behind_the_last_byte)
+{
+	struct pair *p = open_as(IBV_QPT_UC);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 3000);
+	uint32_t executed = 0;
+
+	p->b->q.executed = &executed;
+	rig_post(p->a, &w);
+	check_eq(executed, 0);
+	rig_run(&p->rig);
+	check_mem(p->b->mem + 0x8000, p->a->mem, 3000);
+	check_eq(executed, p->a->q.req.psn + 1);
+	pair_good(p->a, false);
+	pair_close(p);
+}
+
 TEST(ud_over_the_mtu_stops_the_sq_alone)
 {
 	struct pair *p = open_as(IBV_QPT_UD);
@@ -385,6 +401,7 @@ TEST(uc_only_what_was_overtaken_is_late)
 RUN_TESTS(unit_test(ud_leaves_40_bytes_for_the_grh), unit_test(ud_wrong_qkey_is_dropped),
 	  unit_test(ud_privileged_qkey_means_the_qps_own), unit_test(ud_without_receive_is_dropped),
 	  unit_test(ud_receive_without_room_for_the_grh_fails),
+	  unit_test(uc_tells_what_it_has_executed_behind_the_last_byte),
 	  unit_test(ud_over_the_mtu_stops_the_sq_alone), unit_test(ud_knows_only_sends),
 	  unit_test(ud_to_nowhere_completes), unit_test(ud_hears_of_whom_it_has_waited_for),
 	  unit_test(ud_forgets_whom_a_failed_send_has_waited_for),

@@ -328,6 +328,7 @@ TEST(sending_goes_on_when_the_link_has_space)
 }
 
 static int direct_calls, direct_answer;
+static struct direct_ask direct_last;
 static uint32_t direct_at_once;
 
 static int fake_direct(struct dest *d, struct direct_ask *ask)
@@ -336,6 +337,7 @@ static int fake_direct(struct dest *d, struct direct_ask *ask)
 
 	(void)d;
 	direct_calls++;
+	direct_last = *ask;
 	check(ask->done < ask->len);
 	ask->done += left < direct_at_once ? left : direct_at_once;
 	return direct_answer;
@@ -377,6 +379,36 @@ TEST(direct_access_needs_one_exchange_and_takes_no_psn)
 	rig_run(&p->rig);
 	pair_good(p->a, false);
 	pair_good(p->a, false);
+	pair_close(p);
+}
+
+TEST(direct_access_of_UC_needs_one_message_and_names_its_psn)
+{
+	struct rig_attr attr = rig_rc;
+
+	attr.type = IBV_QPT_UC;
+	struct pair *p = pair_open(&pair_host, &attr);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
+	struct link_ops ops = directly(p, 8);
+	uint32_t psn;
+
+	p->a->end.d.ops = &ops;
+	rig_post(p->a, &w);
+	check_eq(direct_calls, 0);
+	psn = p->a->q.req.psn;
+	rig_post(p->a, &w); /* whether the first was executed, the link finds out */
+	check_eq(direct_calls, 1);
+	check(direct_last.unanswered);
+	check_eq(direct_last.psn, psn);
+	check_eq(p->a->q.req.psn, psn);
+	direct_answer = EAGAIN;
+	rig_post(p->a, &w);
+	check_eq(direct_calls, 2);
+	rig_run(&p->rig);
+	check_eq(p->a->q.req.psn, psn_add(psn, 1));
+	check_eq(p->b->q.rsp.epsn, psn_add(psn, 1));
+	for (int i = 0; i < 3; i++)
+		pair_good(p->a, false);
 	pair_close(p);
 }
 
@@ -544,6 +576,29 @@ TEST(a_stream_of_writes_leaves_direct_access_for_the_ring)
 	pair_close(p);
 }
 
+TEST(bursts_of_UC_stay_in_the_ring_while_they_are_long)
+{
+	struct rig_attr attr = rig_rc;
+
+	attr.type = IBV_QPT_UC;
+	struct pair *p = pair_open(&pair_host, &attr);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
+	struct link_ops ops = directly(p, 8);
+
+	exchange(p);
+	p->a->end.d.ops = &ops;
+	check_eq(stream(p, &w, BEGINS + 4, 1000), BEGINS);
+	polls_so_far++;
+	check_eq(stream(p, &w, 4, 1000), 4); /* the burst had few in the ring */
+	polls_so_far++;
+	check_eq(stream(p, &w, 3 * BEGINS, 1000), BEGINS);
+	polls_so_far++;
+	check_eq(stream(p, &w, BEGINS, 1000), 0);
+	check_eq(stream(p, &w, BEGINS, 50000), BEGINS); /* far apart */
+	rig_run(&p->rig);
+	pair_close(p);
+}
+
 TEST(writes_that_are_polled_for_or_far_apart_are_no_stream)
 {
 	struct rig_wr w;
@@ -627,9 +682,11 @@ RUN_TESTS(unit_test(send_delivers_bytes_and_immediate), unit_test(psns_wrap_at_2
 	  unit_test(a_request_carries_the_ack_that_is_due),
 	  unit_test(sending_goes_on_when_the_link_has_space),
 	  unit_test(direct_access_needs_one_exchange_and_takes_no_psn),
+	  unit_test(direct_access_of_UC_needs_one_message_and_names_its_psn),
 	  unit_test(a_long_direct_access_goes_on_in_later_turns),
 	  unit_test(a_direct_access_that_fails_half_way_goes_by_the_ring_whole),
 	  unit_test(a_stream_of_writes_leaves_direct_access_for_the_ring),
+	  unit_test(bursts_of_UC_stay_in_the_ring_while_they_are_long),
 	  unit_test(writes_that_are_polled_for_or_far_apart_are_no_stream),
 	  unit_test(a_list_of_writes_is_timed_within_its_turn),
 	  unit_test(a_ring_that_does_not_answer_is_left_before_it_has_done_all_it_is_judged_by),
