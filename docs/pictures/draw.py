@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""Draws architecture.svg, send.svg, loss.svg and top.svg into FOLDER (default: docs/) from the
-texts beside this file, whose heads say how they are written. A text that does not fit its box is an
-error."""
+"""Draws architecture.svg, send.svg, loss.svg, top.svg and growth.svg into FOLDER (default: docs/)
+from the texts beside this file, whose heads say how they are written. A text that does not fit its
+box is an error."""
+import math
 import re
 import sys
 from html import escape
@@ -28,6 +29,9 @@ COLOURS = {
     "hca": ("#eaf5e3", "#2d4626"), "link": ("#fde3d3", "#5a321c"),
     "pure": ("#efebf7", "#362f4c"), "seam": ("#fff6d6", "#4a3f14"),
 }
+# name: stroke of a curve on light ground, on dark ground
+CURVES = {"one": ("#1f5fbf", "#6ea8ff"), "two": ("#b5521b", "#ff9d5c"),
+          "three": ("#1f7a3d", "#63cf86")}
 
 
 def read(name):
@@ -77,6 +81,10 @@ class Picture:
     def svg(self):
         light = "".join(f".{n}{{fill:{c[0]}}}" for n, c in COLOURS.items())
         dark = "".join(f".{n}{{fill:{c[1]}}}" for n, c in COLOURS.items())
+        if any("curve" in part for part in self.parts):
+            light += ".curve{fill:none;stroke-width:2}"
+            light += "".join(f".{n}{{stroke:{c[0]}}}" for n, c in CURVES.items())
+            dark += "".join(f".{n}{{stroke:{c[1]}}}" for n, c in CURVES.items())
         head = f'''<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}"
  width="{self.width}" height="{self.height}" font-family="{FONT}" role="img">
 <title>{escape(self.caption)}</title>
@@ -286,12 +294,84 @@ def terminal(name):
     return p.svg()
 
 
+# --- growth.svg ---
+
+PLOT_W, PLOT_H, PLOT_LEFT, PLOT_BELOW, PLOT_ABOVE = 360, 200, 58, 64, 56
+
+
+class Scale:
+    """Logarithmic, in whole decades, from @low to @high on the picture"""
+
+    def __init__(self, values, low, high):
+        self.first = math.floor(math.log10(min(values)) + 1e-9)
+        self.last = max(math.ceil(math.log10(max(values)) - 1e-9), self.first + 1)
+        self.low, self.high = low, high
+
+    def at(self, value):
+        part = (math.log10(value) - self.first) / (self.last - self.first)
+        return self.low + part * (self.high - self.low)
+
+    def marks(self):
+        return [10.0 ** n for n in range(self.first, self.last + 1)]
+
+
+def axes(p, across, up):
+    for value in across.marks():
+        x = across.at(value)
+        p.line([(x, up.low), (x, up.low + 5)])
+        p.text(x, up.low + 20, f"{value:,.15g}", 60, 11.5, anchor="middle", soft=True)
+    for value in up.marks():
+        y = up.at(value)
+        p.add(f'<line x1="{across.low:g}" y1="{y:.4g}" x2="{across.high:g}" y2="{y:.4g}" '
+              'class="panel"/>')
+        p.text(across.low - 7, y + 4, f"{value:,.15g}", PLOT_LEFT - 10, 11.5, anchor="end",
+               soft=True)
+    p.line([(across.low, up.high), (across.low, up.low), (across.high, up.low)])
+
+
+def plot(p, corner, names, curves):
+    left, top = corner[0] + PLOT_LEFT, corner[1] + PLOT_ABOVE
+    points = [point for _, _, curve in curves for point in curve]
+    across = Scale([x for x, _ in points], left, left + PLOT_W)
+    up = Scale([y for _, y in points], top + PLOT_H, top)
+    axes(p, across, up)
+    p.text(left, top - 34, names[1], PLOT_W, 13, bold=True)
+    p.text(left + PLOT_W / 2, top + PLOT_H + 40, names[0], PLOT_W, 12.5, anchor="middle", soft=True)
+    x = left
+    for colour, name, curve in curves:
+        path = " ".join(f"{across.at(a):.5g},{up.at(b):.5g}" for a, b in curve)
+        p.add(f'<polyline points="{path}" class="curve {colour}"/>')
+        p.add(f'<line x1="{x:g}" y1="{top - 17}" x2="{x + 18:g}" y2="{top - 17}" '
+              f'class="curve {colour}"/>')
+        p.text(x + 24, top - 13, name, PLOT_W, 11.5)
+        x += 24 + width_of(name, 11.5, False) + 16
+
+
+def growth():
+    caption, panels = "", []
+    for words, texts in read("growth.txt"):
+        if words[0] == "caption":
+            caption = " ".join(words[1:])
+        elif words[0] == "panel":
+            panels.append(((" ".join(words[1:]), texts[0]), []))
+        else:
+            points = [tuple(map(float, point.split(":"))) for point in texts[0].split()]
+            panels[-1][1].append((words[1], " ".join(words[2:]), points))
+    wide, high = PLOT_LEFT + PLOT_W + 30, PLOT_ABOVE + PLOT_H + PLOT_BELOW
+    p = Picture(2 * wide + MARGIN, 2 * high + 60, caption)
+    p.text(MARGIN, 34, caption, 2 * wide - MARGIN, 15, bold=True)
+    for i, (names, curves) in enumerate(panels):
+        plot(p, (MARGIN / 2 + i % 2 * wide, 44 + i // 2 * high), names, curves)
+    return p.svg()
+
+
 def main():
     folder_out = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE.parent
     (folder_out / "architecture.svg").write_text(architecture())
     for name in ("send", "loss"):
         (folder_out / f"{name}.svg").write_text(sequence(f"{name}.txt"))
     (folder_out / "top.svg").write_text(terminal("top.txt"))
+    (folder_out / "growth.svg").write_text(growth())
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "net/gid_table.h"
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,6 +18,14 @@ struct view {
 };
 #define VIEW_WORDS ((sizeof(struct view) + 7) / 8)
 
+/* A span of the view, in words: its reader copies no more of it. */
+struct words {
+	size_t at, n;
+};
+enum { ENTRY_AT = offsetof(struct view, entry) / 8, ENTRY_WORDS = sizeof(struct gid_entry) / 8 };
+_Static_assert(offsetof(struct view, entry) % 8 == 0 && sizeof(struct gid_entry) % 8 == 0,
+	       "an entry is a number of whole words");
+
 /* Two copies of the view: copy seq & 1 is complete, the next one is written into the other. A
  * reader whose seq has moved on reads again. */
 struct gid_table {
@@ -27,17 +36,23 @@ struct gid_table {
 	struct route_cache routes;
 };
 
-static void view_read(const struct gid_table *t, struct view *out)
+static void words_read(const struct gid_table *t, struct words w, uint64_t *out)
 {
-	uint64_t words[VIEW_WORDS] = { 0 };
 	uint32_t seq;
 
 	do {
 		seq = load_acquire(&t->seq); /* (A) */
-		for (size_t i = 0; i < VIEW_WORDS; i++)
-			words[i] = load_relaxed(&t->copy[seq & 1][i]);
+		for (size_t i = 0; i < w.n; i++)
+			out[i] = load_relaxed(&t->copy[seq & 1][w.at + i]);
 		read_barrier(); /* (B) */
 	} while (load_relaxed(&t->seq) != seq);
+}
+
+static void view_read(const struct gid_table *t, struct view *out)
+{
+	uint64_t words[VIEW_WORDS] = { 0 };
+
+	words_read(t, (struct words){ 0, VIEW_WORDS }, words);
 	memcpy(out, words, sizeof(*out));
 }
 
@@ -210,12 +225,12 @@ void gid_table_destroy(struct gid_table *t)
 
 int gid_table_get(const struct gid_table *t, unsigned int index, struct gid_entry *out)
 {
-	struct view v;
+	uint64_t words[ENTRY_WORDS];
 
 	if (index >= GID_TABLE_LEN)
 		return EINVAL;
-	view_read(t, &v);
-	*out = v.entry[index];
+	words_read(t, (struct words){ ENTRY_AT + index * ENTRY_WORDS, ENTRY_WORDS }, words);
+	memcpy(out, words, sizeof(*out));
 	return 0;
 }
 

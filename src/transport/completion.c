@@ -60,7 +60,8 @@ static inline void count(struct tqp *q, const struct sent *e)
 {
 	struct moved *m = e->flags & SENT_READ ? &q->tally.received : &q->tally.sent;
 
-	moved_add(m, e->npsn ? e->len : 0, e->npsn);
+	if (e->npsn)
+		moved_add(m, e->len, e->npsn);
 }
 
 void completion_done(struct tqp *q, uint64_t now)

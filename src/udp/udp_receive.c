@@ -159,6 +159,9 @@ static void deliver(struct udp *u, const struct arrival *a, const struct pkt *p)
 {
 	struct seg s;
 
+	/* Hellos do not come here: every process asks its own host questions. */
+	if (!load_relaxed(&a->port->heard))
+		store_relaxed(&a->port->heard, 1);
 	seg_from_pkt(p, &s);
 	s.flags |= SEG_NET;
 	if (p->dqpn == MULTICAST_QPN) {
@@ -308,8 +311,6 @@ static unsigned int drain_port(struct udp *u, struct udp_port *port, unsigned in
 	if (fd < 0)
 		return 0;
 	n = drain_socket(u, fd, &a, budget);
-	if (n && !load_relaxed(&port->heard))
-		store_relaxed(&port->heard, 1);
 	if (all || is_asking(port)) {
 		a.dport = port->hello_sport;
 		drain_socket(u, port->hello, &a, UDP_INBOX);

@@ -50,7 +50,7 @@ struct udp_port {
 	uint16_t hello_sport;
 	uint64_t asking_until; /* atomic, ns: until then polls look for answers to questions */
 	uint32_t dests; /* atomic: destinations that use it */
-	uint32_t heard; /* a packet came in once, so polls read the socket, too */
+	uint32_t heard; /* atomic: a packet was delivered once, so polls read the socket, too */
 	struct udp_steer steer;
 };
 

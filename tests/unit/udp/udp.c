@@ -188,6 +188,29 @@ TEST(nonsense_and_damage_are_counted_and_dropped)
 	udp_destroy(u);
 }
 
+/* A read of an empty socket is a system call. The question of the host to itself, which a link asks
+ * when its port is opened, brings nothing that a poll could wait for. */
+TEST(polls_leave_a_socket_alone_that_has_brought_hellos_only)
+{
+	struct udp_path p = { .net = { address(false, 1), address(false, 2) }, .mtu = 1024 };
+	struct udp *u = start(), *sender = start();
+	struct dest *d;
+
+	check_eq(udp_listen(u, &p.net.remote, 0), 0);
+	while (!udp_drain(u, 8, true))
+		; /* until the question is there */
+	check_eq(udp_dest(sender, &p, &d), 0);
+	send_datagrams(d, 1);
+	check_eq(udp_drain(u, 8, false), 0);
+	drain(u, 1);
+	send_datagrams(d, 1);
+	while (got.n < 2)
+		udp_drain(u, 8, false);
+	d->ops->put(d);
+	udp_destroy(sender);
+	udp_destroy(u);
+}
+
 TEST(a_port_that_another_holds_is_refused_with_the_holder)
 {
 	unsigned int taken;
@@ -288,5 +311,6 @@ RUN_TESTS(unit_test(packets_leave_from_the_port_that_is_chosen),
 	  unit_test(packets_do_not_leave_from_the_port_that_receives),
 	  unit_test(packets_arrive_whole_over_ipv4), unit_test(packets_arrive_whole_over_ipv6),
 	  unit_test(nonsense_and_damage_are_counted_and_dropped),
+	  unit_test(polls_leave_a_socket_alone_that_has_brought_hellos_only),
 	  unit_test(a_port_that_another_holds_is_refused_with_the_holder),
 	  unit_test(what_the_kernel_refuses_to_send_is_told), unit_test(families_do_not_mix))
