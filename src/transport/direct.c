@@ -108,7 +108,8 @@ static bool stream_by_ring(struct tqp *q, uint64_t now)
 {
 	struct stream *s = &q->req.stream;
 	uint32_t polls = q->env->polls(q);
-	bool pause = now - s->last > STREAM_CLOSE, ends = s->polls != polls || pause;
+	bool pause = now - s->last > STREAM_CLOSE;
+	bool ends = s->polls != polls || pause;
 
 	s->last = now;
 	s->leave = false;

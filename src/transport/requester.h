@@ -102,8 +102,8 @@ struct requester {
 	bool elsewhere; /* answers came from other senders than the peer since the last progress */
 	bool blocked; /* the QP's waiter is on a destination's list */
 	bool unflushed; /* the destination has segments that leave by its flush() */
-	bool exchanged; /* the peer has answered a segment, or, where none is answered, one was sent:
-			   direct access may follow */
+	bool exchanged; /* the peer has answered a segment, or a service without answers has sent
+			   one: direct access may follow */
 	bool waited; /* the WQE at cur waits for those before it, to go by direct access */
 	struct {
 		uint16_t in, gap; /* WQEs that do not wait for direct access: now, next time */
