@@ -4,9 +4,21 @@
 #include <string.h>
 #include "peers/contact_hello.h"
 #include "peers/host_contacts.h"
+#include "peers/host_names.h"
 #include "peers/host_state.h"
 #include "peers/host_target.h"
 #include "util/log.h"
+
+/* That process may have ended before it is asked who it was. */
+static void refused(struct target *t)
+{
+	int layout;
+
+	if (load_relaxed(&t->layout))
+		return;
+	layout = (int)host_names_foreign_layout(t->slot);
+	store_relaxed(&t->layout, layout ? layout : -1);
+}
 
 static void ask(struct host *h, struct target *t, uint64_t now)
 {
@@ -31,6 +43,8 @@ static void ask(struct host *h, struct target *t, uint64_t now)
 		log_debug("slot %u does not answer: %s", t->slot, strerror(err));
 		t->deadline = 0;
 		t->error = err;
+		if (err == ECONNREFUSED)
+			refused(t);
 		host_target_settle(t, TARGET_DEAD, NULL);
 	}
 }

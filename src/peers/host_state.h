@@ -47,6 +47,9 @@ struct target {
 	uint64_t cookie; /* of the process that it led to when it was UP; 0: it never was */
 	pid_t pid; /* of that process */
 	int error; /* DEAD and never UP: errno of the last contact */
+	/* Of the other version whose process had the slot when it refused us; -1: none had; 0: it
+	 * never did. */
+	int layout;
 	struct host_wait waiters;
 };
 

@@ -63,6 +63,8 @@ static struct target *target_make(struct host *h, unsigned int slot)
 	if (replaceable(t)) {
 		old = t;
 		t = fresh;
+		if (old && !old->cookie)
+			t->layout = load_relaxed(&old->layout);
 		store_relaxed(&h->target[slot], t); /* others look for NULL without the lock */
 		fresh = NULL;
 	}

@@ -248,8 +248,11 @@ static void shm_silence(struct dest *d, struct link_silence *out)
 	out->ended = t->cookie;
 	out->pid = t->pid;
 	out->unreached = t->cookie ? 0 : t->error;
-	if (out->unreached == ECONNREFUSED)
-		out->layout = host_names_foreign_layout(t->slot);
+	if (out->unreached != ECONNREFUSED)
+		return;
+	out->layout = host_names_foreign_layout(t->slot);
+	if (!out->layout && load_relaxed(&t->layout) > 0)
+		out->layout = (unsigned int)load_relaxed(&t->layout);
 }
 
 const struct link_ops shm_ops = {

@@ -2,8 +2,12 @@
 /* Two processes exchange segments through rings: by value, by reference, with a full ring, by
  * direct access. */
 #include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 #include "peers/host_state.h"
 #include "station.h"
@@ -512,6 +516,45 @@ TEST(a_slot_that_nobody_has_is_unreachable)
 	station_close(&st);
 }
 
+/* Listens nowhere: only its name shows what it runs. */
+static int of_another_version(unsigned int slot)
+{
+	struct sockaddr_un name = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	int n = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "softhca.99.all.slot.%u",
+			 slot);
+
+	check(fd >= 0);
+	check_eq(bind(fd, (struct sockaddr *)&name,
+		      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)),
+		 0);
+	return fd;
+}
+
+TEST(a_process_of_another_version_is_remembered_when_it_has_ended)
+{
+	struct link_silence l = { 0 };
+	struct station st = { 0 };
+	struct piece p = { 0 };
+	unsigned int slot;
+	struct dest *d;
+	struct seg s;
+	int fd;
+
+	station_open(&st);
+	slot = (st.slot + 500) % 1024;
+	fd = of_another_version(slot);
+	d = station_dest(&st, slot << 14);
+	s = send_of(&st, 0, &p, 0);
+	check_eq(station_send(&st, d, &s), ENETUNREACH);
+	close(fd);
+	d->ops->silence(d, &l);
+	check_eq(l.unreached, ECONNREFUSED);
+	check_eq(l.layout, 99);
+	d->ops->put(d);
+	station_close(&st);
+}
+
 /* The first one is alone in having the handler of faults that it came to: cmocka sets its own. */
 RUN_TESTS(unit_test(a_record_whose_payload_cannot_be_read_is_never_seen),
 	  unit_test(values_of_all_sizes_arrive_in_order_both_ways),
@@ -519,4 +562,5 @@ RUN_TESTS(unit_test(a_record_whose_payload_cannot_be_read_is_never_seen),
 	  unit_test(a_full_ring_resumes_its_waiter_and_grows),
 	  unit_test(what_is_offered_to_a_process_without_descriptors_changes_nothing),
 	  unit_test(direct_access_is_done_only_as_the_published_entries_allow),
-	  unit_test(a_slot_that_nobody_has_is_unreachable))
+	  unit_test(a_slot_that_nobody_has_is_unreachable),
+	  unit_test(a_process_of_another_version_is_remembered_when_it_has_ended))
