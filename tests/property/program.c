@@ -370,7 +370,8 @@ static void make_episode(struct program *pr, struct link *l, struct episode *e, 
 	if (what == 4 && l->type == IBV_QPT_RC)
 		e->skewed = (uint8_t)(1 + who);
 	e->quick = what >= 2;
-	e->endless = what < 2 && pr->way == WAY_PLAIN && chance(30);
+	e->endless = chance(30) && what < 2 && pr->way == WAY_PLAIN && e->side[0].rnr_retry == 7 &&
+		     e->side[1].rnr_retry == 7;
 }
 
 static void make_link(struct program *pr, struct link *l, unsigned int i)
