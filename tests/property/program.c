@@ -400,7 +400,7 @@ void program_make(struct program *p, uint64_t seed)
 	state = mix(seed, 77);
 	p->seed = seed;
 	p->max_len = lengths[draw(3)];
-	p->way = chance(50) ? WAY_PLAIN : (uint8_t)draw(WAYS);
+	p->way = chance(94) ? WAY_PLAIN : (uint8_t)(1 + draw(WAYS - 1)); /* these take long */
 	p->links = (uint8_t)(1 + draw(LINKS));
 	for (unsigned int i = 0; i < p->links; i++)
 		make_link(p, &p->link[i], i);
