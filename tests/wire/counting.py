@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-# traits: root timeout=300
+# traits: root timeout=600
 """UC and UD over the relay, counted by a program of ours (counting.c): what arrives is whole and
 right, by UC nothing twice, and as much as the rates let through. The same where the library itself
 loses and damages (SOFTHCA_FAULT, softhca fault). The seed is printed; SOFTHCA_SEED sets it."""
