@@ -23,8 +23,8 @@ static inline bool backlog_any(const struct node *n)
 	return load_relaxed(&n->acks) || load_relaxed(&n->ready) || load_relaxed(&n->corked);
 }
 
-/* Outside any section: the process ends, and ACKs that wait leave. Those that the engine thread has
- * taken off their list, or does while it has the QP's turn, have left when this returns. */
+/* Outside any section: the process ends, and ACKs that wait leave. So do, before this returns,
+ * those that the engine thread has taken off their list or is sending. */
 void backlog_end(struct node *n);
 /* Outside any section: takes a QP that ends off node->acks, delayed, corked and ready. */
 void backlog_forget(struct eqp *e);

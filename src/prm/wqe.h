@@ -77,8 +77,8 @@ struct wqe {
 	uint32_t dqpn, qkey; /* UD; DC: dqpn alone */
 	uint64_t dc_key; /* DC: access key of the target */
 	uint32_t srqn; /* XRC: the SRQ it names; 0 on other services */
-	uint32_t
-		len; /* payload bytes of the whole list; <= 2^31. WQE_INLINE_CUT_OFF: inline data */
+	/* Payload bytes of the whole list, <= 2^31; WQE_INLINE_CUT_OFF: of its inline data. */
+	uint32_t len;
 	uint8_t nsge; /* entries of sge: data segments and runs of inline data, in order */
 	uint8_t cs_flags; /* Ethernet: MLX5_ETH_WQE_*_CSUM */
 	uint8_t nhead; /* Ethernet: runs of inline headers, 0..2 */

@@ -382,12 +382,17 @@ TEST(direct_access_needs_one_exchange_and_takes_no_psn)
 	pair_close(p);
 }
 
-TEST(direct_access_of_UC_needs_one_message_and_names_its_psn)
+static struct pair *open_uc(void)
 {
 	struct rig_attr attr = rig_rc;
 
 	attr.type = IBV_QPT_UC;
-	struct pair *p = pair_open(&pair_host, &attr);
+	return pair_open(&pair_host, &attr);
+}
+
+TEST(direct_access_of_UC_needs_one_message_and_names_its_psn)
+{
+	struct pair *p = open_uc();
 	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
 	struct link_ops ops = directly(p, 8);
 	uint32_t psn;
@@ -578,10 +583,7 @@ TEST(a_stream_of_writes_leaves_direct_access_for_the_ring)
 
 TEST(bursts_of_UC_stay_in_the_ring_while_they_are_long)
 {
-	struct rig_attr attr = rig_rc;
-
-	attr.type = IBV_QPT_UC;
-	struct pair *p = pair_open(&pair_host, &attr);
+	struct pair *p = open_uc();
 	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
 	struct link_ops ops = directly(p, 8);
 
