@@ -342,6 +342,12 @@ static void make_fickle(const struct link *l, struct plan *p, enum via what, boo
 	}
 }
 
+/* In these a process may be killed, by link 0. */
+static bool deadly(const struct program *pr)
+{
+	return pr->seed % 4 == 0;
+}
+
 /* Half of the episodes are clean: all of it must succeed. In the others one thing goes wrong. */
 static void make_episode(struct program *pr, struct link *l, struct episode *e, bool kill)
 {
@@ -370,8 +376,8 @@ static void make_episode(struct program *pr, struct link *l, struct episode *e, 
 	if (what == 4 && l->type == IBV_QPT_RC)
 		e->skewed = (uint8_t)(1 + who);
 	e->quick = what >= 2;
-	e->endless = chance(30) && what < 2 && pr->way == WAY_PLAIN && e->side[0].rnr_retry == 7 &&
-		     e->side[1].rnr_retry == 7;
+	e->endless = chance(30) && what < 2 && pr->way == WAY_PLAIN && !deadly(pr) &&
+		     e->side[0].rnr_retry == 7 && e->side[1].rnr_retry == 7;
 }
 
 static void make_link(struct program *pr, struct link *l, unsigned int i)
@@ -389,7 +395,7 @@ static void make_link(struct program *pr, struct link *l, unsigned int i)
 		make_caps(l, s);
 	}
 	for (unsigned int e = 0; e < EPISODES; e++)
-		make_episode(pr, l, &l->ep[e], !i && e == 1 && pr->seed % 4 == 0);
+		make_episode(pr, l, &l->ep[e], !i && e == 1 && deadly(pr));
 }
 
 void program_make(struct program *p, uint64_t seed)

@@ -106,7 +106,7 @@ struct episode {
 	bool quick; /* short timeouts: something in here breaks the connection */
 	uint8_t fickle; /* enum via: what S_DEREG ends */
 	uint8_t skewed; /* RC: 1 + the side whose rq_psn is not the other's sq_psn; 0: neither */
-	bool endless; /* timeout 0; nothing in here breaks the connection */
+	bool endless; /* timeout 0; nothing in here breaks the connection, and nobody is killed */
 };
 
 /* What lies between the processes: a link without any faults, and one that only delays, make one
