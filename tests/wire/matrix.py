@@ -8,7 +8,7 @@ Short: every program over the cable, IPv4 and IPv6 and the MTUs in turn, and a s
 over the relay in which most pairs of verb, service, option, size, IP version, MTU and impairment
 meet. Full: the whole product of program (with each of its options), IP version, MTU and
 impairment, the cable being one of these; only the message size is chosen for each run, by the
-seed. About 7400 runs, of which several wait side by side.
+seed. About 9250 runs, of which several wait side by side.
 
 SOFTHCA_SEED sets the seed, which is printed; SOFTHCA_PART=2/6 takes the second of six parts.
 
