@@ -89,24 +89,35 @@ static int other(int fd, void *arg)
 	return 0;
 }
 
-static void it_was_taken(int how)
+/* A process of its own, which forks before it has a thread: gcc's ASan does not let go of its
+ * allocator's locks in a child, and the engine's thread may have one. */
+static int round_of(int test, void *arg)
 {
+	int how = *(int *)arg, fd;
+	pid_t pid = peer_fork(other, arg, &fd);
 	struct end e;
 
+	(void)test;
+	open_end(&e);
+	begin(&e, fd);
+	post(&e, how == SEES ? IBV_WR_RDMA_WRITE : IBV_WR_SEND);
+	take(&e);
+	if (how == REPLIES)
+		take(&e);
+	want_eq(peer_wait(pid), 0);
+	peer_ep_destroy(&e.ep);
+	want_eq(ibv_dereg_mr(e.mr), 0);
+	peer_close(&e.dev);
+	close(fd);
+	return 0;
+}
+
+static void it_was_taken(int how)
+{
 	for (int i = 0; i < ROUNDS; i++) {
 		int fd;
-		pid_t pid = peer_fork(other, &how, &fd);
 
-		open_end(&e);
-		begin(&e, fd);
-		post(&e, how == SEES ? IBV_WR_RDMA_WRITE : IBV_WR_SEND);
-		take(&e);
-		if (how == REPLIES)
-			take(&e);
-		want_eq(peer_wait(pid), 0);
-		peer_ep_destroy(&e.ep);
-		want_eq(ibv_dereg_mr(e.mr), 0);
-		peer_close(&e.dev);
+		want_eq(peer_wait(peer_fork(round_of, &how, &fd)), 0);
 		close(fd);
 	}
 }
