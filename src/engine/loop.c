@@ -126,16 +126,27 @@ static bool serve_all(struct node *n, const struct epoll_event *ev, int got)
 	return rung;
 }
 
+static int wait_ms(const struct node *n, struct epoll_event *ev, uint64_t ns)
+{
+	uint64_t ms = ns / 1000000 + (ns % 1000000 != 0);
+
+	return epoll_wait(n->epoll_fd, ev, EVENTS, ms > INT_MAX ? -1 : (int)ms);
+}
+
+/* Before Linux 5.11, under valgrind, and by filters of older container engines, which answer EPERM,
+ * there is no epoll_pwait2(). It is tried once: valgrind prints five lines for each call. */
 static int wait_events(struct node *n, struct epoll_event *ev, uint64_t ns)
 {
 	const struct timespec limit = { (time_t)(ns / 1000000000), (long)(ns % 1000000000) };
-	int got = epoll_pwait2(n->epoll_fd, ev, EVENTS, ns == UINT64_MAX ? NULL : &limit, NULL);
+	int got;
 
-	if (got < 0 && errno == ENOSYS) { /* before Linux 5.11 */
-		ns = ns / 1000000 + (ns % 1000000 != 0);
-		got = epoll_wait(n->epoll_fd, ev, EVENTS, ns > INT_MAX ? -1 : (int)ns);
-	}
-	return got;
+	if (n->in_ms)
+		return wait_ms(n, ev, ns);
+	got = epoll_pwait2(n->epoll_fd, ev, EVENTS, ns == UINT64_MAX ? NULL : &limit, NULL);
+	if (got >= 0 || (errno != ENOSYS && errno != EPERM))
+		return got;
+	n->in_ms = true;
+	return wait_ms(n, ev, ns);
 }
 
 /* Waits on descriptors for at most @ns and serves what came. True: the doorbell was rung. */

@@ -101,6 +101,7 @@ struct node {
 	uint32_t led_seq; /* counts the rounds of leaders */
 	uint32_t asleep; /* LOOP_*: of the engine thread; atomic */
 	int kick_fd; /* eventfd: ends the engine thread's epoll */
+	bool in_ms; /* there is no epoll_pwait2(): waits are in milliseconds; the engine thread's */
 	int epoll_fd; /* links, netlink, kick_fd, and the doorbell while no thread leads */
 	struct eqp *rq_waiters; /* QPs whose sender got RNR; under rq_waiters_lock */
 	struct spin rq_waiters_lock;

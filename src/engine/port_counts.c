@@ -37,7 +37,15 @@ __attribute__((no_sanitize("thread"))) static struct tally read_tally(const stru
 	const volatile struct tally *t = &q->tally;
 
 	return (struct tally){ { t->sent.bytes, t->sent.packets },
-			       { t->received.bytes, t->received.packets } };
+			       { t->received.bytes, t->received.packets },
+			       { t->direct.bytes, t->direct.packets } };
+}
+
+static void count(struct counters *c, enum counter bytes, enum counter packets,
+		  const struct moved *is, const struct moved *was)
+{
+	counters_add(c, bytes, is->bytes - was->bytes);
+	counters_add(c, packets, is->packets - was->packets);
 }
 
 void port_counts_take(struct eqp *e)
@@ -52,10 +60,10 @@ void port_counts_take(struct eqp *e)
 	was = e->counted;
 	e->counted = is;
 	spin_unlock(&e->node->counts.lock);
-	counters_add(c, COUNTER_PORT_XMIT_DATA, is.sent.bytes - was.sent.bytes);
-	counters_add(c, COUNTER_PORT_XMIT_PACKETS, is.sent.packets - was.sent.packets);
-	counters_add(c, COUNTER_PORT_RCV_DATA, is.received.bytes - was.received.bytes);
-	counters_add(c, COUNTER_PORT_RCV_PACKETS, is.received.packets - was.received.packets);
+	count(c, COUNTER_PORT_XMIT_DATA, COUNTER_PORT_XMIT_PACKETS, &is.sent, &was.sent);
+	count(c, COUNTER_PORT_RCV_DATA, COUNTER_PORT_RCV_PACKETS, &is.received, &was.received);
+	count(c, COUNTER_PORT_XMIT_DATA, COUNTER_PORT_XMIT_PACKETS, &is.direct, &was.direct);
+	count(c, COUNTER_PORT_RCV_DATA, COUNTER_PORT_RCV_PACKETS, &is.direct, &was.direct);
 }
 
 static void take_all(struct node *n)

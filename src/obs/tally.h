@@ -11,6 +11,7 @@ struct moved {
 
 struct tally {
 	struct moved sent, received;
+	struct moved direct; /* by direct access: sent as well as received, by this QP alone */
 };
 
 static inline void moved_add(struct moved *m, uint32_t bytes, uint32_t packets)

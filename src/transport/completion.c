@@ -58,10 +58,9 @@ static void push_answer(struct tqp *q, const struct sent *e, const struct cqe *c
 /* Direct access has been counted, and local work moves nothing: neither has PSNs. */
 static inline void count(struct tqp *q, const struct sent *e)
 {
-	struct moved *m = e->flags & SENT_READ ? &q->tally.received : &q->tally.sent;
-
 	if (e->npsn)
-		moved_add(m, e->len, e->npsn);
+		moved_add(e->flags & SENT_READ ? &q->tally.received : &q->tally.sent, e->len,
+			  e->npsn);
 }
 
 void completion_done(struct tqp *q, uint64_t now)

@@ -170,9 +170,7 @@ static bool must_wait(struct tqp *q, const struct sent *e)
 static void done_directly(struct tqp *q, struct sent *e, uint64_t now)
 {
 	q->req.next_psn = e->psn;
-	/* The peer's QP takes no part. */
-	moved_add(&q->tally.sent, e->len, e->npsn);
-	moved_add(&q->tally.received, e->len, e->npsn);
+	moved_add(&q->tally.direct, e->len, e->npsn);
 	e->npsn = 0;
 	e->flags |= SENT_DONE;
 	q->req.cur++;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Direct access: a READ or WRITE of an RC QP that the requester's own thread executes on the
- * memory of a peer process (docs/design/direct-access.md). */
+/* Direct access: a READ or WRITE of an RC QP, or a WRITE of a UC QP, that the requester's own
+ * thread executes on the memory of a peer process (docs/design/direct-access.md). */
 #pragma once
 #include "transport/gather.h"
 #include "transport/sent.h"

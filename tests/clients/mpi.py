@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # traits: alone timeout=480
 """Open MPI and MPICH over UCX over queue pairs of ours: the program in mpi/, which checks every
-byte, with four threads a rank. (Both could use a connection manager instead: there is none yet.)
+byte, with four threads a rank.
 
 Four threads a rank that spin on one lock of UCX make so little progress where they share two cores
 that the short run gives them fewer sizes."""

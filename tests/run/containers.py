@@ -23,8 +23,9 @@ MOUNT = ["-x", "mount=EACCES", "-x", "umount2=EACCES"]
 MEMORY = [word for name in ("process_vm_readv", "process_vm_writev", "ptrace", "pidfd_open",
                             "pidfd_getfd", "userfaultfd", "kcmp")
           for word in ("-x", f"{name}=EPERM")]
-OLD = [word for name in ("clone3", "close_range", "faccessat2", "io_uring_setup", "membarrier",
-                         "openat2", "pidfd_getfd", "pidfd_open", "rseq", "statx")
+OLD = [word for name in ("clone3", "close_range", "epoll_pwait2", "faccessat2",
+                         "io_uring_setup", "membarrier", "openat2", "pidfd_getfd",
+                         "pidfd_open", "rseq", "statx")
        for word in ("-x", f"{name}=ENOSYS")]
 # Boxes that share the PIDs of their caller are one container to each other.
 TOGETHER = {
@@ -36,6 +37,7 @@ TOGETHER = {
     "mounts are refused": (["-p", *MOUNT], ["-p", *MOUNT]),
     "no process reaches another's memory": (["-p", *MEMORY], ["-p", *MEMORY]),
     "an old kernel": (["-p", *OLD], ["-p", *OLD]),
+    "a filter that does not know epoll_pwait2": (["-x", "epoll_pwait2=EPERM"],) * 2,
     "netlink is refused": (["-x", "socket:16=EPERM"], ["-x", "socket:16=EPERM"]),
     "netlink is unknown": (["-x", "socket:16=ENOSYS"], ["-x", "socket:16=ENOSYS"]),
     "no getrandom": (["-x", "getrandom=ENOSYS"], ["-x", "getrandom=EPERM"]),
