@@ -165,9 +165,10 @@ int shm_fetch_from(struct contact *c, const struct seg *s, uint32_t skip, const 
 	return err || !left ? err : EREMOTEIO;
 }
 
-/* The entries that allow a direct access; they are read again under the hazards. */
+/* The entries that allow a direct access. */
 struct grant {
-	struct host_page_qp qp;
+	const struct host_page_qp *entry;
+	struct host_page_qp qp; /* as it was read */
 	struct host_key key;
 };
 
@@ -207,19 +208,36 @@ static bool caught_up(const struct host_page_qp *q, const struct direct_ask *ask
 	return !ask->unanswered || load_acquire(&q->executed) == ask->psn + 1;
 }
 
-static bool look(const struct contact *c, const struct direct_ask *ask, struct grant *g)
+static uint32_t needed(const struct direct_ask *ask)
 {
-	uint32_t need = ask->write ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_READ;
+	return ask->write ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_READ;
+}
+
+static bool look_at_qp(const struct contact *c, const struct direct_ask *ask, struct grant *g)
+{
 	const struct host_page_qp *q = find_qp(c, ask->dqpn);
 
+	g->entry = q;
 	if (!q || !read_qp(q, &g->qp) || !(g->qp.flags & HOST_QP_DIRECT) || !caught_up(q, ask))
 		return false;
-	if ((g->qp.state != IBV_QPS_RTR && g->qp.state != IBV_QPS_RTS) ||
-	    g->qp.peer_qpn != ask->sqpn || g->qp.peer_gen != c->host->page->gen ||
-	    !(g->qp.access & need))
-		return false;
-	return key_read(c, ask->rkey, &g->key) && g->key.direct && g->key.pdn == g->qp.pdn &&
-	       (g->key.access & need) && within(ask->va, ask->len, g->key.iova, g->key.len);
+	return (g->qp.state == IBV_QPS_RTR || g->qp.state == IBV_QPS_RTS) &&
+	       g->qp.peer_qpn == ask->sqpn && g->qp.peer_gen == c->host->page->gen &&
+	       (g->qp.access & needed(ask));
+}
+
+static bool look_at_key(const struct contact *c, const struct direct_ask *ask, uint32_t pdn,
+			struct host_key *key)
+{
+	return key_read(c, ask->rkey, key) && key->direct && key->pdn == pdn &&
+	       (key->access & needed(ask)) && within(ask->va, ask->len, key->iova, key->len);
+}
+
+/* Under the hazards: an entry of the same sequence, or generation, says what it said before. */
+static bool still(const struct contact *c, const struct direct_ask *ask, const struct grant *g,
+		  struct host_key *key)
+{
+	return load_acquire(&g->entry->seq) == g->qp.seq && look_at_key(c, ask, g->qp.pdn, key) &&
+	       key->gen == g->key.gen;
 }
 
 /* A long WRITE into memory that is not mapped here is faster when its target fetches it: the memory
@@ -228,12 +246,14 @@ int shm_direct_to(struct contact *c, struct direct_ask *ask)
 {
 	struct iovec iov[IOV_MAX_PIECES];
 	struct share_ask what = { ask->rkey, ask->write, ask->mapped, 0, 0 };
-	struct grant first, again;
+	struct host_key again;
+	struct grant first;
 	uint64_t *qp, *key;
 	unsigned int niov;
 	int err = EAGAIN;
 
-	if (!load_acquire(&c->mutual) || ask->done >= ask->len || !look(c, ask, &first))
+	if (!load_acquire(&c->mutual) || ask->done >= ask->len || !look_at_qp(c, ask, &first) ||
+	    !look_at_key(c, ask, first.qp.pdn, &first.key))
 		return EAGAIN;
 	what.addr = first.key.addr + (ask->va - first.key.iova) + ask->done;
 	what.len = ask->len - ask->done < ACCESS_MAX ? ask->len - ask->done : ACCESS_MAX;
@@ -242,8 +262,8 @@ int shm_direct_to(struct contact *c, struct direct_ask *ask)
 		return EAGAIN;
 	qp = hazard(c, HAZARD_QP, ask->dqpn);
 	key = hazard(c, HAZARD_KEY, ask->rkey);
-	if (look(c, ask, &again) && again.qp.seq == first.qp.seq && again.key.gen == first.key.gen)
-		err = move(c, &what, &again.key, iov, niov,
+	if (still(c, ask, &first, &again))
+		err = move(c, &what, &again, iov, niov,
 			   ask->mapped || (ask->write && ask->len > ACCESS_MAX));
 	hazard_clear(key);
 	hazard_clear(qp);
