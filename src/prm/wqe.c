@@ -10,6 +10,7 @@
 #define INLINE_LEN    0x3ffU
 #define DATA_LIST_END 0x100 /* with a byte count of 0 it ends a list (MLX5_INVALID_LKEY) */
 #define FENCE_MASK    0xe0
+#define DS_MASK	      0x3fU
 
 /* A segment reader: 16-byte steps that wrap at the ring's end, bounded by ds. */
 struct cursor {
@@ -36,7 +37,7 @@ static const uint8_t *take(struct cursor *c)
 
 static unsigned int control(const uint8_t *p, struct wqe *out)
 {
-	uint32_t op = get_be32(p), qpn_ds = get_be32(p + 4), ds = qpn_ds & 0x3f;
+	uint32_t op = get_be32(p), qpn_ds = get_be32(p + 4), ds = qpn_ds & DS_MASK;
 	uint8_t flags = p[11];
 
 	out->opcode = op & 0xff;
@@ -248,14 +249,6 @@ static int operation(struct cursor *c, struct wqe *out)
 	}
 }
 
-/* All that stands between the control segment and the list. */
-static int fixed(struct cursor *c, enum wqe_service svc, struct wqe *out)
-{
-	int err = out->opcode == MLX5_OPCODE_MMO ? 0 : service(c, svc, out);
-
-	return err ? err : operation(c, out);
-}
-
 static int malformed(struct wqe *out, enum wqe_wrong wrong)
 {
 	out->wrong = wrong;
@@ -280,22 +273,27 @@ int wqe_parse(const struct sq_ring *ring, uint16_t pi, uint16_t avail, enum wqe_
 	c.left = ds - 1;
 	if (out->opcode == MLX5_OPCODE_NOP && svc != WQE_DC)
 		return 0; /* it may have been another, which the driver has taken back */
-	if (fixed(&c, svc, out))
+	if ((out->opcode != MLX5_OPCODE_MMO && service(&c, svc, out)) || operation(&c, out))
 		return malformed(out, WQE_CUT_OFF);
 	if (out->opcode == MLX5_OPCODE_UMR) /* its list is umr.h's */
 		return 0;
 	return data(&c, out);
 }
 
+/* For an explanation: tries lengths on a copy, so that the parser has one caller for each part. */
 unsigned int wqe_fixed_segs(const struct sq_ring *ring, uint16_t pi, enum wqe_service svc)
 {
-	const unsigned int most = WQE_MAX_BB * WQE_BB / SEG;
-	struct cursor c = { ring, pi * WQE_BB + SEG, most };
+	uint8_t copy[WQE_MAX_BB * WQE_BB] __attribute__((aligned(WQE_BB)));
+	const struct sq_ring one = { .buf = copy, .cnt = WQE_MAX_BB };
+	unsigned int ds = 0;
 	struct wqe w;
 
-	control(at(ring, pi * WQE_BB), &w);
-	fixed(&c, svc, &w);
-	return 1 + most - c.left;
+	for (unsigned int i = 0; i < WQE_MAX_BB; i++)
+		memcpy(copy + i * WQE_BB, at(ring, (pi + i) * WQE_BB), WQE_BB);
+	do
+		copy[7] = (uint8_t)((copy[7] & ~DS_MASK) | ++ds);
+	while (wqe_parse(&one, 0, WQE_MAX_BB, svc, &w) && w.wrong == WQE_CUT_OFF && ds < DS_MASK);
+	return ds;
 }
 
 uint16_t wqe_stream(const struct sq_ring *ring, uint16_t pi)
