@@ -14,6 +14,7 @@
 #include "engine/backlog.h"
 #include "engine/frames.h"
 #include "engine/leader.h"
+#include "engine/linger.h"
 #include "engine/links.h"
 #include "engine/nap.h"
 #include "engine/port_counts.h"
@@ -157,15 +158,21 @@ static bool epoll_round(struct node *n, uint64_t ns)
 	return serve_all(n, ev, wait_events(n, ev, ns));
 }
 
+/* The mode is POLLED again: a sender that saw another one has not rung. */
+static void look_once_more(struct node *n)
+{
+	full_fence(); /* pairs with contact_wake(): it sees the mode, or we its record */
+	loop_work(n);
+}
+
 /* Behind a ring more segments are likely. To look for them for a moment costs less than to sleep
- * and be woken, and spares senders the ring. A program that polls or leads takes over. One that
- * reads its CQs without a call spins, and needs its core for that. */
-static void linger(struct node *n)
+ * and be woken, and spares senders the ring. A program that polls or leads takes over. */
+static void linger_by_the_rings(struct node *n)
 {
 	uint32_t seq = load_relaxed(&n->poll_seq);
 	uint64_t now = clock_now(), end = now + LINGER_MAX, until = now + LINGER;
 
-	if (unrung_due(n) != UINT64_MAX || !host_change_mode(n->host, HOST_POLLED, HOST_WATCHED))
+	if (!host_change_mode(n->host, HOST_POLLED, HOST_WATCHED))
 		return;
 	for (unsigned int looks = 1; now < until && now < end; looks++) {
 		if (load_relaxed(&n->led) || load_relaxed(&n->poll_seq) != seq)
@@ -181,8 +188,13 @@ static void linger(struct node *n)
 		now = clock_now();
 	}
 	host_change_mode(n->host, HOST_WATCHED, HOST_POLLED);
-	full_fence(); /* pairs with contact_wake(): it sees the mode, or we its record */
-	loop_work(n);
+	look_once_more(n);
+}
+
+/* A program that reads its CQs without a call spins, and needs its core for that. */
+static bool may_linger(struct node *n)
+{
+	return unrung_due(n) == UINT64_MAX;
 }
 
 /* The network has brought a request that the program does not see (a WRITE, a READ), and no poll
@@ -220,14 +232,14 @@ static void doze(struct node *n, uint64_t ns)
 		return;
 	}
 	loop_work(n);
-	if (rest_until(n) < clock_now())
-		linger(n);
+	if (rest_until(n) < clock_now() && may_linger(n))
+		linger_by_the_rings(n);
 }
 
 /* The program does not poll: the engine sleeps until there is a reason. */
-static void armed(struct node *n)
+static void armed(struct node *n, struct lingering *l)
 {
-	bool rung = false;
+	bool rung = false, requested;
 
 	loop_work(n);
 	store_relaxed(&n->asleep, LOOP_ARMED);
@@ -240,13 +252,17 @@ static void armed(struct node *n)
 		rung = epoll_round(n, backlog_any(n) || host_has_inbound(n->host) ? 0 : timeout(n));
 	store_relaxed(&n->asleep, LOOP_AWAKE);
 	links_watch(n, false);
-	network_work(n);
+	requested = network_spins(n);
 	if (!host_change_mode(n->host, HOST_ARMED, HOST_POLLED))
 		return; /* a leader has set the mode */
 	guard_recheck();
 	loop_work(n);
+	if (!may_linger(n))
+		return;
 	if (rung)
-		linger(n);
+		linger_by_the_rings(n);
+	else if (requested && linger(n, l))
+		look_once_more(n);
 }
 
 /* True: more has to be done than the leader does. */
@@ -292,6 +308,7 @@ static uint32_t polls(const struct node *n)
 static void *run(void *arg)
 {
 	struct node *n = arg;
+	struct lingering l = { 0 };
 	struct nap nap;
 
 	nap_begin(&nap, polls(n));
@@ -303,7 +320,7 @@ static void *run(void *arg)
 		} else if (nap_goes_on(&nap, polls(n))) {
 			doze(n, nap.ns);
 		} else {
-			armed(n);
+			armed(n, &l);
 		}
 	}
 	return NULL;

@@ -3,10 +3,10 @@
  *
  * Modes, as senders see them: POLLED - the program polls; the engine naps and looks now and then
  * whether it still does. ARMED - the program does not poll; the engine sleeps in epoll until a
- * sender rings, a descriptor is readable, or the next deadline comes. WATCHED - a sender rang, and
- * the engine looks for more for a moment. LED - a thread blocked in a call reads the doorbell
- * itself (wait.c); the engine naps longer and longer (nap.h), and sleeps for good when the leader
- * stays. */
+ * sender rings, a descriptor is readable, or the next deadline comes. WATCHED - a sender rang, or
+ * the network brought a request, and the engine looks for more for a moment (linger.h). LED - a
+ * thread blocked in a call reads the doorbell itself (wait.c); the engine naps longer and longer
+ * (nap.h), and sleeps for good when the leader stays. */
 #pragma once
 #include "engine/node_state.h"
 

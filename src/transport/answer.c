@@ -320,6 +320,12 @@ void answer_nak(struct tqp *q, uint8_t syndrome, uint32_t psn)
 	answer_run(q);
 }
 
+/* Does an answer leave with those behind it, when the turn ends? */
+static bool waits_for_more(const struct tqp *q)
+{
+	return link_is_of_packets(q->dest) && q->dest->ops->flush;
+}
+
 /* The answer to an atomic or an atomic write: one PSN without memory. */
 static int put_small(struct tqp *q, struct answer *a)
 {
@@ -329,10 +335,13 @@ static int put_small(struct tqp *q, struct answer *a)
 	s.op = a->kind == ANSWER_ATOMIC ? OP_ATOMIC_ACK : OP_READ_RESP_ONLY;
 	s.msn = a->msn;
 	s.swap_add = a->orig;
+	s.more = waits_for_more(q);
 	err = put(q, &s);
-	if (!err)
-		a->psn = psn_add(a->psn, 1);
-	return err;
+	if (err)
+		return err;
+	q->unsettled |= s.more;
+	a->psn = psn_add(a->psn, 1);
+	return 0;
 }
 
 static uint8_t read_op(bool first, bool last)
@@ -408,7 +417,7 @@ static int put_read(struct tqp *q, struct answer *a)
 	enum key_verdict why = key_check(q->qp.ctx->hca->keys, &ask, &addr);
 	struct gather apart;
 
-	s.more = link_is_of_packets(q->dest) && q->dest->ops->flush;
+	s.more = waits_for_more(q);
 	piece = (struct piece){ addr, s.len, key };
 	s.pieces = &piece;
 	s.npieces = s.len ? 1 : 0;
@@ -440,16 +449,32 @@ static int put_answer(struct tqp *q, struct answer *a)
 	return err;
 }
 
+/* An answer waits for the end of the turn; @first: nothing else did. The peer asks for as many more
+ * as it gets answers. If it got all of them at once it would be idle until they come, and this side
+ * until it has asked again; so they leave when they are half of what it may ask for. */
+static void let_half_go(struct tqp *q, bool first)
+{
+	struct responder_reads *rd = q->rsp.reads;
+
+	rd->waiting = first ? 1 : rd->waiting + 1;
+	if (rd->waiting < q->qp.attr.max_dest_rd_atomic / 2)
+		return;
+	rd->waiting = 0;
+	q->dest->ops->flush(q->dest);
+}
+
 void answer_run(struct tqp *q)
 {
 	struct responder_reads *rd = q->rsp.reads;
 
 	while (rd && rd->first != rd->last) {
 		struct answer *a = &rd->out[rd->first % RESPONDER_ANSWERS];
-		bool again = a->again;
+		bool again = a->again, first = !q->unsettled;
 
 		if (put_answer(q, a))
 			return;
+		if (q->unsettled)
+			let_half_go(q, first);
 		rd->first++;
 		rd->fresh -= !again;
 		if (!again && a->psn == q->rsp.epsn && !hold_any(q))

@@ -44,6 +44,7 @@ struct responder_reads {
 	struct answer out[RESPONDER_ANSWERS];
 	uint32_t first, last; /* answers [first, last) of out wait */
 	uint32_t fresh; /* how many of them answer a request that is no duplicate */
+	uint32_t waiting; /* answers that wait for the end of the turn, if q->unsettled */
 };
 
 enum responder_message { MSG_NONE, MSG_SEND, MSG_WRITE, MSG_SKIP /* UC: dropped to its end */ };

@@ -130,6 +130,8 @@ def figures(ends):
     for tool, factor in (("ib_send_lat", 0.36), ("ib_write_lat", 0.9)):
         yield Figure(f"net/{tool}", lambda tool=tool: latency(ends, tool), "us", factor,
                      lambda: qperf(ends), "qperf udp_lat")
+    yield Figure("net/ib_read_lat", lambda: latency(ends, "ib_read_lat"), "us", 2.6,
+                 lambda: latency(ends, "ib_send_lat"), "ib_send_lat, half of a round trip")
     yield from small.between(lambda command: perftest(ends, command))
     yield Figure("net/loss", lambda: relayed("loss=1"), "Gb/s", 0.5, relayed, "without loss",
                  True)

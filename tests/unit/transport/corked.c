@@ -104,7 +104,12 @@ static void turn_ends(struct rig_qp *q)
 
 TEST(the_answers_of_one_turn_leave_together)
 {
-	struct pair *p = open_as(IBV_QPT_RC);
+	struct rig_attr attr = rig_rc;
+	struct pair *p;
+
+	attr.dest_rd_atomic = 16;
+	p = pair_open(&corked, &attr);
+
 	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_READ, 0x4000, 100);
 
 	for (unsigned int i = 0; i < 6; i++) /* two more than may be outstanding */
@@ -122,6 +127,38 @@ TEST(the_answers_of_one_turn_leave_together)
 	for (unsigned int i = 0; i < 6; i++)
 		pair_good(p->a, false);
 	pair_close(p);
+}
+
+/* Else the peer would wait for all its answers, and the responder for the next requests. */
+static void half_of_the_answers_leave_at_once(uint8_t op, uint32_t len)
+{
+	struct rig_attr attr = rig_rc;
+	struct rig_wr w;
+	struct pair *p;
+
+	attr.rd_atomic = attr.dest_rd_atomic = 8;
+	p = pair_open(&corked, &attr);
+	w = pair_remote(p, op, 0x4000, len);
+	for (unsigned int i = 0; i < 8; i++)
+		rig_post(p->a, &w);
+	tqp_uncork(&p->a->q);
+	p->rig.net.deliver = deliver_alone;
+	for (unsigned int i = 1; i <= 8; i++) {
+		net_step(&p->rig.net);
+		check_eq(!p->b->end.held, i % 4 == 0);
+	}
+	tqp_settle(&p->b->q);
+	p->rig.net.deliver = rig_deliver;
+	rig_run(&p->rig);
+	for (unsigned int i = 0; i < 8; i++)
+		pair_good(p->a, false);
+	pair_close(p);
+}
+
+TEST(half_of_what_the_peer_may_ask_for_leaves_at_once)
+{
+	half_of_the_answers_leave_at_once(MLX5_OPCODE_RDMA_READ, 100);
+	half_of_the_answers_leave_at_once(MLX5_OPCODE_ATOMIC_FA, 8);
 }
 
 TEST(what_waits_leaves_before_the_QP_moves)
@@ -143,4 +180,5 @@ RUN_TESTS(unit_test(posts_that_wait_leave_together),
 	  unit_test(nothing_waits_while_the_window_keeps_something_back),
 	  unit_test(an_ACK_takes_along_what_waits),
 	  unit_test(the_answers_of_one_turn_leave_together),
+	  unit_test(half_of_what_the_peer_may_ask_for_leaves_at_once),
 	  unit_test(what_waits_leaves_before_the_QP_moves))
