@@ -162,16 +162,9 @@ static int enter(struct cm_id *id, const struct request *r)
 	int err = r->key ? hash_put(&cm.requests, r->key, id) : 0;
 
 	if (!err && r->guest) {
-		id->conn.fd = r->guest->watch.fd;
-		r->guest->watch.fd = -1;
-		hash_del(&cm.watches, r->guest->watch.serial);
-		r->guest->watch.serial = 0;
-		/* the descriptor is in the epoll set under the guest's serial: anew */
-		int fd = dup(id->conn.fd);
-
-		close(id->conn.fd);
-		id->conn.fd = fd;
-		err = fd < 0 ? errno : cm_talk_connected(id);
+		id->conn = r->guest->watch;
+		r->guest->watch = (struct cm_watch){ .fd = -1 };
+		err = cm_talk_connected(id);
 	}
 	return err;
 }
@@ -346,12 +339,12 @@ static bool admits(uid_t uid)
 	return false;
 }
 
-static void guest_ready(struct cm_watch *w)
+/* What it has said is done. False: it has no more to say here. */
+static bool guest_stays(struct guest *g)
 {
-	struct guest *g = container_of(w, struct guest, watch);
 	struct gsi_mad mad;
 	struct cm_msg m = { 0 };
-	int err = cm_talk_read(w->fd, &mad, &m);
+	int err = cm_talk_read(g->watch.fd, &mad, &m);
 
 	if (!err && mad.net) {
 		if (!g->stranger)
@@ -361,10 +354,17 @@ static void guest_ready(struct cm_watch *w)
 
 		err = request(&r);
 	}
-	if (err != EAGAIN)
-		guest_free(g);
-	else if (m.kind)
+	if (err == EAGAIN && m.kind)
 		cm_timer(&g->patience, clock_now() + REPEAT_NS);
+	return err == EAGAIN;
+}
+
+static void guest_ready(struct cm_watch *w)
+{
+	struct guest *g = container_of(w, struct guest, watch);
+
+	if (!guest_stays(g))
+		guest_free(g);
 }
 
 /* Without descriptors the connection is taken and closed, or its name would stay ready for ever. */
@@ -404,10 +404,9 @@ static void name_ready(struct cm_watch *w)
 	list_add(&cm.guests, &g->node);
 	timer_init(&g->patience, too_silent);
 	cm_timer(&g->patience, clock_now() + SILENCE_NS);
-	if (cm_watch(&g->watch, guest_ready))
+	/* Most have asked already, and are not watched as guests. */
+	if (!guest_stays(g) || cm_watch(&g->watch, guest_ready))
 		guest_free(g);
-	else
-		guest_ready(&g->watch);
 }
 
 static void own_ready(struct cm_watch *w)
@@ -423,11 +422,29 @@ static void own_ready(struct cm_watch *w)
 	} while (!err && --left);
 }
 
+/* The engine's thread must not wait for a call: the thread of connection management does. */
+static bool hear(const void *mads, unsigned int n)
+{
+	const struct gsi_mad *mad = mads;
+	struct cm_msg m;
+
+	if (pthread_mutex_trylock(&cm.lock))
+		return false;
+	cm_event_later();
+	if (cm.own.serial)
+		own_ready(&cm.own); /* what came before */
+	for (unsigned int i = 0; i < n; i++)
+		if (!cm_parse(mad[i].mad, MAD_LEN, &m))
+			from_network(&mad[i], &m);
+	cm_event_unlock();
+	return true;
+}
+
 int cm_arrive_begin(void)
 {
 	int err;
 
-	if (!cm.own.serial && !gsi_own_open(cm.slot, &cm.own.fd)) {
+	if (!cm.own.serial && !gsi_own_open(cm.slot, hear, &cm.own.fd)) {
 		err = cm_watch(&cm.own, own_ready);
 		if (err) {
 			cm_unwatch(&cm.own);

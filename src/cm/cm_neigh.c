@@ -18,9 +18,9 @@ static void end(struct cm_id *id, int status)
 	finished(id, status);
 }
 
-static bool is_known(const struct cm_id *id)
+static bool is_known(const struct cm_id *id, const struct rtnl_route *route)
 {
-	return neigh_known(&id->way.dgid, id->way.ifindex);
+	return neigh_known(&id->way.dgid, id->way.ifindex, route);
 }
 
 static void neighs_ready(struct cm_watch *w)
@@ -32,7 +32,7 @@ static void neighs_ready(struct cm_watch *w)
 	{
 		struct cm_id *id = container_of(pos, struct cm_id, query);
 
-		if (is_known(id))
+		if (is_known(id, NULL))
 			end(id, 0);
 	}
 	if (list_empty(&cm.queries))
@@ -53,7 +53,7 @@ static void on_timer(struct timer *t, uint64_t now)
 {
 	struct cm_id *id = container_of(t, struct cm_id, timer);
 
-	if (is_known(id))
+	if (is_known(id, NULL))
 		end(id, 0);
 	else if (now >= id->query_until)
 		end(id, -ETIMEDOUT);
@@ -73,7 +73,8 @@ static bool watch(void)
 	return false;
 }
 
-void cm_neigh_await(struct cm_id *id, int ms, void (*done)(struct cm_id *id, int status))
+void cm_neigh_await(struct cm_id *id, int ms, const struct rtnl_route *route,
+		    void (*done)(struct cm_id *id, int status))
 {
 	uint64_t now = clock_now();
 
@@ -82,7 +83,7 @@ void cm_neigh_await(struct cm_id *id, int ms, void (*done)(struct cm_id *id, int
 	id->timer.fire = on_timer;
 	id->query_until = now + (uint64_t)(ms > 0 ? ms : 0) * 1000000;
 	/* The watch first: what becomes known behind the question wakes it. */
-	if (!watch() || is_known(id)) {
+	if (!watch() || is_known(id, route)) {
 		end(id, 0);
 		return;
 	}

@@ -49,6 +49,7 @@ static void name_put(struct cm_name *n)
 	if (!n || --n->refs)
 		return;
 	list_del(&n->node);
+	gsi_own_port(&n->port, false);
 	cm_unwatch(&n->watch);
 	free(n);
 }
@@ -59,7 +60,10 @@ static int name_open(struct cm_name *n)
 
 	if (!err && listen(n->watch.fd, GSI_BACKLOG))
 		err = errno;
-	return err ? err : cm_watch(&n->watch, on_guest);
+	err = err ? err : cm_watch(&n->watch, on_guest);
+	if (!err)
+		gsi_own_port(&n->port, true);
+	return err;
 }
 
 static int name_get(const struct gsi_port *p, struct cm_name **out)

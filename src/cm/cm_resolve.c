@@ -195,8 +195,8 @@ static void loop_instead_of_any(struct sockaddr_storage *dst)
 		((struct sockaddr_in6 *)dst)->sin6_addr = loop;
 }
 
-/* 0, or the -errno of an ADDR_ERROR. */
-static int find_way(struct cm_id *id)
+/* 0, or the -errno of an ADDR_ERROR. *@route: the kernel's, of a way through a network. */
+static int find_way(struct cm_id *id, struct rtnl_route *route)
 {
 	union ibv_gid to;
 
@@ -206,7 +206,7 @@ static int find_way(struct cm_id *id)
 	id->way.dgid = to;
 	if (cm_addr_group(&id->dst))
 		return 0;
-	id->way.net = !route_is_local(NULL, &to, id->way.ifindex);
+	id->way.net = route_ask(&to, id->way.ifindex, route) != ROUTE_LOCAL;
 	if (id->way.net)
 		return 0;
 	/* On this host: the address of a device, as a queue pair can be told. */
@@ -247,6 +247,7 @@ static void addr_resolved(struct cm_id *id, int status)
 static int resolve_locked(struct cm_id *id, const struct sockaddr *src, const struct sockaddr *dst,
 			  int ms)
 {
+	struct rtnl_route route = { 0 };
 	int err = resolve_check(id, src, dst);
 
 	if (!err && id->phase == PHASE_IDLE && src && src->sa_family)
@@ -260,10 +261,10 @@ static int resolve_locked(struct cm_id *id, const struct sockaddr *src, const st
 		err = cm_port_ephemeral(id);
 	if (err)
 		return err;
-	err = find_way(id);
+	err = find_way(id, &route);
 	hear(id);
 	if (!err && id->way.net)
-		cm_neigh_await(id, ms, addr_resolved);
+		cm_neigh_await(id, ms, &route, addr_resolved);
 	else
 		addr_resolved(id, err);
 	return 0;

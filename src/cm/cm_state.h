@@ -7,7 +7,7 @@
 #include "cm/cm.h"
 #include "cm/cm_fsm.h"
 #include "engine/gsi/gsi.h"
-#include "engine/gsi/gsi_names.h"
+#include "engine/gsi/gsi_own.h"
 #include "util/hash.h"
 #include "util/list.h"
 #include "util/wheel.h"
@@ -111,6 +111,10 @@ struct cm {
 	unsigned int slot;
 	uint32_t next_id; /* 22 bits of the next comm id */
 	int epoll_fd, kick_fd;
+	/* ns: until when the thread sleeps unless a descriptor is ready; 0: it is awake, and will
+	 * look at the wheel before it sleeps. A timer that a call adds kicks only for less: most
+	 * are deleted before, and the deadline of a deleted one stays here. */
+	uint64_t sleeps_until;
 	int spare_fd; /* closed for a moment to refuse a connection when there is no other */
 	uint64_t serial;
 	struct hash watches; /* serial to struct cm_watch */

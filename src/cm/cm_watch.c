@@ -7,7 +7,8 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-#include "engine/gsi/gsi_names.h"
+#include "cm/cm_event.h"
+#include "engine/gsi/gsi_own.h"
 #include "engine/node.h"
 #include "engine/node_self.h"
 #include "obs/explain.h"
@@ -22,12 +23,14 @@ struct cm cm = { .lock = PTHREAD_MUTEX_INITIALIZER };
 int cm_watch(struct cm_watch *w, void (*ready)(struct cm_watch *w))
 {
 	struct epoll_event ev = { .events = EPOLLIN | EPOLLRDHUP };
-	int err;
+	int err, op = w->serial ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
 
+	if (w->serial)
+		hash_del(&cm.watches, w->serial);
 	w->serial = ev.data.u64 = ++cm.serial;
 	w->ready = ready;
 	err = hash_put(&cm.watches, w->serial, w);
-	if (!err && epoll_ctl(cm.epoll_fd, EPOLL_CTL_ADD, w->fd, &ev)) {
+	if (!err && epoll_ctl(cm.epoll_fd, op, w->fd, &ev)) {
 		err = errno;
 		hash_del(&cm.watches, w->serial);
 	}
@@ -58,23 +61,24 @@ static void kick(void)
 
 void cm_timer(struct timer *t, uint64_t at)
 {
-	uint64_t next = wheel_next(&cm.wheel);
-
 	if (at == UINT64_MAX) {
 		wheel_del(&cm.wheel, t);
 		return;
 	}
 	wheel_add(&cm.wheel, t, at);
-	if (at < next)
-		kick();
+	if (at >= cm.sleeps_until)
+		return;
+	cm.sleeps_until = 0;
+	kick();
 }
 
+/* The thread is about to sleep. */
 static int timeout_ms(void)
 {
 	uint64_t at, now = clock_now();
 
 	pthread_mutex_lock(&cm.lock);
-	at = wheel_next(&cm.wheel);
+	at = cm.sleeps_until = wheel_next(&cm.wheel);
 	pthread_mutex_unlock(&cm.lock);
 	if (at == UINT64_MAX)
 		return -1;
@@ -89,13 +93,15 @@ static void serve(uint64_t serial)
 	uint64_t drop;
 
 	pthread_mutex_lock(&cm.lock);
+	cm.sleeps_until = 0;
+	cm_event_later();
 	w = hash_get(&cm.watches, serial);
 	if (w)
 		w->ready(w);
 	else if (!serial && read(cm.kick_fd, &drop, sizeof(drop)) < 0)
 		drop = 0;
 	wheel_run(&cm.wheel, clock_now());
-	pthread_mutex_unlock(&cm.lock);
+	cm_event_unlock();
 }
 
 static void *run(void *arg)
@@ -108,6 +114,7 @@ static void *run(void *arg)
 		n = epoll_wait(cm.epoll_fd, ev, 16, timeout_ms());
 		if (n == 0) {
 			pthread_mutex_lock(&cm.lock);
+			cm.sleeps_until = 0;
 			wheel_run(&cm.wheel, clock_now());
 			pthread_mutex_unlock(&cm.lock);
 		}
@@ -122,10 +129,12 @@ static void *run(void *arg)
 static void fork_prepare(void)
 {
 	pthread_mutex_lock(&cm.lock);
+	cm_event_await_counts();
 }
 
 static void fork_parent(void)
 {
+	cm_event_counts_awaited();
 	pthread_mutex_unlock(&cm.lock);
 }
 
@@ -144,6 +153,7 @@ static void fork_child(void)
 		gsi_own_close();
 	}
 	cm.epoch = 0;
+	cm_event_counts_awaited();
 	pthread_mutex_unlock(&cm.lock);
 }
 
@@ -213,6 +223,7 @@ static int begin(void)
 	list_init(&cm.flights);
 	list_init(&cm.departures);
 	wheel_init(&cm.wheel, clock_now());
+	cm.sleeps_until = 0;
 	cm.process = cm.own = cm.links = cm.neighs = cm.returns = (struct cm_watch){ .fd = -1 };
 	err = open_devices();
 	if (err)

@@ -5,7 +5,8 @@
 #include "cm/cm_state.h"
 
 int cm_start(void); /* ENODEV: there is no device */
-/* The thread calls @ready under cm.lock when w->fd is readable or its peer has closed it. */
+/* The thread calls @ready under cm.lock when w->fd is readable or its peer has closed it. A copy of
+ * what is watched takes its place: the first one must be forgotten. */
 int cm_watch(struct cm_watch *w, void (*ready)(struct cm_watch *w));
 void cm_unwatch(struct cm_watch *w); /* and closes it; fine when it is not watched */
 void cm_timer(struct timer *t, uint64_t at); /* UINT64_MAX: stops it */

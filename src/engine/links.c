@@ -188,13 +188,13 @@ unsigned int links_poll(struct node *n, unsigned int got)
 	return count;
 }
 
-unsigned int links_drain(struct node *n)
+unsigned int links_drain(struct node *n, bool all)
 {
 	unsigned int count = 0;
 	struct node_link *w;
 
 	for (uint32_t i = 0; (w = network(n, i)); i++)
-		count += w->link->drain(w->link, BUDGET, true);
+		count += w->link->drain(w->link, BUDGET, all);
 	return count;
 }
 

@@ -28,7 +28,8 @@ void links_leave(struct node *n); /* in a forked child, of the parent's node */
 /* For a poll that has found @got segments of this host: drains the networks, but only now and then
  * while @got is not 0 (docs/design/polling.md). Returns how many segments came. */
 unsigned int links_poll(struct node *n, unsigned int got);
-unsigned int links_drain(struct node *n); /* drains them now, all their sources; as above */
+/* Drains them now; @all: all their sources (link/links.h); as above. */
+unsigned int links_drain(struct node *n, bool all);
 /* Delivers all segments that networks have brought. False: another thread is doing so, and one that
  * it has not delivered yet may be the answer that a timer waits for. */
 bool links_catch_up(struct node *n);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include "engine/backlog.h"
 #include "engine/frames.h"
+#include "engine/gsi/gsi_own.h"
 #include "engine/leader.h"
 #include "engine/linger.h"
 #include "engine/links.h"
@@ -46,6 +47,7 @@ void loop_work(struct node *n)
 		quiesce_enter();
 		got = progress_round(n);
 		quiesce_exit();
+		gsi_own_flush();
 		/* A round that finds nothing lets ACKs leave: it is the last. But descriptors are
 		 * looked at under any load. */
 	} while ((got || host_has_inbound(n->host)) && ++rounds < ROUNDS);
@@ -59,7 +61,8 @@ static void doorbell_watch(struct node *n, bool on)
 	epoll_ctl(n->epoll_fd, EPOLL_CTL_MOD, ev.data.fd, &ev);
 }
 
-/* Takes packets until there are none. True: there were some. */
+/* Takes packets until there are none. True: there were some. More are looked for at addresses that
+ * have brought some; what comes to others wakes the engine again. */
 static bool network_work(struct node *n)
 {
 	bool any = false;
@@ -69,8 +72,9 @@ static bool network_work(struct node *n)
 		return false;
 	do {
 		quiesce_enter();
-		got = progress_network(n);
+		got = progress_network(n, !rounds);
 		quiesce_exit();
+		gsi_own_flush();
 		any |= got != 0;
 	} while (got && ++rounds < NET_ROUNDS);
 	return any;
@@ -366,6 +370,7 @@ static void *thread_main(void *arg)
 	syscall(SYS_sched_setattr, 0, &attr, 0); /* an old kernel ignores it */
 	quiesce_enter(); /* makes this thread's slot */
 	quiesce_exit();
+	gsi_own_keep();
 	sem_post(&start->up); /* *start is gone from here on */
 	return run(n);
 }

@@ -2,14 +2,12 @@
 #include "engine/path.h"
 #include <arpa/inet.h>
 #include <errno.h>
-#include <linux/rtnetlink.h>
 #include <stdlib.h>
 #include <string.h>
 #include "engine/links.h"
 #include "engine/tracing.h"
 #include "hca/ah.h"
 #include "link/fault_live.h"
-#include "net/rtnl.h"
 #include "obs/explain.h"
 #include "util/log.h"
 #include "wire/grh.h"
@@ -114,20 +112,8 @@ bool path_again(struct tqp *q)
 
 /* --- the network --- */
 
-/* Does the kernel know a way? Where netlink is refused, sending shows it. */
-static bool has_route(const union ibv_gid *gid, uint32_t ifindex)
-{
-	bool ipv4 = gid_is_ipv4(gid);
-	struct rtnl_route route = { 0 };
-	int err = rtnl_route(ipv4 ? AF_INET : AF_INET6, ipv4 ? gid->raw + 12 : gid->raw,
-			     gid_is_link_local(gid) ? ifindex : 0, &route);
-
-	if (rtnl_refused(err))
-		return true;
-	return !err && (route.type == RTN_UNICAST || route.type == RTN_LOCAL);
-}
-
-static int check_route(struct eqp *e, const struct path_ask *ask, const struct gid_entry *from)
+/* @way: ROUTE_NONE: the kernel knows none. */
+static int check_route(struct eqp *e, const struct path_ask *ask, enum route_kind way)
 {
 	const union ibv_gid *to = &ask->av->dgid;
 	struct netdev dev;
@@ -148,13 +134,15 @@ static int check_route(struct eqp *e, const struct path_ask *ask, const struct g
 			      "QP 0x%x: path_mtu %u does not fit %s, whose MTU of %u leaves %u; "
 			      "lower path_mtu or raise the interface's MTU",
 			      e->q.qp.qpn, ask->mtu, dev.name, dev.mtu, mtu);
-	if (!has_route(to, from->ifindex))
+	if (way == ROUTE_NONE)
 		return refuse(EHOSTUNREACH, "QP 0x%x: the kernel has no route to %s; add one",
 			      e->q.qp.qpn, text);
 	return 0;
 }
 
-static int network_find(struct eqp *e, const struct path_ask *ask, struct dest **out)
+/* @way: to the address, not to a group. */
+static int network_find(struct eqp *e, const struct path_ask *ask, enum route_kind way,
+			struct dest **out)
 {
 	struct gid_entry from;
 	int err = gid_table_get(device_of(&e->q)->gids, ask->av->sgid_index, &from);
@@ -172,7 +160,7 @@ static int network_find(struct eqp *e, const struct path_ask *ask, struct dest *
 				     .tclass = ask->av->traffic_class,
 				     .hop_limit = ask->av->hop_limit };
 
-	err = grh_gid_is_group(ask->av->dgid.raw) ? 0 : check_route(e, ask, &from);
+	err = grh_gid_is_group(ask->av->dgid.raw) ? 0 : check_route(e, ask, way);
 	return err ? err : links_dest(e->node, &p, out);
 }
 
@@ -180,12 +168,13 @@ static int network_find(struct eqp *e, const struct path_ask *ask, struct dest *
 
 static int find(struct eqp *e, const struct path_ask *ask, struct dest **out)
 {
+	enum route_kind way = gid_table_route(device_of(&e->q)->gids, &ask->av->dgid);
 	struct dest *d;
 	int err;
 
-	if (gid_table_is_local(device_of(&e->q)->gids, &ask->av->dgid))
+	if (way == ROUTE_LOCAL)
 		return path_to_number(e, ask->av, ask->dqpn, out);
-	err = network_find(e, ask, &d);
+	err = network_find(e, ask, way, &d);
 	return err ? err : wrapped(e, ask->av, d, out);
 }
 
@@ -225,7 +214,7 @@ int path_find_cast(struct eqp *e, const struct av *av, struct dest **out)
 			      "(ff01::/16, interface-local) out of this host; send to ff02:: or "
 			      "wider",
 			      e->q.qp.qpn);
-	err = network_find(e, &ask, &d);
+	err = network_find(e, &ask, ROUTE_OUT, &d);
 	return err ? err : with_faults(d, out);
 }
 

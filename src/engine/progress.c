@@ -98,9 +98,9 @@ unsigned int progress_round(struct node *n)
 	return got;
 }
 
-unsigned int progress_network(struct node *n)
+unsigned int progress_network(struct node *n, bool all)
 {
-	unsigned int got = links_drain(n);
+	unsigned int got = links_drain(n, all);
 
 	delivery_release();
 	return got;

@@ -7,8 +7,8 @@
 /* Drains the links once, and acts on what is due: timers, QPs to go on with, ACKs when nothing came
  * in. Inside a quiesce section. Returns the segments that came in. */
 unsigned int progress_round(struct node *n);
-/* Drains the networks, and does nothing else. Inside a quiesce section. */
-unsigned int progress_network(struct node *n);
+/* Drains the networks, and does nothing else; @all: links_drain(). Inside a quiesce section. */
+unsigned int progress_network(struct node *n, bool all);
 /* Looks at the QPs whose watchdog is due. The engine's thread, outside any section. */
 void progress_watch(struct node *n, uint64_t now);
 

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "net/route.h"
 #include "net/rtnl.h"
 #include "util/barrier.h"
 #include "util/log.h"
@@ -295,10 +294,15 @@ unsigned int gid_table_sync(struct gid_table *t)
 	return what;
 }
 
-bool gid_table_is_local(struct gid_table *t, const union ibv_gid *gid)
+enum route_kind gid_table_route(struct gid_table *t, const union ibv_gid *gid)
 {
 	struct view v;
 
 	view_read(t, &v);
-	return route_is_local(t->watch_fd < 0 ? NULL : &t->routes, gid, v.dev.index);
+	return route_kind(t->watch_fd < 0 ? NULL : &t->routes, gid, v.dev.index);
+}
+
+bool gid_table_is_local(struct gid_table *t, const union ibv_gid *gid)
+{
+	return gid_table_route(t, gid) == ROUTE_LOCAL;
 }

@@ -8,6 +8,7 @@
 #pragma once
 #include "net/gid.h"
 #include "net/netdev.h"
+#include "net/route.h"
 
 #define GID_TABLE_LEN 16
 
@@ -53,7 +54,9 @@ unsigned int gid_table_apply(struct gid_table *t, const struct netdev_scan *scan
 int gid_table_watch(struct gid_table *t, int *fd); /* @t owns the descriptor */
 unsigned int gid_table_sync(struct gid_table *t);
 
-/* True: a packet to @gid would stay on this host. The kernel's routing decides, for a link-local
- * address on @t's interface; link-local GIDs made from the MAC of an interface of this host are
- * local too. A watched table remembers the last few answers until the next change. */
+/* Where a packet to @gid would go. LOCAL: it would stay on this host. The kernel's routing decides,
+ * for a link-local address on @t's interface; link-local GIDs made from the MAC of an interface of
+ * this host are local too. A watched table remembers the last few that are, until the next change.
+ */
+enum route_kind gid_table_route(struct gid_table *t, const union ibv_gid *gid);
 bool gid_table_is_local(struct gid_table *t, const union ibv_gid *gid);

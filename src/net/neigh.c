@@ -7,7 +7,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 #include "net/gid.h"
-#include "net/rtnl.h"
 
 enum { VALID = NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY };
 
@@ -28,22 +27,28 @@ static bool asks_nobody(uint32_t oif)
 	return silent;
 }
 
-bool neigh_known(const union ibv_gid *gid, uint32_t oif)
+/* An interface without neighbours is asked about only if the kernel knows none: seldom. */
+bool neigh_known(const union ibv_gid *gid, uint32_t oif, const struct rtnl_route *route)
 {
 	bool ipv4 = gid_is_ipv4(gid);
 	unsigned char family = ipv4 ? AF_INET : AF_INET6;
 	const uint8_t *addr = ipv4 ? gid->raw + 12 : gid->raw;
-	struct rtnl_route route = { 0 };
+	struct rtnl_route asked = { 0 };
 	uint16_t state = 0;
-	int err;
+	int err = 0;
 
-	err = rtnl_route(family, addr, gid_is_link_local(gid) ? oif : 0, &route);
-	if (err || route.type != RTN_UNICAST || asks_nobody(route.oif))
-		return true;
-	if (route.via_family) {
-		family = route.via_family;
-		addr = route.via;
+	if (!route) {
+		err = rtnl_route(family, addr, gid_is_link_local(gid) ? oif : 0, &asked);
+		route = &asked;
 	}
-	err = rtnl_neigh(family, addr, route.oif, &state);
-	return err ? err != ENOENT : (state & VALID) != 0;
+	if (err || route->type != RTN_UNICAST)
+		return true;
+	if (route->via_family) {
+		family = route->via_family;
+		addr = route->via;
+	}
+	err = rtnl_neigh(family, addr, route->oif, &state);
+	if (err ? err != ENOENT : (state & VALID) != 0)
+		return true;
+	return asks_nobody(route->oif);
 }

@@ -46,61 +46,69 @@ static bool is_own_link_local(const union ibv_gid *gid)
 	return found;
 }
 
-static bool ask_kernel(const union ibv_gid *gid, uint32_t oif)
+enum route_kind route_ask(const union ibv_gid *gid, uint32_t oif, struct rtnl_route *out)
 {
 	bool ipv4 = gid_is_ipv4(gid), link_local = gid_is_link_local(gid);
-	struct rtnl_route route = { 0 };
 	int err;
 
+	*out = (struct rtnl_route){ 0 };
 	if (link_local && is_own_link_local(gid))
-		return true;
+		return ROUTE_LOCAL;
 	err = rtnl_route(ipv4 ? AF_INET : AF_INET6, ipv4 ? gid->raw + 12 : gid->raw,
-			 link_local ? oif : 0, &route);
+			 link_local ? oif : 0, out);
 	if (rtnl_refused(err))
-		return can_bind(gid, link_local ? oif : 0);
-	return !err && route.type == RTN_LOCAL;
+		return can_bind(gid, link_local ? oif : 0) ? ROUTE_LOCAL : ROUTE_OUT;
+	if (err)
+		return ROUTE_NONE;
+	if (out->type == RTN_LOCAL)
+		return ROUTE_LOCAL;
+	return out->type == RTN_UNICAST ? ROUTE_OUT : ROUTE_NONE;
 }
 
-static bool cache_get(struct route_cache *c, const union ibv_gid *gid, uint32_t oif, bool *local)
+/* Only addresses of this host are kept: the route of a new IPv6 address comes a little after the
+ * address, and ways through interfaces change without a message that flushes the cache. */
+static bool cache_has(struct route_cache *c, const union ibv_gid *gid, uint32_t oif)
 {
 	uint32_t epoch = load_acquire(&c->epoch); /* pairs with route_cache_flush() */
 	bool known = false;
 
 	if (!spin_trylock(&c->lock))
 		return false;
-	for (unsigned int i = 0; i < ROUTE_CACHE_LEN && !known; i++) {
+	for (unsigned int i = 0; i < ROUTE_CACHE_LEN && !known; i++)
 		known = c->known[i].epoch == epoch && c->known[i].oif == oif &&
 			!memcmp(&c->known[i].gid, gid, sizeof(*gid));
-		*local = known && c->known[i].local;
-	}
 	spin_unlock(&c->lock);
 	return known;
 }
 
-bool route_is_local(struct route_cache *c, const union ibv_gid *gid, uint32_t oif)
+enum route_kind route_kind(struct route_cache *c, const union ibv_gid *gid, uint32_t oif)
 {
 	static const union ibv_gid zero;
+	struct rtnl_route route;
+	enum route_kind kind;
 	uint32_t epoch;
-	bool local;
 
 	if (!memcmp(gid, &zero, sizeof(zero)))
-		return false;
+		return ROUTE_OUT; /* no address: what sends to it is told */
 	if (!c)
-		return ask_kernel(gid, oif);
-	if (cache_get(c, gid, oif, &local))
-		return local;
+		return route_ask(gid, oif, &route);
+	if (cache_has(c, gid, oif))
+		return ROUTE_LOCAL;
 	epoch = load_acquire(&c->epoch); /* before the question; pairs with route_cache_flush() */
-	local = ask_kernel(gid, oif);
-	/* Only a yes is kept: the route of a new IPv6 address comes a little after the address. */
-	if (local && spin_trylock(&c->lock)) {
+	kind = route_ask(gid, oif, &route);
+	if (kind == ROUTE_LOCAL && spin_trylock(&c->lock)) {
 		c->known[c->next].gid = *gid;
 		c->known[c->next].oif = oif;
 		c->known[c->next].epoch = epoch;
-		c->known[c->next].local = local;
 		c->next = (c->next + 1) % ROUTE_CACHE_LEN;
 		spin_unlock(&c->lock);
 	}
-	return local;
+	return kind;
+}
+
+bool route_is_local(struct route_cache *c, const union ibv_gid *gid, uint32_t oif)
+{
+	return route_kind(c, gid, oif) == ROUTE_LOCAL;
 }
 
 void route_cache_flush(struct route_cache *c)

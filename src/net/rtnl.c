@@ -50,7 +50,7 @@ static int hear(struct mnl_socket *nl, char *buf, mnl_cb_t fn, void *arg)
 		errno = EBADMSG;
 		return MNL_CB_ERROR;
 	}
-	return mnl_cb_run(buf, n, 1, mnl_socket_get_portid(nl), fn, arg);
+	return mnl_cb_run(buf, n, 1, 0, fn, arg);
 }
 
 bool rtnl_refused(int err)
@@ -59,7 +59,8 @@ bool rtnl_refused(int err)
 	       err == ENOSYS;
 }
 
-/* Sends and feeds @fn until the kernel's last message. */
+/* Sends and feeds @fn until the kernel's last message. The socket is not bound: the kernel gives it
+ * a number when it sends. */
 static int ask(struct question *q, mnl_cb_t fn, void *arg)
 {
 	struct mnl_socket *nl = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
@@ -68,8 +69,7 @@ static int ask(struct question *q, mnl_cb_t fn, void *arg)
 
 	if (!nl || !buf)
 		goto out;
-	if (mnl_socket_bind(nl, 0, MNL_SOCKET_AUTOPID) ||
-	    mnl_socket_sendto(nl, q->msg, q->msg->nlmsg_len) < 0)
+	if (mnl_socket_sendto(nl, q->msg, q->msg->nlmsg_len) < 0)
 		goto out;
 	do
 		more = hear(nl, buf, fn, arg);

@@ -178,7 +178,7 @@ static void udp_silence(struct dest *d, struct link_silence *out)
 
 	out->sent = t->way.sent;
 	out->refusals = t->way.refusals;
-	out->no_neighbour = !neigh_known(&t->net.remote, t->port->ifindex);
+	out->no_neighbour = !neigh_known(&t->net.remote, t->port->ifindex, NULL);
 	out->answers = t->peer && load_relaxed(&t->peer->abilities) & UDP_ANSWERED &&
 		       load_relaxed(&t->peer->ask_at) == UINT64_MAX;
 }

@@ -2,6 +2,7 @@
 /* Another user has bound, and listens to, the names by which our processes find each other: that of
  * a process for messages of connection management, and doors of a meeting. Ours find each other
  * all the same, and one at a time goes through a door. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <grp.h>
 #include <stdio.h>
@@ -9,7 +10,8 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include "engine/gsi/gsi_names.h"
+#include "engine/gsi/gsi.h"
+#include "engine/gsi/gsi_own.h"
 #include "peers/host_names.h"
 #include "peers/meeting.h"
 #include "station.h"
@@ -70,10 +72,8 @@ TEST(a_process_is_found_though_another_user_has_its_name)
 
 static int has_not_its_parents(int talk, void *arg)
 {
-	int fd;
-
 	(void)talk;
-	return gsi_process_way(*(unsigned int *)arg, &fd) == ECONNREFUSED ? 0 : 1;
+	return gsi_process_say(*(unsigned int *)arg, "m", 1) == ECONNREFUSED ? 0 : 1;
 }
 
 TEST(a_process_needs_no_name_for_what_it_has_read_for_itself)
@@ -82,22 +82,144 @@ TEST(a_process_needs_no_name_for_what_it_has_read_for_itself)
 	unsigned int slot;
 	struct child c;
 	char got = 0;
-	int in, fd;
+	int in;
 
 	station_open(&st);
 	slot = st.slot;
-	check_eq(gsi_process_way(slot, &fd), ECONNREFUSED);
-	check_eq(gsi_own_open(slot, &in), 0);
-	check_eq(gsi_process_way(slot, &fd), 0);
-	check_eq(send(fd, "m", 1, 0), 1);
+	check_eq(gsi_process_say(slot, "m", 1), ECONNREFUSED);
+	check_eq(gsi_own_open(slot, NULL, &in), 0);
+	check_eq(gsi_process_say(slot, "m", 1), 0);
 	check_eq(recv(in, &got, 1, MSG_DONTWAIT), 1);
 	check_eq(got, 'm');
-	close(fd);
-	check_eq(gsi_process_way(slot + 1, &fd), ECONNREFUSED);
+	check_eq(gsi_process_say(slot + 1, "m", 1), ECONNREFUSED);
 	c = child_start(has_not_its_parents, &slot);
 	check_eq(child_wait(&c), 0);
 	gsi_own_close();
-	check_eq(gsi_process_way(slot, &fd), ECONNREFUSED);
+	check_eq(gsi_process_say(slot, "m", 1), ECONNREFUSED);
+	close(in);
+	station_close(&st);
+}
+
+static struct gsi_port port_of(enum gsi_any any, const char *address)
+{
+	struct gsi_port p = { .ps = 0x106, .port = 7471, .any = any };
+
+	p.addr = (union ibv_gid){ .raw = { [10] = 0xff, 0xff } };
+	check_eq(inet_pton(AF_INET, address, p.addr.raw + 12), 1);
+	return p;
+}
+
+static int say(const struct gsi_port *to, char c)
+{
+	return gsi_port_say(to->ps, to->port, &to->addr, &c, 1);
+}
+
+static bool heard(int in, char c)
+{
+	char got = 0;
+
+	return recv(in, &got, 1, MSG_DONTWAIT) == 1 && got == c;
+}
+
+/* The names are bound by nobody here: what goes by them is refused. */
+TEST(a_process_needs_no_name_for_requests_to_ports_of_its_own)
+{
+	struct gsi_port one = port_of(GSI_ADDRESS, "10.0.0.1"), two = one, any = one;
+	struct station st = { 0 };
+	unsigned int n = 0;
+	int in;
+
+	two.port++;
+	any.any = GSI_ANY4;
+	station_open(&st);
+	check_eq(gsi_own_open(st.slot, NULL, &in), 0);
+	check_eq(say(&one, '0'), ECONNREFUSED);
+	gsi_own_port(&one, true);
+	check_eq(say(&one, '1'), 0);
+	check(heard(in, '1'));
+	check_eq(say(&two, '2'), ECONNREFUSED);
+	gsi_own_port(&any, true);
+	gsi_own_port(&one, false);
+	check_eq(say(&one, '3'), 0); /* by the wildcard */
+	check(heard(in, '3'));
+	while (!say(&one, '4')) /* without room the name is tried */
+		n++;
+	check(n > 0);
+	gsi_own_port(&any, false);
+	while (heard(in, '4'))
+		n--;
+	check_eq(n, 0);
+	check_eq(say(&one, '5'), ECONNREFUSED);
+	gsi_own_close();
+	close(in);
+	station_close(&st);
+}
+
+static bool heard_mad(int in, char c)
+{
+	struct gsi_mad mad;
+
+	return recv(in, &mad, sizeof(mad), MSG_DONTWAIT) == sizeof(mad) && mad.magic == (uint32_t)c;
+}
+
+static struct {
+	bool busy;
+	unsigned int n;
+	char first;
+} heard_here;
+
+static bool hear(const void *mads, unsigned int n)
+{
+	if (heard_here.busy)
+		return false;
+	heard_here.n += n;
+	heard_here.first = (char)((const struct gsi_mad *)mads)->magic;
+	return true;
+}
+
+static int say_mad(unsigned int slot, char c)
+{
+	struct gsi_mad mad = { .magic = (uint32_t)c };
+
+	return gsi_process_say(slot, &mad, sizeof(mad));
+}
+
+TEST(the_engines_thread_keeps_what_is_for_its_own_process)
+{
+	struct station st = { 0 };
+	unsigned int n = 0;
+	int in;
+
+	station_open(&st);
+	check_eq(gsi_own_open(st.slot, hear, &in), 0);
+	check_eq(say_mad(st.slot, 'a'), 0); /* no engine's thread: through the pair */
+	check(heard_mad(in, 'a'));
+	gsi_own_keep();
+	gsi_own_flush();
+	check_eq(heard_here.n, 0);
+	check_eq(say_mad(st.slot, 'b'), 0);
+	check_eq(say_mad(st.slot, 'c'), 0);
+	check_eq(heard_here.n, 0); /* the links' locks are held here */
+	gsi_own_flush();
+	check_eq(heard_here.n, 2);
+	check_eq(heard_here.first, 'b');
+	check(!heard_mad(in, 'b'));
+	heard_here.busy = true; /* none is lost, and they stay in order */
+	check_eq(say_mad(st.slot, 'd'), 0);
+	check_eq(say_mad(st.slot, 'e'), 0);
+	gsi_own_flush();
+	check(heard_mad(in, 'd'));
+	check(heard_mad(in, 'e'));
+	heard_here.busy = false;
+	for (char c = 'f'; c <= 'z'; c++) /* more than are kept */
+		check_eq(say_mad(st.slot, c), 0);
+	heard_here.n = 0;
+	gsi_own_flush();
+	while (heard_mad(in, (char)('f' + n)))
+		n++;
+	check_eq(n + heard_here.n, 'z' - 'f' + 1);
+	check_eq(heard_here.first, (char)('f' + n));
+	gsi_own_close();
 	close(in);
 	station_close(&st);
 }
@@ -144,4 +266,6 @@ TEST(one_process_at_a_time_is_at_the_doors_of_which_another_user_has_some)
 
 RUN_TESTS(unit_test(a_process_is_found_though_another_user_has_its_name),
 	  unit_test(a_process_needs_no_name_for_what_it_has_read_for_itself),
+	  unit_test(a_process_needs_no_name_for_requests_to_ports_of_its_own),
+	  unit_test(the_engines_thread_keeps_what_is_for_its_own_process),
 	  unit_test(one_process_at_a_time_is_at_the_doors_of_which_another_user_has_some))

@@ -2,8 +2,6 @@
 #include "engine/gsi/gsi.h"
 #include <errno.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 #include "engine/gsi/gsi_names.h"
 #include "engine/links.h"
 #include "engine/listeners.h"
@@ -156,40 +154,34 @@ static int address(const struct seg *s, struct gsi_mad *out)
 	return grh_gid_is_group(g.sgid) || grh_gid_is_group(g.dgid) ? EBADMSG : 0;
 }
 
-/* A connection to the process that the message is for. */
-static int way_to(const struct cm_msg *m, const struct gsi_mad *mad, int *fd)
+/* To the process that the message is for. */
+static int pass(const struct cm_msg *m, const struct gsi_mad *mad)
 {
 	uint32_t ps = (uint32_t)(m->service_id >> 16);
 
 	switch (m->kind) {
 	case CM_REQ:
 	case CM_SIDR_REQ:
-		return gsi_port_connect(ps, (uint16_t)m->service_id, &mad->to, fd);
+		return gsi_port_say(ps, (uint16_t)m->service_id, &mad->to, mad, sizeof(*mad));
 	case CM_SIDR_REP:
-		return gsi_process_way(gsi_slot(m->local_id), fd);
+		return gsi_process_say(gsi_slot(m->local_id), mad, sizeof(*mad));
 	default:
-		return gsi_process_way(gsi_slot(m->remote_id), fd);
+		return gsi_process_say(gsi_slot(m->remote_id), mad, sizeof(*mad));
 	}
 }
 
 static void hand_over(struct node *n, const struct gsi_mad *mad, const struct cm_msg *m)
 {
-	int fd, err = way_to(m, mad, &fd);
+	int err = pass(m, mad);
 
-	if (err == ECONNREFUSED) {
+	if (!err) {
+		verdict_say("handed to connection management");
+	} else if (err == ECONNREFUSED) {
 		verdict_say("no process takes it");
 		answer(n, mad, m);
-		return;
-	}
-	if (err) {
+	} else {
 		verdict_say("dropped, its process has no room");
-		return;
 	}
-	if (send(fd, mad, sizeof(*mad), MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof(*mad))
-		verdict_say("dropped, its process has no room");
-	else
-		verdict_say("handed to connection management");
-	close(fd);
 }
 
 void gsi_packet(struct node_link *from, const struct seg *s)

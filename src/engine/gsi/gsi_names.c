@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "engine/gsi/gsi_names.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "engine/gsi/gsi_own.h"
 #include "net/gid.h"
 #include "peers/contact_peer.h"
 #include "peers/host_names.h"
-#include "util/barrier.h"
 #include "util/be.h"
-#include "util/fork.h"
 
 enum { NAME_LEN = 80 };
 
@@ -23,12 +21,12 @@ static int bind_name(const char *name, int *fd)
 	return err ? err : host_name_bind_any(HOST_NAMES_ALL, name, fd);
 }
 
+/* Without a look at our user id: the name is one of all users', and the owner asks the kernel who
+ * has connected. */
 static int connect_name(const char *name, int *fd)
 {
-	uint32_t uid;
-	int err = host_names_uid(&uid);
+	int err = host_name_connect_any(HOST_NAMES_ALL, name, fd);
 
-	err = err ? err : host_name_connect_any(HOST_NAMES_ALL, name, fd);
 	return err == ENOENT ? ECONNREFUSED : err;
 }
 
@@ -130,52 +128,46 @@ int gsi_process_connect(unsigned int slot, int *fd)
 {
 	char name[NAME_LEN];
 	uint32_t uid;
-	int err = host_names_uid(&uid);
+	int err;
 
-	if (err)
-		return err;
 	snprintf(name, sizeof(name), "cm.process.%u", slot);
 	err = process_reach(HOST_NAMES_ALL, name, slot, fd);
+	if (err != ECONNREFUSED || host_names_uid(&uid))
+		return err;
 	for (unsigned int k = 0; k < HOST_NAMES_OWN && err == ECONNREFUSED; k++)
 		err = process_reach(uid, process_name(slot, k, name), slot, fd);
 	return err;
 }
 
-static struct {
-	uint32_t epoch; /* of the process that has opened it; published last; atomic */
-	unsigned int slot;
-	int out; /* a socket to gsi_own_open()'s *in */
-} own = { .out = -1 };
+/* --- messages --- */
 
-int gsi_own_open(unsigned int slot, int *in)
+static int say(int fd, const void *m, size_t len)
 {
-	int pair[2];
+	ssize_t n = send(fd, m, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair))
-		return errno;
-	*in = pair[0];
-	own.out = pair[1];
-	own.slot = slot;
-	store_release(&own.epoch, fork_epoch()); /* (A) */
-	return 0;
+	close(fd);
+	return n == (ssize_t)len ? 0 : EAGAIN;
 }
 
-void gsi_own_close(void)
+int gsi_process_say(unsigned int slot, const void *m, size_t len)
 {
-	int out = own.out;
+	int fd, err;
 
-	store_relaxed(&own.epoch, 0);
-	own.out = -1;
-	if (out >= 0)
-		close(out);
+	if (gsi_own_slot(slot))
+		return gsi_own_say(m, len);
+	err = gsi_process_connect(slot, &fd);
+	return err ? err : say(fd, m, len);
 }
 
-int gsi_process_way(unsigned int slot, int *fd)
+int gsi_port_say(uint32_t ps, uint16_t port, const union ibv_gid *addr, const void *m, size_t len)
 {
-	if (!fork_is_ours(load_acquire(&own.epoch)) || own.slot != slot) /* (A) */
-		return gsi_process_connect(slot, fd);
-	*fd = fcntl(own.out, F_DUPFD_CLOEXEC, 0);
-	return *fd < 0 ? errno : 0;
+	struct gsi_port p = { ps, port, GSI_ADDRESS, *addr };
+	int fd, err;
+
+	if (gsi_own_owns(&p) && !gsi_own_say(m, len))
+		return 0;
+	err = gsi_port_connect(ps, port, addr, &fd);
+	return err ? err : say(fd, m, len);
 }
 
 int gsi_block_bind(uint32_t ps, unsigned int block, int *fd)

@@ -31,11 +31,9 @@ int gsi_port_connect(uint32_t ps, uint16_t port, const union ibv_gid *addr, int 
  * processes find. */
 int gsi_process_bind(unsigned int slot, int *fd);
 int gsi_process_connect(unsigned int slot, int *fd);
-/* What this process, of @slot, has for itself: messages come out of *in, a socket as its name's
- * connections are. Once in a process. */
-int gsi_own_open(unsigned int slot, int *in);
-void gsi_own_close(void); /* *in stays open; in a forked child: what it has inherited */
-/* The same as gsi_process_connect(); to this process itself without its name. */
-int gsi_process_way(unsigned int slot, int *fd);
+/* Sends a message to the process that has @slot, or to the owner of the port; to this process
+ * itself by gsi_own.h. ECONNREFUSED: no process takes it; EAGAIN: no room. */
+int gsi_process_say(unsigned int slot, const void *m, size_t len);
+int gsi_port_say(uint32_t ps, uint16_t port, const union ibv_gid *addr, const void *m, size_t len);
 /* The name of a block of ephemeral ports. EADDRINUSE: another process has it. */
 int gsi_block_bind(uint32_t ps, unsigned int block, int *fd);

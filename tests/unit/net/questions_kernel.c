@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT
+/* Routes and neighbours as the kernel knows them now, and how many sockets it takes to ask, in a
+ * network namespace of the test's own. */
+#include <linux/neighbour.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include "gid_netns.h"
+#include "net/gid_table.h"
+#include "net/neigh.h"
+
+static unsigned int sockets;
+
+/* In place of the C library's, also for libmnl. */
+__attribute__((visibility("default"))) int socket(int domain, int type, int protocol)
+{
+	sockets++;
+	return (int)syscall(SYS_socket, domain, type, protocol);
+}
+
+static unsigned int asked(void)
+{
+	unsigned int n = sockets;
+
+	sockets = 0;
+	return n;
+}
+
+static void neighbour(const char *text, uint16_t state)
+{
+	static const uint8_t mac[] = { 2, 0, 0, 0, 0, 9 };
+	struct netns_request r;
+	struct ndmsg *m = netns_start(&r, RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, sizeof(*m));
+	uint8_t addr[4];
+
+	check_eq(inet_pton(AF_INET, text, addr), 1);
+	m->ndm_family = AF_INET;
+	m->ndm_ifindex = (int)if_nametoindex("t0");
+	m->ndm_state = state;
+	mnl_attr_put(r.msg, NDA_DST, sizeof(addr), addr);
+	mnl_attr_put(r.msg, NDA_LLADDR, sizeof(mac), mac);
+	netns_do(&r);
+	asked();
+}
+
+static enum route_kind route_to(const char *text, struct rtnl_route *out)
+{
+	union ibv_gid gid = netns_gid(text);
+
+	return route_ask(&gid, if_nametoindex("t0"), out);
+}
+
+static bool is_known(const char *text, const struct rtnl_route *route)
+{
+	union ibv_gid gid = netns_gid(text);
+
+	return neigh_known(&gid, if_nametoindex("t0"), route);
+}
+
+TEST(one_question_tells_the_way_and_a_second_the_neighbour)
+{
+	struct rtnl_route route;
+
+	neighbour("10.7.0.2", NUD_PERMANENT);
+	asked();
+	check_eq(route_to("10.7.0.2", &route), ROUTE_OUT);
+	check_eq(asked(), 1);
+	check(is_known("10.7.0.2", &route));
+	check_eq(asked(), 1);
+	check(is_known("10.7.0.2", NULL));
+	check_eq(asked(), 2);
+	check(!is_known("10.7.0.3", &route));
+	check_eq(route_to("10.7.0.3", &route), ROUTE_OUT);
+	check(!is_known("10.7.0.3", &route));
+}
+
+TEST(interfaces_without_neighbours_know_all)
+{
+	struct rtnl_route route = { .type = RTN_UNICAST, .oif = if_nametoindex("lo") };
+
+	check(is_known("10.7.0.9", &route));
+	route = (struct rtnl_route){ 0 }; /* no route: what is sent says so */
+	check(is_known("10.7.0.9", &route));
+}
+
+static enum route_kind of_table(struct gid_table *t, const char *text)
+{
+	union ibv_gid gid = netns_gid(text);
+
+	return gid_table_route(t, &gid);
+}
+
+TEST(only_an_address_of_this_host_is_remembered)
+{
+	struct gid_table *t;
+	int fd;
+
+	check_eq(gid_table_create("t0", &t), 0);
+	check_eq(gid_table_watch(t, &fd), 0);
+	check_eq(of_table(t, "10.7.0.1"), ROUTE_LOCAL);
+	asked();
+	check_eq(of_table(t, "10.7.0.1"), ROUTE_LOCAL);
+	check_eq(asked(), 0);
+	check_eq(of_table(t, "10.7.0.2"), ROUTE_OUT);
+	check_eq(asked(), 1);
+	check_eq(of_table(t, "10.7.0.2"), ROUTE_OUT);
+	check_eq(asked(), 1);
+	netns_up("t0", false); /* its routes go */
+	check_eq(of_table(t, "10.7.0.2"), ROUTE_NONE);
+	gid_table_destroy(t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		unit_test(one_question_tells_the_way_and_a_second_the_neighbour),
+		unit_test(interfaces_without_neighbours_know_all),
+		unit_test(only_an_address_of_this_host_is_remembered),
+	};
+
+	netns_enter();
+	netns_up("lo", true);
+	netns_veth("t0", "t1");
+	netns_up("t0", true);
+	netns_up("t1", true);
+	netns_add("t0", "10.7.0.1");
+	netns_default_route("t0");
+	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+}
