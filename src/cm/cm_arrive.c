@@ -430,13 +430,12 @@ static bool hear(const void *mads, unsigned int n)
 
 	if (pthread_mutex_trylock(&cm.lock))
 		return false;
-	cm_event_later();
 	if (cm.own.serial)
 		own_ready(&cm.own); /* what came before */
 	for (unsigned int i = 0; i < n; i++)
 		if (!cm_parse(mad[i].mad, MAD_LEN, &m))
 			from_network(&mad[i], &m);
-	cm_event_unlock();
+	pthread_mutex_unlock(&cm.lock);
 	return true;
 }
 

@@ -2,22 +2,10 @@
 #include "cm/cm_event.h"
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 #include "hca/event_fd.h"
 #include "obs/explain.h"
 #include "util/fork.h"
-
-enum { LATER = 16 };
-
-/* Keeps the descriptors that are counted up without cm.lock open. Taken under cm.lock, and held
- * longer. */
-static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
-static struct { /* under cm.lock */
-	bool on;
-	unsigned int n;
-	int fd[LATER];
-} later;
 
 int cm_channel_create(struct cm_channel **out, int *fd)
 {
@@ -43,9 +31,7 @@ void cm_channel_destroy(struct cm_channel *ch)
 	struct list *pos, *tmp;
 
 	list_for_each_safe(pos, tmp, &ch->events) free(container_of(pos, struct cm_event, node));
-	pthread_mutex_lock(&counting);
 	close(ch->fd);
-	pthread_mutex_unlock(&counting);
 	free(ch);
 }
 
@@ -73,18 +59,16 @@ int cm_channel_next(struct cm_channel *ch, struct cm_news *out)
 	struct cm_event *e;
 	int err;
 
-	for (;;) {
+	do {
 		if (!fork_is_ours(ch->epoch))
 			return refuse(EIO, "rdma_get_cm_event: the channel is of a parent process");
+		err = event_fd_await(ch->fd);
+		if (err)
+			return err;
 		pthread_mutex_lock(&cm.lock);
 		e = take(ch);
 		pthread_mutex_unlock(&cm.lock);
-		if (e)
-			break;
-		err = event_fd_await(ch->fd); /* then another thread may be faster */
-		if (err)
-			return err;
-	}
+	} while (!e); /* another thread was faster, or its id went */
 	*out = e->news;
 	free(e);
 	return 0;
@@ -103,49 +87,10 @@ struct cm_event *cm_event_new(struct cm_id *id, int event, int status)
 	return e;
 }
 
-/* --- counting up --- */
-
-void cm_event_later(void)
-{
-	later.on = true;
-}
-
-void cm_event_unlock(void)
-{
-	unsigned int n = later.n;
-	int fd[LATER];
-
-	later.on = false;
-	later.n = 0;
-	memcpy(fd, later.fd, sizeof(fd));
-	if (n)
-		pthread_mutex_lock(&counting);
-	pthread_mutex_unlock(&cm.lock);
-	for (unsigned int i = 0; i < n; i++)
-		event_fd_up(fd[i]);
-	if (n)
-		pthread_mutex_unlock(&counting);
-}
-
-void cm_event_await_counts(void)
-{
-	pthread_mutex_lock(&counting);
-}
-
-void cm_event_counts_awaited(void)
-{
-	pthread_mutex_unlock(&counting);
-}
-
 void cm_event_queue(struct cm_event *e)
 {
-	struct cm_channel *ch = e->id->channel;
-
-	list_add_tail(&ch->events, &e->node);
-	if (later.on && later.n < LATER)
-		later.fd[later.n++] = ch->fd;
-	else
-		event_fd_up(ch->fd);
+	list_add_tail(&e->id->channel->events, &e->node);
+	event_fd_up(e->id->channel->fd);
 }
 
 void cm_event_purge(struct cm_id *id, struct list *out)

@@ -9,14 +9,6 @@ int cm_channel_next(struct cm_channel *ch, struct cm_news *out);
 /* An empty event in the channel of @id, to be filled in; NULL: no memory, it is lost. */
 struct cm_event *cm_event_new(struct cm_id *id, int event, int status);
 void cm_event_queue(struct cm_event *e);
-/* What a thread queues behind cm_event_later() wakes the program when cm_event_unlock() has
- * dropped cm.lock: a program that is woken before runs at once, and waits for the lock. Until then
- * a count is missing, so the thread takes no event and purges none. */
-void cm_event_later(void);
-void cm_event_unlock(void);
-/* No thread counts between the two; for fork. */
-void cm_event_await_counts(void);
-void cm_event_counts_awaited(void);
 /* All events of @id leave its channel for @out, the caller's to free. */
 void cm_event_purge(struct cm_id *id, struct list *out);
 void cm_event_move(struct cm_id *id, struct cm_channel *to);

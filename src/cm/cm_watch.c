@@ -7,7 +7,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-#include "cm/cm_event.h"
 #include "engine/gsi/gsi_own.h"
 #include "engine/node.h"
 #include "engine/node_self.h"
@@ -94,14 +93,13 @@ static void serve(uint64_t serial)
 
 	pthread_mutex_lock(&cm.lock);
 	cm.sleeps_until = 0;
-	cm_event_later();
 	w = hash_get(&cm.watches, serial);
 	if (w)
 		w->ready(w);
 	else if (!serial && read(cm.kick_fd, &drop, sizeof(drop)) < 0)
 		drop = 0;
 	wheel_run(&cm.wheel, clock_now());
-	cm_event_unlock();
+	pthread_mutex_unlock(&cm.lock);
 }
 
 static void *run(void *arg)
@@ -129,12 +127,10 @@ static void *run(void *arg)
 static void fork_prepare(void)
 {
 	pthread_mutex_lock(&cm.lock);
-	cm_event_await_counts();
 }
 
 static void fork_parent(void)
 {
-	cm_event_counts_awaited();
 	pthread_mutex_unlock(&cm.lock);
 }
 
@@ -153,7 +149,6 @@ static void fork_child(void)
 		gsi_own_close();
 	}
 	cm.epoch = 0;
-	cm_event_counts_awaited();
 	pthread_mutex_unlock(&cm.lock);
 }
 
