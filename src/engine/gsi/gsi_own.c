@@ -8,7 +8,6 @@
 #include "net/gid.h"
 #include "util/barrier.h"
 #include "util/be.h"
-
 #include "util/fork.h"
 #include "util/rand.h"
 
