@@ -67,6 +67,7 @@ int xrc_turn_catch_up(struct xrc_target *x, uint64_t now)
 	if (likely(t->last == x->domain->word && !moved))
 		return 0;
 	if (moved) {
+		tqp_settle(&x->e.q); /* answers wait there to leave together */
 		path_swap(&x->e, NULL);
 		tqp_unblock(&x->e.q);
 	}

@@ -112,9 +112,38 @@ TEST(a_modify_takes_the_way_back_along)
 	close_target();
 }
 
+static unsigned int flushes;
+
+static void flush(struct dest *d)
+{
+	check(d == &stand->peer);
+	flushes++;
+}
+
+TEST(answers_that_wait_leave_before_their_way_is_taken_along)
+{
+	struct link_ops ops;
+
+	open_target();
+	ops = *stand->peer.ops;
+	ops.flush = flush;
+	stand->peer.ops = &ops;
+	target->e.q.dest = &stand->peer;
+	target->e.q.unsettled = true;
+	fetch_add_relaxed(&stand->peer.refs, 1);
+	shared->moves++; /* by another member */
+	check_eq(xrc_turn_catch_up(target, 0), 0);
+	check(!target->e.q.dest);
+	check_eq(flushes, 1);
+	tqp_settle(&target->e.q); /* nothing waits any more */
+	check_eq(flushes, 1);
+	close_target();
+}
+
 RUN_TESTS(unit_test(the_word_says_who_has_it),
 	  unit_test(a_member_that_works_on_it_is_waited_for_in_vain),
 	  unit_test(the_turn_of_a_dead_member_is_taken_over_and_the_QP_is_in_ERR),
 	  unit_test(a_member_that_worked_last_has_nothing_to_catch_up),
 	  unit_test(what_another_member_has_left_is_loaded_and_not_believed),
-	  unit_test(a_modify_takes_the_way_back_along))
+	  unit_test(a_modify_takes_the_way_back_along),
+	  unit_test(answers_that_wait_leave_before_their_way_is_taken_along))
