@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "engine/linger.h"
 #include <sched.h>
+#include "engine/gsi/gsi_own.h"
 #include "engine/progress.h"
 #include "util/clock.h"
 
@@ -13,7 +14,6 @@ bool linger_begin(struct lingering *l, uint64_t now)
 		return false;
 	}
 	l->paid = false;
-	l->last = now;
 	l->until = now + LINGER_NS;
 	l->end = now + LINGER_MOST;
 	return true;
@@ -29,7 +29,7 @@ static void judge(struct lingering *l)
 	l->leave_out = l->in_vain;
 }
 
-bool linger_looked(struct lingering *l, bool found, uint64_t now)
+bool linger_looked(struct lingering *l, bool found, uint64_t before, uint64_t now)
 {
 	bool goes_on = true;
 
@@ -38,26 +38,28 @@ bool linger_looked(struct lingering *l, bool found, uint64_t now)
 		l->in_vain = 0;
 		l->until = now + LINGER_NS;
 	} else {
-		vain_yielded(&l->vain, l->last, now);
+		vain_yielded(&l->vain, before, now);
 		goes_on = now >= l->vain.crowd_end && now < l->until;
 		if (!goes_on)
 			judge(l);
 	}
-	l->last = now;
 	return goes_on && now < l->end;
 }
 
-/* True: it found something. */
-static bool look(struct node *n)
+/* Looks once; false: that was the last time. */
+static bool look(struct node *n, struct lingering *l)
 {
-	unsigned int got;
+	uint64_t before;
+	bool found;
 
 	quiesce_enter();
-	got = progress_round(n);
+	found = progress_round(n) != 0;
 	quiesce_exit();
-	if (!got)
+	gsi_own_flush();
+	before = clock_now();
+	if (!found)
 		sched_yield(); /* the requester may need this very CPU */
-	return got != 0;
+	return linger_looked(l, found, before, clock_now());
 }
 
 bool linger(struct node *n, struct lingering *l)
@@ -66,8 +68,7 @@ bool linger(struct node *n, struct lingering *l)
 
 	if (!linger_begin(l, clock_now()) || !host_change_mode(n->host, HOST_POLLED, HOST_WATCHED))
 		return false;
-	while (!load_relaxed(&n->led) && load_relaxed(&n->poll_seq) == seq &&
-	       linger_looked(l, look(n), clock_now()))
+	while (!load_relaxed(&n->led) && load_relaxed(&n->poll_seq) == seq && look(n, l))
 		;
 	host_change_mode(n->host, HOST_WATCHED, HOST_POLLED);
 	return true;

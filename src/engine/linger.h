@@ -22,7 +22,6 @@ enum {
 
 struct lingering {
 	struct vain vain; /* of which only the crowd is used */
-	uint64_t last; /* ns: the end of the last look */
 	uint64_t until, end; /* ns: it ends unless a look finds something; in any case */
 	bool paid; /* a look has found something */
 	uint32_t leave_out; /* times from now on */
@@ -31,8 +30,9 @@ struct lingering {
 
 /* Pure. False: this time the engine does not linger. */
 bool linger_begin(struct lingering *l, uint64_t now);
-/* A look has ended, and a yield behind it when it found nothing. False: that was the last one. */
-bool linger_looked(struct lingering *l, bool found, uint64_t now);
+/* A look has ended, and from @before to @now a yield when it found nothing. False: that was the
+ * last look. */
+bool linger_looked(struct lingering *l, bool found, uint64_t before, uint64_t now);
 
 /* Looks as long as it pays, and until the program polls or a thread leads. Senders of this host see
  * that the engine is awake. Outside any quiesce section. True: it has looked, and the caller has to
