@@ -82,6 +82,7 @@ static void take_all(struct node *n)
 static uint64_t value(const struct counters *c, enum counter which)
 {
 	enum counter all, some;
+	uint64_t most, part;
 
 	if (which == COUNTER_UNICAST_XMIT_PACKETS)
 		all = COUNTER_PORT_XMIT_PACKETS, some = COUNTER_MULTICAST_XMIT_PACKETS;
@@ -89,7 +90,9 @@ static uint64_t value(const struct counters *c, enum counter which)
 		all = COUNTER_PORT_RCV_PACKETS, some = COUNTER_MULTICAST_RCV_PACKETS;
 	else
 		return counters_read(c, which);
-	return counters_read(c, all) - counters_read(c, some);
+	most = counters_read(c, all);
+	part = counters_read(c, some); /* may count more meanwhile */
+	return most > part ? most - part : 0;
 }
 
 /* The values only grow, so that the new text covers the old one. */
