@@ -36,7 +36,10 @@ struct guest {
 #define REPEAT_NS  UINT64_C(10000000000)
 /* Of the descriptors that a process may have, those for requests of all strangers, of one user. */
 enum { FOR_STRANGERS = 8, FOR_EACH = 32 };
-enum { OWN_AT_ONCE = 64 }; /* messages, before others have their turn */
+enum {
+	OWN_AT_ONCE = 64, /* messages, before others have their turn */
+	OWN_BEFORE = 16, /* the same in the engine's thread */
+};
 
 /* A request on its way to a new id. */
 struct request {
@@ -409,17 +412,25 @@ static void name_ready(struct cm_watch *w)
 		guest_free(g);
 }
 
-static void own_ready(struct cm_watch *w)
+/* False: there may be more. */
+static bool take_own(unsigned int most)
 {
 	struct gsi_mad mad;
 	struct cm_msg m;
-	int err, left = OWN_AT_ONCE;
+	int err;
 
 	do {
-		err = cm_talk_read(w->fd, &mad, &m);
+		err = cm_talk_read(cm.own.fd, &mad, &m);
 		if (!err)
 			from_network(&mad, &m);
-	} while (!err && --left);
+	} while (!err && --most);
+	return err == EAGAIN || err == ENOTCONN;
+}
+
+static void own_ready(struct cm_watch *w)
+{
+	(void)w;
+	take_own(OWN_AT_ONCE);
 }
 
 /* The engine's thread must not wait for a call: the thread of connection management does. */
@@ -427,16 +438,16 @@ static bool hear(const void *mads, unsigned int n)
 {
 	const struct gsi_mad *mad = mads;
 	struct cm_msg m;
+	bool first; /* nothing that came before waits */
 
 	if (pthread_mutex_trylock(&cm.lock))
 		return false;
-	if (cm.own.serial)
-		own_ready(&cm.own); /* what came before */
-	for (unsigned int i = 0; i < n; i++)
+	first = !cm.own.serial || take_own(OWN_BEFORE);
+	for (unsigned int i = 0; first && i < n; i++)
 		if (!cm_parse(mad[i].mad, MAD_LEN, &m))
 			from_network(&mad[i], &m);
 	pthread_mutex_unlock(&cm.lock);
-	return true;
+	return first;
 }
 
 int cm_arrive_begin(void)

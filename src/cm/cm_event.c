@@ -76,7 +76,7 @@ int cm_channel_next(struct cm_channel *ch, struct cm_news *out)
 
 struct cm_event *cm_event_new(struct cm_id *id, int event, int status)
 {
-	struct cm_event *e = calloc(1, sizeof(*e));
+	struct cm_event *e = id->channel ? calloc(1, sizeof(*e)) : NULL;
 
 	if (!e)
 		return NULL;

@@ -6,7 +6,8 @@
 int cm_channel_create(struct cm_channel **out, int *fd);
 void cm_channel_destroy(struct cm_channel *ch); /* its ids are gone; drops what is queued */
 int cm_channel_next(struct cm_channel *ch, struct cm_news *out);
-/* An empty event in the channel of @id, to be filled in; NULL: no memory, it is lost. */
+/* An empty event for the channel of @id, to be filled in; NULL: no memory, or the program has
+ * destroyed the channel: it is lost. */
 struct cm_event *cm_event_new(struct cm_id *id, int event, int status);
 void cm_event_queue(struct cm_event *e);
 /* All events of @id leave its channel for @out, the caller's to free. */

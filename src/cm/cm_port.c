@@ -60,10 +60,7 @@ static int name_open(struct cm_name *n)
 
 	if (!err && listen(n->watch.fd, GSI_BACKLOG))
 		err = errno;
-	err = err ? err : cm_watch(&n->watch, on_guest);
-	if (!err)
-		gsi_own_port(&n->port, true);
-	return err;
+	return err ? err : cm_watch(&n->watch, on_guest);
 }
 
 static int name_get(const struct gsi_port *p, struct cm_name **out)
@@ -159,6 +156,8 @@ static int names_get(struct cm_id *id)
 		err = name_get(&p[i], &id->names[i]);
 		if (!err && meets_foreign(&p[i]))
 			err = EADDRNOTAVAIL;
+		if (!err)
+			gsi_own_port(&p[i], true);
 	}
 	if (err)
 		names_put(id);

@@ -8,6 +8,7 @@
 #include "cm/cm_far.h"
 #include "cm/cm_id.h"
 #include "cm/cm_watch.h"
+#include "engine/node.h"
 #include "util/clock.h"
 
 #define UNREACHED_NS UINT64_C(1000000000)
@@ -19,6 +20,8 @@ static int connect_peer(struct cm_id *id)
 	union ibv_gid to;
 	int err;
 
+	if (host_is_alone(cm.node->host))
+		return EPERM; /* its queue pairs would not reach those of another process */
 	cm_addr_gid(&id->dst, &to);
 	err = gsi_port_connect(id->ps, cm_addr_port(&id->dst), &to, &id->conn.fd);
 	return err ? err : cm_talk_connected(id);

@@ -8,10 +8,7 @@
 #include "util/clock.h"
 #include "util/uncancelled.h"
 
-enum {
-	BUDGET = 64, /* segments of one link in one drain */
-	SKIP = 64, /* busy polls from one look at a network to the next */
-};
+enum { SKIP = 64 }; /* busy polls from one look at a network to the next */
 
 /* Pairs with links_open(). */
 static struct node_link *network(struct node *n, uint32_t i)
@@ -184,7 +181,7 @@ unsigned int links_poll(struct node *n, unsigned int got)
 
 	for (uint32_t i = 0; (w = network(n, i)); i++)
 		if (!skips(w, got))
-			count += w->link->drain(w->link, BUDGET, false);
+			count += w->link->drain(w->link, LINKS_BUDGET, false);
 	return count;
 }
 
@@ -194,7 +191,7 @@ unsigned int links_drain(struct node *n, bool all)
 	struct node_link *w;
 
 	for (uint32_t i = 0; (w = network(n, i)); i++)
-		count += w->link->drain(w->link, BUDGET, all);
+		count += w->link->drain(w->link, LINKS_BUDGET, all);
 	return count;
 }
 

@@ -7,6 +7,8 @@
 #pragma once
 #include "engine/node_state.h"
 
+enum { LINKS_BUDGET = 64 }; /* segments of one link in one drain */
+
 void links_add(struct node *n, struct link *l);
 int links_open(struct node *n); /* an errno with a reason: some network cannot be opened */
 

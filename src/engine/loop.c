@@ -65,14 +65,15 @@ static void doorbell_watch(struct node *n, bool on)
  * have brought some; what comes to others wakes the engine again. */
 static bool network_work(struct node *n)
 {
-	bool any = false;
+	bool any = false, all = true;
 	unsigned int got, rounds = 0;
 
 	if (likely(!load_relaxed(&n->networks)))
 		return false;
 	do {
 		quiesce_enter();
-		got = progress_network(n, !rounds);
+		got = progress_network(n, all);
+		all = all && got >= LINKS_BUDGET; /* one of them may have taken all of it */
 		quiesce_exit();
 		gsi_own_flush();
 		any |= got != 0;

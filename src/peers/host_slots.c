@@ -7,6 +7,11 @@ unsigned int host_first_slot(const struct host *h)
 	return h->listener[0].slot;
 }
 
+bool host_is_alone(const struct host *h)
+{
+	return h->alone;
+}
+
 unsigned int host_slot_block(struct host *h, uint32_t number)
 {
 	uint32_t n = load_acquire(&h->n_slots);

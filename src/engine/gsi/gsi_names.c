@@ -132,8 +132,12 @@ int gsi_process_connect(unsigned int slot, int *fd)
 
 	snprintf(name, sizeof(name), "cm.process.%u", slot);
 	err = process_reach(HOST_NAMES_ALL, name, slot, fd);
-	if (err != ECONNREFUSED || host_names_uid(&uid))
+	if (err != ECONNREFUSED)
 		return err;
+	err = host_names_uid(&uid);
+	if (err)
+		return err; /* it may be there all the same */
+	err = ECONNREFUSED;
 	for (unsigned int k = 0; k < HOST_NAMES_OWN && err == ECONNREFUSED; k++)
 		err = process_reach(uid, process_name(slot, k, name), slot, fd);
 	return err;

@@ -87,9 +87,10 @@ static unsigned int place(uint64_t key)
 void gsi_own_port(const struct gsi_port *p, bool owns)
 {
 	uint64_t key = key_of(p);
+	bool did = place(key) < PORTS;
 	unsigned int i = place(owns ? 0 : key);
 
-	if (i < PORTS)
+	if (did != owns && i < PORTS)
 		store_relaxed(&own.ports[i], owns ? key : 0);
 }
 

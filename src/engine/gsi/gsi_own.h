@@ -17,8 +17,9 @@ typedef bool gsi_own_hear(const void *mads, unsigned int n);
  * in a process. */
 int gsi_own_open(unsigned int slot, gsi_own_hear *hear, int *in);
 void gsi_own_close(void); /* *in stays open; in a forked child: what it has inherited */
-/* This process has bound the name of @p and listens there (@owns), or is about to close it. Behind
- * gsi_own_open(); one call at a time. One for which there is no room is reached by its name. */
+/* This process has bound the name of @p, listens there, and no other process has the port at an
+ * address of it (@owns); or it is about to close the name. Behind gsi_own_open(); one call at a
+ * time. One for which there is no room is reached by its name. */
 void gsi_own_port(const struct gsi_port *p, bool owns);
 
 /* Any thread. Is @slot, is the port, this process'? The owner of a wildcard owns it alone: no other
