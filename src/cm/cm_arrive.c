@@ -204,6 +204,12 @@ static int make(struct cm_id *listener, const struct request *r)
 	return 0;
 }
 
+/* Neither number is a secret: another host may name the peer of a connection that is not its own. */
+static bool same_end(const struct cm_id *id, const struct request *r)
+{
+	return !r->mad->net || !memcmp(&id->way.dgid, &r->mad->from, sizeof(r->mad->from));
+}
+
 /* The QP is one of a living connection: an earlier process has ended there unnoticed. */
 static bool is_stale(const struct request *r)
 {
@@ -212,7 +218,7 @@ static bool is_stale(const struct request *r)
 	struct cm_out out;
 
 	old = r->m->kind == CM_REQ ? hash_get(&cm.qpns, key) : NULL;
-	if (!old)
+	if (!old || !same_end(old, r))
 		return false;
 	reject(r, CM_REJ_STALE, 0);
 	if (!cm_fsm_disconnect(&old->fsm, clock_now(), &out))

@@ -93,6 +93,24 @@ void cm_event_queue(struct cm_event *e)
 	event_fd_up(e->id->channel->fd);
 }
 
+void cm_event_forget_join(struct cm_id *id, const void *join)
+{
+	struct list *pos, *tmp;
+
+	if (!id->channel)
+		return;
+	list_for_each_safe(pos, tmp, &id->channel->events)
+	{
+		struct cm_event *e = container_of(pos, struct cm_event, node);
+
+		if (e->id != id || e->news.join != join)
+			continue;
+		list_del(&e->node);
+		event_fd_down(id->channel->fd);
+		free(e);
+	}
+}
+
 void cm_event_purge(struct cm_id *id, struct list *out)
 {
 	struct list *pos, *tmp;

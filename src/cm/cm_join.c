@@ -89,6 +89,7 @@ int cm_call_leave(struct cm_id *id, const struct sockaddr *group, void **context
 
 		if (err && !memcmp(&j->gid, &gid, sizeof(gid))) {
 			*context = j->context;
+			cm_event_forget_join(id, j->context);
 			list_del(&j->node);
 			free(j);
 			err = 0;

@@ -84,7 +84,7 @@ static void refuse_key(struct dc_target *t, const struct seg *s)
 	reason("DC target 0x%x refused initiator 0x%x: it names another access key; give both "
 	       "sides the same (mlx5dv_create_qp, mlx5dv_wr_set_dc_addr)",
 	       qp->qpn, s->sqpn);
-	async_push(qp->ctx, IBV_EVENT_QP_ACCESS_ERR, qp->user);
+	async_push_once(qp->ctx, IBV_EVENT_QP_ACCESS_ERR, qp->user);
 }
 
 /* The initiator's tries are used up, and a process of this host hears why. */

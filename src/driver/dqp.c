@@ -143,6 +143,7 @@ static int sq_memory(struct dqp *qp, struct pd *pd, struct ibv_qp_cap *cap)
 	uint32_t gather = fixed_part(qp, false) + cap->max_send_sge * SEG;
 	uint32_t inl = cap->max_inline_data ? fixed_part(qp, true) + 4 + cap->max_inline_data : 0;
 	uint32_t blocks = ((gather > inl ? gather : inl) + WQE_BB - 1) / WQE_BB;
+	uint32_t room = blocks * WQE_BB, header = fixed_part(qp, true) + 4; /* of inline data */
 	uint64_t need = (uint64_t)cap->max_send_wr * blocks;
 
 	if (need > LIMIT_QP_WR)
@@ -154,7 +155,7 @@ static int sq_memory(struct dqp *qp, struct pd *pd, struct ibv_qp_cap *cap)
 	qp->sq.cnt = pow2_at_least(need);
 	qp->sq.max_wr = qp->sq.cnt / blocks;
 	qp->max_send_sge = min((blocks * WQE_BB - fixed_part(qp, false)) / SEG, LIMIT_SGE);
-	qp->max_inline = min(blocks * WQE_BB - fixed_part(qp, true) - 4, LIMIT_INLINE);
+	qp->max_inline = room > header ? min(room - header, LIMIT_INLINE) : 0;
 	if (qp->sq.cnt) {
 		size_t bytes = (size_t)qp->sq.cnt * WQE_BB;
 

@@ -65,7 +65,7 @@ static void hand_back(const struct lent *l, uint8_t *p)
 }
 
 /* When it fails the memory goes back. */
-static int lend(uint8_t *p, const struct lent *from)
+static int lend(uint8_t *p, const struct lent *from, uint8_t **out)
 {
 	struct lent *l = malloc(sizeof(*l));
 	int err;
@@ -84,6 +84,7 @@ static int lend(uint8_t *p, const struct lent *from)
 		free(l);
 	} else {
 		fetch_add_relaxed(&kept.count, 1);
+		*out = p;
 	}
 	return err;
 }
@@ -142,8 +143,7 @@ static int context_memory(const struct context *ctx, size_t size, uint8_t **out)
 			      (void *)p, size, LINE);
 	}
 	memset(p, 0, size);
-	*out = p;
-	return lend(p, &l);
+	return lend(p, &l, out);
 }
 
 int ring_memory_alloc_in(struct pd *pd, uint64_t type, size_t size, uint8_t **out)
@@ -165,8 +165,7 @@ int ring_memory_alloc_on(struct context *ctx, struct pd *pd, uint64_t type, size
 		return context_memory(ctx, whole, out);
 	if (!p)
 		return ring_memory_alloc(size, out);
-	*out = p;
-	return lend(p, &l);
+	return lend(p, &l, out);
 }
 
 int ring_memory_record(struct context *ctx, uint32_t *own, uint32_t **out)

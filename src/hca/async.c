@@ -8,7 +8,12 @@
 
 void async_push(struct context *ctx, enum ibv_event_type type, void *element)
 {
-	async_queue_push(ctx->async, type, element);
+	async_queue_push(ctx->async, type, element, false);
+}
+
+void async_push_once(struct context *ctx, enum ibv_event_type type, void *element)
+{
+	async_queue_push(ctx->async, type, element, true);
 }
 
 int async_pop(struct context *ctx, struct ibv_async_event *out)

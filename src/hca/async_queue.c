@@ -79,7 +79,22 @@ void async_queue_destroy(struct async_queue *q)
 	free(q);
 }
 
-void async_queue_push(struct async_queue *q, enum ibv_event_type type, void *element)
+/* Under the lock. */
+static bool waits(const struct async_queue *q, enum ibv_event_type type, const void *element)
+{
+	const struct list *at;
+
+	list_for_each(at, &q->list)
+	{
+		const struct async_event *ev = container_of(at, struct async_event, node);
+
+		if (ev->type == type && ev->element == element)
+			return true;
+	}
+	return false;
+}
+
+void async_queue_push(struct async_queue *q, enum ibv_event_type type, void *element, bool once)
 {
 	struct async_event *ev = malloc(sizeof(*ev));
 
@@ -90,7 +105,7 @@ void async_queue_push(struct async_queue *q, enum ibv_event_type type, void *ele
 	ev->type = type;
 	ev->element = element;
 	pthread_mutex_lock(&q->lock);
-	if (q->fd >= 0) {
+	if (q->fd >= 0 && !(once && waits(q, type, element))) {
 		list_add_tail(&q->list, &ev->node);
 		event_fd_up(q->fd);
 		ev = NULL;

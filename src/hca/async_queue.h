@@ -16,8 +16,8 @@ int async_queue_move(struct async_queue *q, int fd, int flags);
 void async_queue_close(struct async_queue *q); /* closes the descriptor; later events vanish */
 void async_queue_destroy(struct async_queue *q); /* NULL is fine */
 /* @element: struct ibv_cq *, ibv_qp *, ibv_srq *, ibv_wq *; NULL for port and device events (the
- * port is 1). */
-void async_queue_push(struct async_queue *q, enum ibv_event_type type, void *element);
+ * port is 1). @once: not while another one like it waits. */
+void async_queue_push(struct async_queue *q, enum ibv_event_type type, void *element, bool once);
 /* Takes the oldest event, and calls @taken (NULL is fine) under the lock. False: none. */
 bool async_queue_pop(struct async_queue *q, void (*taken)(const struct ibv_async_event *ev),
 		     struct ibv_async_event *out);

@@ -270,6 +270,6 @@ void device_event(struct hca *hca, enum ibv_event_type type)
 {
 	pthread_mutex_lock(&hca->contexts_lock);
 	for (struct context *ctx = hca->contexts; ctx; ctx = ctx->next)
-		async_queue_push(ctx->async, type, NULL);
+		async_queue_push(ctx->async, type, NULL, false);
 	pthread_mutex_unlock(&hca->contexts_lock);
 }

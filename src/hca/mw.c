@@ -148,9 +148,11 @@ static const char *bind(struct key_table *keys, struct mw *mw, const struct mw_b
 
 	if (!why && b->len) {
 		mr = key_lookup_region(keys, b->lkey);
-		why = wrong_region(mr, b);
-		if (!why && !mr_window_begin(mr))
-			why = "the region is being deregistered or changed";
+		if (mr && !mr_window_begin(mr))
+			return "the region is being deregistered or changed";
+		why = wrong_region(mr, b); /* it does not change any more */
+		if (why && mr)
+			mr_window_end(mr);
 	}
 	if (!why)
 		publish(keys, mw, b, mr);

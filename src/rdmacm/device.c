@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "rdmacm/id.h"
 
 enum { MAX = 16 };
@@ -11,6 +12,7 @@ enum { MAX = 16 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
 static struct opened all[MAX];
 static unsigned int count;
+static pid_t owner; /* of the protection and XRC domains */
 
 static uint8_t depth(int n)
 {
@@ -88,9 +90,22 @@ int opened_any(void)
 	return err;
 }
 
+/* In a forked child the contexts go on with objects of its own; those of the parent do not. */
+static void forget_parents(void)
+{
+	if (owner == getpid())
+		return;
+	owner = getpid();
+	for (unsigned int i = 0; i < count; i++) {
+		all[i].pd = NULL;
+		all[i].xrcd = NULL;
+	}
+}
+
 int opened_pd(struct opened *d, struct ibv_pd **out)
 {
 	pthread_mutex_lock(&lock);
+	forget_parents();
 	if (!d->pd)
 		d->pd = ibv_alloc_pd(d->verbs);
 	*out = d->pd;
@@ -106,6 +121,7 @@ int opened_xrcd(struct opened *d, struct ibv_xrcd **out)
 					   .oflags = O_CREAT };
 
 	pthread_mutex_lock(&lock);
+	forget_parents();
 	if (!d->xrcd)
 		d->xrcd = ibv_open_xrcd(d->verbs, &attr);
 	*out = d->xrcd;

@@ -112,13 +112,13 @@ EXPORT int rdma_destroy_id(struct rdma_cm_id *id)
 	struct id *i = to_id(id);
 	uint32_t fetched = 0;
 
-	groups_leave(i);
 	softhca_cm()->id_destroy(i->cm, &fetched);
 	if (id->event) {
 		rdma_ack_cm_event(id->event);
 		id->event = NULL;
 	}
 	wait_for_acks(i, fetched);
+	groups_leave(i); /* last: an event of a join that was fetched meanwhile uses the group */
 	id_free(i);
 	return 0;
 }

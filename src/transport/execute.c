@@ -92,7 +92,7 @@ bool execute(struct tqp *q, const struct seg *s, struct answer *out, struct refu
 	struct grounds what;
 	uint64_t addr = 0, orig = 0;
 	struct spin *lock;
-	bool failed;
+	bool failed, skewed;
 
 	what = unfit(q, s, right);
 	if (what.code)
@@ -101,10 +101,14 @@ bool execute(struct tqp *q, const struct seg *s, struct answer *out, struct refu
 	why = key_check(q->qp.ctx->hca->keys, &ask, &addr);
 	if (read && key_is_apart(why))
 		why = KEY_OK; /* an atomic's word lies in one place */
-	failed = why == KEY_OK && !read && operate(s, addr, &orig);
+	skewed = why == KEY_OK && !read && (addr & 7); /* zero-based, or a part of an mkey */
+	failed = why == KEY_OK && !read && !skewed && operate(s, addr, &orig);
 	fleeting_leave(lock);
 	if (why != KEY_OK)
 		return refused(no, V_REMOTE_ACCESS, blame_rkey(q, s, why, &ask));
+	if (skewed)
+		return refused(no, V_REMOTE_INVALID,
+			       blame_request(q, s, GROUNDS(GROUNDS_ALIGNMENT)));
 	if (failed)
 		return refused(no, V_REMOTE_OP, blame_rkey(q, s, KEY_OK, &ask));
 	*out = (struct answer){ .psn = s->psn,

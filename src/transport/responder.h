@@ -62,6 +62,7 @@ struct responder {
 	uint32_t msn;
 	uint8_t msg; /* enum responder_message: the message that has begun */
 	bool have_rwqe; /* rwqe is taken and not completed */
+	bool strayed; /* XRC: the segment names another SRQ than the message that has rwqe */
 	bool nak_sent; /* for a sequence error or RNR: no further NAK before epsn comes */
 	bool nak_due; /* a NAK waits behind the answers */
 	bool comm_est; /* IBV_EVENT_COMM_EST was raised */

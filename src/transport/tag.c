@@ -94,7 +94,7 @@ enum place tag_begin(struct tqp *q, const struct seg *s, uint32_t *skip)
 			return PLACE_RNR;
 	}
 	*skip = r->tag.what == TAG_CQE_MESSAGE || r->tag.what == TAG_CQE_SOFTWARE ? TMH : 0;
-	if (r->tag.what == TAG_CQE_CONSUMED)
+	if (r->tag.what == TAG_CQE_CONSUMED || *skip > s->len) /* it may come again, shorter */
 		*skip = s->len;
 	return PLACE_DONE;
 }

@@ -41,7 +41,7 @@ bool xrc_admit(struct tqp *q, const struct seg *s, struct seg *rc, uint64_t now)
 	if (opcode_service(s->op) != SVC_OWN)
 		rc->op = opcode_operation(s->op);
 	rc->flags &= (uint16_t)~SEG_ACK; /* a target QP has nothing to be acknowledged */
-	if (!request || q->qp.srq)
+	if (!request || (q->qp.srq && !(q->rsp.strayed && s->psn == q->rsp.epsn)))
 		return true;
 	no_srq(q, s, rc, now);
 	return false;
@@ -49,6 +49,9 @@ bool xrc_admit(struct tqp *q, const struct seg *s, struct seg *rc, uint64_t now)
 
 void xrc_bind(struct tqp *q, struct srq *srq)
 {
+	q->rsp.strayed = q->rsp.have_rwqe && q->qp.srq && srq != q->qp.srq;
+	if (unlikely(q->rsp.strayed))
+		return; /* the receive that is taken goes back to where it came from */
 	store_relaxed(&q->qp.srq, srq); /* rq_waiters.c reads it outside the turn */
 	if (!srq)
 		return;

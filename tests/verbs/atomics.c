@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "verbs/cases.h"
+#include "verbs/duo.h"
 
 enum { PROCESSES = 4, DEPTH = 16 };
 
@@ -151,9 +152,38 @@ static void compare_swaps_add_up(int arg)
 	add_up((struct task){ .count = cases_full() ? 20000 : 2000, .compare_swap = true });
 }
 
+/* The address of a zero-based region is aligned, and its memory is not: no processor does that. */
+static void a_skewed_region_is_refused(int arg)
+{
+	struct duo_opts o = { .qp.type = IBV_QPT_RC };
+	struct ibv_send_wr wr;
+	struct ibv_sge sg;
+	static struct duo d;
+
+	(void)arg;
+	duo_open(&d, &o);
+	wr = duo_wr(&d, IBV_WR_ATOMIC_FETCH_AND_ADD, &sg, 8);
+	wr.wr.atomic.remote_addr = 0;
+	wr.wr.atomic.compare_add = 1;
+	wr.wr.atomic.rkey =
+		(uint32_t)duo_tell(&d,
+				   (struct duo_order){
+					   .op = DUO_REG,
+					   .off = 4,
+					   .len = 64,
+					   .id = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC |
+						 IBV_ACCESS_ZERO_BASED,
+				   })
+			.value;
+	want_eq(duo_post(&d, &wr), 0);
+	want_eq(duo_wc(&d).status, IBV_WC_REM_INV_REQ_ERR);
+	duo_close(&d);
+}
+
 static const struct test_case cases[] = {
 	CASE(fetch_adds_add_up),
 	CASE(compare_swaps_add_up),
+	CASE(a_skewed_region_is_refused),
 };
 
 int main(void)

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT
 /* Endpoints of librdmacm by the type of their queue pairs: two threads connect, and each sends. */
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <rdma/rdma_verbs.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include "verbs/cases.h"
 
 enum { REJ_CONSUMER = 28 };
@@ -144,13 +148,58 @@ static void another_type(int type)
 	rdma_destroy_ep(listening);
 }
 
+/* The parent's protection domain is not one of the child's. */
+static void in_a_child(int type)
+{
+	struct sockaddr_in at;
+	struct rdma_cm_id *listening, *id;
+	int status;
+	pid_t pid;
+
+	if (cases_sanitized())
+		return; /* the child may find the allocator of a sanitizer locked */
+	listening = listener((enum ibv_qp_type)type, &at);
+	id = client((enum ibv_qp_type)type, &at);
+	pid = fork();
+	if (!pid) {
+		both_ways(type);
+		exit(0);
+	}
+	want_eq(waitpid(pid, &status, 0), pid);
+	want_eq(status, 0);
+	rdma_destroy_ep(id);
+	rdma_destroy_ep(listening);
+}
+
+/* What the id was to hear of a group that it has left goes with the group. */
+static void left_before_the_event(int arg)
+{
+	struct sockaddr_in here = { .sin_family = AF_INET,
+				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in group = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0xef010101) };
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct rdma_cm_event *event;
+	struct rdma_cm_id *id;
+
+	(void)arg;
+	want(channel);
+	want_eq(rdma_create_id(channel, &id, NULL, RDMA_PS_UDP), 0);
+	want_eq(rdma_bind_addr(id, (struct sockaddr *)&here), 0);
+	want_eq(rdma_join_multicast(id, (struct sockaddr *)&group, NULL), 0);
+	want_eq(rdma_leave_multicast(id, (struct sockaddr *)&group), 0);
+	want_eq(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
+	want_eq(rdma_get_cm_event(channel, &event), -1);
+	want_eq(errno, EAGAIN);
+	want_eq(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(channel);
+}
+
 int main(void)
 {
 	static const struct test_case list[] = {
-		CASE_ARG(both_ways, IBV_QPT_RC),
-		CASE_ARG(both_ways, IBV_QPT_UC),
-		CASE_ARG(another_type, IBV_QPT_RC),
-		CASE_ARG(another_type, IBV_QPT_UC),
+		CASE_ARG(both_ways, IBV_QPT_RC),    CASE_ARG(both_ways, IBV_QPT_UC),
+		CASE_ARG(another_type, IBV_QPT_RC), CASE_ARG(another_type, IBV_QPT_UC),
+		CASE_ARG(in_a_child, IBV_QPT_RC),   CASE(left_before_the_event),
 	};
 
 	return CASES_RUN(list);

@@ -278,6 +278,22 @@ static void queue_capacities(int arg)
 	fits((struct ibv_qp_cap){ wr / 8, wr / 8, sge / 2, sge / 2, 0 });
 }
 
+/* A queue of one block for each work request: what is granted inline fits into it, behind the
+ * segments that the type of queue pair has before the data. */
+static void inline_bytes_without_sges(int type)
+{
+	struct ibv_qp_init_attr a = { .qp_type = (enum ibv_qp_type)type, .cap = { 1, 1, 0, 1, 0 } };
+	struct ibv_qp *qp;
+
+	begin();
+	a.send_cq = a.recv_cq = cq;
+	qp = ibv_create_qp(dev.pd, &a);
+	want(qp);
+	want(a.cap.max_inline_data + 4 + 16 <= 64 || a.cap.max_send_sge);
+	want(type != IBV_QPT_UD || a.cap.max_send_sge || !a.cap.max_inline_data);
+	want_eq(ibv_destroy_qp(qp), 0);
+}
+
 /* The whole send queue and the whole receive queue are there: so many, and not one more. */
 static void whole_queues(int arg)
 {
@@ -649,6 +665,9 @@ static const struct test_case cases[] = {
 	CASE(completion_queue_entries),
 	CASE(completion_vectors),
 	CASE(queue_capacities),
+	CASE_ARG(inline_bytes_without_sges, IBV_QPT_RC),
+	CASE_ARG(inline_bytes_without_sges, IBV_QPT_UC),
+	CASE_ARG(inline_bytes_without_sges, IBV_QPT_UD),
 	CASE(whole_queues),
 	CASE_ARG(scatter_gather_entries, IBV_WR_SEND),
 	CASE_ARG(scatter_gather_entries, IBV_WR_RDMA_WRITE),

@@ -552,6 +552,49 @@ static void backlog(int arg)
 	want_eq(rclose(l), 0);
 }
 
+static pid_t accepting; /* the thread; atomic */
+
+static void *accept_one(void *listening)
+{
+	int fd;
+
+	__atomic_store_n(&accepting, gettid(), __ATOMIC_RELEASE);
+	fd = raccept(*(int *)listening, NULL, NULL);
+	return (void *)(intptr_t)(fd < 0 ? errno : 0);
+}
+
+static void until_asleep(const pid_t *thread)
+{
+	char path[64], stat[64] = "";
+	pid_t tid;
+	int fd;
+
+	while (!(tid = __atomic_load_n(thread, __ATOMIC_ACQUIRE)))
+		sched_yield();
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)tid);
+	while (!strstr(stat, ") S ")) {
+		fd = open(path, O_RDONLY);
+		want(fd >= 0);
+		want(read(fd, stat, sizeof(stat) - 1) > 0);
+		want_eq(close(fd), 0);
+	}
+}
+
+static void closed_while_accepting(int arg)
+{
+	struct sockaddr_in at;
+	int l = listener(&at);
+	pthread_t thread;
+	void *answer;
+
+	(void)arg;
+	want_eq(pthread_create(&thread, NULL, accept_one, &l), 0);
+	until_asleep(&accepting);
+	want_eq(rclose(l), 0);
+	want_eq(pthread_join(thread, &answer), 0);
+	want_eq((intptr_t)answer, EBADF);
+}
+
 /* Nobody sends, and the peer's queue pair is gone without a word: only a probe can tell. */
 static void keepalive(int arg)
 {
@@ -678,6 +721,7 @@ int main(void)
 		CASE(other_version),
 		CASE(accepted_behind),
 		CASE(backlog),
+		CASE(closed_while_accepting),
 		CASE(keepalive),
 		{ "lies by chance", lies_by_chance, cases_full() ? 20000 : 100 },
 	};

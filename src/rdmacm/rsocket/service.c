@@ -231,6 +231,7 @@ void service_remove(struct sock *s)
 	pthread_mutex_lock(&lock);
 	while (*at && *at != s)
 		at = &(*at)->svc.next;
+	s->svc.served = true; /* for good: a call of another thread does not add it again */
 	if (*at) {
 		*at = s->svc.next;
 		count--;

@@ -152,6 +152,8 @@ EXPORT int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
 		err = made ? 0 : meet_accept(s, &made);
 		if (err == EAGAIN)
 			err = sock_wait(s, s->flags & O_NONBLOCK, AWAIT_REQUEST);
+		if (!err && !made && s->state != SOCK_LISTENING)
+			err = EBADF; /* another thread has closed it */
 	}
 	sock_put(s);
 	if (err)

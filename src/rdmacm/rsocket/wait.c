@@ -35,7 +35,7 @@ bool sock_holds(struct sock *s, enum awaited what)
 					      : dgram_can_send(s);
 	switch (what) {
 	case AWAIT_REQUEST:
-		return s->svc.accepted || fd_is_readable(s->fd);
+		return s->svc.accepted || s->state != SOCK_LISTENING || fd_is_readable(s->fd);
 	case AWAIT_MET:
 		return !meet_underway(s);
 	case AWAIT_READABLE:

@@ -79,5 +79,26 @@ TEST(an_answer_that_the_link_does_not_take_goes_later)
 	close_pair(p);
 }
 
+/* What a peer may send: the first half of a message to one SRQ, the second to another. */
+TEST(a_message_keeps_the_SRQ_of_its_receive)
+{
+	struct pair *p = open_pair(&pair_host);
+	struct tqp *q = &p->b->q;
+	struct srq other = { .pd = q->qp.pd, .cq = q->qp.rcq };
+	struct seg again = { .op = OP_SEND_LAST | SVC_XRC }, rc;
+	const struct srq *first = q->qp.srq;
+
+	q->rsp.have_rwqe = true;
+	xrc_bind(q, &other);
+	check(q->qp.srq == first && q->rsp.strayed);
+	again.psn = (q->rsp.epsn - 1) & 0xffffff; /* of a message before, which named another SRQ */
+	check(xrc_admit(q, &again, &rc, 0));
+	q->rsp.have_rwqe = false;
+	xrc_bind(q, &other);
+	check(q->qp.srq == &other && !q->rsp.strayed);
+	close_pair(p);
+}
+
 RUN_TESTS(unit_test(no_answer_leaves_before_the_state_is_given_back),
-	  unit_test(an_answer_that_the_link_does_not_take_goes_later))
+	  unit_test(an_answer_that_the_link_does_not_take_goes_later),
+	  unit_test(a_message_keeps_the_SRQ_of_its_receive))
