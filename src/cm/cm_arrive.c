@@ -204,7 +204,7 @@ static int make(struct cm_id *listener, const struct request *r)
 	return 0;
 }
 
-/* Neither number is a secret: another host may name the peer of a connection that is not its own. */
+/* Neither number is a secret: any host may name the peer of a connection that is not its own. */
 static bool same_end(const struct cm_id *id, const struct request *r)
 {
 	return !r->mad->net || !memcmp(&id->way.dgid, &r->mad->from, sizeof(r->mad->from));
