@@ -13,10 +13,12 @@ static void pid_ready(struct watch *w, uint64_t now)
 	struct contact *c = container_of(w, struct contact, pidfd);
 
 	(void)now;
-	if (gone(c))
+	if (gone(c)) {
 		contact_left(c);
-	else
+		host_mute(c->host, w);
+	} else {
 		host_unwatch(c->host, w); /* the pid is of another process than the memory */
+	}
 }
 
 void contact_watch_pid(struct contact *c)

@@ -359,8 +359,10 @@ static void claim_ready(struct watch *w, uint64_t now)
 	int err;
 
 	(void)now;
-	if (load_relaxed(&c->broken))
+	if (load_relaxed(&c->broken)) {
+		host_mute(c->host, w);
 		return;
+	}
 	err = contact_claim_answer(claim);
 	if (err == EAGAIN)
 		return;
@@ -436,8 +438,10 @@ static void conn_ready(struct watch *w, uint64_t now)
 	int err;
 
 	(void)now;
-	if (load_relaxed(&c->broken))
-		return; /* half built, and about to be ended */
+	if (load_relaxed(&c->broken)) { /* half built, and about to be ended */
+		host_mute(c->host, w);
+		return;
+	}
 	do
 		err = receive(c);
 	while (!err && --left);

@@ -49,18 +49,28 @@ static void ask(struct host *h, struct target *t, uint64_t now)
 	}
 }
 
-void host_ask_targets(struct host *h, uint64_t now)
+static void ask_slot(struct host *h, unsigned int slot, uint64_t now)
 {
+	uint64_t *word = &h->wanted[slot / 64], bit = UINT64_C(1) << slot % 64;
 	struct target *t;
 
-	for (unsigned int slot = 0; slot < NUMBER_SLOTS; slot++) {
-		if (!load_relaxed(&h->target[slot]))
-			continue;
-		t = host_target_now(h, slot);
-		if (load_relaxed(&t->state) == TARGET_WANTED)
-			ask(h, t, now);
-		if (load_relaxed(&t->state) == TARGET_WANTED)
-			host_sooner(h, t->retry < t->deadline ? t->retry : t->deadline);
-		host_target_put(t);
+	/* First: what is wanted from now on sets it again, perhaps on a new target. */
+	fetch_and_acq_rel(word, ~bit);
+	t = host_target_now(h, slot);
+	if (!t)
+		return;
+	if (load_relaxed(&t->state) == TARGET_WANTED)
+		ask(h, t, now);
+	if (load_relaxed(&t->state) == TARGET_WANTED) {
+		fetch_or_acq_rel(word, bit);
+		host_sooner(h, t->retry < t->deadline ? t->retry : t->deadline);
 	}
+	host_target_put(t);
+}
+
+void host_ask_targets(struct host *h, uint64_t now)
+{
+	for (unsigned int i = 0; i < NUMBER_SLOTS / 64; i++)
+		for (uint64_t w = load_relaxed(&h->wanted[i]); w; w &= w - 1)
+			ask_slot(h, i * 64 + (unsigned int)__builtin_ctzll(w), now);
 }

@@ -86,6 +86,7 @@ struct host {
 	bool buried, risen; /* a target has died; then another came up: peer_up() is due */
 	uint32_t next; /* where host_drain() begins */
 	uint64_t waiting[NUMBER_SLOTS / 64]; /* bits: targets with waiters */
+	uint64_t wanted[NUMBER_SLOTS / 64]; /* bits: targets that are WANTED, or were */
 	uint32_t chores; /* host_control() has something to do now */
 	uint64_t deadline; /* of host_control() */
 	struct loopback own;

@@ -29,6 +29,12 @@ static struct target *target_new(struct host *h, unsigned int slot)
 	return t;
 }
 
+/* After its state: who clears the bit then looks at the state. */
+static void mark_wanted(struct target *t)
+{
+	fetch_or_acq_rel(&t->host->wanted[t->slot / 64], UINT64_C(1) << t->slot % 64);
+}
+
 /* A dead one makes place for a new process, unless a sender still waits on it to hear of the
  * death. */
 static bool replaceable(const struct target *t)
@@ -65,7 +71,7 @@ static struct target *target_make(struct host *h, unsigned int slot)
 		t = fresh;
 		if (old && !old->cookie)
 			t->layout = load_relaxed(&old->layout);
-		store_relaxed(&h->target[slot], t); /* others look for NULL without the lock */
+		h->target[slot] = t;
 		fresh = NULL;
 	}
 	fetch_add_relaxed(&t->d.refs, 1);
@@ -85,8 +91,10 @@ int host_target(struct host *h, unsigned int slot, bool wanted, struct target **
 	if (!t)
 		return ENOMEM;
 	if (wanted && load_relaxed(&t->state) == TARGET_IDLE &&
-	    cas_acq_rel(&t->state, &idle, TARGET_WANTED))
+	    cas_acq_rel(&t->state, &idle, TARGET_WANTED)) {
+		mark_wanted(t);
 		host_chore(h);
+	}
 	*out = t;
 	return 0;
 }
@@ -140,4 +148,6 @@ void host_target_settle(struct target *t, enum target_state state, struct contac
 		store_relaxed(&t->d.dead, true);
 	}
 	store_release(&t->state, state); /* pairs with try_send() in shm.c */
+	if (state == TARGET_WANTED)
+		mark_wanted(t);
 }

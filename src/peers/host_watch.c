@@ -13,6 +13,11 @@ int host_watch(struct host *h, struct watch *w, void (*ready)(struct watch *w, u
 	return epoll_ctl(h->epoll, EPOLL_CTL_ADD, w->fd, &ev) ? errno : 0;
 }
 
+void host_mute(struct host *h, const struct watch *w)
+{
+	epoll_ctl(h->epoll, EPOLL_CTL_DEL, w->fd, NULL);
+}
+
 void host_unwatch(struct host *h, struct watch *w)
 {
 	if (w->fd < 0)

@@ -12,4 +12,6 @@ struct watch {
 
 /* Adds @w, level triggered; the caller has set w->fd. 0 or a positive errno. */
 int host_watch(struct host *h, struct watch *w, void (*ready)(struct watch *w, uint64_t now));
+/* It stays ready, and is about to be closed: ready() is not called again. */
+void host_mute(struct host *h, const struct watch *w);
 void host_unwatch(struct host *h, struct watch *w); /* and closes w->fd; fine when that is -1 */

@@ -53,7 +53,6 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	snprintf(text[n++], ARG, "-max_total_time=%u", seconds);
 	snprintf(text[n++], ARG, "-max_len=%u", fuzz_target.max_len);
 	snprintf(text[n++], ARG, "-artifact_prefix=%s/", tmp ? tmp : "/tmp");
-	snprintf(text[n++], ARG, "-use_value_profile=1");
 	snprintf(text[n++], ARG, "-timeout=20");
 	snprintf(text[n++], ARG, "-error_exitcode=1");
 	snprintf(text[n++], ARG, "-detect_leaks=0"); /* but at the end: else most of the time */
