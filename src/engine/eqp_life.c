@@ -29,15 +29,21 @@ void eqp_life_begin(struct eqp *e, struct node *n, const struct tqp_env *env)
 	e->q.waiter.resume = resume;
 }
 
+/* Its turn is closed: what takes it off a list from here on cannot put it on another. */
+static void leave_lists(struct eqp *e)
+{
+	rq_waiters_del(e);
+	backlog_forget(e);
+	timers_drop(e);
+}
+
 void eqp_life_end(struct eqp *e)
 {
 	struct tqp *q = &e->q;
 	enum ibv_qp_state old;
 
-	rq_waiters_del(e);
 	listeners_del(e);
-	backlog_forget(e);
-	timers_drop(e);
+	backlog_forget(e); /* ACKs that it owes leave */
 	quiesce_enter();
 	turn_close(e);
 	port_counts_take(e);
@@ -49,6 +55,6 @@ void eqp_life_end(struct eqp *e)
 	path_swap_alternate(e, NULL);
 	tqp_fini(q);
 	quiesce_exit();
-	timers_drop(e); /* armed by tqp_moved() */
+	leave_lists(e);
 	quiesce_wait();
 }
