@@ -193,8 +193,8 @@ static int destroy_original(struct mr *name, const char *call)
 	quiesce_exit();
 	if (err)
 		return err;
-	mr->gone = true;
 	end(mr);
+	store_release(&mr->gone, true); /* who gives the original up frees it from here on */
 	return 0;
 }
 
@@ -210,7 +210,7 @@ int mr_destroy(struct mr *mr)
 		return err;
 	}
 	if (fork_is_ours(mr->epoch))
-		err = mr->gone ? no_region(mr, call) : leave(mr, call);
+		err = load_acquire(&mr->gone) ? no_region(mr, call) : leave(mr, call);
 	if (err)
 		return err;
 	end(mr);
@@ -259,7 +259,7 @@ bool mr_unimport(struct mr *mr)
 {
 	if (mr->kind == MR_IMPORTED)
 		pd_put(mr->pd);
-	else if (!mr->gone)
+	else if (!load_acquire(&mr->gone))
 		return false; /* its key names it */
 	free(mr);
 	return true;

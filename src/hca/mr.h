@@ -32,7 +32,7 @@ struct mr {
 	uint32_t windows; /* atomic: windows bound to it; top bit: dereg or rereg is under way */
 	void *behind; /* MR_DM, MR_DMABUF: the memory that release() gives back */
 	void (*release)(struct mr *mr); /* NULL: there is none */
-	bool gone; /* deregistered by another name */
+	bool gone; /* deregistered by another name; atomic */
 };
 
 struct mr_attr {

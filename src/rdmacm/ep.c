@@ -17,6 +17,7 @@ static int keep(struct id *i, struct ibv_pd *pd, const struct ibv_qp_init_attr *
 	if (!i->init)
 		return ENOMEM;
 	memcpy(i->init, attr, sizeof(*attr));
+	i->init->comp_mask = 0; /* where *attr has padding */
 	i->init->qp_type = i->id.qp_type;
 	return 0;
 }

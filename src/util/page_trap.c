@@ -160,8 +160,9 @@ void *page_trap_make(size_t len, page_trap_fn stored, bool on)
 	void *p = MAP_FAILED;
 
 	spin_lock(&lock);
+	/* Shared: what opens it needs no memory, which may be at its limit then. */
 	if (!trap.page)
-		p = mmap(NULL, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		p = mmap(NULL, len, PROT_NONE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (p != MAP_FAILED) {
 		trap.len = len;
 		trap.stored = stored;

@@ -19,9 +19,16 @@ struct end {
 	char text[64];
 };
 
-static struct ibv_qp_init_attr attributes(void)
+/* As a program sets it member by member: what lies between and behind them is garbage. */
+static void attributes(struct ibv_qp_init_attr *attr)
 {
-	return (struct ibv_qp_init_attr){ .cap = { 4, 4, 1, 1, 0 }, .sq_sig_all = 1 };
+	memset(attr, 0xff, sizeof(*attr));
+	attr->qp_context = NULL;
+	attr->send_cq = attr->recv_cq = NULL;
+	attr->srq = NULL;
+	attr->cap = (struct ibv_qp_cap){ 4, 4, 1, 1, 0 };
+	attr->qp_type = IBV_QPT_RC;
+	attr->sq_sig_all = 1;
 }
 
 static struct rdma_addrinfo address(struct sockaddr_in *at, int flags, enum ibv_qp_type type)
@@ -43,10 +50,11 @@ static struct rdma_addrinfo address(struct sockaddr_in *at, int flags, enum ibv_
 
 static struct rdma_cm_id *listener(enum ibv_qp_type type, struct sockaddr_in *at)
 {
-	struct ibv_qp_init_attr attr = attributes();
 	struct rdma_addrinfo a = address(at, RAI_PASSIVE, type);
+	struct ibv_qp_init_attr attr;
 	struct rdma_cm_id *id;
 
+	attributes(&attr);
 	*at = (struct sockaddr_in){ .sin_family = AF_INET,
 				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	want_eq(rdma_create_ep(&id, &a, NULL, &attr), 0);
@@ -58,10 +66,11 @@ static struct rdma_cm_id *listener(enum ibv_qp_type type, struct sockaddr_in *at
 
 static struct rdma_cm_id *client(enum ibv_qp_type type, struct sockaddr_in *at)
 {
-	struct ibv_qp_init_attr attr = attributes();
 	struct rdma_addrinfo a = address(at, 0, type);
+	struct ibv_qp_init_attr attr;
 	struct rdma_cm_id *id;
 
+	attributes(&attr);
 	want_eq(rdma_create_ep(&id, &a, NULL, &attr), 0);
 	return id;
 }

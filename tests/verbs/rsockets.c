@@ -141,6 +141,7 @@ static void options(int arg)
 	want_eq(n, 384);
 	want_minus1(rsetsockopt(fd, SOL_SOCKET, SO_BROADCAST, &on, sizeof(on)), ENOTSUP);
 	want_minus1(rsetsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, 1), EINVAL);
+	want_minus1(rsetsockopt(fd, SOL_SOCKET, SO_LINGER, NULL, sizeof(struct linger)), EFAULT);
 	want_eq(rclose(fd), 0);
 }
 

@@ -35,6 +35,8 @@ static int set_id_option(struct sock *s, int option, int n, int *kept)
 
 static int set_linger(struct sock *s, const void *val, socklen_t len)
 {
+	if (!val)
+		return EFAULT;
 	if (len < sizeof(s->opt.linger))
 		return EINVAL;
 	memcpy(&s->opt.linger, val, sizeof(s->opt.linger));

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "util/guard.h"
@@ -164,6 +165,16 @@ static bool a_small_stack_is_told_of(void)
 	return told.n == 1 && told.cramped;
 }
 
+static bool it_opens_without_memory(void)
+{
+	struct rlimit none = { 0, 0 };
+	volatile uint8_t *p = page(true);
+	bool good = p && page_trap_closed() && !setrlimit(RLIMIT_DATA, &none);
+
+	alarm(5);
+	return good && !p[0x800] && !page_trap_closed();
+}
+
 static volatile sig_atomic_t own;
 static uint8_t *hole;
 
@@ -216,6 +227,7 @@ CHILD(each_store_is_a_call)
 CHILD(a_load_opens_it)
 CHILD(what_was_opened_for_good_stays_open)
 CHILD(it_closes_when_no_thread_blocks_the_signal_any_more)
+CHILD(it_opens_without_memory)
 CHILD(a_small_stack_is_told_of)
 CHILD(other_faults_are_the_programs)
 
@@ -224,7 +236,8 @@ RUN_TESTS(unit_test(test_it_may_be_open_from_the_beginning),
 	  unit_test(test_it_stays_open_without_handlers), unit_test(test_each_store_is_a_call),
 	  unit_test(test_a_load_opens_it), unit_test(test_what_was_opened_for_good_stays_open),
 	  unit_test(test_it_closes_when_no_thread_blocks_the_signal_any_more),
-	  unit_test(test_a_small_stack_is_told_of), unit_test(test_other_faults_are_the_programs))
+	  unit_test(test_it_opens_without_memory), unit_test(test_a_small_stack_is_told_of),
+	  unit_test(test_other_faults_are_the_programs))
 #else
 RUN_TESTS(unit_test(test_it_may_be_open_from_the_beginning),
 	  unit_test(test_it_is_open_where_the_signal_is_blocked),
