@@ -31,6 +31,7 @@ struct gid_table {
 	uint32_t seq;
 	uint64_t copy[2][VIEW_WORDS];
 	struct spin sync; /* one gid_table_sync() at a time; only ever tried */
+	bool behind; /* a change was not followed: the scan failed; under sync */
 	int watch_fd; /* -1: none */
 	struct route_cache routes;
 };
@@ -262,8 +263,9 @@ static unsigned int rescan(struct gid_table *t)
 	unsigned int what;
 
 	route_cache_flush(&t->routes);
-	if (netdev_scan_rtnl(&scan, false))
-		return 0; /* out of memory: the next change tries again */
+	t->behind = netdev_scan_rtnl(&scan, false);
+	if (t->behind)
+		return 0; /* no memory or no descriptor: the next call tries again */
 	what = gid_table_apply(t, &scan);
 	netdev_scan_free(&scan);
 	return what;
@@ -288,7 +290,7 @@ unsigned int gid_table_sync(struct gid_table *t)
 
 	if (t->watch_fd < 0 || !spin_trylock(&t->sync))
 		return 0;
-	if (rtnl_watch_drain(t->watch_fd))
+	if (rtnl_watch_drain(t->watch_fd) || t->behind)
 		what = rescan(t);
 	spin_unlock(&t->sync);
 	return what;

@@ -157,14 +157,15 @@ static int port_listen(struct udp *u, struct udp_port *p)
 	return err ? udp_refuse_port(err, &p->gid) : port_open(u, p, fd);
 }
 
-/* A port that cannot be had for another reason now is not tried again. */
+/* A port whose address is gone is not tried again; a process without descriptors tries again. */
 static unsigned int port_again(struct udp *u, struct udp_port *p)
 {
 	char text[INET6_ADDRSTRLEN];
 	int fd = -1, err = udp_socket_listen(p, &fd);
 
-	p->foreign = err == EADDRINUSE;
-	if (err || port_open(u, p, fd))
+	err = err ? err : port_open(u, p, fd);
+	p->foreign = err && err != EADDRNOTAVAIL;
+	if (err)
 		return 0;
 	gid_text(&p->gid, text, sizeof(text));
 	log_warn("UDP %d on %s is free again, and ours now: the link to the network is there",

@@ -159,10 +159,11 @@ static bool device_full(int err)
 	return err == EAGAIN || err == ENOBUFS;
 }
 
-/* A socket that sends to QP 1 is told here, once, what became of an earlier packet. */
+/* A socket that sends to QP 1 is told here, once, what became of an earlier packet: any errno that
+ * ICMP gives. A refusal of this packet comes again. */
 static bool is_old_news(const struct udp_way *w, bool *told)
 {
-	bool news = (errno == ECONNREFUSED || errno == EHOSTUNREACH) && w->tells && !*told;
+	bool news = w->tells && !*told && !device_full(errno);
 
 	*told |= news;
 	return news;

@@ -59,6 +59,7 @@ int udp_mcast_sender(struct udp *u, struct udp_port *p, uint32_t ifindex)
 	p->sport[UDP_CASTER] = fellows_port(u);
 	if (!err && !known) {
 		close(s);
+		s = -1;
 		err = udp_socket_sender(p, fellows_port(u) ^ 1, false, &s, &p->sport[UDP_CASTER]);
 	}
 	err = err ? err : leave_by(p, s, ifindex, known);

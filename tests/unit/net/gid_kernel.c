@@ -4,12 +4,26 @@
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <libmnl/libmnl.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include "gid_netns.h"
 #include "net/gid_table.h"
+
+static unsigned int opened,
+	refused; /* sockets since the last zero; the one that is refused, or 0 */
+
+/* In place of the library's. */
+struct mnl_socket *mnl_socket_open2(int bus, int flags)
+{
+	(void)flags;
+	if (++opened != refused)
+		return mnl_socket_open(bus);
+	errno = EMFILE;
+	return NULL;
+}
 
 static bool readable(int fd)
 {
@@ -191,6 +205,32 @@ TEST(an_overflowing_watch_loses_nothing)
 	gid_table_destroy(t);
 }
 
+/* Interfaces, IPv4 and IPv6 addresses: whichever of the three questions cannot be asked. */
+TEST(out_of_descriptors_it_keeps_what_it_knows)
+{
+	struct gid_table *t;
+	int fd;
+
+	check_eq(gid_table_create("t0", &t), 0);
+	check_eq(gid_table_watch(t, &fd), 0);
+	add_ipv6(t, fd, "2001:db8::1");
+	for (unsigned int i = 1; i <= 3; i++) {
+		netns_add("t0", "10.0.0.1");
+		opened = 0;
+		refused = i;
+		check_eq(next_sync(t, fd), 0);
+		check_eq(opened, i);
+		check_gid(t, 3, "2001:db8::1");
+		refused = 0;
+		check_eq(gid_table_sync(t), GID_CHANGE);
+		check_gid(t, 5, "10.0.0.1");
+		netns_del("t0", "10.0.0.1");
+		check_eq(next_sync(t, fd), GID_CHANGE);
+	}
+	netns_del("t0", "2001:db8::1");
+	gid_table_destroy(t);
+}
+
 TEST(local_is_what_the_kernel_routes_to_itself)
 {
 	struct gid_table *t;
@@ -351,6 +391,7 @@ int main(void)
 		unit_test(watch_follows_addresses_and_says_nothing_else),
 		unit_test(watch_follows_state_and_mtu),
 		unit_test(an_overflowing_watch_loses_nothing),
+		unit_test(out_of_descriptors_it_keeps_what_it_knows),
 		unit_test(local_is_what_the_kernel_routes_to_itself),
 		unit_test(link_local_gids_of_every_own_interface_are_local),
 		unit_test(without_netlink_everything_but_the_watch_works),

@@ -2,7 +2,9 @@
 /* The udp link over the loopback interface: two addresses of 127.0.0.0/8 are two ends. */
 #include <errno.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include "net/gid.h"
 #include "obs/explain.h"
@@ -20,6 +22,19 @@ static struct {
 	struct seg last;
 	uint8_t data[UDP_MTU_MAX], grh[GRH_LEN];
 } got;
+
+static int
+	news; /* errno that an earlier packet has brought, which the next call is told; 0: none */
+
+/* In place of the library's. */
+int sendmmsg(int fd, struct mmsghdr *msg, unsigned int n, int flags)
+{
+	if (!news)
+		return (int)syscall(SYS_sendmmsg, fd, msg, n, flags);
+	errno = news;
+	news = 0;
+	return -1;
+}
 
 static void deliver(void *arg, const struct seg *s)
 {
@@ -218,6 +233,7 @@ TEST(a_port_that_another_holds_is_refused_with_the_holder)
 	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(UDP_ROCE_PORT) };
 	union ibv_gid gid = address(false, 3);
 	int s = socket(AF_INET, SOCK_DGRAM, 0);
+	struct rlimit most, none = { 0 };
 	char who[64], want[64];
 
 	at.sin_addr.s_addr = htonl(0x7f000003);
@@ -228,6 +244,12 @@ TEST(a_port_that_another_holds_is_refused_with_the_holder)
 	check(udp_again(u, &taken));
 	check_eq(taken, 0);
 	close(s);
+	check(!getrlimit(RLIMIT_NOFILE, &most));
+	none.rlim_max = most.rlim_max;
+	check(!setrlimit(RLIMIT_NOFILE, &none));
+	check(udp_again(u, &taken));
+	check_eq(taken, 0);
+	check(!setrlimit(RLIMIT_NOFILE, &most));
 	check(!udp_again(u, &taken));
 	check_eq(taken, 1);
 	check_eq(udp_listen(u, &gid, 0), 0);
@@ -251,6 +273,31 @@ TEST(what_the_kernel_refuses_to_send_is_told)
 	check_eq(dest_refused(d), EACCES);
 	udp_count(u, &c);
 	check_eq(c.unsent, 1);
+	d->ops->put(d);
+	udp_destroy(u);
+}
+
+/* By ICMP, to the socket that sends to QP 1: whatever it was, the next packet leaves. */
+TEST(what_became_of_an_earlier_packet_stops_no_other)
+{
+	static const int errors[] = { ECONNREFUSED, EHOSTUNREACH, ENETUNREACH, EMSGSIZE,
+				      ENOPROTOOPT,  EOPNOTSUPP,	  EACCES,      EPROTO };
+	struct udp *u = start();
+	struct udp_path p = {
+		.net = { address(false, 1), address(false, 2) }, .mtu = 1024, .lqpn = 1, .rqpn = 1
+	};
+	struct udp_counts c;
+	struct dest *d;
+
+	check_eq(udp_listen(u, &p.net.remote, 0), 0); /* or each packet would bring news itself */
+	check_eq(udp_dest(u, &p, &d), 0);
+	for (unsigned int i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+		news = errors[i];
+		send_datagrams(d, 1);
+		check_eq(dest_refused(d), 0);
+	}
+	udp_count(u, &c);
+	check_eq(c.unsent, 0);
 	d->ops->put(d);
 	udp_destroy(u);
 }
@@ -313,4 +360,6 @@ RUN_TESTS(unit_test(packets_leave_from_the_port_that_is_chosen),
 	  unit_test(nonsense_and_damage_are_counted_and_dropped),
 	  unit_test(polls_leave_a_socket_alone_that_has_brought_hellos_only),
 	  unit_test(a_port_that_another_holds_is_refused_with_the_holder),
-	  unit_test(what_the_kernel_refuses_to_send_is_told), unit_test(families_do_not_mix))
+	  unit_test(what_the_kernel_refuses_to_send_is_told),
+	  unit_test(what_became_of_an_earlier_packet_stops_no_other),
+	  unit_test(families_do_not_mix))

@@ -3,6 +3,8 @@
  * cable; each link below is a process. */
 #include <errno.h>
 #include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include "net/gid_netns.h"
 #include "net/gid.h"
 #include "udp/udp.h"
@@ -19,6 +21,17 @@ struct process {
 	struct seg last;
 	uint8_t grh[GRH_LEN];
 };
+
+static unsigned int closed_twice;
+
+/* In place of the library's: a number that is closed twice may be another thread's by then. */
+int close(int fd)
+{
+	int ret = (int)syscall(SYS_close, fd);
+
+	closed_twice += ret && errno == EBADF;
+	return ret;
+}
 
 static const char *const ours[] = { "10.77.0.1", "fd77::1" };
 static const char *const groups[] = { "239.9.8.7", "ff05::9:8" };
@@ -238,6 +251,20 @@ TEST(a_group_that_another_program_holds_is_tried_again)
 	udp_destroy(p.u);
 }
 
+TEST(an_address_that_the_kernel_lacks_is_refused)
+{
+	struct udp_path to = { .net = { netns_gid("10.77.0.9"), netns_gid(groups[0]) },
+			       .ifindex = if_nametoindex("t0"),
+			       .mtu = 1024 };
+	struct process p;
+	struct dest *d;
+
+	begin(&p, US);
+	check_eq(udp_dest(p.u, &to, &d), EADDRNOTAVAIL);
+	check_eq(closed_twice, 0);
+	udp_destroy(p.u);
+}
+
 static int start(void **state)
 {
 	(void)state;
@@ -259,6 +286,7 @@ int main(void)
 		unit_test(the_kernel_knows_as_long_as_somebody_listens),
 		unit_test(a_group_takes_no_other_service),
 		unit_test(a_group_that_another_program_holds_is_tried_again),
+		unit_test(an_address_that_the_kernel_lacks_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, start, NULL);
