@@ -389,9 +389,15 @@ int dqp_destroy(struct dqp *qp)
 	return 0;
 }
 
-/* The device's half is in RESET and counts from 0 again; so do the cursors here. */
+/* The device's half is in RESET and counts from 0 again; so do the cursors here, and what the last
+ * look at the records has seen: no look is under way meanwhile. */
 static void rewind_queues(struct dqp *qp)
 {
+	bool laid_open = unrung_is(&qp->unrung);
+
+	if (laid_open)
+		unrung_del(&qp->unrung);
+	qp->seen[MLX5_SND_DBR] = qp->seen[MLX5_RCV_DBR] = 0;
 	spin_lock(&qp->sq.lock);
 	qp->sq.head = qp->sq.tail = qp->sq.pi = 0;
 	store_relaxed(&qp->dbrec[MLX5_SND_DBR], 0);
@@ -400,6 +406,8 @@ static void rewind_queues(struct dqp *qp)
 	qp->rq.head = qp->rq.tail = 0;
 	store_relaxed(&qp->dbrec[MLX5_RCV_DBR], 0);
 	spin_unlock(&qp->rq.lock);
+	if (laid_open)
+		unrung_add(&qp->unrung, qp->unrung.look);
 }
 
 int dqp_modify(struct dqp *qp, struct ibv_qp_attr *attr, int mask)
