@@ -219,18 +219,33 @@ int dcq_destroy(struct dcq *cq)
 	return 0;
 }
 
-/* Under the lock. */
-static void take_ring(struct dcq *cq, const struct cqe_ring *ring)
+/* Puts @ring in the ring's place, and the old one in *ring. Under the lock, since other threads may
+ * resize the CQ or lay it open. */
+static int switch_ring(struct dcq *cq, struct cqe_ring *ring, int cqe)
 {
+	struct cqe_ring old = dcq_ring_now(cq);
+	uint32_t unread;
+
+	if (cq->opening || unrung_is(&cq->unrung))
+		return refuse(EINVAL,
+			      "ibv_resize_cq: the program reads the ring of CQ 0x%x itself "
+			      "(mlx5dv_init_obj); make another CQ",
+			      cq->dev->cqn);
+	unread = cq_switch(cq->dev, ring, cq->dbrec, cq->ci);
+	if (unread >= ring->cnt)
+		return refuse(EINVAL,
+			      "ibv_resize_cq: cqe %d is fewer than the %u completions that wait "
+			      "to be polled on CQ 0x%x; poll them first",
+			      cqe, unread, cq->dev->cqn);
 	dcq_ring_set(cq, ring->buf, ring->cnt);
 	((struct ibv_cq *)&cq->ib)->cqe = ring->cnt - 1;
+	*ring = old;
+	return 0;
 }
 
 int dcq_resize(struct dcq *cq, int cqe)
 {
 	struct cqe_ring ring = { .size = (uint32_t)cq->cqe_size };
-	uint32_t old_cnt, unread;
-	uint8_t *old;
 	int err;
 
 	if (!fork_is_ours(cq->epoch))
@@ -241,11 +256,6 @@ int dcq_resize(struct dcq *cq, int cqe)
 			      "ibv_resize_cq: cqe %d is not in 1..%d (max_cqe); ask for a size "
 			      "in it",
 			      cqe, LIMIT_CQE);
-	if (unrung_is(&cq->unrung))
-		return refuse(EINVAL,
-			      "ibv_resize_cq: the program reads the ring of CQ 0x%x itself "
-			      "(mlx5dv_init_obj); make another CQ",
-			      cq->dev->cqn);
 	ring.cnt = ring_entries(cqe);
 	err = ring_memory_alloc_on(cq->ctx, cq->pd, MLX5DV_RES_TYPE_CQ,
 				   (size_t)ring.cnt * ring.size, &ring.buf);
@@ -254,21 +264,10 @@ int dcq_resize(struct dcq *cq, int cqe)
 	cqe_init(ring.buf, ring.cnt, ring.size);
 	progress(); /* entries of work that is already done count */
 	dcq_ring_lock(cq);
-	old = cq->buf; /* under the lock, since another thread may resize the CQ too */
-	old_cnt = cq->cnt;
-	unread = cq_switch(cq->dev, &ring, cq->ci);
-	if (unread < ring.cnt)
-		take_ring(cq, &ring);
+	err = switch_ring(cq, &ring, cqe);
 	dcq_ring_unlock(cq);
-	if (unread >= ring.cnt) {
-		ring_memory_free(ring.buf, (size_t)ring.cnt * ring.size);
-		return refuse(EINVAL,
-			      "ibv_resize_cq: cqe %d is fewer than the %u completions that wait "
-			      "to be polled on CQ 0x%x; poll them first",
-			      cqe, unread, cq->dev->cqn);
-	}
-	ring_memory_free(old, (size_t)old_cnt * ring.size);
-	return 0;
+	ring_memory_free(ring.buf, (size_t)ring.cnt * ring.size);
+	return err;
 }
 
 int dcq_modify(struct dcq *cq, const struct ibv_modify_cq_attr *attr)

@@ -40,6 +40,7 @@ struct dcq {
 	uint32_t comp_delivered; /* completion events taken; account.h */
 	uint32_t async_delivered; /* asynchronous events taken */
 	struct unrung unrung; /* listed: the program reads the ring itself, and owns all entries */
+	uint32_t opening; /* calls under way that list it; the ring stays meanwhile. Under lock */
 };
 
 static inline struct dcq *to_dcq(struct ibv_cq *ib)

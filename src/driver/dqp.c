@@ -117,8 +117,8 @@ static uint32_t pow2_at_least(uint32_t n)
 }
 
 /* Bytes before the data of the largest WQE: control segment, receiver, remote address or what the
- * device does with a frame, an atomic's operands or a TSO send's headers. Neither of the last two
- * goes with inline data. */
+ * device does with a frame, an atomic's operands or a TSO send's headers. An atomic has no inline
+ * data; a TSO send has it only if it fits (wqe_build.c). */
 static uint32_t fixed_part(const struct dqp *qp, bool inl)
 {
 	const struct service *s = qp->service;
@@ -143,9 +143,16 @@ static int sq_memory(struct dqp *qp, struct pd *pd, struct ibv_qp_cap *cap)
 	uint32_t gather = fixed_part(qp, false) + cap->max_send_sge * SEG;
 	uint32_t inl = cap->max_inline_data ? fixed_part(qp, true) + 4 + cap->max_inline_data : 0;
 	uint32_t blocks = ((gather > inl ? gather : inl) + WQE_BB - 1) / WQE_BB;
-	uint32_t room = blocks * WQE_BB, header = fixed_part(qp, true) + 4; /* of inline data */
+	uint32_t room = min(blocks * WQE_BB, WQE_MAX_SEGS * SEG);
+	uint32_t header = fixed_part(qp, true) + 4; /* of inline data */
+	uint32_t tso = dqp_tso_segs(qp->max_tso_header) * SEG;
 	uint64_t need = (uint64_t)cap->max_send_wr * blocks;
 
+	if (gather > room)
+		return refuse(EINVAL,
+			      "ibv_create_qp: %u SGEs behind TSO headers of %u B are more than a "
+			      "work request's %d B; ask for fewer",
+			      cap->max_send_sge, qp->max_tso_header, WQE_MAX_SEGS * SEG);
 	if (need > LIMIT_QP_WR)
 		return refuse(EINVAL,
 			      "ibv_create_qp: %u send work requests of %u blocks (%u SGEs, %u "
@@ -154,8 +161,10 @@ static int sq_memory(struct dqp *qp, struct pd *pd, struct ibv_qp_cap *cap)
 			      LIMIT_QP_WR);
 	qp->sq.cnt = pow2_at_least(need);
 	qp->sq.max_wr = qp->sq.cnt / blocks;
-	qp->max_send_sge = min((blocks * WQE_BB - fixed_part(qp, false)) / SEG, LIMIT_SGE);
+	qp->max_send_sge = min((room - fixed_part(qp, false)) / SEG, LIMIT_SGE);
 	qp->max_inline = room > header ? min(room - header, LIMIT_INLINE) : 0;
+	header += tso;
+	qp->any_inline = (uint16_t)(room > header ? min(room - header, LIMIT_INLINE) : 0);
 	if (qp->sq.cnt) {
 		size_t bytes = (size_t)qp->sq.cnt * WQE_BB;
 
@@ -389,9 +398,15 @@ int dqp_destroy(struct dqp *qp)
 	return 0;
 }
 
-/* The device's half is in RESET and counts from 0 again; so do the cursors here. */
+/* The device's half is in RESET and counts from 0 again; so do the cursors here, and what the last
+ * look at the records has seen: no look is under way meanwhile. */
 static void rewind_queues(struct dqp *qp)
 {
+	bool laid_open = unrung_is(&qp->unrung);
+
+	if (laid_open)
+		unrung_del(&qp->unrung);
+	qp->seen[MLX5_SND_DBR] = qp->seen[MLX5_RCV_DBR] = 0;
 	spin_lock(&qp->sq.lock);
 	qp->sq.head = qp->sq.tail = qp->sq.pi = 0;
 	store_relaxed(&qp->dbrec[MLX5_SND_DBR], 0);
@@ -400,6 +415,8 @@ static void rewind_queues(struct dqp *qp)
 	qp->rq.head = qp->rq.tail = 0;
 	store_relaxed(&qp->dbrec[MLX5_RCV_DBR], 0);
 	spin_unlock(&qp->rq.lock);
+	if (laid_open)
+		unrung_add(&qp->unrung, qp->unrung.look);
 }
 
 int dqp_modify(struct dqp *qp, struct ibv_qp_attr *attr, int mask)

@@ -60,6 +60,7 @@ struct dqp {
 	uint32_t uidx;
 	const struct service *service; /* the device half's */
 	bool sq_sig_all;
+	uint16_t any_inline; /* bytes of inline data that fit behind the longest TSO headers, too */
 	uint32_t max_inline, max_send_sge, max_tso_header;
 	uint32_t *dbrec; /* doorbell records: @record, or those of @pages; under both locks */
 	struct dqp_sq sq;

@@ -171,31 +171,41 @@ static void switch_ring(struct dsrq *srq, struct dsrq_memory *n)
 }
 
 /* A smaller ring takes the old one's place only while no slot is in use; else the old ring stays,
- * and only max_wr is less. */
+ * and only max_wr is less. Under the lock, since other threads may lay the ring open. */
+static int take_size(struct dsrq *srq, struct dsrq_memory *n, uint32_t max_wr)
+{
+	uint32_t cnt = n->cnt;
+
+	if (srq->opening || unrung_is(&srq->unrung))
+		return refuse(EINVAL,
+			      "ibv_modify_srq: the program writes the ring of SRQ 0x%x itself "
+			      "(mlx5dv_init_obj), which cannot move; make another SRQ",
+			      srq->ib.handle);
+	if (srq->used > cnt - 1)
+		return refuse(EINVAL,
+			      "ibv_modify_srq: max_wr %u is below the %u work requests that are "
+			      "posted to SRQ 0x%x or not polled yet; poll them first",
+			      max_wr, srq->used, srq->ib.handle);
+	store_relaxed(&srq->max_wr, cnt - 1); /* dsrq_query() takes no lock */
+	srq_set_max_wr(srq->dev, cnt - 1);
+	if (cnt > srq->cnt || (cnt < srq->cnt && !srq->used))
+		switch_ring(srq, n);
+	return 0;
+}
+
 static int resize(struct dsrq *srq, uint32_t max_wr)
 {
-	uint32_t cnt = dsrq_ring_slots(max_wr), used;
+	uint32_t cnt = dsrq_ring_slots(max_wr);
 	struct dsrq_memory n;
 	int err = memory_alloc(&n, to_pd(srq->ib.pd), cnt, srq->stride);
 
 	if (err)
 		return err;
 	spin_lock(&srq->lock);
-	used = srq->used;
-	if (used <= cnt - 1) {
-		store_relaxed(&srq->max_wr, cnt - 1); /* dsrq_query() takes no lock */
-		srq_set_max_wr(srq->dev, cnt - 1);
-		if (cnt > srq->cnt || (cnt < srq->cnt && !used))
-			switch_ring(srq, &n);
-	}
+	err = take_size(srq, &n, max_wr);
 	spin_unlock(&srq->lock);
 	memory_free(&n, srq->stride);
-	if (used <= cnt - 1)
-		return 0;
-	return refuse(EINVAL,
-		      "ibv_modify_srq: max_wr %u is below the %u work requests that are posted to "
-		      "SRQ 0x%x or not polled yet; poll them first",
-		      max_wr, used, srq->ib.handle);
+	return err;
 }
 
 static int check_modify(struct dsrq *srq, const struct ibv_srq_attr *attr, int mask)
@@ -206,12 +216,6 @@ static int check_modify(struct dsrq *srq, const struct ibv_srq_attr *attr, int m
 	if (mask & IBV_SRQ_MAX_WR) {
 		int err = check_wr("ibv_modify_srq", attr->max_wr);
 
-		if (!err && unrung_is(&srq->unrung))
-			err = refuse(
-				EINVAL,
-				"ibv_modify_srq: the program writes the ring of SRQ 0x%x "
-				"itself (mlx5dv_init_obj), which cannot move; make another SRQ",
-				srq->ib.handle);
 		if (err)
 			return err;
 		max_wr = dsrq_ring_slots(attr->max_wr) - 1;

@@ -29,6 +29,7 @@ struct dsrq {
 	struct ibv_cq *cq; /* CQ of a tag-matching or XRC SRQ; else NULL */
 	uint32_t async_delivered; /* events taken; account.h */
 	struct unrung unrung; /* listed: the program writes its ring itself (lay_open.h) */
+	uint32_t opening; /* calls under way that list it; the ring stays meanwhile. Under lock */
 	uint32_t seen; /* the doorbell record as of the last look */
 	uint32_t *dbrec; /* @record, or that of @pages; under the lock */
 	struct ring_pages pages; /* of the ring, once it is laid open */

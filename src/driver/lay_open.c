@@ -167,29 +167,52 @@ static void move_cq(struct dcq *cq, struct ring_pages *to, uint8_t **old)
 {
 	struct cqe_ring ring = { to->at, cq->cnt, (uint32_t)cq->cqe_size };
 
-	if (cq_switch(cq->dev, &ring, cq->ci) >= ring.cnt)
+	record_copy(to, cq->dbrec);
+	if (cq_switch(cq->dev, &ring, to->record, cq->ci) >= ring.cnt)
 		return;
 	*old = cq->buf;
-	record_copy(to, cq->dbrec);
 	dcq_ring_set(cq, to->at, cq->cnt);
 	cq->dbrec = to->record;
 	cq->pages = *to;
 	to->at = NULL;
 }
 
-static int apart_cq(struct dcq *cq)
+static bool cq_moves(const struct dcq *cq)
 {
-	size_t size = cq->cnt * cq->cqe_size;
+	return !cq->pages.at && !unrung_is(&cq->unrung) && !ring_memory_lent(cq->buf);
+}
+
+/* The ring has the same size until open_ends_cq(). Returns the bytes that are to move. */
+static size_t open_begins_cq(struct dcq *cq)
+{
+	size_t size;
+
+	dcq_ring_lock(cq);
+	cq->opening++;
+	size = cq_moves(cq) ? cq->cnt * cq->cqe_size : 0;
+	dcq_ring_unlock(cq);
+	return size;
+}
+
+static void open_ends_cq(struct dcq *cq)
+{
+	dcq_ring_lock(cq);
+	cq->opening--;
+	dcq_ring_unlock(cq);
+}
+
+static int apart_cq(struct dcq *cq, size_t size)
+{
 	struct ring_pages to;
 	uint8_t *old = NULL;
 
-	if (cq->pages.at || ring_memory_lent(cq->buf))
+	if (!size)
 		return 0;
 	if (ring_pages_make(size, &to))
 		return refuse_memory("mlx5dv_init_obj", size);
 	cqe_init(to.at, cq->cnt, (uint32_t)cq->cqe_size);
 	dcq_ring_lock(cq);
-	if (!cq->pages.at)
+	if (cq_moves(cq))
 		move_cq(cq, &to, &old);
 	dcq_ring_unlock(cq);
 	ring_memory_free(old, size);
@@ -197,18 +220,41 @@ static int apart_cq(struct dcq *cq)
 	return 0;
 }
 
-static int apart_srq(struct dsrq *srq)
+static bool srq_moves(const struct dsrq *srq)
 {
-	size_t size = (size_t)srq->cnt * srq->stride;
+	return !srq->pages.at && !ring_memory_lent(srq->buf);
+}
+
+/* As open_begins_cq(). */
+static size_t open_begins_srq(struct dsrq *srq)
+{
+	size_t size;
+
+	spin_lock(&srq->lock);
+	srq->opening++;
+	size = srq_moves(srq) ? (size_t)srq->cnt * srq->stride : 0;
+	spin_unlock(&srq->lock);
+	return size;
+}
+
+static void open_ends_srq(struct dsrq *srq)
+{
+	spin_lock(&srq->lock);
+	srq->opening--;
+	spin_unlock(&srq->lock);
+}
+
+static int apart_srq(struct dsrq *srq, size_t size)
+{
 	struct ring_pages to;
 	uint8_t *old = NULL;
 
-	if (srq->pages.at || ring_memory_lent(srq->buf))
+	if (!size)
 		return 0;
 	if (ring_pages_make(size, &to))
 		return refuse_memory("mlx5dv_init_obj", size);
 	spin_lock(&srq->lock);
-	if (!srq->pages.at && size == (size_t)srq->cnt * srq->stride) {
+	if (srq_moves(srq)) {
 		struct rq_ring ring = { to.at, srq->cnt, srq->stride, to.record };
 
 		old = srq->buf;
@@ -281,15 +327,8 @@ int lay_open_qp(struct dqp *qp, struct mlx5dv_qp *out)
 	return 0;
 }
 
-int lay_open_cq(struct dcq *cq, struct mlx5dv_cq *out)
+static void tell_cq(struct dcq *cq, uint8_t *page, struct mlx5dv_cq *out)
 {
-	int err = ours(cq->epoch, "CQ", cq->dev->cqn);
-	uint8_t *page = NULL;
-
-	err = err ? err : doorbell_page(&page);
-	err = err ? err : apart_cq(cq);
-	if (err)
-		return err;
 	*out = (struct mlx5dv_cq){ .buf = cq->buf,
 				   .dbrec = cq->dbrec,
 				   .cqe_cnt = cq->cnt,
@@ -298,18 +337,27 @@ int lay_open_cq(struct dcq *cq, struct mlx5dv_cq *out)
 				   .cqn = cq->dev->cqn };
 	if (!unrung_is(&cq->unrung))
 		store_relaxed(&cq->dbrec[ARM_RECORD], NO_ARM);
-	cq_lay_open(cq->dev, cq->dbrec);
+	cq_lay_open(cq->dev);
 	unrung_add(&cq->unrung, look_at_cq);
-	return 0;
 }
 
-int lay_open_srq(struct dsrq *srq, struct mlx5dv_srq *out)
+int lay_open_cq(struct dcq *cq, struct mlx5dv_cq *out)
 {
-	int err = ours(srq->epoch, "SRQ", srq->ib.handle);
+	int err = ours(cq->epoch, "CQ", cq->dev->cqn);
+	uint8_t *page = NULL;
 
-	err = err ? err : apart_srq(srq);
+	err = err ? err : doorbell_page(&page);
 	if (err)
 		return err;
+	err = apart_cq(cq, open_begins_cq(cq));
+	if (!err)
+		tell_cq(cq, page, out);
+	open_ends_cq(cq);
+	return err;
+}
+
+static void tell_srq(struct dsrq *srq, struct mlx5dv_srq *out)
+{
 	*out = (struct mlx5dv_srq){ .buf = srq->buf,
 				    .dbrec = srq->dbrec,
 				    .stride = srq->stride,
@@ -318,7 +366,19 @@ int lay_open_srq(struct dsrq *srq, struct mlx5dv_srq *out)
 				    .comp_mask = out->comp_mask & MLX5DV_SRQ_MASK_SRQN,
 				    .srqn = srq->dev->srqn };
 	unrung_add(&srq->unrung, look_at_srq);
-	return 0;
+}
+
+int lay_open_srq(struct dsrq *srq, struct mlx5dv_srq *out)
+{
+	int err = ours(srq->epoch, "SRQ", srq->ib.handle);
+
+	if (err)
+		return err;
+	err = apart_srq(srq, open_begins_srq(srq));
+	if (!err)
+		tell_srq(srq, out);
+	open_ends_srq(srq);
+	return err;
 }
 
 /* Frames that find no receive are dropped, so nobody waits for the record. */

@@ -199,10 +199,9 @@ static inline bool room(struct dqp *qp)
 	return false;
 }
 
-/* Each of the max_wr WQEs may take as many blocks: together they never pass the ring. */
 static int raw_check(const struct dqp *qp, uint32_t segs, uint8_t opcode)
 {
-	uint32_t max = qp->sq.cnt / qp->sq.max_wr * (WQE_BB / SEG);
+	uint32_t max = wqe_share(qp);
 
 	if (!segs || segs > max)
 		return refuse(EINVAL,
@@ -400,10 +399,26 @@ void wqe_sge_list(struct dqp *qp, const struct ibv_sge *sg, size_t n)
 	}
 }
 
+/* Behind TSO headers less fits than max_inline says. */
+static bool inline_fits_there(struct dqp *qp, uint64_t total)
+{
+	if (qp->build.segs + (total + 4 + SEG - 1) / SEG <= wqe_share(qp))
+		return true;
+	qp->build.err = refuse(EINVAL,
+			       "%s: %llu bytes inline behind %u segments of TSO headers, QP 0x%x "
+			       "has room for %u segments of 16 B; leave IBV_SEND_INLINE out, or "
+			       "create it with more",
+			       qp->build.call, (unsigned long long)total, qp->build.segs,
+			       qp->ib.qp_base.qp_num, wqe_share(qp));
+	return false;
+}
+
 static bool inline_fits(struct dqp *qp, uint64_t total)
 {
-	if (likely(total <= qp->max_inline))
+	if (likely(total <= qp->any_inline))
 		return true;
+	if (total <= qp->max_inline)
+		return inline_fits_there(qp, total);
 	qp->build.err = refuse(EINVAL,
 			       "%s: %llu bytes inline, QP 0x%x was created with max_inline_data "
 			       "%u; leave IBV_SEND_INLINE out, or create it with more",

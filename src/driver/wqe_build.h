@@ -38,6 +38,14 @@ static inline bool wqe_region_open(struct dqp *qp, const char *call)
 	wqe_region_missed(qp, call);
 	return false;
 }
+/* Segments that each of the max_wr WQEs may take: together they never pass the ring. Of a QP that
+ * has a send queue. */
+static inline uint32_t wqe_share(const struct dqp *qp)
+{
+	uint32_t segs = qp->sq.cnt / qp->sq.max_wr * (WQE_BB / 16);
+
+	return segs < WQE_MAX_SEGS ? segs : WQE_MAX_SEGS;
+}
 void wqe_batch_abort(struct dqp *qp); /* forgets what was built, releases the lock */
 /* Publishes what was built, releases the lock and rings the doorbell. Returns the batch's first
  * error; with @keep the WQEs that were complete before it are posted nevertheless

@@ -41,10 +41,9 @@ static bool failed(struct dqp *qp, int err)
 /* Segments that a work request of @qp holds beside the fixed ones */
 static unsigned int room(const struct dqp *qp)
 {
-	unsigned int segs = qp->sq.cnt / qp->sq.max_wr * (WQE_BB / SEG);
+	unsigned int segs = wqe_share(qp);
 
-	segs = segs > UMR_FIXED_SEGS ? segs - UMR_FIXED_SEGS : 0;
-	return segs < UMR_PARTS ? segs : UMR_PARTS;
+	return segs > UMR_FIXED_SEGS ? segs - UMR_FIXED_SEGS : 0;
 }
 
 /* Do @segs of a list fit, beside a signature if there is one? */
@@ -59,6 +58,17 @@ static bool fits(struct dqp *qp, const char *call, unsigned int segs)
 				 "whose work requests hold %u; create it with a larger "
 				 "max_inline_data",
 				 call, segs, sig, qp->ib.qp_base.qp_num, room(qp)));
+}
+
+/* Do the fixed segments alone fit? */
+static bool begins(struct dqp *qp, const char *call)
+{
+	if (wqe_share(qp) >= UMR_FIXED_SEGS)
+		return true;
+	return failed(qp, refuse(ENOMEM,
+				 "%s: it takes %d segments, and a work request of QP 0x%x has %u; "
+				 "create it with a larger max_inline_data",
+				 call, UMR_FIXED_SEGS, qp->ib.qp_base.qp_num, wqe_share(qp)));
 }
 
 /* Begins a UMR of @mkey. False: the batch has failed. */
@@ -95,7 +105,7 @@ static bool begin(struct dqp *qp, const char *call, struct mlx5dv_mkey *dv)
 	h.imm = htobe32(dv->lkey);
 	wqe_begin(qp, &h);
 	qp->build.takes = 0;
-	return !qp->build.err;
+	return !qp->build.err && begins(qp, call);
 }
 
 static void end(struct dqp *qp)

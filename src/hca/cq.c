@@ -220,15 +220,15 @@ int cq_push_inlined(struct cq *cq, const struct cqe *c, const void *data)
 	return push(cq, c, data);
 }
 
-void cq_lay_open(struct cq *cq, volatile uint32_t *dbrec)
+void cq_lay_open(struct cq *cq)
 {
 	spin_lock(&cq->lock);
-	store_relaxed(&cq->dbrec, dbrec);
 	store_relaxed(&cq->extras, (uint8_t)(cq->extras | CQ_LAID_OPEN));
 	spin_unlock(&cq->lock);
 }
 
-uint32_t cq_switch(struct cq *cq, const struct cqe_ring *ring, uint32_t ci)
+uint32_t cq_switch(struct cq *cq, const struct cqe_ring *ring, volatile uint32_t *dbrec,
+		   uint32_t ci)
 {
 	uint32_t unread;
 
@@ -241,6 +241,7 @@ uint32_t cq_switch(struct cq *cq, const struct cqe_ring *ring, uint32_t ci)
 		cq->buf = ring->buf;
 		cq->cnt = ring->cnt;
 		cq->cqe_size = ring->size;
+		store_relaxed(&cq->dbrec, dbrec);
 	}
 	spin_unlock(&cq->lock);
 	return unread;

@@ -76,9 +76,7 @@ static inline uint32_t cq_room(const struct cq *cq)
 	return load_relaxed(&cq->extras) & CQ_LAID_OPEN ? cq->cqe_size / 2 : 0;
 }
 
-/* The program reads the entries itself from now on, and writes @dbrec, in which the caller has
- * copied the record so far. */
-void cq_lay_open(struct cq *cq, volatile uint32_t *dbrec);
+void cq_lay_open(struct cq *cq); /* the program reads the entries itself from now on */
 /* How many entries were ever written, for the consumer to compare with how many it has read. Takes
  * no lock: the number may be a little old, but not older than the consumer's last cq_arm(). */
 static inline uint32_t cq_written(const struct cq *cq)
@@ -92,11 +90,12 @@ static inline uint32_t cq_consumed(const struct cq *cq)
 	return be32toh(load_relaxed(&load_relaxed(&cq->dbrec)[0]));
 }
 
-/* @ring takes the place of the old ring, which the device does not touch after the call; the
- * entries that the consumer has not read, from @ci on, are copied to the same numbers of @ring.
- * Returns how many these are; if that is not less than ring->cnt they do not fit, and nothing has
- * changed. The caller keeps the consumer away. */
-uint32_t cq_switch(struct cq *cq, const struct cqe_ring *ring, uint32_t ci);
+/* @ring and the doorbell record @dbrec, which says @ci already, take the place of the old ones,
+ * which the device does not touch after the call; the entries that the consumer has not read, from
+ * @ci on, are copied to the same numbers of @ring. Returns how many these are; if that is not less
+ * than ring->cnt they do not fit, and nothing has changed. The caller keeps the consumer away. */
+uint32_t cq_switch(struct cq *cq, const struct cqe_ring *ring, volatile uint32_t *dbrec,
+		   uint32_t ci);
 /* The arm doorbell (ibv_req_notify_cq): one event for the next entry (@solicited: the next that is
  * solicited or an error) written after this call. */
 void cq_arm(struct cq *cq, bool solicited);

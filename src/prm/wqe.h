@@ -14,7 +14,8 @@
 #define WQE_OPCODE_ATOMIC_WRITE 0x3f
 
 #define WQE_BB	       64 /* basic block of a send queue, bytes */
-#define WQE_MAX_BB     16 /* 63 segments of 16 bytes */
+#define WQE_MAX_SEGS   63 /* of 16 bytes */
+#define WQE_MAX_BB     16 /* that many segments */
 #define WQE_MAX_SGE    30
 #define WQE_MAX_RUNS   63 /* entries of a send list: 62 segments, one of which may wrap */
 #define WQE_INLINE_MAX 828 /* advertised max_inline_data: ctrl, AV and a 4-byte header leave room */

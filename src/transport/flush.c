@@ -66,6 +66,8 @@ void flush_sq(struct tqp *q, uint64_t now)
 		struct wqe w;
 
 		wqe_peek(&q->qp.sq, r->next_block, &w);
+		if (w.idx != r->next_block)
+			break; /* the record counts blocks that nobody has written */
 		send_cqe(q, r->next_block, w.opcode, now);
 		r->next_block += w.nbb < left ? w.nbb : left;
 	}

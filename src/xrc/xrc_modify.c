@@ -1,44 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "xrc/xrc_modify.h"
 #include <errno.h>
-#include <time.h>
 #include "engine/path.h"
 #include "engine/turn.h"
-#include "obs/explain.h"
 #include "util/clock.h"
 #include "xrc/xrc_handle.h"
 #include "xrc/xrc_turn.h"
-
-enum { CALL_MS = 2000 }; /* that a call waits for the shared turn */
-
-/* Takes both turns for a call and catches up. ETIMEDOUT: a member that is stopped has the QP. */
-static int enter(struct xrc_target *x)
-{
-	const struct timespec nap = { .tv_nsec = 1000000 };
-
-	for (unsigned int ms = 0; ms < CALL_MS; ms++) {
-		int err = ETIMEDOUT;
-
-		quiesce_enter();
-		turn_take(&x->e);
-		if (xrc_turn_begin(x)) {
-			err = xrc_turn_catch_up(x, clock_now());
-			if (!err)
-				return 0;
-			xrc_turn_end(x);
-		}
-		turn_leave(&x->e);
-		quiesce_exit();
-		if (err != ETIMEDOUT)
-			return err;
-		nanosleep(&nap, NULL);
-	}
-	return refuse(
-		ETIMEDOUT,
-		"ibv_modify_qp: a process of the XRC domain has been at work on QP 0x%x for %d "
-		"ms; let it go on (is it stopped?)",
-		x->e.q.qp.qpn, CALL_MS);
-}
 
 static void leave(struct xrc_target *x)
 {
@@ -46,6 +13,19 @@ static void leave(struct xrc_target *x)
 	turn_after(&x->e);
 	turn_leave(&x->e);
 	quiesce_exit();
+}
+
+/* Takes both turns and catches up. */
+static int enter(struct xrc_target *x)
+{
+	int err = xrc_turn_call(x, "ibv_modify_qp");
+
+	if (err)
+		return err;
+	err = xrc_turn_catch_up(x, clock_now());
+	if (err)
+		xrc_turn_return(x);
+	return err;
 }
 
 static void modified(struct xrc_target *x, enum ibv_qp_state old, struct dest *d)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "xrc/xrc_target.h"
 #include <errno.h>
-#include <sched.h>
 #include "engine/qp_table.h"
 #include "engine/turn.h"
 #include "hca/async.h"
@@ -76,18 +75,18 @@ static int make(struct xrc_domain *d, struct xrc_target **out)
 			     "destroy some or use another domain",
 			     XRC_TARGETS);
 	x = err ? NULL : xrc_half_get(d, index);
-	if (!x) {
+	if (!err)
+		err = x ? xrc_turn_call(x, "ibv_create_qp_ex") : ENOMEM;
+	if (err) {
 		qp_table_give(d->node, qpn);
-		return err ? err : ENOMEM;
+		return err;
 	}
 	if (x->number)
 		qp_table_give(d->node, x->number); /* of a QP that another member destroyed */
 	x->number = qpn;
-	while (!xrc_turn_begin(x))
-		; /* no member works for long on one that is free */
 	xrc_page_begin(xrc_turn_shared(x), qpn);
 	x->e.q.qp.qpn = x->e.q.qp.shown = qpn;
-	xrc_turn_end(x);
+	xrc_turn_return(x);
 	*out = x;
 	return 0;
 }
@@ -181,30 +180,29 @@ static bool held_elsewhere(const struct xrc_target *x)
 	return false;
 }
 
-/* Under the domain's lock. */
-static void destroy(struct xrc_target *x)
+/* Under the domain's lock. ETIMEDOUT: nothing has changed. */
+static int destroy(struct xrc_target *x)
 {
 	struct xrc_shared *t = xrc_turn_shared(x);
+	int err = xrc_turn_call(x, "ibv_destroy_qp");
 
-	quiesce_enter();
-	turn_take(&x->e);
-	while (!xrc_turn_begin(x))
-		sched_yield();
+	if (err)
+		return err;
 	store_relaxed(&t->qpn, 0);
 	t->moves++;
 	hold_forget(&x->e.q);
-	xrc_turn_end(x);
-	turn_leave(&x->e);
-	quiesce_exit();
+	xrc_turn_return(x);
 	if (x->number)
 		qp_table_give(x->e.node, x->number);
 	x->number = 0;
+	return 0;
 }
 
 int xrc_target_close(struct tqp *q, struct xrc_handle *h)
 {
 	struct xrc_target *x = to_xrc(to_eqp(q));
 	struct xrc_domain *d = x->domain;
+	bool last;
 	int err;
 
 	if (!fork_is_ours(h->xrcd->epoch)) {
@@ -214,14 +212,17 @@ int xrc_target_close(struct tqp *q, struct xrc_handle *h)
 	err = xrc_member_lock(d);
 	if (err)
 		return err;
-	let_go(x, h);
-	if (!x->handles) {
-		fetch_and_acq_rel(&xrc_turn_shared(x)->holders[d->me / 64],
-				  ~(UINT64_C(1) << d->me % 64));
-		if (!held_elsewhere(x))
-			destroy(x);
+	last = x->handles == h && !h->next; /* of this process */
+	err = last && !held_elsewhere(x) ? destroy(x) : 0;
+	if (!err) {
+		let_go(x, h);
+		if (last)
+			fetch_and_acq_rel(&xrc_turn_shared(x)->holders[d->me / 64],
+					  ~(UINT64_C(1) << d->me % 64));
 	}
 	xrc_member_unlock(d);
+	if (err)
+		return err;
 	device_give(&h->ctx->hca->count.qp);
 	xrcd_put(h->xrcd);
 	return 0;

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "xrc/xrc_turn.h"
+#include <errno.h>
 #include <sched.h>
+#include <time.h>
 #include "engine/path.h"
+#include "engine/turn.h"
 #include "obs/explain.h"
 #include "xrc/xrc_member.h"
 
 enum {
 	SPINS = 64, /* tries before other threads get the core */
 	TRIES = 256,
+	CALL_MS = 2000, /* that a call waits */
 };
 
 /* The member @dead died in its turn, and how far it came is not known. True: the turn is ours
@@ -56,6 +60,32 @@ void xrc_turn_end(struct xrc_target *x)
 {
 	x->inside = false;
 	store_release(&xrc_turn_shared(x)->turn, 0); /* pairs with xrc_turn_begin() of the next */
+}
+
+int xrc_turn_call(struct xrc_target *x, const char *call)
+{
+	const struct timespec nap = { .tv_nsec = 1000000 };
+
+	for (unsigned int ms = 0; ms < CALL_MS; ms++) {
+		quiesce_enter();
+		turn_take(&x->e);
+		if (xrc_turn_begin(x))
+			return 0;
+		turn_leave(&x->e);
+		quiesce_exit();
+		nanosleep(&nap, NULL);
+	}
+	return refuse(ETIMEDOUT,
+		      "%s: a process of the XRC domain has been at work on QP 0x%x for %d ms; let "
+		      "it go on (is it stopped?)",
+		      call, x->e.q.qp.qpn, CALL_MS);
+}
+
+void xrc_turn_return(struct xrc_target *x)
+{
+	xrc_turn_end(x);
+	turn_leave(&x->e);
+	quiesce_exit();
 }
 
 int xrc_turn_catch_up(struct xrc_target *x, uint64_t now)

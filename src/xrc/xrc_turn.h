@@ -30,6 +30,10 @@ static inline struct xrc_shared *xrc_turn_shared(const struct xrc_target *x)
 
 /* False: another member has it, and did not give it back in time. */
 bool xrc_turn_begin(struct xrc_target *x);
+/* Takes the local turn and this one for a call of the program, inside a quiesce section.
+ * ETIMEDOUT, with none of them: a member that is stopped has the QP. */
+int xrc_turn_call(struct xrc_target *x, const char *call);
+void xrc_turn_return(struct xrc_target *x); /* ends all three */
 void xrc_turn_end(struct xrc_target *x);
 /* Between the two: loads the state that other members have left. ENOMEM: nothing was loaded. */
 int xrc_turn_catch_up(struct xrc_target *x, uint64_t now);

@@ -218,6 +218,28 @@ static void wrong_key(int processes)
 	dc_close(&d);
 }
 
+/* However often a peer gives it, the program finds one event. */
+static void wrong_key_again(int processes)
+{
+	enum { TIMES = 3 };
+
+	said_begin();
+	dc_open(&d, (unsigned int)processes);
+	d.key = DC_KEY + 1;
+	for (uint64_t i = 0; i < TIMES; i++) {
+		struct ibv_wc wc;
+
+		dc_post(&d, &d.i, IBV_WR_SEND, 1, 8, i);
+		wc = dc_wc(&d.i);
+		want_eq(wc.status, IBV_WC_REM_ACCESS_ERR);
+		dc_connect(&d.i);
+	}
+	want_eq(dc_tell(&d, (struct dc_order){ DC_EVENT, .target = 1 }).value,
+		IBV_EVENT_QP_ACCESS_ERR);
+	want(dc_tell(&d, (struct dc_order){ DC_NO_EVENT, .target = 1 }).found);
+	dc_close(&d);
+}
+
 /* A wrong rkey ends the connection, not the target. */
 static void wrong_rkey(int processes)
 {
@@ -386,6 +408,7 @@ static const struct test_case cases[] = {
 	CASE_ARG(in_turn, TWO_OTHERS),
 	EVERYWHERE(two_initiators),
 	EVERYWHERE(wrong_key),
+	EVERYWHERE(wrong_key_again),
 	EVERYWHERE(wrong_rkey),
 	EVERYWHERE(no_receive),
 	EVERYWHERE(target_destroyed),

@@ -129,6 +129,9 @@ static struct dc_answer follow(struct far *f, const struct dc_order *o)
 		break;
 	case DC_EVENT:
 		return event(f);
+	case DC_NO_EVENT:
+		a.found = !poll(&(struct pollfd){ f->dev.ctx->async_fd, POLLIN, 0 }, 1, 0);
+		break;
 	case DC_STATE:
 		if (ibv_query_qp(f->qp[i], &attr, IBV_QP_STATE, &init))
 			die("ibv_query_qp");

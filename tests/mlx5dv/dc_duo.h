@@ -12,6 +12,7 @@ enum dc_op {
 	DC_POLL, /* polls one completion; answers wc */
 	DC_NONE_CAME, /* no completion is there */
 	DC_EVENT, /* takes one asynchronous event; answers value: its type */
+	DC_NO_EVENT, /* no asynchronous event waits: found */
 	DC_STATE, /* answers value: the state that ibv_query_qp says */
 	DC_CHECK, /* its first @len bytes are the pattern @id: found */
 	DC_FILL, /* its memory with the pattern @id */

@@ -96,6 +96,38 @@ static void other_stores(int arg)
 	}
 }
 
+static void through_reset(struct hand *h)
+{
+	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
+
+	want_eq(ibv_modify_qp(h->ep.qp, &reset, IBV_QP_STATE), 0);
+	h->sent = h->received = 0;
+}
+
+/* As many messages again: the record says the same as before. Nobody notices the stores, and the
+ * program is seldom so slow that the engine thread looks at the records meanwhile. */
+static void the_same_after_reset(int arg)
+{
+	struct peer_opts o = { .type = IBV_QPT_RC };
+
+	(void)arg;
+	setenv("SOFTHCA_DOORBELL", "nap", 1);
+	open_memory();
+	connected(IBV_QPT_RC, NULL);
+	for (uint32_t i = 0; i < ROUNDS; i++) {
+		uint16_t at = a.sent;
+
+		hand_recv(&b);
+		hand_send(&a, MLX5_WQE_CTRL_CQ_UPDATE, i);
+		received_ok(&b, LEN, i);
+		sent_ok(&a, at);
+		through_reset(&a);
+		through_reset(&b);
+		peer_connect(&a.ep, &o);
+		peer_connect(&b.ep, &o);
+	}
+}
+
 /* Several are announced at once, and only the last of them is signaled. */
 static void bursts(int arg)
 {
@@ -422,6 +454,7 @@ static const struct test_case cases[] = {
 	CASE(layouts),
 	CASE_ARG(messages, false),
 	CASE_ARG(messages, true),
+	CASE(the_same_after_reset),
 	CASE(stores_ring),
 	CASE(other_stores),
 	CASE(bursts),

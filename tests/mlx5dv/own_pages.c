@@ -2,6 +2,7 @@
 /* What mlx5dv_init_obj() hands out stands in whole pages, with nothing of anybody else in them, and
  * stays there. Queues that are in use already keep all that is in them. */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -378,9 +379,91 @@ static void by_the_program(int arg)
 	want_eq(n_left, 0);
 }
 
+static struct mlx5dv_obj beside;
+static struct mlx5dv_cq beside_cq;
+static struct mlx5dv_srq beside_srq;
+
+static void *alloc_beside(size_t size, void *data)
+{
+	want_eq(mlx5dv_init_obj(&beside, beside.cq.in ? MLX5DV_OBJ_CQ : MLX5DV_OBJ_SRQ), 0);
+	return alloc(size, data);
+}
+
+/* The ring is laid open while its resize allocates, as another thread may do: it stays where the
+ * program was told that it is. */
+static void while_it_is_resized(int shared)
+{
+	struct mlx5dv_ctx_allocators f = { alloc_beside, release, &n_left };
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 7, .max_sge = 1 } };
+	struct ibv_srq_attr larger = { .max_wr = 100 };
+	struct ibv_srq *srq;
+	struct ibv_cq *cq;
+
+	open_memory();
+	srq = ibv_create_srq(dev.pd, &attr);
+	cq = ibv_create_cq(dev.ctx, 15, NULL, NULL, 0);
+	want(srq && cq);
+	want_eq(mlx5dv_set_context_attr(dev.ctx, MLX5DV_CTX_ATTR_BUF_ALLOCATORS, &f), 0);
+	if (shared) {
+		beside.srq.in = srq;
+		beside.srq.out = &beside_srq;
+		want_eq(ibv_modify_srq(srq, &larger, IBV_SRQ_MAX_WR), EINVAL);
+	} else {
+		beside.cq.in = cq;
+		beside.cq.out = &beside_cq;
+		want_errno(ibv_resize_cq(cq, 100), EINVAL);
+		want(cq_of(cq).buf == beside_cq.buf && cq_of(cq).cqe_cnt == 16);
+	}
+	want_eq(n_pieces, 1);
+	want_eq(n_left, 0);
+	memset(shared ? beside_srq.buf : beside_cq.buf, 0, PAGE); /* still the ring's */
+	want_eq(ibv_destroy_srq(srq), 0);
+	want_eq(ibv_destroy_cq(cq), 0);
+}
+
+static pthread_barrier_t start;
+
+static void *resize(void *cq)
+{
+	pthread_barrier_wait(&start);
+	return (void *)(intptr_t)ibv_resize_cq(cq, 4000);
+}
+
+/* Whichever of two threads is first: what the program is told is as large as it is told. */
+static void beside_a_resize(int arg)
+{
+	enum { TIMES = 1000 };
+
+	(void)arg;
+	open_memory();
+	want_eq(pthread_barrier_init(&start, NULL, 2), 0);
+	for (int i = 0; i < TIMES; i++) {
+		struct ibv_cq *cq = ibv_create_cq(dev.ctx, 15, NULL, NULL, 0);
+		struct mlx5dv_cq out;
+		pthread_t thread;
+		void *err;
+
+		want(cq && !pthread_create(&thread, NULL, resize, cq));
+		pthread_barrier_wait(&start);
+		out = cq_of(cq);
+		want(!pthread_join(thread, &err));
+		want_eq(out.cqe_cnt, err ? 16 : 4096);
+		want_eq(cq->cqe, (int)out.cqe_cnt - 1);
+		memset(out.buf, 0, (size_t)out.cqe_cnt * out.cqe_size);
+		want(cq_of(cq).buf == out.buf);
+		want_eq(ibv_destroy_cq(cq), 0);
+	}
+}
+
 static const struct test_case cases[] = {
-	CASE(alone),	      CASE(without_a_child), CASE(under_way),
-	CASE(within_a_batch), CASE(by_the_program),
+	CASE(alone),
+	CASE(without_a_child),
+	CASE(under_way),
+	CASE(within_a_batch),
+	CASE(by_the_program),
+	CASE_ARG(while_it_is_resized, false),
+	CASE_ARG(while_it_is_resized, true),
+	CASE(beside_a_resize),
 };
 
 int main(void)

@@ -138,13 +138,13 @@ static void flow_rules(int arg)
 	ether_close(&e);
 }
 
-static struct ibv_qp *segmenting(uint32_t header)
+static struct ibv_qp *segmenting(uint32_t header, uint32_t sges)
 {
 	struct ibv_qp_init_attr_ex a = { .qp_type = IBV_QPT_RAW_PACKET,
 					 .send_cq = cq,
 					 .recv_cq = cq,
 					 .pd = dev.pd,
-					 .cap = { 2, 1, 1, 1, 0 },
+					 .cap = { 2, 1, sges, 1, 0 },
 					 .comp_mask = IBV_QP_INIT_ATTR_PD |
 						      IBV_QP_INIT_ATTR_MAX_TSO_HEADER,
 					 .max_tso_header = (uint16_t)header };
@@ -167,7 +167,7 @@ static int segment(uint32_t n, uint16_t header, int *err)
 	static uint8_t hdr[1024];
 	uint8_t *p = calloc(1, n);
 	struct ibv_mr *mr = ibv_reg_mr(dev.pd, p, n, 0);
-	struct ibv_qp *qp = segmenting(512);
+	struct ibv_qp *qp = segmenting(512, 1);
 	struct ibv_sge sg = { (uintptr_t)p, n, 0 };
 	struct ibv_send_wr wr = { .sg_list = &sg,
 				  .num_sge = 1,
@@ -210,8 +210,11 @@ static void segmented_headers(int arg)
 
 	(void)arg;
 	begin();
-	want_null(segmenting(513), EINVAL);
+	want_null(segmenting(513, 1), EINVAL);
 	said_want(SAID_NEAR, "ibv_create_qp_ex: max_tso_header 513 B, at most 512 B; ask for less");
+	want_null(segmenting(512, 30), EINVAL);
+	said_want(SAID_NEAR, "ibv_create_qp: 30 SGEs behind TSO headers of 512 B are more than a "
+			     "work request's 1008 B; ask for fewer");
 	segment(100, 512, &err);
 	want_eq(err, 0);
 	segment(100, 513, &err);

@@ -70,7 +70,7 @@ static inline void open_queue(struct queue *q, enum ibv_qp_type type)
 	qp->ib.qp_base.qp_type = type;
 	qp->ib.qp_base.state = IBV_QPS_RTS;
 	qp->ib.qp_base.qp_num = 0x123456;
-	qp->max_inline = INLINE_MAX;
+	qp->max_inline = qp->any_inline = INLINE_MAX;
 	qp->max_send_sge = 4;
 	qp->sq.buf = q->memory + GUARD;
 	qp->sq.cnt = BLOCKS_IN_RING;

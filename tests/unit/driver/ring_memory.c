@@ -120,6 +120,22 @@ TEST(rings_of_both_origins_stand_side_by_side)
 	check_eq(program.frees, 1);
 }
 
+/* A function that gives memory which is in use has it back, and the caller gets nothing to free. */
+TEST(memory_that_cannot_be_noted_goes_back_and_to_nobody_else)
+{
+	static _Alignas(PAGE) uint8_t memory[PAGE];
+	struct pd pd = parent_domain();
+	uint8_t *p, *again = NULL;
+
+	program.gives = memory;
+	check_eq(ring_memory_alloc_in(&pd, MLX5DV_RES_TYPE_CQ, 100, &p), 0);
+	check_eq(ring_memory_alloc_in(&pd, MLX5DV_RES_TYPE_CQ, 100, &again), EEXIST);
+	check(!again);
+	check_eq(program.frees, 1);
+	ring_memory_free(p, 100);
+	check_eq(program.frees, 2);
+}
+
 TEST(functions_may_ask_for_the_default_or_refuse)
 {
 	static _Alignas(PAGE) uint8_t memory[2 * PAGE];
@@ -143,4 +159,5 @@ RUN_TESTS(unit_test(rings_are_zeroed_and_aligned),
 	  unit_test(without_functions_a_domain_takes_the_heap),
 	  unit_test(a_parent_domain_s_functions_make_and_take_back_rings),
 	  unit_test(rings_of_both_origins_stand_side_by_side),
+	  unit_test(memory_that_cannot_be_noted_goes_back_and_to_nobody_else),
 	  unit_test(functions_may_ask_for_the_default_or_refuse))

@@ -59,6 +59,61 @@ TEST(max_inline_data_is_the_most)
 	close_queue(&q);
 }
 
+static int post_tso(struct queue *q, bool ex, void *data, uint32_t n)
+{
+	static uint8_t headers[66];
+	struct ibv_sge sg = { (uintptr_t)data, n, 0 };
+	struct ibv_send_wr wr = { .opcode = IBV_WR_TSO,
+				  .sg_list = &sg,
+				  .num_sge = 1,
+				  .send_flags = IBV_SEND_INLINE,
+				  .tso = { headers, sizeof(headers), 1460 } },
+			   *bad;
+	struct ibv_qp_ex *qp = &q->qp->ib;
+
+	start_at(q, 0);
+	if (!ex)
+		return post(q, &wr, &bad);
+	qp->wr_start(qp);
+	qp->wr_send_tso(qp, headers, sizeof(headers), 1460);
+	qp->wr_set_inline_data(qp, data, n);
+	return qp->wr_complete(qp);
+}
+
+/* Six segments of eight are its control segment and headers. */
+TEST(inline_data_and_tso_headers_share_a_work_request)
+{
+	static uint8_t data[128];
+	struct ibv_sge sg = { (uintptr_t)data, 92, 0 };
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND,
+				  .sg_list = &sg,
+				  .num_sge = 1,
+				  .send_flags = IBV_SEND_INLINE },
+			   *bad;
+	struct queue q;
+
+	open_queue(&q, IBV_QPT_RAW_PACKET);
+	check_eq(wr_builder_attach(q.qp, IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_TSO), 0);
+	q.qp->max_tso_header = 66;
+	q.qp->max_inline = 92;
+	q.qp->any_inline = 28;
+	for (int ex = 0; ex < 2; ex++) {
+		check_eq(post_tso(&q, ex, data, 28), 0);
+		check_eq(q.qp->sq.pi, 2);
+		for (uint32_t n = 29; n <= 92; n++) {
+			check_eq(post_tso(&q, ex, data, n), EINVAL);
+			check_eq(q.qp->sq.pi, 0);
+		}
+		check_reason("92 bytes inline behind 6 segments of TSO headers, QP 0x123456 has "
+			     "room for 8 segments");
+		check_eq(post_tso(&q, ex, data, 93), EINVAL);
+		check_reason("93 bytes inline, QP 0x123456 was created with max_inline_data 92");
+	}
+	check_eq(post(&q, &wr, &bad), 0); /* without headers */
+	check_eq(q.qp->sq.pi, 2);
+	close_queue(&q);
+}
+
 /* READ and atomics bring data here: the flag is ignored, as by hardware's library. */
 TEST(what_reads_has_no_inline_data)
 {
@@ -148,6 +203,7 @@ TEST(each_service_takes_its_verbs_and_no_others)
 }
 
 RUN_TESTS(unit_test(max_send_sge_is_the_most), unit_test(max_inline_data_is_the_most),
+	  unit_test(inline_data_and_tso_headers_share_a_work_request),
 	  unit_test(what_reads_has_no_inline_data), unit_test(an_sge_has_2_to_the_31_bytes_at_most),
 	  unit_test(a_bad_work_request_stops_the_list_and_keeps_what_came_before),
 	  unit_test(each_service_takes_its_verbs_and_no_others))

@@ -2,6 +2,7 @@
 /* The mlx5dv_wr_* functions: a raw WQE's place in the ring and what is set in it; entries that are
  * not built. */
 #include "queue.h"
+#include "hca/mkey/mkey.h"
 
 enum { SEG = 16, BYTES = 8 * SEG };
 
@@ -110,6 +111,30 @@ TEST(a_full_queue_takes_none)
 	close_queue(&q);
 }
 
+/* A UMR has two blocks before its list. */
+TEST(an_mkey_is_set_up_where_work_requests_have_two_blocks)
+{
+	struct mkey m = { .max_entries = 4 };
+	struct queue q;
+	struct mlx5dv_qp_ex *dv = open_dv(&q);
+	struct ibv_qp_ex *ex = &q.qp->ib;
+
+	ex->wr_flags = IBV_SEND_INLINE;
+	for (uint32_t blocks = 2; blocks; blocks--) {
+		q.qp->sq.max_wr = BLOCKS_IN_RING / blocks;
+		start_at(&q, 0);
+		ex->wr_start(ex);
+		dv->wr_mkey_configure(dv, &m.dv, 1, NULL);
+		dv->wr_set_mkey_access_flags(dv, IBV_ACCESS_LOCAL_WRITE);
+		check_eq(ex->wr_complete(ex), blocks == 2 ? 0 : ENOMEM);
+		check_eq(q.qp->sq.pi, blocks == 2 ? 2 : 0);
+	}
+	check_reason("mlx5dv_wr_mkey_configure: it takes 8 segments, and a work request of QP "
+		     "0x123456 has 4");
+	free(q.qp->umr);
+	close_queue(&q);
+}
+
 TEST(no_entry_is_empty_and_those_not_built_fail_the_batch)
 {
 	struct queue q;
@@ -133,4 +158,5 @@ TEST(no_entry_is_empty_and_those_not_built_fail_the_batch)
 
 RUN_TESTS(unit_test(a_raw_wqe_is_copied_across_the_ring_s_end), unit_test(a_raw_wqe_stands_alone),
 	  unit_test(its_size_and_opcode_are_checked), unit_test(a_full_queue_takes_none),
+	  unit_test(an_mkey_is_set_up_where_work_requests_have_two_blocks),
 	  unit_test(no_entry_is_empty_and_those_not_built_fail_the_batch))

@@ -34,6 +34,30 @@ TEST(async_events_come_in_order_and_can_be_dropped)
 	fixture_close(f);
 }
 
+TEST(what_a_peer_may_cause_at_will_waits_once)
+{
+	struct fixture *f = fixture_open(8);
+	struct ibv_async_event ev;
+	struct ibv_qp a, b;
+
+	for (int round = 0; round < 2; round++) { /* once it was taken it may come again */
+		for (int i = 0; i < 3; i++) {
+			async_push_once(f->ctx, IBV_EVENT_QP_ACCESS_ERR, &a);
+			async_push_once(f->ctx, IBV_EVENT_QP_ACCESS_ERR, &b);
+			async_push_once(f->ctx, IBV_EVENT_COMM_EST, &a);
+		}
+		check_eq(async_pop(f->ctx, &ev), 0);
+		check(ev.event_type == IBV_EVENT_QP_ACCESS_ERR && ev.element.qp == &a);
+		check_eq(async_pop(f->ctx, &ev), 0);
+		check(ev.event_type == IBV_EVENT_QP_ACCESS_ERR && ev.element.qp == &b);
+		check_eq(async_pop(f->ctx, &ev), 0);
+		check(ev.event_type == IBV_EVENT_COMM_EST && ev.element.qp == &a);
+		check_eq(async_pop(f->ctx, &ev), EAGAIN);
+		check(!readable(f->ctx->ib.context.async_fd));
+	}
+	fixture_close(f);
+}
+
 TEST(a_port_event_reaches_every_open_context)
 {
 	struct fixture *f = fixture_open(8);
@@ -81,5 +105,6 @@ TEST(waiting_honours_a_nonblocking_descriptor)
 }
 
 RUN_TESTS(unit_test(async_events_come_in_order_and_can_be_dropped),
+	  unit_test(what_a_peer_may_cause_at_will_waits_once),
 	  unit_test(a_port_event_reaches_every_open_context), unit_test(events_after_close_vanish),
 	  unit_test(waiting_honours_a_nonblocking_descriptor))

@@ -146,6 +146,29 @@ TEST(overrun_can_be_ignored)
 	close_ring(&r);
 }
 
+/* The device looks at the consumer's record in the new place from the switch on. */
+TEST(a_ring_and_its_record_move_together)
+{
+	struct mlx5_cqe64 to[CNT];
+	struct cqe_ring ring = { (uint8_t *)to, CNT, sizeof(to[0]) };
+	uint32_t dbrec[2] = { 0 };
+	struct ring r;
+	struct cqe c;
+
+	open_ring(&r, 64, false);
+	cqe_init(to, CNT, sizeof(to[0]));
+	for (int i = 0; i < CNT; i++)
+		check_eq(push(&r, MLX5_CQE_REQ, false), 0);
+	check(poll(&r, 64, &c));
+	check_eq(cq_switch(r.cq, &ring, dbrec, r.ci), CNT - 1);
+	put_be32(&dbrec[0], CNT); /* all are read */
+	for (int i = 0; i < CNT; i++)
+		check_eq(push(&r, MLX5_CQE_REQ, false), 0);
+	check_eq(cq_consumed(r.cq), CNT);
+	check_eq(push(&r, MLX5_CQE_REQ, false), EOVERFLOW);
+	close_ring(&r);
+}
+
 TEST(one_event_for_one_arm)
 {
 	struct ring r;
@@ -247,8 +270,8 @@ TEST(max_cq_queues_can_be_made_and_not_one_more)
 RUN_TESTS(unit_test(entries_come_in_order_through_many_passes),
 	  unit_test(overrun_is_final_raised_once_and_overwrites_nothing),
 	  unit_test(overrun_is_judged_by_the_consumer_index_modulo_24_bits),
-	  unit_test(overrun_can_be_ignored), unit_test(one_event_for_one_arm),
-	  unit_test(a_solicited_arm_waits_for_solicited_or_error),
+	  unit_test(overrun_can_be_ignored), unit_test(a_ring_and_its_record_move_together),
+	  unit_test(one_event_for_one_arm), unit_test(a_solicited_arm_waits_for_solicited_or_error),
 	  unit_test(a_solicited_arm_does_not_weaken_an_arm_for_any),
 	  unit_test(destroy_is_busy_while_used_and_drops_events),
 	  unit_test(a_channel_of_another_context_is_refused),
