@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* A QP that has ended is on no list of its node, whatever its last turns wanted. The turn of another
- * thread, which ends just before the closing one, is played by the link: the QP's destination is put
- * under the closed turn. */
+/* A QP that has ended is on no list of its node, whatever its last turns wanted. The turn of
+ * another thread, which ends just before the closing one, is played by the link: the QP's
+ * destination is put under the closed turn. */
 #include "engine/eqp_life.h"
 #include "engine/acks.h"
 #include "engine/ready.h"
