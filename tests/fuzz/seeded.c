@@ -128,7 +128,7 @@ static int try_files(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	uint64_t seed = choose_seed();
-	uint32_t runs = fuzz_target.runs * (length_full() ? FULL : 1);
+	uint32_t runs = fuzz_target.runs * (length_full() ? length_part(FULL) : 1);
 	double begun = seconds();
 	struct rand r;
 

@@ -15,7 +15,7 @@ from client import cases, pair, programs
 
 BUILD = Path(os.environ["SOFTHCA_BUILD"]) / "tests/wire"
 SEED = int(os.environ.get("SOFTHCA_SEED", random.randrange(1 << 32)))
-MESSAGES = "20000" if programs.FULL else "1000"
+MESSAGES = str(programs.part(20000, 1000))
 SERVICES = ["uc", "write", "ud"]
 MTUS = ["256", "512", "1024", "2048", "4096"]
 FAULTS = [[], ["loss=1"], ["loss=5"], ["dup=5"], ["reorder=5"], ["corrupt=5"],

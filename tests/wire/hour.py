@@ -20,7 +20,7 @@ from client import cases, pair, programs
 RELAY = Path(os.environ["SOFTHCA_BUILD"]) / "tests/wire/relay"
 SEED = int(os.environ.get("SOFTHCA_SEED", random.randrange(1 << 32)))
 FAULTS = ["loss=1", "dup=1", "reorder=1", "corrupt=1"]
-SECONDS = max(60, 3600 // programs.PARTS) if programs.FULL else 12
+SECONDS = programs.part(3600, 12)
 LOOKS = 20
 PORTS = [str(18700 + number) for number in range(4)]
 TIMEOUT = "14"  # 67 ms; eight tries

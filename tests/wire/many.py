@@ -19,7 +19,7 @@ from client import cases, pair, programs
 SEED = int(os.environ.get("SOFTHCA_SEED", random.randrange(1 << 32)))
 SIDE = 8
 APART = ["unshare", "-m", "-p", "-f", "--kill-child", "--mount-proc"]
-SECONDS = 300 if programs.FULL else 30
+SECONDS = programs.part(300, 30)
 PORTS = [str(18600 + number) for number in range(SIDE)]
 
 

@@ -14,7 +14,7 @@ from client import cases, pair, programs
 
 BUILD = Path(os.environ["SOFTHCA_BUILD"]) / "tests/wire"
 SEED = int(os.environ.get("SOFTHCA_SEED", random.randrange(1 << 32)))
-ROUNDS = 64 if programs.FULL else 4
+ROUNDS = programs.part(64, 4)
 HUGE = "8388608"
 LARGEST = HUGE if programs.FULL else "1048576"
 HARD = ["loss=5"]  # with huge messages

@@ -14,7 +14,7 @@ from net import hosts
 from client import cases, pair, programs
 
 PROGRAM = Path(os.environ["SOFTHCA_BUILD"]) / "tests/wire/replies"
-ROUNDS = 400 if programs.FULL else 40
+ROUNDS = programs.part(400, 40)
 MODES = ["reply", "poll", "spin", "away", "sleep", "destroy", "end"]
 
 

@@ -224,7 +224,7 @@ def counted():
 
 
 def main():
-    rounds = FULL_ROUNDS if programs.FULL else 1
+    rounds = programs.part(FULL_ROUNDS, 1)
     return cases.run([("the port is held by another", held), ("the port becomes free", freed),
                       ("what goes to the network is counted", counted)] +
                      [(f"two of eight are killed, round {number}", killed)

@@ -8,6 +8,12 @@ from . import pairwise
 FULL = os.environ.get("SOFTHCA_LENGTH") == "full"
 PART, PARTS = map(int, os.environ.get("SOFTHCA_PART", "1/1").split("/"))
 
+
+def part(whole, short):
+    """How much of @whole a round of full length does, but not less than a short run's."""
+    return max(short, whole // PARTS) if FULL else short
+
+
 PINGPONGS = {"ibv_rc_pingpong": [], "ibv_uc_pingpong": [], "ibv_srq_pingpong": [],
              "ibv_ud_pingpong": ["-s", "1024"]}
 # What only some of them take: timestamps, the ibv_wr_* API, device memory, on-demand paging (-o: of
