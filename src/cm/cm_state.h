@@ -28,6 +28,7 @@ struct cm_channel {
 struct cm_event {
 	struct list node; /* in its channel */
 	struct cm_id *id; /* whose it is; of a CONNECT_REQUEST: the listener */
+	bool *fetched; /* of a join: set with the fetch; NULL: of none */
 	struct cm_news news;
 };
 
