@@ -212,9 +212,11 @@ static int begin(void)
 	hash_init(&cm.qpns);
 	list_init(&cm.ids);
 	list_init(&cm.names);
+	list_init(&cm.listeners);
 	list_init(&cm.queries);
 	list_init(&cm.fars);
 	list_init(&cm.guests);
+	list_init(&cm.requesters);
 	list_init(&cm.flights);
 	list_init(&cm.departures);
 	wheel_init(&cm.wheel, clock_now());
