@@ -65,15 +65,17 @@ static void doorbell_watch(struct node *n, bool on)
  * have brought some; what comes to others wakes the engine again. */
 static bool network_work(struct node *n)
 {
-	bool any = false, all = true;
+	enum links_sources which = LINKS_ALL;
 	unsigned int got, rounds = 0;
+	bool any = false;
 
 	if (likely(!load_relaxed(&n->networks)))
 		return false;
 	do {
 		quiesce_enter();
-		got = progress_network(n, all);
-		all = all && got >= LINKS_BUDGET; /* one of them may have taken all of it */
+		got = progress_network(n, which);
+		if (got < LINKS_BUDGET) /* else one of them may have taken all of it */
+			which = LINKS_POLLED;
 		quiesce_exit();
 		gsi_own_flush();
 		any |= got != 0;
