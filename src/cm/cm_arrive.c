@@ -61,6 +61,8 @@ static void reply(const struct request *r, struct cm_msg *a)
 			       .from = r->mad->to,
 			       .to = r->mad->from };
 
+	if (r->mad->net && !gsi_may_answer())
+		return;
 	a->tid = r->m->tid;
 	cm_build(a, out.mad);
 	if (r->mad->net)
@@ -424,8 +426,8 @@ static void name_ready(struct cm_watch *w)
 		guest_free(g);
 }
 
-/* False: there may be more. */
-static bool take_own(unsigned int most)
+/* Takes what waits in the pair. False: there may be more than @most messages. */
+static bool catch_up(unsigned int most)
 {
 	struct gsi_mad mad;
 	struct cm_msg m;
@@ -442,7 +444,7 @@ static bool take_own(unsigned int most)
 static void own_ready(struct cm_watch *w)
 {
 	(void)w;
-	take_own(OWN_AT_ONCE);
+	catch_up(OWN_AT_ONCE);
 }
 
 /* The engine's thread must not wait for a call: the thread of connection management does. */
@@ -450,16 +452,16 @@ static bool hear(const void *mads, unsigned int n)
 {
 	const struct gsi_mad *mad = mads;
 	struct cm_msg m;
-	bool first; /* nothing that came before waits */
+	bool in_order; /* nothing that came before waits */
 
 	if (pthread_mutex_trylock(&cm.lock))
 		return false;
-	first = !cm.own.serial || take_own(OWN_BEFORE);
-	for (unsigned int i = 0; first && i < n; i++)
+	in_order = !cm.own.serial || catch_up(OWN_BEFORE);
+	for (unsigned int i = 0; in_order && i < n; i++)
 		if (!cm_parse(mad[i].mad, MAD_LEN, &m))
 			from_network(&mad[i], &m);
 	pthread_mutex_unlock(&cm.lock);
-	return first;
+	return in_order;
 }
 
 int cm_arrive_begin(void)

@@ -201,11 +201,8 @@ static void draw(void)
 	cm.next_id = (uint32_t)random[1];
 }
 
-static int begin(void)
+void cm_clear(void)
 {
-	struct epoll_event ev = { .events = EPOLLIN };
-	int err;
-
 	hash_init(&cm.watches);
 	hash_init(&cm.by_id);
 	hash_init(&cm.requests);
@@ -222,6 +219,14 @@ static int begin(void)
 	wheel_init(&cm.wheel, clock_now());
 	cm.sleeps_until = 0;
 	cm.process = cm.own = cm.links = cm.neighs = cm.returns = (struct cm_watch){ .fd = -1 };
+}
+
+static int begin(void)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+	int err;
+
+	cm_clear();
 	err = open_devices();
 	if (err)
 		return err;
