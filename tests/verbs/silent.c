@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <rdma/rdma_cma.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <stddef.h>
@@ -251,12 +252,63 @@ static void another_user_has_few_requests(int arg)
 	end();
 }
 
+/* In a child whose user id is mapped nowhere: no queue pair would reach another process. It can have
+ * no port but one that others may have, too. */
+static void ask_nobody(int talk)
+{
+	struct rdma_conn_param param = { .qp_num = 77 };
+	struct sockaddr_in to = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in own = to;
+	struct rdma_event_channel *ch;
+	struct rdma_cm_id *asking;
+	int yes = 1;
+
+	own.sin_port = htons(20000);
+	want_eq(unshare(CLONE_NEWUSER), 0);
+	want_eq(read(talk, &to.sin_port, sizeof(to.sin_port)), sizeof(to.sin_port));
+	ch = rdma_create_event_channel();
+	want(ch);
+	want_eq(rdma_create_id(ch, &asking, NULL, RDMA_PS_TCP), 0);
+	want_eq(rdma_set_option(asking, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &yes,
+				sizeof(yes)),
+		0);
+	want_eq(rdma_bind_addr(asking, (struct sockaddr *)&own), 0);
+	want_eq(rdma_resolve_addr(asking, NULL, (struct sockaddr *)&to, LIMIT), 0);
+	take(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
+	want_eq(rdma_resolve_route(asking, LIMIT), 0);
+	take(ch, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	want_eq(rdma_connect(asking, &param), -1);
+	want_eq(errno, EPERM);
+	_exit(0);
+}
+
+static void a_user_without_an_id_connects_to_nobody(int arg)
+{
+	int talk[2], status;
+	__be16 port;
+	pid_t child;
+
+	(void)arg;
+	want_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, talk), 0);
+	child = fork();
+	if (!child)
+		ask_nobody(talk[1]);
+	begin();
+	port = rdma_get_src_port(id);
+	want_eq(write(talk[0], &port, sizeof(port)), sizeof(port));
+	want_eq(waitpid(child, &status, 0), child);
+	want_eq(status, 0);
+	end();
+}
+
 int main(void)
 {
 	static const struct test_case list[] = {
 		CASE(who_asks_nothing_is_closed),
 		CASE(another_user_has_few),
 		CASE(another_user_has_few_requests),
+		CASE(a_user_without_an_id_connects_to_nobody),
 	};
 
 	return CASES_RUN(list);

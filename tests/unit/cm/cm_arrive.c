@@ -15,7 +15,14 @@
 #include "util/fork.h"
 #include "wire/grh.h"
 
-enum { PORT = 7471, NOT_OURS = 7472, A_SECOND = 1000, FLOOD = 2000, KINDS = CM_APR + 1 };
+enum {
+	PORT = 7471,
+	NOT_OURS = 7472,
+	A_SECOND = 1000,
+	FLOOD = 2000,
+	WAITING = 70,
+	KINDS = CM_APR + 1
+};
 
 static const uint64_t guid = 0x1234567890;
 static const union ibv_gid here = { .raw = { [10] = 0xff, 0xff, 10, 9, 0, 1 } };
@@ -254,6 +261,25 @@ TEST(messages_of_another_host_change_no_connection)
 	close_cm();
 }
 
+/* A call has the lock, so that they wait in the pair: what comes then does not pass them. */
+TEST(no_message_passes_those_that_wait)
+{
+	struct cm_msg m = { .kind = CM_DREQ };
+
+	open_cm();
+	pthread_mutex_lock(&cm.lock);
+	for (m.local_id = 1; m.local_id <= WAITING; m.local_id++)
+		comes(&m, &stranger);
+	pthread_mutex_unlock(&cm.lock);
+	check_eq(net.sent[CM_DREP], 0);
+	while (net.last.remote_id < 2 * WAITING) {
+		comes(&m, &stranger);
+		check_eq(net.last.remote_id, net.sent[CM_DREP]);
+		m.local_id++;
+	}
+	close_cm();
+}
+
 /* Each message may name another sender, whom the answers would reach. */
 TEST(strangers_are_answered_a_thousand_times_a_second)
 {
@@ -281,4 +307,5 @@ TEST(strangers_are_answered_a_thousand_times_a_second)
 
 RUN_TESTS(unit_test(a_request_ends_a_connection_with_its_own_sender_alone),
 	  unit_test(messages_of_another_host_change_no_connection),
+	  unit_test(no_message_passes_those_that_wait),
 	  unit_test(strangers_are_answered_a_thousand_times_a_second))
