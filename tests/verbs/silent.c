@@ -252,8 +252,8 @@ static void another_user_has_few_requests(int arg)
 	end();
 }
 
-/* In a child whose user id is mapped nowhere: no queue pair would reach another process. It can have
- * no port but one that others may have, too. */
+/* In a child whose user id is mapped nowhere: no queue pair would reach another process. It has no
+ * port but one that others may have, too. */
 static void ask_nobody(int talk)
 {
 	struct rdma_conn_param param = { .qp_num = 77 };
