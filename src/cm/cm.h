@@ -86,8 +86,9 @@ struct cm_calls {
 	/* Raises MULTICAST_JOIN. @send_only: nothing is received. */
 	int (*join)(struct cm_id *id, const struct sockaddr *group, bool send_only, uint32_t qkey,
 		    void *context);
-	/* *@context: that of the join; *@gid: what the QP is attached to. */
-	int (*leave)(struct cm_id *id, const struct sockaddr *group, void **context);
+	/* An event of it that is not fetched vanishes. *@context: that of the join; *@fetched: the
+	 * program has fetched it. */
+	int (*leave)(struct cm_id *id, const struct sockaddr *group, void **context, bool *fetched);
 	/* An event of the program's own into the id's channel; news.arg will be @arg. */
 	int (*write_event)(struct cm_id *id, int event, int status, uint64_t arg);
 };

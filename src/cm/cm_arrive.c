@@ -25,16 +25,15 @@ enum { PATH_MTU_MAX = 5, SIDR_REJECTED = 2, IP_PS_MASK = 0xffff };
  * few. */
 struct guest {
 	struct cm_watch watch;
-	struct list node; /* in cm.guests */
+	struct cm_waiting who; /* a stranger speaks for itself alone */
 	struct timer patience;
-	bool stranger; /* another user's process: it speaks for itself alone */
-	uid_t uid;
 };
 
 /* For a first message, which leaves right behind connect(); until a request comes again. */
 #define SILENCE_NS UINT64_C(2000000000)
 #define REPEAT_NS  UINT64_C(10000000000)
-/* Of the descriptors that a process may have, those for requests of all strangers, of one user. */
+/* Of the descriptors that a process may have, those for all strangers, of one user, that have not
+ * asked yet; as many for requests that the program has not accepted. */
 enum { FOR_STRANGERS = 8, FOR_EACH = 32 };
 enum {
 	OWN_AT_ONCE = 64, /* messages, before others have their turn */
@@ -62,6 +61,8 @@ static void reply(const struct request *r, struct cm_msg *a)
 			       .from = r->mad->to,
 			       .to = r->mad->from };
 
+	if (r->mad->net && !gsi_may_answer())
+		return;
 	a->tid = r->m->tid;
 	cm_build(a, out.mad);
 	if (r->mad->net)
@@ -112,7 +113,7 @@ static uint16_t check(struct request *r)
 		return CM_REJ_CONSUMER;
 	if (r->mad->net && (cm_addr_loop(&r->from) || cm_addr_loop(&r->to)))
 		return CM_REJ_CONSUMER;
-	if (r->guest && r->guest->stranger && !is_of_this_host(r))
+	if (r->guest && r->guest->who.stranger && !is_of_this_host(r))
 		return CM_REJ_CONSUMER;
 	if (!sidr && (memcmp(m->path[0].remote_gid, own.raw, 16) ||
 		      memcmp(m->path[0].local_gid, r->mad->from.raw, 16)))
@@ -159,6 +160,32 @@ static void fill_in(struct cm_id *id, const struct request *r)
 		id->way.mtu = m->path_mtu;
 }
 
+/* Whether one more of that user may wait beside @others. */
+static bool admits(const struct list *others, uid_t uid, const char *what)
+{
+	struct rlimit lim = { RLIM_INFINITY, RLIM_INFINITY };
+	unsigned int all = 0, each = 0;
+	static uint64_t times;
+	struct list *pos;
+
+	list_for_each(pos, others)
+	{
+		const struct cm_waiting *w = container_of(pos, struct cm_waiting, node);
+
+		all += w->stranger;
+		each += w->stranger && w->uid == uid;
+	}
+	getrlimit(RLIMIT_NOFILE, &lim);
+	if (all < lim.rlim_cur / FOR_STRANGERS && each < lim.rlim_cur / FOR_EACH)
+		return true;
+	if (explain_due(++times))
+		reason("connection management: a %s of user id %u refused, the %luth of "
+		       "this kind: that user has %u that wait, all others %u; accept requests, "
+		       "end processes of that user, or raise ulimit -n",
+		       what, (unsigned int)uid, (unsigned long)times, each, all - each);
+	return false;
+}
+
 /* An own comm id in the place of the request's: a passive UD id is known by the question alone. */
 static int enter(struct cm_id *id, const struct request *r)
 {
@@ -167,6 +194,9 @@ static int enter(struct cm_id *id, const struct request *r)
 	if (!err && r->guest) {
 		id->conn = r->guest->watch;
 		r->guest->watch = (struct cm_watch){ .fd = -1 };
+		id->requester.uid = r->guest->who.uid;
+		id->requester.stranger = r->guest->who.stranger;
+		list_add(&cm.requesters, &id->requester.node);
 		err = cm_talk_connected(id);
 	}
 	return err;
@@ -181,6 +211,9 @@ static int make(struct cm_id *listener, const struct request *r)
 	int err;
 
 	if (listener->pending >= listener->backlog)
+		return EAGAIN;
+	if (r->guest && r->guest->who.stranger &&
+	    !admits(&cm.requesters, r->guest->who.uid, "request"))
 		return EAGAIN;
 	err = cm_id_new(listener->channel, listener->ps, qp_type_of(r->m), &id);
 	if (err)
@@ -304,7 +337,7 @@ static void from_network(const struct gsi_mad *mad, const struct cm_msg *m)
 static void guest_free(struct guest *g)
 {
 	cm_timer(&g->patience, UINT64_MAX);
-	list_del(&g->node);
+	list_del(&g->who.node);
 	cm_unwatch(&g->watch);
 	free(g);
 }
@@ -318,34 +351,8 @@ static void too_silent(struct timer *t, uint64_t now)
 	if (explain_due(++times))
 		reason("connection management: a process of user id %u has connected and asks "
 		       "nothing; that connection is closed, the %luth of this kind",
-		       (unsigned int)g->uid, (unsigned long)times);
+		       (unsigned int)g->who.uid, (unsigned long)times);
 	guest_free(g);
-}
-
-/* Whether one more of that user may come. */
-static bool admits(uid_t uid)
-{
-	struct rlimit lim = { RLIM_INFINITY, RLIM_INFINITY };
-	unsigned int all = 0, each = 0;
-	static uint64_t times;
-	struct list *pos;
-
-	list_for_each(pos, &cm.guests)
-	{
-		const struct guest *g = container_of(pos, struct guest, node);
-
-		all += g->stranger;
-		each += g->stranger && g->uid == uid;
-	}
-	getrlimit(RLIMIT_NOFILE, &lim);
-	if (all < lim.rlim_cur / FOR_STRANGERS && each < lim.rlim_cur / FOR_EACH)
-		return true;
-	if (explain_due(++times))
-		reason("connection management: a connection of user id %u refused, the %luth of "
-		       "this kind: that user has %u that wait, all others %u; accept requests, "
-		       "end processes of that user, or raise ulimit -n",
-		       (unsigned int)uid, (unsigned long)times, each, all - each);
-	return false;
 }
 
 /* What it has said is done. False: it has no more to say here. */
@@ -356,7 +363,7 @@ static bool guest_stays(struct guest *g)
 	int err = cm_talk_read(g->watch.fd, &mad, &m);
 
 	if (!err && mad.net) {
-		if (!g->stranger)
+		if (!g->who.stranger)
 			from_network(&mad, &m);
 	} else if (!err && (m.kind == CM_REQ || m.kind == CM_SIDR_REQ)) {
 		struct request r = { .mad = &mad, .m = &m, .guest = g };
@@ -401,16 +408,17 @@ static void name_ready(struct cm_watch *w)
 			turn_away(w->fd);
 		return;
 	}
-	g = contact_user(fd, &who) || (who.stranger && !admits(who.uid)) ? NULL
-									 : calloc(1, sizeof(*g));
+	g = NULL;
+	if (!contact_user(fd, &who) && (!who.stranger || admits(&cm.guests, who.uid, "connection")))
+		g = calloc(1, sizeof(*g));
 	if (!g) {
 		close(fd);
 		return;
 	}
 	g->watch.fd = fd;
-	g->stranger = who.stranger;
-	g->uid = who.uid;
-	list_add(&cm.guests, &g->node);
+	g->who.stranger = who.stranger;
+	g->who.uid = who.uid;
+	list_add(&cm.guests, &g->who.node);
 	timer_init(&g->patience, too_silent);
 	cm_timer(&g->patience, clock_now() + SILENCE_NS);
 	/* Most have asked already, and are not watched as guests. */
@@ -418,8 +426,8 @@ static void name_ready(struct cm_watch *w)
 		guest_free(g);
 }
 
-/* False: there may be more. */
-static bool take_own(unsigned int most)
+/* Takes what waits in the pair. False: there may be more than @most messages. */
+static bool catch_up(unsigned int most)
 {
 	struct gsi_mad mad;
 	struct cm_msg m;
@@ -436,7 +444,7 @@ static bool take_own(unsigned int most)
 static void own_ready(struct cm_watch *w)
 {
 	(void)w;
-	take_own(OWN_AT_ONCE);
+	catch_up(OWN_AT_ONCE);
 }
 
 /* The engine's thread must not wait for a call: the thread of connection management does. */
@@ -444,16 +452,16 @@ static bool hear(const void *mads, unsigned int n)
 {
 	const struct gsi_mad *mad = mads;
 	struct cm_msg m;
-	bool first; /* nothing that came before waits */
+	bool in_order; /* nothing that came before waits */
 
 	if (pthread_mutex_trylock(&cm.lock))
 		return false;
-	first = !cm.own.serial || take_own(OWN_BEFORE);
-	for (unsigned int i = 0; first && i < n; i++)
+	in_order = !cm.own.serial || catch_up(OWN_BEFORE);
+	for (unsigned int i = 0; in_order && i < n; i++)
 		if (!cm_parse(mad[i].mad, MAD_LEN, &m))
 			from_network(&mad[i], &m);
 	pthread_mutex_unlock(&cm.lock);
-	return first;
+	return in_order;
 }
 
 int cm_arrive_begin(void)

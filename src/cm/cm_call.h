@@ -36,5 +36,5 @@ int cm_call_qp_attr(struct cm_id *id, struct ibv_qp_attr *attr, int *mask);
 /* cm_join.c */
 int cm_call_join(struct cm_id *id, const struct sockaddr *group, bool send_only, uint32_t qkey,
 		 void *context);
-int cm_call_leave(struct cm_id *id, const struct sockaddr *group, void **context);
+int cm_call_leave(struct cm_id *id, const struct sockaddr *group, void **context, bool *fetched);
 void cm_joins_free(struct cm_id *id); /* under cm.lock */

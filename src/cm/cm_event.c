@@ -49,6 +49,8 @@ static struct cm_event *take(struct cm_channel *ch)
 		e->news.id->listener = NULL;
 	}
 	e->id->fetched++;
+	if (e->fetched)
+		*e->fetched = true;
 	e->news.owner = e->news.id == e->id ? e->id->owner : NULL;
 	e->news.listener = e->news.id == e->id ? NULL : e->id->owner;
 	return e;
@@ -93,7 +95,7 @@ void cm_event_queue(struct cm_event *e)
 	event_fd_up(e->id->channel->fd);
 }
 
-void cm_event_forget_join(struct cm_id *id, const void *join)
+void cm_event_purge(struct cm_id *id, const void *join, struct list *out)
 {
 	struct list *pos, *tmp;
 
@@ -103,25 +105,7 @@ void cm_event_forget_join(struct cm_id *id, const void *join)
 	{
 		struct cm_event *e = container_of(pos, struct cm_event, node);
 
-		if (e->id != id || e->news.join != join)
-			continue;
-		list_del(&e->node);
-		event_fd_down(id->channel->fd);
-		free(e);
-	}
-}
-
-void cm_event_purge(struct cm_id *id, struct list *out)
-{
-	struct list *pos, *tmp;
-
-	if (!id->channel)
-		return;
-	list_for_each_safe(pos, tmp, &id->channel->events)
-	{
-		struct cm_event *e = container_of(pos, struct cm_event, node);
-
-		if (e->id != id)
+		if (e->id != id || (join && e->news.join != join))
 			continue;
 		list_del(&e->node);
 		event_fd_down(id->channel->fd);
@@ -131,21 +115,17 @@ void cm_event_purge(struct cm_id *id, struct list *out)
 
 void cm_event_move(struct cm_id *id, struct cm_channel *to)
 {
-	struct cm_channel *from = id->channel;
-	struct list *pos, *tmp;
+	struct list moved, *pos, *tmp;
 
-	id->channel = to;
-	if (from == to || !from)
+	if (id->channel == to)
 		return;
-	list_for_each_safe(pos, tmp, &from->events)
+	list_init(&moved);
+	cm_event_purge(id, NULL, &moved);
+	id->channel = to;
+	list_for_each_safe(pos, tmp, &moved)
 	{
-		struct cm_event *e = container_of(pos, struct cm_event, node);
-
-		if (e->id != id)
-			continue;
-		list_del(&e->node);
-		event_fd_down(from->fd);
-		cm_event_queue(e);
+		list_del(pos);
+		cm_event_queue(container_of(pos, struct cm_event, node));
 	}
 }
 

@@ -10,9 +10,8 @@ int cm_channel_next(struct cm_channel *ch, struct cm_news *out);
  * destroyed the channel: it is lost. */
 struct cm_event *cm_event_new(struct cm_id *id, int event, int status);
 void cm_event_queue(struct cm_event *e);
-/* What is queued of a join that the program leaves goes with it: its context is freed. */
-void cm_event_forget_join(struct cm_id *id, const void *join);
-/* All events of @id leave its channel for @out, the caller's to free. */
-void cm_event_purge(struct cm_id *id, struct list *out);
+/* The events of @id leave its channel for @out, the caller's to free. @join: only those of the join
+ * with that context; NULL: all. */
+void cm_event_purge(struct cm_id *id, const void *join, struct list *out);
 void cm_event_move(struct cm_id *id, struct cm_channel *to);
 bool cm_event_waits(const struct cm_id *id);

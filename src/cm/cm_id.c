@@ -64,6 +64,8 @@ int cm_id_new(struct cm_channel *ch, uint32_t ps, int qp_type, struct cm_id **ou
 	list_init(&id->query);
 	list_init(&id->far_node);
 	list_init(&id->flight);
+	list_init(&id->listening);
+	list_init(&id->requester.node);
 	timer_init(&id->timer, NULL);
 	cm_fsm_init(&id->fsm, next_comm_id(), cm.guid);
 	if (hash_put(&cm.by_id, id->fsm.local_id, id)) {
@@ -92,6 +94,8 @@ void cm_id_free(struct cm_id *id)
 	list_del(&id->node);
 	list_del(&id->query);
 	list_del(&id->flight);
+	list_del(&id->listening);
+	list_del(&id->requester.node);
 	cm_far_leave(id);
 	free(id);
 }

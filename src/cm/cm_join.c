@@ -15,10 +15,12 @@ struct cm_join {
 	struct list node; /* in id->joins */
 	union ibv_gid gid;
 	void *context;
+	bool fetched; /* its event */
 };
 
-static void announce(struct cm_id *id, const struct cm_join *j, struct cm_event *e)
+static void announce(struct cm_id *id, struct cm_join *j, struct cm_event *e)
 {
+	e->fetched = &j->fetched;
 	e->news.join = j->context;
 	e->news.param.qpn = CAST_QPN;
 	e->news.param.qkey = id->qkey ? id->qkey : RDMA_UDP_QKEY;
@@ -73,30 +75,49 @@ int cm_call_join(struct cm_id *id, const struct sockaddr *group, bool send_only,
 	return err;
 }
 
-int cm_call_leave(struct cm_id *id, const struct sockaddr *group, void **context)
+static struct cm_join *joined(struct cm_id *id, const struct sockaddr *group)
 {
-	struct list *pos, *tmp;
 	union ibv_gid gid;
+	struct list *pos;
+
+	cm_addr_gid(group, &gid);
+	list_for_each(pos, &id->joins)
+	{
+		struct cm_join *j = container_of(pos, struct cm_join, node);
+
+		if (!memcmp(&j->gid, &gid, sizeof(gid)))
+			return j;
+	}
+	return NULL;
+}
+
+static void leave_join(struct cm_id *id, struct cm_join *j)
+{
+	struct list gone, *pos, *tmp;
+
+	list_init(&gone);
+	cm_event_purge(id, j->context, &gone);
+	list_for_each_safe(pos, tmp, &gone) free(container_of(pos, struct cm_event, node));
+	list_del(&j->node);
+	free(j);
+}
+
+int cm_call_leave(struct cm_id *id, const struct sockaddr *group, void **context, bool *fetched)
+{
+	struct cm_join *j;
 	int err = cm_enter(id, "rdma_leave_multicast");
 
 	if (err)
 		return err;
-	err = EADDRNOTAVAIL;
-	cm_addr_gid(group, &gid);
-	list_for_each_safe(pos, tmp, &id->joins)
-	{
-		struct cm_join *j = container_of(pos, struct cm_join, node);
-
-		if (err && !memcmp(&j->gid, &gid, sizeof(gid))) {
-			*context = j->context;
-			cm_event_forget_join(id, j->context);
-			list_del(&j->node);
-			free(j);
-			err = 0;
-		}
+	j = joined(id, group);
+	if (j) {
+		*context = j->context;
+		*fetched = j->fetched;
+		leave_join(id, j);
 	}
 	cm_leave();
-	return err ? refuse(err, "rdma_leave_multicast: the id has not joined that group") : 0;
+	return j ? 0
+		 : refuse(EADDRNOTAVAIL, "rdma_leave_multicast: the id has not joined that group");
 }
 
 void cm_joins_free(struct cm_id *id)

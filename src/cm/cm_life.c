@@ -98,7 +98,7 @@ static void drop_events(struct cm_id *id)
 	struct list gone, *pos, *tmp;
 
 	list_init(&gone);
-	cm_event_purge(id, &gone);
+	cm_event_purge(id, NULL, &gone);
 	list_for_each_safe(pos, tmp, &gone)
 	{
 		struct cm_event *e = container_of(pos, struct cm_event, node);

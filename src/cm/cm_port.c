@@ -382,9 +382,9 @@ struct cm_id *cm_port_listener(uint32_t ps, const struct sockaddr_storage *to)
 	struct list *pos;
 
 	for (int exact = 1; exact >= 0; exact--)
-		list_for_each(pos, &cm.ids)
+		list_for_each(pos, &cm.listeners)
 		{
-			struct cm_id *id = container_of(pos, struct cm_id, node);
+			struct cm_id *id = container_of(pos, struct cm_id, listening);
 
 			if (id->phase == PHASE_LISTEN && id->ps == ps && !id->gone &&
 			    cm_addr_port(&id->src) == cm_addr_port(to) && listens_at(id, to, exact))

@@ -137,6 +137,8 @@ static int listen_locked(struct cm_id *id, int backlog)
 		return err;
 	id->backlog = backlog <= 0 || backlog > BACKLOG_MAX ? BACKLOG_MAX : backlog;
 	id->phase = PHASE_LISTEN;
+	list_del(&id->listening); /* it may have listened before its channel went */
+	list_add_tail(&cm.listeners, &id->listening);
 	hear(id);
 	return 0;
 }

@@ -28,7 +28,15 @@ struct cm_channel {
 struct cm_event {
 	struct list node; /* in its channel */
 	struct cm_id *id; /* whose it is; of a CONNECT_REQUEST: the listener */
+	bool *fetched; /* of a join: set with the fetch; NULL: of none */
 	struct cm_news news;
+};
+
+/* Another user's process that waits: for its turn to ask, or for the answer to its request. */
+struct cm_waiting {
+	struct list node; /* in cm.guests or cm.requesters; empty: it does not wait */
+	uid_t uid;
+	bool stranger; /* else it is of our own user, and not counted */
 };
 
 enum cm_phase {
@@ -82,7 +90,9 @@ struct cm_id {
 	uint32_t fetched; /* events */
 	/* listening */
 	int backlog, pending; /* requests that are not fetched */
+	struct list listening; /* in cm.listeners, since the program has called listen() */
 	struct cm_id *listener; /* of a request that is not fetched */
+	struct cm_waiting requester; /* of a request of this host that is not accepted */
 	/* the conversation */
 	struct cm_fsm fsm;
 	struct timer timer;
@@ -122,10 +132,12 @@ struct cm {
 	struct hash requests; /* the REQ that made it to struct cm_id */
 	struct hash qpns; /* GUID and QPN of the peer to struct cm_id */
 	struct list ids, names;
+	struct list listeners; /* ids */
 	struct list queries, fars;
 	struct list flights; /* ids whose request to a network is not answered */
 	struct list departures; /* ids whose request waits for one of those */
-	struct list guests; /* struct guest of cm_arrive.c */
+	struct list guests; /* struct cm_waiting of struct guest of cm_arrive.c */
+	struct list requesters; /* struct cm_waiting of ids */
 	struct wheel wheel;
 	struct cm_watch process; /* the name of the process */
 	struct cm_watch own; /* messages that this process has read for itself */

@@ -234,6 +234,11 @@ static void ask(struct cm_id *id)
 	cm_talk(id, &out);
 }
 
+static bool awaits_answer(const struct cm_id *id)
+{
+	return id->fsm.state == CM_REQ_RCVD || id->fsm.state == CM_SIDR_RCVD;
+}
+
 static void leave_tables(struct cm_id *id)
 {
 	if (id->stale_key && hash_get(&cm.qpns, id->stale_key) == id)
@@ -250,6 +255,8 @@ int cm_talk(struct cm_id *id, const struct cm_out *out)
 		raise_event(id, out);
 	if (id->fsm.state >= CM_DREQ_SENT)
 		leave_tables(id);
+	if (!awaits_answer(id))
+		list_del(&id->requester.node);
 	cm_far_follow(id, ask);
 	id->timer.fire = on_timer;
 	cm_timer(&id->timer, id->fsm.deadline);

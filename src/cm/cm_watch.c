@@ -201,25 +201,32 @@ static void draw(void)
 	cm.next_id = (uint32_t)random[1];
 }
 
-static int begin(void)
+void cm_clear(void)
 {
-	struct epoll_event ev = { .events = EPOLLIN };
-	int err;
-
 	hash_init(&cm.watches);
 	hash_init(&cm.by_id);
 	hash_init(&cm.requests);
 	hash_init(&cm.qpns);
 	list_init(&cm.ids);
 	list_init(&cm.names);
+	list_init(&cm.listeners);
 	list_init(&cm.queries);
 	list_init(&cm.fars);
 	list_init(&cm.guests);
+	list_init(&cm.requesters);
 	list_init(&cm.flights);
 	list_init(&cm.departures);
 	wheel_init(&cm.wheel, clock_now());
 	cm.sleeps_until = 0;
 	cm.process = cm.own = cm.links = cm.neighs = cm.returns = (struct cm_watch){ .fd = -1 };
+}
+
+static int begin(void)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+	int err;
+
+	cm_clear();
 	err = open_devices();
 	if (err)
 		return err;

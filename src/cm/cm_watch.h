@@ -5,6 +5,7 @@
 #include "cm/cm_state.h"
 
 int cm_start(void); /* ENODEV: there is no device */
+void cm_clear(void); /* all lists and tables are empty; before the thread starts */
 /* The thread calls @ready under cm.lock when w->fd is readable or its peer has closed it. A copy of
  * what is watched takes its place: the first one must be forgotten. */
 int cm_watch(struct cm_watch *w, void (*ready)(struct cm_watch *w));

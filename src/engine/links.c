@@ -185,13 +185,13 @@ unsigned int links_poll(struct node *n, unsigned int got)
 	return count;
 }
 
-unsigned int links_drain(struct node *n, bool all)
+unsigned int links_drain(struct node *n, enum links_sources which)
 {
 	unsigned int count = 0;
 	struct node_link *w;
 
 	for (uint32_t i = 0; (w = network(n, i)); i++)
-		count += w->link->drain(w->link, LINKS_BUDGET, all);
+		count += w->link->drain(w->link, LINKS_BUDGET, which == LINKS_ALL);
 	return count;
 }
 

@@ -30,8 +30,9 @@ void links_leave(struct node *n); /* in a forked child, of the parent's node */
 /* For a poll that has found @got segments of this host: drains the networks, but only now and then
  * while @got is not 0 (docs/design/polling.md). Returns how many segments came. */
 unsigned int links_poll(struct node *n, unsigned int got);
-/* Drains them now; @all: all their sources (link/links.h); as above. */
-unsigned int links_drain(struct node *n, bool all);
+/* Drains them now: all their sources, or those at which polls look (link/links.h); as above. */
+enum links_sources { LINKS_POLLED, LINKS_ALL };
+unsigned int links_drain(struct node *n, enum links_sources which);
 /* Delivers all segments that networks have brought. False: another thread is doing so, and one that
  * it has not delivered yet may be the answer that a timer waits for. */
 bool links_catch_up(struct node *n);

@@ -61,19 +61,21 @@ static void doorbell_watch(struct node *n, bool on)
 	epoll_ctl(n->epoll_fd, EPOLL_CTL_MOD, ev.data.fd, &ev);
 }
 
-/* Takes packets until there are none. True: there were some. More are looked for at addresses that
- * have brought some; what comes to others wakes the engine again. */
-static bool network_work(struct node *n)
+/* More are looked for at addresses that have brought some; what comes to others wakes the engine
+ * again. */
+bool loop_network(struct node *n)
 {
-	bool any = false, all = true;
+	enum links_sources which = LINKS_ALL;
 	unsigned int got, rounds = 0;
+	bool any = false;
 
 	if (likely(!load_relaxed(&n->networks)))
 		return false;
 	do {
 		quiesce_enter();
-		got = progress_network(n, all);
-		all = all && got >= LINKS_BUDGET; /* one of them may have taken all of it */
+		got = progress_network(n, which);
+		if (got < LINKS_BUDGET) /* else one of them may have taken all of it */
+			which = LINKS_POLLED;
 		quiesce_exit();
 		gsi_own_flush();
 		any |= got != 0;
@@ -209,7 +211,7 @@ static bool network_spins(struct node *n)
 {
 	uint32_t unasked = load_relaxed(&n->unasked);
 
-	return network_work(n) && load_relaxed(&n->unasked) != unasked;
+	return loop_network(n) && load_relaxed(&n->unasked) != unasked;
 }
 
 /* The program polls. But the sender of a request that the program does not see rings all the same
@@ -294,7 +296,7 @@ static void under_leader(struct node *n)
 		if (load_relaxed(&n->led) && !backlog_any(n))
 			epoll_round(n, nap_led_limit(nap, timeout(n)));
 		store_relaxed(&n->asleep, LOOP_AWAKE);
-		network_work(n);
+		loop_network(n);
 		if (needs_engine(n))
 			loop_work(n);
 		unrung_look(n);

@@ -13,3 +13,5 @@
 int loop_start(struct node *n); /* once, under node->lock */
 /* Rounds of progress_round() until there is nothing left. Outside any quiesce section. */
 void loop_work(struct node *n);
+/* Takes packets from the networks until there are none. True: there were some. As above. */
+bool loop_network(struct node *n);

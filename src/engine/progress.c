@@ -98,9 +98,9 @@ unsigned int progress_round(struct node *n)
 	return got;
 }
 
-unsigned int progress_network(struct node *n, bool all)
+unsigned int progress_network(struct node *n, enum links_sources which)
 {
-	unsigned int got = links_drain(n, all);
+	unsigned int got = links_drain(n, which);
 
 	delivery_release();
 	return got;

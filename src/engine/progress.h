@@ -2,13 +2,13 @@
 /* One round of the device's work by the calling thread: the program's when it posts or polls, a
  * leader (leader.h), or the engine thread (loop.h). */
 #pragma once
-#include "engine/node_state.h"
+#include "engine/links.h"
 
 /* Drains the links once, and acts on what is due: timers, QPs to go on with, ACKs when nothing came
  * in. Inside a quiesce section. Returns the segments that came in. */
 unsigned int progress_round(struct node *n);
-/* Drains the networks, and does nothing else; @all: links_drain(). Inside a quiesce section. */
-unsigned int progress_network(struct node *n, bool all);
+/* links_drain(), and does nothing else. Inside a quiesce section. */
+unsigned int progress_network(struct node *n, enum links_sources which);
 /* Looks at the QPs whose watchdog is due. The engine's thread, outside any section. */
 void progress_watch(struct node *n, uint64_t now);
 

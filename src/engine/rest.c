@@ -37,7 +37,7 @@ static bool take_what_came(struct node *n)
 
 	leader_take_ring(n);
 	quiesce_enter();
-	got = progress_network(n, true);
+	got = progress_network(n, LINKS_ALL);
 	quiesce_exit();
 	links_chores(n);
 	return got || host_has_inbound(n->host);

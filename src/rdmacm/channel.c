@@ -76,8 +76,10 @@ static void show(struct event *e, const struct cm_news *n)
 		show_ud(e, &n->param);
 	else
 		show_conn(e, &n->param);
-	if (n->event == RDMA_CM_EVENT_MULTICAST_JOIN || n->event == RDMA_CM_EVENT_MULTICAST_ERROR)
-		e->event.param.ud.private_data = n->join;
+	if (n->join) {
+		e->group = n->join;
+		e->event.param.ud.private_data = e->group->context;
+	}
 }
 
 /* --- the work --- */
@@ -196,7 +198,7 @@ static int work(struct event *e, const struct cm_news *n)
 	case RDMA_CM_EVENT_DISCONNECTED:
 		return on_end(i, &e->event);
 	case RDMA_CM_EVENT_MULTICAST_JOIN:
-		return group_joined(i, &e->event);
+		return group_joined(e);
 	default:
 		return 0;
 	}
@@ -225,7 +227,7 @@ static int next(struct channel *c, struct event *e)
 	if (n.listener && !err)
 		show(e, &n);
 	if (err)
-		id_ack(e->counted);
+		id_ack(e->counted, e->group);
 	return err ? ERESTART : 0;
 }
 
@@ -256,7 +258,7 @@ EXPORT int rdma_ack_cm_event(struct rdma_cm_event *event)
 
 	if (!event)
 		return minus1_errno(EINVAL);
-	id_ack(e->counted);
+	id_ack(e->counted, e->group);
 	free(e);
 	return 0;
 }

@@ -99,10 +99,12 @@ static void wait_for_acks(struct id *i, uint32_t fetched)
 	pthread_mutex_unlock(&i->lock);
 }
 
-void id_ack(struct id *i)
+void id_ack(struct id *i, struct group *g)
 {
 	pthread_mutex_lock(&i->lock);
 	i->acked++;
+	if (g)
+		g->acked = true;
 	pthread_cond_broadcast(&i->all_acked);
 	pthread_mutex_unlock(&i->lock);
 }

@@ -26,6 +26,7 @@ struct group { /* that an id has joined */
 	struct sockaddr_storage addr;
 	void *context;
 	bool send_only, attached;
+	bool acked; /* its event */
 	union ibv_gid gid;
 	uint16_t lid;
 };
@@ -36,7 +37,7 @@ struct id {
 	struct opened *dev; /* NULL: bound to none */
 	bool sync; /* its channel is its own */
 	bool failed; /* CONNECT_ERROR was raised: what follows is not shown */
-	pthread_mutex_t lock; /* guards acked, asks, answer */
+	pthread_mutex_t lock; /* guards acked, those of groups, groups, asks, answer */
 	pthread_cond_t all_acked;
 	uint32_t acked; /* events of this id that the program has acked, or never saw */
 	uint8_t initiator, responder; /* depths of the request */
@@ -54,6 +55,7 @@ struct event {
 	struct rdma_cm_event event; /* first */
 	struct id *counted; /* whose event it is; of a CONNECT_REQUEST: the listener */
 	struct id *made; /* CONNECT_REQUEST: the new id */
+	struct group *group; /* MULTICAST_*: lives until the event is acked */
 	uint8_t data[CM_DATA_MAX];
 };
 
@@ -75,7 +77,8 @@ void id_free(struct id *i);
 int id_make(struct rdma_event_channel *ch, struct rdma_cm_id **out, void *context,
 	    enum rdma_port_space ps, enum ibv_qp_type type);
 int id_look(struct id *i); /* addresses and device, as they are now */
-void id_ack(struct id *i);
+/* The program has an event no more, and so none of @g: NULL, it was of no group. */
+void id_ack(struct id *i, struct group *g);
 int id_own_channel(struct id *i); /* a channel of its own */
 /* A call of a synchronous id: waits for the event that ends it. */
 int id_complete(struct id *i);
@@ -91,5 +94,5 @@ int qp_make(struct id *i, struct ibv_qp_init_attr_ex *attr);
 int ece_take(struct id *i, bool passive); /* before the QP leaves INIT */
 
 /* mcast.c */
-int group_joined(struct id *i, struct rdma_cm_event *e); /* attaches the QP */
+int group_joined(struct event *e); /* attaches the QP */
 void groups_leave(struct id *i);

@@ -4,6 +4,18 @@
 #include <string.h>
 #include "rdmacm/id.h"
 
+static void take_off(struct id *i, const struct group *g)
+{
+	struct group **at = &i->groups;
+
+	pthread_mutex_lock(&i->lock);
+	while (*at && *at != g)
+		at = &(*at)->next;
+	if (*at)
+		*at = g->next;
+	pthread_mutex_unlock(&i->lock);
+}
+
 static int join(struct id *i, const struct sockaddr *addr, bool send_only, void *context)
 {
 	struct group *g = calloc(1, sizeof(*g));
@@ -16,11 +28,13 @@ static int join(struct id *i, const struct sockaddr *addr, bool send_only, void 
 					   : sizeof(struct sockaddr_in));
 	g->context = context;
 	g->send_only = send_only;
+	pthread_mutex_lock(&i->lock);
 	g->next = i->groups;
 	i->groups = g;
+	pthread_mutex_unlock(&i->lock);
 	err = softhca_cm()->join(i->cm, addr, send_only, 0, g);
 	if (err) {
-		i->groups = g->next;
+		take_off(i, g);
 		free(g);
 	}
 	return err;
@@ -48,12 +62,13 @@ EXPORT int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_
 	return id_result(to_id(id), join(to_id(id), attr->addr, send_only, context));
 }
 
-int group_joined(struct id *i, struct rdma_cm_event *e)
+int group_joined(struct event *event)
 {
-	struct group *g = (struct group *)e->param.ud.private_data;
+	struct rdma_cm_event *e = &event->event;
+	struct group *g = event->group;
+	struct id *i = event->counted;
 	int err = 0;
 
-	e->param.ud.private_data = g->context;
 	g->gid = e->param.ud.ah_attr.grh.dgid;
 	g->lid = e->param.ud.ah_attr.dlid;
 	if (i->id.qp && !g->send_only) {
@@ -74,19 +89,32 @@ static void detach(struct id *i, struct group *g)
 	free(g);
 }
 
+/* The thread that has fetched the event of @g uses it, and the program its context, until the event
+ * is acknowledged: Linux waits, too. A synchronous id has fetched it by itself. */
+static void wait_for_ack(struct id *i, struct group *g)
+{
+	if (i->id.event && ((struct event *)i->id.event)->group == g) {
+		rdma_ack_cm_event(i->id.event);
+		i->id.event = NULL;
+	}
+	pthread_mutex_lock(&i->lock);
+	while (!g->acked)
+		pthread_cond_wait(&i->all_acked, &i->lock);
+	pthread_mutex_unlock(&i->lock);
+}
+
 EXPORT int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
 {
 	struct id *i = to_id(id);
-	struct group **at;
+	bool fetched;
 	void *left;
-	int err = addr ? softhca_cm()->leave(i->cm, addr, &left) : EINVAL;
+	int err = addr ? softhca_cm()->leave(i->cm, addr, &left, &fetched) : EINVAL;
 
 	if (err)
 		return minus1_errno(err);
-	for (at = &i->groups; *at && *at != left;)
-		at = &(*at)->next;
-	if (*at)
-		*at = (*at)->next;
+	if (fetched)
+		wait_for_ack(i, left);
+	take_off(i, left);
 	detach(i, left);
 	return 0;
 }

@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <grp.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -16,7 +17,7 @@
 #include "peers/meeting.h"
 #include "station.h"
 
-enum { STRANGER = 65534, SQUATTED = 3, VISITORS = 4, VISITS = 20 };
+enum { STRANGER = 65534, SQUATTED = 3, VISITORS = 4, VISITS = 20, FIRST = 500, SLOTS = 512 };
 
 static const char meeting_name[] = "squatted";
 
@@ -68,6 +69,52 @@ TEST(a_process_is_found_though_another_user_has_its_name)
 	child_tell(c.talk, 0);
 	check_eq(child_wait(&c), 0);
 	station_close(&st);
+}
+
+/* Messages of strangers name any slot, and are for any process: none is worth many searches. */
+TEST(processes_that_are_not_there_are_looked_for_seldom)
+{
+	struct station st = { 0 };
+	unsigned int refused = 0, put_off = 0;
+	int err, fd, conn;
+
+	station_open(&st);
+	for (unsigned int i = 0; i < SLOTS; i++) /* by one search */
+		check_eq(gsi_process_connect(FIRST, &conn), ECONNREFUSED);
+	for (unsigned int i = 0; i < SLOTS; i++) {
+		err = gsi_process_connect(FIRST + i, &conn);
+		refused += err == ECONNREFUSED;
+		put_off += err == EAGAIN;
+	}
+	check_eq(refused + put_off, SLOTS);
+	check(refused && put_off); /* that takes no eight seconds */
+	check_eq(gsi_process_bind(st.slot, &fd), 0);
+	check_eq(gsi_process_connect(st.slot, &conn), 0); /* it is there */
+	close(conn);
+	close(fd);
+	station_close(&st);
+}
+
+/* Its user id is mapped nowhere: it cannot say which names processes of its user have. */
+static int does_not_know(int talk, void *arg)
+{
+	int conn;
+
+	(void)talk;
+	if (unshare(CLONE_NEWUSER))
+		return 77;
+	return gsi_process_connect(*(unsigned int *)arg, &conn) == EPERM ? 0 : 1;
+}
+
+TEST(who_may_not_look_does_not_say_that_a_process_is_not_there)
+{
+	unsigned int slot = FIRST - 1;
+	struct child c = child_start(does_not_know, &slot);
+	int answer = child_wait(&c);
+
+	if (answer == 77)
+		skip();
+	check_eq(answer, 0);
 }
 
 static int has_not_its_parents(int talk, void *arg)
@@ -266,6 +313,8 @@ TEST(one_process_at_a_time_is_at_the_doors_of_which_another_user_has_some)
 
 RUN_TESTS(unit_test(a_process_is_found_though_another_user_has_its_name),
 	  unit_test(a_process_needs_no_name_for_what_it_has_read_for_itself),
+	  unit_test(who_may_not_look_does_not_say_that_a_process_is_not_there),
+	  unit_test(processes_that_are_not_there_are_looked_for_seldom),
 	  unit_test(a_process_needs_no_name_for_requests_to_ports_of_its_own),
 	  unit_test(the_engines_thread_keeps_what_is_for_its_own_process),
 	  unit_test(one_process_at_a_time_is_at_the_doors_of_which_another_user_has_some))

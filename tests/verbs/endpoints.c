@@ -5,6 +5,8 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <rdma/rdma_verbs.h>
+#include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -203,12 +205,87 @@ static void left_before_the_event(int arg)
 	rdma_destroy_event_channel(channel);
 }
 
+static struct {
+	struct sockaddr_in group;
+	struct rdma_cm_id *id;
+	pid_t thread; /* atomic */
+} leaving;
+
+static void *leave(void *arg)
+{
+	(void)arg;
+	__atomic_store_n(&leaving.thread, gettid(), __ATOMIC_RELEASE);
+	want_eq(rdma_leave_multicast(leaving.id, (struct sockaddr *)&leaving.group), 0);
+	return NULL;
+}
+
+/* Fails when the thread has ended. */
+static void until_asleep(const pid_t *thread)
+{
+	char path[64], stat[64] = "";
+	pid_t tid;
+	int fd;
+
+	while (!(tid = __atomic_load_n(thread, __ATOMIC_ACQUIRE)))
+		sched_yield();
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)tid);
+	while (!strstr(stat, ") S ")) {
+		fd = open(path, O_RDONLY);
+		want(fd >= 0);
+		want(read(fd, stat, sizeof(stat) - 1) > 0);
+		want_eq(close(fd), 0);
+	}
+}
+
+static void begin_leaving(struct rdma_event_channel *channel)
+{
+	struct sockaddr_in here = { .sin_family = AF_INET,
+				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+
+	leaving.group =
+		(struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = htonl(0xef010101) };
+	want_eq(rdma_create_id(channel, &leaving.id, NULL, RDMA_PS_UDP), 0);
+	want_eq(rdma_bind_addr(leaving.id, (struct sockaddr *)&here), 0);
+	want_eq(rdma_join_multicast(leaving.id, (struct sockaddr *)&leaving.group, &leaving), 0);
+}
+
+/* The thread that has fetched the event may still look at what the program gave to the join. */
+static void left_beside_the_event(int arg)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct rdma_cm_event *event;
+	pthread_t thread;
+
+	(void)arg;
+	want(channel);
+	begin_leaving(channel);
+	want_eq(rdma_get_cm_event(channel, &event), 0);
+	want_eq(event->event, RDMA_CM_EVENT_MULTICAST_JOIN);
+	want(event->param.ud.private_data == &leaving);
+	want_eq(pthread_create(&thread, NULL, leave, NULL), 0);
+	until_asleep(&leaving.thread);
+	want_eq(rdma_ack_cm_event(event), 0);
+	want_eq(pthread_join(thread, NULL), 0);
+	want_eq(rdma_destroy_id(leaving.id), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+/* The id has fetched the event itself, and keeps it: nobody else acknowledges it. */
+static void left_by_a_synchronous_id(int arg)
+{
+	(void)arg;
+	begin_leaving(NULL);
+	want_eq(rdma_leave_multicast(leaving.id, (struct sockaddr *)&leaving.group), 0);
+	want_eq(rdma_destroy_id(leaving.id), 0);
+}
+
 int main(void)
 {
 	static const struct test_case list[] = {
 		CASE_ARG(both_ways, IBV_QPT_RC),    CASE_ARG(both_ways, IBV_QPT_UC),
 		CASE_ARG(another_type, IBV_QPT_RC), CASE_ARG(another_type, IBV_QPT_UC),
 		CASE_ARG(in_a_child, IBV_QPT_RC),   CASE(left_before_the_event),
+		CASE(left_beside_the_event),	    CASE(left_by_a_synchronous_id),
 	};
 
 	return CASES_RUN(list);

@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <poll.h>
 #include <rdma/rdma_cma.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <stddef.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -128,11 +130,185 @@ static void another_user_has_few(int arg)
 	end();
 }
 
+/* --- requests --- */
+
+static struct rdma_cm_event *next(struct rdma_event_channel *ch, enum rdma_cm_event_type type)
+{
+	struct rdma_cm_event *event;
+
+	want_eq(rdma_get_cm_event(ch, &event), 0);
+	want_eq(event->event, type);
+	return event;
+}
+
+static void take(struct rdma_event_channel *ch, enum rdma_cm_event_type type)
+{
+	want_eq(rdma_ack_cm_event(next(ch, type)), 0);
+}
+
+/* @who: 1 for ourselves. No queue pair is needed. */
+static struct rdma_cm_id *asks(struct rdma_event_channel *ch, __be16 port, char who)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET,
+				  .sin_port = port,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct rdma_conn_param param = { .qp_num = 77,
+					 .private_data = &who,
+					 .private_data_len = 1 };
+	struct rdma_cm_id *asking;
+
+	want_eq(rdma_create_id(ch, &asking, NULL, RDMA_PS_TCP), 0);
+	want_eq(rdma_resolve_addr(asking, NULL, (struct sockaddr *)&to, LIMIT), 0);
+	take(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
+	want_eq(rdma_resolve_route(asking, LIMIT), 0);
+	take(ch, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	want_eq(rdma_connect(asking, &param), 0);
+	return asking;
+}
+
+/* In a child, of another user, that was made before the library has begun. */
+static void ask_often(int talk)
+{
+	struct rdma_event_channel *ch;
+	struct rdma_cm_id *ids[2 * EACH];
+	struct rdma_cm_event *event;
+	__be16 port;
+
+	want_eq(setresuid(SOMEBODY, SOMEBODY, SOMEBODY), 0);
+	want_eq(read(talk, &port, sizeof(port)), sizeof(port));
+	ch = rdma_create_event_channel();
+	want(ch);
+	for (int i = 0; i < 2 * EACH; i++)
+		ids[i] = asks(ch, port, 2);
+	want_eq(write(talk, "", 1), 1);
+	for (int i = 0; i < 2 * EACH; i++) {
+		event = next(ch, RDMA_CM_EVENT_REJECTED);
+		want_eq(*(const char *)event->param.conn.private_data, 3);
+		want_eq(rdma_ack_cm_event(event), 0);
+	}
+	for (int i = 0; i < 2 * EACH; i++)
+		want_eq(rdma_destroy_id(ids[i]), 0);
+	rdma_destroy_event_channel(ch);
+	_exit(0);
+}
+
+static void reject(struct rdma_cm_id *request)
+{
+	want_eq(rdma_reject(request, "\3", 1), 0);
+	want_eq(rdma_destroy_id(request), 0);
+}
+
+/* The program has fetched them, and accepts none. Whoever asks later than others asks in vain only
+ * as long as these wait. */
+static void another_user_has_few_requests(int arg)
+{
+	const struct rlimit few = { FILES, FILES };
+	struct rdma_cm_id *waiting[2 * EACH + 1], *own;
+	struct rdma_event_channel *ch;
+	struct rdma_cm_event *event;
+	int talk[2], status, n = 0;
+	char c, who = 2;
+	__be16 port;
+	pid_t child;
+
+	(void)arg;
+	want_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, talk), 0);
+	child = fork();
+	if (!child)
+		ask_often(talk[1]);
+	want_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+	begin();
+	port = rdma_get_src_port(id);
+	want_eq(write(talk[0], &port, sizeof(port)), sizeof(port));
+	want_eq(read(talk[0], &c, 1), 1);
+	ch = rdma_create_event_channel();
+	want(ch);
+	own = asks(ch, port, 1); /* behind all of the stranger's */
+	while (who != 1) {
+		event = next(channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+		who = *(const char *)event->param.conn.private_data;
+		waiting[n++] = event->id;
+		want_eq(rdma_ack_cm_event(event), 0);
+	}
+	want_eq(n, EACH + 1);
+	said_want(
+		SAID_NEAR,
+		"connection management: a request of user id %u refused, the 1th of this kind: "
+		"that user has %u that wait, all others 0; accept requests, end processes of that "
+		"user, or raise ulimit -n",
+		SOMEBODY, EACH);
+	while (n)
+		reject(waiting[--n]);
+	for (int i = 0; i < EACH; i++) {
+		event = next(channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+		reject(event->id);
+		want_eq(rdma_ack_cm_event(event), 0);
+	}
+	want_eq(waitpid(child, &status, 0), child);
+	want_eq(status, 0);
+	take(ch, RDMA_CM_EVENT_REJECTED);
+	want_eq(rdma_destroy_id(own), 0);
+	rdma_destroy_event_channel(ch);
+	end();
+}
+
+/* In a child whose user id is mapped nowhere: no queue pair would reach another process. It has no
+ * port but one that others may have, too. */
+static void ask_nobody(int talk)
+{
+	struct rdma_conn_param param = { .qp_num = 77 };
+	struct sockaddr_in to = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in own = to;
+	struct rdma_event_channel *ch;
+	struct rdma_cm_id *asking;
+	int yes = 1;
+
+	own.sin_port = htons(20000);
+	want_eq(unshare(CLONE_NEWUSER), 0);
+	want_eq(read(talk, &to.sin_port, sizeof(to.sin_port)), sizeof(to.sin_port));
+	ch = rdma_create_event_channel();
+	want(ch);
+	want_eq(rdma_create_id(ch, &asking, NULL, RDMA_PS_TCP), 0);
+	want_eq(rdma_set_option(asking, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &yes,
+				sizeof(yes)),
+		0);
+	want_eq(rdma_bind_addr(asking, (struct sockaddr *)&own), 0);
+	want_eq(rdma_resolve_addr(asking, NULL, (struct sockaddr *)&to, LIMIT), 0);
+	take(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
+	want_eq(rdma_resolve_route(asking, LIMIT), 0);
+	take(ch, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	want_eq(rdma_connect(asking, &param), -1);
+	want_eq(errno, EPERM);
+	_exit(0);
+}
+
+static void a_user_without_an_id_connects_to_nobody(int arg)
+{
+	int talk[2], status;
+	__be16 port;
+	pid_t child;
+
+	(void)arg;
+	want_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, talk), 0);
+	child = fork();
+	if (!child)
+		ask_nobody(talk[1]);
+	begin();
+	port = rdma_get_src_port(id);
+	want_eq(write(talk[0], &port, sizeof(port)), sizeof(port));
+	want_eq(waitpid(child, &status, 0), child);
+	want_eq(status, 0);
+	end();
+}
+
 int main(void)
 {
 	static const struct test_case list[] = {
 		CASE(who_asks_nothing_is_closed),
 		CASE(another_user_has_few),
+		CASE(another_user_has_few_requests),
+		CASE(a_user_without_an_id_connects_to_nobody),
 	};
 
 	return CASES_RUN(list);

@@ -6,7 +6,7 @@
 #include "engine/links.h"
 #include "engine/listeners.h"
 #include "obs/verdict.h"
-#include "util/clock.h"
+#include "util/allowance.h"
 #include "wire/grh.h"
 #include "wire/opcode.h"
 #include "wire/packet.h"
@@ -16,7 +16,7 @@ enum {
 	MTU = 256,
 	NOBODY_LISTENS = 8, /* REJ */
 	NOT_SUPPORTED = 1, /* SIDR_REP */
-	ANSWERS_A_SECOND = 1000, /* without state */
+	ANSWERS_A_SECOND = 1000, /* without state, of a process */
 };
 
 /* --- out --- */
@@ -103,14 +103,11 @@ void gsi_listen(const struct hca *hca)
 
 /* --- answers without state --- */
 
-static bool may_answer(void)
+bool gsi_may_answer(void)
 {
-	static uint64_t second, count; /* atomic */
-	uint64_t now = clock_now() / 1000000000;
+	static struct allowance answers;
 
-	if (xchg_acq_rel(&second, now) != now)
-		store_relaxed(&count, 0);
-	return fetch_add_relaxed(&count, 1) < ANSWERS_A_SECOND;
+	return allowance_take(&answers, ANSWERS_A_SECOND);
 }
 
 /* What a host says of a port on which nobody listens, and of a connection that it does not know. */
@@ -137,7 +134,7 @@ static void answer(struct node *n, const struct gsi_mad *m, const struct cm_msg 
 		verdict_say("dropped, its process has ended");
 		return;
 	}
-	if (may_answer() && !cm_build(&a, out.mad))
+	if (gsi_may_answer() && !cm_build(&a, out.mad))
 		gsi_send(n, &out, NULL);
 }
 

@@ -2,8 +2,7 @@
 /* QP 1 of the process. A process that reads a MAD from a network hands it to the process it is for:
  * the one whose slot is in the receiver's comm id, or, for a REQ or SIDR_REQ, the owner of the port
  * (gsi_names.h). It keeps no state. A MAD that no process takes is answered on behalf of the host:
- * REJ
- * 8, SIDR_REP 1, DREP. A process needs no connection manager for that.
+ * by REJ 8, SIDR_REP 1, or DREP. A process needs no connection manager for that.
  * Threads: any; gsi_packet() inside a quiesce section. */
 #pragma once
 #include "engine/node_state.h"
@@ -28,6 +27,9 @@ static inline unsigned int gsi_slot(uint32_t id)
 }
 
 void gsi_packet(struct node_link *from, const struct seg *s);
+/* Is one more answer without state (REJ, SIDR_REP, DREP) to the network allowed? The addresses of
+ * those that ask may be forged: a process sends 1000 in a second, and lets the rest ask again. */
+bool gsi_may_answer(void);
 /* Sends @m through the network. *@softhca (may be NULL): is that host known to run softhca? An
  * errno with a reason: no path leads there. */
 int gsi_send(struct node *n, const struct gsi_mad *m, bool *softhca);

@@ -6,12 +6,19 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "engine/gsi/gsi_own.h"
+#include "link/number.h"
 #include "net/gid.h"
 #include "peers/contact_peer.h"
 #include "peers/host_names.h"
+#include "util/allowance.h"
 #include "util/be.h"
 
-enum { NAME_LEN = 80 };
+enum { NAME_LEN = 80, SEARCHES_A_SECOND = 64 };
+#define ABSENT_NS UINT64_C(2000000000)
+
+/* Forged messages name any slot, and to look for a process by the names of its user takes 50 system
+ * calls: when none was found, ns; 0 never; atomic. */
+static uint64_t absent[NUMBER_SLOTS];
 
 static int bind_name(const char *name, int *fd)
 {
@@ -86,6 +93,7 @@ int gsi_process_bind(unsigned int slot, int *fd)
 	if (err)
 		return err;
 	snprintf(name, sizeof(name), "cm.process.%u", slot);
+	store_relaxed(&absent[slot], 0);
 	err = host_name_bind_any(HOST_NAMES_ALL, name, fd);
 	for (unsigned int k = 0; k < HOST_NAMES_OWN && err == EADDRINUSE; k++)
 		err = host_name_bind_any(uid, process_name(slot, k, name), fd);
@@ -124,23 +132,41 @@ static int process_reach(uint32_t uid, const char *name, unsigned int slot, int 
 	return err;
 }
 
-int gsi_process_connect(unsigned int slot, int *fd)
+static bool was_absent(unsigned int slot)
 {
+	uint64_t at = load_relaxed(&absent[slot]);
+
+	return at && clock_now() - at < ABSENT_NS;
+}
+
+/* By a name of our own user. */
+static int search(unsigned int slot, int *fd)
+{
+	static struct allowance searches;
 	char name[NAME_LEN];
 	uint32_t uid;
-	int err;
+	int err = allowance_take(&searches, SEARCHES_A_SECOND) ? host_names_uid(&uid) : EAGAIN;
 
-	snprintf(name, sizeof(name), "cm.process.%u", slot);
-	err = process_reach(HOST_NAMES_ALL, name, slot, fd);
-	if (err != ECONNREFUSED)
-		return err;
-	err = host_names_uid(&uid);
 	if (err)
 		return err; /* it may be there all the same */
 	err = ECONNREFUSED;
 	for (unsigned int k = 0; k < HOST_NAMES_OWN && err == ECONNREFUSED; k++)
 		err = process_reach(uid, process_name(slot, k, name), slot, fd);
+	if (err == ECONNREFUSED)
+		store_relaxed(&absent[slot], clock_now());
 	return err;
+}
+
+int gsi_process_connect(unsigned int slot, int *fd)
+{
+	char name[NAME_LEN];
+	int err;
+
+	if (slot >= NUMBER_SLOTS)
+		return ECONNREFUSED;
+	snprintf(name, sizeof(name), "cm.process.%u", slot);
+	err = process_reach(HOST_NAMES_ALL, name, slot, fd);
+	return err == ECONNREFUSED && !was_absent(slot) ? search(slot, fd) : err;
 }
 
 /* --- messages --- */

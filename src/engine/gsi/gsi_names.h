@@ -28,11 +28,13 @@ int gsi_name_connect(const struct gsi_port *p, int *fd);
 /* The same for the process that listens on the address, else on the wildcard of its family. */
 int gsi_port_connect(uint32_t ps, uint16_t port, const union ibv_gid *addr, int *fd);
 /* The name of a process as such; listens. Where another user has it: one that its own user's
- * processes find. */
+ * processes find, but for those that have looked for one in vain within the last two seconds.
+ * EAGAIN of gsi_process_connect(): too many are looked for. */
 int gsi_process_bind(unsigned int slot, int *fd);
 int gsi_process_connect(unsigned int slot, int *fd);
 /* Sends a message to the process that has @slot, or to the owner of the port; to this process
- * itself by gsi_own.h. ECONNREFUSED: no process takes it; EAGAIN: no room. */
+ * itself by gsi_own.h. ECONNREFUSED: no process takes it; EAGAIN: no room, or too many are looked
+ * for. */
 int gsi_process_say(unsigned int slot, const void *m, size_t len);
 int gsi_port_say(uint32_t ps, uint16_t port, const union ibv_gid *addr, const void *m, size_t len);
 /* The name of a block of ephemeral ports. EADDRINUSE: another process has it. */

@@ -188,13 +188,13 @@ TEST(a_busy_poll_looks_at_networks_now_and_then)
 TEST(a_drain_takes_all_of_all_networks)
 {
 	open_links();
-	check_eq(links_drain(&stand->n, true), 0);
+	check_eq(links_drain(&stand->n, LINKS_ALL), 0);
 	check_eq(links_open(&stand->n), 0);
 	one.has = 3;
 	two.has = 4;
-	check_eq(links_drain(&stand->n, true), 7);
+	check_eq(links_drain(&stand->n, LINKS_ALL), 7);
 	check_eq(one.drained_all, 1);
-	check_eq(links_drain(&stand->n, false), 7); /* a second look */
+	check_eq(links_drain(&stand->n, LINKS_POLLED), 7); /* a second look */
 	check_eq(one.drained_all, 1);
 	check_eq(host.drained, 0); /* by every poll itself */
 	stand_close();

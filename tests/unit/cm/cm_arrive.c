@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: MIT
+/* MADs of strangers: what they may end, and how often they are answered. A network takes what is
+ * sent, and the messages come as the engine's thread hands them over. */
+#include "cm/cm_arrive.h"
+#include <sys/epoll.h>
+#include <unistd.h>
+#include "cm/cm_addr.h"
+#include "cm/cm_id.h"
+#include "cm/cm_watch.h"
+#include "engine/links.h"
+#include "hca/event_fd.h"
+#include "net/gid_table.h"
+#include "unit/engine/stand.h"
+#include "util/clock.h"
+#include "util/fork.h"
+#include "wire/grh.h"
+
+enum {
+	PORT = 7471,
+	NOT_OURS = 7472,
+	A_SECOND = 1000,
+	FLOOD = 2000,
+	WAITING = 70,
+	KINDS = CM_APR + 1
+};
+
+static const uint64_t guid = 0x1234567890;
+static const union ibv_gid here = { .raw = { [10] = 0xff, 0xff, 10, 9, 0, 1 } };
+static const union ibv_gid peer = { .raw = { [10] = 0xff, 0xff, 10, 9, 0, 2 } };
+static const union ibv_gid stranger = { .raw = { [10] = 0xff, 0xff, 10, 9, 0, 3 } };
+
+static struct {
+	struct link link; /* first */
+	struct dest dest;
+	unsigned int sent[KINDS];
+	struct cm_msg last;
+	union ibv_gid to; /* of the last message */
+} net;
+static struct link host;
+static struct device device;
+static struct cm_channel channel;
+static struct cm_id *listener;
+
+/* --- the network --- */
+
+static int take(struct dest *d, const struct seg *s, struct waiter *w)
+{
+	(void)d;
+	(void)w;
+	check_eq(s->len, MAD_LEN);
+	check_eq(cm_parse((const uint8_t *)(uintptr_t)s->pieces[0].addr, MAD_LEN, &net.last), 0);
+	net.sent[net.last.kind]++;
+	return 0;
+}
+
+static void put(struct dest *d)
+{
+	(void)d;
+}
+
+static int open_net(struct link *l)
+{
+	(void)l;
+	return 0;
+}
+
+static int dest(struct link *l, const struct link_path *to, struct dest **out)
+{
+	(void)l;
+	net.to = to->net.remote;
+	*out = &net.dest;
+	return 0;
+}
+
+static enum ibv_mtu mtu(void *arg)
+{
+	(void)arg;
+	return IBV_MTU_1024;
+}
+
+/* --- the process --- */
+
+static void open_device(void)
+{
+	static const struct hca_ports ports = { .active_mtu = mtu };
+	struct netdev dev = { .index = 7, .name = "lo", .mtu = 1500, .up = true, .carrier = true };
+	struct netdev_scan picture = { 0 };
+
+	check_eq(gid_table_create("lo", &device.gids), 0);
+	check_eq(netdev_scan_add(&picture, &dev), 0);
+	check_eq(netdev_scan_add_addr(&picture, 7, &here), 0);
+	gid_table_apply(device.gids, &picture);
+	netdev_scan_free(&picture);
+	device.hca.ports = &ports;
+	cm.hca[0] = &device.hca;
+	cm.n_hcas = 1;
+}
+
+static void open_cm(void)
+{
+	static const struct link_ops ops = { .name = "test", .send = take, .put = put };
+
+	check_eq(fork_init(), 0);
+	stand_open();
+	memset(&net, 0, sizeof(net));
+	net.link = (struct link){ .name = "test", .open = open_net, .dest = dest };
+	net.dest = (struct dest){ .ops = &ops };
+	links_add(&stand->n, &host);
+	links_add(&stand->n, &net.link);
+	cm_clear();
+	cm.node = &stand->n;
+	cm.slot = STAND_SLOT;
+	cm.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	cm.process.serial = 1; /* it needs no name */
+	open_device();
+	check_eq(cm_arrive_begin(), 0);
+	gsi_own_keep();
+	check_eq(event_fd_open("test", &channel.fd), 0);
+	list_init(&channel.events);
+	check_eq(cm_id_new(&channel, RDMA_PS_TCP, IBV_QPT_RC, &listener), 0);
+	listener->phase = PHASE_LISTEN;
+	listener->backlog = 1;
+	cm_addr_of_gid(&here, PORT, 0, &listener->src);
+	list_add_tail(&cm.listeners, &listener->listening);
+}
+
+static void close_cm(void)
+{
+	while (!list_empty(&cm.ids))
+		cm_id_free(list_first_entry(&cm.ids, struct cm_id, node));
+	while (!list_empty(&channel.events)) {
+		struct list *first = channel.events.next;
+
+		list_del(first);
+		free(container_of(first, struct cm_event, node));
+	}
+	close(channel.fd);
+	gsi_own_close();
+	cm_unwatch(&cm.own);
+	close(cm.epoll_fd);
+	hash_fini(&cm.watches);
+	gid_table_destroy(device.gids);
+	stand_close();
+}
+
+/* --- messages --- */
+
+static struct cm_msg request(uint16_t kind, const union ibv_gid *from, uint16_t port)
+{
+	struct cm_msg m = { .kind = kind,
+			    .local_id = 1,
+			    .ca_guid = guid,
+			    .qpn = 77,
+			    .service_id = (uint64_t)RDMA_PS_TCP << 16 | port,
+			    .path_mtu = IBV_MTU_1024,
+			    .private_len = CM_IP_LEN };
+	struct cm_ip ip = { .port = 5, .version = 4 };
+
+	memcpy(ip.from + 12, from->raw + 12, 4);
+	memcpy(ip.to + 12, here.raw + 12, 4);
+	cm_ip_build(&ip, m.private_data);
+	memcpy(m.path[0].local_gid, from->raw, 16);
+	memcpy(m.path[0].remote_gid, here.raw, 16);
+	return m;
+}
+
+static struct gsi_mad mad_of(const struct cm_msg *m, const union ibv_gid *from)
+{
+	struct gsi_mad mad = { .magic = GSI_MAGIC, .net = 1, .from = *from, .to = here };
+
+	check_eq(cm_build(m, mad.mad), 0);
+	return mad;
+}
+
+/* The process has read it for itself. */
+static void comes(const struct cm_msg *m, const union ibv_gid *from)
+{
+	struct gsi_mad mad = mad_of(m, from);
+
+	check_eq(gsi_own_say(&mad, sizeof(mad)), 0);
+	gsi_own_flush();
+}
+
+/* It has read it, and looks for the process that it is for. */
+static void comes_to_the_host(const struct cm_msg *m, const union ibv_gid *from)
+{
+	struct gsi_mad mad = mad_of(m, from);
+	struct grh g = { .next_hdr = GRH_NEXT_UDP };
+	uint8_t area[GRH_LEN];
+	struct seg s = { .op = SVC_UD | OP_SEND_ONLY,
+			 .dqpn = GSI_QPN,
+			 .qkey = (uint32_t)CM_QKEY,
+			 .len = MAD_LEN,
+			 .data = mad.mad,
+			 .grh = area };
+
+	memcpy(g.sgid, from->raw, 16);
+	memcpy(g.dgid, here.raw, 16);
+	grh_build(&g, area);
+	gsi_packet(&stand->n.link[1], &s);
+}
+
+/* --- the tests --- */
+
+/* An established connection with QP 77 of @peer. */
+static struct cm_id *connected(void)
+{
+	struct cm_id *id;
+
+	check_eq(cm_id_new(&channel, RDMA_PS_TCP, IBV_QPT_RC, &id), 0);
+	id->way.net = true;
+	id->way.sgid = here;
+	id->way.dgid = peer;
+	id->fsm.state = CM_ESTABLISHED;
+	id->fsm.remote_id = 9;
+	id->stale_key = cm_id_qp_key(guid, 77);
+	check_eq(hash_put(&cm.qpns, id->stale_key, id), 0);
+	return id;
+}
+
+TEST(a_request_ends_a_connection_with_its_own_sender_alone)
+{
+	struct cm_msg m;
+	struct cm_id *id;
+
+	open_cm();
+	id = connected();
+	m = request(CM_REQ, &stranger, PORT);
+	comes(&m, &stranger);
+	check_eq(id->fsm.state, CM_ESTABLISHED);
+	check_eq(listener->pending, 1);
+	check_eq(net.sent[CM_REJ], 0);
+	m = request(CM_REQ, &peer, PORT);
+	m.local_id++;
+	comes(&m, &peer); /* a process that was started anew has the numbers of an earlier one */
+	check_eq(id->fsm.state, CM_DREQ_SENT);
+	check_eq(net.sent[CM_REJ], 1);
+	check_eq(net.sent[CM_DREQ], 1);
+	check_mem(&net.to, &peer, sizeof(peer));
+	close_cm();
+}
+
+/* All that may be known of a connection but where its peer is. */
+TEST(messages_of_another_host_change_no_connection)
+{
+	static const uint16_t kinds[] = { CM_DREQ, CM_DREP, CM_REJ, CM_RTU, CM_REP, CM_MRA };
+	struct cm_id *id;
+
+	open_cm();
+	id = connected();
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		struct cm_msg m = { .kind = kinds[i],
+				    .local_id = id->fsm.remote_id,
+				    .remote_id = id->fsm.local_id,
+				    .qpn = id->fsm.local_qpn };
+
+		comes(&m, &stranger);
+		check_eq(id->fsm.state, CM_ESTABLISHED);
+	}
+	check_eq(net.sent[CM_DREP], 1); /* of a connection that it does not have */
+	close_cm();
+}
+
+/* A call has the lock, so that they wait in the pair: what comes then does not pass them. */
+TEST(no_message_passes_those_that_wait)
+{
+	struct cm_msg m = { .kind = CM_DREQ };
+
+	open_cm();
+	pthread_mutex_lock(&cm.lock);
+	for (m.local_id = 1; m.local_id <= WAITING; m.local_id++)
+		comes(&m, &stranger);
+	pthread_mutex_unlock(&cm.lock);
+	check_eq(net.sent[CM_DREP], 0);
+	while (net.last.remote_id < 2 * WAITING) {
+		comes(&m, &stranger);
+		check_eq(net.last.remote_id, net.sent[CM_DREP]);
+		m.local_id++;
+	}
+	close_cm();
+}
+
+/* Each message may name another sender, whom the answers would reach. */
+TEST(strangers_are_answered_a_thousand_times_a_second)
+{
+	static const uint16_t kinds[] = { CM_REQ, CM_SIDR_REQ, CM_DREQ };
+	uint64_t before = clock_now() / 1000000000, seconds;
+	struct cm_msg m;
+	unsigned int all;
+
+	open_cm();
+	for (unsigned int i = 0; i < FLOOD; i++)
+		for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+			m = request(kinds[k], &stranger, NOT_OURS);
+			m.local_id = i;
+			comes(&m, &stranger);
+			if (i % 8 == 0)
+				comes_to_the_host(&m, &stranger);
+		}
+	seconds = clock_now() / 1000000000 - before + 1;
+	all = net.sent[CM_REJ] + net.sent[CM_SIDR_REP] + net.sent[CM_DREP];
+	check(all > A_SECOND / 2 && all <= A_SECOND * seconds);
+	check(net.sent[CM_REJ] && net.sent[CM_SIDR_REP] && net.sent[CM_DREP]);
+	check(cm.ids.next == &listener->node && cm.ids.prev == &listener->node);
+	close_cm();
+}
+
+RUN_TESTS(unit_test(a_request_ends_a_connection_with_its_own_sender_alone),
+	  unit_test(messages_of_another_host_change_no_connection),
+	  unit_test(no_message_passes_those_that_wait),
+	  unit_test(strangers_are_answered_a_thousand_times_a_second))
