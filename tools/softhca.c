@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "softhca.h"
+#include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -74,7 +75,7 @@ static int usage(FILE *to, int status)
 	return status;
 }
 
-int main(int argc, char **argv)
+static int run_command(int argc, char **argv)
 {
 	const char *word = argc > 1 ? argv[1] : "";
 
@@ -90,4 +91,14 @@ int main(int argc, char **argv)
 	if (*word)
 		complain("there is no command '%s'", word);
 	return usage(stderr, EXIT_USAGE);
+}
+
+int main(int argc, char **argv)
+{
+	int status = run_command(argc, argv);
+
+	if (!fflush(stdout) && !ferror(stdout))
+		return status;
+	complain("not all could be written to standard output: %s", strerror(errno));
+	return status ? status : 1;
 }

@@ -25,6 +25,13 @@ SOFTHCA_DEVICES=mlx5_0=nosuch0 refused list
 has "list without a device" 'no device'
 refused list extra
 
+for words in --help --version list env "explain 12"; do
+	# shellcheck disable=SC2086 # words of a call
+	SOFTHCA_DEVICES=mlx5_0=lo "$softhca" $words 2>"$tmp/out" >/dev/full &&
+		fail "$words: succeeds on a full disk"
+	has "$words" 'not all could be written to standard output: No space left'
+done
+
 for word in RETRY_EXC retry_exc_err IBV_WC_RETRY_EXC_ERR 0x81; do
 	"$softhca" explain "$word" >"$tmp/out"
 	has "explain $word" '^completion status 12, IBV_WC_RETRY_EXC_ERR, vendor_err 0x81: '
