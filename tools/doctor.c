@@ -14,6 +14,7 @@
 #include "libpath.h"
 #include "peers/host_names.h"
 #include "softhca.h"
+#include "terminal.h"
 #include "userns.h"
 
 static unsigned int wrongs;
@@ -21,13 +22,17 @@ static unsigned int wrongs;
 void doctor_say(enum finding what, const char *matter, const char *fmt, ...)
 {
 	static const char *const words[] = { "ok", "note", "wrong" };
+	char line[2 * PATH_MAX + 512];
 	va_list ap;
+	int n = snprintf(line, sizeof(line) / 2, "%-5s  %s: ", words[what], matter);
 
-	printf("%-5s  %s: ", words[what], matter);
+	if (n > (int)sizeof(line) / 2 - 1)
+		n = (int)sizeof(line) / 2 - 1;
 	va_start(ap, fmt);
-	vprintf(fmt, ap);
+	vsnprintf(line + n, sizeof(line) - (size_t)n, fmt, ap);
 	va_end(ap);
-	putchar('\n');
+	terminal_clean(line);
+	puts(line);
 	wrongs += what == FINDING_WRONG;
 }
 

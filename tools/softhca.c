@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "terminal.h"
 
 static const struct {
 	const char *name;
@@ -47,12 +48,13 @@ static const char variables[] =
 
 void complain(const char *fmt, ...)
 {
-	char line[512];
+	char line[2 * PATH_MAX];
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
+	terminal_clean(line);
 	fprintf(stderr, "softhca: %s\n", line);
 }
 

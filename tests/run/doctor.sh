@@ -83,6 +83,38 @@ echo 'int novel(void); int main(void) { return novel(); }' |
 doctor 1 "$tmp/newer"
 has '^wrong  libibverbs.so.1: version IBVERBS_9.9 is missing'
 
+# More of them than anybody reads.
+for i in 1 2 3 4 5 6 7 8 9 10 11; do
+	echo "IBVERBS_9.$i { global: novel$i; };" >&3
+	echo "int novel$i(void) { return 0; }" >&4
+	echo "int novel$i(void);" >&5
+	sum="${sum:-0} + novel$i()"
+done 3>"$tmp/map" 4>"$tmp/many.c" 5>"$tmp/needs.c"
+echo "int main(void) { return $sum; }" >>"$tmp/needs.c"
+gcc -shared -fPIC -Wl,-soname,libibverbs.so.1 "-Wl,--version-script,$tmp/map" \
+	-o "$tmp/libmany.so" "$tmp/many.c"
+gcc -o "$tmp/needs" "$tmp/needs.c" "$tmp/libmany.so"
+doctor 1 "$tmp/needs"
+equal "lines of missing versions" 8 "$(grep -c 'IBVERBS_9.* is missing' "$tmp/out")"
+has '^wrong  libibverbs.so.1: 3 more versions are missing'
+
+# Nothing that a file says, or is called, reaches the terminal as a command to it.
+escape=$(printf '\033')
+LC_ALL=C sed "s/IBVERBS_9\.9/IBV${escape}[2J_9.9/g" "$tmp/newer" >"$tmp/written"
+doctor 1 "$tmp/written"
+has '^wrong  libibverbs.so.1: version IBV?.2J_9.9 is missing'
+mkdir "$tmp/x${escape}[2J"
+: >"$tmp/x${escape}[2J/libibverbs.so.1"
+build led "-Wl,--disable-new-dtags,-rpath,$tmp/x${escape}[2J"
+doctor 1 "$tmp/led"
+has '^wrong  library path: .* leads to .*/x?.2J; patchelf'
+"$softhca" run "$tmp/led" 2>"$tmp/out"
+has 'leads to .*/x?.2J; patchelf'
+name=$(printf 'h\303\251 \302\233 \233 \340\202\233 \177 \nx')
+cp "$tmp/led" "$tmp/$name"
+doctor 1 "$tmp/$name"
+has "/$(printf 'h\303\251') ?? ? ??? ? ?x is linked dynamically"
+
 cp "$tmp/runpath" "$tmp/raised"
 chmod u+s "$tmp/raised"
 doctor 0 "$tmp/raised"
