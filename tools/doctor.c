@@ -143,14 +143,15 @@ static void look_at_sharing(void)
 int cmd_doctor(int argc, char **argv)
 {
 	char libraries[PATH_MAX];
+	int err;
 
 	if (argc > 2 || (argc == 2 && argv[1][0] == '-')) {
 		complain("usage: softhca doctor [PROGRAM]");
 		return EXIT_USAGE;
 	}
-	if (libpath_find(libraries, sizeof(libraries))) {
-		doctor_say(FINDING_WRONG, "libraries",
-			   "libibverbs.so.1 of softhca is not beside this tool; install it again");
+	err = libpath_find(libraries, sizeof(libraries));
+	if (err) {
+		doctor_say(FINDING_WRONG, "libraries", "%s", libpath_why(err));
 		libraries[0] = '\0';
 	} else {
 		doctor_say(FINDING_OK, "libraries", "%s", libraries);
