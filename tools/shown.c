@@ -77,7 +77,8 @@ static bool ask(unsigned int slot, struct shown *s)
 
 	*s = (struct shown){ .slot = slot };
 	err = host_show_ask(slot, PATIENCE, &s->pid, &fd);
-	if (err == ECONNREFUSED) /* it has ended, or takes this slot just now */
+	/* It has ended, or takes this slot just now; or another user has listed a slot of his. */
+	if (err == ECONNREFUSED || err == EPERM)
 		return false;
 	s->err = err ? err : take(fd, s);
 	if (!err)

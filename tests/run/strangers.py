@@ -3,6 +3,7 @@
 """Another user, or a process that the tool looks at, cannot keep the tool waiting."""
 # traits: root timeout=240
 import os
+import re
 import subprocess
 import sys
 import time
@@ -11,7 +12,10 @@ import cases
 
 TOOL = os.environ["SOFTHCA_PREFIX"] + "/bin/softhca"
 USER, STRANGER = 1, 2
+PROGRAM = os.environ["SOFTHCA_BUILD"] + "/tests/verbs/verbs_shown"
 PATIENCE = 60
+ENVIRONMENT = {**os.environ, "SOFTHCA_DEVICES": "mlx5_0=lo",
+               "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
 TURN = 10  # s that a run waits for another of its user
 
 # Has the name by which the runs of a user take turns, and lets nobody in: it does not listen, or its
@@ -42,6 +46,19 @@ print(os.getpid(), os.readlink(f"/proc/self/fd/{fd}"), flush=True)
 sys.stdin.read()
 """
 
+# Lists a slot of its own as one of another user's.
+FORGER = """
+import socket, sys
+layout, user = sys.argv[1:]
+names = [f"\\0softhca.{layout}.{who}.slot.1000" for who in ("all", user)]
+held = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for name in names]
+for name, end in zip(names, held):
+    end.bind(name)
+    end.listen(8)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
 
 class Running:
     """A program of Python that says a line, .line, and lives until the end."""
@@ -67,7 +84,7 @@ def run_beside(how):
         begin = time.monotonic()
         done = subprocess.run([TOOL, "run", "--", "echo", "ran"], capture_output=True, text=True,
                               timeout=PATIENCE, check=False, user=USER, group=USER, extra_groups=[],
-                              env={**os.environ, "SOFTHCA_DEVICES": "mlx5_0=lo"})
+                              env=ENVIRONMENT)
         assert done.returncode == 0 and done.stdout == "ran\n", done
         assert time.monotonic() - begin < TURN
 
@@ -78,6 +95,23 @@ def name_of_a_full_queue():
 
 def name_without_a_listener():
     run_beside("mute")
+
+
+def layout():
+    """The number in the names of this build, as a program of it has them."""
+    with subprocess.Popen([TOOL, "run", PROGRAM, "idle"], stdin=subprocess.PIPE, text=True,
+                          stdout=subprocess.PIPE, env=ENVIRONMENT) as process:
+        assert process.stdout.readline()
+        found = re.search(r"@softhca\.(\d+)\.all\.slot\.", open("/proc/net/unix").read())
+        process.stdin.close()
+    return found[1]
+
+
+def forged_process():
+    with Running(FORGER, layout(), USER, user=STRANGER, group=STRANGER, extra_groups=[]):
+        done = subprocess.run([TOOL, "ps"], capture_output=True, text=True, timeout=PATIENCE,
+                              check=False, user=USER, group=USER, extra_groups=[])
+        assert done.returncode == 0 and not done.stdout, done
 
 
 def look_at_pretender(page, *words):
@@ -106,7 +140,7 @@ def main():
         print(f"SKIP: no second user here: {err}")
         return 77
     return cases.run((name_of_a_full_queue, name_without_a_listener, fifo_for_counters,
-                      fifo_for_faults))
+                      fifo_for_faults, forged_process))
 
 
 if __name__ == "__main__":
