@@ -33,8 +33,8 @@ install_stage()
 	printf '%s\n' "$from"
 }
 
-# The list comes first, so that what a full disk has left can be uninstalled. Files are replaced, not
-# written to: programs that run have mapped them.
+# The list comes first, so that what a full disk has left can be uninstalled. Files are replaced,
+# not written to: programs that run have mapped them.
 install_command()
 {
 	local prefix stage=$top/build/stage from list

@@ -139,8 +139,8 @@ machine = {"x86_64": 62, "aarch64": 183}[platform.machine()]
 needed = struct.pack("<QQ", 1, 0) * 1000000
 segment = [struct.pack("<IIQQQQQQ", kind, 4, 176, 0, 0, size, size, 8)
            for kind, size in ((3, 1), (2, len(needed)))]
-header = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01", 3, machine, 1, 0, 64, 0, 0, 64, 56,
-                     2, 0, 0, 0)
+header = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01", 3, machine, 1, 0, 64, 0, 0, 64,
+                     56, 2, 0, 0, 0)
 open(sys.argv[1], "wb").write(header + b"".join(segment) + needed)
 END
 timeout 60 "$softhca" doctor "$tmp/long" >"$tmp/out" 2>&1 || fail "long: status $?"

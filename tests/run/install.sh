@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # traits: both
-# ./build.sh install and uninstall: what is below the prefix comes and goes, and nothing else, whatever
-# the list of files says and however far an installation came.
+# ./build.sh install and uninstall: what is below the prefix comes and goes, and nothing else,
+# whatever the list of files says and however far an installation came.
 # shellcheck source=tests/run/prelude.sh
 . "$(dirname "$0")/prelude.sh"
 top=$(cd "$(dirname "$0")/../.." && pwd -P)

@@ -18,8 +18,8 @@ ENVIRONMENT = {**os.environ, "SOFTHCA_DEVICES": "mlx5_0=lo",
                "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
 TURN = 10  # s that a run waits for another of its user
 
-# Has the name by which the runs of a user take turns, and lets nobody in: it does not listen, or its
-# queue is full.
+# Has the name by which the runs of a user take turns, and lets nobody in: it does not listen, or
+# its queue is full.
 HOLDER = """
 import socket, sys
 name = "\\0softhca.run.%s.%s" % (sys.argv[1], sys.argv[1])
