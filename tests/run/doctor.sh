@@ -73,6 +73,20 @@ build elsewhere "-Wl,--disable-new-dtags,-rpath,$tmp"
 doctor 0 "$tmp/elsewhere"
 has '^ok     library path: '
 
+# As execvp() looks for it.
+mkdir "$tmp/folders" "$tmp/folders/rpath" "$tmp/folders/ibv_devinfo"
+cd "$tmp"
+PATH="$tmp/folders::$PATH" doctor 1 rpath
+has '^ok     program: ./rpath is linked dynamically'
+PATH="$tmp/folders:$PATH" doctor 0 ibv_devinfo
+has '^ok     program: /.*/ibv_devinfo is linked dynamically'
+(
+	unset PATH
+	doctor 0 ibv_devinfo
+)
+cd /
+has '^ok     program: /.*/ibv_devinfo is linked dynamically'
+
 # A library of that name with a version that ours has not.
 echo 'IBVERBS_9.9 { global: novel; };' >"$tmp/map"
 echo 'int novel(void) { return 0; }' |
