@@ -89,7 +89,9 @@ suite_fetch()
 	fetched=$(mktemp -d)
 	if (cd -- "$fetched" && apt-get -q download python3-pyverbs) >"$fetched/log" 2>&1 &&
 		dpkg -x "$fetched"/python3-pyverbs_*.deb "$fetched/root"; then
-		cp -R -- "$fetched/root$installed" build-suite
+		rm -rf -- build-suite.new
+		cp -R -- "$fetched/root$installed" build-suite.new
+		mv -- build-suite.new build-suite
 	else
 		warn "apt-get download python3-pyverbs failed; conformance will be skipped"
 		tail -n 5 -- "$fetched/log" >&2

@@ -14,7 +14,8 @@
 #define MACHINE EM_AARCH64
 #endif
 
-enum { RECORDS = 4096 /* versions of a file that are looked at: a chain may have no end */ };
+/* What is looked at of a file, whose chains may have no end. */
+enum { VERSIONS = 4096, TAGS = 4096 /* of the dynamic section */, STRING = 65536 /* bytes */ };
 
 /* NULL: not wholly inside the file, or not where such a thing may lie. */
 static const void *part(const struct binary *e, uint64_t offset, uint64_t len, uint64_t align)
@@ -60,6 +61,7 @@ static int read_segments(struct binary *e)
 			continue;
 		e->dyn = part(e, p->p_offset, p->p_filesz, 8);
 		e->n_dyn = e->dyn ? p->p_filesz / sizeof(*e->dyn) : 0;
+		e->n_dyn = e->n_dyn < TAGS ? e->n_dyn : TAGS;
 	}
 	return 0;
 }
@@ -125,19 +127,21 @@ bool binary_tag(const struct binary *e, int64_t tag, unsigned int nth, uint64_t 
 
 const char *binary_string(const struct binary *e, uint64_t offset)
 {
-	if (offset >= e->strings_size ||
-	    !memchr(e->strings + offset, '\0', e->strings_size - offset))
+	size_t most = offset < e->strings_size ? e->strings_size - offset : 0;
+
+	if (!memchr(e->strings + offset, '\0', most < STRING ? most : STRING))
 		return NULL;
 	return e->strings + offset;
 }
 
+/* @left: versions that may still be looked at. */
 static void library_needs(const struct binary *e, uint64_t at, const Elf64_Verneed *need,
-			  binary_version *each, void *arg)
+			  unsigned int *left, binary_version *each, void *arg)
 {
 	const char *library = binary_string(e, need->vn_file);
 	uint64_t aux = at + need->vn_aux;
 
-	for (unsigned int i = 0; library && i < need->vn_cnt; i++) {
+	for (unsigned int i = 0; library && i < need->vn_cnt && *left; i++, --*left) {
 		const Elf64_Vernaux *a = part(e, aux, sizeof(*a), 4);
 		const char *version = a ? binary_string(e, a->vna_name) : NULL;
 
@@ -152,17 +156,18 @@ static void library_needs(const struct binary *e, uint64_t at, const Elf64_Verne
 
 void binary_needs(const struct binary *e, binary_version *each, void *arg)
 {
+	unsigned int left = VERSIONS;
 	uint64_t at;
 
 	if (!binary_tag(e, DT_VERNEED, 0, &at))
 		return;
 	at = place(e, at);
-	for (unsigned int i = 0; i < RECORDS; i++) {
+	for (unsigned int i = 0; i < VERSIONS; i++) {
 		const Elf64_Verneed *need = part(e, at, sizeof(*need), 4);
 
 		if (!need)
 			return;
-		library_needs(e, at, need, each, arg);
+		library_needs(e, at, need, &left, each, arg);
 		at += need->vn_next;
 		if (!need->vn_next)
 			return;
@@ -176,7 +181,7 @@ void binary_defines(const struct binary *e, binary_version *each, void *arg)
 	if (!binary_tag(e, DT_VERDEF, 0, &at))
 		return;
 	at = place(e, at);
-	for (unsigned int i = 0; i < RECORDS; i++) {
+	for (unsigned int i = 0; i < VERSIONS; i++) {
 		const Elf64_Verdef *def = part(e, at, sizeof(*def), 4);
 		const Elf64_Verdaux *name =
 			def ? part(e, at + def->vd_aux, sizeof(*name), 4) : NULL;

@@ -11,8 +11,6 @@
 #include <unistd.h>
 #include "sysfs.h"
 
-#define LIBRARY "libsofthca-view.so"
-
 /* A folder that nobody else may write, below @where; others' folders and links are passed over. */
 static int own_folder(const char *where, char *path, size_t size)
 {
@@ -130,10 +128,13 @@ int copied_show(const struct sysfs_host *host, const char *libraries)
 	char folder[PATH_MAX], path[PATH_MAX], library[PATH_MAX];
 	int err;
 
-	if (snprintf(library, sizeof(library), "%s/" LIBRARY, libraries) >= (int)sizeof(library))
+	if (snprintf(library, sizeof(library), "%s/" COPIED_LIBRARY, libraries) >=
+	    (int)sizeof(library))
 		return ENAMETOOLONG;
 	if (access(library, R_OK))
 		return errno;
+	if (strpbrk(library, " :"))
+		return ENOTSUP;
 	err = find_folder(folder, sizeof(folder));
 	if (!err)
 		err = write_tree(host, folder, path, sizeof(path));

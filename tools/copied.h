@@ -7,8 +7,11 @@
  * XDG_RUNTIME_DIR and /dev/shm. */
 #pragma once
 
+#define COPIED_LIBRARY "libsofthca-view.so"
+
 struct sysfs_host;
 
 /* Sets SOFTHCA_VIEW_ROOT and LD_PRELOAD for the program that is to be executed; @libraries is
- * the folder of libsofthca-view.so. Positive errno; EACCES: no folder can be written. */
+ * the folder of COPIED_LIBRARY. Positive errno; EACCES: no folder can be written, ENOTSUP:
+ * LD_PRELOAD cannot hold the library's path. */
 int copied_show(const struct sysfs_host *host, const char *libraries);

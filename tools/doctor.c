@@ -14,6 +14,7 @@
 #include "libpath.h"
 #include "peers/host_names.h"
 #include "softhca.h"
+#include "terminal.h"
 #include "userns.h"
 
 static unsigned int wrongs;
@@ -21,13 +22,17 @@ static unsigned int wrongs;
 void doctor_say(enum finding what, const char *matter, const char *fmt, ...)
 {
 	static const char *const words[] = { "ok", "note", "wrong" };
+	char line[2 * PATH_MAX + 512];
 	va_list ap;
+	int n = snprintf(line, sizeof(line) / 2, "%-5s  %s: ", words[what], matter);
 
-	printf("%-5s  %s: ", words[what], matter);
+	if (n > (int)sizeof(line) / 2 - 1)
+		n = (int)sizeof(line) / 2 - 1;
 	va_start(ap, fmt);
-	vprintf(fmt, ap);
+	vsnprintf(line + n, sizeof(line) - (size_t)n, fmt, ap);
 	va_end(ap);
-	putchar('\n');
+	terminal_clean(line);
+	puts(line);
 	wrongs += what == FINDING_WRONG;
 }
 
@@ -138,14 +143,15 @@ static void look_at_sharing(void)
 int cmd_doctor(int argc, char **argv)
 {
 	char libraries[PATH_MAX];
+	int err;
 
 	if (argc > 2 || (argc == 2 && argv[1][0] == '-')) {
 		complain("usage: softhca doctor [PROGRAM]");
 		return EXIT_USAGE;
 	}
-	if (libpath_find(libraries, sizeof(libraries))) {
-		doctor_say(FINDING_WRONG, "libraries",
-			   "libibverbs.so.1 of softhca is not beside this tool; install it again");
+	err = libpath_find(libraries, sizeof(libraries));
+	if (err) {
+		doctor_say(FINDING_WRONG, "libraries", "%s", libpath_why(err));
 		libraries[0] = '\0';
 	} else {
 		doctor_say(FINDING_OK, "libraries", "%s", libraries);

@@ -6,6 +6,8 @@
 #include "doctor.h"
 #include "loader.h"
 
+enum { MISSING_SHOWN = 8 /* versions of a library that get a line */ };
+
 /* A line of what is in the way, or else of what is fine. */
 static void say_unless(const char *matter, const char *why, const char *fine)
 {
@@ -39,7 +41,8 @@ static void need(void *arg, const char *library, const char *version, bool weak)
 	binary_defines(w->own, match, w);
 	if (w->found || weak)
 		return;
-	w->missing++;
+	if (w->missing++ >= MISSING_SHOWN)
+		return;
 	doctor_say(FINDING_WRONG, library,
 		   "version %s is missing: the program was built for a newer rdma-core; a newer "
 		   "softhca may have it",
@@ -59,7 +62,10 @@ static void look_at_versions(const struct binary *e, const char *library, const 
 	}
 	w.own = &own;
 	binary_needs(e, need, &w);
-	if (!w.missing)
+	if (w.missing > MISSING_SHOWN)
+		doctor_say(FINDING_WRONG, library, "%u more versions are missing",
+			   w.missing - MISSING_SHOWN);
+	else if (!w.missing)
 		doctor_say(FINDING_OK, library, "has each of the %u versions that it needs",
 			   w.needed);
 	binary_close(&own);
@@ -67,21 +73,21 @@ static void look_at_versions(const struct binary *e, const char *library, const 
 
 static void look_at_libraries(const struct binary *e, const char *folder)
 {
-	unsigned int known = 0;
+	bool needs[LOADER_OURS] = { false }, any = false;
 	const char *name;
 	uint64_t at;
 
 	for (unsigned int i = 0; binary_tag(e, DT_NEEDED, i, &at); i++) {
 		name = binary_string(e, at);
-		for (size_t k = 0; name && k < LOADER_OURS; k++) {
-			if (strcmp(name, loader_ours[k]) != 0)
-				continue;
-			known++;
-			if (*folder)
-				look_at_versions(e, name, folder);
-		}
+		for (size_t k = 0; name && k < LOADER_OURS; k++)
+			needs[k] |= !strcmp(name, loader_ours[k]);
 	}
-	if (!known)
+	for (size_t k = 0; k < LOADER_OURS; k++) {
+		any |= needs[k];
+		if (needs[k] && *folder)
+			look_at_versions(e, loader_ours[k], folder);
+	}
+	if (!any)
 		doctor_say(FINDING_NOTE, "RDMA",
 			   "it links none of %s, %s, %s itself; if a library or plugin of it does, "
 			   "softhca doctor LIBRARY looks at that",

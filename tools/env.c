@@ -20,13 +20,15 @@ static void print_quoted(const char *text)
 int cmd_env(int argc, char **argv)
 {
 	char dir[PATH_MAX];
+	int err;
 
 	if (argc > 1) {
 		complain("%s takes no argument", argv[0]);
 		return EXIT_USAGE;
 	}
-	if (libpath_find(dir, sizeof(dir))) {
-		complain("libibverbs.so.1 of softhca is not beside this tool");
+	err = libpath_find(dir, sizeof(dir));
+	if (err) {
+		complain("%s", libpath_why(err));
 		return EXIT_USAGE;
 	}
 	fputs("export LD_LIBRARY_PATH=", stdout);

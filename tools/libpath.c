@@ -2,6 +2,7 @@
 #include "libpath.h"
 #include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,14 +22,14 @@ static int take_folder(const char *base, const char *rest, char *out, size_t siz
 	return snprintf(out, size, "%s", real) < (int)size ? 0 : ENOENT;
 }
 
-int libpath_find(char *out, size_t size)
+static int find(char *out, size_t size)
 {
 	char self[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	char *slash;
 
 	if (n < 0)
-		return errno;
+		return ENOSYS;
 	self[n] = '\0';
 	slash = strrchr(self, '/');
 	if (!slash)
@@ -41,6 +42,36 @@ int libpath_find(char *out, size_t size)
 	if (!slash || strcmp(slash, "/tools") != 0)
 		return ENOENT;
 	return take_folder(self, "../lib", out, size);
+}
+
+/* The loader splits LD_LIBRARY_PATH at the first two, and puts other text for the rest. */
+static bool loader_reads_otherwise(const char *dir)
+{
+	static const char *const parts[] = { ":", ";", "$ORIGIN", "$LIB", "$PLATFORM", "${" };
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
+		if (strstr(dir, parts[i]))
+			return true;
+	return false;
+}
+
+int libpath_find(char *out, size_t size)
+{
+	int err = find(out, size);
+
+	return !err && loader_reads_otherwise(out) ? EINVAL : err;
+}
+
+const char *libpath_why(int err)
+{
+	if (err == EINVAL)
+		return "the folder of softhca's libraries has a ':', a ';' or a variable of the "
+		       "loader like $LIB in its path, so LD_LIBRARY_PATH cannot hold it; install "
+		       "softhca elsewhere";
+	if (err == ENOSYS)
+		return "/proc/self/exe cannot be read, so softhca's libraries are not found; mount "
+		       "/proc";
+	return "libibverbs.so.1 of softhca is not beside this tool; install it again";
 }
 
 int libpath_prepend(const char *dir)

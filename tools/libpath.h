@@ -4,6 +4,9 @@
 #pragma once
 #include <stddef.h>
 
-int libpath_find(char *out, size_t size); /* ENOENT: no libibverbs.so.1 in either */
+/* ENOENT: no libibverbs.so.1 in either; EINVAL: one whose path LD_LIBRARY_PATH cannot hold; ENOSYS:
+ * no /proc. */
+int libpath_find(char *out, size_t size);
+const char *libpath_why(int err); /* a sentence: what is wrong, and behind a semicolon what to do */
 /* Puts @dir before what LD_LIBRARY_PATH has; a second time in a row changes nothing. ENOMEM. */
 int libpath_prepend(const char *dir);

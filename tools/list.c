@@ -7,6 +7,7 @@
 #include "device_view.h"
 #include "net/netdev.h"
 #include "softhca.h"
+#include "terminal.h"
 #include "util/settings.h"
 
 static void print_gid(const struct device_view *v, unsigned int index)
@@ -44,6 +45,7 @@ static int print_devices(void)
 		err = device_view_open(map.entry[i].device, map.entry[i].netdev, i, &view);
 		if (err)
 			break;
+		terminal_clean(view.netdev.name); /* the kernel takes control characters */
 		print_device(&view);
 		device_view_close(&view);
 	}

@@ -13,16 +13,27 @@ const char *const loader_ours[] = { "libibverbs.so.1", "libmlx5.so.1", "librdmac
 
 enum { OVERFLOW_ID = 65534 }; /* how an id without a name in this user namespace shows */
 
+static bool is_program(const char *path)
+{
+	struct stat st;
+
+	return !stat(path, &st) && S_ISREG(st.st_mode) && !access(path, X_OK);
+}
+
+/* A part of PATH that is empty is the working folder. */
 bool loader_find(const char *name, char out[PATH_MAX])
 {
 	const char *path = getenv("PATH"), *end;
 
+	if (!path)
+		path = "/bin:/usr/bin";
 	if (strchr(name, '/'))
 		return snprintf(out, PATH_MAX, "%s", name) < PATH_MAX && !access(out, F_OK);
 	for (; path; path = *end ? end + 1 : NULL) {
 		end = strchrnul(path, ':');
-		if (snprintf(out, PATH_MAX, "%.*s/%s", (int)(end - path), path, name) < PATH_MAX &&
-		    !access(out, X_OK))
+		if (snprintf(out, PATH_MAX, "%.*s%s%s", (int)(end - path), path,
+			     end == path ? "./" : "/", name) < PATH_MAX &&
+		    is_program(out))
 			return true;
 	}
 	return false;

@@ -22,7 +22,8 @@ static int write_page(const struct capture *c, const char *name, const char *pat
 	if (to) {
 		page_write(&f, c, basename(title), to);
 		err = fflush(to) || ferror(to) ? errno : 0;
-		fclose(to);
+		if (fclose(to) && !err)
+			err = errno;
 	}
 	flows_free(&f);
 	return err;

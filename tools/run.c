@@ -54,7 +54,13 @@ static void show_device(const char *how, const char *libraries, bool *copied)
 	err = how && !strcmp(how, "files") ? EPERM : show_by_mounts(host, &what);
 	failed = err ? copied_show(host, libraries) : 0;
 	*copied = err && !failed;
-	if (failed)
+	if (failed == ENOTSUP)
+		complain("no %s (%s), and its files cannot be shown, since LD_PRELOAD ends at a "
+			 "blank, which is in the path of " COPIED_LIBRARY
+			 ": the library path is set; install softhca in a path without blanks, "
+			 "SOFTHCA_VIEW=0 silences this",
+			 what, strerror(err));
+	else if (failed)
 		complain("no %s (%s) and no folder for its files (%s): the library path is set, "
 			 "/sys/class/infiniband and /dev/infiniband are not shown; a writable /tmp "
 			 "or XDG_RUNTIME_DIR helps, SOFTHCA_VIEW=0 silences this",
@@ -130,7 +136,7 @@ int cmd_run(int argc, char **argv)
 	}
 	err = libpath_find(dir, sizeof(dir));
 	if (err) {
-		complain("libibverbs.so.1 of softhca is not beside this tool");
+		complain("%s", libpath_why(err));
 		return EXIT_USAGE;
 	}
 	err = libpath_prepend(dir);

@@ -11,16 +11,10 @@
 #include "net/gid.h"
 #include "peers/host_names.h"
 #include "peers/host_show.h"
+#include "terminal.h"
 #include "util/sealed.h"
 
 enum { PATIENCE = 1000 /* ms; a stopped process never answers */, LARGEST = 256 << 20 };
-
-void shown_clean(char *text)
-{
-	for (; *text; text++)
-		if ((unsigned char)*text < ' ' || *text == 0x7f)
-			*text = '?';
-}
 
 static void read_program(struct shown *s)
 {
@@ -37,7 +31,7 @@ static void read_program(struct shown *s)
 	close(fd);
 	s->program[n > 0 ? n : 0] = '\0';
 	s->program[strcspn(s->program, "\n")] = '\0';
-	shown_clean(s->program);
+	terminal_clean(s->program);
 }
 
 /* The peer may have written anything. */
@@ -56,7 +50,7 @@ static int copy(const struct show_head *from, size_t bytes, struct shown *s)
 	memcpy(s->qp, from + 1, head.count * sizeof(*s->qp));
 	for (uint32_t i = 0; i < s->count; i++) {
 		s->qp[i].text[SHOW_TEXT - 1] = '\0';
-		shown_clean(s->qp[i].text);
+		terminal_clean(s->qp[i].text);
 	}
 	return 0;
 }
@@ -83,7 +77,8 @@ static bool ask(unsigned int slot, struct shown *s)
 
 	*s = (struct shown){ .slot = slot };
 	err = host_show_ask(slot, PATIENCE, &s->pid, &fd);
-	if (err == ECONNREFUSED) /* it has ended, or takes this slot just now */
+	/* It has ended, or takes this slot just now; or another user has listed a slot of his. */
+	if (err == ECONNREFUSED || err == EPERM)
 		return false;
 	s->err = err ? err : take(fd, s);
 	if (!err)

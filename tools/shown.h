@@ -32,5 +32,3 @@ const char *shown_why(int err);
 const char *shown_peer(const struct shown_list *l, const struct show_qp *q, char *buf, size_t n);
 /* What a QP waits for, in words; "-": nothing. */
 const char *shown_wait(const struct show_qp *q, char *buf, size_t n);
-/* Bytes and newlines that would disturb a terminal are replaced. */
-void shown_clean(char *text);

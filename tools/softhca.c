@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "softhca.h"
+#include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "terminal.h"
 
 static const struct {
 	const char *name;
@@ -46,12 +48,13 @@ static const char variables[] =
 
 void complain(const char *fmt, ...)
 {
-	char line[512];
+	char line[2 * PATH_MAX];
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
+	terminal_clean(line);
 	fprintf(stderr, "softhca: %s\n", line);
 }
 
@@ -74,7 +77,7 @@ static int usage(FILE *to, int status)
 	return status;
 }
 
-int main(int argc, char **argv)
+static int run_command(int argc, char **argv)
 {
 	const char *word = argc > 1 ? argv[1] : "";
 
@@ -90,4 +93,14 @@ int main(int argc, char **argv)
 	if (*word)
 		complain("there is no command '%s'", word);
 	return usage(stderr, EXIT_USAGE);
+}
+
+int main(int argc, char **argv)
+{
+	int status = run_command(argc, argv);
+
+	if (!fflush(stdout) && !ferror(stdout))
+		return status;
+	complain("not all could be written to standard output: %s", strerror(errno));
+	return status ? status : 1;
 }

@@ -146,23 +146,23 @@ static int failed(const struct options *o, int err)
 	return 1;
 }
 
-/* Until @o->count pictures are printed, or the process of @o->pid has ended. */
+/* Until @o->count pictures are printed, or the process of @o->pid has ended, or nobody reads. */
 static int watch(const struct options *o)
 {
 	struct shown_list was, is;
 	int err = shown_read(0, &was);
+	bool there = has(&was, o->pid);
 
-	if (err || !has(&was, o->pid)) {
+	if (err || !there) {
 		shown_free(&was);
 		return failed(o, err);
 	}
-	for (unsigned long i = 0; !err && (!o->count || i < o->count); i++) {
+	for (unsigned long i = 0; there && !ferror(stdout) && (!o->count || i < o->count); i++) {
 		wait_a_moment(o->delay);
 		err = shown_read(0, &is);
-		if (!err && has(&is, o->pid))
+		there = !err && has(&is, o->pid);
+		if (there)
 			print(o, &was, &is);
-		else
-			i = o->count - 1; /* the last round */
 		shown_free(&was);
 		was = is;
 	}

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "capture.h"
 #include "obs/pcapng.h"
@@ -17,7 +18,8 @@
 static int begin_file(const char *name)
 {
 	char path[PATH_MAX];
-	int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0600);
+	int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+	int fd = open(name, flags, 0600);
 
 	if (fd < 0)
 		return errno;
@@ -43,7 +45,42 @@ static int put_all(const struct capture *c, const char *path)
 	return err;
 }
 
-/* All are read before @file, which may be one of them, is begun. */
+/* Beside @file first, which may be one of those that were read: a full disk loses none. */
+static int put_beside(const struct capture *c, const char *file, mode_t mode)
+{
+	char fresh[PATH_MAX];
+	int fd, err;
+
+	if (snprintf(fresh, sizeof(fresh), "%s.XXXXXX", file) >= (int)sizeof(fresh))
+		return ENAMETOOLONG;
+	fd = mkostemp(fresh, O_CLOEXEC);
+	if (fd < 0)
+		return errno;
+	err = fchmod(fd, mode) ? errno : 0;
+	close(fd);
+	if (!err)
+		err = put_all(c, fresh);
+	if (!err && rename(fresh, file))
+		err = errno;
+	if (err)
+		unlink(fresh);
+	return err;
+}
+
+static int put_file(const struct capture *c, const char *file)
+{
+	char real[PATH_MAX];
+	struct stat st;
+	int err = EACCES;
+
+	if (realpath(file, real) && !stat(real, &st) && S_ISREG(st.st_mode))
+		err = put_beside(c, real, st.st_mode & 0777);
+	if (err != EACCES) /* a folder where nothing can be made */
+		return err;
+	err = begin_file(file);
+	return err ? err : put_all(c, file);
+}
+
 static int merge(const char *file, char **paths, int n)
 {
 	struct capture c = { 0 };
@@ -57,10 +94,8 @@ static int merge(const char *file, char **paths, int n)
 	if (!err) {
 		about = file;
 		capture_sort(&c);
-		err = begin_file(file);
+		err = put_file(&c, file);
 	}
-	if (!err)
-		err = put_all(&c, file);
 	capture_free(&c);
 	if (err)
 		complain("%s: %s", about, err == ENOEXEC ? capture_not_one : strerror(err));

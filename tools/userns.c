@@ -23,7 +23,8 @@
 #include "peers/host_names.h"
 #include "view.h"
 
-#define TURN_MS 10000 /* limit of the wait for another run, which may be stopped */
+#define TURN_MS	  10000 /* limit of the wait for another run, which may be stopped */
+#define SILENT_MS 1000 /* the same, for one that lets nobody in, which may be a stranger */
 
 static bool same_file(const struct stat *a, const struct stat *b)
 {
@@ -38,25 +39,43 @@ static long long now_ms(void)
 	return ts.tv_sec * 1000LL + ts.tv_nsec / 1000000;
 }
 
+/* Both in ms of now_ms(). */
+struct wait {
+	long long until; /* its end */
+	long long silent; /* when the holder of the name began to let nobody in; 0: it lets us in */
+};
+
+/* The holder does not listen: it has just bound the name, or is just gone; or its queue is full of
+ * runs. Or it is a stranger, which cannot be told as long as it lets nobody in. */
+static bool may_let_in(struct wait *w)
+{
+	if (!w->silent)
+		w->silent = now_ms();
+	if (now_ms() - w->silent >= SILENT_MS)
+		return false;
+	poll(NULL, 0, 1);
+	return true;
+}
+
 /* Waits until the run that has the name ends its turn. False: the name belongs to another user, or
  * time is up. */
-static bool wait_for_holder(const struct sockaddr_un *name, socklen_t len, long long until)
+static bool wait_for_holder(const struct sockaddr_un *name, socklen_t len, struct wait *w)
 {
-	int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct pollfd p = { .fd = s, .events = POLLIN };
 	struct ucred peer = { 0 };
 	socklen_t size = sizeof(peer);
-	bool again = true;
+	bool again = false;
+	long long left;
 
 	if (s < 0)
 		return false;
 	if (connect(s, (const struct sockaddr *)name, len)) {
-		again = errno == ECONNREFUSED && now_ms() < until; /* just bound, or just gone */
-		sched_yield();
-	} else {
-		getsockopt(s, SOL_SOCKET, SO_PEERCRED, &peer, &size);
-		again = peer.uid == geteuid() && now_ms() < until &&
-			poll(&p, 1, (int)(until - now_ms())) > 0;
+		again = (errno == ECONNREFUSED || errno == EAGAIN) && may_let_in(w);
+	} else if (!getsockopt(s, SOL_SOCKET, SO_PEERCRED, &peer, &size) && peer.uid == geteuid()) {
+		w->silent = 0;
+		left = w->until - now_ms();
+		again = left > 0 && poll(&p, 1, (int)left) > 0;
 	}
 	close(s);
 	return again;
@@ -69,7 +88,7 @@ static void take_turn(void)
 {
 	int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	struct sockaddr_un name = { .sun_family = AF_UNIX };
-	long long until = now_ms() + TURN_MS;
+	struct wait w = { .until = now_ms() + TURN_MS };
 	int n = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "softhca.run.%u.%u",
 			 geteuid(), getegid());
 	socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
@@ -77,12 +96,12 @@ static void take_turn(void)
 	if (s < 0)
 		return;
 	while (bind(s, (struct sockaddr *)&name, len)) {
-		if (errno != EADDRINUSE || !wait_for_holder(&name, len, until)) {
+		if (errno != EADDRINUSE || !wait_for_holder(&name, len, &w)) {
 			close(s);
 			return;
 		}
 	}
-	listen(s, 64);
+	listen(s, SOMAXCONN);
 }
 
 /* Whether this process's group is mapped in the member's namespace: an earlier run may have had

@@ -79,11 +79,15 @@ static void end(struct block *b)
 static int append(const char *path, const struct block *b, int flags)
 {
 	int err = 0, fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | flags, 0600);
+	ssize_t n;
 
 	if (fd < 0)
 		return errno;
-	if (write(fd, b->b, b->n) != (ssize_t)b->n)
-		err = errno ? errno : ENOSPC;
+	for (size_t at = 0; !err && at < b->n; at += (size_t)n) { /* again, for the reason only */
+		n = write(fd, b->b + at, b->n - at);
+		if (n <= 0)
+			err = n < 0 ? errno : ENOSPC;
+	}
 	close(fd);
 	return err;
 }

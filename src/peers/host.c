@@ -45,6 +45,12 @@ static int refuse_full(void)
 	uint32_t holder;
 	unsigned int n = host_names_foreign(&holder);
 
+	if (n && holder == HOST_NAMES_ALL)
+		return refuse(EADDRINUSE,
+			      "ibv_open_device: other users, who do not listen, have %u of the %d "
+			      "names under which processes meet (softhca.%d.all.slot.*); have "
+			      "processes ended, or use another network namespace",
+			      n, NUMBER_SLOTS, HOST_LAYOUT);
 	if (n)
 		return refuse(
 			EADDRINUSE,

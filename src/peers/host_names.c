@@ -149,6 +149,18 @@ static int connect_shared(unsigned int slot, int *fd)
 	return host_name_connect_any(HOST_NAMES_ALL, slot_name(slot, name, sizeof(name)), fd);
 }
 
+/* Has anybody bound the slot's shared name? */
+static bool is_bound(unsigned int slot)
+{
+	char name[32];
+	int fd;
+
+	if (host_name_bind_any(HOST_NAMES_ALL, slot_name(slot, name, sizeof(name)), &fd))
+		return true;
+	close(fd);
+	return false;
+}
+
 /* Is who listens at the other end of our user? *@holder: whose, if it is not NULL. */
 static bool leads_to_us(int conn, uint32_t *holder)
 {
@@ -230,13 +242,15 @@ int host_name_bind(unsigned int slot, int *fd)
 	return EADDRINUSE;
 }
 
+/* A name to which nobody listens is none of ours: a process of ours that is about to listen looks
+ * at own names afterwards. One whose queue is full may be of a process of ours that is stopped. */
 static bool is_foreign(unsigned int slot)
 {
-	int conn;
+	int conn, err = connect_shared(slot, &conn);
 	bool ours;
 
-	if (connect_shared(slot, &conn))
-		return false;
+	if (err)
+		return err == ECONNREFUSED;
 	ours = leads_to_us(conn, NULL);
 	close(conn);
 	return !ours;
@@ -267,7 +281,7 @@ int host_name_connect(unsigned int slot, int *fd)
 
 	if ((err && err != ECONNREFUSED) || (!err && leads_to_us(*fd, NULL)))
 		return err;
-	if (!is_own(slot, err ? 1 : HOST_NAMES_OWN, HOST_NAMES_OWN, &own))
+	if (!is_own(slot, err && !is_bound(slot) ? 1 : HOST_NAMES_OWN, HOST_NAMES_OWN, &own))
 		return err;
 	if (!err)
 		close(*fd);
@@ -286,10 +300,13 @@ unsigned int host_names_foreign(uint32_t *holder)
 {
 	unsigned int foreign = 0;
 	uint32_t whose = 0;
-	int fd = -1;
+	int fd = -1, err;
 
+	*holder = HOST_NAMES_ALL;
 	for (unsigned int slot = 0; slot < NUMBER_SLOTS; slot++) {
-		if (connect_shared(slot, &fd))
+		err = connect_shared(slot, &fd);
+		foreign += err == ECONNREFUSED && is_bound(slot);
+		if (err)
 			continue;
 		if (!leads_to_us(fd, &whose)) {
 			*holder = whose;

@@ -37,7 +37,8 @@ int host_name_bind_any(uint32_t uid, const char *name, int *fd);
 int host_name_connect_any(uint32_t uid, const char *name, int *fd);
 /* Does a process of our user listen there? *fd: a connection to it. */
 bool host_name_is_ours(uint32_t uid, const char *name, int *fd);
-/* How many slots processes of other users hold; *holder: the uid of one of them, as we see it. */
+/* How many slots processes of other users hold; *holder: the uid of one of them, as we see it;
+ * HOST_NAMES_ALL: none of them listens. */
 unsigned int host_names_foreign(uint32_t *holder);
 /* The layout of another version of softhca of which a process has this slot; 0: there is none. */
 unsigned int host_names_foreign_layout(unsigned int slot);

@@ -91,6 +91,8 @@ int sealed_map(int fd, size_t len, bool writable, void **out)
 
 int sealed_find(pid_t pid, const char *name, bool writable, int *fd)
 {
+	/* A process may call any file so, a FIFO or a terminal too. */
+	int flags = (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 	char dir[64], what[128], want[128], path[512];
 	struct dirent *e;
 	ssize_t n;
@@ -107,7 +109,7 @@ int sealed_find(pid_t pid, const char *name, bool writable, int *fd)
 		n = readlink(path, what, sizeof(what) - 1);
 		what[n < 0 ? 0 : n] = '\0';
 		if (!strcmp(what, want))
-			*fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+			*fd = open(path, flags);
 	}
 	closedir(d);
 	return *fd < 0 ? ENOENT : 0;

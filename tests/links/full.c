@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* Every slot is taken. By another user: our processes meet under names of their own, until those
- * are taken, too; then the open is refused, and says who has them. By our own: it is refused. */
+/* Every slot is taken. By another user, who may or may not listen: our processes meet under names
+ * of their own, until those are taken, too; then the open is refused, and says who has them. By our
+ * own: it is refused. */
 #include <errno.h>
 #include <grp.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 #include "peers/host_names.h"
 #include "station.h"
 
-enum { TAKERS = 4, EACH = NUMBER_SLOTS / TAKERS, STRANGER = 65534 };
+enum { TAKERS = 4, EACH = NUMBER_SLOTS / TAKERS, STRANGER = 65534, SOME = 3 };
 
 static const struct host_config config = { .n_keys = STATION_KEYS,
 					   .key_bytes = STATION_KEYS * sizeof(struct station_key) };
@@ -24,40 +25,55 @@ static bool change_user(void)
 			     !setgid(STRANGER) && !setuid(STRANGER));
 }
 
-/* Takes a part of the slots; then, if it is told so, of the names that the test's user has
- * besides. */
+static int bind_silently(unsigned int slot, int *fd)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "slot.%u", slot);
+	return host_name_bind_any(HOST_NAMES_ALL, name, fd);
+}
+
+/* Takes a part of the slots, silently if @arg; then, for each of them, as many as it is told of the
+ * names that the test's user has besides. */
 static int taker(int talk, void *arg)
 {
-	unsigned int first = (unsigned int)child_hear(talk);
+	unsigned int first = (unsigned int)child_hear(talk), k = 0, n;
 	uint32_t victim = geteuid();
 	char name[32];
 	int fd;
 
-	(void)arg;
 	if (!change_user())
 		return 1;
 	for (unsigned int i = 0; i < EACH; i++)
-		if (host_name_bind(first + i, &fd))
+		if (arg ? bind_silently(first + i, &fd) : host_name_bind(first + i, &fd))
 			return 2;
 	child_tell(talk, 1);
-	if (!child_hear(talk))
-		return 0;
-	for (unsigned int i = 0; i < EACH * HOST_NAMES_OWN; i++) {
-		snprintf(name, sizeof(name), "own.%u.%u", first + i / HOST_NAMES_OWN,
-			 i % HOST_NAMES_OWN);
-		if (host_name_bind_any(victim, name, &fd))
-			return 3;
+	while ((n = (unsigned int)child_hear(talk))) {
+		for (; k < n; k++) {
+			for (unsigned int i = 0; i < EACH; i++) {
+				snprintf(name, sizeof(name), "own.%u.%u", first + i, k);
+				if (host_name_bind_any(victim, name, &fd))
+					return 3;
+			}
+		}
+		child_tell(talk, 1);
 	}
-	child_tell(talk, 1);
-	child_hear(talk);
 	return 0;
 }
 
-static void take_all(struct child *c)
+static void take_all(struct child *c, bool silently)
 {
 	for (unsigned int i = 0; i < TAKERS; i++) {
-		c[i] = child_start(taker, NULL);
+		c[i] = child_start(taker, silently ? c : NULL);
 		child_tell(c[i].talk, (uint64_t)i * EACH);
+		check_eq(child_hear(c[i].talk), 1);
+	}
+}
+
+static void take_own(struct child *c, unsigned int n)
+{
+	for (int i = 0; i < TAKERS; i++) {
+		child_tell(c[i].talk, n);
 		check_eq(child_hear(c[i].talk), 1);
 	}
 }
@@ -113,7 +129,7 @@ TEST(a_refusal_names_who_has_all_slots)
 	char want[EXPLAIN_TEXT];
 	struct child c[TAKERS];
 
-	take_all(c);
+	take_all(c, false);
 	if (geteuid()) {
 		snprintf(want, sizeof(want), "ibv_open_device: %d processes of this user",
 			 NUMBER_SLOTS);
@@ -122,10 +138,7 @@ TEST(a_refusal_names_who_has_all_slots)
 		return;
 	}
 	all_meet();
-	for (int i = 0; i < TAKERS; i++) {
-		child_tell(c[i].talk, 1);
-		check_eq(child_hear(c[i].talk), 1);
-	}
+	take_own(c, HOST_NAMES_OWN);
 	snprintf(want, sizeof(want),
 		 "ibv_open_device: other users, such as user id %d, have %d of the %d", STRANGER,
 		 NUMBER_SLOTS, NUMBER_SLOTS);
@@ -133,4 +146,24 @@ TEST(a_refusal_names_who_has_all_slots)
 	give_all(c);
 }
 
-RUN_TESTS(unit_test(a_refusal_names_who_has_all_slots))
+TEST(names_to_which_nobody_listens_are_passed_over)
+{
+	char want[EXPLAIN_TEXT];
+	struct child c[TAKERS];
+
+	if (geteuid())
+		return; /* a user may not have so many descriptors */
+	take_all(c, true);
+	all_meet();
+	take_own(c, SOME);
+	all_meet();
+	take_own(c, HOST_NAMES_OWN);
+	snprintf(want, sizeof(want),
+		 "ibv_open_device: other users, who do not listen, have %d of the %d", NUMBER_SLOTS,
+		 NUMBER_SLOTS);
+	is_refused(want);
+	give_all(c);
+}
+
+RUN_TESTS(unit_test(a_refusal_names_who_has_all_slots),
+	  unit_test(names_to_which_nobody_listens_are_passed_over))

@@ -73,6 +73,20 @@ build elsewhere "-Wl,--disable-new-dtags,-rpath,$tmp"
 doctor 0 "$tmp/elsewhere"
 has '^ok     library path: '
 
+# As execvp() looks for it.
+mkdir "$tmp/folders" "$tmp/folders/rpath" "$tmp/folders/ibv_devinfo"
+cd "$tmp"
+PATH="$tmp/folders::$PATH" doctor 1 rpath
+has '^ok     program: ./rpath is linked dynamically'
+PATH="$tmp/folders:$PATH" doctor 0 ibv_devinfo
+has '^ok     program: /.*/ibv_devinfo is linked dynamically'
+(
+	unset PATH
+	doctor 0 ibv_devinfo
+)
+cd /
+has '^ok     program: /.*/ibv_devinfo is linked dynamically'
+
 # A library of that name with a version that ours has not.
 echo 'IBVERBS_9.9 { global: novel; };' >"$tmp/map"
 echo 'int novel(void) { return 0; }' |
@@ -82,6 +96,38 @@ echo 'int novel(void); int main(void) { return novel(); }' |
 	gcc -o "$tmp/newer" -x c - -x none "$tmp/libnovel.so"
 doctor 1 "$tmp/newer"
 has '^wrong  libibverbs.so.1: version IBVERBS_9.9 is missing'
+
+# More of them than anybody reads.
+for i in 1 2 3 4 5 6 7 8 9 10 11; do
+	echo "IBVERBS_9.$i { global: novel$i; };" >&3
+	echo "int novel$i(void) { return 0; }" >&4
+	echo "int novel$i(void);" >&5
+	sum="${sum:-0} + novel$i()"
+done 3>"$tmp/map" 4>"$tmp/many.c" 5>"$tmp/needs.c"
+echo "int main(void) { return $sum; }" >>"$tmp/needs.c"
+gcc -shared -fPIC -Wl,-soname,libibverbs.so.1 "-Wl,--version-script,$tmp/map" \
+	-o "$tmp/libmany.so" "$tmp/many.c"
+gcc -o "$tmp/needs" "$tmp/needs.c" "$tmp/libmany.so"
+doctor 1 "$tmp/needs"
+equal "lines of missing versions" 8 "$(grep -c 'IBVERBS_9.* is missing' "$tmp/out")"
+has '^wrong  libibverbs.so.1: 3 more versions are missing'
+
+# Nothing that a file says, or is called, reaches the terminal as a command to it.
+escape=$(printf '\033')
+LC_ALL=C sed "s/IBVERBS_9\.9/IBV${escape}[2J_9.9/g" "$tmp/newer" >"$tmp/written"
+doctor 1 "$tmp/written"
+has '^wrong  libibverbs.so.1: version IBV?.2J_9.9 is missing'
+mkdir "$tmp/x${escape}[2J"
+: >"$tmp/x${escape}[2J/libibverbs.so.1"
+build led "-Wl,--disable-new-dtags,-rpath,$tmp/x${escape}[2J"
+doctor 1 "$tmp/led"
+has '^wrong  library path: .* leads to .*/x?.2J; patchelf'
+"$softhca" run "$tmp/led" 2>"$tmp/out"
+has 'leads to .*/x?.2J; patchelf'
+name=$(printf 'h\303\251 \302\233 \233 \340\202\233 \177 \nx')
+cp "$tmp/led" "$tmp/$name"
+doctor 1 "$tmp/$name"
+has "/$(printf 'h\303\251') ?? ? ??? ? ?x is linked dynamically"
 
 cp "$tmp/runpath" "$tmp/raised"
 chmod u+s "$tmp/raised"
@@ -99,6 +145,20 @@ echo '#!/bin/sh' >"$tmp/script"
 chmod +x "$tmp/script"
 doctor 0 "$tmp/script"
 has '^note   program: .* is no ELF file'
+
+# Nothing that a file says keeps the tool at work: here a million libraries that are needed.
+/usr/bin/python3 - "$tmp/long" <<'END'
+import platform, struct, sys
+machine = {"x86_64": 62, "aarch64": 183}[platform.machine()]
+needed = struct.pack("<QQ", 1, 0) * 1000000
+segment = [struct.pack("<IIQQQQQQ", kind, 4, 176, 0, 0, size, size, 8)
+           for kind, size in ((3, 1), (2, len(needed)))]
+header = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01", 3, machine, 1, 0, 64, 0, 0, 64,
+                     56, 2, 0, 0, 0)
+open(sys.argv[1], "wb").write(header + b"".join(segment) + needed)
+END
+timeout 60 "$softhca" doctor "$tmp/long" >"$tmp/out" 2>&1 || fail "long: status $?"
+has '^note   RDMA: it links none'
 
 # Nothing that a file says makes the tool read outside it.
 size=$(stat -c %s "$tmp/newer")

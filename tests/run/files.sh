@@ -28,6 +28,15 @@ equal "other folders" "$(ls /sys/class/net)" "$("$softhca" run ls /sys/class/net
 "$softhca" run ls -l /sys/class/infiniband >"$tmp/ls" 2>&1 || fail "ls -l: $(cat "$tmp/ls")"
 grep -q 'mlx5_0 -> ' "$tmp/ls" || fail "ls -l shows: $(cat "$tmp/ls")"
 
+# LD_PRELOAD ends at a blank: one line says so, and the program runs.
+mkdir -p "$tmp/a b/bin" "$tmp/a b/lib"
+cp "$softhca" "$tmp/a b/bin"
+cp -R "$(dirname "$softhca")/../lib/softhca" "$tmp/a b/lib/"
+equal "run in a path with a blank" ran "$("$tmp/a b/bin/softhca" run echo ran 2>"$tmp/err")"
+equal "lines on standard error" 1 "$(wc -l <"$tmp/err")"
+grep -q 'LD_PRELOAD ends at a blank, .*; install' "$tmp/err" ||
+	fail "it says: $(cat "$tmp/err")"
+
 equal "python" "['mlx5_0'] True True" "$("$softhca" run /usr/bin/python3 -c '
 import glob, os
 print(os.listdir("/sys/class/infiniband"),

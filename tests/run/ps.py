@@ -106,6 +106,26 @@ def top():
     assert "no program on softhca" in tool("top", "-n", 1, os.getpid(), status=1)
 
 
+def end_of_the_process():
+    with Waiting("idle") as w:
+        watching = subprocess.Popen([TOOL, "top", "-b", "-d", "0.01", str(w.pid)], text=True,
+                                    stdout=subprocess.PIPE)
+        assert watching.stdout.readline()
+    try:
+        watching.communicate(timeout=60)
+    finally:
+        watching.kill()
+    assert watching.returncode == 0, watching
+
+
+def nobody_reads():
+    """Where SIGPIPE is ignored, or the disk is full, a write fails and no more."""
+    with open("/dev/full", "w", encoding="ascii") as full:
+        done = subprocess.run([TOOL, "top", "-b", "-d", "0.01"], stdout=full, timeout=60, text=True,
+                              stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 1 and "standard output: No space left" in done.stderr, done
+
+
 def rates():
     """Between processes of one host, where no packet is counted, and of a queue pair at which a
     thread is at work all the time."""
@@ -143,4 +163,5 @@ def nobody():
 
 
 if __name__ == "__main__":
-    sys.exit(cases.run((nobody, idle, receiver_not_ready, error, stopped, top, rates)))
+    sys.exit(cases.run((nobody, idle, receiver_not_ready, error, stopped, top,
+                        end_of_the_process, nobody_reads, rates)))

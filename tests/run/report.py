@@ -9,6 +9,7 @@ import json
 import os
 import random
 import re
+import resource
 import struct
 import subprocess
 import sys
@@ -155,6 +156,31 @@ def merged():
     assert reported(HOME / "all.pcapng").data == reported(one, other).data
 
 
+def full_disk():
+    """What is merged onto itself is there until the whole is."""
+    one, other = two_files()
+    before = one.read_bytes()
+    done = subprocess.run([TOOL, "trace", "-m", "-o", one, one, other], capture_output=True,
+                          text=True, check=False, restore_signals=False,  # SIGXFSZ is ignored
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300)))
+    assert done.returncode == 125 and "File too large" in done.stderr, done
+    assert one.read_bytes() == before
+    assert [path for path in HOME.glob("one.pcapng*")] == [one]
+    one.chmod(0o644)
+    tool("trace", "-m", "-o", one, one, other)
+    assert one.read_bytes().count(b"; verdict: ") == 13 and one.stat().st_mode & 0o777 == 0o644
+
+
+def fifos():
+    """Nobody is at their other end."""
+    fifo = HOME / "fifo"
+    os.mkfifo(fifo)
+    for words in (("report", fifo), ("trace", "-o", fifo, "true")):
+        done = subprocess.run([TOOL, *words], capture_output=True, text=True, timeout=60,
+                              check=False)
+        assert done.returncode == 125 and done.stderr.startswith(f"softhca: {fifo}: "), done
+
+
 def of_a_program():
     path = traces.traced("process")
     page = reported(path)
@@ -201,5 +227,5 @@ def drawn():
 
 
 if __name__ == "__main__":
-    sys.exit(cases.run((both_ends, asks_nobody, merged, of_a_program, anything) +
+    sys.exit(cases.run((both_ends, asks_nobody, merged, full_disk, fifos, of_a_program, anything) +
                        ((drawn,) if FULL else ())))

@@ -25,6 +25,27 @@ SOFTHCA_DEVICES=mlx5_0=nosuch0 refused list
 has "list without a device" 'no device'
 refused list extra
 
+for words in --help --version list env "explain 12"; do
+	# shellcheck disable=SC2086 # words of a call
+	SOFTHCA_DEVICES=mlx5_0=lo "$softhca" $words 2>"$tmp/out" >/dev/full &&
+		fail "$words: succeeds on a full disk"
+	has "$words" 'not all could be written to standard output: No space left'
+done
+
+# A path that LD_LIBRARY_PATH cannot hold: the program would get the system's libraries.
+for name in a:b 'a;b' "a\$LIB" "a\${ORIGIN}"; do
+	mkdir -p "$tmp/$name/bin" "$tmp/$name/lib/softhca"
+	cp "$softhca" "$tmp/$name/bin"
+	: >"$tmp/$name/lib/softhca/libibverbs.so.1"
+	for words in "run true" env doctor; do
+		# shellcheck disable=SC2086 # words of a call
+		if "$tmp/$name/bin/softhca" $words >"$tmp/out" 2>&1; then
+			fail "$words in $name: $(cat "$tmp/out")"
+		fi
+		has "$words in $name" 'LD_LIBRARY_PATH cannot hold it; install'
+	done
+done
+
 for word in RETRY_EXC retry_exc_err IBV_WC_RETRY_EXC_ERR 0x81; do
 	"$softhca" explain "$word" >"$tmp/out"
 	has "explain $word" '^completion status 12, IBV_WC_RETRY_EXC_ERR, vendor_err 0x81: '

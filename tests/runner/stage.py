@@ -42,9 +42,9 @@ class Stage:
         (self.top / "tmp").chmod(0o755)
         self._install()
         shutil.copytree(self.source / "tests", self.tests, ignore=IGNORED)
-        for name in ("docs", "ci"):  # pages and scripts that tests read and run
+        for name in ("docs", "ci", "scripts"):  # pages and scripts that tests read and run
             shutil.copytree(self.source / name, self.top / name)
-        for name in ("README.md", "action.yml"):
+        for name in ("README.md", "action.yml", "build.sh"):
             shutil.copy(self.source / name, self.top)
         if (self.from_build / "tests").is_dir():
             shutil.copytree(self.from_build / "tests", self.build / "tests", ignore=IGNORED,

@@ -185,7 +185,7 @@ static void file_free(struct capture_file *f)
 
 int capture_add(struct capture *c, const char *path)
 {
-	int err, fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	int err, fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	struct capture_file *f;
 
 	if (fd < 0)
