@@ -13,9 +13,26 @@ static struct sleeper *sleepers;
 static int kept[KEPT]; /* descriptors for the next sleepers */
 static unsigned int count;
 static pid_t owner; /* of kept: a child makes its own */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void lock_take(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+static void lock_drop(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+static void watch_forks(void)
+{
+	pthread_atfork(lock_take, lock_drop, lock_drop);
+}
 
 int sleeper_begin(struct sleeper *me)
 {
+	pthread_once(&once, watch_forks);
 	me->fd = -1;
 	pthread_mutex_lock(&lock);
 	if (owner != getpid()) {

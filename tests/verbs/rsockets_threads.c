@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT
+/* Sockets over RDMA, while other threads close, fork or are cancelled, while descriptors run out,
+ * and with peers that are killed, that take nothing or that never stop. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <rdma/rdma_verbs.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include "verbs/cases.h"
+#include "verbs/sockets.h"
+
+/* dlsym() finds functions. */
+#pragma GCC diagnostic ignored "-Wpedantic"
+
+static pid_t thread; /* the other one; atomic */
+
+static void begins(void)
+{
+	__atomic_store_n(&thread, gettid(), __ATOMIC_RELEASE);
+}
+
+static void start(pthread_t *t, void *(*run)(void *), void *arg)
+{
+	__atomic_store_n(&thread, 0, __ATOMIC_RELEASE);
+	want_eq(pthread_create(t, NULL, run, arg), 0);
+}
+
+/* A thread that waits for bytes. */
+static void *receives(void *fd)
+{
+	char c;
+
+	begins();
+	return (void *)(intptr_t)rrecv(*(int *)fd, &c, 1, 0);
+}
+
+/* --- a call of the library's, in the middle of which something happens --- */
+
+static void (*meanwhile)(void); /* NULL: nothing; once; atomic */
+static pid_t only; /* in this thread; 0: in any but the main one; atomic */
+
+static void happen(pid_t in)
+{
+	void (*f)(void);
+
+	if (in ? gettid() != in : gettid() == getpid())
+		return;
+	f = __atomic_exchange_n(&meanwhile, NULL, __ATOMIC_ACQ_REL);
+	if (f)
+		f();
+}
+
+static void let_happen(void (*f)(void))
+{
+	__atomic_store_n(&meanwhile, f, __ATOMIC_RELEASE);
+}
+
+#pragma GCC visibility push(default)
+struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *verbs)
+{
+	struct ibv_comp_channel *(*real)(struct ibv_context *) =
+		dlsym(RTLD_NEXT, "ibv_create_comp_channel");
+
+	happen(0);
+	return real(verbs);
+}
+
+struct ibv_pd *ibv_alloc_pd(struct ibv_context *verbs)
+{
+	struct ibv_pd *(*real)(struct ibv_context *) = dlsym(RTLD_NEXT, "ibv_alloc_pd");
+
+	happen(0);
+	return real(verbs);
+}
+
+ssize_t write(int fd, const void *data, size_t n)
+{
+	pid_t in = __atomic_load_n(&only, __ATOMIC_RELAXED);
+
+	if (in)
+		happen(in);
+	return syscall(SYS_write, fd, data, n);
+}
+#pragma GCC visibility pop
+
+/* --- forks --- */
+
+static pid_t main_thread;
+static int in_the_middle, forked; /* atomic */
+
+/* Until the main thread has forked, or waits to. */
+static void let_fork(void)
+{
+	__atomic_store_n(&in_the_middle, 1, __ATOMIC_RELEASE);
+	until_asleep_or(stat_of(&main_thread), &forked);
+}
+
+static void *binds(void *arg)
+{
+	struct sockaddr_in at = any_port();
+	struct rdma_cm_id *id;
+
+	want_eq(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), 0);
+	want_eq(rdma_bind_addr(id, (struct sockaddr *)&at), 0);
+	want_eq(rdma_destroy_id(id), 0);
+	return arg;
+}
+
+static void *wakes(void *fd)
+{
+	__atomic_store_n(&only, gettid(), __ATOMIC_RELAXED);
+	want_eq(rshutdown(*(int *)fd, SHUT_RD), 0);
+	return NULL;
+}
+
+/* What takes the lock that the other thread had. */
+static void in_child(int of_sleepers)
+{
+	struct pollfd p = { .fd = -1 };
+
+	alarm(20);
+	if (of_sleepers)
+		want_eq(rpoll(&p, 1, 1), 0);
+	else
+		want(rdma_create_event_channel());
+	_exit(0);
+}
+
+static void forked_meanwhile(int of_sleepers)
+{
+	pthread_t t, waits;
+	int status, near = -1, far = -1;
+	pid_t pid;
+
+	main_thread = gettid();
+	if (of_sleepers) {
+		connected(&near, &far);
+		start(&waits, receives, &near);
+		until_asleep(&thread);
+	}
+	let_happen(let_fork);
+	start(&t, of_sleepers ? wakes : binds, &near);
+	while (!__atomic_load_n(&in_the_middle, __ATOMIC_ACQUIRE))
+		sched_yield();
+	pid = fork();
+	if (!pid)
+		in_child(of_sleepers);
+	__atomic_store_n(&forked, 1, __ATOMIC_RELEASE);
+	want(pid > 0);
+	want_eq(waitpid(pid, &status, 0), pid);
+	want_eq(status, 0);
+	want_eq(pthread_join(t, NULL), 0);
+	if (!of_sleepers)
+		return;
+	want_eq(pthread_join(waits, NULL), 0);
+	want_eq(rclose(near), 0);
+	want_eq(rclose(far), 0);
+}
+
+int main(void)
+{
+	const struct test_case list[] = {
+		CASE_ARG(forked_meanwhile, 0),
+		CASE_ARG(forked_meanwhile, 1),
+	};
+
+	return CASES_RUN(list);
+}
