@@ -91,6 +91,56 @@ ssize_t write(int fd, const void *data, size_t n)
 }
 #pragma GCC visibility pop
 
+/* --- closed in the middle of its making --- */
+
+static int open_before[2];
+static int closed; /* atomic */
+
+static void *closes_all(void *arg)
+{
+	begins();
+	for (int fd = 0; fd < 256; fd++)
+		if (fd != open_before[0] && fd != open_before[1])
+			rclose(fd);
+	__atomic_store_n(&closed, 1, __ATOMIC_RELEASE);
+	return arg;
+}
+
+static pthread_t closer;
+
+static void close_all(void)
+{
+	start(&closer, closes_all, NULL);
+	until_asleep_or(stat_of(&thread), &closed);
+}
+
+static void closed_while_made(int arg)
+{
+	struct sockaddr_in at;
+	int l = listener(&at), near = rsocket(AF_INET, SOCK_STREAM, 0), far;
+	char c;
+
+	(void)arg;
+	open_before[0] = l;
+	open_before[1] = near;
+	let_happen(close_all);
+	if (rconnect(near, (struct sockaddr *)&at, sizeof(at)))
+		want(errno == ECONNREFUSED || errno == ECONNABORTED);
+	far = raccept(l, NULL, NULL);
+	want_minus1(rclose(far), EBADF);
+	want_eq(pthread_join(closer, NULL), 0);
+	want_eq(rclose(near), 0);
+
+	near = rsocket(AF_INET, SOCK_STREAM, 0);
+	want_eq(rconnect(near, (struct sockaddr *)&at, sizeof(at)), 0);
+	far = raccept(l, NULL, NULL);
+	want_eq(rsend(near, "x", 1, 0), 1);
+	want_eq(rrecv(far, &c, 1, 0), 1);
+	want_eq(rclose(far), 0);
+	want_eq(rclose(near), 0);
+	want_eq(rclose(l), 0);
+}
+
 /* --- forks --- */
 
 static pid_t main_thread;
@@ -168,6 +218,7 @@ static void forked_meanwhile(int of_sleepers)
 int main(void)
 {
 	const struct test_case list[] = {
+		CASE(closed_while_made),
 		CASE_ARG(forked_meanwhile, 0),
 		CASE_ARG(forked_meanwhile, 1),
 	};

@@ -192,9 +192,10 @@ static int answer(struct sock *s, const struct greeting *theirs, size_t len)
 }
 
 /* EAGAIN: that request is not to be accepted; the next one may. */
-static int take_request(struct sock *listener, struct rdma_cm_id *id, const void *data, size_t len)
+static int take_request(struct sock *listener, struct rdma_cm_id *id, const void *data, size_t len,
+			struct sock **out)
 {
-	struct sock *s;
+	struct sock *s, *of_table;
 	int err = sock_make(id, listener, &s);
 
 	if (err) {
@@ -203,10 +204,15 @@ static int take_request(struct sock *listener, struct rdma_cm_id *id, const void
 		return err;
 	}
 	err = answer(s, data, len);
-	if (!err)
+	if (err)
+		rdma_reject(id, NULL, 0);
+	pthread_mutex_unlock(&s->lock);
+	if (!err) {
+		*out = s;
 		return 0;
-	rdma_reject(id, NULL, 0);
-	sock_remove(s->fd, &s);
+	}
+	if (sock_remove(s->fd, &of_table) && of_table)
+		sock_unref(of_table);
 	sock_unref(s);
 	return EAGAIN;
 }
@@ -230,9 +236,7 @@ int meet_accept(struct sock *listener, struct sock **out)
 			memcpy(data, e->param.conn.private_data, len);
 		rdma_ack_cm_event(e);
 		if (id)
-			err = take_request(listener, id, data, len);
-		if (id && !err)
-			*out = sock_find(id->channel->fd);
+			err = take_request(listener, id, data, len, out);
 	}
 	return err;
 }

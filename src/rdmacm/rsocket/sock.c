@@ -210,10 +210,16 @@ int sock_make(struct rdma_cm_id *id, const struct sock *like, struct sock **out)
 		if (fcntl(s->fd, F_SETFL, O_NONBLOCK))
 			err = errno;
 	}
+	if (id) { /* from add() on another thread may close it */
+		s->refs++;
+		pthread_mutex_lock(&s->lock);
+	}
 	err = err ? err : add(s);
 	if (err) {
-		if (id)
+		if (id) {
 			s->id = NULL; /* the caller's still */
+			pthread_mutex_unlock(&s->lock);
+		}
 		destroy(s);
 		return err;
 	}

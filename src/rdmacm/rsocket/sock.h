@@ -139,7 +139,8 @@ void sock_changed(struct sock *s); /* wakes the threads that wait for it */
 void sock_end(struct sock *s, int err); /* 0: the peer has closed */
 
 /* sock.c */
-/* @id: NULL makes one. @like: whose options it gets; NULL: the defaults. */
+/* @id: NULL makes one; else @out is locked, and has a reference beside the table's. @like: whose
+ * options it gets; NULL: the defaults. */
 int sock_make(struct rdma_cm_id *id, const struct sock *like, struct sock **out);
 int sock_make_dgram(int domain, struct sock **out);
 int sock_get(int fd, struct sock **out); /* locked; EBADF, EIO in a forked child */
