@@ -141,6 +141,43 @@ static void closed_while_made(int arg)
 	want_eq(rclose(l), 0);
 }
 
+/* --- peers --- */
+
+/* One that sends without an end holds no call that does not wait. */
+static struct liar *flooder;
+static int floods;
+static int (*real_poll)(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+
+static int flooded_poll(struct ibv_cq *cq, int n, struct ibv_wc *wc)
+{
+	enum { KEEPALIVE = 0xe0000001, MANY = 20000 };
+	struct ibv_wc sent;
+
+	want(++floods < MANY);
+	lie(flooder, KEEPALIVE, 0, 0, 0);
+	while (!real_poll(flooder->id->send_cq, 1, &sent))
+		;
+	return real_poll(cq, n, wc);
+}
+
+static void flooded(int arg)
+{
+	int fd;
+	char c;
+
+	(void)arg;
+	flooder = calloc(1, sizeof(*flooder));
+	want(flooder);
+	fd = meet_liar(flooder, 1, 384);
+	real_poll = flooder->id->verbs->ops.poll_cq;
+	flooder->id->verbs->ops.poll_cq = flooded_poll;
+	want_minus1(rrecv(fd, &c, 1, MSG_DONTWAIT), EAGAIN);
+	flooder->id->verbs->ops.poll_cq = real_poll;
+	want_eq(rclose(fd), 0);
+	end_liar(flooder);
+	free(flooder);
+}
+
 /* --- forks --- */
 
 static pid_t main_thread;
@@ -219,6 +256,7 @@ int main(void)
 {
 	const struct test_case list[] = {
 		CASE(closed_while_made),
+		CASE(flooded),
 		CASE_ARG(forked_meanwhile, 0),
 		CASE_ARG(forked_meanwhile, 1),
 	};
