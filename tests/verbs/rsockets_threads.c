@@ -178,6 +178,75 @@ static void flooded(int arg)
 	free(flooder);
 }
 
+/* --- the I/O map --- */
+
+static void *sends(void *fd)
+{
+	begins();
+	return (void *)(intptr_t)(rsend(*(int *)fd, "x", 1, 0) == 1 ? 0 : errno);
+}
+
+/* Two threads wait to send when there is an entry to announce: one announces it, both send. */
+static void announced_once(int arg)
+{
+	enum { RING = 1024, ENTRIES = 3, MORE = 0x80000000 | 384 };
+	static char memory[ENTRIES][64], big[RING];
+	struct {
+		uint64_t addr;
+		uint32_t key, length;
+	} half;
+	struct liar *l = calloc(1, sizeof(*l));
+	pthread_t t[2];
+	void *err;
+	int fd;
+
+	(void)arg;
+	want(l);
+	fd = meet_liar(l, 1, 384);
+	want_eq(rfcntl(fd, F_SETFL, 0), 0);
+	want_eq(rsend(fd, big, RING, 0), RING);
+	for (int i = 0; i < ENTRIES; i++)
+		want(riomap(fd, memory[i], sizeof(memory[i]), PROT_WRITE, 0, i * 64) == i * 64);
+	want_eq(riounmap(fd, memory[1], sizeof(memory[1])), 0);
+	for (int i = 0; i < 2; i++) {
+		start(&t[i], sends, &fd);
+		until_asleep(&thread);
+	}
+	half.addr = (uintptr_t)l->mem + RING;
+	half.key = l->mr->rkey;
+	half.length = RING;
+	memcpy(l->mem + 2048, &half, sizeof(half));
+	lie(l, MORE, l->sges + sizeof(half), l->sges_key, sizeof(half));
+	for (int i = 0; i < 2; i++) {
+		want_eq(pthread_join(t[i], &err), 0);
+		want_eq((intptr_t)err, 0);
+	}
+	want_eq(rclose(fd), 0);
+	end_liar(l);
+	free(l);
+}
+
+static void written_after_shutdown(int arg)
+{
+	static char memory[64], more[64];
+	int near, far;
+	char c;
+
+	(void)arg;
+	iomaps = 8;
+	connected(&near, &far);
+	want(riomap(far, memory, sizeof(memory), PROT_WRITE, 0, 0) == 0);
+	want_eq(rsend(far, "x", 1, 0), 1);
+	want_eq(rrecv(near, &c, 1, 0), 1);
+	want_eq(riowrite(near, "a", 1, 0, 0), 1);
+	want(riomap(near, more, sizeof(more), PROT_WRITE, 0, 0) == 0);
+	want_eq(rshutdown(near, SHUT_WR), 0);
+	want_minus1((ssize_t)riowrite(near, "b", 1, 0, 0), EPIPE);
+	want_minus1(rsend(near, "b", 1, 0), EPIPE);
+	want_eq(rclose(near), 0);
+	want_eq(rclose(far), 0);
+}
+
 /* --- forks --- */
 
 static pid_t main_thread;
@@ -255,10 +324,9 @@ static void forked_meanwhile(int of_sleepers)
 int main(void)
 {
 	const struct test_case list[] = {
-		CASE(closed_while_made),
-		CASE(flooded),
-		CASE_ARG(forked_meanwhile, 0),
-		CASE_ARG(forked_meanwhile, 1),
+		CASE(closed_while_made),       CASE(flooded),
+		CASE(announced_once),	       CASE(written_after_shutdown),
+		CASE_ARG(forked_meanwhile, 0), CASE_ARG(forked_meanwhile, 1),
 	};
 
 	return CASES_RUN(list);

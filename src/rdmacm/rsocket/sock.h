@@ -169,6 +169,7 @@ enum awaited {
 bool sock_holds(struct sock *s, enum awaited what);
 /* Until it holds; EAGAIN: it does not, and @nonblock; EINTR. */
 int sock_wait(struct sock *s, bool nonblock, enum awaited what);
+int sock_unwritable(const struct sock *s); /* why writing fails, though AWAIT_WRITABLE holds */
 void sock_progress(struct sock *s); /* all that can be done now */
 int sock_event_fd(const struct sock *s); /* of completions; -1: there are none yet */
 void sock_arm(struct sock *s); /* a completion is to make its descriptors readable */

@@ -50,6 +50,13 @@ bool sock_holds(struct sock *s, enum awaited what)
 	return true;
 }
 
+int sock_unwritable(const struct sock *s)
+{
+	if (s->state == SOCK_OVER)
+		return s->err ? s->err : ECONNRESET;
+	return s->can_write ? 0 : EPIPE;
+}
+
 int sock_event_fd(const struct sock *s)
 {
 	if (s->dgram)
