@@ -143,6 +143,49 @@ static void closed_while_made(int arg)
 
 /* --- peers --- */
 
+static void serve(int port_to)
+{
+	struct sockaddr_in at;
+	int l = listener(&at), far;
+
+	want_eq(write(port_to, &at, sizeof(at)), sizeof(at));
+	far = raccept(l, NULL, NULL);
+	want_eq(rsend(far, "x", 1, 0), 1);
+	for (;;)
+		pause();
+}
+
+/* A program that only polls learns that its peer is no more. */
+static void killed_while_polled(int how)
+{
+	struct sockaddr_in at;
+	struct pollfd p = { .events = POLLIN };
+	int fd, port[2];
+	ssize_t n;
+	pid_t pid;
+	char c;
+
+	want_eq(pipe(port), 0);
+	pid = fork();
+	if (!pid)
+		serve(port[1]);
+	want(pid > 0);
+	want_eq(read(port[0], &at, sizeof(at)), sizeof(at));
+	p.fd = fd = rsocket(AF_INET, SOCK_STREAM, 0);
+	want_eq(rconnect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	want_eq(rrecv(fd, &c, 1, 0), 1);
+	want_eq(kill(pid, SIGKILL), 0);
+	want_eq(waitpid(pid, NULL, 0), pid);
+	if (how)
+		while (!rpoll(&p, 1, 0))
+			;
+	else
+		while ((n = rrecv(fd, &c, 1, MSG_DONTWAIT)) < 0 && errno == EAGAIN)
+			;
+	want_eq(rrecv(fd, &c, 1, 0), 0);
+	want_eq(rclose(fd), 0);
+}
+
 /* One that sends without an end holds no call that does not wait. */
 static struct liar *flooder;
 static int floods;
@@ -324,9 +367,14 @@ static void forked_meanwhile(int of_sleepers)
 int main(void)
 {
 	const struct test_case list[] = {
-		CASE(closed_while_made),       CASE(flooded),
-		CASE(announced_once),	       CASE(written_after_shutdown),
-		CASE_ARG(forked_meanwhile, 0), CASE_ARG(forked_meanwhile, 1),
+		CASE(closed_while_made),
+		CASE_ARG(killed_while_polled, 0),
+		CASE_ARG(killed_while_polled, 1),
+		CASE(flooded),
+		CASE(announced_once),
+		CASE(written_after_shutdown),
+		CASE_ARG(forked_meanwhile, 0),
+		CASE_ARG(forked_meanwhile, 1),
 	};
 
 	return CASES_RUN(list);

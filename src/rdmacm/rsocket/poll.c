@@ -35,11 +35,15 @@ static short events_of(struct sock *s)
 
 static bool look_at_sock(struct sock *s, struct pollfd *p, bool arm)
 {
+	short wanted = (short)(p->events | POLLERR | POLLHUP);
+
 	pthread_mutex_lock(&s->lock);
 	if (arm)
 		sock_arm(s);
 	sock_progress(s);
-	p->revents = (short)(events_of(s) & (p->events | POLLERR | POLLHUP));
+	p->revents = (short)(events_of(s) & wanted);
+	if (!p->revents && !arm && meet_look(s))
+		p->revents = (short)(events_of(s) & wanted);
 	pthread_mutex_unlock(&s->lock);
 	return p->revents;
 }

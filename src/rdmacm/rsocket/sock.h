@@ -65,6 +65,7 @@ struct sock {
 	int err; /* why it is over; 0: the peer closed */
 	int so_error; /* what SO_ERROR has yet to tell */
 	int tries; /* of resolving the address */
+	long looked_at; /* of meet_look(): ns of its second */
 	struct sockaddr_storage to;
 	bool bound, passive, can_read, can_write;
 	unsigned int asleep; /* threads that wait for a change */
@@ -153,6 +154,8 @@ bool sock_remove(int fd, struct sock **out);
 /* meet.c */
 int meet_begin(struct sock *s, const struct sockaddr *to);
 void meet_step(struct sock *s); /* the events that are there; also of an open connection */
+/* The same of an open connection whose caller does not wait; false: it has not looked. */
+bool meet_look(struct sock *s);
 int meet_accept(struct sock *listener, struct sock **out); /* EAGAIN: no request is there */
 bool meet_underway(const struct sock *s);
 bool fd_is_readable(int fd);

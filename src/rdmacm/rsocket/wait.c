@@ -118,7 +118,7 @@ int sock_wait(struct sock *s, bool nonblock, enum awaited what)
 		if (sock_holds(s, what))
 			return 0;
 		if (nonblock)
-			return EAGAIN;
+			return meet_look(s) && sock_holds(s, what) ? 0 : EAGAIN;
 		if (err)
 			return err;
 		if (!spin_is_over(&since)) {
