@@ -143,6 +143,30 @@ static void closed_while_made(int arg)
 
 /* --- peers --- */
 
+/* Whose queue pair has no receives, and never will. */
+static void takes_nothing(int how)
+{
+	const struct linger second = { 1, 1 };
+	struct liar *l = calloc(1, sizeof(*l));
+	struct timespec from, to;
+	int fd;
+
+	want(l);
+	fd = meet_liar(l, 1, 0);
+	if (how)
+		want_eq(rsetsockopt(fd, SOL_SOCKET, SO_LINGER, &second, sizeof(second)), 0);
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	if (how == 2)
+		want_eq(rshutdown(fd, SHUT_WR), 0);
+	want_eq(rclose(fd), 0);
+	clock_gettime(CLOCK_MONOTONIC, &to);
+	want(to.tv_sec * 1000 + to.tv_nsec / 1000000 - from.tv_sec * 1000 -
+		     from.tv_nsec / 1000000 >=
+	     999);
+	end_liar(l);
+	free(l);
+}
+
 static void serve(int port_to)
 {
 	struct sockaddr_in at;
@@ -368,6 +392,9 @@ int main(void)
 {
 	const struct test_case list[] = {
 		CASE(closed_while_made),
+		CASE_ARG(takes_nothing, 0),
+		CASE_ARG(takes_nothing, 1),
+		CASE_ARG(takes_nothing, 2),
 		CASE_ARG(killed_while_polled, 0),
 		CASE_ARG(killed_while_polled, 1),
 		CASE(flooded),

@@ -172,6 +172,7 @@ enum awaited {
 bool sock_holds(struct sock *s, enum awaited what);
 /* Until it holds; EAGAIN: it does not, and @nonblock; EINTR. */
 int sock_wait(struct sock *s, bool nonblock, enum awaited what);
+int sock_wait_until(struct sock *s, uint64_t until, enum awaited what); /* ns; ETIMEDOUT */
 int sock_unwritable(const struct sock *s); /* why writing fails, though AWAIT_WRITABLE holds */
 void sock_progress(struct sock *s); /* all that can be done now */
 int sock_event_fd(const struct sock *s); /* of completions; -1: there are none yet */

@@ -4,10 +4,11 @@
 #include <netinet/in.h>
 #include <string.h>
 #include "rdmacm/rsocket/dgram.h"
+#include "rdmacm/rsocket/now.h"
 #include "rdmacm/rsocket/service.h"
 #include "rdmacm/rsocket/stream.h"
 
-enum { BACKLOG_MAX = 1024 };
+enum { BACKLOG_MAX = 1024, PATIENCE = 5 /* s */ };
 
 /* Before any lock: librspreload asks it for every socket of the process, the library's own too. */
 static bool is_ours(int domain, int type, int protocol)
@@ -212,23 +213,37 @@ EXPORT int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen)
 
 /* --- end --- */
 
-/* Until the peer has everything that was sent. */
-static int say(struct sock *s, uint32_t what)
+/* When a peer that takes nothing has held the program long enough. */
+static uint64_t patience(const struct sock *s)
+{
+	const struct linger *l = &s->opt.linger;
+	int seconds = l->l_onoff && l->l_linger > 0 ? l->l_linger : PATIENCE;
+
+	return now_ns() + (uint64_t)seconds * 1000000000U;
+}
+
+static int wait_out(struct sock *s, uint64_t until, enum awaited what)
 {
 	int err;
 
 	do
-		err = sock_wait(s, false, AWAIT_CONTROL);
+		err = sock_wait_until(s, until, what);
 	while (err == EINTR);
+	return err;
+}
+
+/* Until the peer has everything that was sent. What it has not taken in time the queue pair goes on
+ * to send, as long as there is one. */
+static int say(struct sock *s, uint32_t what)
+{
+	uint64_t until = patience(s);
+	int err = wait_out(s, until, AWAIT_CONTROL);
+
 	if (err || s->state != SOCK_OPEN)
 		return err;
 	err = ring_control(s, what);
-	if (err)
-		return err;
-	do
-		err = sock_wait(s, false, AWAIT_IDLE);
-	while (err == EINTR);
-	return err;
+	err = err ? err : wait_out(s, until, AWAIT_IDLE);
+	return err == ETIMEDOUT ? 0 : err;
 }
 
 static int shut(struct sock *s, int how)

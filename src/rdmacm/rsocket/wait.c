@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Progress of one socket, and how a thread waits for it: it looks for a while, then sleeps. */
+#include <limits.h>
 #include <poll.h>
 #include "rdmacm/rsocket/dgram.h"
 #include "rdmacm/rsocket/now.h"
@@ -86,7 +87,16 @@ void sock_drain(struct sock *s)
 		ibv_ack_cq_events(cq, 1);
 }
 
-static int sleep_on(struct sock *s)
+static int ms_until(uint64_t until)
+{
+	uint64_t now = now_ns();
+
+	if (until <= now)
+		return 0;
+	return (until - now) / 1000000 < INT_MAX ? (int)((until - now) / 1000000) + 1 : -1;
+}
+
+static int sleep_on(struct sock *s, uint64_t until)
 {
 	struct pollfd p[3] = { { .fd = s->fd, .events = POLLIN },
 			       { .fd = -1 },
@@ -99,7 +109,7 @@ static int sleep_on(struct sock *s)
 	p[1] = (struct pollfd){ .fd = me.fd, .events = POLLIN };
 	s->asleep++;
 	pthread_mutex_unlock(&s->lock);
-	if (poll(p, 3, -1) < 0)
+	if (poll(p, 3, ms_until(until)) < 0)
 		err = errno;
 	pthread_mutex_lock(&s->lock);
 	s->asleep--;
@@ -108,7 +118,7 @@ static int sleep_on(struct sock *s)
 	return err;
 }
 
-int sock_wait(struct sock *s, bool nonblock, enum awaited what)
+int sock_wait_until(struct sock *s, uint64_t until, enum awaited what)
 {
 	uint64_t since = 0;
 	int err = 0;
@@ -117,8 +127,6 @@ int sock_wait(struct sock *s, bool nonblock, enum awaited what)
 		sock_progress(s);
 		if (sock_holds(s, what))
 			return 0;
-		if (nonblock)
-			return meet_look(s) && sock_holds(s, what) ? 0 : EAGAIN;
 		if (err)
 			return err;
 		if (!spin_is_over(&since)) {
@@ -126,11 +134,23 @@ int sock_wait(struct sock *s, bool nonblock, enum awaited what)
 			pthread_mutex_lock(&s->lock);
 			continue;
 		}
+		if (now_ns() >= until)
+			return ETIMEDOUT;
 		sock_arm(s);
 		sock_progress(s);
 		if (sock_holds(s, what))
 			return 0;
-		err = sleep_on(s);
+		err = sleep_on(s, until);
 		since = 0;
 	}
+}
+
+int sock_wait(struct sock *s, bool nonblock, enum awaited what)
+{
+	if (!nonblock)
+		return sock_wait_until(s, UINT64_MAX, what);
+	sock_progress(s);
+	if (sock_holds(s, what))
+		return 0;
+	return meet_look(s) && sock_holds(s, what) ? 0 : EAGAIN;
 }
