@@ -314,6 +314,86 @@ static void written_after_shutdown(int arg)
 	want_eq(rclose(far), 0);
 }
 
+/* --- cancellation --- */
+
+static struct pollfd polled[40];
+
+static void *polls(void *n)
+{
+	begins();
+	rpoll(polled, (nfds_t)(intptr_t)n, -1);
+	return NULL;
+}
+
+static void is_gone(int fd)
+{
+	want_eq(rclose(fd), 0);
+	want_minus1(fcntl(fd, F_GETFD), EBADF);
+}
+
+/* It ends where it sleeps, and leaves nothing behind: the socket can be closed. */
+static void cancelled_asleep(int n)
+{
+	int near, far;
+	pthread_t t;
+	void *end;
+	char c;
+
+	connected(&near, &far);
+	for (int i = 0; i < n; i++)
+		polled[i] = (struct pollfd){ .fd = i ? -1 : near, .events = POLLIN };
+	start(&t, n ? polls : receives, n ? (void *)(intptr_t)n : &near);
+	until_asleep(&thread);
+	want_eq(pthread_cancel(t), 0);
+	want_eq(pthread_join(t, &end), 0);
+	want(end == PTHREAD_CANCELED);
+	start(&t, receives, &near); /* there is no sleeper but this one */
+	until_asleep(&thread);
+	want_eq(rsend(far, "x", 1, 0), 1);
+	want_eq(pthread_join(t, &end), 0);
+	want_eq((intptr_t)end, 1);
+	want_eq(rsend(near, "y", 1, 0), 1);
+	want_eq(rrecv(far, &c, 1, 0), 1);
+	is_gone(near);
+	is_gone(far);
+}
+
+static int ends[2];
+
+static void *does_not_wait(void *arg)
+{
+	struct pollfd p[2] = { { .fd = ends[0], .events = POLLIN }, { .fd = 0, .events = 0 } };
+	char c;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	pthread_cancel(pthread_self());
+	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+	rpoll(p, 2, 0);
+	for (int i = 0; i < 100; i++)
+		rrecv(ends[0], &c, 1, MSG_DONTWAIT);
+	rshutdown(ends[0], SHUT_RD); /* wakes the thread that waits for it */
+	return arg;
+}
+
+/* No call that need not sleep is a point of cancellation, whatever it has to do. */
+static void cancelled_awake(int arg)
+{
+	pthread_t waits, t;
+	void *end;
+
+	(void)arg;
+	connected(&ends[0], &ends[1]);
+	start(&waits, receives, &ends[0]);
+	until_asleep(&thread);
+	want_eq(pthread_create(&t, NULL, does_not_wait, NULL), 0);
+	want_eq(pthread_join(t, &end), 0);
+	want(end != PTHREAD_CANCELED);
+	want_eq(pthread_join(waits, &end), 0);
+	want_eq((intptr_t)end, 0);
+	is_gone(ends[0]);
+	is_gone(ends[1]);
+}
+
 /* --- forks --- */
 
 static pid_t main_thread;
@@ -400,6 +480,10 @@ int main(void)
 		CASE(flooded),
 		CASE(announced_once),
 		CASE(written_after_shutdown),
+		CASE_ARG(cancelled_asleep, 0),
+		CASE_ARG(cancelled_asleep, 1),
+		CASE_ARG(cancelled_asleep, 40),
+		CASE(cancelled_awake),
 		CASE_ARG(forked_meanwhile, 0),
 		CASE_ARG(forked_meanwhile, 1),
 	};

@@ -5,7 +5,8 @@
  * whose peer writes into a ring of ours (ring.h). Whoever calls makes progress; what nobody calls
  * for, accepting and probes, a thread does (service.h).
  * A call takes its socket by sock_get() and gives it back by sock_put(); the lock is held during
- * all work, and not while a thread sleeps. Functions return 0 or a positive errno. */
+ * all work, and not while a thread sleeps. Meanwhile pthread_cancel() ends the thread only where it
+ * sleeps: it gives back what it has. Functions return 0 or a positive errno. */
 #pragma once
 #include <pthread.h>
 #include <rdma/rsocket.h>
@@ -140,6 +141,7 @@ void sock_changed(struct sock *s); /* wakes the threads that wait for it */
 void sock_end(struct sock *s, int err); /* 0: the peer has closed */
 
 /* sock.c */
+extern __thread int sock_cancel; /* the program's state of cancellation, during a call */
 /* @id: NULL makes one; else @out is locked, and has a reference beside the table's. @like: whose
  * options it gets; NULL: the defaults. */
 int sock_make(struct rdma_cm_id *id, const struct sock *like, struct sock **out);

@@ -7,6 +7,7 @@
 #include "rdmacm/rsocket/now.h"
 #include "rdmacm/rsocket/service.h"
 #include "rdmacm/rsocket/stream.h"
+#include "util/uncancelled.h"
 
 enum { BACKLOG_MAX = 1024, PATIENCE = 5 /* s */ };
 
@@ -139,6 +140,20 @@ EXPORT int rgetpeername(int socket, struct sockaddr *addr, socklen_t *addrlen)
 
 /* --- connections --- */
 
+static int hand_over(struct sock *made, struct sockaddr *addr, socklen_t *addrlen)
+{
+	int fd = made->fd;
+
+	pthread_mutex_lock(&made->lock);
+	if (made->opt.keepalive)
+		service_add(made);
+	pthread_mutex_unlock(&made->lock);
+	if (addr && addrlen)
+		give_address(rdma_get_peer_addr(made->id), addr, addrlen);
+	sock_unref(made);
+	return fd;
+}
+
 EXPORT int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
 {
 	struct sock *s, *made = NULL;
@@ -156,18 +171,10 @@ EXPORT int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
 		if (!err && !made && s->state != SOCK_LISTENING)
 			err = EBADF; /* another thread has closed it */
 	}
+	if (!err)
+		fd = hand_over(made, addr, addrlen);
 	sock_put(s);
-	if (err)
-		return minus1_errno(err);
-	fd = made->fd;
-	pthread_mutex_lock(&made->lock);
-	if (made->opt.keepalive)
-		service_add(made);
-	pthread_mutex_unlock(&made->lock);
-	if (addr && addrlen)
-		give_address(rdma_get_peer_addr(made->id), addr, addrlen);
-	sock_unref(made);
-	return fd;
+	return err ? minus1_errno(err) : fd;
 }
 
 static int connect_locked(struct sock *s, const struct sockaddr *addr, socklen_t len)
@@ -315,11 +322,14 @@ static void close_accepted(struct sock *listener)
 EXPORT int rclose(int socket)
 {
 	struct sock *s;
+	int was;
 
 	if (!sock_remove(socket, &s))
 		return minus1_errno(EBADF);
 	if (!s)
 		return 0;
+	was = uncancelled_begin();
+	sock_cancel = PTHREAD_CANCEL_DISABLE; /* nobody else would end it */
 	service_remove(s);
 	pthread_mutex_lock(&s->lock);
 	close_accepted(s);
@@ -328,5 +338,6 @@ EXPORT int rclose(int socket)
 		shut(s, SHUT_RDWR);
 	sock_end(s, 0);
 	sock_put(s);
+	uncancelled_end(was);
 	return 0;
 }

@@ -5,6 +5,7 @@
 #include "rdmacm/rsocket/dgram.h"
 #include "rdmacm/rsocket/now.h"
 #include "rdmacm/rsocket/ring.h"
+#include "util/uncancelled.h"
 
 enum { SPIN = 10000 }; /* ns */
 
@@ -87,6 +88,39 @@ void sock_drain(struct sock *s)
 		ibv_ack_cq_events(cq, 1);
 }
 
+struct nap {
+	struct sock *s;
+	struct sleeper me;
+	int err; /* of the sleep */
+};
+
+static void awake(struct nap *n)
+{
+	pthread_mutex_lock(&n->s->lock);
+	n->s->asleep--;
+	sleeper_end(&n->me);
+}
+
+/* pthread_cancel() while it sleeps: the call has no more than its socket. */
+static void cancelled(void *arg)
+{
+	struct nap *n = arg;
+
+	awake(n);
+	sock_put(n->s);
+}
+
+/* The one point of cancellation. */
+static void sleep_in(struct nap *n, struct pollfd *p, int ms)
+{
+	pthread_cleanup_push(cancelled, n);
+	uncancelled_end(sock_cancel);
+	if (poll(p, 3, ms) < 0)
+		n->err = errno;
+	uncancelled_begin();
+	pthread_cleanup_pop(0);
+}
+
 static int ms_until(uint64_t until)
 {
 	uint64_t now = now_ns();
@@ -101,21 +135,18 @@ static int sleep_on(struct sock *s, uint64_t until)
 	struct pollfd p[3] = { { .fd = s->fd, .events = POLLIN },
 			       { .fd = -1 },
 			       { .fd = sock_event_fd(s), .events = POLLIN } };
-	struct sleeper me;
-	int err = sleeper_begin(&me);
+	struct nap n = { .s = s };
+	int err = sleeper_begin(&n.me);
 
 	if (err)
 		return err;
-	p[1] = (struct pollfd){ .fd = me.fd, .events = POLLIN };
+	p[1] = (struct pollfd){ .fd = n.me.fd, .events = POLLIN };
 	s->asleep++;
 	pthread_mutex_unlock(&s->lock);
-	if (poll(p, 3, ms_until(until)) < 0)
-		err = errno;
-	pthread_mutex_lock(&s->lock);
-	s->asleep--;
-	sleeper_end(&me);
+	sleep_in(&n, p, ms_until(until));
+	awake(&n);
 	sock_drain(s);
-	return err;
+	return n.err;
 }
 
 int sock_wait_until(struct sock *s, uint64_t until, enum awaited what)
