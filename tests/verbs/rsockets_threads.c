@@ -394,6 +394,58 @@ static void cancelled_awake(int arg)
 	is_gone(ends[1]);
 }
 
+/* --- no descriptors --- */
+
+static int may_close; /* atomic */
+
+static void *closes(void *fd)
+{
+	begins();
+	while (!__atomic_load_n(&may_close, __ATOMIC_ACQUIRE))
+		sched_yield();
+	return (void *)(intptr_t)rclose(*(int *)fd);
+}
+
+/* rclose() waits until the peer has all, even if no descriptor is left to wait with: the library
+ * keeps those of earlier sleepers, so another thread sleeps on that one. */
+static void closed_without_descriptors(int arg)
+{
+	enum { DISCONNECT = 0xe0000000 };
+	struct liar *l = calloc(1, sizeof(*l));
+	int fd, near, far, stat;
+	pthread_t sleeps, t;
+	uint64_t limit;
+	struct ibv_wc wc;
+	void *ret;
+
+	(void)arg;
+	want(l);
+	fd = meet_liar(l, 1, 0);
+	connected(&near, &far);
+	start(&sleeps, receives, &near);
+	until_asleep(&thread);
+	start(&t, closes, &fd);
+	stat = stat_of(&thread);
+	limit = peer_no_descriptors();
+	__atomic_store_n(&may_close, 1, __ATOMIC_RELEASE);
+	until_asleep_or(stat, NULL);
+	peer_descriptors(limit);
+	for (int i = 0; i < 2; i++) /* the first brings credits */
+		want_eq(rdma_post_recv(l->id, NULL, l->mem, 0, l->mr), 0);
+	do
+		while (!ibv_poll_cq(l->id->recv_cq, 1, &wc))
+			;
+	while (wc.status == IBV_WC_SUCCESS && be32toh(wc.imm_data) != DISCONNECT);
+	want_eq(wc.status, IBV_WC_SUCCESS);
+	want_eq(pthread_join(t, &ret), 0);
+	want_eq((intptr_t)ret, 0);
+	want_eq(rclose(far), 0);
+	want_eq(pthread_join(sleeps, &ret), 0);
+	want_eq(rclose(near), 0);
+	end_liar(l);
+	free(l);
+}
+
 /* --- forks --- */
 
 static pid_t main_thread;
@@ -484,6 +536,7 @@ int main(void)
 		CASE_ARG(cancelled_asleep, 1),
 		CASE_ARG(cancelled_asleep, 40),
 		CASE(cancelled_awake),
+		CASE(closed_without_descriptors),
 		CASE_ARG(forked_meanwhile, 0),
 		CASE_ARG(forked_meanwhile, 1),
 	};

@@ -30,7 +30,7 @@ static void watch_forks(void)
 	pthread_atfork(lock_take, lock_drop, lock_drop);
 }
 
-int sleeper_begin(struct sleeper *me)
+bool sleeper_begin(struct sleeper *me)
 {
 	pthread_once(&once, watch_forks);
 	me->fd = -1;
@@ -46,12 +46,12 @@ int sleeper_begin(struct sleeper *me)
 	if (me->fd < 0)
 		me->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (me->fd < 0)
-		return errno;
+		return false;
 	pthread_mutex_lock(&lock);
 	me->next = sleepers;
 	sleepers = me;
 	pthread_mutex_unlock(&lock);
-	return 0;
+	return true;
 }
 
 void sleeper_end(struct sleeper *me)
@@ -60,6 +60,8 @@ void sleeper_end(struct sleeper *me)
 	uint64_t n;
 	bool keep;
 
+	if (me->fd < 0)
+		return;
 	pthread_mutex_lock(&lock);
 	while (*at && *at != me)
 		at = &(*at)->next;

@@ -131,11 +131,13 @@ uint32_t sock_iomaps(uint32_t n);
 uint64_t sock_keep_idle(const struct sock *s); /* ns */
 
 /* change.c */
+enum { NAP = 10 }; /* ms */
 struct sleeper {
 	struct sleeper *next;
-	int fd; /* readable when a socket has changed */
+	int fd; /* readable when a socket has changed; -1: none */
 };
-int sleeper_begin(struct sleeper *me); /* EMFILE, ENFILE, ENOMEM */
+/* False: there is no descriptor. Nobody can wake it, so it sleeps NAP at a time. */
+bool sleeper_begin(struct sleeper *me);
 void sleeper_end(struct sleeper *me);
 void sock_changed(struct sock *s); /* wakes the threads that wait for it */
 void sock_end(struct sock *s, int err); /* 0: the peer has closed */

@@ -136,14 +136,14 @@ static int sleep_on(struct sock *s, uint64_t until)
 			       { .fd = -1 },
 			       { .fd = sock_event_fd(s), .events = POLLIN } };
 	struct nap n = { .s = s };
-	int err = sleeper_begin(&n.me);
+	int ms = ms_until(until);
 
-	if (err)
-		return err;
+	if (!sleeper_begin(&n.me) && (ms < 0 || ms > NAP))
+		ms = NAP;
 	p[1] = (struct pollfd){ .fd = n.me.fd, .events = POLLIN };
 	s->asleep++;
 	pthread_mutex_unlock(&s->lock);
-	sleep_in(&n, p, ms_until(until));
+	sleep_in(&n, p, ms);
 	awake(&n);
 	sock_drain(s);
 	return n.err;
