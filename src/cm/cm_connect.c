@@ -92,8 +92,19 @@ static void put_connection(struct cm_id *id, const struct cm_param *p, struct cm
 	id->rnr_retry = m->rnr_retry;
 }
 
+/* Its request could not leave: nothing follows, and the next one of that host may. */
+static void not_connected(struct cm_id *id)
+{
+	static const struct cm_out nothing = { .event = CM_NO_EVENT };
+
+	id->phase = PHASE_ROUTE;
+	cm_unwatch(&id->conn);
+	cm_talk(id, &nothing);
+}
+
 static int connect_locked(struct cm_id *id, const struct cm_param *p)
 {
+	const struct cm_fsm before = id->fsm;
 	struct cm_msg m = { .kind = id->qp_type == IBV_QPT_UD ? CM_SIDR_REQ : CM_REQ };
 	struct cm_out out;
 	int err;
@@ -114,7 +125,14 @@ static int connect_locked(struct cm_id *id, const struct cm_param *p)
 			err,
 			"rdma_connect: the id was used before; make an id for each connection");
 	id->phase = PHASE_CONNECT;
-	return cm_talk(id, &out);
+	err = cm_talk(id, &out);
+	if (err) {
+		id->fsm = before;
+		not_connected(id);
+		return refuse(err, "rdma_connect: the request could not be sent; the id may "
+				   "connect again");
+	}
+	return 0;
 }
 
 int cm_call_connect(struct cm_id *id, const struct cm_param *p)

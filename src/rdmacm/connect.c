@@ -76,10 +76,13 @@ EXPORT int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_para
 		out.rnr_retry_count = p->rnr_retry_count;
 	}
 	put_qp(i, p, &out);
-	free(i->connect_data);
-	i->connect_data = NULL;
-	i->connect_len = 0;
-	return id_result(i, softhca_cm()->connect(i->cm, &out));
+	err = softhca_cm()->connect(i->cm, &out);
+	if (!err) {
+		free(i->connect_data);
+		i->connect_data = NULL;
+		i->connect_len = 0;
+	}
+	return id_result(i, err);
 }
 
 /* --- the passive end --- */

@@ -9,54 +9,35 @@
 
 enum { MAX = 16 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+/* Guards what follows; innermost, so that a fork may take it. Nothing is opened under it: of two
+ * threads that open the same, the second closes its own. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct opened all[MAX];
 static unsigned int count;
 static pid_t owner; /* of the protection and XRC domains */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void lock_take(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+static void lock_drop(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+static void watch_forks(void)
+{
+	pthread_atfork(lock_take, lock_drop, lock_drop);
+}
 
 static uint8_t depth(int n)
 {
 	return n > 0xff ? 0xff : (uint8_t)n;
 }
 
-static int open_one(struct ibv_device *device)
-{
-	struct opened *d = &all[count];
-	struct ibv_device_attr attr;
-
-	d->verbs = ibv_open_device(device);
-	if (!d->verbs)
-		return errno;
-	snprintf(d->name, sizeof(d->name), "%s", ibv_get_device_name(device));
-	if (!ibv_query_device(d->verbs, &attr)) {
-		d->max_initiator = depth(attr.max_qp_init_rd_atom);
-		d->max_responder = depth(attr.max_qp_rd_atom);
-	}
-	count++;
-	return 0;
-}
-
-/* Opens what is not open yet. Under the lock. */
-static int open_all(void)
-{
-	struct ibv_device **list;
-	int n = 0, err = 0;
-
-	list = ibv_get_device_list(&n);
-	if (!list)
-		return errno;
-	for (int i = 0; i < n && count < MAX && !err; i++) {
-		bool known = false;
-
-		for (unsigned int k = 0; k < count; k++)
-			known |= !strcmp(all[k].name, ibv_get_device_name(list[i]));
-		if (!known)
-			err = open_one(list[i]);
-	}
-	ibv_free_device_list(list);
-	return count ? 0 : err ? err : ENODEV;
-}
-
+/* Under the lock. */
 static struct opened *find(const char *name)
 {
 	for (unsigned int i = 0; i < count; i++)
@@ -65,29 +46,82 @@ static struct opened *find(const char *name)
 	return NULL;
 }
 
+static struct opened *look_up(const char *name)
+{
+	struct opened *d;
+
+	pthread_once(&once, watch_forks);
+	lock_take();
+	d = find(name);
+	lock_drop();
+	return d;
+}
+
+static int open_one(struct ibv_device *device)
+{
+	struct opened d = { .verbs = ibv_open_device(device) };
+	struct ibv_device_attr attr;
+	bool taken;
+
+	if (!d.verbs)
+		return errno;
+	snprintf(d.name, sizeof(d.name), "%s", ibv_get_device_name(device));
+	if (!ibv_query_device(d.verbs, &attr)) {
+		d.max_initiator = depth(attr.max_qp_init_rd_atom);
+		d.max_responder = depth(attr.max_qp_rd_atom);
+	}
+	lock_take();
+	taken = count < MAX && !find(d.name);
+	if (taken)
+		all[count++] = d;
+	lock_drop();
+	if (!taken)
+		ibv_close_device(d.verbs);
+	return 0;
+}
+
+static unsigned int number(void)
+{
+	unsigned int n;
+
+	pthread_once(&once, watch_forks);
+	lock_take();
+	n = count;
+	lock_drop();
+	return n;
+}
+
+/* Opens what is not open yet. */
+static int open_all(void)
+{
+	struct ibv_device **list;
+	int n = 0, err = 0;
+
+	list = ibv_get_device_list(&n);
+	if (!list)
+		return errno;
+	for (int i = 0; i < n && number() < MAX && !err; i++)
+		if (!look_up(ibv_get_device_name(list[i])))
+			err = open_one(list[i]);
+	ibv_free_device_list(list);
+	return number() ? 0 : err ? err : ENODEV;
+}
+
 int opened_find(const char *name, struct opened **out)
 {
 	int err = 0;
 
-	pthread_mutex_lock(&lock);
-	*out = find(name);
+	*out = look_up(name);
 	if (!*out) {
 		err = open_all();
-		*out = find(name);
+		*out = look_up(name);
 	}
-	pthread_mutex_unlock(&lock);
 	return *out ? 0 : err ? err : ENODEV;
 }
 
 int opened_any(void)
 {
-	int err = 0;
-
-	pthread_mutex_lock(&lock);
-	if (!count)
-		err = open_all();
-	pthread_mutex_unlock(&lock);
-	return err;
+	return number() ? 0 : open_all();
 }
 
 /* In a forked child the contexts go on with objects of its own; those of the parent do not. */
@@ -102,15 +136,42 @@ static void forget_parents(void)
 	}
 }
 
-int opened_pd(struct opened *d, struct ibv_pd **out)
+static struct ibv_pd *pd_of(struct opened *d, struct ibv_pd *made)
 {
-	pthread_mutex_lock(&lock);
+	lock_take();
 	forget_parents();
 	if (!d->pd)
-		d->pd = ibv_alloc_pd(d->verbs);
-	*out = d->pd;
-	pthread_mutex_unlock(&lock);
-	return *out ? 0 : errno;
+		d->pd = made;
+	made = d->pd;
+	lock_drop();
+	return made;
+}
+
+int opened_pd(struct opened *d, struct ibv_pd **out)
+{
+	struct ibv_pd *made;
+
+	*out = pd_of(d, NULL);
+	if (*out)
+		return 0;
+	made = ibv_alloc_pd(d->verbs);
+	if (!made)
+		return errno;
+	*out = pd_of(d, made);
+	if (*out != made)
+		ibv_dealloc_pd(made);
+	return 0;
+}
+
+static struct ibv_xrcd *xrcd_of(struct opened *d, struct ibv_xrcd *made)
+{
+	lock_take();
+	forget_parents();
+	if (!d->xrcd)
+		d->xrcd = made;
+	made = d->xrcd;
+	lock_drop();
+	return made;
 }
 
 int opened_xrcd(struct opened *d, struct ibv_xrcd **out)
@@ -119,32 +180,38 @@ int opened_xrcd(struct opened *d, struct ibv_xrcd **out)
 							IBV_XRCD_INIT_ATTR_OFLAGS,
 					   .fd = -1,
 					   .oflags = O_CREAT };
+	struct ibv_xrcd *made;
 
-	pthread_mutex_lock(&lock);
-	forget_parents();
-	if (!d->xrcd)
-		d->xrcd = ibv_open_xrcd(d->verbs, &attr);
-	*out = d->xrcd;
-	pthread_mutex_unlock(&lock);
-	return *out ? 0 : errno;
+	*out = xrcd_of(d, NULL);
+	if (*out)
+		return 0;
+	made = ibv_open_xrcd(d->verbs, &attr);
+	if (!made)
+		return errno;
+	*out = xrcd_of(d, made);
+	if (*out != made)
+		ibv_close_xrcd(made);
+	return 0;
 }
 
 EXPORT struct ibv_context **rdma_get_devices(int *num_devices)
 {
 	struct ibv_context **list = NULL;
-	int err;
+	unsigned int n = 0;
+	int err = open_all();
 
-	pthread_mutex_lock(&lock);
-	err = open_all();
 	if (!err) {
-		list = calloc(count + 1, sizeof(*list));
+		list = calloc(MAX + 1, sizeof(*list));
 		err = list ? 0 : ENOMEM;
 	}
-	for (unsigned int i = 0; list && i < count; i++)
-		list[i] = all[i].verbs;
+	if (list) {
+		lock_take();
+		for (; n < count; n++)
+			list[n] = all[n].verbs;
+		lock_drop();
+	}
 	if (num_devices)
-		*num_devices = list ? (int)count : 0;
-	pthread_mutex_unlock(&lock);
+		*num_devices = (int)n;
 	return err ? null_errno(err) : list;
 }
 

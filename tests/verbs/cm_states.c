@@ -3,6 +3,7 @@
  * kernel answers. The ids have no queue pairs, so their events show all that there is. */
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <rdma/rdma_cma.h>
 #include <stdio.h>
 #include <string.h>
@@ -351,14 +352,40 @@ static void in_state(int state)
 	rdma_destroy_event_channel(other_channel);
 }
 
+/* A request that cannot leave is no attempt: nothing follows, and the next one connects. */
+static void connect_without_descriptors(int arg)
+{
+	struct pollfd p = { .events = POLLIN };
+	struct rdma_cm_id *id;
+	uint64_t limit;
+
+	(void)arg;
+	channel = rdma_create_event_channel();
+	want(channel);
+	p.fd = channel->fd;
+	id = reach(ROUTED);
+	limit = peer_no_descriptors();
+	want_minus1(call_connect(id), EMFILE);
+	peer_descriptors(limit);
+	want_eq(poll(&p, 1, 0), 0);
+	ask();
+	answer();
+	establish();
+	end_connection();
+	leave();
+	rdma_destroy_event_channel(channel);
+}
+
 int main(void)
 {
-	struct test_case list[STATES];
+	struct test_case list[STATES + 1];
 	char title[STATES][32];
 
 	for (int s = 0; s < STATES; s++) {
 		snprintf(title[s], sizeof(title[s]), "in state %s", names[s]);
 		list[s] = (struct test_case){ title[s], in_state, s };
 	}
+	list[STATES] =
+		(struct test_case){ "connect without descriptors", connect_without_descriptors, 0 };
 	return CASES_RUN(list);
 }

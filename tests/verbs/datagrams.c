@@ -8,6 +8,7 @@
 #include <rdma/rsocket.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include "verbs/cases.h"
 
@@ -454,6 +455,40 @@ static void lies_by_queue_pair(int lie)
 	end_other(thief);
 }
 
+/* Packets that are no datagrams, without an end: a call that does not wait comes to its own. */
+static struct other *flooder;
+static int flooded_fd = -1, floods;
+
+/* The C library declares addresses as unions. */
+#pragma GCC diagnostic ignored "-Wpedantic"
+#pragma GCC visibility push(default)
+ssize_t recvfrom(int fd, void *data, size_t n, int flags, struct sockaddr *from, socklen_t *len)
+{
+	enum { MANY = 20000 };
+
+	if (fd == flooded_fd) {
+		want(++floods < MANY);
+		say(flooder);
+	}
+	return syscall(SYS_recvfrom, fd, data, n, flags, from, len);
+}
+#pragma GCC visibility pop
+
+static void flooded(int arg)
+{
+	struct sockaddr_in at;
+	int fd = socket_at(&at);
+
+	(void)arg;
+	flooder = other_of(&at);
+	flooder->hello.tag = 1;
+	flooded_fd = fd;
+	nothing_for(fd);
+	flooded_fd = -1;
+	want_eq(rclose(fd), 0);
+	end_other(flooder);
+}
+
 int main(void)
 {
 	static const struct test_case list[] = {
@@ -475,6 +510,7 @@ int main(void)
 		CASE_ARG(lies_by_queue_pair, 1),
 		CASE_ARG(lies_by_queue_pair, 2),
 		CASE_ARG(lies_by_queue_pair, 3),
+		CASE(flooded),
 	};
 
 	return CASES_RUN(list);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -414,4 +415,28 @@ size_t pattern_check(const void *p, size_t n, uint64_t seed, uint64_t offset)
 PEER_TOLD size_t pattern_check_told(const void *p, size_t n, uint64_t seed, uint64_t offset)
 {
 	return check(p, n, seed, offset);
+}
+
+/* --- descriptors --- */
+
+void peer_descriptors(uint64_t limit)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r))
+		die("getrlimit");
+	r.rlim_cur = limit;
+	if (setrlimit(RLIMIT_NOFILE, &r))
+		die("setrlimit");
+}
+
+uint64_t peer_no_descriptors(void)
+{
+	int next = dup(0);
+	struct rlimit r;
+
+	if (next < 0 || close(next) || getrlimit(RLIMIT_NOFILE, &r))
+		die("dup, close, getrlimit");
+	peer_descriptors((uint64_t)next);
+	return r.rlim_cur;
 }

@@ -58,6 +58,10 @@ void die(const char *call); /* prints errno, exits 1 */
 void peer_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 
+/* From here on this process gets no new descriptor; the limit that there was. */
+uint64_t peer_no_descriptors(void);
+void peer_descriptors(uint64_t limit);
+
 void peer_open(struct peer_dev *d); /* the first device */
 void peer_close(struct peer_dev *d);
 

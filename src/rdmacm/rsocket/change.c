@@ -13,9 +13,26 @@ static struct sleeper *sleepers;
 static int kept[KEPT]; /* descriptors for the next sleepers */
 static unsigned int count;
 static pid_t owner; /* of kept: a child makes its own */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-int sleeper_begin(struct sleeper *me)
+static void lock_take(void)
 {
+	pthread_mutex_lock(&lock);
+}
+
+static void lock_drop(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+static void watch_forks(void)
+{
+	pthread_atfork(lock_take, lock_drop, lock_drop);
+}
+
+bool sleeper_begin(struct sleeper *me)
+{
+	pthread_once(&once, watch_forks);
 	me->fd = -1;
 	pthread_mutex_lock(&lock);
 	if (owner != getpid()) {
@@ -29,12 +46,12 @@ int sleeper_begin(struct sleeper *me)
 	if (me->fd < 0)
 		me->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (me->fd < 0)
-		return errno;
+		return false;
 	pthread_mutex_lock(&lock);
 	me->next = sleepers;
 	sleepers = me;
 	pthread_mutex_unlock(&lock);
-	return 0;
+	return true;
 }
 
 void sleeper_end(struct sleeper *me)
@@ -43,6 +60,8 @@ void sleeper_end(struct sleeper *me)
 	uint64_t n;
 	bool keep;
 
+	if (me->fd < 0)
+		return;
 	pthread_mutex_lock(&lock);
 	while (*at && *at != me)
 		at = &(*at)->next;

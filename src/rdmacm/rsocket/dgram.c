@@ -387,7 +387,7 @@ void dgram_progress(struct sock *s)
 {
 	struct dgram *d = s->dgram;
 
-	while (d->n_got < s->opt.rq && read_udp(s))
+	for (uint32_t n = s->opt.rq; n && d->n_got < s->opt.rq && read_udp(s); n--)
 		;
 	for (unsigned int i = 0; i < d->n_qps; i++)
 		dgram_qp_poll(d->qps[i], d->n_got < s->opt.rq ? s->opt.rq - d->n_got : 0,

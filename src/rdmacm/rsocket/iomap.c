@@ -40,28 +40,34 @@ static int tell(struct sock *s, const struct exported *x)
 	return 0;
 }
 
-int iomap_tell(struct sock *s, bool nonblock)
+/* The first that the peer does not know. */
+static int tell_next(struct sock *s)
 {
 	struct exported **at = &s->exported, *x;
+	int err;
+
+	while ((x = *at) && x->told)
+		at = &x->next;
+	if (!x)
+		return 0; /* another thread was faster */
+	err = tell(s, x);
+	x->told = true;
+	s->untold--;
+	if (x->mr)
+		return err;
+	*at = x->next;
+	free(x);
+	return err;
+}
+
+int iomap_tell(struct sock *s, bool nonblock)
+{
 	int err = 0;
 
-	while (!err && s->untold && (x = *at)) {
-		if (x->told) {
-			at = &x->next;
-			continue;
-		}
+	while (!err && s->untold) {
 		err = sock_wait(s, nonblock, AWAIT_WRITABLE);
-		if (!err && s->state != SOCK_OPEN)
-			return ECONNRESET;
-		if (err || x != *at || x->told) /* another thread was faster */
-			return err ? err : EAGAIN;
-		err = tell(s, x);
-		x->told = true;
-		s->untold--;
-		if (x->mr)
-			continue;
-		*at = x->next;
-		free(x);
+		err = err ? err : sock_unwritable(s);
+		err = err ? err : tell_next(s);
 	}
 	return err;
 }
@@ -203,8 +209,7 @@ static int write_all(struct sock *s, const uint8_t *from, size_t len, uint64_t o
 		uint32_t n;
 
 		err = sock_wait(s, nonblock, AWAIT_WRITABLE);
-		if (!err && s->state != SOCK_OPEN)
-			err = s->err ? s->err : ECONNRESET;
+		err = err ? err : sock_unwritable(s);
 		if (err)
 			break;
 		n = chunk(s, offset + *out, len - *out);

@@ -173,6 +173,21 @@ void meet_step(struct sock *s)
 	}
 }
 
+/* To look is a system call: a program that only polls makes it once in each tick of the clock. */
+bool meet_look(struct sock *s)
+{
+	struct timespec t;
+
+	if (s->state != SOCK_OPEN)
+		return false;
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+	if (t.tv_nsec == s->looked_at)
+		return false;
+	s->looked_at = t.tv_nsec;
+	meet_step(s);
+	return true;
+}
+
 /* --- the passive end --- */
 
 static int answer(struct sock *s, const struct greeting *theirs, size_t len)
@@ -192,9 +207,10 @@ static int answer(struct sock *s, const struct greeting *theirs, size_t len)
 }
 
 /* EAGAIN: that request is not to be accepted; the next one may. */
-static int take_request(struct sock *listener, struct rdma_cm_id *id, const void *data, size_t len)
+static int take_request(struct sock *listener, struct rdma_cm_id *id, const void *data, size_t len,
+			struct sock **out)
 {
-	struct sock *s;
+	struct sock *s, *of_table;
 	int err = sock_make(id, listener, &s);
 
 	if (err) {
@@ -203,10 +219,15 @@ static int take_request(struct sock *listener, struct rdma_cm_id *id, const void
 		return err;
 	}
 	err = answer(s, data, len);
-	if (!err)
+	if (err)
+		rdma_reject(id, NULL, 0);
+	pthread_mutex_unlock(&s->lock);
+	if (!err) {
+		*out = s;
 		return 0;
-	rdma_reject(id, NULL, 0);
-	sock_remove(s->fd, &s);
+	}
+	if (sock_remove(s->fd, &of_table) && of_table)
+		sock_unref(of_table);
 	sock_unref(s);
 	return EAGAIN;
 }
@@ -230,9 +251,7 @@ int meet_accept(struct sock *listener, struct sock **out)
 			memcpy(data, e->param.conn.private_data, len);
 		rdma_ack_cm_event(e);
 		if (id)
-			err = take_request(listener, id, data, len);
-		if (id && !err)
-			*out = sock_find(id->channel->fd);
+			err = take_request(listener, id, data, len, out);
 	}
 	return err;
 }

@@ -212,6 +212,7 @@ static int get_socket(struct sock *s, int name, int *out)
 		return 0;
 	case SO_ERROR:
 		sock_progress(s);
+		meet_look(s);
 		*out = s->so_error;
 		s->so_error = 0;
 		return 0;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 #include "rdmacm/rsocket/sock.h"
+#include "util/uncancelled.h"
 
 enum { IN = POLLIN | POLLRDNORM, OUT = POLLOUT | POLLWRNORM, FEW = 32 };
 
@@ -12,6 +13,9 @@ struct looked { /* one rpoll() */
 	nfds_t n;
 	struct sock **socks; /* n; NULL: a plain descriptor */
 	struct pollfd *real; /* 2 n + 1: what the kernel is asked */
+	struct sleeper me;
+	int was; /* the program's state of cancellation */
+	int err; /* of the sleep */
 };
 
 static short events_of(struct sock *s)
@@ -35,11 +39,15 @@ static short events_of(struct sock *s)
 
 static bool look_at_sock(struct sock *s, struct pollfd *p, bool arm)
 {
+	short wanted = (short)(p->events | POLLERR | POLLHUP);
+
 	pthread_mutex_lock(&s->lock);
 	if (arm)
 		sock_arm(s);
 	sock_progress(s);
-	p->revents = (short)(events_of(s) & (p->events | POLLERR | POLLHUP));
+	p->revents = (short)(events_of(s) & wanted);
+	if (!p->revents && !arm && meet_look(s))
+		p->revents = (short)(events_of(s) & wanted);
 	pthread_mutex_unlock(&s->lock);
 	return p->revents;
 }
@@ -77,7 +85,8 @@ static void expect_all(struct looked *l, int asleep)
 			expect(l->socks[i], asleep);
 }
 
-static void ask_kernel(struct looked *l, const struct sleeper *me)
+/* Before the kernel is asked. */
+static void list_descriptors(struct looked *l)
 {
 	for (nfds_t i = 0; i < l->n; i++) {
 		struct sock *s = l->socks[i];
@@ -90,25 +99,59 @@ static void ask_kernel(struct looked *l, const struct sleeper *me)
 		*one = (struct pollfd){ .fd = s->fd, .events = POLLIN };
 		*two = (struct pollfd){ .fd = sock_event_fd(s), .events = POLLIN };
 	}
-	l->real[2 * l->n] = (struct pollfd){ .fd = me->fd, .events = POLLIN };
+	l->real[2 * l->n] = (struct pollfd){ .fd = l->me.fd, .events = POLLIN };
+}
+
+static void awake(struct looked *l)
+{
+	expect_all(l, -1);
+	sleeper_end(&l->me);
+}
+
+static void give_back(struct looked *l)
+{
+	for (nfds_t i = 0; l->socks && i < l->n; i++)
+		if (l->socks[i])
+			sock_unref(l->socks[i]);
+	if (l->n > FEW) {
+		free(l->socks);
+		free(l->real);
+	}
+	uncancelled_end(l->was);
+}
+
+/* pthread_cancel() while it sleeps. */
+static void cancelled(void *arg)
+{
+	awake(arg);
+	give_back(arg);
+}
+
+/* The one point of cancellation. */
+static void sleep_in(struct looked *l, const struct timespec *left)
+{
+	pthread_cleanup_push(cancelled, l);
+	uncancelled_end(l->was);
+	if (ppoll(l->real, 2 * l->n + 1, left, NULL) < 0)
+		l->err = errno;
+	uncancelled_begin();
+	pthread_cleanup_pop(0);
 }
 
 static int sleep_on_all(struct looked *l, const struct timespec *left)
 {
-	struct sleeper me;
-	int err = sleeper_begin(&me);
+	static const struct timespec nap = { .tv_nsec = NAP * 1000000 };
 
-	if (err)
-		return err;
+	l->err = 0;
+	if (!sleeper_begin(&l->me) && (!left || left->tv_sec || left->tv_nsec > nap.tv_nsec))
+		left = &nap;
 	expect_all(l, 1);
 	if (!look(l, true)) {
-		ask_kernel(l, &me);
-		if (ppoll(l->real, 2 * l->n + 1, left, NULL) < 0)
-			err = errno;
+		list_descriptors(l);
+		sleep_in(l, left);
 	}
-	expect_all(l, -1);
-	sleeper_end(&me);
-	return err;
+	awake(l);
+	return l->err;
 }
 
 /* What is left until @end; false: nothing. */
@@ -158,7 +201,7 @@ EXPORT int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
 {
 	struct sock *few_socks[FEW];
 	struct pollfd few_real[2 * FEW + 1];
-	struct looked l = { fds, nfds, few_socks, few_real };
+	struct looked l = { fds, nfds, few_socks, few_real, { 0 }, uncancelled_begin(), 0 };
 	int err = 0, ready = 0;
 
 	if (nfds > FEW) {
@@ -170,14 +213,8 @@ EXPORT int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
 		for (nfds_t i = 0; i < nfds; i++)
 			l.socks[i] = sock_find(fds[i].fd);
 		err = wait_for_one(&l, timeout, &ready);
-		for (nfds_t i = 0; i < nfds; i++)
-			if (l.socks[i])
-				sock_unref(l.socks[i]);
 	}
-	if (nfds > FEW) {
-		free(l.socks);
-		free(l.real);
-	}
+	give_back(&l);
 	return err ? minus1_errno(err) : ready;
 }
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include "rdmacm/rsocket/dgram.h"
 #include "rdmacm/rsocket/ring.h"
+#include "util/uncancelled.h"
 
 enum { PAGE_BITS = 10, PAGE = 1 << PAGE_BITS, PAGES = 1 << 10 };
 
@@ -13,6 +14,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the table and
 static struct sock **table[PAGES];
 static unsigned int epoch; /* counts forks: a child's is another */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+__thread int sock_cancel;
 
 static void lock_table(void)
 {
@@ -85,6 +88,7 @@ int sock_get(int fd, struct sock **out)
 
 	*out = sock_find(fd);
 	if (*out) {
+		sock_cancel = uncancelled_begin();
 		pthread_mutex_lock(&(*out)->lock);
 		return 0;
 	}
@@ -158,6 +162,7 @@ void sock_put(struct sock *s)
 {
 	pthread_mutex_unlock(&s->lock);
 	sock_unref(s);
+	uncancelled_end(sock_cancel);
 }
 
 static struct sock *new_sock(void)
@@ -210,10 +215,16 @@ int sock_make(struct rdma_cm_id *id, const struct sock *like, struct sock **out)
 		if (fcntl(s->fd, F_SETFL, O_NONBLOCK))
 			err = errno;
 	}
+	if (id) { /* from add() on another thread may close it */
+		s->refs++;
+		pthread_mutex_lock(&s->lock);
+	}
 	err = err ? err : add(s);
 	if (err) {
-		if (id)
+		if (id) {
 			s->id = NULL; /* the caller's still */
+			pthread_mutex_unlock(&s->lock);
+		}
 		destroy(s);
 		return err;
 	}

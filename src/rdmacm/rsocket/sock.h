@@ -5,7 +5,8 @@
  * whose peer writes into a ring of ours (ring.h). Whoever calls makes progress; what nobody calls
  * for, accepting and probes, a thread does (service.h).
  * A call takes its socket by sock_get() and gives it back by sock_put(); the lock is held during
- * all work, and not while a thread sleeps. Functions return 0 or a positive errno. */
+ * all work, and not while a thread sleeps. Meanwhile pthread_cancel() ends the thread only where it
+ * sleeps: it gives back what it has. Functions return 0 or a positive errno. */
 #pragma once
 #include <pthread.h>
 #include <rdma/rsocket.h>
@@ -65,6 +66,7 @@ struct sock {
 	int err; /* why it is over; 0: the peer closed */
 	int so_error; /* what SO_ERROR has yet to tell */
 	int tries; /* of resolving the address */
+	long looked_at; /* of meet_look(): ns of its second */
 	struct sockaddr_storage to;
 	bool bound, passive, can_read, can_write;
 	unsigned int asleep; /* threads that wait for a change */
@@ -129,17 +131,21 @@ uint32_t sock_iomaps(uint32_t n);
 uint64_t sock_keep_idle(const struct sock *s); /* ns */
 
 /* change.c */
+enum { NAP = 10 }; /* ms */
 struct sleeper {
 	struct sleeper *next;
-	int fd; /* readable when a socket has changed */
+	int fd; /* readable when a socket has changed; -1: none */
 };
-int sleeper_begin(struct sleeper *me); /* EMFILE, ENFILE, ENOMEM */
+/* False: there is no descriptor. Nobody can wake it, so it sleeps NAP at a time. */
+bool sleeper_begin(struct sleeper *me);
 void sleeper_end(struct sleeper *me);
 void sock_changed(struct sock *s); /* wakes the threads that wait for it */
 void sock_end(struct sock *s, int err); /* 0: the peer has closed */
 
 /* sock.c */
-/* @id: NULL makes one. @like: whose options it gets; NULL: the defaults. */
+extern __thread int sock_cancel; /* the program's state of cancellation, during a call */
+/* @id: NULL makes one; else @out is locked, and has a reference beside the table's. @like: whose
+ * options it gets; NULL: the defaults. */
 int sock_make(struct rdma_cm_id *id, const struct sock *like, struct sock **out);
 int sock_make_dgram(int domain, struct sock **out);
 int sock_get(int fd, struct sock **out); /* locked; EBADF, EIO in a forked child */
@@ -152,6 +158,8 @@ bool sock_remove(int fd, struct sock **out);
 /* meet.c */
 int meet_begin(struct sock *s, const struct sockaddr *to);
 void meet_step(struct sock *s); /* the events that are there; also of an open connection */
+/* The same of an open connection whose caller does not wait; false: it has not looked. */
+bool meet_look(struct sock *s);
 int meet_accept(struct sock *listener, struct sock **out); /* EAGAIN: no request is there */
 bool meet_underway(const struct sock *s);
 bool fd_is_readable(int fd);
@@ -168,6 +176,8 @@ enum awaited {
 bool sock_holds(struct sock *s, enum awaited what);
 /* Until it holds; EAGAIN: it does not, and @nonblock; EINTR. */
 int sock_wait(struct sock *s, bool nonblock, enum awaited what);
+int sock_wait_until(struct sock *s, uint64_t until, enum awaited what); /* ns; ETIMEDOUT */
+int sock_unwritable(const struct sock *s); /* why writing fails, though AWAIT_WRITABLE holds */
 void sock_progress(struct sock *s); /* all that can be done now */
 int sock_event_fd(const struct sock *s); /* of completions; -1: there are none yet */
 void sock_arm(struct sock *s); /* a completion is to make its descriptors readable */

@@ -4,10 +4,12 @@
 #include <netinet/in.h>
 #include <string.h>
 #include "rdmacm/rsocket/dgram.h"
+#include "rdmacm/rsocket/now.h"
 #include "rdmacm/rsocket/service.h"
 #include "rdmacm/rsocket/stream.h"
+#include "util/uncancelled.h"
 
-enum { BACKLOG_MAX = 1024 };
+enum { BACKLOG_MAX = 1024, PATIENCE = 5 /* s */ };
 
 /* Before any lock: librspreload asks it for every socket of the process, the library's own too. */
 static bool is_ours(int domain, int type, int protocol)
@@ -138,6 +140,20 @@ EXPORT int rgetpeername(int socket, struct sockaddr *addr, socklen_t *addrlen)
 
 /* --- connections --- */
 
+static int hand_over(struct sock *made, struct sockaddr *addr, socklen_t *addrlen)
+{
+	int fd = made->fd;
+
+	pthread_mutex_lock(&made->lock);
+	if (made->opt.keepalive)
+		service_add(made);
+	pthread_mutex_unlock(&made->lock);
+	if (addr && addrlen)
+		give_address(rdma_get_peer_addr(made->id), addr, addrlen);
+	sock_unref(made);
+	return fd;
+}
+
 EXPORT int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
 {
 	struct sock *s, *made = NULL;
@@ -155,18 +171,10 @@ EXPORT int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
 		if (!err && !made && s->state != SOCK_LISTENING)
 			err = EBADF; /* another thread has closed it */
 	}
+	if (!err)
+		fd = hand_over(made, addr, addrlen);
 	sock_put(s);
-	if (err)
-		return minus1_errno(err);
-	fd = made->fd;
-	pthread_mutex_lock(&made->lock);
-	if (made->opt.keepalive)
-		service_add(made);
-	pthread_mutex_unlock(&made->lock);
-	if (addr && addrlen)
-		give_address(rdma_get_peer_addr(made->id), addr, addrlen);
-	sock_unref(made);
-	return fd;
+	return err ? minus1_errno(err) : fd;
 }
 
 static int connect_locked(struct sock *s, const struct sockaddr *addr, socklen_t len)
@@ -212,23 +220,37 @@ EXPORT int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen)
 
 /* --- end --- */
 
-/* Until the peer has everything that was sent. */
-static int say(struct sock *s, uint32_t what)
+/* When a peer that takes nothing has held the program long enough. */
+static uint64_t patience(const struct sock *s)
+{
+	const struct linger *l = &s->opt.linger;
+	int seconds = l->l_onoff && l->l_linger > 0 ? l->l_linger : PATIENCE;
+
+	return now_ns() + (uint64_t)seconds * 1000000000U;
+}
+
+static int wait_out(struct sock *s, uint64_t until, enum awaited what)
 {
 	int err;
 
 	do
-		err = sock_wait(s, false, AWAIT_CONTROL);
+		err = sock_wait_until(s, until, what);
 	while (err == EINTR);
+	return err;
+}
+
+/* Until the peer has everything that was sent. What it has not taken in time the queue pair goes on
+ * to send, as long as there is one. */
+static int say(struct sock *s, uint32_t what)
+{
+	uint64_t until = patience(s);
+	int err = wait_out(s, until, AWAIT_CONTROL);
+
 	if (err || s->state != SOCK_OPEN)
 		return err;
 	err = ring_control(s, what);
-	if (err)
-		return err;
-	do
-		err = sock_wait(s, false, AWAIT_IDLE);
-	while (err == EINTR);
-	return err;
+	err = err ? err : wait_out(s, until, AWAIT_IDLE);
+	return err == ETIMEDOUT ? 0 : err;
 }
 
 static int shut(struct sock *s, int how)
@@ -300,11 +322,14 @@ static void close_accepted(struct sock *listener)
 EXPORT int rclose(int socket)
 {
 	struct sock *s;
+	int was;
 
 	if (!sock_remove(socket, &s))
 		return minus1_errno(EBADF);
 	if (!s)
 		return 0;
+	was = uncancelled_begin();
+	sock_cancel = PTHREAD_CANCEL_DISABLE; /* nobody else would end it */
 	service_remove(s);
 	pthread_mutex_lock(&s->lock);
 	close_accepted(s);
@@ -313,5 +338,6 @@ EXPORT int rclose(int socket)
 		shut(s, SHUT_RDWR);
 	sock_end(s, 0);
 	sock_put(s);
+	uncancelled_end(was);
 	return 0;
 }

@@ -69,13 +69,6 @@ int stream_opened(struct sock *s)
 	return 0;
 }
 
-static int refused(const struct sock *s)
-{
-	if (s->state == SOCK_OVER)
-		return s->err ? s->err : ECONNRESET;
-	return EPIPE;
-}
-
 static int send_piece(struct sock *s, struct cursor *c, uint32_t n)
 {
 	struct sge *to = &s->target[0];
@@ -135,7 +128,7 @@ int stream_send(struct sock *s, const struct msghdr *m, int flags, size_t *out)
 		if (!sock_holds(s, AWAIT_WRITABLE) || s->state != SOCK_OPEN)
 			err = sock_wait(s, nonblock, AWAIT_WRITABLE);
 		if (!err && !s->can_write)
-			err = refused(s);
+			err = sock_unwritable(s);
 		if (!err) {
 			uint32_t n = next_size(s, left, &size);
 
