@@ -26,6 +26,12 @@ EXPORT int ibv_destroy_ah(struct ibv_ah *ah)
 	return positive_errno(err ? err : alive_left(&end, ah_destroy((struct ah *)ah)));
 }
 
+/* For libmlx5. */
+EXPORT int softhca_ah_alive(const struct ibv_ah *ah, const char *call)
+{
+	return alive_check(ALIVE_AH, ah, call);
+}
+
 /* The index of our GID that the datagram was sent to: of the RoCE version it came by. */
 static int own_index(const struct hca *hca, const struct grh *g, uint8_t *index)
 {

@@ -32,9 +32,12 @@ EXPORT void ibv_free_buf(struct ibv_buf *buf)
 
 EXPORT int ibv_export_buf_dmabuf_fd(struct ibv_buf *buf)
 {
-	(void)buf;
-	return minus1_errno(refuse(ENODATA, "ibv_export_buf_dmabuf_fd: the buffer is ordinary "
-					    "memory; no dma-buf is behind it"));
+	int err = alive_check(ALIVE_BUFFER, buf, "ibv_export_buf_dmabuf_fd");
+
+	if (!err)
+		err = refuse(ENODATA, "ibv_export_buf_dmabuf_fd: the buffer is ordinary memory; no "
+				      "dma-buf is behind it");
+	return minus1_errno(err);
 }
 
 EXPORT struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr,
