@@ -63,7 +63,7 @@ int mr_publish(struct pd *pd, const struct mr *like, const struct key_entry *e, 
 		return err;
 	mr = calloc(1, sizeof(*mr));
 	if (!mr) {
-		err = refuse(ENOMEM, "%s: no memory", call);
+		err = refuse(ENOMEM, "%s: no memory; raise the limit (ulimit -v)", call);
 		goto fail;
 	}
 	mr_set(mr, pd, like);

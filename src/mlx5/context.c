@@ -70,7 +70,7 @@ EXPORT int _mlx5dv_query_port(struct ibv_context *context, uint32_t port, struct
 	if (!err && size < sizeof(info->flags))
 		err = softhca_refuse(EINVAL,
 				     "mlx5dv_query_port: a structure of %zu B has no room for the "
-				     "flags (%zu B)",
+				     "flags (%zu B); pass the size of struct mlx5dv_port",
 				     size, sizeof(info->flags));
 	if (!err)
 		memset(info, 0, size);

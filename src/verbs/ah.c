@@ -59,8 +59,9 @@ static int from_grh(const struct hca *hca, const struct ibv_grh *grh, struct ibv
 	int err = grh_parse((const uint8_t *)grh, &g);
 
 	if (err)
-		return refuse(EINVAL, "ibv_init_ah_from_wc: the buffer's first 40 bytes are no GRH "
-				      "and no IPv4 header");
+		return refuse(EINVAL,
+			      "ibv_init_ah_from_wc: the buffer's first 40 bytes are no GRH "
+			      "and no IPv4 header; pass those that the datagram's receive got");
 	err = own_index(hca, &g, &attr->grh.sgid_index);
 	if (err)
 		return err;
