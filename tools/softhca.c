@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +45,9 @@ static const char variables[] =
 	"  SOFTHCA_TRACE    a file for the packets\n"
 	"  SOFTHCA_LOG      error, warn, info, debug\n"
 	"  SOFTHCA_DIRECT   0, 1: who may reach the program's memory without a copy\n"
-	"  SOFTHCA_VIEW     0, files: how /sys and /dev show the device\n";
+	"  SOFTHCA_VIEW     0, files: how /sys and /dev show the device\n"
+	"  SOFTHCA_MLX5DV   1: programs are told of an mlx5 device, whose rings they may use\n"
+	"  SOFTHCA_DOORBELL trap, nap: how stores to the doorbell page are found\n";
 
 void complain(const char *fmt, ...)
 {
@@ -77,19 +80,34 @@ static int usage(FILE *to, int status)
 	return status;
 }
 
+static bool asks_for_help(const char *word)
+{
+	return !strcmp(word, "--help") || !strcmp(word, "-h");
+}
+
+static int help_of(size_t i)
+{
+	printf("usage: softhca %s\n\n  %s\n%s", commands[i].usage, commands[i].what, variables);
+	return 0;
+}
+
 static int run_command(int argc, char **argv)
 {
 	const char *word = argc > 1 ? argv[1] : "";
 
-	if (!strcmp(word, "--help") || !strcmp(word, "-h"))
+	if (asks_for_help(word))
 		return usage(stdout, 0);
 	if (!strcmp(word, "--version")) {
 		puts("softhca " SOFTHCA_VERSION);
 		return 0;
 	}
-	for (size_t i = 0; i < COMMANDS; i++)
-		if (!strcmp(word, commands[i].name))
-			return commands[i].run(argc - 1, argv + 1);
+	for (size_t i = 0; i < COMMANDS; i++) {
+		if (strcmp(word, commands[i].name) != 0)
+			continue;
+		if (argc > 2 && asks_for_help(argv[2]))
+			return help_of(i);
+		return commands[i].run(argc - 1, argv + 1);
+	}
 	if (*word)
 		complain("there is no command '%s'", word);
 	return usage(stderr, EXIT_USAGE);

@@ -124,7 +124,7 @@ int cm_call_qp_attr(struct cm_id *id, struct ibv_qp_attr *attr, int *mask)
 	return err ? refuse(err,
 			    "rdma_init_qp_attr: the id has nothing for a move to state %d: it is "
 			    "bound to no device, listens, or its connection is not being made or "
-			    "has ended",
+			    "has ended; wait for its event first",
 			    attr->qp_state)
 		   : 0;
 }

@@ -280,7 +280,8 @@ int cm_call_notify(struct cm_id *id, enum ibv_event_type event)
 		return err;
 	err = event == IBV_EVENT_COMM_EST ? cm_fsm_notify(&id->fsm, &out) : EINVAL;
 	if (err)
-		refuse(err, "rdma_notify: the event does not change this connection");
+		refuse(err, "rdma_notify: the event does not change this connection; it is for "
+			    "IBV_EVENT_COMM_EST before ESTABLISHED");
 	else
 		err = cm_talk(id, &out);
 	cm_leave();

@@ -63,7 +63,8 @@ int cm_channel_next(struct cm_channel *ch, struct cm_news *out)
 
 	do {
 		if (!fork_is_ours(ch->epoch))
-			return refuse(EIO, "rdma_get_cm_event: the channel is of a parent process");
+			return refuse(EIO, "rdma_get_cm_event: the channel is of a parent process; "
+					   "make a new one");
 		err = event_fd_await(ch->fd);
 		if (err)
 			return err;

@@ -41,9 +41,10 @@ static int join_locked(struct cm_id *id, const struct sockaddr *group, uint32_t 
 	if ((id->phase != PHASE_BOUND && id->phase != PHASE_ADDR) || !id->way.hca ||
 	    id->qp_type != IBV_QPT_UD)
 		return refuse(EINVAL, "rdma_join_multicast: needs an id of UD that is bound to a "
-				      "device and has no route yet");
+				      "device and has no route yet; call rdma_bind_addr or "
+				      "rdma_resolve_addr before");
 	if (!cm_addr_known(group) || cm_addr_any(group) || !cm_addr_group(group))
-		return refuse(EINVAL, "rdma_join_multicast: no group's address");
+		return refuse(EINVAL, "rdma_join_multicast: no group's address; give one");
 	j = calloc(1, sizeof(*j));
 	e = cm_event_new(id, RDMA_CM_EVENT_MULTICAST_JOIN, 0);
 	if (!j || !e) {
@@ -117,7 +118,9 @@ int cm_call_leave(struct cm_id *id, const struct sockaddr *group, void **context
 	}
 	cm_leave();
 	return j ? 0
-		 : refuse(EADDRNOTAVAIL, "rdma_leave_multicast: the id has not joined that group");
+		 : refuse(EADDRNOTAVAIL,
+			  "rdma_leave_multicast: the id has not joined that group; leave each "
+			  "group once");
 }
 
 void cm_joins_free(struct cm_id *id)

@@ -61,7 +61,8 @@ int cm_call_id_create(struct cm_channel *ch, void *owner, uint32_t ps, int qp_ty
 	int err = ENOMEM;
 
 	if (!fork_is_ours(ch->epoch))
-		return refuse(EIO, "rdma_create_id: the channel is of a parent process");
+		return refuse(EIO,
+			      "rdma_create_id: the channel is of a parent process; make a new one");
 	pthread_mutex_lock(&cm.lock);
 	err = cm_id_new(ch, ps, qp_type, out);
 	if (!err) {

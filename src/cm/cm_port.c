@@ -291,7 +291,8 @@ int cm_port_bind(struct cm_id *id, const char *call)
 			"%s: port %u is taken by another id, of this process or another; take "
 			"another port, or 0",
 			call, port);
-	return err ? refuse(err, "%s: port %u cannot be had", call, port) : 0;
+	return err ? refuse(err, "%s: port %u cannot be had; take another port, or 0", call, port)
+		   : 0;
 }
 
 int cm_port_listen(struct cm_id *id)
@@ -300,7 +301,9 @@ int cm_port_listen(struct cm_id *id)
 
 	if (!err && !id->names[0])
 		err = names_get(id);
-	return err ? refuse(err, "rdma_listen: another id listens on port %u",
+	return err ? refuse(err,
+			    "rdma_listen: another id listens on port %u; take another port, or "
+			    "destroy that id",
 			    cm_addr_port(&id->src))
 		   : 0;
 }
@@ -346,7 +349,8 @@ int cm_port_ephemeral(struct cm_id *id)
 	if (blocks[i].epoch != cm.epoch || blocks[i].ps != id->ps) {
 		err = block_take(id->ps, &blocks[i].first, &blocks[i].fd);
 		if (err)
-			return refuse(err, "rdma_resolve_addr: no ephemeral port is free");
+			return refuse(err, "rdma_resolve_addr: no ephemeral port is free; destroy "
+					   "ids that are done");
 		blocks[i].ps = id->ps;
 		blocks[i].epoch = cm.epoch;
 	}

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include "cm/cm_addr.h"
+#include "cm/cm_blame.h"
 #include "cm/cm_call.h"
 #include "cm/cm_event.h"
 #include "cm/cm_neigh.h"
@@ -45,21 +45,18 @@ static int bind_check(const struct cm_id *id, const struct sockaddr *a, const ch
 	if (id->phase != PHASE_IDLE)
 		return refuse(EINVAL, "%s: the id is bound already; make another id", call);
 	if (id->ps == PS_IPOIB)
-		return refuse(EINVAL, "%s: RDMA_PS_IPOIB is not for RoCE", call);
+		return refuse(EINVAL, "%s: RDMA_PS_IPOIB is not for RoCE; use RDMA_PS_UDP", call);
 	if (a->sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr) && !v6->sin6_scope_id)
-		return refuse(EINVAL, "%s: a link-local address needs a scope id", call);
+		return refuse(EINVAL,
+			      "%s: a link-local address needs a scope id; set sin6_scope_id", call);
 	return 0;
 }
 
 static int no_address(const struct sockaddr *a, const char *call)
 {
-	const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)a;
-	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)a;
-	bool ipv4 = a->sa_family == AF_INET;
-	char text[INET6_ADDRSTRLEN] = "";
+	char text[INET6_ADDRSTRLEN];
 
-	inet_ntop(a->sa_family, ipv4 ? (const void *)&in->sin_addr : &in6->sin6_addr, text,
-		  sizeof(text));
+	cm_blame_address(a, text);
 	if (cm_addr_exists(a) && !cm_addr_group(a))
 		return refuse(ENODEV,
 			      "%s: no RDMA device has the address %s; take one that `softhca list` "
@@ -172,12 +169,16 @@ static int choose_source(struct cm_id *id, const struct sockaddr *dst)
 	int err;
 
 	bool given = id->src.ss_family && !cm_addr_wide(id);
+	char text[INET6_ADDRSTRLEN];
 
 	if (given && cm_addr_group(dst))
 		return 0;
 	err = cm_addr_source(dst, &src);
 	if (err)
-		return refuse(err, "rdma_resolve_addr: the kernel has no route to the address");
+		return refuse(err,
+			      "rdma_resolve_addr: the kernel has no route to %s; take an address "
+			      "that `ip route get` finds",
+			      cm_blame_address(dst, text));
 	if (given)
 		return 0;
 	id->src = src;
@@ -236,13 +237,16 @@ static int resolve_check(const struct cm_id *id, const struct sockaddr *src,
 				      "families; give both of "
 				      "one");
 	return id->ps == PS_IPOIB
-		       ? refuse(EINVAL, "rdma_resolve_addr: RDMA_PS_IPOIB is not for RoCE")
+		       ? refuse(EINVAL,
+				"rdma_resolve_addr: RDMA_PS_IPOIB is not for RoCE; use RDMA_PS_UDP")
 		       : 0;
 }
 
 static void addr_resolved(struct cm_id *id, int status)
 {
 	id->phase = status ? PHASE_BOUND : PHASE_ADDR;
+	if (status)
+		cm_blame_event(id, RDMA_CM_EVENT_ADDR_ERROR, status);
 	raise_event(id, status ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED, status);
 }
 
@@ -304,8 +308,9 @@ int cm_call_resolve_route(struct cm_id *id, int ms)
 		return err;
 	if (id->phase != PHASE_ADDR || ms <= 0) {
 		cm_leave();
-		return refuse(EINVAL, "rdma_resolve_route: needs a resolved address and a time of "
-				      "at least 1 ms");
+		return refuse(EINVAL,
+			      "rdma_resolve_route: needs a resolved address and a time of "
+			      "at least 1 ms; call rdma_resolve_addr and wait for ADDR_RESOLVED");
 	}
 	set_route(id);
 	id->phase = PHASE_ROUTE;
@@ -369,7 +374,7 @@ int cm_call_set_option(struct cm_id *id, int level, int name, const void *val, s
 	cm_leave();
 	return err ? refuse(err,
 			    "rdma_set_option: level %d, option %d, %zu B: unknown, of another "
-			    "length, or not in this state",
+			    "length, or not in this state; see rdma_set_option(3)",
 			    level, name, len)
 		   : 0;
 }

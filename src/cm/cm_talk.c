@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include "cm/cm_addr.h"
+#include "cm/cm_blame.h"
 #include "cm/cm_event.h"
 #include "cm/cm_far.h"
 #include "cm/cm_id.h"
@@ -119,6 +120,7 @@ static void raise_event(struct cm_id *id, const struct cm_out *out)
 
 	if (id->gone || id->muted)
 		return;
+	cm_blame_event(id, out->event, out->status);
 	e = cm_event_new(id, out->event, out->status);
 	if (!e)
 		return;

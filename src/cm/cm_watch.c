@@ -243,7 +243,7 @@ static int begin(void)
 		close(cm.kick_fd);
 		close(cm.spare_fd);
 		return refuse(err, "rdma_create_event_channel: no descriptors or no thread for "
-				   "connection management");
+				   "connection management; raise ulimit -n or -u");
 	}
 	cm.epoch = fork_epoch();
 	return 0;

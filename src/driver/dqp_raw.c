@@ -20,7 +20,8 @@ static int fields_check(uint64_t f)
 
 	if (f & ~(HASH_KNOWN | FRAME_HASH_INNER))
 		return refuse(EOPNOTSUPP,
-			      "ibv_create_qp_ex: rx_hash_fields_mask 0x%llx, known are 0x%llx",
+			      "ibv_create_qp_ex: rx_hash_fields_mask 0x%llx, known are 0x%llx; "
+			      "leave the rest out",
 			      (unsigned long long)f,
 			      (unsigned long long)(HASH_KNOWN | FRAME_HASH_INNER));
 	if (((f & HASH_IP4) && (f & HASH_IP6)) || l4 > 1)

@@ -97,8 +97,9 @@ static int check_del(const struct dsrq *srq, const struct ibv_ops_wr *wr)
 static int check(const struct dsrq *srq, const struct ibv_ops_wr *wr)
 {
 	if (wr->flags & ~(IBV_OPS_SIGNALED | IBV_OPS_TM_SYNC))
-		return refuse(EINVAL, "ibv_post_srq_ops: flags %#x, known are %#x", wr->flags,
-			      IBV_OPS_SIGNALED | IBV_OPS_TM_SYNC);
+		return refuse(EINVAL,
+			      "ibv_post_srq_ops: flags %#x, known are %#x; leave the rest out",
+			      wr->flags, IBV_OPS_SIGNALED | IBV_OPS_TM_SYNC);
 	if ((wr->flags & IBV_OPS_SIGNALED) && srq->tags->ops >= srq->tags->max_ops)
 		return refuse(ENOMEM,
 			      "ibv_post_srq_ops: all %u operations of SRQ 0x%x are outstanding; "
@@ -112,7 +113,8 @@ static int check(const struct dsrq *srq, const struct ibv_ops_wr *wr)
 	case IBV_WR_TAG_SYNC:
 		return 0;
 	}
-	return refuse(EINVAL, "ibv_post_srq_ops: opcode %d is none of ADD, DEL and SYNC",
+	return refuse(EINVAL,
+		      "ibv_post_srq_ops: opcode %d is none of ADD, DEL and SYNC; use one of these",
 		      wr->opcode);
 }
 

@@ -77,7 +77,8 @@ int dtarget_open(const struct ibv_qp_open_attr *a, struct dqp **out)
 	int err;
 
 	if (a->comp_mask >= IBV_QP_OPEN_ATTR_RESERVED)
-		return refuse(EOPNOTSUPP, "ibv_open_qp: comp_mask 0x%x has unknown bits",
+		return refuse(EOPNOTSUPP,
+			      "ibv_open_qp: comp_mask 0x%x has unknown bits; leave them out",
 			      a->comp_mask);
 	if ((a->comp_mask & need) != need || !a->xrcd)
 		return refuse(EINVAL,

@@ -26,14 +26,18 @@ static int check_attr(const struct context *ctx, const struct ibv_wq_init_attr *
 			      : !a->cq ? "cq is NULL"
 				       : "pd is of another context");
 	if (!a->max_wr || a->max_wr > LIMIT_QP_WR)
-		return refuse(EINVAL, "ibv_create_wq: max_wr %u is not in 1..%d (max_qp_wr)",
+		return refuse(EINVAL,
+			      "ibv_create_wq: max_wr %u is not in 1..%d (max_qp_wr); ask for a "
+			      "number in it",
 			      a->max_wr, LIMIT_QP_WR);
 	if (a->max_sge > LIMIT_SGE)
-		return refuse(EINVAL, "ibv_create_wq: max_sge %u exceeds the device's %d",
+		return refuse(EINVAL,
+			      "ibv_create_wq: max_sge %u exceeds the device's %d; ask for fewer",
 			      a->max_sge, LIMIT_SGE);
 	if (a->comp_mask & ~(uint32_t)IBV_WQ_INIT_ATTR_FLAGS)
 		return refuse(EOPNOTSUPP,
-			      "ibv_create_wq: comp_mask 0x%x, known is IBV_WQ_INIT_ATTR_FLAGS",
+			      "ibv_create_wq: comp_mask 0x%x, known is IBV_WQ_INIT_ATTR_FLAGS; "
+			      "leave the rest out",
 			      a->comp_mask);
 	if ((a->comp_mask & IBV_WQ_INIT_ATTR_FLAGS) && (a->create_flags & ~(uint32_t)FLAGS))
 		return refuse(EOPNOTSUPP,

@@ -312,7 +312,8 @@ int lay_open_qp(struct dqp *qp, struct mlx5dv_qp *out)
 	if (!err && !qp->sq.buf && !qp->rq.buf && !qp->ib.qp_base.srq)
 		err = refuse(EINVAL,
 			     "mlx5dv_init_obj: QP 0x%x has no rings: it spreads what it receives, "
-			     "or is a handle on another process' target",
+			     "or is a handle on another process' target; use its work queues, or "
+			     "the QP that was created",
 			     qp->ib.qp_base.qp_num);
 	err = err ? err : doorbell_page(&page);
 	err = err ? err : apart_qp(qp);

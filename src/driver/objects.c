@@ -60,7 +60,9 @@ int objects_add(enum object_kind kind, void *obj, uint32_t *uidx)
 		used++;
 	}
 	pthread_mutex_unlock(&lock);
-	return o ? 0 : refuse(ENOMEM, "no memory or no index left for one more QP or SRQ");
+	return o ? 0
+		 : refuse(ENOMEM,
+			  "no memory or no index left for one more QP or SRQ; destroy some");
 }
 
 void objects_del(uint32_t uidx)

@@ -97,7 +97,8 @@ static bool begin(struct dqp *qp, const char *call, struct mlx5dv_mkey *dv)
 	if (!qp->umr)
 		qp->umr = malloc(sizeof(*qp->umr));
 	if (!qp->umr)
-		return failed(qp, refuse(ENOMEM, "%s: no memory", call));
+		return failed(qp,
+			      refuse(ENOMEM, "%s: no memory; raise the limit (ulimit -v)", call));
 	memset(qp->umr, 0, sizeof(*qp->umr));
 	qp->umr->call = call;
 	qp->umr->flags = to_mkey(dv)->flags;
@@ -163,8 +164,9 @@ static bool entries(struct dqp *qp, const char *call, unsigned int n)
 	unsigned int segs = (n + UMR_LIST_UNIT - 1) / UMR_LIST_UNIT * UMR_LIST_UNIT;
 
 	if (!n)
-		return failed(qp, refuse(EINVAL, "%s: no entries for an mkey on QP 0x%x", call,
-					 qp->ib.qp_base.qp_num));
+		return failed(qp, refuse(EINVAL,
+					 "%s: no entries for an mkey on QP 0x%x; give at least one",
+					 call, qp->ib.qp_base.qp_num));
 	if (n > qp->umr->max_entries)
 		return failed(qp, refuse(ENOMEM,
 					 "%s: %u entries for an mkey of max_entries %u; create it "

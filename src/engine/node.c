@@ -119,7 +119,8 @@ static int make_host(struct node *n)
 static int add_link(struct node *n, struct link *l)
 {
 	if (!l)
-		return refuse(ENOMEM, "ibv_open_device: no memory for a link");
+		return refuse(ENOMEM,
+			      "ibv_open_device: no memory for a link; raise the limit (ulimit -v)");
 	links_add(n, l);
 	return 0;
 }
@@ -217,7 +218,9 @@ static int node_make(struct node **out)
 	int err;
 
 	if (!n)
-		return refuse(ENOMEM, "ibv_open_device: no memory for the node");
+		return refuse(
+			ENOMEM,
+			"ibv_open_device: no memory for the node; raise the limit (ulimit -v)");
 	node_init(n);
 	err = node_parts(n);
 	err = err ? err : loop_start(n);
@@ -275,7 +278,8 @@ int node_hca(const char *name, struct hca **out)
 	pthread_mutex_lock(&make_lock);
 	err = fork_init();
 	if (err)
-		refuse(err, "ibv_open_device: no memory for the fork page");
+		refuse(err,
+		       "ibv_open_device: no memory for the fork page; raise the limit (ulimit -v)");
 	err = err ? err : guard_init();
 	/* after those: a fork takes the lock of the later one first, as this function does */
 	if (!err && !registered) {

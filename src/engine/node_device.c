@@ -100,7 +100,10 @@ static int make(struct node *n, const char *name, const char *netdev, uint64_t g
 	err = gid_table_create(netdev, &d->gids);
 	if (err) {
 		free(d);
-		return refuse(err, "ibv_open_device: %s has no interface %s", name, netdev);
+		return refuse(
+			err,
+			"ibv_open_device: %s has no interface %s; name another in SOFTHCA_DEVICES",
+			name, netdev);
 	}
 	watch(n, d);
 	snprintf(d->hca.name, sizeof(d->hca.name), "%s", name);

@@ -148,7 +148,9 @@ static int network_find(struct eqp *e, const struct path_ask *ask, enum route_ki
 	int err = gid_table_get(device_of(&e->q)->gids, ask->av->sgid_index, &from);
 
 	if (err || !from.used)
-		return refuse(EINVAL, "QP 0x%x: sgid_index %u is an empty entry of the GID table",
+		return refuse(EINVAL,
+			      "QP 0x%x: sgid_index %u is an empty entry of the GID table; use one "
+			      "that ibv_query_gid() shows",
 			      e->q.qp.qpn, ask->av->sgid_index);
 	const struct link_path p = { .net = { from.gid, ask->av->dgid },
 				     .ifindex = from.ifindex,

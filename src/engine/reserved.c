@@ -64,7 +64,7 @@ int reserved_give(struct context *ctx, uint32_t qpn)
 		return refuse(EINVAL,
 			      "mlx5dv_reserved_qpn_dealloc: 0x%x is no number that "
 			      "mlx5dv_reserved_qpn_alloc gave to this context and that is still "
-			      "reserved",
+			      "reserved; give back each once",
 			      qpn);
 	qp_table_give(n, qpn);
 	device_give(&ctx->hca->count.qp);

@@ -14,10 +14,12 @@ static int ask_check(enum ibv_advise_mr_advice advice, uint32_t flags, uint32_t 
 	    advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
 		return refuse(EOPNOTSUPP,
 			      "%s: advice %d is not one of PREFETCH, PREFETCH_WRITE and "
-			      "PREFETCH_NO_FAULT",
+			      "PREFETCH_NO_FAULT; use one of these",
 			      call, advice);
 	if (flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH)
-		return refuse(EINVAL, "%s: flags 0x%x, defined is IBV_ADVISE_MR_FLAG_FLUSH (0x%x)",
+		return refuse(EINVAL,
+			      "%s: flags 0x%x, defined is IBV_ADVISE_MR_FLAG_FLUSH (0x%x); leave "
+			      "the rest out",
 			      call, flags, IBV_ADVISE_MR_FLAG_FLUSH);
 	if (!n)
 		return refuse(EINVAL, "%s: num_sge 0; name at least one range", call);
@@ -33,14 +35,17 @@ static int key_problem(const struct key_table *keys, uint32_t lkey)
 		return refuse(EINVAL,
 			      "%s: lkey 0x%x is an mkey's; use those of the regions beneath", call,
 			      lkey);
-	return refuse(ENOENT, "%s: lkey 0x%x names no memory region", call, lkey);
+	return refuse(ENOENT, "%s: lkey 0x%x names no memory region; use that of a living region",
+		      call, lkey);
 }
 
 static int region_problem(const struct pd *pd, const struct mr *mr, const struct ibv_sge *s,
 			  bool write)
 {
 	if (mr->pd->pdn != pd->pdn)
-		return refuse(EPERM, "%s: lkey 0x%x belongs to PD 0x%x, the call names PD 0x%x",
+		return refuse(EPERM,
+			      "%s: lkey 0x%x belongs to PD 0x%x, the call names PD 0x%x; name the "
+			      "same PD",
 			      call, s->lkey, mr->pd->pdn, pd->pdn);
 	if (!(mr->access & IBV_ACCESS_ON_DEMAND))
 		return refuse(
@@ -57,9 +62,10 @@ static int region_problem(const struct pd *pd, const struct mr *mr, const struct
 	if (s->addr < mr->iova || s->length > mr->ib.length ||
 	    s->addr - mr->iova > mr->ib.length - s->length)
 		return refuse(EFAULT,
-			      "%s: 0x%lx+%u reaches out of lkey 0x%x, which covers 0x%lx+%zu", call,
-			      (unsigned long)s->addr, s->length, s->lkey, (unsigned long)mr->iova,
-			      mr->ib.length);
+			      "%s: 0x%lx+%u reaches out of lkey 0x%x, which covers 0x%lx+%zu; stay "
+			      "within",
+			      call, (unsigned long)s->addr, s->length, s->lkey,
+			      (unsigned long)mr->iova, mr->ib.length);
 	return 0;
 }
 

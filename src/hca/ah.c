@@ -50,8 +50,8 @@ int ah_source_check(const struct hca *hca, const struct ibv_ah_attr *attr, const
 			      "programs)",
 			      call);
 	if (attr->sl > SL_MAX)
-		return refuse(EINVAL, "%s: the address vector's sl is %u, above %d", call, attr->sl,
-			      SL_MAX);
+		return refuse(EINVAL, "%s: the address vector's sl is %u, above %d; set less", call,
+			      attr->sl, SL_MAX);
 	return sgid_check(hca, attr->grh.sgid_index, call);
 }
 
@@ -80,7 +80,7 @@ int ah_create(struct pd *pd, const struct ibv_ah_attr *attr, struct ah **out)
 	ah = calloc(1, sizeof(*ah));
 	if (!ah) {
 		device_give(&pd->ctx->hca->count.ah);
-		return refuse(ENOMEM, "ibv_create_ah: no memory");
+		return refuse(ENOMEM, "ibv_create_ah: no memory; raise the limit (ulimit -v)");
 	}
 	pd_get(pd);
 	ah->ib = (struct ibv_ah){ .context = pd->ib.context, .pd = &pd->ib };

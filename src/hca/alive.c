@@ -271,8 +271,8 @@ static int refuse_seen(const struct seen *s)
 		return refuse(EINVAL, "%s: no %s is at %p but %s; pass what %s() returned", s->call,
 			      k->name, s->obj, text, k->maker);
 	if (s->entry.leaving)
-		return refuse(EBUSY, "%s: %s is being %s by another thread", s->call, text,
-			      k->ended);
+		return refuse(EBUSY, "%s: %s is being %s by another thread; let one thread do it",
+			      s->call, text, k->ended);
 	if (s->now.context != s->entry.context)
 		return refuse(k->absent,
 			      "%s: the member context of %s is %p, it was made with %p; leave it "

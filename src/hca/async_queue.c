@@ -28,7 +28,9 @@ int async_queue_create(struct async_queue **out)
 	int err;
 
 	if (!q)
-		return refuse(ENOMEM, "ibv_open_device: no memory for its events");
+		return refuse(
+			ENOMEM,
+			"ibv_open_device: no memory for its events; raise the limit (ulimit -v)");
 	err = event_fd_open("ibv_open_device", &q->fd);
 	if (err) {
 		free(q);
@@ -48,7 +50,9 @@ int async_queue_fd(const struct async_queue *q)
 int async_queue_move(struct async_queue *q, int fd, int flags)
 {
 	if (dup3(q->fd, fd, O_CLOEXEC) < 0)
-		return refuse(errno, "ibv_open_device: async_fd %d cannot be given to this process",
+		return refuse(errno,
+			      "ibv_open_device: async_fd %d cannot be given to this process; close "
+			      "some descriptors, or raise ulimit -n",
 			      fd);
 	close(q->fd);
 	q->fd = fd;

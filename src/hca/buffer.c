@@ -24,13 +24,14 @@ int buffer_create(struct pd *pd, size_t size, struct buffer **out)
 		return refuse(EINVAL, "%s: size 0; ask for at least 1 B", call);
 	b = calloc(1, sizeof(*b));
 	if (!b)
-		return refuse(ENOMEM, "%s: no memory", call);
+		return refuse(ENOMEM, "%s: no memory; raise the limit (ulimit -v)", call);
 	b->size = size;
 	b->memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (b->memory == MAP_FAILED) {
 		free(b);
-		return refuse(ENOMEM, "%s: %zu B cannot be mapped (%s)", call, size,
-			      strerror(errno));
+		return refuse(ENOMEM,
+			      "%s: %zu B cannot be mapped (%s); ask for less, or raise ulimit -v",
+			      call, size, strerror(errno));
 	}
 	b->pd = pd;
 	pd_get(pd);

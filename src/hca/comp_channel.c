@@ -34,7 +34,8 @@ int comp_channel_create(struct context *ctx, struct comp_channel **out)
 		ch->queue = calloc(1, sizeof(*ch->queue));
 	if (!ch || !ch->queue) {
 		free(ch);
-		return refuse(ENOMEM, "ibv_create_comp_channel: no memory");
+		return refuse(ENOMEM,
+			      "ibv_create_comp_channel: no memory; raise the limit (ulimit -v)");
 	}
 	err = event_fd_open("ibv_create_comp_channel", &ch->ib.fd);
 	if (err) {

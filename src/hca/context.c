@@ -36,7 +36,9 @@ static int cmd_fd_open(int *out)
 		int err = errno;
 
 		close(fd);
-		return refuse(err, "ibv_open_device: cmd_fd cannot be %llu B long",
+		return refuse(err,
+			      "ibv_open_device: cmd_fd cannot be %llu B long; raise the limit of "
+			      "file sizes (ulimit -f)",
 			      (unsigned long long)size);
 	}
 	*out = fd;
@@ -130,7 +132,9 @@ int context_create(struct hca *hca, struct ibv_device *dev, struct context **out
 	int fd = -1, err;
 
 	if (!ctx)
-		return refuse(ENOMEM, "ibv_open_device: no memory for a context");
+		return refuse(
+			ENOMEM,
+			"ibv_open_device: no memory for a context; raise the limit (ulimit -v)");
 	err = cmd_fd_open(&fd);
 	if (!err) {
 		err = context_start(ctx, fd);
@@ -151,7 +155,9 @@ int context_import(struct context *orig, int fd, struct context **out)
 	int err;
 
 	if (!ctx)
-		return refuse(ENOMEM, "ibv_import_device: no memory for a context");
+		return refuse(
+			ENOMEM,
+			"ibv_import_device: no memory for a context; raise the limit (ulimit -v)");
 	ctx->root = orig->root;
 	context_get(ctx->root);
 	err = context_start(ctx, fd);

@@ -34,7 +34,8 @@ int cq_create(struct context *ctx, const struct cq_attr *attr, struct cq **out)
 	if (!cq || numbers_take(&cqns, &cq->cqn)) {
 		free(cq);
 		device_give(&ctx->hca->count.cq);
-		return refuse(ENOMEM, "ibv_create_cq: no memory or no number left for a CQ");
+		return refuse(ENOMEM,
+			      "ibv_create_cq: no memory or no number left for a CQ; destroy some");
 	}
 	cq->ctx = ctx;
 	cq->epoch = fork_epoch();

@@ -148,7 +148,7 @@ static int memory_make(struct context *ctx, const struct ibv_alloc_dm_attr *attr
 
 	if (!m) {
 		give_pages(ctx->hca, attr->length);
-		return refuse(ENOMEM, "ibv_alloc_dm: no memory");
+		return refuse(ENOMEM, "ibv_alloc_dm: no memory; raise the limit (ulimit -v)");
 	}
 	m->hca = ctx->hca;
 	m->root = ctx->root;
@@ -162,8 +162,8 @@ static int memory_make(struct context *ctx, const struct ibv_alloc_dm_attr *attr
 		err = numbers_take(&handles, &m->handle);
 	if (err) {
 		memory_free(m);
-		return refuse(ENOMEM, "ibv_alloc_dm: no memory for %zu B (%s)", attr->length,
-			      strerror(err));
+		return refuse(ENOMEM, "ibv_alloc_dm: no memory for %zu B (%s); ask for less",
+			      attr->length, strerror(err));
 	}
 	*out = m;
 	return 0;
@@ -222,7 +222,7 @@ int dm_create(struct context *ctx, const struct ibv_alloc_dm_attr *attr, struct 
 		return err;
 	*out = name_new(ctx, m);
 	if (!*out)
-		return refuse(ENOMEM, "ibv_alloc_dm: no memory");
+		return refuse(ENOMEM, "ibv_alloc_dm: no memory; raise the limit (ulimit -v)");
 	pthread_mutex_lock(&ctx->root->objects.lock);
 	list_add(&ctx->root->objects.dms, &m->node);
 	pthread_mutex_unlock(&ctx->root->objects.lock);
@@ -267,8 +267,9 @@ static int range_check(const struct dm *dm, uint64_t off, size_t len, const char
 		return refuse(EIO, "%s: DM 0x%x was made before fork(); allocate in the child",
 			      call, m->handle);
 	if (load_relaxed(&m->regions) & GONE)
-		return refuse(EINVAL, "%s: DM 0x%x was freed by another of its names", call,
-			      m->handle);
+		return refuse(EINVAL,
+			      "%s: DM 0x%x was freed by another of its names; allocate another",
+			      call, m->handle);
 	if (len > m->len || off > m->len - len)
 		return refuse(EFAULT,
 			      "%s: %zu B at offset %" PRIu64 " reach out of DM 0x%x of %" PRIu64
@@ -335,8 +336,9 @@ static int register_check(struct pd *pd, const struct dm *dm, const struct mr_at
 			      " reach out of DM 0x%x of %" PRIu64 " B; stay within",
 			      call, a->len, a->iova, m->handle, m->len);
 	if (pd->ctx->root != dm->ctx->root)
-		return refuse(EINVAL, "%s: PD 0x%x is of another context than DM 0x%x", call,
-			      pd->pdn, m->handle);
+		return refuse(EINVAL,
+			      "%s: PD 0x%x is of another context than DM 0x%x; use those of one",
+			      call, pd->pdn, m->handle);
 	return 0;
 }
 
@@ -380,7 +382,9 @@ int dm_register(struct pd *pd, struct dm *dm, const struct mr_attr *attr, struct
 	if (err)
 		return err;
 	if (!region_enters(m))
-		return refuse(EINVAL, "ibv_reg_dm_mr: DM 0x%x was freed by another of its names",
+		return refuse(EINVAL,
+			      "ibv_reg_dm_mr: DM 0x%x was freed by another of its names; allocate "
+			      "another",
 			      m->handle);
 	err = mr_publish(pd, &like, &e, "ibv_reg_dm_mr", out);
 	if (err)
@@ -422,7 +426,7 @@ int dm_import(struct context *ctx, uint32_t handle, struct dm **out)
 			      handle);
 	*out = name_new(ctx, m);
 	if (!*out)
-		return refuse(ENOMEM, "ibv_import_dm: no memory");
+		return refuse(ENOMEM, "ibv_import_dm: no memory; raise the limit (ulimit -v)");
 	return 0;
 }
 

@@ -33,7 +33,7 @@ static int file_check(int fd)
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	n = readlink(path, name, sizeof(name) - 1);
 	if (n < 0)
-		return refuse(EBADF, "%s: fd %d is not open", call, fd);
+		return refuse(EBADF, "%s: fd %d is not open; pass a dma-buf's", call, fd);
 	if (strncmp(name, "/dmabuf:", 8) && strncmp(name, "/memfd:", 7))
 		return refuse(
 			EINVAL,
@@ -49,8 +49,8 @@ static int range_check(const struct mr_attr *a, uint64_t offset, int fd)
 	off_t size = lseek(fd, 0, SEEK_END);
 
 	if (!a->len || a->len > LIMIT_MR_SIZE)
-		return refuse(EINVAL, "%s: length %" PRIu64 " B is not in 1..%llu", call, a->len,
-			      LIMIT_MR_SIZE);
+		return refuse(EINVAL, "%s: length %" PRIu64 " B is not in 1..%llu; give one in it",
+			      call, a->len, LIMIT_MR_SIZE);
 	if ((offset ^ a->iova) & mask)
 		return refuse(EINVAL,
 			      "%s: offset 0x%" PRIx64 " and iova 0x%" PRIx64
@@ -58,8 +58,9 @@ static int range_check(const struct mr_attr *a, uint64_t offset, int fd)
 			      "of their pages; make the low bits equal",
 			      call, offset, a->iova);
 	if (a->iova + a->len - 1 < a->iova)
-		return refuse(EINVAL, "%s: iova 0x%" PRIx64 "+%" PRIu64 " wraps", call, a->iova,
-			      a->len);
+		return refuse(EINVAL,
+			      "%s: iova 0x%" PRIx64 "+%" PRIu64 " wraps; choose a lower one", call,
+			      a->iova, a->len);
 	if (size < 0 || a->len > (uint64_t)size || offset > (uint64_t)size - a->len)
 		return refuse(EINVAL,
 			      "%s: %" PRIu64 " B at offset %" PRIu64
@@ -86,14 +87,15 @@ static int map(const struct mr_attr *a, uint64_t offset, int fd, struct mapping 
 	int err;
 
 	if (!m)
-		return refuse(ENOMEM, "%s: no memory", call);
+		return refuse(ENOMEM, "%s: no memory; raise the limit (ulimit -v)", call);
 	m->len = (size_t)(in_page + a->len);
 	m->p = mmap(NULL, m->len, prot, MAP_SHARED, fd, (off_t)(offset - in_page));
 	if (m->p == MAP_FAILED) {
 		err = errno;
 		free(m);
-		return refuse(err, "%s: fd %d cannot be mapped for %s (%s)", call, fd,
-			      prot & PROT_WRITE ? "reading and writing" : "reading", strerror(err));
+		return refuse(err, "%s: fd %d cannot be mapped for %s (%s); open it for that", call,
+			      fd, prot & PROT_WRITE ? "reading and writing" : "reading",
+			      strerror(err));
 	}
 	madvise(m->p, m->len, MADV_DONTFORK);
 	*out = m;

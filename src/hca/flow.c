@@ -77,16 +77,19 @@ static int check(const struct qp *qp, const struct ibv_flow_attr *a)
 		return refuse(EINVAL, "ibv_create_flow: port %u; there is one port, number 1",
 			      a->port);
 	if ((unsigned int)a->type > IBV_FLOW_ATTR_SNIFFER)
-		return refuse(EINVAL, "ibv_create_flow: type %d is not one of 0..%d", (int)a->type,
-			      IBV_FLOW_ATTR_SNIFFER);
+		return refuse(EINVAL,
+			      "ibv_create_flow: type %d is not one of 0..%d; use one of enum "
+			      "ibv_flow_attr_type",
+			      (int)a->type, IBV_FLOW_ATTR_SNIFFER);
 	if (a->flags & IBV_FLOW_ATTR_FLAGS_EGRESS)
 		return refuse(EOPNOTSUPP, "ibv_create_flow: frames that are sent are not matched; "
 					  "leave IBV_FLOW_ATTR_FLAGS_EGRESS out");
 	if (a->flags & ~(uint32_t)IBV_FLOW_ATTR_FLAGS_DONT_TRAP)
-		return refuse(EINVAL, "ibv_create_flow: flags 0x%x are not known", a->flags);
+		return refuse(EINVAL, "ibv_create_flow: flags 0x%x are not known; leave them out",
+			      a->flags);
 	if (a->flags && a->type != IBV_FLOW_ATTR_NORMAL)
 		return refuse(EINVAL, "ibv_create_flow: only rules of type IBV_FLOW_ATTR_NORMAL "
-				      "take IBV_FLOW_ATTR_FLAGS_DONT_TRAP");
+				      "take IBV_FLOW_ATTR_FLAGS_DONT_TRAP; leave it out");
 	return 0;
 }
 
@@ -109,7 +112,7 @@ static int make(struct flow_table *t, struct qp *qp, const struct ibv_flow_attr 
 			      (int)a->type, specs.n);
 	f = malloc(sizeof(*f) + specs.n * sizeof(f->match[0]));
 	if (!f)
-		return refuse(ENOMEM, "ibv_create_flow: no memory");
+		return refuse(ENOMEM, "ibv_create_flow: no memory; raise the limit (ulimit -v)");
 	*f = (struct flow){
 		.ib.context = &qp->ctx->ib.context,
 		.table = t,
@@ -164,7 +167,7 @@ static int insert(struct flow_table *t, struct flow *f, struct rules **old)
 			      LIMIT_FLOWS);
 	r = copy(*old, 1);
 	if (!r)
-		return refuse(ENOMEM, "ibv_create_flow: no memory");
+		return refuse(ENOMEM, "ibv_create_flow: no memory; raise the limit (ulimit -v)");
 	for (i = r->n++; i && rank(r->rule[i - 1]) > rank(f); i--)
 		r->rule[i] = r->rule[i - 1];
 	r->rule[i] = f;
@@ -220,7 +223,8 @@ static int take_out(struct flow_table *t, const struct flow *f, struct rules **o
 	if (n > 1) {
 		r = copy(*old, 0);
 		if (!r)
-			return refuse(ENOMEM, "ibv_destroy_flow: no memory");
+			return refuse(ENOMEM,
+				      "ibv_destroy_flow: no memory; raise the limit (ulimit -v)");
 		memmove(&r->rule[i], &r->rule[i + 1], (n - i - 1) * sizeof(r->rule[0]));
 		r->n--;
 	}

@@ -19,7 +19,8 @@ int flow_counters_create(struct context *ctx, const struct ibv_counters_init_att
 			      attr->comp_mask);
 	c = calloc(1, sizeof(*c));
 	if (!c)
-		return refuse(ENOMEM, "ibv_create_counters: no memory");
+		return refuse(ENOMEM,
+			      "ibv_create_counters: no memory; raise the limit (ulimit -v)");
 	c->ib.context = &ctx->ib.context;
 	c->ctx = ctx;
 	spin_init(&c->lock);
@@ -50,7 +51,8 @@ static int add_point(struct flow_counters *c, const struct ibv_counter_attach_at
 				     "already; attach before ibv_create_flow");
 	if (c->n == FLOW_COUNTERS_POINTS)
 		return refuse(ENOMEM,
-			      "ibv_attach_counters_point_flow: the counters have their %d points",
+			      "ibv_attach_counters_point_flow: the counters have their %d points; "
+			      "make further counters",
 			      FLOW_COUNTERS_POINTS);
 	c->point[c->n].what = attr->counter_desc;
 	c->point[c->n++].index = attr->index;
@@ -77,8 +79,10 @@ int flow_counters_attach(struct flow_counters *c, const struct ibv_counter_attac
 			      "IBV_COUNTER_PACKETS and IBV_COUNTER_BYTES",
 			      (int)attr->counter_desc);
 	if (attr->index >= FLOW_COUNTERS_POINTS)
-		return refuse(EINVAL, "ibv_attach_counters_point_flow: index %u is outside 0..%d",
-			      attr->index, FLOW_COUNTERS_POINTS - 1);
+		return refuse(
+			EINVAL,
+			"ibv_attach_counters_point_flow: index %u is outside 0..%d; stay within",
+			attr->index, FLOW_COUNTERS_POINTS - 1);
 	spin_lock(&c->lock);
 	err = add_point(c, attr);
 	spin_unlock(&c->lock);
@@ -92,7 +96,7 @@ int flow_counters_read(struct flow_counters *c, uint64_t *values, uint32_t n, ui
 	if (flags & ~(uint32_t)IBV_READ_COUNTERS_ATTR_PREFER_CACHED)
 		return refuse(EINVAL,
 			      "ibv_read_counters: flags 0x%x, known is "
-			      "IBV_READ_COUNTERS_ATTR_PREFER_CACHED",
+			      "IBV_READ_COUNTERS_ATTR_PREFER_CACHED; leave the rest out",
 			      flags);
 	spin_lock(&c->lock);
 	for (unsigned int i = 0; i < c->n && !err; i++)

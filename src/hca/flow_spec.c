@@ -136,7 +136,8 @@ int flow_specs_read(const struct ibv_flow_attr *attr, struct flow_specs *out)
 
 	memset(out, 0, sizeof(*out));
 	if (attr->num_of_specs > FLOW_SPECS)
-		return refuse(EINVAL, "ibv_create_flow: num_of_specs %u, a rule has at most %d",
+		return refuse(EINVAL,
+			      "ibv_create_flow: num_of_specs %u, a rule has at most %d; use fewer",
 			      attr->num_of_specs, FLOW_SPECS);
 	for (unsigned int i = 0; i < attr->num_of_specs && !err; i++, p += size) {
 		memcpy(&type, p, sizeof(type));

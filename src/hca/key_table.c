@@ -140,7 +140,8 @@ int key_add(struct key_table *t, const struct key_entry *e, void *obj, uint32_t 
 	int err;
 
 	if (secret_fill(&random, sizeof(random)))
-		return refuse(EIO, "ibv_reg_mr: the kernel gives no random number for a key");
+		return refuse(EIO, "ibv_reg_mr: the kernel gives no random number for a key; allow "
+				   "getrandom in the container's seccomp profile");
 	err = take_index(t, e->flags & KEY_WINDOW, &i);
 	if (err)
 		return refuse(ENOMEM,

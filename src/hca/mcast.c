@@ -138,7 +138,7 @@ int mcast_attach(struct mcast_table *t, struct qp *qp, const union ibv_gid *gid,
 		return err;
 	fresh = group_alloc();
 	if (!fresh)
-		return refuse(ENOMEM, "ibv_attach_mcast: no memory");
+		return refuse(ENOMEM, "ibv_attach_mcast: no memory; raise the limit (ulimit -v)");
 	spin_lock(&t->lock);
 	at = place(t, gid);
 	old = at ? *at : NULL;

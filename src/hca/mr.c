@@ -151,7 +151,8 @@ static int leave(struct mr *mr, const char *call)
 		return 0;
 	if (none & LEAVING)
 		return refuse(EBUSY,
-			      "%s: MR 0x%x is being deregistered or changed by another thread",
+			      "%s: MR 0x%x is being deregistered or changed by another thread; let "
+			      "one thread do it",
 			      call, mr->ib.lkey);
 	return refuse(
 		EBUSY, "%s: %u memory window%s bound to MR 0x%x; invalidate or deallocate %s first",
@@ -229,7 +230,7 @@ int mr_import(struct pd *pd, uint32_t handle, struct mr **out)
 		return err;
 	name = calloc(1, sizeof(*name));
 	if (!name)
-		return refuse(ENOMEM, "%s: no memory", call);
+		return refuse(ENOMEM, "%s: no memory; raise the limit (ulimit -v)", call);
 	quiesce_enter();
 	mr = key_lookup_index(pd->ctx->hca->keys, handle);
 	if (mr && mr->pd->ctx->root == pd->ctx->root)
@@ -271,10 +272,11 @@ static int rereg_input(const struct mr *mr, int flags, const struct mr_attr *att
 	if (mr->kind != MR_PLAIN && mr->kind != MR_IMPLICIT)
 		return refuse(EINVAL,
 			      "%s: MR 0x%x is not of ibv_reg_mr(): a null, device memory, dma-buf "
-			      "or imported region cannot be changed",
+			      "or imported region cannot be changed; register it anew",
 			      call, mr->ib.lkey);
 	if (flags & ~REREG_FLAGS)
-		return refuse(EINVAL, "%s: flags 0x%x, defined are 0x%x", call, flags, REREG_FLAGS);
+		return refuse(EINVAL, "%s: flags 0x%x, defined are 0x%x; leave the rest out", call,
+			      flags, REREG_FLAGS);
 	if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!attr->len || !attr->addr))
 		return refuse(EINVAL,
 			      "%s: CHANGE_TRANSLATION of MR 0x%x to %p+%" PRIu64

@@ -11,21 +11,27 @@
 
 #define OPTIONAL	  0x3ff00000U /* bits 20..29 may always be ignored */
 #define NEEDS_LOCAL_WRITE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
+#define FLUSH		  0x300U /* IBV_ACCESS_FLUSH_GLOBAL, _PERSISTENT of newer headers */
 
 int mr_access_check(unsigned int access, unsigned int allowed, const char *call)
 {
 	unsigned int asked = access & ~OPTIONAL;
 
-	if (asked & ~allowed)
+	if (asked & ~(allowed | FLUSH))
 		return refuse(EINVAL,
 			      "%s: access 0x%x has bits 0x%x that are not known here; use "
 			      "IBV_ACCESS_* flags of 0x%x",
-			      call, access, asked & ~allowed, allowed);
+			      call, access, asked & ~(allowed | FLUSH), allowed);
 	if ((asked & NEEDS_LOCAL_WRITE) && !(asked & IBV_ACCESS_LOCAL_WRITE))
 		return refuse(EINVAL,
 			      "%s: access 0x%x asks for REMOTE_WRITE or REMOTE_ATOMIC without "
 			      "LOCAL_WRITE; add IBV_ACCESS_LOCAL_WRITE",
 			      call, access);
+	if (asked & FLUSH)
+		return refuse(EOPNOTSUPP,
+			      "%s: access 0x%x has IBV_ACCESS_FLUSH_* (0x%x), and this device "
+			      "flushes no memory (device_cap_flags_ex); leave them out",
+			      call, access, asked & FLUSH);
 	return 0;
 }
 
@@ -57,7 +63,7 @@ int mr_publish(struct pd *pd, const struct mr *like, const struct key_entry *e, 
 		return err;
 	mr = calloc(1, sizeof(*mr));
 	if (!mr) {
-		err = refuse(ENOMEM, "%s: no memory", call);
+		err = refuse(ENOMEM, "%s: no memory; raise the limit (ulimit -v)", call);
 		goto fail;
 	}
 	mr_set(mr, pd, like);

@@ -35,15 +35,17 @@ int mw_create(struct pd *pd, enum ibv_mw_type type, struct mw **out)
 	int err = pd_use(pd, call);
 
 	if (!err && type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
-		err = refuse(EINVAL, "%s: type %d is neither IBV_MW_TYPE_1 nor IBV_MW_TYPE_2", call,
-			     type);
+		err = refuse(
+			EINVAL,
+			"%s: type %d is neither IBV_MW_TYPE_1 nor IBV_MW_TYPE_2; use one of these",
+			call, type);
 	if (!err)
 		err = device_take(count, LIMIT_MW, call);
 	if (err)
 		return err;
 	mw = made(pd, type);
 	err = mw ? key_add(pd->ctx->hca->keys, &e, mw, &mw->rkey)
-		 : refuse(ENOMEM, "%s: no memory", call);
+		 : refuse(ENOMEM, "%s: no memory; raise the limit (ulimit -v)", call);
 	if (err) {
 		free(mw);
 		device_give(count);

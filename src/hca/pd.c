@@ -137,8 +137,9 @@ int pd_use(struct pd *pd, const char *call)
 		return refuse(EIO, "%s: PD 0x%x was made before fork(); make a PD in the child",
 			      call, pd->pdn);
 	if (unlikely(load_relaxed(&pd->base->gone)))
-		return refuse(EINVAL, "%s: PD 0x%x was destroyed by another of its names", call,
-			      pd->pdn);
+		return refuse(EINVAL,
+			      "%s: PD 0x%x was destroyed by another of its names; allocate another",
+			      call, pd->pdn);
 	return context_use(pd->ctx, call);
 }
 
@@ -193,7 +194,7 @@ int pd_import(struct context *ctx, uint32_t handle, struct pd **out)
 	pd = name_new(ctx, PD_IMPORTED);
 	if (!pd) {
 		let_go(base);
-		return refuse(ENOMEM, "ibv_import_pd: no memory");
+		return refuse(ENOMEM, "ibv_import_pd: no memory; raise the limit (ulimit -v)");
 	}
 	name_join(pd, base);
 	*out = pd;
@@ -219,8 +220,8 @@ static int parent_check(struct context *ctx, const struct ibv_parent_domain_init
 	if (!a->pd)
 		return refuse(EINVAL, "%s: attr.pd is NULL; a parent domain needs a PD", call);
 	if (a->comp_mask & ~known)
-		return refuse(EINVAL, "%s: comp_mask 0x%x, known is 0x%x", call, a->comp_mask,
-			      known);
+		return refuse(EINVAL, "%s: comp_mask 0x%x, known is 0x%x; leave the rest out", call,
+			      a->comp_mask, known);
 	if (functions && (!a->alloc || !a->free))
 		return refuse(EINVAL, "%s: attr.%s is NULL; give both memory functions or neither",
 			      call, a->alloc ? "free" : "alloc");
@@ -248,7 +249,7 @@ int pd_create_parent(struct context *ctx, const struct ibv_parent_domain_init_at
 		return err;
 	pd = name_new(ctx, PD_PARENT);
 	if (!pd)
-		return refuse(ENOMEM, "%s: no memory", call);
+		return refuse(ENOMEM, "%s: no memory; raise the limit (ulimit -v)", call);
 	base = to_pd(attr->pd)->base;
 	fetch_add_relaxed(&base->holders, 1);
 	fetch_add_relaxed(&base->refs, 1);
@@ -280,7 +281,7 @@ void *pd_memory_alloc(struct pd *pd, size_t size, size_t align, uint64_t type, i
 		*err = refuse(
 			ENOMEM,
 			"the alloc function of the parent domain of PD 0x%x gave %p for %zu B "
-			"aligned to %zu",
+			"aligned to %zu; return such memory, or IBV_ALLOCATOR_USE_DEFAULT",
 			pd->pdn, p, size, align);
 		if (p)
 			pd_memory_free(pd, p, type);
@@ -307,7 +308,7 @@ int td_create(struct context *ctx, const struct ibv_td_init_attr *attr, struct t
 		return err;
 	td = calloc(1, sizeof(*td));
 	if (!td)
-		return refuse(ENOMEM, "ibv_alloc_td: no memory");
+		return refuse(ENOMEM, "ibv_alloc_td: no memory; raise the limit (ulimit -v)");
 	context_get(ctx);
 	td->ctx = ctx;
 	td->epoch = fork_epoch();

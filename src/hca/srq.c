@@ -63,7 +63,9 @@ int srq_create(struct pd *pd, const struct srq_attr *attr, struct srq **out)
 			tag_list_destroy(srq->tags);
 		free(srq);
 		device_give(count);
-		return refuse(ENOMEM, "ibv_create_srq: no memory or no number left for an SRQ");
+		return refuse(
+			ENOMEM,
+			"ibv_create_srq: no memory or no number left for an SRQ; destroy some");
 	}
 	srq->pd = pd;
 	srq->epoch = fork_epoch();

@@ -38,7 +38,8 @@ int wq_create(struct pd *pd, const struct wq_attr *attr, struct wq **out)
 	if (!wq || numbers_take(&wqns, &wqn)) {
 		free(wq);
 		device_give(&pd->ctx->hca->count.wq);
-		return refuse(ENOMEM, "ibv_create_wq: no memory or no number left for a WQ");
+		return refuse(ENOMEM,
+			      "ibv_create_wq: no memory or no number left for a WQ; destroy some");
 	}
 	*wq = (struct wq){
 		.pd = pd,
@@ -159,8 +160,9 @@ static int modify_check(const struct wq *wq, const struct ibv_wq_attr *a)
 			      "child",
 			      wq->wqn);
 	if (a->attr_mask & ~known)
-		return refuse(EINVAL, "ibv_modify_wq: attr_mask 0x%x, known are 0x%x", a->attr_mask,
-			      known);
+		return refuse(EINVAL,
+			      "ibv_modify_wq: attr_mask 0x%x, known are 0x%x; leave the rest out",
+			      a->attr_mask, known);
 	if ((a->attr_mask & IBV_WQ_ATTR_FLAGS) &&
 	    (a->flags_mask & ~(uint32_t)IBV_WQ_FLAGS_CVLAN_STRIPPING))
 		return refuse(EOPNOTSUPP,
@@ -198,7 +200,7 @@ static int table_check(const struct context *ctx, unsigned int log, struct wq *c
 	if (log > LIMIT_RWQ_TABLE_LOG)
 		return refuse(EINVAL,
 			      "ibv_create_rwq_ind_table: log_ind_tbl_size %u, at most %d "
-			      "(rss_caps.max_rwq_indirection_table_size)",
+			      "(rss_caps.max_rwq_indirection_table_size); ask for less",
 			      log, LIMIT_RWQ_TABLE_LOG);
 	for (unsigned int i = 0; i < 1U << log; i++)
 		if (wqs[i]->pd->ctx != ctx || !fork_is_ours(wqs[i]->epoch))
@@ -225,8 +227,8 @@ int rwq_table_create(struct context *ctx, unsigned int log, struct wq *const *wq
 	if (!t || numbers_take(&wqns, &number)) {
 		free(t);
 		device_give(count);
-		return refuse(ENOMEM,
-			      "ibv_create_rwq_ind_table: no memory or no number left for a table");
+		return refuse(ENOMEM, "ibv_create_rwq_ind_table: no memory or no number left for a "
+				      "table; destroy some");
 	}
 	t->ib.context = &ctx->ib.context;
 	t->ib.ind_tbl_handle = t->ib.ind_tbl_num = (int)number;

@@ -12,7 +12,9 @@ int xrcd_create(struct context *ctx, struct xrc_domain *domain, struct xrcd **ou
 	struct xrcd *x = calloc(1, sizeof(*x));
 
 	if (!x)
-		return refuse(ENOMEM, "ibv_open_xrcd: no memory for an XRC domain");
+		return refuse(
+			ENOMEM,
+			"ibv_open_xrcd: no memory for an XRC domain; raise the limit (ulimit -v)");
 	context_get(ctx);
 	*x = (struct xrcd){
 		.ib.context = &ctx->ib.context, .ctx = ctx, .epoch = fork_epoch(), .domain = domain

@@ -12,7 +12,7 @@ EXPORT int mlx5dv_get_clock_info(struct ibv_context *context, struct mlx5dv_cloc
 
 	err = err ? err : given(info, "mlx5dv_get_clock_info", "the clock's structure");
 	if (err)
-		return err;
+		return positive_errno(err);
 	*info = (struct mlx5dv_clock_info){ .mult = 1, .mask = MASK };
 	softhca_clock(&info->last_cycles, &info->nsec);
 	return 0;

@@ -42,17 +42,18 @@ EXPORT int mlx5dv_set_context_attr(struct ibv_context *context, enum mlx5dv_set_
 	int err = given(context, "mlx5dv_set_context_attr", "the context");
 
 	err = err ? err : given(attr, "mlx5dv_set_context_attr", "the attribute");
-	if (err)
-		return err;
-	if (type != MLX5DV_CTX_ATTR_BUF_ALLOCATORS)
-		return softhca_refuse(ENOTSUP,
-				      "mlx5dv_set_context_attr: type %u is not known; "
-				      "MLX5DV_CTX_ATTR_BUF_ALLOCATORS is the only one",
-				      type);
-	if (!functions->alloc || !functions->free)
-		return softhca_refuse(EINVAL,
-				      "mlx5dv_set_context_attr: alloc or free is NULL; give both");
-	return softhca_context_memory(context, functions->alloc, functions->free, functions->data);
+	if (!err && type != MLX5DV_CTX_ATTR_BUF_ALLOCATORS)
+		err = softhca_refuse(ENOTSUP,
+				     "mlx5dv_set_context_attr: type %u is not known; "
+				     "MLX5DV_CTX_ATTR_BUF_ALLOCATORS is the only one",
+				     type);
+	if (!err && (!functions->alloc || !functions->free))
+		err = softhca_refuse(EINVAL,
+				     "mlx5dv_set_context_attr: alloc or free is NULL; give both");
+	if (!err)
+		err = softhca_context_memory(context, functions->alloc, functions->free,
+					     functions->data);
+	return positive_errno(err);
 }
 
 /* @size: bytes of *info that the caller has. Nothing that the flags could say of is there: no
@@ -63,16 +64,15 @@ EXPORT int _mlx5dv_query_port(struct ibv_context *context, uint32_t port, struct
 	int err = given(context, "mlx5dv_query_port", "the context");
 
 	err = err ? err : given(info, "mlx5dv_query_port", "the port's structure");
-	if (err)
-		return err;
-	if (port != 1)
-		return softhca_refuse(
+	if (!err && port != 1)
+		err = softhca_refuse(
 			EINVAL, "mlx5dv_query_port: port %u; the device has port 1 alone", port);
-	if (size < sizeof(info->flags))
-		return softhca_refuse(EINVAL,
-				      "mlx5dv_query_port: a structure of %zu B has no room for the "
-				      "flags (%zu B)",
-				      size, sizeof(info->flags));
-	memset(info, 0, size);
-	return 0;
+	if (!err && size < sizeof(info->flags))
+		err = softhca_refuse(EINVAL,
+				     "mlx5dv_query_port: a structure of %zu B has no room for the "
+				     "flags (%zu B); pass the size of struct mlx5dv_port",
+				     size, sizeof(info->flags));
+	if (!err)
+		memset(info, 0, size);
+	return positive_errno(err);
 }

@@ -84,7 +84,7 @@ EXPORT int mlx5dv_query_device(struct ibv_context *context, struct mlx5dv_contex
 
 	err = err ? err : given(attrs, "mlx5dv_query_device", "the attribute");
 	if (err)
-		return err;
+		return positive_errno(err);
 	asked = attrs->comp_mask;
 	attrs->version = 0;
 	attrs->flags = MLX5DV_CONTEXT_FLAGS_CQE_V1 | MLX5DV_CONTEXT_FLAGS_CQE_128B_PAD;

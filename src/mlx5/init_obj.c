@@ -7,7 +7,7 @@ EXPORT int mlx5dv_init_obj(struct mlx5dv_obj *obj, uint64_t obj_type)
 {
 	int err = given(obj, "mlx5dv_init_obj", "obj");
 
-	return err ? err : softhca_init_obj(obj, obj_type);
+	return positive_errno(err ? err : softhca_init_obj(obj, obj_type));
 }
 
 /* The form of 2017, bound by programs that were built then: cq_uar is where the address of the

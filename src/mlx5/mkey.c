@@ -30,6 +30,8 @@ EXPORT int _mlx5dv_mkey_check(struct mlx5dv_mkey *mkey, struct mlx5dv_mkey_err *
 EXPORT int mlx5dv_destroy_mkey(struct mlx5dv_mkey *mkey)
 {
 	if (!mkey)
-		return positive_errno(softhca_refuse(EINVAL, "mlx5dv_destroy_mkey: mkey is NULL"));
+		return positive_errno(softhca_refuse(EINVAL,
+						     "mlx5dv_destroy_mkey: mkey is NULL; pass what "
+						     "mlx5dv_create_mkey() returned"));
 	return softhca_destroy_mkey(mkey);
 }

@@ -19,7 +19,8 @@ EXPORT int mlx5dv_query_qp_lag_port(struct ibv_qp *qp, uint8_t *port, uint8_t *a
 
 	err = err ? err : given(port, "mlx5dv_query_qp_lag_port", "the place of the port");
 	err = err ? err : given(active, "mlx5dv_query_qp_lag_port", "the place of the active port");
-	return err ? err : no_bond("mlx5dv_query_qp_lag_port");
+	err = err ? err : softhca_qp_alive(qp, "mlx5dv_query_qp_lag_port");
+	return positive_errno(err ? err : no_bond("mlx5dv_query_qp_lag_port"));
 }
 
 EXPORT int mlx5dv_modify_qp_lag_port(struct ibv_qp *qp, uint8_t port)
@@ -27,7 +28,8 @@ EXPORT int mlx5dv_modify_qp_lag_port(struct ibv_qp *qp, uint8_t port)
 	int err = given(qp, "mlx5dv_modify_qp_lag_port", "the queue pair");
 
 	(void)port;
-	return err ? err : no_bond("mlx5dv_modify_qp_lag_port");
+	err = err ? err : softhca_qp_alive(qp, "mlx5dv_modify_qp_lag_port");
+	return positive_errno(err ? err : no_bond("mlx5dv_modify_qp_lag_port"));
 }
 
 EXPORT int mlx5dv_modify_qp_udp_sport(struct ibv_qp *qp, uint16_t udp_sport)
@@ -37,7 +39,7 @@ EXPORT int mlx5dv_modify_qp_udp_sport(struct ibv_qp *qp, uint16_t udp_sport)
 	if (!err && !udp_sport)
 		err = softhca_refuse(EINVAL, "mlx5dv_modify_qp_udp_sport: port 0; nothing is sent "
 					     "from there, choose another");
-	return err ? err : softhca_qp_udp_sport(qp, udp_sport);
+	return positive_errno(err ? err : softhca_qp_udp_sport(qp, udp_sport));
 }
 
 /* A hint: what goes to this address is slowed as it is for the queue pair. There is one kind of
@@ -53,5 +55,5 @@ EXPORT int mlx5dv_map_ah_to_qp(struct ibv_ah *ah, uint32_t qpn)
 			"mlx5dv_map_ah_to_qp: 0x%x is no number of a queue pair; these "
 			"have 24 bits",
 			qpn);
-	return err;
+	return positive_errno(err ? err : softhca_ah_alive(ah, "mlx5dv_map_ah_to_qp"));
 }

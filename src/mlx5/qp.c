@@ -74,7 +74,7 @@ static int check_type(const struct ibv_qp_init_attr_ex *attr, const struct mlx5d
 	if (dc && !is_dct(dv) && !is_dci(dv))
 		return softhca_refuse(EINVAL,
 				      "mlx5dv_create_qp: dc_type %d is neither "
-				      "MLX5DV_DCTYPE_DCT nor MLX5DV_DCTYPE_DCI",
+				      "MLX5DV_DCTYPE_DCT nor MLX5DV_DCTYPE_DCI; use one of these",
 				      dv->dc_init_attr.dc_type);
 	if (has_streams(dv) && !is_dci(dv))
 		return softhca_refuse(EINVAL,
@@ -166,7 +166,7 @@ static int check_streams(const struct mlx5dv_qp_init_attr *dv)
 				s->log_num_errored > LIMIT_DCI_ERRORED_LOG))
 		return softhca_refuse(EINVAL,
 				      "mlx5dv_create_qp: dci_streams of 2^%u, and 2^%u in error, "
-				      "above dci_streams_caps: 2^%d and 2^%d",
+				      "above dci_streams_caps: 2^%d and 2^%d; ask for less",
 				      s->log_num_concurent, s->log_num_errored,
 				      LIMIT_DCI_STREAMS_LOG, LIMIT_DCI_ERRORED_LOG);
 	return 0;

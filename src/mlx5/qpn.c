@@ -8,12 +8,12 @@ EXPORT int mlx5dv_reserved_qpn_alloc(struct ibv_context *ctx, uint32_t *qpn)
 	int err = given(ctx, "mlx5dv_reserved_qpn_alloc", "the context");
 
 	err = err ? err : given(qpn, "mlx5dv_reserved_qpn_alloc", "the place of the number");
-	return err ? err : softhca_qpn_reserve(ctx, qpn);
+	return positive_errno(err ? err : softhca_qpn_reserve(ctx, qpn));
 }
 
 EXPORT int mlx5dv_reserved_qpn_dealloc(struct ibv_context *ctx, uint32_t qpn)
 {
 	int err = given(ctx, "mlx5dv_reserved_qpn_dealloc", "the context");
 
-	return err ? err : softhca_qpn_release(ctx, qpn);
+	return positive_errno(err ? err : softhca_qpn_release(ctx, qpn));
 }

@@ -75,7 +75,6 @@ static void print(const char *text)
 {
 	enum output to = where();
 	char line[LINE];
-	ssize_t ignored = 0;
 	int n, fd = STDERR_FILENO;
 
 	if (to == OUT_NONE)
@@ -84,14 +83,10 @@ static void print(const char *text)
 		     (int)getpid(), text);
 	if (to == OUT_FILE)
 		fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
-	if (fd < 0) {
+	if ((fd < 0 || write(fd, line, (size_t)n) < 0) && to == OUT_FILE)
 		log_warn_once("SOFTHCA_EXPLAIN=%s: %s; what fails is not explained there", path,
 			      strerror(errno));
-		return;
-	}
-	ignored = write(fd, line, (size_t)n); /* when that fails there is no place to say so */
-	(void)ignored;
-	if (to == OUT_FILE)
+	if (to == OUT_FILE && fd >= 0)
 		close(fd);
 }
 

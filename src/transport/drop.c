@@ -53,6 +53,22 @@ static const char *cause(const struct tqp *q, const struct seg *s, enum drop_why
 	return buf;
 }
 
+enum { SENDER = 24 };
+
+/* " from QP 0x412". A connection's packet does not tell its sender's number: @q, or NULL, may know
+ * whom it is connected to; else "". */
+static const char *sender(const struct tqp *q, const struct seg *s, char out[SENDER])
+{
+	uint32_t qpn = q ? q->qp.attr.dest_qp_num : 0;
+
+	if (s->flags & SEG_SQPN || opcode_service(s->op) == SVC_UD)
+		qpn = s->sqpn;
+	out[0] = 0;
+	if (qpn)
+		snprintf(out, SENDER, " from QP 0x%x", qpn);
+	return out;
+}
+
 void drop_say(struct tqp *q, const struct seg *s, enum drop_why why)
 {
 	static const char *const verdict[] = {
@@ -61,16 +77,15 @@ void drop_say(struct tqp *q, const struct seg *s, enum drop_why why)
 		[DROP_LONG] = "dropped, longer than the MTU",
 		[DROP_STATE] = "dropped, the QP does not receive in its state",
 	};
-	uint32_t from = s->flags & SEG_SQPN ? s->sqpn : q->qp.attr.dest_qp_num;
 	uint32_t n = q->drops.n[why] + 1;
-	char text[CLAUSE];
+	char text[CLAUSE], from[SENDER];
 
 	verdict_say(verdict[why]);
 	if (n)
 		q->drops.n[why] = n;
 	if (!n || !explain_due(n))
 		return;
-	reason("%s from QP 0x%x dropped by %s QP 0x%x (%u so far): %s", blame_name(s->op), from,
+	reason("%s%s dropped by %s QP 0x%x (%u so far): %s", blame_name(s->op), sender(q, s, from),
 	       q->qp.service->name, q->qp.qpn, n, cause(q, s, why, text));
 	tell(s, why, n, q->req.mtu);
 }
@@ -87,6 +102,7 @@ static bool requester_says(const struct seg *s)
 void drop_nobody(uint64_t *count, const struct seg *s)
 {
 	uint64_t n;
+	char from[SENDER];
 
 	verdict_say("dropped, there is no such QP");
 	if (!opcode_has(s->op, WIRE_REQUEST) || requester_says(s))
@@ -94,14 +110,9 @@ void drop_nobody(uint64_t *count, const struct seg *s)
 	n = fetch_add_relaxed(count, 1) + 1;
 	if (!explain_due(n))
 		return;
-	if (s->flags & SEG_SQPN)
-		reason("%s from QP 0x%x dropped (%lu so far): this process has no QP 0x%x; was it "
-		       "destroyed, or is the number wrong?",
-		       blame_name(s->op), s->sqpn, (unsigned long)n, s->dqpn);
-	else
-		reason("%s dropped (%lu so far): this process has no QP 0x%x; was it destroyed, or "
-		       "is the number wrong?",
-		       blame_name(s->op), (unsigned long)n, s->dqpn);
+	reason("%s%s dropped (%lu so far): this process has no QP 0x%x; was it destroyed, or is "
+	       "the number wrong?",
+	       blame_name(s->op), sender(NULL, s, from), (unsigned long)n, s->dqpn);
 	if (opcode_service(s->op) == SVC_UD || opcode_service(s->op) == SVC_UC)
 		tell(s, DROP_NO_QP, n, 0);
 }

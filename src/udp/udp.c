@@ -40,7 +40,8 @@ int udp_create(const struct udp_config *cfg, struct udp **out)
 		int err = errno;
 
 		udp_destroy(u);
-		return refuse(err, "the udp link: no epoll descriptor: error %d", err);
+		return refuse(err, "the udp link: no epoll descriptor: error %d; raise ulimit -n",
+			      err);
 	}
 	*out = u;
 	return 0;
@@ -137,7 +138,9 @@ static int port_open(struct udp *u, struct udp_port *p, int fd)
 	if (err) {
 		close(fd);
 		leave(&p->hello);
-		return refuse(err, "the udp link: no socket to ask peers from: error %d", err);
+		return refuse(
+			err, "the udp link: no socket to ask peers from: error %d; raise ulimit -n",
+			err);
 	}
 	if (p->ipv4 && udp_seen_open(&p->gid, &p->seen))
 		p->seen = NULL; /* without the right to look, identifications are solved for */
@@ -179,7 +182,10 @@ static int port_add(struct udp *u, const union ibv_gid *gid, uint32_t ifindex,
 	struct udp_port *p;
 
 	if (u->n_ports == UDP_PORTS)
-		return refuse(ENOSPC, "the udp link: %d addresses are in use", UDP_PORTS);
+		return refuse(
+			ENOSPC,
+			"the udp link: %d addresses are in use; remove some from the interface",
+			UDP_PORTS);
 	p = malloc(sizeof(*p));
 	if (!p)
 		return refuse_memory("the udp link", sizeof(*p));
@@ -313,7 +319,9 @@ static int chosen_get(struct udp_port *port, uint16_t sport, unsigned int *out)
 	if (sport != UDP_ROCE_PORT) /* packets that come in would be shared with that socket */
 		err = udp_socket_chosen(port, sport, &port->sender[i]);
 	if (err)
-		return refuse(err, "the udp link: nothing can be sent from UDP port %u: error %d",
+		return refuse(err,
+			      "the udp link: nothing can be sent from UDP port %u: error %d; "
+			      "choose another port",
 			      sport, err);
 	port->sport[i] = sport;
 	return 0;
@@ -338,7 +346,9 @@ static int sender_get(struct udp *u, struct udp_port *port, const struct udp_pat
 	else if (port->sender[i] < 0)
 		err = udp_socket_sender(port, want, true, &port->sender[i], &port->sport[i]);
 	if (err)
-		return refuse(err, "the udp link: no socket to send from: error %d", err);
+		return refuse(err,
+			      "the udp link: no socket to send from: error %d; raise ulimit -n",
+			      err);
 	*out = i;
 	return 0;
 }

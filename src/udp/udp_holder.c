@@ -63,5 +63,8 @@ int udp_refuse_port(int err, const union ibv_gid *gid)
 			      "UDP %d on %s cannot be bound: the kernel does not use that address "
 			      "(yet); choose another GID index",
 			      UDP_ROCE_PORT, text);
-	return refuse(err, "UDP %d on %s cannot be bound: error %d", UDP_ROCE_PORT, text, err);
+	return refuse(
+		err,
+		"UDP %d on %s cannot be bound: error %d; free what is short, and connect again",
+		UDP_ROCE_PORT, text, err);
 }

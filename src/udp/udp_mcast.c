@@ -159,7 +159,9 @@ static int join(struct udp *u, const union ibv_gid *group, const void *owner, ui
 	}
 	g = u->n_groups < UDP_GROUPS ? malloc(sizeof(*g)) : NULL;
 	if (!g)
-		return refuse(ENOMEM, "the udp link: no room for one more multicast group");
+		return refuse(
+			ENOMEM,
+			"the udp link: no room for one more multicast group; leave some first");
 	*g = (struct udp_group){ .port = { .gid = *group,
 					   .ifindex = ifindex,
 					   .ipv4 = grh_gid_is_ipv4(group->raw),

@@ -26,6 +26,12 @@ EXPORT int ibv_destroy_ah(struct ibv_ah *ah)
 	return positive_errno(err ? err : alive_left(&end, ah_destroy((struct ah *)ah)));
 }
 
+/* For libmlx5. */
+EXPORT int softhca_ah_alive(const struct ibv_ah *ah, const char *call)
+{
+	return alive_check(ALIVE_AH, ah, call);
+}
+
 /* The index of our GID that the datagram was sent to: of the RoCE version it came by. */
 static int own_index(const struct hca *hca, const struct grh *g, uint8_t *index)
 {
@@ -53,8 +59,9 @@ static int from_grh(const struct hca *hca, const struct ibv_grh *grh, struct ibv
 	int err = grh_parse((const uint8_t *)grh, &g);
 
 	if (err)
-		return refuse(EINVAL, "ibv_init_ah_from_wc: the buffer's first 40 bytes are no GRH "
-				      "and no IPv4 header");
+		return refuse(EINVAL,
+			      "ibv_init_ah_from_wc: the buffer's first 40 bytes are no GRH "
+			      "and no IPv4 header; pass those that the datagram's receive got");
 	err = own_index(hca, &g, &attr->grh.sgid_index);
 	if (err)
 		return err;

@@ -32,9 +32,12 @@ EXPORT void ibv_free_buf(struct ibv_buf *buf)
 
 EXPORT int ibv_export_buf_dmabuf_fd(struct ibv_buf *buf)
 {
-	(void)buf;
-	return minus1_errno(refuse(ENODATA, "ibv_export_buf_dmabuf_fd: the buffer is ordinary "
-					    "memory; no dma-buf is behind it"));
+	int err = alive_check(ALIVE_BUFFER, buf, "ibv_export_buf_dmabuf_fd");
+
+	if (!err)
+		err = refuse(ENODATA, "ibv_export_buf_dmabuf_fd: the buffer is ordinary memory; no "
+				      "dma-buf is behind it");
+	return minus1_errno(err);
 }
 
 EXPORT struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr,
@@ -63,20 +66,25 @@ static int check_mask(uint64_t mask)
 			      "%s: comp_mask 0x%llx has unknown bits; use IBV_REG_MR_MASK_*", call,
 			      (unsigned long long)unknown);
 	if (mask & REG_DMAH)
-		return refuse(EOPNOTSUPP,
-			      "%s: IBV_REG_MR_MASK_DMAH: this device has no DMA handles", call);
+		return refuse(
+			EOPNOTSUPP,
+			"%s: IBV_REG_MR_MASK_DMAH: this device has no DMA handles; leave it out",
+			call);
 	if (!(mask & REG_ADDR) == !(mask & REG_FD))
 		return refuse(EINVAL,
 			      "%s: comp_mask needs one of IBV_REG_MR_MASK_ADDR and "
-			      "IBV_REG_MR_MASK_FD, and not both",
+			      "IBV_REG_MR_MASK_FD, and not both; set one",
 			      call);
 	if ((mask & REG_FD_OFFSET) && !(mask & REG_FD))
 		return refuse(EINVAL,
-			      "%s: IBV_REG_MR_MASK_FD_OFFSET goes with IBV_REG_MR_MASK_FD only",
+			      "%s: IBV_REG_MR_MASK_FD_OFFSET goes with IBV_REG_MR_MASK_FD only; "
+			      "leave it out",
 			      call);
 	if ((mask & REG_BUF) && !(mask & REG_ADDR))
-		return refuse(EINVAL, "%s: IBV_REG_MR_MASK_BUF goes with IBV_REG_MR_MASK_ADDR only",
-			      call);
+		return refuse(
+			EINVAL,
+			"%s: IBV_REG_MR_MASK_BUF goes with IBV_REG_MR_MASK_ADDR only; leave it out",
+			call);
 	return 0;
 }
 

@@ -83,7 +83,8 @@ EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 	if (num_devices)
 		*num_devices = 0;
 	if (!list)
-		return null_errno(refuse(ENOMEM, "ibv_get_device_list: no memory for the list"));
+		return null_errno(refuse(ENOMEM, "ibv_get_device_list: no memory for the list; "
+						 "raise the limit (ulimit -v)"));
 	for (unsigned int i = 0; i < n; i++) {
 		list[count] = device_find(names[i], guids[i]);
 		if (list[count])

@@ -18,6 +18,7 @@ EXPORT int softhca_refuse(int err, const char *fmt, ...)
 EXPORT int softhca_unbuilt(const char *call, int err)
 {
 	return refuse(err,
-		      "%s: this version of softhca does not have it, and no capability says so",
+		      "%s: this version of softhca does not have it, and no capability says so; "
+		      "use another call",
 		      call);
 }

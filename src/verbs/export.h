@@ -45,6 +45,10 @@ struct dqp_dc;
 /* IBV_QPT_DRIVER of mlx5dv_create_qp(): a DC target or an initiator (driver/dqp.h). */
 struct ibv_qp *softhca_create_dc(struct ibv_qp_init_attr_ex *attr, const struct dqp_dc *dc);
 struct ibv_qp;
+struct ibv_ah;
+/* alive_check(), for calls that read nothing of the object. */
+int softhca_qp_alive(const struct ibv_qp *qp, const char *call);
+int softhca_ah_alive(const struct ibv_ah *ah, const char *call);
 int softhca_stream_reset(struct ibv_qp *qp, uint16_t id); /* dqp_stream_reset() */
 void softhca_qp_inlines(struct ibv_qp *qp, bool allow); /* dqp_inlines() */
 /* An RC queue pair stops at a wrong signature; before it is used. */

@@ -46,8 +46,10 @@ static int check_size(const char *call, uint32_t flags, size_t size)
 	if (flags)
 		return refuse(EOPNOTSUPP, "%s: flags 0x%x, none is defined; pass 0", call, flags);
 	if (size < sizeof(struct ibv_gid_entry))
-		return refuse(EINVAL, "%s: entries of %zu bytes, the smallest are of %zu", call,
-			      size, sizeof(struct ibv_gid_entry));
+		return refuse(EINVAL,
+			      "%s: entries of %zu bytes, the smallest are of %zu; pass "
+			      "sizeof(struct ibv_gid_entry)",
+			      call, size, sizeof(struct ibv_gid_entry));
 	return 0;
 }
 

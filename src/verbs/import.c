@@ -42,8 +42,10 @@ static int not_ours(int fd)
 			"has opened, or this one had closed or before fork(); open the device "
 			"here",
 			fd);
-	return refuse(EINVAL, "ibv_import_device: fd %d (%s) is no cmd_fd of an open device", fd,
-		      name);
+	return refuse(EINVAL,
+		      "ibv_import_device: fd %d (%s) is no cmd_fd of an open device; pass "
+		      "ibv_context.cmd_fd",
+		      fd, name);
 }
 
 static int import(int fd, struct context **out)
@@ -53,7 +55,10 @@ static int import(int fd, struct context **out)
 	int err;
 
 	if (fstat(fd, &st))
-		return refuse(EBADF, "ibv_import_device: fd %d is not open", fd);
+		return refuse(EBADF,
+			      "ibv_import_device: fd %d is not open; pass ibv_context.cmd_fd of an "
+			      "open device",
+			      fd);
 	orig = find(&st);
 	if (!orig)
 		return not_ours(fd);

@@ -73,6 +73,12 @@ EXPORT struct ibv_qp *softhca_create_dc(struct ibv_qp_init_attr_ex *attr, const 
 }
 
 /* For libmlx5. */
+EXPORT int softhca_qp_alive(const struct ibv_qp *qp, const char *call)
+{
+	return alive_check(ALIVE_QP, qp, call);
+}
+
+/* For libmlx5. */
 EXPORT int softhca_stream_reset(struct ibv_qp *qp, uint16_t id)
 {
 	int err = alive_check(ALIVE_QP, qp, "mlx5dv_dci_stream_id_reset");

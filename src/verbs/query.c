@@ -87,6 +87,7 @@ EXPORT int ibv_get_pkey_index(struct ibv_context *ib, uint8_t port, __be16 pkey)
 		if (have == pkey)
 			return i;
 	}
-	return minus1_errno(refuse(ENOENT, "ibv_get_pkey_index: no P_Key 0x%04x, only 0x%04x",
+	return minus1_errno(refuse(ENOENT,
+				   "ibv_get_pkey_index: no P_Key 0x%04x, only 0x%04x; ask for that",
 				   ntohs(pkey), DEFAULT_PKEY));
 }

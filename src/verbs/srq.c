@@ -64,7 +64,8 @@ struct ibv_srq *ops_create_srq_ex(struct ibv_context *ib, struct ibv_srq_init_at
 	else
 		err = refuse(EOPNOTSUPP,
 			     "ibv_create_srq_ex: comp_mask 0x%x, type %d: basic SRQs with a PD, "
-			     "tag-matching ones and those of XRC domains are built",
+			     "tag-matching ones and those of XRC domains are built; ask for one of "
+			     "these",
 			     attr->comp_mask, attr->srq_type);
 	if (!err)
 		err = alive_check(ALIVE_PD, attr->pd, call);

@@ -14,9 +14,10 @@ struct ibv_xrcd *ops_open_xrcd(struct ibv_context *ib, struct ibv_xrcd_init_attr
 	int err;
 
 	if (attr->comp_mask >= IBV_XRCD_INIT_ATTR_RESERVED)
-		return null_errno(refuse(EOPNOTSUPP,
-					 "ibv_open_xrcd: comp_mask 0x%x has unknown bits",
-					 attr->comp_mask));
+		return null_errno(
+			refuse(EOPNOTSUPP,
+			       "ibv_open_xrcd: comp_mask 0x%x has unknown bits; leave them out",
+			       attr->comp_mask));
 	if ((attr->comp_mask & need) != need)
 		return null_errno(refuse(EINVAL,
 					 "ibv_open_xrcd: comp_mask 0x%x; fd and oflags are both "

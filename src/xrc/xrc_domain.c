@@ -57,7 +57,9 @@ static int private_page(struct xrc_domain *d)
 		       -1, 0);
 
 	if (p == MAP_FAILED)
-		return refuse(ENOMEM, "ibv_open_xrcd: no memory for %zu B of an XRC domain",
+		return refuse(ENOMEM,
+			      "ibv_open_xrcd: no memory for %zu B of an XRC domain; raise the "
+			      "limit (ulimit -v)",
 			      xrc_page_bytes());
 	d->page = p;
 	return 0;
@@ -118,7 +120,7 @@ static int share(struct xrc_domain *d)
 	if (err)
 		return refuse(err,
 			      "ibv_open_xrcd: no memory for %zu B of an XRC domain, or another "
-			      "process gave what is none",
+			      "process gave what is none; raise the limit (ulimit -v)",
 			      xrc_page_bytes());
 	d->page = page;
 	err = xrc_member_lock(d);

@@ -14,7 +14,9 @@ int xrc_srq_create(struct pd *pd, struct srq_attr *attr, struct srq **out)
 	if (err)
 		return err;
 	if (!n || xrc_srq_table_take(n, &attr->srqn))
-		return refuse(ENOMEM, "ibv_create_srq_ex: no memory or no number left for an SRQ");
+		return refuse(
+			ENOMEM,
+			"ibv_create_srq_ex: no memory or no number left for an SRQ; destroy some");
 	err = srq_create(pd, attr, out);
 	if (err)
 		xrc_srq_table_give(attr->srqn);

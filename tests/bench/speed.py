@@ -24,6 +24,8 @@ def latencies():
     yield Figure("ib_send_lat/tcp", send, "us", 1 / 20, m.tcp, "TCP loopback")
     yield Figure("ib_write_lat", m.latency("ib_write_lat -F -s 8 -n 200000"), "us", 1.1,
                  m.bare("vm_call"), "process_vm_writev call")
+    yield Figure("ib_write_lat/uc", m.latency("ib_write_lat -F -c UC -s 8 -n 200000"), "us", 1.2,
+                 m.latency("ib_write_lat -F -s 8 -n 200000"), "ib_write_lat by RC")
     yield Figure("ib_write_lat/pingpong", m.latency("ib_write_lat -F -s 8 -n 200000"), "us", 1.1,
                  m.bare("vm_pingpong"), "the same ping-pong by it")
     yield Figure("write_lat/mapped", m.ours("mapped", "write_lat", 8, 100000), "us", 2,

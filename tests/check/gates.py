@@ -7,7 +7,7 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from gate import files, functions, includes, services, text  # noqa: E402
+from gate import files, functions, includes, sentences, services, text  # noqa: E402
 
 
 def main():
@@ -26,6 +26,7 @@ def main():
         "ranks of included folders": list(includes.ranks(code)),
         "cycles among headers": list(includes.cycles(code)),
         "types of queue pairs": list(services.types(code)),
+        "remedies in sentences": list(sentences.remedies(code)),
     }
     print(f"1..{len(findings)}")
     for number, (gate, found) in enumerate(findings.items(), 1):

@@ -9,7 +9,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import circles  # noqa: E402
-from gate import calls, files, functions, includes, services, text  # noqa: E402
+from gate import calls, files, functions, includes, sentences, services, text  # noqa: E402
 
 HEAD = "// SPDX-License-Identifier: MIT\n"
 DEEP = "if (a) { for (;;) while (b) switch (c) { case 1: if (d) e(); } }"
@@ -63,6 +63,10 @@ def typed(_top, _paths, sources):
     return services.types(sources)
 
 
+def sentence(_top, _paths, sources):
+    return sentences.remedies(sources)
+
+
 NOTE = "TO" + "DO"
 CASES = [
     ("80 lines pass", function("\n" * 76), measured, 0),
@@ -113,6 +117,15 @@ CASES = [
     ("a type in a comment", {"src/driver/a.c": "/* IBV_QPT_RC */\n"}, typed, 0),
     ("a type with a reason",
      {"src/driver/a.c": "/* gate: services: its name */\nint a = IBV_QPT_RC;\n"}, typed, 0),
+    ("a sentence without a remedy",
+     {"src/a.c": 'int a(int b) { return refuse(b, "call: b is %d, "\n"a is 3", b); }\n'},
+     sentence, 1),
+    ("one with a remedy",
+     {"src/a.c": 'int a(int b) { return refuse(f(b, 1), "call: b is %d; "\n"give 1", b); }\n'},
+     sentence, 0),
+    ("a sentence with a waiver",
+     {"src/a.c": '/* gate: sentences: it is over */\nint a(void) { return refuse(1, "x"); }\n'},
+     sentence, 0),
     ("a type where services are described", {"src/hca/service.c": "int a = IBV_QPT_RC;\n"},
      typed, 0),
     ("a type in a test", {"tests/unit/a.c": "int a = IBV_QPT_RC;\n"}, typed, 0),

@@ -328,7 +328,7 @@ static void reserved(int arg)
 	}
 	said_want(SAID_NEAR,
 		  "mlx5dv_reserved_qpn_dealloc: 0x%x is no number that mlx5dv_reserved_qpn_alloc "
-		  "gave to this context and that is still reserved",
+		  "gave to this context and that is still reserved; give back each once",
 		  qpn[MANY - 1]);
 }
 

@@ -383,7 +383,8 @@ static void target_without_an_srq(int arg)
 	dv.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_DC;
 	dv.dc_init_attr.dc_type = 7;
 	want_null(mlx5dv_create_qp(DUO->near.dev.ctx, &a, &dv), EINVAL);
-	NEAR("mlx5dv_create_qp: dc_type 7 is neither MLX5DV_DCTYPE_DCT nor MLX5DV_DCTYPE_DCI");
+	NEAR("mlx5dv_create_qp: dc_type 7 is neither MLX5DV_DCTYPE_DCT nor MLX5DV_DCTYPE_DCI; use "
+	     "one of these");
 }
 
 static void initiator_towards_a_peer(int arg)

@@ -64,10 +64,14 @@ def already_known():
     assert "ibv_reg_mr" in explained and "SOFTHCA_EXPLAIN" not in explained, explained
 
 
-def file_that_cannot_be_written():
-    assert said(3, CI="1", SOFTHCA_EXPLAIN="/nowhere/x") == (
-        "softhca: SOFTHCA_EXPLAIN=/nowhere/x: No such file or directory; what fails is not "
-        "explained there\n")
+def files_that_cannot_be_written():
+    """Said at first use, once: no sentence and no packet goes there."""
+    for path, why in (("/nowhere/x", "No such file or directory"), ("/", "Is a directory"),
+                      ("/dev/full", "No space left on device")):
+        assert said(3, CI="1", SOFTHCA_EXPLAIN=path) == (
+            f"softhca: SOFTHCA_EXPLAIN={path}: {why}; what fails is not explained there\n"), path
+        assert said(0, SOFTHCA_TRACE=path) == (
+            f"softhca: SOFTHCA_TRACE={path}: {why}; there is no trace\n"), path
 
 
 def forked_child_is_silent():
@@ -90,5 +94,5 @@ def on_a_terminal():
 
 
 if __name__ == "__main__":
-    sys.exit(cases.run((in_ci, nobody_reads, already_known, file_that_cannot_be_written,
+    sys.exit(cases.run((in_ci, nobody_reads, already_known, files_that_cannot_be_written,
                         forked_child_is_silent, on_a_terminal)))

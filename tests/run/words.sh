@@ -88,7 +88,11 @@ for setting in SOFTHCA_LIB=/x SOFTHCA_LOG=debug SOFTHCA_DIRECT=1 SOFTHCA_OTHER=1
 	env "$setting" "$softhca" list >"$tmp/listed" 2>"$tmp/out"
 	equal "$setting is left alone" "" "$(cat "$tmp/out")"
 done
-"$softhca" --help >"$tmp/out"
-for name in DEVICES EXPLAIN FAULT TRACE LOG DIRECT VIEW; do
-	has "--help" "^  SOFTHCA_$name "
+for command in "" run trace report fault counters ps top list explain doctor env; do
+	# shellcheck disable=SC2086 # none at all
+	"$softhca" $command --help >"$tmp/out"
+	has "$command --help" "^usage: softhca $command"
+	for name in DEVICES EXPLAIN FAULT TRACE LOG DIRECT VIEW MLX5DV DOORBELL; do
+		has "$command --help" "^  SOFTHCA_$name "
+	done
 done

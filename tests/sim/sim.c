@@ -2,7 +2,8 @@
 /* Does the protocol converge under any loss and interleaving? Each seed makes a script of posts,
  * receives and state moves for two QPs, and a network. The script runs on that network and on a
  * perfect one: memory and completions must be the same. Where losses may show (UC, UD, a QP
- * moved to ERR) the properties that remain are checked instead.
+ * moved to ERR, a peer that counts otherwise) the properties that remain are checked instead: no
+ * work request of RC stays without a completion.
  *
  *         sim [RUNS [FIRST-SEED]]: 2000 from 1, or 20000 with SOFTHCA_LENGTH=full; prints the
  * hash of     all that was sent, which the same seeds give again */
@@ -19,7 +20,8 @@ enum {
 	WORD = RIG_MEM - 64, /* atomics */
 	CQES = 2 * RIG_CQ,
 };
-#define SPAN 3000000UL /* ns in which the script's actions lie */
+#define SPAN	 3000000UL /* ns in which the script's actions lie */
+#define PATIENCE 60000000000UL /* ns after them; what has not ended by then never does */
 
 enum kind { POST, RECEIVE, TO_SQD, TO_RTS, TO_ERR };
 
@@ -42,6 +44,7 @@ struct record { /* what a run left behind */
 	uint8_t *mem[2];
 	struct cqe cqe[2][2][CQES];
 	unsigned int ncqe[2][2];
+	uint16_t newest[2]; /* the last WQE of each side; it is signalled */
 	enum ibv_qp_state state[2];
 	uint64_t hash;
 };
@@ -150,6 +153,7 @@ static void make_side(struct rand *r, struct script *s, uint8_t side)
 		at += rand_chance(r, 0.6) ? 0 : rand_below(r, SPAN / OPS);
 		a.at = at;
 		make_wr(r, &a.wr, i);
+		a.wr.signaled |= i == OPS - 1;
 		add(s, a);
 		if (takes_receive(a.wr.op)) {
 			receive_at += late ? rand_below(r, late / OPS) : 0;
@@ -197,7 +201,7 @@ static void with_keys(struct rig_wr *w, struct rig_qp *self, struct rig_qp *peer
 	w->rkey = peer->mr->ib.rkey;
 }
 
-static void act(struct rig *r, const struct action *a)
+static void act(struct rig *r, const struct action *a, struct record *out)
 {
 	struct rig_qp *p = r->qp[a->side];
 	struct rig_wr w = a->wr;
@@ -206,7 +210,7 @@ static void act(struct rig *r, const struct action *a)
 	switch (a->kind) {
 	case POST:
 		with_keys(&w, p, r->qp[!a->side]);
-		rig_post(p, &w);
+		out->newest[a->side] = rig_post(p, &w);
 		break;
 	case RECEIVE:
 		s[0] = rig_sge(p, RECEIVES + a->index * SLOT, 100);
@@ -250,9 +254,9 @@ static void play(const struct script *s, const struct net_config *cfg, struct re
 		rig_connect(r.qp[i], &s->attr[i], r.qp[!i]->q.qp.qpn);
 	for (unsigned int i = 0; i < s->n; i++) {
 		rig_run_until(&r, s->action[i].at);
-		act(&r, &s->action[i]);
+		act(&r, &s->action[i], out);
 	}
-	rig_run(&r);
+	rig_run_until(&r, r.net.now + PATIENCE);
 	memset(out->ncqe, 0, sizeof(out->ncqe));
 	collect(&r, out);
 	out->hash = r.net.hash;
@@ -261,6 +265,18 @@ static void play(const struct script *s, const struct net_config *cfg, struct re
 		out->state[i] = r.qp[i]->q.qp.state;
 	}
 	rig_close(&r);
+}
+
+/* Completions come in order, so that of each side's last work request, which is signalled, stands
+ * behind all others. */
+static void check_all_ended(const struct record *a)
+{
+	for (int side = 0; side < 2; side++) {
+		unsigned int n = a->ncqe[side][0];
+
+		expect(n && a->cqe[side][0][n - 1].wqe_counter == a->newest[side],
+		       "a work request stays without a completion: side, completions", side, n);
+	}
 }
 
 static void compare_cqe(const struct cqe *a, const struct cqe *b, int side, int q)
@@ -351,6 +367,16 @@ static void same_host(struct rand *r, struct net_config *c)
 	c->again = rand_chance(r, 0.5) ? 0.3 : 0;
 }
 
+static void some_network(struct rand *r, struct net_config *c)
+{
+	if (rand_chance(r, 0.4))
+		same_host(r, c);
+	else if (rand_chance(r, 0.6))
+		hosts(r, c);
+	else
+		lossy(r, c);
+}
+
 static uint64_t reliable(struct rand *r, struct record *a, struct record *b)
 {
 	static const struct net_config perfect = { .max_seg = 256, .delay = 1000 };
@@ -358,20 +384,33 @@ static uint64_t reliable(struct rand *r, struct record *a, struct record *b)
 	struct net_config c;
 	bool to_err = rand_chance(r, 0.15);
 
-	if (rand_chance(r, 0.4))
-		same_host(r, &c);
-	else if (rand_chance(r, 0.6))
-		hosts(r, &c);
-	else
-		lossy(r, &c);
+	some_network(r, &c);
 	make_script(r, &s, to_err);
 	play(&s, &c, a);
+	check_all_ended(a);
 	if (to_err) {
 		check_error_run(&s, a);
 		return a->hash;
 	}
 	play(&s, &perfect, b);
 	compare(a, b);
+	return a->hash;
+}
+
+/* The second side's rq_psn is before or behind the first's sq_psn: whatever becomes of a message,
+ * its work request ends. */
+static uint64_t skewed(struct rand *r, struct record *a)
+{
+	uint32_t skew = 1 + rand_below(r, rand_chance(r, 0.5) ? 4 : 300);
+	struct net_config c;
+	struct script s;
+
+	some_network(r, &c);
+	make_script(r, &s, false);
+	s.attr[1].rq_psn += rand_chance(r, 0.5) ? skew : -skew;
+	s.attr[1].rq_psn &= 0xffffff;
+	play(&s, &c, a);
+	check_all_ended(a);
 	return a->hash;
 }
 
@@ -455,7 +494,9 @@ static uint64_t run(uint64_t seed, struct record *a, struct record *b)
 
 	current_seed = seed;
 	rand_init(&r, seed);
-	return seed % 10 == 9 ? unreliable(&r) : reliable(&r, a, b);
+	if (seed % 10 == 9)
+		return unreliable(&r);
+	return seed % 10 == 8 ? skewed(&r, a) : reliable(&r, a, b);
 }
 
 int main(int argc, char **argv)

@@ -90,7 +90,7 @@ static void indirection_table_entries(int arg)
 	want_null(table_of(wqs, log + 1), EINVAL);
 	said_want(SAID_NEAR,
 		  "ibv_create_rwq_ind_table: log_ind_tbl_size %u, at most %u "
-		  "(rss_caps.max_rwq_indirection_table_size)",
+		  "(rss_caps.max_rwq_indirection_table_size); ask for less",
 		  log + 1, log);
 	a.rwq_ind_tbl = table_of(wqs, log);
 	want(a.rwq_ind_tbl);

@@ -118,7 +118,83 @@ static void route_before_the_address(int arg)
 {
 	begin(arg);
 	want_minus1(rdma_resolve_route(id, 1000), EINVAL);
-	SAYS("rdma_resolve_route: needs a resolved address and a time of at least 1 ms");
+	SAYS("rdma_resolve_route: needs a resolved address and a time of at least 1 ms; call "
+	     "rdma_resolve_addr and wait for ADDR_RESOLVED");
+}
+
+static void expect(enum rdma_cm_event_type event, int status)
+{
+	struct rdma_cm_event *e;
+
+	want_eq(rdma_get_cm_event(channel, &e), 0);
+	want_eq(e->event, event);
+	want_eq(e->status, status);
+	want_eq(rdma_ack_cm_event(e), 0);
+}
+
+static int resolve(const char *address, uint16_t port)
+{
+	struct sockaddr_in a = at(address, port);
+
+	return rdma_resolve_addr(id, NULL, (struct sockaddr *)&a, 1000);
+}
+
+static void connect_to_port(uint16_t port)
+{
+	struct rdma_conn_param p = { .qp_num = 0x123 };
+
+	want_eq(resolve("127.0.0.1", port), 0);
+	expect(RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	want_eq(rdma_resolve_route(id, 1000), 0);
+	expect(RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	want_eq(rdma_connect(id, &p), 0);
+}
+
+static void nobody_listens(int arg)
+{
+	begin(arg);
+	connect_to_port(7499);
+	expect(RDMA_CM_EVENT_REJECTED, 8);
+	SAYS("RDMA_CM_EVENT_REJECTED (status 8) for 127.0.0.1, port 7499: nobody listens there; "
+	     "start the server before the client, or check address, port and port space");
+}
+
+static void nobody_listens_to_datagrams(int arg)
+{
+	begin(arg);
+	want_eq(rdma_create_id(channel, &id, NULL, RDMA_PS_UDP), 0);
+	connect_to_port(7499);
+	expect(RDMA_CM_EVENT_UNREACHABLE, 1);
+	SAYS("RDMA_CM_EVENT_UNREACHABLE (status 1) for 127.0.0.1, port 7499: nobody listens "
+	     "there; start the server before the client, or check address, port and port space");
+}
+
+static void no_route(int arg)
+{
+	begin(arg);
+	want_minus1(resolve("192.0.2.7", 7499), ENETUNREACH);
+	SAYS("rdma_resolve_addr: the kernel has no route to 192.0.2.7; take an address that `ip "
+	     "route get` finds");
+}
+
+static void resolve_twice(int arg)
+{
+	begin(arg);
+	want_eq(resolve("127.0.0.1", 7499), 0);
+	expect(RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	want_minus1(resolve("127.0.0.1", 7499), EINVAL);
+	SAYS("rdma_resolve_addr: the id is resolved or connected already; make another id");
+}
+
+static void a_group_on_a_connected_port_space(int arg)
+{
+	struct sockaddr_in group = at("239.1.2.3", 0);
+
+	begin(arg);
+	want_eq(bind_to("127.0.0.1", 0), 0);
+	want_minus1(rdma_join_multicast(id, (struct sockaddr *)&group, NULL), EINVAL);
+	SAYS("rdma_join_multicast: needs an id of UD that is bound to a device and has no route "
+	     "yet; call rdma_bind_addr or rdma_resolve_addr before");
 }
 
 static const struct test_case cases[] = {
@@ -131,6 +207,11 @@ static const struct test_case cases[] = {
 	CASE(bind_an_unknown_family),
 	CASE(a_port_that_is_taken),
 	CASE(route_before_the_address),
+	CASE(nobody_listens),
+	CASE(nobody_listens_to_datagrams),
+	CASE(no_route),
+	CASE(resolve_twice),
+	CASE(a_group_on_a_connected_port_space),
 };
 
 int main(void)

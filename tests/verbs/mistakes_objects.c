@@ -81,7 +81,7 @@ static void region_changed_by_unknown_flags(int arg)
 	begin(arg);
 	mr = new_mr(0);
 	want(ibv_rereg_mr(mr, 8, NULL, NULL, 0, 0));
-	SAYS("ibv_rereg_mr: flags 0x8, defined are 0x7");
+	SAYS("ibv_rereg_mr: flags 0x8, defined are 0x7; leave the rest out");
 }
 
 static void region_changed_in_nothing(int arg)
@@ -99,7 +99,7 @@ static void window_of_no_type(int arg)
 {
 	begin(arg);
 	want_null(ibv_alloc_mw(dev.pd, (enum ibv_mw_type)3), EINVAL);
-	SAYS("ibv_alloc_mw: type 3 is neither IBV_MW_TYPE_1 nor IBV_MW_TYPE_2");
+	SAYS("ibv_alloc_mw: type 3 is neither IBV_MW_TYPE_1 nor IBV_MW_TYPE_2; use one of these");
 }
 
 static void window_bound_on_ud(int arg)
@@ -527,7 +527,7 @@ static void pkey_of_nobody(int arg)
 {
 	begin(arg);
 	want_eq(ibv_get_pkey_index(dev.ctx, 1, htobe16(0x1234)), -1);
-	SAYS("ibv_get_pkey_index: no P_Key 0x1234, only 0xffff");
+	SAYS("ibv_get_pkey_index: no P_Key 0x1234, only 0xffff; ask for that");
 }
 
 #define ATTRIBUTE(n)                                                                               \

@@ -88,6 +88,9 @@ static void buffers(int arg)
 	want(ibv_export_buf_dmabuf_fd(buf) == -1 && errno == ENODATA);
 	want_eq(ibv_dealloc_pd(pd), EBUSY);
 	ibv_free_buf(buf);
+	ibv_free_buf(buf); /* again: it is said, and nothing happens */
+	want(ibv_export_buf_dmabuf_fd(buf) == -1 && errno == ENOENT);
+	want(!ibv_reg_buf_mr(pd, buf, p, 10, 0) && errno == ENOENT);
 	want_eq(ibv_dealloc_pd(pd), 0);
 	want_eq(ibv_dealloc_pd(other), 0);
 }

@@ -28,6 +28,7 @@ def run(name):
 def main():
     names = ["verbs/verbs_mistakes_work", "verbs/verbs_mistakes_peer",
              "verbs/verbs_mistakes_silence", "verbs/verbs_mistakes_xrc",
+             "verbs/verbs_mistakes_drops",
              "mlx5dv/mlx5dv_mistakes_dc", "mlx5dv/mlx5dv_mistakes_dv"]
     return cases.run([(name, lambda name=name: run(name)) for name in names])
 

@@ -67,7 +67,7 @@ int mkey_create(struct pd *pd, struct mlx5dv_mkey_init_attr *attr, struct mkey *
 		return err;
 	m = made(pd, attr);
 	err = m ? key_add(pd->ctx->hca->keys, &e, m, &m->now.key)
-		: refuse(ENOMEM, "%s: no memory", call);
+		: refuse(ENOMEM, "%s: no memory; raise the limit (ulimit -v)", call);
 	if (err) {
 		free(m);
 		device_give(count);

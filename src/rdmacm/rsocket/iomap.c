@@ -95,7 +95,8 @@ static int map(struct sock *s, void *buf, size_t len, int prot, off_t *offset)
 	if ((uint32_t)index >= s->their_iomap_count)
 		return softhca_refuse(ENXIO,
 				      "riomap: the peer's I/O map has %u entries "
-				      "(RDMA_IOMAPSIZE), which are in use",
+				      "(RDMA_IOMAPSIZE), which are in use; riounmap some, or let "
+				      "the peer set more",
 				      s->their_iomap_count);
 	x = calloc(1, sizeof(*x));
 	if (!x)

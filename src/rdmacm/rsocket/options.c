@@ -186,7 +186,8 @@ EXPORT int rsetsockopt(int socket, int level, int optname, const void *optval, s
 	err = set(s, level, optname, optval, optlen);
 	sock_put(s);
 	if (err == ENOTSUP)
-		softhca_refuse(err, "rsetsockopt: option %d of level %d", optname, level);
+		softhca_refuse(err, "rsetsockopt: option %d of level %d; see rsocket(7)", optname,
+			       level);
 	return minus1_errno(err);
 }
 
@@ -326,7 +327,8 @@ EXPORT int rfcntl(int socket, int cmd, ... /* arg */)
 		s->flags = arg & O_NONBLOCK;
 		break;
 	default:
-		err = softhca_refuse(ENOTSUP, "rfcntl: command %d", cmd);
+		err = softhca_refuse(
+			ENOTSUP, "rfcntl: command %d; F_GETFL and F_SETFL are what there is", cmd);
 	}
 	va_end(args);
 	sock_put(s);

@@ -175,13 +175,13 @@ int ring_meet(struct sock *s, const void *data, size_t len)
 	if (!data || len < sizeof(g))
 		return softhca_refuse(EPROTO,
 				      "rsocket: the peer's private data has %zu bytes, not "
-				      "the %zu of a greeting",
+				      "the %zu of a greeting; is it a program that uses rsockets?",
 				      len, sizeof(g));
 	memcpy(&g, data, sizeof(g));
 	if (g.version != VERSION || !g.sges_count || !g.credits)
 		return softhca_refuse(EPROTO,
 				      "rsocket: a greeting of version %u with %u SGEs and "
-				      "%u credits",
+				      "%u credits; is it a program that uses rsockets?",
 				      g.version, be32toh(g.sges_count), be16toh(g.credits));
 	s->swap = big_endian != !!(g.flags & FLAG_BIG_ENDIAN);
 	s->their_sges = be64toh(g.sges_addr);

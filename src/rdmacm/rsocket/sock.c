@@ -96,8 +96,10 @@ int sock_get(int fd, struct sock **out)
 	at = place(fd);
 	foreign = at && *at;
 	unlock_table();
-	return foreign ? softhca_refuse(
-				 EIO, "rsocket: descriptor %d is a socket of a parent process", fd)
+	return foreign ? softhca_refuse(EIO,
+					"rsocket: descriptor %d is a socket of a parent process; "
+					"make one in the child",
+					fd)
 		       : EBADF;
 }
 

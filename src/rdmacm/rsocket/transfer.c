@@ -40,7 +40,9 @@ EXPORT ssize_t rsendmsg(int socket, const struct msghdr *msg, int flags)
 	int err;
 
 	if (msg->msg_control && msg->msg_controllen)
-		return minus1_errno(softhca_refuse(ENOTSUP, "rsendmsg: control messages"));
+		return minus1_errno(softhca_refuse(
+			ENOTSUP,
+			"rsendmsg: control messages; rsockets have none, leave msg_control out"));
 	err = sock_get(socket, &s);
 	if (err)
 		return minus1_errno(err);
@@ -56,7 +58,9 @@ EXPORT ssize_t rrecvmsg(int socket, struct msghdr *msg, int flags)
 	int err;
 
 	if (msg->msg_control && msg->msg_controllen)
-		return minus1_errno(softhca_refuse(ENOTSUP, "rrecvmsg: control messages"));
+		return minus1_errno(softhca_refuse(
+			ENOTSUP,
+			"rrecvmsg: control messages; rsockets have none, leave msg_control out"));
 	err = sock_get(socket, &s);
 	if (err)
 		return minus1_errno(err);

@@ -83,7 +83,9 @@ TEST(access_flags_are_checked)
 		{ W | 1U << 29, 0 },
 		{ W | 1U << 30, EINVAL },
 		{ W | 1U << 19, EINVAL },
-		{ W | 1U << 8, EINVAL },
+		{ W | 1U << 8, EOPNOTSUPP }, /* IBV_ACCESS_FLUSH_GLOBAL */
+		{ W | 1U << 9, EOPNOTSUPP }, /* IBV_ACCESS_FLUSH_PERSISTENT */
+		{ RW | 1U << 8, EINVAL },
 		{ RW, EINVAL },
 		{ RA, EINVAL },
 		{ RW | RR | RA, EINVAL },
@@ -297,7 +299,8 @@ TEST(rereg_that_fails_leaves_the_mr_as_it_was)
 		{ T | A, { p + PAGE, PAGE, (uintptr_t)p, W }, CMD, EFAULT },
 		{ A, { NULL, 0, 0, RW }, CMD, EINVAL },
 		{ A, { NULL, 0, 0, W }, CMD, EFAULT }, /* the old range is read-only */
-		{ A, { NULL, 0, 0, 1U << 8 }, CMD, EINVAL },
+		{ A, { NULL, 0, 0, 1U << 8 }, CMD, EOPNOTSUPP },
+		{ A, { NULL, 0, 0, 1U << 18 }, CMD, EINVAL },
 	};
 	struct fixture *f = fixture_open(16);
 	struct mr *mr;

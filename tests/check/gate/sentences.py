@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: MIT
+"""A refused call is explained in one sentence: call, object, numbers, and what to do."""
+import re
+
+CALL = re.compile(r"\b(?:softhca_)?refuse\(")
+LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+REMEDY = re.compile(r"; .| must be |\bneeds? |\?|%s$")
+
+
+def remedies(sources):
+    """Each sentence of refuse() in src/ that says what is wrong and not what can be done: behind a
+    semicolon, as a question, as what must be; or in another sentence that it takes in (%s)."""
+    for source in sources:
+        if not source.path.as_posix().startswith("src/"):
+            continue
+        for match in CALL.finditer(source.text):
+            sentence = "".join(LITERAL.findall(_second(source.text, match.end())))
+            if sentence and not REMEDY.search(sentence):
+                number = source.text.count("\n", 0, match.start()) + 1
+                if not source.waived_here("sentences", number):
+                    yield (f'{source.path}:{number}: "{sentence}": say what to do, or why '
+                           "nothing can be done: gate: sentences: REASON")
+
+
+def _second(text, at):
+    """The second argument of the call whose arguments begin at @at; "" if there is none."""
+    depth, start, commas = 0, at, 0
+    for lexeme in re.compile(r'"(?:\\.|[^"\\\n])*"|[(){}\[\],]').finditer(text, at):
+        word = lexeme.group()
+        if word in "([{":
+            depth += 1
+        elif word in ")]}" and depth:
+            depth -= 1
+        elif word in ",)" and not depth:
+            if commas:
+                return text[start:lexeme.start()]
+            if word == ")":
+                return ""
+            commas, start = 1, lexeme.end()
+    return ""
