@@ -25,6 +25,7 @@ def arguments():
     parser.add_argument("--under", default="", metavar="COMMAND",
                         help="what runs the programs of another machine")
     parser.add_argument("--without", action="append", default=[], metavar="KIND")
+    parser.add_argument("--at-most", type=int, metavar="SECONDS", help="no test gets more")
     parser.add_argument("--fail-fast", action="store_true", help="stop at the first failure")
     parser.add_argument("--list", action="store_true", help="list the tests and their traits")
     parser.add_argument("select", nargs="*", metavar="KIND[/NAME[:CASE]]")
@@ -56,6 +57,7 @@ def main():
                            bool(args.under) or args.sanitizer == "tsan")
     settings = pool.Settings(jobs=args.jobs, length=args.length, sanitizer=args.sanitizer,
                              fail_fast=args.fail_fast, under=args.under.split(),
+                             at_most=args.at_most,
                              patience=SLOWER[args.sanitizer] * LONGER[args.length])
     with stage.Stage(source, args.build.resolve()) as ready:
         try:
