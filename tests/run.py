@@ -59,7 +59,8 @@ def main():
                              fail_fast=args.fail_fast, under=args.under.split(),
                              at_most=args.at_most,
                              patience=SLOWER[args.sanitizer] * LONGER[args.length])
-    with stage.Stage(source, args.build.resolve()) as ready:
+    libraries = any("device" in test.traits for test in tests)
+    with stage.Stage(source, args.build.resolve(), libraries) as ready:
         try:
             pool.run(tests, ready, settings, result)
         except KeyboardInterrupt:

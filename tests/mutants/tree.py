@@ -52,7 +52,7 @@ class Tree:
                                "-Dlto=false"])
         if code:
             raise RuntimeError(f"meson setup failed: {out}")
-        listing = self._introspect("--targets")
+        listing = json.loads((self.builddir / "meson-info/intro-targets.json").read_text())
         files = [(Path(file).relative_to(self.builddir), target) for target in listing
                  for file in target["filename"] if target["type"] != "static library"]
         self.installed = [str(file) for file, target in files if target["installed"]]
@@ -63,12 +63,6 @@ class Tree:
             return {name for name in names if name == "__pycache__"}
         return {name for name in names if name == ".git" or name.startswith("build-")
                 or name == "build"}
-
-    def _introspect(self, what):
-        code, out = self._run(["meson", "introspect", what, str(self.builddir)])
-        if code:
-            raise RuntimeError(f"meson introspect failed: {out}")
-        return json.loads(out)
 
     def found(self, select):
         """What tests/run.py runs for @select: 'unit/wire_psn', 'sim', 'verbs/flush:reset*'."""
