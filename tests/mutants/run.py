@@ -114,6 +114,13 @@ def named(path):
     return tuple(head.removeprefix("# test:").split()) if head.startswith("# test:") else ()
 
 
+def order(patch):
+    """The kinds that need no device come first, as in tests/run.py; then by the tests' names."""
+    kind = patch.tests[0].partition("/")[0] if patch.tests else ""
+    rank = discover.FIRST.index(kind) if kind in discover.FIRST else len(discover.FIRST)
+    return rank, patch.tests
+
+
 def one(tree, patch, sound):
     """Plants the bug, runs the tests; returns what to count, and the verdict of the row."""
     if not patch.tests:
@@ -195,7 +202,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="trees side by side")
     parser.add_argument("names", nargs="*", metavar="NAME")
     args = parser.parse_args()
-    patches = sorted(chosen(args.names), key=lambda patch: patch.tests)
+    patches = sorted(chosen(args.names), key=order)
     groups = [list(members) for _, members in groupby(patches, key=lambda patch: patch.tests)]
     table, sound = Table(len(patches)), Sound()
     signal.signal(signal.SIGTERM, interrupt)
