@@ -89,8 +89,9 @@ class Table:
         """The counts; returns the exit code."""
         for count, number in sorted(self.counts.items()):
             print(f"{number:4} {count}")
+        done = sum(self.counts.values())
         passed = self.counts["noticed"] + self.counts["noticed by a time-out"]
-        print(f"{passed} passed, {self.total - passed} failed, 0 skipped", flush=True)
+        print(f"{passed} passed, {done - passed} failed, {self.total - done} skipped", flush=True)
         return 0 if passed == self.total else 1
 
 
@@ -126,7 +127,7 @@ def one(tree, patch, sound):
     if not patch.tests:
         return "without a test", "no '# test:' line"
     try:
-        with tree.planted(patch.path):
+        with tree.planted(patch.path.name):
             tree.build(patch.tests)
             failure = tree.run(patch.tests, max(LEAST, PATIENCE * sound))
     except Broken as err:
@@ -157,9 +158,9 @@ def timed(work, *args):
 
 
 def worker(tree, groups, sound, table, failed):
-    """Makes a tree and takes groups until none is left."""
+    """Configures its tree and takes groups until none is left."""
     try:
-        tree.make()
+        tree.configure()
         while True:
             group(tree, groups.get_nowait(), sound, table)
     except queue.Empty:
@@ -211,7 +212,9 @@ def main():
         os.chmod(folder, 0o755)
         trees = [Tree(TOP, Path(folder) / str(number), args.jobs) for number in range(args.jobs)]
         try:
-            trees[0].make()
+            for tree in trees:
+                tree.copy()
+            trees[0].configure()
             alone = [members for members in groups if trees[0].alone(members[0].tests)]
             side_by_side(trees, [m for m in groups if m not in alone], sound, table)
             side_by_side(trees[:1], alone, sound, table)

@@ -12,6 +12,7 @@ from pathlib import Path
 from runner import discover
 
 FAILED = re.compile(r"^  (\S+)(?: as \w+)?: \d+ failed, first: (.*)$", re.MULTILINE)
+ERROR = re.compile(r"^.*\berror: .*$", re.MULTILINE)
 CHANGED = re.compile(r"^\+\+\+ b/(\S+)", re.MULTILINE)
 
 
@@ -40,14 +41,17 @@ class Tree:
         # One compiler cache serves all trees, and the file that is put back after a bug.
         self.env = {**os.environ, "CCACHE_BASEDIR": str(top), "CCACHE_NOHASHDIR": "1"}
 
-    def make(self):
-        """Copies and configures; a second call does nothing."""
-        if self.top.exists():
-            return
+    def copy(self):
+        """All trees are copied before a bug is planted, lest an edit comes between."""
         shutil.copytree(self.origin, self.top, symlinks=True, ignore=self._left_out)
         for guest in ("build-suite", "build-interop"):  # what two kinds run on
             if (self.origin / guest).is_dir():
                 (self.top / guest).symlink_to(self.origin / guest)
+
+    def configure(self):
+        """A second call does nothing."""
+        if self.builddir.exists():
+            return
         code, out = self._run(["meson", "setup", str(self.builddir), "-Dtests=true",
                                "-Dlto=false"])
         if code:
@@ -96,8 +100,8 @@ class Tree:
         code, out = self._run(["ninja", "-C", str(self.builddir), f"-j{self.jobs}",
                                *sorted(targets)])
         if code:
-            (self.top / "output.log").write_text(out)
-            raise Broken("does not compile")
+            why = ERROR.search(out)
+            raise Broken(f"does not compile: {why[0] if why else out[-200:]}")
 
     def forget(self, tests):
         for select in tests:
@@ -118,8 +122,9 @@ class Tree:
         raise Broken(f"the run broke: {out.strip().rpartition(chr(10))[2]}")
 
     @contextlib.contextmanager
-    def planted(self, patch):
-        """The tree with @patch; whatever becomes of it, the files are put back."""
+    def planted(self, name):
+        """The tree with the patch @name; whatever becomes of it, the files are put back."""
+        patch = self.top / "tests/mutants" / name
         before = {self.top / file: (self.top / file).read_bytes()
                   for file in CHANGED.findall(patch.read_text())
                   if (self.top / file).is_file()}
