@@ -2,8 +2,7 @@
 /* QP 1 of the process. A process that reads a MAD from a network hands it to the process it is for:
  * the one whose slot is in the receiver's comm id, or, for a REQ or SIDR_REQ, the owner of the port
  * (gsi_names.h). It keeps no state. A MAD that no process takes is answered on behalf of the host:
- * REJ
- * 8, SIDR_REP 1, DREP. A process needs no connection manager for that.
+ * by REJ 8, SIDR_REP 1, or DREP. A process needs no connection manager for that.
  * Threads: any; gsi_packet() inside a quiesce section. */
 #pragma once
 #include "engine/node_state.h"
