@@ -26,7 +26,8 @@ def arguments():
                         help="what runs the programs of another machine")
     parser.add_argument("--without", action="append", default=[], metavar="KIND")
     parser.add_argument("--at-most", type=int, metavar="SECONDS", help="no test gets more")
-    parser.add_argument("--fail-fast", action="store_true", help="stop at the first failure")
+    parser.add_argument("--fail-fast", action="store_true",
+                        help="stop at the first failure, be it a case's")
     parser.add_argument("--list", action="store_true", help="list the tests and their traits")
     parser.add_argument("select", nargs="*", metavar="KIND[/NAME[:CASE]]")
     return parser.parse_args()

@@ -33,6 +33,7 @@
 	int main(void)                                                                             \
 	{                                                                                          \
 		const struct CMUnitTest tests[] = { __VA_ARGS__ };                                 \
+		setvbuf(stdout, NULL, _IOLBF, 0); /* of a test that hangs all lines are seen */    \
 		return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;                          \
 	}
 

@@ -64,10 +64,11 @@ class Run:
         self.output = home.with_suffix(".out")
         env = launch.environment(self.test, stage, home, settings)
         code, out, err, complaint = process.run(argv, env, home,
-                                                self._timeout(settings), self._started)
+                                                self._timeout(settings), self._started,
+                                                tap.failed if settings.fail_fast else None)
         with Run.lock:
             Run.live.pop(self, None)
-        cases = [] if complaint.startswith("not done") else tap.verdicts(out, code)
+        cases = tap.verdicts(out, code)
         if complaint:
             cases = [c for c in cases if c.name] + [tap.Case("", "fail", complaint)]
         return cases, "\n".join(part.rstrip() for part in (out, err) if part.strip())
