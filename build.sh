@@ -47,7 +47,8 @@ usage()
 	  aarch64 [KIND[/NAME]...]
 	                         cross build for aarch64; unit and sim run there by qemu-user
 	  coverage [TARGET...]   which part of its code each fuzz target reaches
-	  mutants [NAME...]      plant known bugs one by one: some test must notice each
+	  mutants [NAME...]      plant known bugs one by one: some test must notice each;
+	                         SOFTHCA_JOBS of them at a time (default: one a processor)
 	  soak [MINUTES]         every test at full length, round after round (default: one round,
 	                         with an eighth of what takes hours; SOFTHCA_PART=1/1: all of it);
 	                         then random programs under sanitizers, then aarch64

@@ -25,7 +25,9 @@ def arguments():
     parser.add_argument("--under", default="", metavar="COMMAND",
                         help="what runs the programs of another machine")
     parser.add_argument("--without", action="append", default=[], metavar="KIND")
-    parser.add_argument("--fail-fast", action="store_true", help="stop at the first failure")
+    parser.add_argument("--at-most", type=int, metavar="SECONDS", help="no test gets more")
+    parser.add_argument("--fail-fast", action="store_true",
+                        help="stop at the first failure, be it a case's")
     parser.add_argument("--list", action="store_true", help="list the tests and their traits")
     parser.add_argument("select", nargs="*", metavar="KIND[/NAME[:CASE]]")
     return parser.parse_args()
@@ -56,8 +58,10 @@ def main():
                            bool(args.under) or args.sanitizer == "tsan")
     settings = pool.Settings(jobs=args.jobs, length=args.length, sanitizer=args.sanitizer,
                              fail_fast=args.fail_fast, under=args.under.split(),
+                             at_most=args.at_most,
                              patience=SLOWER[args.sanitizer] * LONGER[args.length])
-    with stage.Stage(source, args.build.resolve()) as ready:
+    libraries = any("device" in test.traits for test in tests)
+    with stage.Stage(source, args.build.resolve(), libraries) as ready:
         try:
             pool.run(tests, ready, settings, result)
         except KeyboardInterrupt:

@@ -39,7 +39,11 @@ enum {
 
 enum { CM_SIDR_SERVICE = 1 }; /* status of a SIDR_REP: nobody listens */
 
-enum { CM_NO_EVENT = -1, CM_ASK_QPN = 1 /* of a DREQ that only asks */, CM_REFUSALS = 5 };
+enum {
+	CM_NO_EVENT = -1,
+	CM_ASK_QPN = 1, /* the QPN in a DREQ that only asks */
+	CM_REFUSALS = 5, /* answers that the port has no listener, behind which it is believed */
+};
 
 struct cm_fsm {
 	enum cm_state state;
@@ -50,16 +54,16 @@ struct cm_fsm {
 	uint64_t guid, remote_guid; /* of the processes' CAs */
 	uint64_t tid;
 	uint8_t ack_timeout; /* of the path: how long TIMEWAIT lasts */
-	uint64_t rep_wait; /* ns: the peer's time for our REP */
+	uint64_t rep_wait; /* ns that the peer is given to answer our REP */
 	unsigned int rep_tries;
-	struct cm_msg sent; /* what is repeated */
-	uint64_t wait; /* ns from the last try to the next of a peer with softhca */
-	uint64_t full, next_full; /* the same by the specification; when it is over */
-	uint64_t give_up;
-	bool delayed; /* an MRA to the message has come: one counts, as with Linux */
+	struct cm_msg sent; /* the message that is repeated until it is answered */
+	uint64_t wait; /* ns from the last try to the next, if the peer has softhca */
+	uint64_t full, next_full; /* ns: the same by the specification; when it is over */
+	uint64_t give_up; /* ns: no try follows then */
+	bool delayed; /* an MRA has answered the message: a second one is ignored, as by Linux */
 	uint64_t deadline; /* ns; UINT64_MAX: none */
 	bool asked; /* the peer was asked whether its end is still there; no answer yet */
-	uint8_t deaths; /* answers in a row that its end is gone */
+	uint8_t deaths; /* answers in a row which say that the peer's end is gone */
 	bool parted; /* DISCONNECTED was raised: TIMEWAIT_EXIT follows */
 	uint8_t refusals; /* answers so far that the port has no listener */
 };

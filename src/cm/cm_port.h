@@ -13,4 +13,5 @@ int cm_port_ephemeral(struct cm_id *id);
 void cm_port_free(struct cm_id *id);
 /* The id that listens at @to (with port); NULL none. */
 struct cm_id *cm_port_listener(uint32_t ps, const struct sockaddr_storage *to);
-void cm_port_on_guest(void (*ready)(struct cm_watch *w)); /* a name has a connection */
+/* @ready is called when a process has connected to the name of a port. */
+void cm_port_on_guest(void (*ready)(struct cm_watch *w));

@@ -20,14 +20,14 @@ struct cm_watch {
 };
 
 struct cm_channel {
-	int fd; /* counts the events */
-	uint32_t epoch;
+	int fd; /* eventfd: counts the events */
+	uint32_t epoch; /* of fork.h: the process that made it */
 	struct list events;
 };
 
 struct cm_event {
 	struct list node; /* in its channel */
-	struct cm_id *id; /* whose it is; of a CONNECT_REQUEST: the listener */
+	struct cm_id *id; /* the id that it is told of; of a CONNECT_REQUEST: the listener */
 	bool *fetched; /* of a join: set with the fetch; NULL: of none */
 	struct cm_news news;
 };
@@ -72,7 +72,7 @@ struct cm_way {
 
 struct cm_id {
 	struct list node; /* in cm.ids */
-	uint32_t epoch;
+	uint32_t epoch; /* as the channel's */
 	struct cm_channel *channel;
 	void *owner;
 	uint32_t ps;
@@ -87,11 +87,11 @@ struct cm_id {
 	struct cm_name *names[2]; /* of its port; NULL none */
 	bool ephemeral; /* the port is one of this process' block */
 	struct cm_way way;
-	uint32_t fetched; /* events */
+	uint32_t fetched; /* events of it that the program has fetched */
 	/* listening */
-	int backlog, pending; /* requests that are not fetched */
+	int backlog, pending; /* requests that may wait to be fetched; that do */
 	struct list listening; /* in cm.listeners, since the program has called listen() */
-	struct cm_id *listener; /* of a request that is not fetched */
+	struct cm_id *listener; /* for which this one waits to be fetched; NULL: it does not */
 	struct cm_waiting requester; /* of a request of this host that is not accepted */
 	/* the conversation */
 	struct cm_fsm fsm;
@@ -126,7 +126,7 @@ struct cm {
 	 * are deleted before, and the deadline of a deleted one stays here. */
 	uint64_t sleeps_until;
 	int spare_fd; /* closed for a moment to refuse a connection when there is no other */
-	uint64_t serial;
+	uint64_t serial; /* of the newest watch */
 	struct hash watches; /* serial to struct cm_watch */
 	struct hash by_id; /* comm id to struct cm_id */
 	struct hash requests; /* the REQ that made it to struct cm_id */

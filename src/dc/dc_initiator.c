@@ -79,15 +79,15 @@ static uint64_t try_ns(const struct tqp *q)
 static void await(struct tqp *q, bool lost, uint64_t now)
 {
 	struct requester *r = &q->req;
-	uint64_t try_at = r->try_at, again;
+	uint64_t try_at = r->tries.end, again;
 
 	if (link_is_lossless(q->dest) && !lost && !r->doubt)
 		return;
 	ack_timer_lost(q, now);
 	if (try_at == TQP_NEVER || try_at <= now) /* the next try begins */
 		try_at = try_ns(q) == UINT64_MAX ? TQP_NEVER : now + try_ns(q);
-	r->try_at = try_at;
-	again = now + (REPEAT << (r->repeats < REPEATS ? r->repeats : REPEATS));
+	r->tries.end = try_at;
+	again = now + (REPEAT << (r->tries.repeats < REPEATS ? r->tries.repeats : REPEATS));
 	if (!link_may_congest(q->dest) || again > try_at)
 		again = try_at;
 	ack_timer_set(q, again);
@@ -130,7 +130,7 @@ static void forget_peer(struct tqp *q)
 	sender_forget(q);
 	r->credit = (struct credit){ 0 };
 	r->rtt = (struct rtt){ 0 };
-	r->exchanged = r->by_value = r->no_ref = r->waited = false;
+	r->direct.exchanged = r->by_value = r->no_ref = r->direct.waited = false;
 	r->part = 0;
 	congestion_begin(q);
 }
@@ -243,8 +243,8 @@ static void refused(struct dc_initiator *i, uint64_t now)
 	q->asking = false;
 	if (q->req.head != q->req.cur || q->req.head == q->req.tail)
 		return;
-	q->req.told = (struct grounds){ GROUNDS_ACCESS_KEY };
-	q->req.told_psn = q->req.psn;
+	q->req.told.what = (struct grounds){ GROUNDS_ACCESS_KEY };
+	q->req.told.psn = q->req.psn;
 	completion_fail(q, V_REMOTE_ACCESS,
 			blame_peer(q, sent_at(&q->req, q->req.head), V_REMOTE_ACCESS), now);
 }
@@ -291,8 +291,8 @@ static void grounds(struct dc_initiator *i, const struct seg *s, uint64_t now)
 
 	if (!s->data || !grounds_decode(s->data, s->len, &g) || !is_asked(i, s, now))
 		return;
-	i->e.q.req.told = g;
-	i->e.q.req.told_psn = s->psn;
+	i->e.q.req.told.what = g;
+	i->e.q.req.told.psn = s->psn;
 }
 
 static void input(struct eqp *e, const struct seg *s, uint64_t now)

@@ -125,7 +125,7 @@ int frames_send(struct tqp *q, const struct seg *s)
 	int err;
 
 	gid_table_netdev(d->gids, &dev);
-	with.qkey = dev.index;
+	with.port = dev.index;
 	err = host_cast_send(d->node->host, &with, &q->req.way, &q->waiter);
 	if (!err)
 		to_network(d, s, &dev);
@@ -156,7 +156,7 @@ static void to_rule(void *arg, const struct flow_hit *hit)
 
 	if (unlikely(hit->qp->deaf & in->kind) && hit->qp->ctx->root == in->from)
 		return;
-	in->seg.imm = hit->tag;
+	in->seg.flow_tag = hit->tag;
 	delivery_to_qp(in->node, hit->qpn, &in->seg);
 }
 
@@ -190,7 +190,7 @@ void frames_deliver(struct node *n, const struct seg *s)
 	mine.grh = NULL;
 	for (unsigned int i = 0; i < load_acquire(&n->n_devices); i++) {
 		gid_table_netdev(n->devices[i]->gids, &dev);
-		if (dev.index == s->qkey)
+		if (dev.index == s->port)
 			steer(n, n->devices[i], &mine);
 	}
 }

@@ -22,10 +22,10 @@ enum {
 
 struct lingering {
 	struct vain vain; /* of which only the crowd is used */
-	uint64_t until, end; /* ns: it ends unless a look finds something; in any case */
+	uint64_t until, end; /* ns: it ends unless a look finds something; it ends in any case */
 	bool paid; /* a look has found something */
-	uint32_t leave_out; /* times from now on */
-	uint32_t in_vain; /* times that were left out behind the last one in vain */
+	uint32_t leave_out; /* times that it is still left out */
+	uint32_t in_vain; /* times that it was left out when it had last been in vain */
 };
 
 /* Pure. False: this time the engine does not linger. */

@@ -346,7 +346,7 @@ int qp_life_destroy(struct tqp *q)
 	uint32_t qpn = q->qp.qpn;
 
 	if (!fork_is_ours(q->qp.epoch)) {
-		e->q.dest = e->q.alternate = e->q.req.open = NULL; /* they are the parent's */
+		e->q.dest = e->q.alternate = e->q.req.ud.open = NULL; /* they are the parent's */
 		e->q.req.unflushed = e->q.unsettled = false;
 		e->kept = NULL;
 		eqp_free(e);

@@ -6,7 +6,7 @@
  * index 0.
  * Locking: a spin guards the numbers; add, change and remove of one key are the caller's to
  * serialise. The entries stand in memory that the engine shares read-only with same-host peers
- * (they check a key of ours before a direct access), so they hold plain numbers only. Lookups run
+ * (they check a key of ours before a direct access), so they contain numbers alone. Lookups run
  * inside a quiesce section and take no lock: an entry is published by its key field, stored last
  * with release (A) and loaded with acquire (A), and unpublished by storing 0 first. key_remove()
  * returns when no section of this process can still see the entry, and the hook, which waits for

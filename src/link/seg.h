@@ -51,7 +51,7 @@ enum {
 
 /* A segment with this opcode, on same-host links only, is no RoCE packet. Its payload is a whole
  * Ethernet frame without its FCS, by value; sqpn is the QP that sent it, or 0 for one from the
- * netdev; qkey is the interface index of the port; when a QP gets it, imm is the flow tag. */
+ * netdev. */
 enum { FRAME_OP = 0xff };
 
 struct seg {
@@ -65,8 +65,14 @@ struct seg {
 		npsn; /* number of its PSNs, at least 1; of a READ request: those of its response */
 	uint32_t msn; /* AETH */
 	uint32_t ack_psn, ack_msn;
-	uint32_t imm; /* ImmDt or IETH, in network order */
-	uint32_t qkey;
+	union {
+		uint32_t imm; /* ImmDt or IETH, in network order */
+		uint32_t flow_tag; /* FRAME_OP, when a QP gets it: of the rule that names the QP */
+	};
+	union {
+		uint32_t qkey;
+		uint32_t port; /* FRAME_OP: interface index of the port */
+	};
 	uint32_t srqn; /* XRCETH: the SRQ that a request names */
 	uint64_t va; /* RETH, AtomicETH */
 	union {

@@ -68,13 +68,13 @@ int contact_user(int conn, struct trust_name *name)
 	socklen_t len = sizeof(struct ucred);
 	uid_t ours = geteuid();
 	struct ucred cred;
-	bool crowd;
+	bool alike;
 
 	if (getsockopt(conn, SOL_SOCKET, SO_PEERCRED, &cred, &len))
 		return errno;
-	crowd = cred.uid == ours && host_names_crowd(ours);
+	alike = cred.uid == ours && host_names_alike(ours);
 	*name = (struct trust_name){ .pid = cred.pid, .uid = cred.uid };
-	name->stranger = trust_stranger(cred.uid, ours, crowd, crowd && looks_into(conn, cred.pid));
+	name->stranger = trust_stranger(cred.uid, ours, alike, alike && looks_into(conn, cred.pid));
 	return 0;
 }
 

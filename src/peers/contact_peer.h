@@ -6,7 +6,7 @@
 #include <sys/types.h>
 #include "peers/contact_trust.h"
 
-/* The user and the pid. Where other users look like ours (host_names_crowd()), a process is of our
+/* The user and the pid. Where other users look like ours (host_names_alike()), a process is of our
  * user if the kernel lets us look into it. */
 int contact_user(int conn, struct trust_name *name);
 /* EPERM: it is another user's. *pid: 0 when not visible from here. */

@@ -11,9 +11,9 @@ enum trust_word trust_word(const char *text)
 	return strcmp(text, "1") ? TRUST_NO_WORD : TRUST_EVERYBODY;
 }
 
-bool trust_stranger(uid_t peer, uid_t ours, bool crowd, bool seen)
+bool trust_stranger(uid_t peer, uid_t ours, bool alike, bool seen)
 {
-	return peer != ours || (crowd && !seen);
+	return peer != ours || (alike && !seen);
 }
 
 /* A process of our own user may have another user id since it has bound the name. */

@@ -29,9 +29,9 @@ struct trust_name {
 };
 
 enum trust_word trust_word(const char *text); /* NULL: the variable is not set */
-/* @crowd: users that our user namespace does not map appear under this id, too. @seen: the kernel
+/* @alike: users that our user namespace does not map appear under this id, too. @seen: the kernel
  * lets us look into that very process, so it is of our user. */
-bool trust_stranger(uid_t peer, uid_t ours, bool crowd, bool seen);
+bool trust_stranger(uid_t peer, uid_t ours, bool alike, bool seen);
 enum trust_claim {
 	TRUST_CLAIM_FALSE,
 	TRUST_CLAIM_TRUE,

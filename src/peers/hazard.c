@@ -35,7 +35,7 @@ uint64_t *hazard_set(uint64_t *page, uint64_t word)
 	}
 }
 
-bool hazard_held(const uint64_t *page, uint64_t word)
+bool hazard_is_set(const uint64_t *page, uint64_t word)
 {
 	for (unsigned int i = 0; i < HAZARDS; i++)
 		if (load_acquire(&page[i]) == word) /* pairs with hazard_clear() */

@@ -25,7 +25,7 @@ static inline uint64_t hazard_word(enum hazard_kind kind, unsigned int slot, uin
 uint64_t *hazard_set(uint64_t *page, uint64_t word);
 static inline void hazard_clear(uint64_t *place)
 {
-	store_release(place, 0); /* our accesses are done: pairs with hazard_held() */
+	store_release(place, 0); /* our accesses are done: pairs with hazard_is_set() */
 }
 
-bool hazard_held(const uint64_t *page, uint64_t word); /* is @word set somewhere in @page? */
+bool hazard_is_set(const uint64_t *page, uint64_t word); /* is @word set somewhere in @page? */

@@ -64,7 +64,7 @@ static bool maps_everybody(void)
 	return users >= UINT32_MAX;
 }
 
-bool host_names_crowd(uint32_t uid)
+bool host_names_alike(uint32_t uid)
 {
 	return uid == overflow_uid() && !maps_everybody();
 }

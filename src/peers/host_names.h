@@ -18,7 +18,7 @@
 int host_names_uid(uint32_t *out);
 /* Do processes of users that our user namespace does not map look as if they were of @uid, which is
  * ours? They do if @uid is the overflow id of a namespace that maps some users only. */
-bool host_names_crowd(uint32_t uid);
+bool host_names_alike(uint32_t uid);
 /* Takes a slot: listens. EADDRINUSE: a process has it. */
 int host_name_bind(unsigned int slot, int *fd);
 /* The same of a slot whose name another user has: under one of HOST_NAMES_OWN names of our own

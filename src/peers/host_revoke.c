@@ -29,7 +29,7 @@ static bool is_inside(struct host *h, uint32_t i, uint64_t word, pid_t *pid)
 	quiesce_enter();
 	c = load_acquire(&h->contact[i]);
 	/* of a peer that may not trace us, no word counts: it could keep us for ever */
-	inside = c && load_acquire(&c->trusted) && hazard_held(c->page->hazard, word);
+	inside = c && load_acquire(&c->trusted) && hazard_is_set(c->page->hazard, word);
 	r = inside ? load_acquire(&c->remote) : NULL; /* pairs with reach() */
 	if (r && !remote_alive(r))
 		inside = false;

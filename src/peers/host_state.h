@@ -47,8 +47,8 @@ struct target {
 	uint64_t cookie; /* of the process that it led to when it was UP; 0: it never was */
 	pid_t pid; /* of that process */
 	int error; /* DEAD and never UP: errno of the last contact */
-	/* Of the other version whose process had the slot when it refused us; -1: none had; 0: it
-	 * never did. */
+	/* The number in the names of another version of softhca, whose process had the slot when it
+	 * refused us; -1: the slot had no such process; 0: we were never refused. */
 	int layout;
 	struct host_wait waiters;
 };

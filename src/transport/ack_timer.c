@@ -27,7 +27,7 @@ void ack_timer_set(struct tqp *q, uint64_t at)
 static uint64_t timeout_ns(const struct tqp *q)
 {
 	uint64_t ns = aeth_timeout_ns(q->qp.attr.timeout);
-	unsigned int tried = q->qp.attr.retry_cnt - q->req.retries;
+	unsigned int tried = q->qp.attr.retry_cnt - q->req.tries.left;
 
 	if (ns != UINT64_MAX && link_reports_loss(q->dest))
 		return ns << PATIENCE;
@@ -47,7 +47,7 @@ static uint64_t repeat_ns(const struct tqp *q)
 	uint64_t ns = rtt_overdue_ns(q), min = q->req.rec ? REPEAT_MIN : REPEAT_MIN_BACK;
 
 	ns = !ns ? REPEAT_UNKNOWN : ns < min ? min : ns;
-	ns = ns < REPEAT_MAX ? ns << q->req.repeats : REPEAT_MAX;
+	ns = ns < REPEAT_MAX ? ns << q->req.tries.repeats : REPEAT_MAX;
 	return ns < REPEAT_MAX ? ns : REPEAT_MAX;
 }
 
@@ -88,17 +88,17 @@ void ack_timer_arm(struct tqp *q, uint64_t now)
 	if (r->wait || !q->qp.service->reliable)
 		return;
 	if (r->una == r->max_psn || !q->dest || (link_is_lossless(q->dest) && !r->doubt)) {
-		r->timer_at = r->try_at = TQP_NEVER;
+		r->timer_at = r->tries.end = TQP_NEVER;
 		if (unlikely(!r->dog.on))
 			watch_begin(q, now);
 		return;
 	}
 	if (r->timer_at != TQP_NEVER)
 		return;
-	if (r->try_at == TQP_NEVER)
-		r->try_at = later(now, timeout_ns(q));
+	if (r->tries.end == TQP_NEVER)
+		r->tries.end = later(now, timeout_ns(q));
 	at = link_may_congest(q->dest) ? now + repeat_ns(q) : TQP_NEVER;
-	ack_timer_set(q, at < r->try_at ? at : r->try_at);
+	ack_timer_set(q, at < r->tries.end ? at : r->tries.end);
 }
 
 void ack_timer_lost(struct tqp *q, uint64_t now)
@@ -110,8 +110,8 @@ void ack_timer_lost(struct tqp *q, uint64_t now)
 	r->wait = WAIT_LOST;
 	if (!r->doubt)
 		r->doubt = DOUBT_PEER;
-	r->try_at = later(now, aeth_timeout_ns(q->qp.attr.timeout));
-	ack_timer_set(q, r->try_at);
+	r->tries.end = later(now, aeth_timeout_ns(q->qp.attr.timeout));
+	ack_timer_set(q, r->tries.end);
 }
 
 void ack_timer_out_of_step(struct tqp *q, uint64_t now)
@@ -122,7 +122,7 @@ void ack_timer_out_of_step(struct tqp *q, uint64_t now)
 		return;
 	if (link_is_lossless(q->dest))
 		ack_timer_lost(q, now);
-	else if (r->exchanged)
+	else if (r->direct.exchanged)
 		return; /* an answer that was late */
 	r->doubt = DOUBT_PSN;
 }
@@ -137,12 +137,12 @@ void ack_timer_progress(struct tqp *q, uint64_t now)
 		rtt_acked(q, now);
 		congestion_progress(q, now);
 	}
-	r->retries = q->qp.attr.retry_cnt;
-	r->rnr_retries = q->qp.attr.rnr_retry;
-	r->timer_at = r->try_at = TQP_NEVER;
-	r->repeats = 0;
+	r->tries.left = q->qp.attr.retry_cnt;
+	r->tries.rnr_left = q->qp.attr.rnr_retry;
+	r->timer_at = r->tries.end = TQP_NEVER;
+	r->tries.repeats = 0;
 	r->wait = WAIT_NOTHING;
-	r->gap = false;
+	r->tries.overtaken = false;
 	r->doubt = DOUBT_NOTHING;
 	r->elsewhere = false;
 	if (lost)
@@ -155,8 +155,8 @@ void ack_timer_heard(struct tqp *q, uint64_t now)
 {
 	if (q->req.wait)
 		return;
-	q->req.retries = q->qp.attr.retry_cnt;
-	q->req.timer_at = q->req.try_at = TQP_NEVER;
-	q->req.repeats = 0;
+	q->req.tries.left = q->qp.attr.retry_cnt;
+	q->req.timer_at = q->req.tries.end = TQP_NEVER;
+	q->req.tries.repeats = 0;
 	ack_timer_arm(q, now);
 }

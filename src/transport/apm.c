@@ -39,7 +39,7 @@ static bool migrate(struct tqp *q, uint64_t now)
 		blocked_cancel(q, old);
 	corked_flush(q);
 	q->req.blocked = false;
-	q->req.exchanged = false; /* no direct access before the peer knows the new path */
+	q->req.direct.exchanged = false; /* no direct access before the peer knows the new path */
 	q->dest = q->alternate;
 	q->alternate = old;
 	swap_attributes(&q->qp.attr);

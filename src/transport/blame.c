@@ -285,7 +285,8 @@ static bool peers_words(const struct tqp *q, const struct sent *e, char text[SIL
 {
 	char clause[GROUNDS_TEXT];
 
-	if (!psn_within(q->req.told_psn, e->psn, e->npsn) || !grounds_text(&q->req.told, clause))
+	if (!psn_within(q->req.told.psn, e->psn, e->npsn) ||
+	    !grounds_text(&q->req.told.what, clause))
 		return false;
 	snprintf(text, SILENCE, "peer: %s", clause);
 	return true;

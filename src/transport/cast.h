@@ -2,8 +2,7 @@
 /* Frames and multicast datagrams go to every process of the host that wants them, one after the
  * other. A process without room makes the sender wait, for a second at most; then it misses the
  * segment, and no sender waits for it again until it takes something. Under the QP's turn, like
- * all of the transport.
- */
+ * all of the transport. */
 #pragma once
 #include "transport/tqp.h"
 

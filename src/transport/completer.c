@@ -67,7 +67,7 @@ static bool recovered(struct tqp *q, uint64_t now)
 		ack_timer_heard(q, now);
 	if (una == front)
 		return false;
-	r->exchanged = true;
+	r->direct.exchanged = true;
 	ack_timer_progress(q, now);
 	return true;
 }
@@ -92,7 +92,7 @@ bool completer_acked(struct tqp *q, uint32_t psn, uint64_t now)
 		rewind_to(q, r->una);
 	if (r->una == una)
 		return false;
-	r->exchanged = true;
+	r->direct.exchanged = true;
 	ack_timer_progress(q, now);
 	return true;
 }
@@ -316,7 +316,7 @@ static void answered(struct tqp *q, struct sent *e, uint32_t n, uint64_t now)
 	bool behind = ((r->psn - r->una) & PSN_MASK) < n; /* sending went back before it came */
 
 	r->una = psn_add(r->una, n);
-	r->exchanged = true;
+	r->direct.exchanged = true;
 	if (r->una == psn_add(e->psn, e->npsn)) {
 		e->flags |= SENT_DONE;
 		r->reads -= !behind;
@@ -414,18 +414,18 @@ static void report(struct tqp *q, const struct seg *s, uint64_t now)
 static void grounds(struct tqp *q, const struct seg *s)
 {
 	struct requester *r = &q->req;
-	bool told = r->told.code && expected(q, r->told_psn);
+	bool told = r->told.what.code && expected(q, r->told.psn);
 	struct grounds g;
 
 	if (!expected(q, s->psn) || !s->data || !grounds_decode(s->data, s->len, &g))
 		return;
-	if (told && psn_after(s->psn, r->told_psn))
+	if (told && psn_after(s->psn, r->told.psn))
 		return;
-	if (told && s->psn == r->told_psn && !grounds_of_absence(&r->told) &&
+	if (told && s->psn == r->told.psn && !grounds_of_absence(&r->told.what) &&
 	    grounds_of_absence(&g))
 		return;
-	r->told = g;
-	r->told_psn = s->psn;
+	r->told.what = g;
+	r->told.psn = s->psn;
 }
 
 void completer_input(struct tqp *q, const struct seg *s, uint64_t now)

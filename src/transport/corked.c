@@ -5,11 +5,11 @@
 
 static void flush_datagrams(struct requester *r)
 {
-	struct dest *d = r->open;
+	struct dest *d = r->ud.open;
 
 	if (likely(!d))
 		return;
-	r->open = NULL;
+	r->ud.open = NULL;
 	d->ops->flush(d);
 	d->ops->put(d);
 }
@@ -29,11 +29,11 @@ void corked_keep(struct tqp *q, struct dest *d)
 {
 	struct requester *r = &q->req;
 
-	if (r->open == d)
+	if (r->ud.open == d)
 		return;
 	flush_datagrams(r);
 	fetch_add_relaxed(&d->refs, 1);
-	r->open = d;
+	r->ud.open = d;
 }
 
 /* Has all that is posted left, so that only another post can follow? What waits for an ACK, for
@@ -49,7 +49,7 @@ static bool all_sent(const struct tqp *q)
 void corked_posted(struct tqp *q, uint64_t now)
 {
 	const struct requester *r = &q->req;
-	const struct dest *d = r->open ? r->open : r->unflushed ? q->dest : NULL;
+	const struct dest *d = r->ud.open ? r->ud.open : r->unflushed ? q->dest : NULL;
 
 	if (link_may_congest(d) && q->env->cork && !q->rsp.ack_delayed && all_sent(q) &&
 	    q->env->cork(q, now))

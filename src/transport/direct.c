@@ -7,13 +7,13 @@ enum {
 	WAIT_MIN = 16 << 10, /* bytes: a READ or WRITE of this length may wait for direct access */
 	WAIT_AGAIN_MIN = 32, /* READs or WRITEs that do not wait after one that waited in vain */
 	WAIT_AGAIN_MAX = 4096,
-	STREAM_MAX = 8 << 10, /* bytes: a longer READ or WRITE is no part of a stream */
-	STREAM_BEGINS = 16, /* READs or WRITEs without a poll behind which the ring is tried */
-	STREAM_GOES_ON = 2, /* the same where the ring has proven faster */
-	STREAM_CLOSE = 10000, /* ns from one to the next */
-	STREAM_JUDGED = 256, /* by the ring, behind which it is judged */
-	STREAM_AGAIN_MIN = 64, /* work requests that go directly after the ring was slower */
-	STREAM_AGAIN_MAX = 1 << 20,
+	SERIES_MAX = 8 << 10, /* bytes: a longer READ or WRITE is no part of a series */
+	SERIES_BEGINS = 16, /* READs or WRITEs without a poll behind which the ring is tried */
+	SERIES_GOES_ON = 2, /* the same where the ring has proven faster */
+	SERIES_CLOSE = 10000, /* ns from one to the next */
+	SERIES_JUDGED = 256, /* by the ring, behind which it is judged */
+	SERIES_AGAIN_MIN = 64, /* work requests that go directly after the ring was slower */
+	SERIES_AGAIN_MAX = 1 << 20,
 };
 
 /* Has the QP exchanged something (UC: sent something) with a peer whose memory the link reaches? */
@@ -21,7 +21,8 @@ static bool reaches(const struct tqp *q)
 {
 	const struct requester *r = &q->req;
 
-	return r->exchanged && !r->pace.kbps && !r->arming && q->dest && q->dest->ops->direct;
+	return r->direct.exchanged && !r->pace.kbps && !r->arming && q->dest &&
+	       q->dest->ops->direct;
 }
 
 /* No other entry is outstanding or started. */
@@ -46,69 +47,69 @@ static uint64_t elapsed(uint64_t since, uint64_t now)
 
 /* The ring was slower than direct access, or the program waited: doubles the number of work
  * requests that go directly before it is tried again. */
-static void stream_failed(struct stream *s)
+static void series_failed(struct series *s)
 {
-	uint32_t gap = s->gap * 2;
+	uint32_t gap = s->again_next * 2;
 
-	gap = gap < STREAM_AGAIN_MIN ? STREAM_AGAIN_MIN : gap;
-	s->again_in = s->gap = gap < STREAM_AGAIN_MAX ? gap : STREAM_AGAIN_MAX;
+	gap = gap < SERIES_AGAIN_MIN ? SERIES_AGAIN_MIN : gap;
+	s->again_in = s->again_next = gap < SERIES_AGAIN_MAX ? gap : SERIES_AGAIN_MAX;
 	s->by_ring = s->proven = false;
 	s->leave = true;
 }
 
-static void stream_proven(struct stream *s, uint64_t now)
+static void series_proven(struct series *s, uint64_t now)
 {
 	s->proven = true;
-	s->gap = 0;
+	s->again_next = 0;
 	s->n = 0;
 	s->since = now;
 }
 
-/* @e follows others of its stream through the ring. */
-static void stream_judge(struct requester *r, const struct sent *e, uint64_t now)
+/* @e follows others of its series through the ring. */
+static void series_judge(struct requester *r, const struct sent *e, uint64_t now)
 {
-	struct stream *s = &r->stream;
-	uint64_t most = (uint64_t)STREAM_JUDGED * s->direct_ns;
+	struct series *s = &r->direct.series;
+	uint64_t most = (uint64_t)SERIES_JUDGED * s->direct_ns;
 
-	if (s->n < STREAM_JUDGED && ++s->n == STREAM_JUDGED)
+	if (s->n < SERIES_JUDGED && ++s->n == SERIES_JUDGED)
 		s->mark = e->psn;
 	if (elapsed(s->since, now) > most)
-		stream_failed(s);
-	else if (s->n == STREAM_JUDGED && psn_before(s->mark, r->una))
-		stream_proven(s, now);
+		series_failed(s);
+	else if (s->n == SERIES_JUDGED && psn_before(s->mark, r->una))
+		series_proven(s, now);
 }
 
 /* All that went by the ring was acknowledged; the program may have done something else since. */
-static void stream_over(struct stream *s, uint64_t now)
+static void series_over(struct series *s, uint64_t now)
 {
 	uint64_t direct = (uint64_t)s->n * s->direct_ns, took = elapsed(s->since, now);
 
 	if (took > 2 * direct)
-		stream_failed(s);
-	else if (s->n >= STREAM_BEGINS && took < direct)
+		series_failed(s);
+	else if (s->n >= SERIES_BEGINS && took < direct)
 		s->proven = true;
 	s->leave = s->by_ring = false;
 }
 
 /* UC: no answer tells how fast the ring is. It is left when the program posts few at a time. */
-static bool bursts_go_on(struct stream *s, bool ends, bool pause)
+static bool bursts_go_on(struct series *s, bool ends, bool pause)
 {
 	if (!ends) {
 		s->n++;
 		return true;
 	}
-	s->proven = s->n >= STREAM_BEGINS;
+	s->proven = s->n >= SERIES_BEGINS;
 	s->n = 1;
 	return s->proven && !pause;
 }
 
 /* A work request is alone, and direct access can do it. Shall it go by the ring? Then the peer's
  * process executes it while this one posts the next. */
-static bool stream_by_ring(struct tqp *q, uint64_t now)
+static bool series_by_ring(struct tqp *q, uint64_t now)
 {
-	struct stream *s = &q->req.stream;
+	struct series *s = &q->req.direct.series;
 	uint32_t polls = q->env->polls(q);
-	bool pause = now - s->last > STREAM_CLOSE;
+	bool pause = now - s->last > SERIES_CLOSE;
 	bool ends = s->polls != polls || pause;
 
 	s->last = now;
@@ -120,7 +121,7 @@ static bool stream_by_ring(struct tqp *q, uint64_t now)
 		}
 		s->by_ring = false;
 	} else if (s->by_ring) {
-		stream_over(s, now);
+		series_over(s, now);
 		ends = true;
 	}
 	if (s->again_in) {
@@ -134,7 +135,7 @@ static bool stream_by_ring(struct tqp *q, uint64_t now)
 		return false;
 	}
 	s->n++;
-	if (s->n < (s->proven ? STREAM_GOES_ON : STREAM_BEGINS))
+	if (s->n < (s->proven ? SERIES_GOES_ON : SERIES_BEGINS))
 		return false;
 	if (!s->proven) {
 		now = q->env->clock(q); /* a list is one turn */
@@ -146,7 +147,7 @@ static bool stream_by_ring(struct tqp *q, uint64_t now)
 	return true;
 }
 
-/* A stream of READs or WRITEs that began by the ring would stay there, since direct access needs an
+/* A series of READs or WRITEs that began by the ring would stay there, since direct access needs an
  * empty queue. So one of them waits until the queue is empty; if its direct access then succeeds,
  * the others follow. */
 static bool must_wait(struct tqp *q, const struct sent *e)
@@ -154,13 +155,13 @@ static bool must_wait(struct tqp *q, const struct sent *e)
 	struct requester *r = &q->req;
 	bool write = e->opcode == MLX5_OPCODE_RDMA_WRITE;
 
-	if (r->waited || r->stream.leave)
+	if (r->direct.waited || r->direct.series.leave)
 		return r->cur != r->head;
 	if (e->len < WAIT_MIN || r->cur == r->head || r->tail != r->cur + 1 ||
 	    !link_is_lossless(q->dest) || !one_sided(sent_at(r, r->cur - 1)))
 		return false;
-	if (r->wait_again[write].in) {
-		r->wait_again[write].in--;
+	if (r->direct.wait_again[write].in) {
+		r->direct.wait_again[write].in--;
 		return false;
 	}
 	return true;
@@ -180,31 +181,31 @@ static void done_directly(struct tqp *q, struct sent *e, uint64_t now)
 /* The wait was in vain: doubles the number of entries that do not wait. */
 static void wait_longer(struct requester *r, bool write)
 {
-	uint16_t gap = r->wait_again[write].gap * 2;
+	uint16_t gap = r->direct.wait_again[write].next * 2;
 
 	gap = gap < WAIT_AGAIN_MIN ? WAIT_AGAIN_MIN : gap > WAIT_AGAIN_MAX ? WAIT_AGAIN_MAX : gap;
-	r->wait_again[write].in = r->wait_again[write].gap = gap;
+	r->direct.wait_again[write].in = r->direct.wait_again[write].next = gap;
 }
 
 enum direct_way direct_try(struct tqp *q, struct sent *e, const struct wqe *w,
 			   const struct gather *g, uint64_t now)
 {
 	struct requester *r = &q->req;
-	uint32_t done = r->direct_done;
+	uint32_t done = r->direct.done;
 
-	r->direct_done = 0;
+	r->direct.done = 0;
 	if (!reaches(q) || !e->len) {
-		r->waited = false;
+		r->direct.waited = false;
 		return BY_RING;
 	}
 	if (!alone(q, e)) {
-		if (r->stream.by_ring)
-			stream_judge(r, e, now);
-		r->waited = must_wait(q, e);
-		return r->waited ? LATER : BY_RING;
+		if (r->direct.series.by_ring)
+			series_judge(r, e, now);
+		r->direct.waited = must_wait(q, e);
+		return r->direct.waited ? LATER : BY_RING;
 	}
-	if (!done && e->len <= STREAM_MAX && q->env->polls && stream_by_ring(q, now)) {
-		r->waited = false;
+	if (!done && e->len <= SERIES_MAX && q->env->polls && series_by_ring(q, now)) {
+		r->direct.waited = false;
 		return BY_RING;
 	}
 	struct direct_ask ask = { .write = w->opcode == MLX5_OPCODE_RDMA_WRITE,
@@ -215,23 +216,23 @@ enum direct_way direct_try(struct tqp *q, struct sent *e, const struct wqe *w,
 				  .rkey = w->rkey,
 				  .va = w->raddr,
 				  .len = w->len,
-				  .mapped = r->waited && w->opcode == MLX5_OPCODE_RDMA_WRITE,
+				  .mapped = r->direct.waited && w->opcode == MLX5_OPCODE_RDMA_WRITE,
 				  .done = done,
 				  .pieces = g->piece,
 				  .npieces = g->n };
 
 	if (q->dest->ops->direct(q->dest, &ask)) {
-		if (r->waited)
+		if (r->direct.waited)
 			wait_longer(r, ask.write);
-		r->waited = false;
+		r->direct.waited = false;
 		return BY_RING;
 	}
 	if (ask.done == ask.len) {
-		r->waited = false;
+		r->direct.waited = false;
 		done_directly(q, e, now);
 		return DIRECTLY;
 	}
-	r->direct_done = ask.done;
+	r->direct.done = ask.done;
 	q->again = true;
 	return LATER;
 }

@@ -23,7 +23,7 @@ enum verdict {
 	V_MW_BIND, /* a window that cannot be bound or invalidated so */
 	V_RESPONDER, /* this and the following verdicts are responders' only */
 	V_LOCAL_ACCESS = V_RESPONDER, /* V_REMOTE_ACCESS that a receive WQE reports */
-	V_INVALIDATE, /* class J: SEND with invalidate of a key that may not be; no NAK */
+	V_INVALIDATE, /* SEND with invalidate of a key that may not be invalidated; no NAK */
 	V_COUNT
 };
 
@@ -38,7 +38,7 @@ struct fate {
 	struct fate_code receive; /* the completion of the receive WQE */
 	uint8_t nak; /* AETH syndrome to the peer, 0: none */
 	bool to_err; /* the QP moves to ERR */
-	bool has_event;
+	bool has_event; /* @event is raised */
 	enum ibv_event_type event;
 };
 

@@ -111,7 +111,7 @@ void flush_all(struct tqp *q, uint64_t id, uint64_t now)
 {
 	store_relaxed(&q->qp.state, IBV_QPS_ERR);
 	q->cause = id;
-	q->req.draining = false;
+	q->req.sqd.draining = false;
 	store_relaxed(&q->rnr_waiting, false);
 	flush_sq(q, now);
 	flush_rq(q, now);
@@ -132,9 +132,9 @@ void flush_to_sqe(struct tqp *q, uint64_t id, uint64_t now)
 {
 	store_relaxed(&q->qp.state, IBV_QPS_SQE);
 	q->cause = id;
-	q->req.draining = false;
+	q->req.sqd.draining = false;
 	flush_sq(q, now);
-	blocked_drop(q, &q->req.ud_dest);
+	blocked_drop(q, &q->req.ud.full);
 	q->req.una = q->req.max_psn = q->req.next_psn = q->req.psn;
 	if (q->env->moved)
 		q->env->moved(q);
@@ -148,19 +148,20 @@ void flush_to_sqd(struct tqp *q)
 		return;
 	store_relaxed(&q->qp.state, IBV_QPS_SQD);
 	q->qp.attr.sq_draining = 1;
-	r->draining = r->stopped = true;
-	r->exchanged = false; /* no direct access: an ACK ends the rest, and the event follows it */
+	r->sqd.draining = r->sqd.stopped = true;
+	/* no direct access: an ACK ends the rest, and the event follows it */
+	r->direct.exchanged = false;
 }
 
 void flush_drained(struct tqp *q)
 {
-	if (!q->req.draining || q->req.head != q->req.tail)
+	if (!q->req.sqd.draining || q->req.head != q->req.tail)
 		return;
-	q->req.draining = false;
+	q->req.sqd.draining = false;
 	q->qp.attr.sq_draining = 0;
-	if (q->qp.attr.en_sqd_async_notify || q->req.stopped)
+	if (q->qp.attr.en_sqd_async_notify || q->req.sqd.stopped)
 		flush_event(q, IBV_EVENT_SQ_DRAINED);
-	q->req.stopped = false;
+	q->req.sqd.stopped = false;
 }
 
 void flush_overrun(struct tqp *q, struct cq *cq, uint64_t now)

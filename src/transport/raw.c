@@ -34,7 +34,9 @@ enum verdict raw_allowed(const struct wqe *w)
 
 static bool payload(struct tqp *q, const struct wqe *w, uint32_t n, struct gather *g)
 {
-	struct gather_ask ask = { w->sge, w->nsge, q->req.cut, n, q->qp.pd->pdn, 0, w->inlined };
+	struct gather_ask ask = {
+		w->sge, w->nsge, q->req.tso.bytes, n, q->qp.pd->pdn, 0, w->inlined
+	};
 
 	return gather(q->qp.ctx->hca->keys, &ask, g);
 }
@@ -43,7 +45,7 @@ static bool payload(struct tqp *q, const struct wqe *w, uint32_t n, struct gathe
 static enum verdict build(struct tqp *q, const struct wqe *w, uint32_t n, struct gather *g)
 {
 	uint8_t *at = q->req.frame;
-	struct frame_cut cut = { w->head_len, q->req.cut, n, w->len, q->req.ncut };
+	struct frame_cut cut = { w->head_len, q->req.tso.bytes, n, w->len, q->req.tso.segments };
 
 	for (unsigned int i = 0; i < w->nhead; i++) {
 		memcpy(at, (const void *)(uintptr_t)w->head[i].addr, w->head[i].len);
@@ -98,7 +100,7 @@ static void finish(struct tqp *q, struct sent *e, uint64_t now)
 {
 	struct requester *r = &q->req;
 
-	r->cut = r->ncut = 0;
+	r->tso.bytes = r->tso.segments = 0;
 	r->una = r->psn = r->max_psn = psn_add(e->psn, e->npsn);
 	r->cur++;
 	completion_done(q, now);
@@ -112,7 +114,7 @@ static bool send_one(struct tqp *q, const struct wqe *w, uint32_t n, uint64_t no
 
 	if (v != V_OK) {
 		cast_stop(q);
-		q->req.cut = q->req.ncut = 0;
+		q->req.tso.bytes = q->req.tso.segments = 0;
 		completion_fail(q, v, blame_wqe(q, w, v, v == V_LOCAL_PROT ? &g : NULL), now);
 		return false;
 	}
@@ -137,13 +139,13 @@ bool raw_send(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t now)
 	do {
 		if (unlikely(r->pace.kbps) && !pace_open(q, now))
 			return false;
-		left = w->len - r->cut;
+		left = w->len - r->tso.bytes;
 		left = left < step ? left : step;
 		if (!send_one(q, w, left, now))
 			return false;
-		r->cut += left;
-		r->ncut++;
-	} while (r->cut < w->len);
+		r->tso.bytes += left;
+		r->tso.segments++;
+	} while (r->tso.bytes < w->len);
 	finish(q, e, now);
 	return true;
 }

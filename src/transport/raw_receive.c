@@ -111,7 +111,7 @@ static void to_queue(struct tqp *q, const struct seg *s, const struct frame *f, 
 			 .grh = wish.grh,
 			 .csum_ok = both_right(q, f),
 			 .uidx = q->qp.uidx,
-			 .qpn = s->imm,
+			 .qpn = s->flow_tag,
 			 .timestamp = now };
 	struct refusal no = { V_LOCAL_PROT, 0 };
 	struct image m;
@@ -254,7 +254,7 @@ static void to_work_queue(struct tqp *q, const struct seg *s, const struct frame
 	struct cqe c = { .opcode = MLX5_CQE_RESP_SEND,
 			 .csum_ok = both_right(q, f),
 			 .uidx = wq->uidx,
-			 .qpn = s->imm,
+			 .qpn = s->flow_tag,
 			 .timestamp = now };
 	bool failed = false;
 	struct rwqe w;

@@ -82,7 +82,7 @@ bool read_request_send(struct tqp *q, struct sent *e, const struct wqe *w, uint6
 		apart = key_is_apart(g.why) && !form_brings_data(w);
 		if (!apart)
 			return request_fail(q, w, V_LOCAL_PROT, &g, now);
-		r->waited = false;
+		r->direct.waited = false;
 	}
 	if (!apart && !skip && q->qp.service->direct && e->opcode == MLX5_OPCODE_RDMA_READ) {
 		way = direct_try(q, e, w, &g, now);

@@ -170,7 +170,7 @@ static bool send_entry(struct tqp *q, struct sent *e, const struct wqe *w, uint6
 			return false;
 	if (!q->qp.service->reliable && !(e->flags & SENT_DONE)) {
 		r->una = r->psn;
-		r->exchanged = true;
+		r->direct.exchanged = true;
 		completion_done(q, now);
 	}
 	return true;
@@ -247,7 +247,7 @@ static void run(struct tqp *q, uint64_t now)
 /* corked_flush(), which a connection of one host enters only to answer first. */
 static inline void let_go(struct tqp *q)
 {
-	if (unlikely(q->req.open || q->unsettled || q->rsp.ack_delayed)) {
+	if (unlikely(q->req.ud.open || q->unsettled || q->rsp.ack_delayed)) {
 		corked_flush(q);
 	} else if (q->req.unflushed) {
 		q->req.unflushed = false;
@@ -264,7 +264,7 @@ void requester_run(struct tqp *q, uint64_t now)
 void requester_answered(struct tqp *q, uint64_t now)
 {
 	run(q, now);
-	if (!q->req.unflushed && !q->req.open)
+	if (!q->req.unflushed && !q->req.ud.open)
 		return;
 	if (link_is_of_packets(q->dest))
 		q->unsettled |= q->req.unflushed;
@@ -275,9 +275,9 @@ void requester_answered(struct tqp *q, uint64_t now)
 void requester_posted(struct tqp *q, uint64_t now)
 {
 	run(q, now);
-	if (!q->req.unflushed && !q->req.open)
+	if (!q->req.unflushed && !q->req.ud.open)
 		return;
-	if (unlikely(link_may_congest(q->dest) || q->req.open))
+	if (unlikely(link_may_congest(q->dest) || q->req.ud.open))
 		corked_posted(q, now);
 	else
 		let_go(q);

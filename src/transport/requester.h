@@ -2,7 +2,7 @@
 /* The requester of a QP: reads WQEs from the SQ ring and sends them as request segments, in order.
  * A WQE that was started stands in the ring of sent[] (sent.h) until it is completed: [head, cur)
  * are sent completely, cur is being sent from psn on, (cur, tail) wait since sending went back.
- * Only the transport's files look inside; the engine uses mtu and way, to resolve and to cast. */
+ * The transport looks inside, and src/dc; the engine reads: for traces, paths, casts and tools. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -70,18 +70,37 @@ struct watchdog {
 	bool waits; /* the last look found something outstanding */
 };
 
-/* READs and WRITEs that follow each other too closely for direct access to be the fastest way
- * (direct.c). */
-struct stream {
+/* READs and WRITEs that follow each other too closely for direct access to be the fastest way. */
+struct series {
 	uint64_t since, last; /* ns: of its first work request, of the newest */
 	uint32_t polls; /* of the program, as env->polls() counts */
 	uint32_t direct_ns; /* time of one by direct access; 0: not known */
 	uint32_t mark; /* PSN: when it is acknowledged, the ring is compared with direct access */
-	uint32_t again_in, gap; /* work requests until the ring is tried again: now, next time */
+	uint32_t again_in, again_next; /* work requests until the ring is tried: now, next time */
 	uint16_t n; /* work requests; by the ring: those since the last comparison */
 	bool by_ring; /* they go by the ring now */
 	bool proven; /* the ring was the faster way in the last comparison */
 	bool leave; /* it was not: direct access follows when nothing is outstanding */
+};
+
+struct direct { /* direct.h */
+	bool exchanged; /* the peer has answered a segment, or a service without answers has sent
+			   one: direct access may follow */
+	bool waited; /* the WQE at cur waits for those before it, to go by direct access */
+	struct {
+		uint16_t in, next; /* WQEs that do not wait for direct access: now, next time */
+	} wait_again[2]; /* READ, WRITE */
+	struct series series;
+	uint32_t done; /* bytes of the WQE at cur that direct access has moved */
+};
+
+/* Tries to get an answer; afresh when the peer has acknowledged something (ack_timer.h). */
+struct tries {
+	uint64_t end; /* ns: when this try is used up; TQP_NEVER: no try runs */
+	uint8_t left; /* of retry_cnt */
+	uint8_t rnr_left; /* of rnr_retry, after an RNR NAK; 7: without end */
+	uint8_t repeats; /* times that the segment at una was sent again in this try */
+	bool overtaken; /* sending has gone back because a later answer overtook the one at una */
 };
 
 struct requester {
@@ -95,33 +114,24 @@ struct requester {
 	uint32_t mtu; /* bytes */
 	uint16_t next_block; /* of the SQ: where the next WQE begins */
 	uint16_t reads; /* entries of [head, cur) with SENT_READ and without SENT_DONE */
-	uint8_t retries; /* tries that are left */
-	uint8_t rnr_retries; /* tries after an RNR NAK that are left; 7: without end */
 	uint8_t wait; /* enum requester_wait */
 	uint8_t doubt; /* enum requester_doubt */
 	bool elsewhere; /* answers came from other senders than the peer since the last progress */
 	bool blocked; /* the QP's waiter is on a destination's list */
 	bool unflushed; /* the destination has segments that leave by its flush() */
-	bool exchanged; /* the peer has answered a segment, or a service without answers has sent
-			   one: direct access may follow */
-	bool waited; /* the WQE at cur waits for those before it, to go by direct access */
-	struct {
-		uint16_t in, gap; /* WQEs that do not wait for direct access: now, next time */
-	} wait_again[2]; /* READ, WRITE */
-	struct stream stream;
-	uint32_t direct_done; /* bytes of the WQE at cur that direct access has moved */
+	struct direct direct;
 	bool by_value; /* the peer cannot fetch from this process */
 	bool no_ref; /* this process cannot fetch from the peer */
 	struct recovery *rec; /* NULL: the peer does not report; sending goes back after a loss */
 	bool again; /* a lost segment is being sent again, at psn */
 	uint32_t part; /* PSNs that one READ request asks for; 0: not known yet */
-	bool gap; /* sending has gone back once because a later answer overtook the one at una */
 	uint8_t arming; /* SEG_ARMING or 0: a flag of every segment (apm.h) */
-	bool stopped; /* in SQD because of a wrong signature: the event was not asked for */
-	bool draining; /* SQD: IBV_EVENT_SQ_DRAINED is still to come */
-	uint64_t timer_at; /* ns: when retry_timer() acts; TQP_NEVER: not set */
-	uint64_t try_at; /* ns: when a try is used up; TQP_NEVER: no try runs */
-	uint8_t repeats; /* times that the segment at una was sent again in this try */
+	struct {
+		bool draining; /* IBV_EVENT_SQ_DRAINED is still to come */
+		bool stopped; /* by a wrong signature: the event was not asked for */
+	} sqd;
+	uint64_t timer_at; /* ns: when retry_timer() or cast_timer() acts; TQP_NEVER: not set */
+	struct tries tries;
 	struct watchdog dog;
 	struct rtt rtt;
 	struct congestion cc;
@@ -129,12 +139,18 @@ struct requester {
 	struct inner_queue *inner; /* NULL until the device has work of its own */
 	uint8_t *frame; /* RAW_PACKET: FRAME_MAX bytes to build in; NULL until the first WQE */
 	struct cast_way way; /* how far a frame or a multicast datagram has got */
-	uint32_t cut, ncut; /* TSO: bytes of payload and segments that are sent */
-	struct dest *ud_dest; /* UD: destination of the WQE that got EAGAIN; a reference */
-	struct dest *open; /* UD: destination whose segments leave by flush(); a reference */
+	struct {
+		uint32_t bytes, segments; /* of the WQE at cur that are sent; bytes of payload */
+	} tso;
+	struct {
+		struct dest *full; /* of the WQE at cur, which waits for room there; a reference */
+		struct dest *open; /* its segments leave by flush(); a reference */
+	} ud;
 	struct pace pace;
-	struct grounds told; /* what the peer has said about the segment at told_psn */
-	uint32_t told_psn;
+	struct {
+		struct grounds what;
+		uint32_t psn; /* of the segment that they are about */
+	} told; /* by the peer */
 };
 
 /* Starts posted work requests and sends their segments, as far as the window and the link allow. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The responder of a QP takes request segments in PSN order, places their payload, executes READs
- * and atomics, and answers. Its state is embedded in struct tqp; only the transport's files look
- * inside.
+ * and atomics, and answers. Its state is embedded in struct tqp; the transport looks inside, and
+ * src/dc; the engine reads epsn and msn.
  *
  * The answers that wait for the link are bounded: those of READs and atomics stand in a ring, which
  * is allocated for the first of them; behind them waits one cumulative ACK or one NAK. */
@@ -59,7 +59,7 @@ struct responder_tag { /* tag matching of the message in hand (tag.h) */
 struct responder {
 	uint32_t epsn; /* expected PSN: that of the next request */
 	uint32_t peer; /* QP number that it answers; in RESET the attributes have none */
-	uint32_t msn;
+	uint32_t msn; /* counts executed messages; 24 bits */
 	uint8_t msg; /* enum responder_message: the message that has begun */
 	bool have_rwqe; /* rwqe is taken and not completed */
 	bool strayed; /* XRC: the segment names another SRQ than the message that has rwqe */

@@ -18,8 +18,8 @@ static bool try_again(struct tqp *q, uint64_t now)
 {
 	struct requester *r = &q->req;
 
-	if (r->retries) {
-		r->retries--;
+	if (r->tries.left) {
+		r->tries.left--;
 		return true;
 	}
 	if (apm_exhausted(q, now))
@@ -42,9 +42,9 @@ void retry_sequence(struct tqp *q, uint64_t now)
 
 void retry_gap(struct tqp *q, uint64_t now)
 {
-	if (q->req.gap)
+	if (q->req.tries.overtaken)
 		return; /* if the answer is lost again, the timeout notices */
-	q->req.gap = true;
+	q->req.tries.overtaken = true;
 	counters_inc(q->qp.ctx->hca->counters, COUNTER_IMPLIED_NAK_SEQ_ERR);
 	retry_sequence(q, now);
 }
@@ -56,17 +56,17 @@ void retry_rnr(struct tqp *q, uint8_t syndrome, uint64_t now)
 	if (r->wait)
 		return;
 	counters_inc(q->qp.ctx->hca->counters, COUNTER_RNR_NAK_RETRY_ERR);
-	r->retries = q->qp.attr.retry_cnt; /* the peer is there */
+	r->tries.left = q->qp.attr.retry_cnt; /* the peer is there */
 	verdict_say("RNR NAK, sent again later");
-	if (!r->rnr_retries) {
+	if (!r->tries.rnr_left) {
 		completion_fail(q, V_RNR_EXCEEDED,
 				blame_peer(q, sent_at(r, r->head), V_RNR_EXCEEDED), now);
 		return;
 	}
-	if (r->rnr_retries != 7)
-		r->rnr_retries--;
+	if (r->tries.rnr_left != 7)
+		r->tries.rnr_left--;
 	r->wait = WAIT_RNR;
-	r->try_at = TQP_NEVER;
+	r->tries.end = TQP_NEVER;
 	ack_timer_set(q, now + aeth_rnr_ns(aeth_code(syndrome)));
 }
 
@@ -92,15 +92,15 @@ void retry_timer(struct tqp *q, uint64_t now)
 		rewind_go_on(q);
 		return;
 	}
-	if (now < r->try_at) {
+	if (now < r->tries.end) {
 		counters_inc(q->qp.ctx->hca->counters, COUNTER_ROCE_ADP_RETRANS);
-		if (r->repeats)
+		if (r->tries.repeats)
 			congestion_silence(q); /* the first repeat finds a single loss */
-		r->repeats += r->repeats < REPEATS_MAX;
+		r->tries.repeats += r->tries.repeats < REPEATS_MAX;
 		rewind_go_on(q);
 		return;
 	}
-	r->try_at = TQP_NEVER;
+	r->tries.end = TQP_NEVER;
 	counters_inc(q->qp.ctx->hca->counters, COUNTER_LOCAL_ACK_TIMEOUT_ERR);
 	if (!try_again(q, now))
 		return;

@@ -48,7 +48,7 @@ void sent_unstart(struct tqp *q)
 	struct requester *r = &q->req;
 	const struct sent *e = sent_at(r, r->tail - 1);
 
-	if (!r->stopped || r->cur == r->tail || r->cur != r->tail - 1 ||
+	if (!r->sqd.stopped || r->cur == r->tail || r->cur != r->tail - 1 ||
 	    (e->flags & (SENT_FENCE | SENT_INNER | SENT_DONE)) != SENT_FENCE || r->psn != e->psn ||
 	    r->psn != r->max_psn)
 		return;

@@ -29,8 +29,8 @@ static void begin_anew(struct tqp *q, uint64_t now)
 	recovery_end(q);
 	r->cur = r->head;
 	r->reads = 0;
-	r->direct_done = 0;
-	r->waited = false;
+	r->direct.done = 0;
+	r->direct.waited = false;
 	r->una = r->psn = psn;
 	for (uint32_t i = r->head; i != r->tail; i++) {
 		struct sent *e = sent_at(r, i);

@@ -42,7 +42,7 @@ static void forget(struct tqp *q)
 	corked_flush(q);
 	if (q->dest)
 		blocked_cancel(q, q->dest);
-	blocked_drop(q, &q->req.ud_dest);
+	blocked_drop(q, &q->req.ud.full);
 	cast_stop(q);
 	raw_receive_forget(q);
 	answer_forget(q);
@@ -58,7 +58,7 @@ static void forget(struct tqp *q)
 		.sent = sent,
 		.mask = mask,
 		.timer_at = TQP_NEVER,
-		.try_at = TQP_NEVER,
+		.tries.end = TQP_NEVER,
 		.mtu = 4096,
 		.inner = inner,
 		.frame = frame,
@@ -107,7 +107,7 @@ static void to_rts(struct tqp *q, enum ibv_qp_state old, uint64_t now)
 	struct requester *r = &q->req;
 
 	q->cause = 0;
-	r->draining = r->stopped = false;
+	r->sqd.draining = r->sqd.stopped = false;
 	if (r->pace.kbps != q->qp.attr.rate_limit)
 		pace_set(q, q->qp.attr.rate_limit, 0);
 	if (old == IBV_QPS_RTR) {
@@ -146,7 +146,7 @@ void tqp_moved(struct tqp *q, enum ibv_qp_state old, uint64_t now)
 		break;
 	case IBV_QPS_SQD:
 		if (old == IBV_QPS_RTS) {
-			q->req.draining = true;
+			q->req.sqd.draining = true;
 			q->qp.attr.sq_draining = 1;
 			flush_drained(q);
 		}
@@ -163,7 +163,7 @@ void tqp_doorbell(struct tqp *q, uint64_t now)
 {
 	answer_reply(q);
 	/* timeout 0: no timer will try again, so what is posted next does, as its packets would */
-	if (unlikely(q->req.wait == WAIT_LOST) && q->req.try_at == TQP_NEVER) {
+	if (unlikely(q->req.wait == WAIT_LOST) && q->req.tries.end == TQP_NEVER) {
 		retry_elsewhere(q);
 		rewind_go_on(q);
 	}

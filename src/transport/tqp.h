@@ -65,8 +65,8 @@ struct tqp_env {
 	/* Through a network: may packets of this post, which the link has, wait for those of the
 	 * program's next posts? true: call tqp_uncork() soon. NULL: they may not. */
 	bool (*cork)(struct tqp *q, uint64_t now);
-	/* How often the program has polled, modulo 2^32. NULL: direct access is used for streams of
-	 * READs and WRITEs, too (struct stream). */
+	/* How often the program has polled, modulo 2^32. NULL: direct access is used for series of
+	 * READs and WRITEs, too (struct series). */
 	uint32_t (*polls)(const struct tqp *q);
 	/* The time in ns, for measuring within a turn; not NULL where polls is not. */
 	uint64_t (*clock)(const struct tqp *q);

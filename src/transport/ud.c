@@ -25,9 +25,9 @@
  * its address by now. */
 static int resolve(struct tqp *q, const struct wqe *w)
 {
-	if (q->req.ud_dest)
+	if (q->req.ud.full)
 		return 0;
-	return q->env->resolve(q, &w->av, w->dqpn, &q->req.ud_dest);
+	return q->env->resolve(q, &w->av, w->dqpn, &q->req.ud.full);
 }
 
 static int send(struct tqp *q, struct seg *s, const struct wqe *w)
@@ -37,7 +37,7 @@ static int send(struct tqp *q, struct seg *s, const struct wqe *w)
 
 	if (resolve(q, w))
 		return ENETUNREACH;
-	d = q->req.ud_dest;
+	d = q->req.ud.full;
 	s->more = d->ops->flush;
 	err = dest_send(d, s, &q->waiter);
 	if (unlikely(err == ENETUNREACH) && link_has_notices(d))
@@ -65,7 +65,7 @@ static void finish(struct tqp *q, struct sent *e, uint64_t now)
 {
 	struct requester *r = &q->req;
 
-	blocked_drop(q, &q->req.ud_dest);
+	blocked_drop(q, &q->req.ud.full);
 	r->una = r->psn = r->max_psn = psn_add(e->psn, e->npsn);
 	r->cur++;
 	completion_done(q, now);

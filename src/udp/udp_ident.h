@@ -13,7 +13,7 @@ enum { UDP_IDENT_SENDERS = 256 };
 struct udp_ident {
 	struct udp_sender {
 		uint32_t addr; /* IPv4 in network order; 0: free */
-		uint16_t last, guess; /* the newest that was believed; that was not */
+		uint16_t last, guess; /* the newest that was believed; the newest that was not */
 		bool guessed; /* guess is valid */
 		bool zeros; /* it leaves the identification 0, as we do */
 		uint64_t at; /* ns: when @last came */

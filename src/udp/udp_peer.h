@@ -30,7 +30,7 @@ struct udp_peer {
 	bool takes_grounds; /* atomic: its question or its answer says UDP_GROUNDS */
 	uint32_t dests; /* atomic: destinations that use the entry */
 	uint32_t changes; /* atomic: counts changes of abilities and budget */
-	uint32_t asked; /* atomic: how often since the question came up */
+	uint32_t asked; /* atomic: how often it was asked since the question came up */
 	uint64_t ask_at; /* atomic, ns: when it is asked next; UINT64_MAX: no question */
 	uint64_t again_at; /* atomic, ns: when a new destination may raise the question again */
 	uint64_t used_at; /* ns: when it got its last destination; under udp->peer_lock */

@@ -27,11 +27,11 @@ enum {
 
 struct udp_steer {
 	uint64_t number; /* of the questions, not to be guessed; 0: nothing was asked yet */
-	uint64_t at, wait; /* ns: when the first questions left, how long none leaves again */
+	uint64_t at, wait; /* ns: when the first questions left; how long no others follow */
 	uint64_t round; /* ns: when those left that are answered now */
-	uint32_t asked; /* indices 1 to this one */
-	uint32_t answers; /* of these */
-	uint32_t known; /* processes that gave them */
+	uint32_t asked; /* the questions name the indices 1 to this one */
+	uint32_t answers; /* to these questions */
+	uint32_t known; /* processes that have answered */
 	uint32_t late; /* rounds whose answers took too long */
 	bool bare; /* a filter that knows no socket was set since the questions left */
 	bool heard[UDP_STEER_MAX]; /* by index: it was answered */

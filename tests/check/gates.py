@@ -1,18 +1,23 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""The gates of style that a machine can read; README.md in this folder lists them."""
+"""The gates of style that a machine can read; README.md in this folder lists them. --sizes: how
+many files each folder has, and how long they are."""
 import sys
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from gate import files, functions, includes, sentences, services, text  # noqa: E402
+from gate import files, functions, includes, readmes, sentences, services, text  # noqa: E402
 
 
 def main():
     sources = files.tracked(TOP)
     code = [files.Source(TOP, path) for path in sources if path.suffix in (".c", ".h", ".S")]
+    if sys.argv[1:] == ["--sizes"]:
+        print("| folder | files | median | longest |", "|---|---|---|---|", *text.sizes(code),
+              sep="\n")
+        return 0
     findings = {
         "names of files": list(text.file_names(sources)),
         "SPDX lines": list(text.spdx(TOP, sources)),
@@ -25,6 +30,8 @@ def main():
         "functions (length, branches, nesting, parameters)": list(functions.measure(code)),
         "ranks of included folders": list(includes.ranks(code)),
         "cycles among headers": list(includes.cycles(code)),
+        "seams between folders": list(includes.seams(code)),
+        "READMEs and what they tell of": list(readmes.true(TOP, sources, code)),
         "types of queue pairs": list(services.types(code)),
         "remedies in sentences": list(sentences.remedies(code)),
     }

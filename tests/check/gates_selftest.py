@@ -9,7 +9,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import circles  # noqa: E402
-from gate import calls, files, functions, includes, sentences, services, text  # noqa: E402
+from gate import (calls, files, functions, includes, readmes, sentences, services,  # noqa: E402
+                  text)
 
 HEAD = "// SPDX-License-Identifier: MIT\n"
 DEEP = "if (a) { for (;;) while (b) switch (c) { case 1: if (d) e(); } }"
@@ -59,6 +60,18 @@ def marked(top, paths, _sources):
     return [*text.spdx(top, paths), *text.file_names(paths)]
 
 
+def seamed(_top, _paths, sources):
+    return includes.seams(sources)
+
+
+def told(top, paths, sources):
+    return readmes.true(top, paths, sources)
+
+
+def read(readme):
+    return {"src/hca/a.c": '#include "util/b.h"\n', "src/hca/README.md": readme}
+
+
 def typed(_top, _paths, sources):
     return services.types(sources)
 
@@ -94,6 +107,18 @@ CASES = [
     ("the same rank elsewhere", {"src/hca/a.c": '#include "link/b.h"\n'}, ranked, 1),
     ("a cycle", {"src/hca/a.h": '#include "hca/b.h"\n', "src/hca/b.h": '#include "a.h"\n'},
      ranked, 1),
+    ("a header of the seam", {"src/driver/a.c": '#include "engine/doorbell.h"\n'}, seamed, 0),
+    ("a header past the seam", {"src/driver/a.c": '#include "engine/turn.h"\n'}, seamed, 1),
+    ("a link by the file that names links", {"src/engine/node.c": '#include "udp/udp_link.h"\n'},
+     seamed, 0),
+    ("a link by another file", {"src/engine/a.c": '#include "udp/udp_link.h"\n'}, seamed, 1),
+    ("a true README", read("# hca (rank 2)\n`a`: it. Includes `util/`.\n"), told, 0),
+    ("another rank", read("# hca (rank 3)\n`a`: it. Includes `util`.\n"), told, 1),
+    ("an include that it does not tell", read("# hca (rank 2)\n`a`: it.\n"), told, 1),
+    ("one that is none", read("# hca (rank 2)\n`a`. Includes `util`, `wire`.\n"), told, 1),
+    ("a file that it does not name", read("# hca (rank 2)\nIncludes `util`.\n"), told, 1),
+    ("files by a star",
+     {**read("# hca (rank 2)\n`a*`. Includes `util`.\n"), "src/hca/ab.h": ""}, told, 0),
     ("a note to do", {"a.c": f"/* {NOTE}: later */\n"}, left, 1),
     ("#if 0", {"a.c": "#if 0\n#endif\n"}, left, 1),
     ("a call in a comment", {"a.c": "// free(mr);\n"}, left, 1),

@@ -33,12 +33,12 @@ def reads_outputs():
         assert found == expected, f"{name}: {found}"
 
 
-def shell(script, timeout=20):
+def shell(script, timeout=20, enough=None):
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder) / "home"
         home.mkdir()
         return process.run(["sh", "-c", script], {"PATH": "/usr/bin:/bin"}, home, timeout,
-                           lambda _session: None)
+                           lambda _session: None, enough)
 
 
 def keeps_both_streams():
@@ -48,6 +48,14 @@ def keeps_both_streams():
 def ends_a_test_that_hangs():
     code, _, _, complaint = shell("sleep 600 & sleep 600", timeout=0.2)
     assert code == -9 and complaint.startswith("not done after"), complaint
+
+
+def ends_a_test_that_hangs_behind_a_failure():
+    script = "echo ok 1 - a; echo not ok 2 - b; sleep 600"
+    _, out, _, complaint = shell(script, 600, tap.failed)
+    assert complaint == "the rest was not waited for", complaint
+    assert [case.verdict for case in tap.verdicts(out, -9)] == ["pass", "fail"]
+    assert shell("echo ok 1 - a; sleep 1.5", 20, tap.failed)[3] == ""
 
 
 def ends_what_a_test_leaves_behind():
@@ -117,7 +125,8 @@ def a_selection_without_tests_is_refused():
 
 
 TESTS = [reads_outputs, keeps_both_streams, ends_a_test_that_hangs,
-         ends_what_a_test_leaves_behind, an_unlisted_skip_fails,
+         ends_a_test_that_hangs_behind_a_failure, ends_what_a_test_leaves_behind,
+         an_unlisted_skip_fails,
          what_an_emulator_cannot_do_is_skipped, the_slowest_stand_before_the_counts,
          a_selection_without_tests_is_refused]
 

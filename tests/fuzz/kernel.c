@@ -215,7 +215,7 @@ static void names(void)
 	uint32_t uid;
 
 	host_names_uid(&uid);
-	host_names_crowd(65534);
+	host_names_alike(65534);
 	host_names_read(1000, taken);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* main() of a target for compilers without libFuzzer: the corpus as it is, then changes of it by
  * the printed seed. SOFTHCA_FUZZ_SEED chooses one; arguments are files to be tried, once each. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,12 +11,22 @@
 #include "length.h"
 #include "util/rand.h"
 
-enum { CHANGES = 6, FULL = 20 };
+enum { CHANGES = 6, FULL = 20, LONGEST = 10 /* seconds that an input may take */ };
 
 static struct fuzz_input corpus[FUZZ_INPUTS];
 static size_t n_corpus;
 static uint8_t now[FUZZ_INPUT_MAX]; /* the input that is being tried */
 static size_t now_len;
+
+static void too_long(int signal)
+{
+	static const char said[] = "an input takes longer than 10 s\n";
+
+	(void)signal;
+	if (write(STDERR_FILENO, said, sizeof(said) - 1) > 0)
+		abort();
+	_exit(1);
+}
 
 static void try_it(const uint8_t *data, size_t len)
 {
@@ -24,7 +35,9 @@ static void try_it(const uint8_t *data, size_t len)
 	if (!exact)
 		abort();
 	memcpy(exact, data, len);
+	alarm(LONGEST);
 	LLVMFuzzerTestOneInput(exact, len);
+	alarm(0);
 	free(exact);
 }
 
@@ -132,6 +145,7 @@ int main(int argc, char **argv)
 	double begun = seconds();
 	struct rand r;
 
+	signal(SIGALRM, too_long);
 	if (argc > 1)
 		return try_files(argc, argv);
 	n_corpus = fuzz_corpus(corpus, FUZZ_INPUTS);

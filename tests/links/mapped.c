@@ -179,7 +179,7 @@ static bool mapped(struct rig *g)
 /* Uses the key until its file has come. */
 static void get_mapped(struct rig *g)
 {
-	while (!mapped(g)) {
+	while (still(!mapped(g))) {
 		check_eq(write_8(g, 1), 0);
 		station_turn(&g->st);
 	}
@@ -270,7 +270,7 @@ TEST(a_key_that_has_gone_or_changed_is_not_used)
 	check_eq(write_8(&g, 3), 0);
 	tell(&g, UNKEY);
 	tell(&g, REVOKE); /* what the owner's dereg does: the mapping is given up */
-	while (share_of(&g))
+	while (still(share_of(&g)))
 		station_turn(&g.st);
 	check(!is_mapped_by_us());
 	rig_close(&g, true);
@@ -319,7 +319,7 @@ TEST(lies_about_a_file_are_not_believed)
 		check_eq(write_8(&g, 1), 0); /* it is to be asked, and the lie comes first */
 	contact_share_ask(to_target(g.d)->c);
 	tell(&g, LIE);
-	while (!share_of(&g))
+	while (still(!share_of(&g)))
 		station_turn(&g.st);
 	check_eq(write_8(&g, 2), 0);
 	check_eq(*(uint64_t *)(void *)area, 2);

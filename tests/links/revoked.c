@@ -91,7 +91,7 @@ static void interrupt(struct access *x, void (*gone)(struct access *x))
 	for (unsigned int i = 0; i < HAZARDS - 1; i++)
 		x->taken[i] = hazard_set(page, i + 1);
 	check_eq(pthread_create(&thread, NULL, go, x), 0);
-	while (!hazard_held(page, qp))
+	while (!hazard_is_set(page, qp))
 		sched_yield(); /* the last place goes to the QP; now it waits for one more */
 	gone(x);
 	for (unsigned int i = 0; i < HAZARDS - 1; i++)
@@ -99,7 +99,7 @@ static void interrupt(struct access *x, void (*gone)(struct access *x))
 	pthread_join(thread, NULL);
 	check_ne(x->err, 0);
 	check_eq(x->word, 0);
-	check(!hazard_held(page, qp));
+	check(!hazard_is_set(page, qp));
 }
 
 static void unkey(struct access *x)

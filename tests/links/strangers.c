@@ -356,13 +356,13 @@ static void stands_flood(unsigned int users, uint64_t held)
 		start(&c[i], silent, (void *)(uintptr_t)(STRANGER + i), &st);
 		before++; /* its talk */
 	}
-	while (st.h->turned_away + pending(&st) < users * FLOOD)
+	while (still(st.h->turned_away + pending(&st) < users * FLOOD))
 		station_turn(&st);
 	check_eq(pending(&st), held);
 	check_eq(descriptors(), before + 2 * held);
 	hears(&st, 0);
 	st.ahead = HOST_CONTACT_NS;
-	while (st.h->pending)
+	while (still(st.h->pending))
 		station_turn(&st);
 	check_eq(descriptors(), before);
 	hears(&st, STRANGER);
@@ -430,7 +430,7 @@ TEST(a_user_has_a_part_of_the_contacts)
 	station_open(&st);
 	before = descriptors();
 	start(&c, greedy, (void *)(uintptr_t)most.each.contacts, &st);
-	while (look(&c) < 0)
+	while (still(look(&c) < 0))
 		station_turn(&st);
 	check_eq(child_hear(c.talk), 1);
 	station_until(&st, &st.count, most.each.contacts); /* the last one is still on its way */
@@ -440,7 +440,7 @@ TEST(a_user_has_a_part_of_the_contacts)
 	hears(&st, STRANGER + 1);
 	child_tell(c.talk, 1);
 	check_eq(end(&c, &st), 0);
-	while (st.h->ups)
+	while (still(st.h->ups))
 		station_turn(&st);
 	check_eq(descriptors(), before);
 	hears(&st, STRANGER);

@@ -2,6 +2,7 @@
 /* Queue pairs that stop at a wrong signature (MLX5DV_QP_CREATE_SIG_PIPELINING): what has gone by
  * then and what has not, the event, work requests that are taken back, and going on. */
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include "blocks.h"
@@ -186,8 +187,10 @@ static void want_stopped(void)
 {
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
+	struct pollfd event = { .fd = dev.ctx->async_fd, .events = POLLIN };
 	struct ibv_async_event ev;
 
+	want_eq(poll(&event, 1, 10000), 1);
 	want_eq(ibv_get_async_event(dev.ctx, &ev), 0);
 	want_eq(ev.event_type, IBV_EVENT_SQ_DRAINED);
 	want(ev.element.qp == a.qp);

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import subprocess
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -83,9 +82,8 @@ def _default_traits(test):
 
 
 def _compiled(build):
-    listing = subprocess.run(["meson", "introspect", "--tests", str(build)], check=True,
-                             capture_output=True, text=True).stdout
-    for entry in json.loads(listing):
+    listing = build / "meson-info/intro-tests.json"  # as `meson introspect --tests` prints it
+    for entry in json.loads(listing.read_text()):
         suites = [suite.split(":")[-1] for suite in entry["suite"]]
         kind, traits = suites[0], set(suites[1:])
         entry["env"].pop("LD_LIBRARY_PATH", None)  # the build folder's, which the stage replaces

@@ -13,13 +13,14 @@ STILL_RUNNING = 30
 
 @dataclass
 class Settings:
-    """@patience multiplies every time-out; @under runs the compiled programs, where they are of
-    another machine."""
+    """@patience multiplies every time-out, @at_most (None: nothing) bounds it; @under runs the
+    compiled programs, where they are of another machine."""
     jobs: int
     length: str
     sanitizer: str
     fail_fast: bool
     patience: int
+    at_most: int
     under: list
 
 
@@ -52,6 +53,10 @@ class Run:
             cases, log = [tap.Case("", "skip", str(err))], ""
         return self, cases, time.monotonic() - self.begun, log
 
+    def _timeout(self, settings):
+        seconds = self.test.timeout * settings.patience
+        return seconds if settings.at_most is None else min(seconds, settings.at_most)
+
     def _execute(self, stage, settings):
         program = stage.path_of(self.test)
         argv = launch.command(self.test, program, self.identity, settings)
@@ -59,11 +64,11 @@ class Run:
         self.output = home.with_suffix(".out")
         env = launch.environment(self.test, stage, home, settings)
         code, out, err, complaint = process.run(argv, env, home,
-                                                self.test.timeout * settings.patience,
-                                                self._started)
+                                                self._timeout(settings), self._started,
+                                                tap.failed if settings.fail_fast else None)
         with Run.lock:
             Run.live.pop(self, None)
-        cases = [] if complaint.startswith("not done") else tap.verdicts(out, code)
+        cases = tap.verdicts(out, code)
         if complaint:
             cases = [c for c in cases if c.name] + [tap.Case("", "fail", complaint)]
         return cases, "\n".join(part.rstrip() for part in (out, err) if part.strip())

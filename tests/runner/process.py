@@ -7,24 +7,40 @@ import time
 from pathlib import Path
 
 GRACE = 3.0
+LOOK = 1.0
 
 
-def run(argv, env, folder, timeout, started):
-    """Returns (code, stdout, stderr, complaint). @started is called with the session's id."""
+def run(argv, env, folder, timeout, started, enough=None):
+    """Returns (code, stdout, stderr, complaint). @started is called with the session's id; once
+    @enough(stdout) is true, the rest of the test is not waited for."""
     out, err = folder.with_suffix(".out"), folder.with_suffix(".err")
     with open(out, "wb") as out_file, open(err, "wb") as err_file:
         with subprocess.Popen(argv, env=env, cwd=folder, stdin=subprocess.DEVNULL,
                               stdout=out_file, stderr=err_file,
                               start_new_session=True) as process:
             started(process.pid)
-            try:
-                code = process.wait(timeout)
+            complaint = _wait(process, timeout, out, enough)
+            if not complaint:
                 complaint = _end_rest(process.pid)
-            except subprocess.TimeoutExpired:
-                complaint = f"not done after {timeout} s, killed: " + describe(process.pid)
+            else:
                 kill(process.pid)
-                code = process.wait()
+            code = process.wait()
     return code, _text(out), _text(err), complaint
+
+
+def _wait(process, timeout, out, enough):
+    """'' when it has ended, else why it is to be killed."""
+    deadline = time.monotonic() + timeout
+    while True:
+        left = max(0, deadline - time.monotonic())
+        try:
+            process.wait(min(left, LOOK) if enough else left)
+            return ""
+        except subprocess.TimeoutExpired:
+            if enough and enough(_text(out)):
+                return "the rest was not waited for"
+            if time.monotonic() >= deadline:
+                return f"not done after {timeout} s, killed: " + describe(process.pid)
 
 
 def members(session):

@@ -33,6 +33,11 @@ def verdicts(text, code):
     return cases or [Case("", "pass")]
 
 
+def failed(text):
+    """Has a case of a test failed that has printed @text so far?"""
+    return any(case.verdict == "fail" for case in _read(text)[0])
+
+
 def _read(text):
     cases, planned = [], None
     for line in text.splitlines():

@@ -16,7 +16,7 @@
 #include "verbs/cases.h"
 #include "verbs/said.h"
 
-enum { LIMIT = 60000, FILES = 256, EACH = FILES / 32, MANY = 40, SOMEBODY = 54321 };
+enum { LIMIT = 15000, FILES = 256, EACH = FILES / 32, MANY = 40, SOMEBODY = 54321 };
 
 static struct rdma_event_channel *channel;
 static struct rdma_cm_id *id;

@@ -8,6 +8,10 @@ RANK = {"util": 0, "wire": 1, "prm": 1, "obs": 1, "net": 1, "hca": 2, "link": 2,
         "mlx5": 7, "rdmacm": 7, "tools": 8}
 # The two other drop-ins are linked with libibverbs and share its headers.
 BESIDE = {("mlx5", "verbs"), ("rdmacm", "verbs")}
+# Where ARCHITECTURE.md promises a narrow seam: (who, of whom) -> the headers, by whom alone.
+SEAMS = {("driver", "engine"): {"engine/doorbell.h": "", "engine/qp_life.h": "",
+                                "engine/unrung.h": ""},
+         ("engine", "udp"): {"udp/udp_link.h": "node.c"}}
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 
@@ -26,6 +30,30 @@ def ranks(sources):
             elif RANK[there] >= RANK[here]:
                 yield (f'{source.path}: includes "{name}": {here} has rank {RANK[here]}, '
                        f"{there} {RANK[there]}")
+
+
+def seams(sources):
+    """Where two folders meet in few headers, no other is included."""
+    for source in sources:
+        for name in INCLUDE.findall(source.text):
+            allowed = SEAMS.get((_folder(source.path), name.partition("/")[0]))
+            if allowed is None:
+                continue
+            if name not in allowed:
+                yield f'{source.path}: includes "{name}" past {", ".join(sorted(allowed))}'
+            elif allowed[name] not in ("", source.path.name):
+                yield f'{source.path}: includes "{name}", which only {allowed[name]} may'
+
+
+def folders(sources):
+    """folder of src/ -> the other folders that its files include"""
+    found = {}
+    for source in sources:
+        here = _folder(source.path)
+        if here in RANK and here != "tools":
+            there = {Path(name).parts[0] for name in INCLUDE.findall(source.text) if "/" in name}
+            found.setdefault(here, set()).update(there - {here})
+    return found
 
 
 def _folder(path):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Gates that need no parser."""
 import re
+from statistics import median
 
 WIDTH, FILE_LENGTH, README_LENGTH, TAB = 100, 800, 40, 8
 CROWD = 45
@@ -54,6 +55,16 @@ def crowds(paths):
     for folder, found in sorted(names.items()):
         if len(found) > CROWD:
             yield f"{folder}: {len(found)} names of files, limit {CROWD}"
+
+
+def sizes(sources):
+    """Rows of a table: a folder of src/ or tools/, its files, their median and longest in lines."""
+    lengths = {}
+    for source in sources:
+        if source.path.parts[0] in ("src", "tools"):
+            lengths.setdefault(source.path.parent, []).append(source.text.count("\n"))
+    for folder, found in [*sorted(lengths.items()), ("all", sum(lengths.values(), []))]:
+        yield f"| {folder} | {len(found)} | {median(found):.0f} | {max(found)} |"
 
 
 def readmes(top, paths):

@@ -22,13 +22,13 @@ TEST(a_hazard_is_held_from_set_to_clear_in_any_number)
 
 	for (unsigned int i = 0; i < HAZARDS; i++) {
 		word[i] = hazard_word(HAZARD_KEY, i, 1, i / 2);
-		check(!hazard_held(page, word[i]));
+		check(!hazard_is_set(page, word[i]));
 		place[i] = hazard_set(page, word[i]);
 	}
 	for (unsigned int i = 0; i < HAZARDS; i++) {
-		check(hazard_held(page, word[i]));
+		check(hazard_is_set(page, word[i]));
 		hazard_clear(place[i]);
-		check(!hazard_held(page, word[i]));
+		check(!hazard_is_set(page, word[i]));
 	}
 }
 
@@ -39,9 +39,9 @@ TEST(the_same_word_twice_is_held_until_both_are_cleared)
 	uint64_t *a = hazard_set(page, w), *b = hazard_set(page, w);
 
 	hazard_clear(a);
-	check(hazard_held(page, w));
+	check(hazard_is_set(page, w));
 	hazard_clear(b);
-	check(!hazard_held(page, w));
+	check(!hazard_is_set(page, w));
 }
 
 RUN_TESTS(unit_test(every_part_of_a_word_tells_hazards_apart),

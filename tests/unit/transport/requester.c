@@ -442,7 +442,7 @@ TEST(a_long_direct_access_goes_on_in_later_turns)
 	check(p->a->q.again);
 	rig_post(p->a, &w); /* waits behind it, and a doorbell brings it on as well */
 	check_eq(direct_calls, 2);
-	check_eq(p->a->q.req.direct_done, 16000);
+	check_eq(p->a->q.req.direct.done, 16000);
 	tqp_resume(&p->a->q, p->rig.net.now);
 	check_eq(direct_calls, 4);
 	pair_good(p->a, false);
@@ -469,7 +469,7 @@ TEST(a_direct_access_that_fails_half_way_goes_by_the_ring_whole)
 	tqp_resume(&p->a->q, p->rig.net.now);
 	check_eq(p->n, sent + 1);
 	check_eq(p->log[sent].dma_len, 20000);
-	check_eq(p->a->q.req.direct_done, 0);
+	check_eq(p->a->q.req.direct.done, 0);
 	rig_run(&p->rig);
 	pair_good(p->a, false);
 	pair_close(p);

@@ -152,12 +152,12 @@ TEST(rnr_gives_the_tries_back)
 	w = pair_send(p->a, 0, 8);
 	p->rig.net.cut = true;
 	rig_post(p->a, &w);
-	while (p->a->q.req.retries > 1)
+	while (p->a->q.req.tries.left > 1)
 		rig_step(&p->rig, TQP_NEVER - 1);
 	p->rig.net.cut = false;
 	while (p->a->q.req.wait != WAIT_RNR)
 		rig_step(&p->rig, TQP_NEVER - 1);
-	check_eq(p->a->q.req.retries, 3);
+	check_eq(p->a->q.req.tries.left, 3);
 	pair_receive(p->b, 0x4000, 8);
 	rig_run(&p->rig);
 	pair_good(p->a, false);

@@ -108,7 +108,7 @@ static void send_datagrams(struct dest *d, uint32_t n)
 
 static void drain(struct udp *u, unsigned int want)
 {
-	while (got.n < want)
+	while (still(got.n < want))
 		udp_drain(u, 8, true);
 }
 
@@ -188,7 +188,7 @@ TEST(nonsense_and_damage_are_counted_and_dropped)
 	check(s >= 0);
 	check(sendto(s, packet, 5, 0, (struct sockaddr *)&to, sizeof(to)) == 5);
 	check(sendto(s, packet, 64, 0, (struct sockaddr *)&to, sizeof(to)) == 64);
-	while (c.bad_icrc + c.malformed < 2) {
+	while (still(c.bad_icrc + c.malformed < 2)) {
 		udp_drain(u, 8, true);
 		udp_count(u, &c);
 	}
@@ -212,14 +212,14 @@ TEST(polls_leave_a_socket_alone_that_has_brought_hellos_only)
 	struct dest *d;
 
 	check_eq(udp_listen(u, &p.net.remote, 0), 0);
-	while (!udp_drain(u, 8, true))
+	while (still(!udp_drain(u, 8, true)))
 		; /* until the question is there */
 	check_eq(udp_dest(sender, &p, &d), 0);
 	send_datagrams(d, 1);
 	check_eq(udp_drain(u, 8, false), 0);
 	drain(u, 1);
 	send_datagrams(d, 1);
-	while (got.n < 2)
+	while (still(got.n < 2))
 		udp_drain(u, 8, false);
 	d->ops->put(d);
 	udp_destroy(sender);
@@ -323,7 +323,7 @@ TEST(packets_leave_from_the_port_that_is_chosen)
 		p.sport = 55555 + i;
 		check_eq(udp_dest(u, &p, &d[i]), 0);
 		send_datagrams(d[i], 1);
-		while (!udp_drain(u, 64, true))
+		while (still(!udp_drain(u, 64, true)))
 			;
 		check_eq(got.last.sport, 55555 + i);
 	}
@@ -332,7 +332,7 @@ TEST(packets_leave_from_the_port_that_is_chosen)
 	p.sport = 55557;
 	check_eq(udp_dest(u, &p, &other), 0); /* a second one shares it */
 	send_datagrams(plain, 1);
-	while (!udp_drain(u, 64, true))
+	while (still(!udp_drain(u, 64, true)))
 		;
 	check(got.last.sport < 55555 || got.last.sport > 55562);
 	other->ops->put(other);

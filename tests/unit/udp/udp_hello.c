@@ -151,12 +151,12 @@ TEST(other_identifications_are_solved_for_until_the_peer_has_answered)
 	struct udp_counts c;
 
 	put_foreign(foreign, OTHER, ONE);
-	while (!drained(u))
+	while (still(!drained(u)))
 		;
 	check_eq(counts(u).bad_icrc, 0);
 	meet(u, v, d, foreign);
 	send_one(back);
-	while (!drained(u))
+	while (still(!drained(u)))
 		;
 	c = counts(v);
 	check_eq(c.bad_icrc + c.malformed, 0);
@@ -177,13 +177,13 @@ TEST(another_stack_on_the_address_of_a_peer_is_heard_after_a_while)
 	meet(u, v, d, foreign);
 	back->ops->put(back);
 	udp_destroy(v);
-	while (drained(u))
+	while (still(drained(u)))
 		;
 	put_foreign(foreign, OTHER, ONE);
 	check_eq(drained(u), 0);
 	do
 		put_foreign(foreign, OTHER, ONE);
-	while (!drained(u));
+	while (still(!drained(u)));
 	close(foreign);
 	d->ops->put(d);
 	udp_destroy(u);
@@ -196,8 +196,8 @@ static size_t question(int s, uint8_t *out, struct sockaddr_in *from)
 	ssize_t n;
 
 	do
-		n = recvfrom(s, out, PACKET, 0, (struct sockaddr *)from, &len);
-	while (n > 0 && out[0] != OP_HELLO);
+		n = recvfrom(s, out, PACKET, MSG_DONTWAIT, (struct sockaddr *)from, &len);
+	while (still(n < 0 || out[0] != OP_HELLO));
 	check_eq(n, BTH_LEN + UDP_HELLO_LEN + ICRC_LEN);
 	return (size_t)n;
 }
@@ -244,7 +244,7 @@ TEST(an_answer_counts_that_repeats_the_number_of_the_question)
 	put_be32(packet + BUDGET_AT, 10 * MTU);
 	packet[NUMBER_AT] ^= 1;
 	answer(s, &from, packet, len);
-	while (!counts(u).malformed)
+	while (still(!counts(u).malformed))
 		udp_drain(u, 64, true);
 	send_one(d);
 	check_eq(d->window, window);
@@ -276,7 +276,7 @@ TEST(a_host_without_an_answer_is_left_in_peace)
 	unsigned int questions = 0, rounds = 0;
 	uint8_t packet[PACKET];
 
-	while (questions < 10) {
+	while (still(questions < 10)) {
 		send_one(d);
 		while (recv(s, packet, sizeof(packet), MSG_DONTWAIT) > 0)
 			questions += packet[0] == OP_HELLO;
@@ -333,7 +333,8 @@ static unsigned int grounds(int s, struct dest *d, unsigned int times)
 		check_eq(dest_send(d, &g, NULL), 0);
 	send_one(d); /* what left before it has come when it has */
 	do {
-		check(recv(s, packet, sizeof(packet), 0) > 0);
+		while (still(recv(s, packet, sizeof(packet), MSG_DONTWAIT) <= 0))
+			;
 		n += packet[0] == OP_GROUNDS;
 	} while (packet[0] != (SVC_UD | OP_SEND_ONLY));
 	return n;
@@ -348,11 +349,11 @@ TEST(grounds_go_to_hosts_that_say_that_they_understand_them)
 
 	check_eq(grounds(s, d, 3), 0);
 	ask_as_impostor(s, UDP_REPORTS | UDP_TRAINS);
-	while (counts(u).questions_received < 1)
+	while (still(counts(u).questions_received < 1))
 		udp_drain(u, 64, true);
 	check_eq(grounds(s, d, 3), 0);
 	ask_as_impostor(s, UDP_GROUNDS);
-	while (counts(u).questions_received < 2)
+	while (still(counts(u).questions_received < 2))
 		udp_drain(u, 64, true);
 	check_eq(grounds(s, d, 3), 3);
 	close(s);
@@ -374,7 +375,7 @@ TEST(short_and_misplaced_hellos_are_malformed)
 		p.payload_len = n;
 		put(s, ONE, packet, sealed(&p, OTHER, ONE, 0, packet));
 	}
-	while (counts(u).malformed < sent)
+	while (still(counts(u).malformed < sent))
 		udp_drain(u, 64, true);
 	check_eq(counts(u).bad_icrc, 0);
 	check_eq(got, 0);
@@ -435,7 +436,7 @@ TEST(nobody_else_is_told_the_slot_behind_an_index)
 	do {
 		udp_drain(u, 64, true);
 		n = recv(s, packet, sizeof(packet), MSG_DONTWAIT);
-	} while (n < 0);
+	} while (still(n < 0));
 	check_eq(n, BTH_LEN + UDP_HELLO_LEN + ICRC_LEN);
 	check_eq(packet[BTH_LEN + 1], 1);
 	check_eq(get_be16(packet + BTH_LEN + UDP_HELLO_INDEX), 0);

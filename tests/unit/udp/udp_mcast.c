@@ -100,7 +100,7 @@ static void drain(struct process *p, unsigned int want)
 {
 	do
 		udp_drain(p->u, 64, true);
-	while (p->n < want);
+	while (still(p->n < want));
 }
 
 /* Other users get what we send from this host, once; those who get it by another way do not, nor
@@ -157,7 +157,7 @@ TEST(another_host_may_use_the_same_port)
 	begin(&far, US);
 	join(&far, 1, "t1");
 	d = path(&sender, 1);
-	while (!far.n) { /* the first ones may find the cable without carrier */
+	while (still(!far.n)) { /* the first ones may find the cable without carrier */
 		send_one(d, SVC_UD | OP_SEND_ONLY, 0);
 		drain(&far, 0);
 	}

@@ -98,7 +98,7 @@ static unsigned int strays(void)
 		send_to(&members[i], &members[(i + 1) % MEMBERS]);
 		sent += FLOWS * 3;
 	}
-	while (got < sent)
+	while (still(got < sent))
 		for (unsigned int i = 0; i < MEMBERS; i++)
 			if (members[i].u)
 				udp_drain(members[i].u, 64, true);

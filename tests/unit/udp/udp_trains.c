@@ -96,7 +96,7 @@ static uint32_t meet(struct udp *u, struct udp *v, struct dest *d)
 	while (n < 1000 && !counts(u).trains) {
 		send_middle(d, n++, MTU, true);
 		send_middle(d, n++, MTU, false);
-		while (got.n < n)
+		while (still(got.n < n))
 			udp_drain(v, 64, true);
 		udp_drain(u, 64, true);
 	}
@@ -115,7 +115,7 @@ TEST(trains_arrive_as_the_packets_they_are_made_of)
 	for (uint32_t batch = 1; psn < first + PACKETS; batch++) {
 		for (uint32_t i = 0; i < batch; i++, psn++)
 			send_middle(d, psn, psn % 5 ? MTU : MTU - psn % 3 * 4, i + 1 < batch);
-		while (got.n < psn)
+		while (still(got.n < psn))
 			udp_drain(v, 8, true);
 	}
 	c = counts(v);
@@ -142,12 +142,12 @@ TEST(a_train_asks_for_one_ack)
 
 	for (; psn < end - 12; psn++)
 		send_middle(d, psn, MTU, false);
-	while (got.n < psn)
+	while (still(got.n < psn))
 		udp_drain(v, 64, true);
 	before = got.asked;
 	for (; psn < end; psn++)
 		send_middle(d, psn, MTU, psn + 1 < end);
-	while (got.n < psn)
+	while (still(got.n < psn))
 		udp_drain(v, 64, true);
 	check_eq(got.asked - before, 1);
 	check_eq(got.wrong, 0);
@@ -172,7 +172,7 @@ TEST(what_the_kernel_does_not_take_as_a_train_goes_alone)
 	check(set > 0);
 	for (; psn < first + 64; psn++)
 		send_middle(d, psn, MTU, (psn + 1 - first) % 16);
-	while (got.n < psn)
+	while (still(got.n < psn))
 		udp_drain(v, 64, true);
 	check_eq(got.wrong, 0);
 	check_eq(counts(u).sent, psn);
@@ -205,7 +205,8 @@ static int next_tos(int s)
 
 	do {
 		m.msg_controllen = sizeof(control);
-		check(recvmsg(s, &m, 0) > 0);
+		while (still(recvmsg(s, &m, MSG_DONTWAIT) <= 0))
+			;
 	} while (packet[0] == OP_HELLO);
 	return *CMSG_DATA(CMSG_FIRSTHDR(&m));
 }
@@ -243,7 +244,7 @@ TEST(a_mark_of_the_network_reaches_the_transport)
 		p.tclass = (uint8_t)(TOS | ecn);
 		check_eq(udp_dest(u, &p, &d), 0);
 		send_middle(d, ecn, MTU, false);
-		while (got.n <= ecn)
+		while (still(got.n <= ecn))
 			udp_drain(v, 64, true);
 		check_eq(got.marked, ecn == 3);
 		d->ops->put(d);
