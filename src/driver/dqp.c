@@ -366,10 +366,11 @@ static void purge(struct dqp *qp)
 {
 	struct ibv_qp *ib = &qp->ib.qp_base;
 
-	/* Neither: an RSS QP, or an XRC target, whose completions belong to its SRQs. */
-	if (ib->send_cq)
+	/* Neither: an RSS QP, or an XRC target, whose completions belong to its SRQs. The CQ of a
+	 * direction that the service lacks may be gone. */
+	if (ib->send_cq && qp->service->sends)
 		dcq_ring_purge(to_dcq(ib->send_cq), qp->uidx);
-	if (ib->recv_cq && ib->recv_cq != ib->send_cq)
+	if (ib->recv_cq && qp->service->receives && ib->recv_cq != ib->send_cq)
 		dcq_ring_purge(to_dcq(ib->recv_cq), qp->uidx);
 }
 

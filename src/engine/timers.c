@@ -97,16 +97,19 @@ static void cq_later(struct cq *cq, uint64_t ns)
 {
 	struct node *n = node_self();
 
-	if (n)
-		timers_add(n, &cq->timer, fire_cq, clock_now() + ns);
+	if (!n)
+		return;
+	store_relaxed(&cq->timed, true);
+	timers_add(n, &cq->timer, fire_cq, clock_now() + ns);
 }
 
-/* No queue uses the CQ any more, so no thread arms it anew. */
+/* No queue uses the CQ any more, so no thread arms it anew. Moderation may be off by now, and the
+ * timer run all the same. */
 static void cq_drop(struct cq *cq)
 {
 	struct node *n = node_self();
 
-	if (!n || !cq->moderate.period)
+	if (!n || !load_relaxed(&cq->timed))
 		return;
 	spin_lock(&n->wheel_lock);
 	wheel_del(&n->wheel, &cq->timer);

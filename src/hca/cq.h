@@ -38,6 +38,7 @@ struct cq {
 	struct timer timer; /* end of the period; the engine's, under its wheel's lock */
 	struct cq *timer_due; /* the engine's: next in its list of CQs whose period is over */
 	bool timer_queued; /* the engine's: the CQ is on that list */
+	bool timed; /* the engine's: its timer was started once; atomic */
 	struct comp_channel *channel; /* or NULL */
 	struct comp_event event; /* place in the channel's queue; the channel's */
 	void *user; /* struct ibv_cq * that events name */

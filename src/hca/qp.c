@@ -126,7 +126,8 @@ void qp_fini(struct qp *qp)
 	if (!qp->pd)
 		return;
 	if (fork_is_ours(qp->epoch)) {
-		async_drop(qp->ctx, qp->user);
+		if (qp->user) /* events of no object are the port's */
+			async_drop(qp->ctx, qp->user);
 		device_give(&qp->ctx->hca->count.qp);
 		leaks_gone(qp);
 	}
@@ -217,6 +218,8 @@ int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 		return err;
 	if (to == IBV_QPS_RESET)
 		memset(&qp->attr, 0, sizeof(qp->attr));
+	if (to == IBV_QPS_SQD && qp->state != to)
+		qp->attr.en_sqd_async_notify = 0; /* each move asks anew */
 	qp_attrs_set(&qp->attr, attr, mask);
 	store_relaxed(&qp->state, to);
 	return 0;

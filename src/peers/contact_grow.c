@@ -56,6 +56,22 @@ static uint32_t wish(struct contact *c)
 	return size;
 }
 
+/* The offer did not leave: a peer that has gone on in that ring meanwhile lies. */
+static void take_back(struct contact *c, struct ring_end *offered)
+{
+	bool still;
+
+	spin_lock(&c->in_lock);
+	still = c->in_next.map == offered->map;
+	if (still)
+		c->in_next = (struct ring_end){ 0 };
+	spin_unlock(&c->in_lock);
+	if (still)
+		ring_end_unmap(offered);
+	else
+		contact_break(c, "it goes on in a ring that was not offered to it");
+}
+
 void contact_grow(struct contact *c)
 {
 	struct ring_end next;
@@ -72,11 +88,7 @@ void contact_grow(struct contact *c)
 	c->in_next = next;
 	store_relaxed(&c->wanted, 0);
 	spin_unlock(&c->in_lock);
-	if (contact_talk_ring(c, size, fd)) {
-		spin_lock(&c->in_lock);
-		c->in_next = (struct ring_end){ 0 };
-		spin_unlock(&c->in_lock);
-		ring_end_unmap(&next);
-	}
+	if (contact_talk_ring(c, size, fd))
+		take_back(c, &next);
 	close(fd);
 }

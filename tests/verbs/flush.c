@@ -270,6 +270,8 @@ static void sqd_drains_and_says_so(int where)
 	want_eq(move_to(IBV_QPS_RTS), 0);
 	while (done < 3)
 		want_eq(duo_wc(&duo).wr_id, ++done);
+	want_eq(move_to(IBV_QPS_SQD), 0); /* and this time nobody has asked for the event */
+	want(!side_event(&duo.near, &ev, 20));
 	duo_close(&duo);
 }
 

@@ -197,6 +197,11 @@ static void queues_of_the_wrong_kind(int arg)
 	want(qp);
 	want_eq(rc.cap.max_recv_wr, 0);
 	want_eq(ibv_destroy_qp(qp), 0);
+	rc.recv_cq = ibv_create_cq(d.ctx, 16, NULL, NULL, 0);
+	qp = ibv_create_qp(d.pd, &rc);
+	want(rc.recv_cq && qp);
+	want_eq(ibv_destroy_cq(rc.recv_cq), 0); /* it is named only */
+	want_eq(ibv_destroy_qp(qp), 0);
 	qp = target(&d, x);
 	want_eq(ibv_post_send(qp, &wr, &bad), EINVAL);
 	want_eq(ibv_post_recv(qp, &rwr, &rbad), EINVAL);

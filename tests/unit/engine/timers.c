@@ -2,6 +2,7 @@
 /* The wheel of a node by a clock of our own: lazy deadlines of QPs. */
 #include "engine/timers.h"
 #include "stand.h"
+#include "util/fork.h"
 
 #define MS 1000000ULL
 
@@ -179,9 +180,29 @@ TEST(other_timers_fire_by_themselves)
 	stand_close();
 }
 
+/* Its timer would run on in freed memory. */
+TEST(a_CQ_that_ends_takes_its_timer_along_whether_moderated_or_not)
+{
+	struct cq cq = { .moderate.period = 60 * MS };
+
+	stand_open();
+	stand->n.epoch = fork_epoch();
+	node_current = &stand->n;
+	timer_init(&cq.timer, NULL);
+	timers_of_cqs.drop(&cq); /* it was never started */
+	timers_of_cqs.later(&cq, 60 * MS);
+	check(timer_running(&cq.timer));
+	cq.moderate.period = 0; /* ibv_modify_cq() */
+	timers_of_cqs.drop(&cq);
+	check(!timer_running(&cq.timer));
+	node_current = NULL;
+	stand_close();
+}
+
 RUN_TESTS(unit_test(a_later_deadline_is_no_work_until_the_earlier_fires),
 	  unit_test(an_earlier_deadline_moves_the_timer), unit_test(a_dropped_timer_does_not_fire),
 	  unit_test(all_that_are_due_come_at_once), unit_test(a_QP_is_in_one_list_at_a_time),
 	  unit_test(a_thread_does_not_wait_for_one_that_runs_the_wheel),
 	  unit_test(looks_of_the_watchdog_are_no_work_of_polls),
-	  unit_test(other_timers_fire_by_themselves))
+	  unit_test(other_timers_fire_by_themselves),
+	  unit_test(a_CQ_that_ends_takes_its_timer_along_whether_moderated_or_not))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "fixture.h"
+#include "hca/async.h"
 #include "hca/qp.h"
 
 struct bench {
@@ -298,6 +299,26 @@ TEST(what_does_not_fit_together_is_refused)
 	bench_close(&b);
 }
 
+/* As the half connections of a DC target are. */
+TEST(a_QP_without_a_name_takes_no_events_of_the_port_along)
+{
+	struct ibv_async_event ev;
+	struct bench b;
+
+	bench_open(&b, IBV_QPT_RC);
+	qp_fini(&b.qp);
+	check_eq(qp_init(&b.qp, b.f->pd,
+			 &(struct qp_attr){
+				 .service = &services[SERVICE_RC], .scq = b.scq, .rcq = b.rcq },
+			 1),
+		 0);
+	async_push(b.f->ctx, IBV_EVENT_GID_CHANGE, NULL);
+	qp_fini(&b.qp);
+	check_eq(async_pop(b.f->ctx, &ev), 0);
+	check_eq(ev.event_type, IBV_EVENT_GID_CHANGE);
+	bench_close(&b);
+}
+
 RUN_TESTS(unit_test(what_modify_set_query_returns), unit_test(reset_forgets_the_attributes),
 	  unit_test(attributes_outside_their_range_are_refused_and_nothing_changes),
 	  unit_test(a_path_without_grh_is_refused),
@@ -305,4 +326,5 @@ RUN_TESTS(unit_test(what_modify_set_query_returns), unit_test(reset_forgets_the_
 	  unit_test(a_move_without_a_state_stays_and_a_wrong_current_state_is_refused),
 	  unit_test(a_ud_queue_needs_a_qkey_and_takes_the_ports_mtu),
 	  unit_test(a_queue_holds_what_it_is_made_of),
-	  unit_test(what_does_not_fit_together_is_refused))
+	  unit_test(what_does_not_fit_together_is_refused),
+	  unit_test(a_QP_without_a_name_takes_no_events_of_the_port_along))
