@@ -114,18 +114,21 @@ static bool next(struct tqp *q, struct wqe *w, enum verdict *v, uint64_t now)
 	int err;
 
 	if (r->cur != r->tail) {
-		*v = unlikely(flushed(q))		     ? V_OK
-		     : sent_reread(q, sent_at(r, r->cur), w) ? form_allowed(q, w)
-							     : V_LOCAL_QP_OP;
+		*v = unlikely(flushed(q)) ? V_OK
+		     : sent_reread(q, sent_at(r, r->cur), w)
+			     ? form_allowed(q, w)
+			     : sent_refusal(q, sent_at(r, r->cur), w);
 		return true;
 	}
 	err = start(q, w, now);
 	if (err == ENOENT)
 		return false;
-	if (err)
+	if (err) {
 		*v = err == EMSGSIZE ? V_LOCAL_LENGTH : V_LOCAL_QP_OP;
-	else
+		sent_at(r, r->cur)->flags |= SENT_REFUSED;
+	} else {
 		*v = unlikely(flushed(q)) ? V_OK : form_allowed(q, w);
+	}
 	return true;
 }
 
