@@ -183,7 +183,7 @@ static bool send_entry(struct tqp *q, struct sent *e, const struct wqe *w, uint6
 static bool send_again(struct tqp *q, uint64_t now)
 {
 	struct requester *r = &q->req;
-	uint32_t psn = r->psn, cur = r->cur, n;
+	uint32_t psn = r->psn, cur = r->cur, head = r->head, n;
 	uint16_t reads = r->reads;
 	struct sent *e;
 	struct wqe w;
@@ -203,6 +203,8 @@ static bool send_again(struct tqp *q, uint64_t now)
 	r->again = false;
 	if (q->qp.state == IBV_QPS_ERR)
 		return false;
+	if (r->head != head)
+		return sent; /* its stream has ended, and the others begin anew (streams.h) */
 	r->psn = psn;
 	r->cur = cur;
 	r->reads = reads;
