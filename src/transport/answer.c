@@ -12,7 +12,11 @@
 #include "wire/aeth.h"
 #include "wire/opcode.h"
 
-enum { PARTING_ACKS = 3, REPLIES = 3 };
+enum {
+	PARTING_ACKS = 3,
+	REPLIES = 3,
+	AT_ONCE = 128, /* PSNs of a response in one turn: a softhca peer asks for no more */
+};
 
 /* 0, or EAGAIN: the QP is called again when the link has room; EFAULT. An answer to a peer that is
  * gone counts as sent. */
@@ -113,6 +117,7 @@ void answer_forget(struct tqp *q)
 	struct responder_reads *rd = q->rsp.reads;
 
 	q->ack_due = q->rsp.nak_due = q->rsp.ack_delayed = false;
+	q->rsp.silent &= (uint8_t)~SILENT_SHARING;
 	if (rd) {
 		rd->first = rd->last = rd->fresh = 0;
 		rd->nsaved = 0;
@@ -273,7 +278,7 @@ void answer_ack(struct tqp *q, const struct seg *s)
 
 void answer_release(struct tqp *q)
 {
-	q->rsp.silent = false;
+	q->rsp.silent &= (uint8_t)~SILENT_IN_TURN;
 	answer_run(q);
 	answer_ack_now(q);
 	if (q->ack_due && link_gathers_acks(q->dest) && q->env->ack_later)
@@ -438,15 +443,44 @@ static int put_read(struct tqp *q, struct answer *a)
 	return 0;
 }
 
+/* The thread that sends reads no packets meanwhile: what waits leaves in later turns. */
+static void share(struct tqp *q)
+{
+	q->rsp.silent |= SILENT_SHARING;
+	q->again = true;
+}
+
+/* The rest of a READ's response, of which @left PSNs waited in this turn: up to 2 GiB, which a
+ * network takes at once. A long response with others behind it has a turn of its own. */
+static int put_rest(struct tqp *q, struct answer *a, uint32_t left)
+{
+	const struct responder_reads *rd = q->rsp.reads;
+	bool packets = link_is_of_packets(q->dest);
+	int err = 0;
+
+	while (q->dest && a->npsn && !err) {
+		if (packets && left - a->npsn >= AT_ONCE) {
+			share(q);
+			return EAGAIN;
+		}
+		err = put_read(q, a);
+	}
+	if (packets && !err && rd->last - rd->first > 1)
+		share(q);
+	return err;
+}
+
 static int put_answer(struct tqp *q, struct answer *a)
 {
-	int err = 0;
+	uint32_t left = a->npsn;
+	int err;
 
 	if (a->kind != ANSWER_READ)
 		return put_small(q, a);
-	while (q->dest && a->npsn && !err)
-		err = put_read(q, a);
-	return err;
+	if (!q->dest)
+		return 0;
+	err = put_read(q, a);
+	return err || !a->npsn ? err : put_rest(q, a, left);
 }
 
 /* An answer waits for the end of the turn; @first: nothing else did. The peer asks for as many more

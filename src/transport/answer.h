@@ -30,7 +30,7 @@ void answer_nak(struct tqp *q, uint8_t syndrome, uint32_t psn);
 /* A refusal without a NAK (fate.h): a peer that understands OP_GROUNDS is told why. */
 void answer_grounds(struct tqp *q, uint32_t psn);
 void answer_run(struct tqp *q); /* sends the answers that wait */
-/* Ends q->rsp.silent: the answers leave, an ACK without waiting for a segment to ride on. */
+/* Ends SILENT_IN_TURN: the answers leave, an ACK without waiting for a segment to ride on. */
 void answer_release(struct tqp *q);
 bool answer_idle(const struct tqp *q); /* true: no answer waits that an ACK could overtake */
 int answer_reads(struct tqp *q); /* allocates q->rsp.reads. ENOMEM */

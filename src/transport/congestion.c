@@ -164,7 +164,7 @@ void congestion_marked(struct tqp *q, const struct seg *s, uint64_t now)
 	counters_inc(count, COUNTER_NP_ECN_MARKED_ROCE_PACKETS);
 	if (opcode_has(s->op, WIRE_RESPONSE))
 		congestion_noted(q); /* this QP has asked for too much */
-	if (!link_may_congest(q->dest) || q->rsp.silent ||
+	if (!link_may_congest(q->dest) || (q->rsp.silent & SILENT_IN_TURN) ||
 	    (q->cnp_at && now - q->cnp_at < CNP_EVERY_NS))
 		return;
 	q->cnp_at = now;

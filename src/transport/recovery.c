@@ -24,6 +24,7 @@ struct out {
 	uint8_t state; /* enum state */
 	bool again; /* it was sent more than once */
 	bool read; /* of a READ or atomic: answered by data */
+	bool begins; /* the first PSN of such a request, as it was sent first */
 };
 
 struct recovery {
@@ -117,6 +118,8 @@ void recovery_sent(struct tqp *q, uint32_t psn, uint32_t n, bool read, uint64_t 
 		o->sending = number;
 		o->at = us(now);
 		o->read = read;
+		if (read && !o->again)
+			o->begins = !i;
 		turn(q, o, SENT);
 	}
 }
@@ -141,15 +144,12 @@ bool recovery_crowded(const struct tqp *q)
 
 uint32_t recovery_questions(const struct tqp *q)
 {
-	uint32_t n = 0, last = 0;
+	uint32_t una = q->req.una, n = 0;
 
-	for (uint32_t psn = q->req.una; psn != q->req.psn; psn = psn_add(psn, 1)) {
+	for (uint32_t psn = una; psn != q->req.psn; psn = psn_add(psn, 1)) {
 		const struct out *o = out_at(q, psn);
 
-		if (!o->read || o->state == DONE || o->sending == last)
-			continue;
-		last = o->sending;
-		n++;
+		n += o->read && (o->begins || psn == una);
 	}
 	return n;
 }

@@ -29,7 +29,9 @@ bool recovery_open(const struct tqp *q, uint32_t window);
  * train, and their ACKs would make room for two or three again. A QP with a smaller window sends at
  * each ACK, since its bursts would delay other senders. */
 bool recovery_crowded(const struct tqp *q);
-uint32_t recovery_questions(const struct tqp *q); /* READs and atomics without all their data */
+/* READs and atomics from the oldest without all its data on, whether the data of the others is here
+ * or not: the peer has executed them, and can answer no more than max_rd_atomic again. */
+uint32_t recovery_questions(const struct tqp *q);
 bool recovery_lost(const struct tqp *q); /* is there a PSN to send again? */
 /* The first lost PSN; *n: how many from it on one READ request asks for. */
 uint32_t recovery_first(const struct tqp *q, uint32_t *n);

@@ -114,18 +114,21 @@ static bool next(struct tqp *q, struct wqe *w, enum verdict *v, uint64_t now)
 	int err;
 
 	if (r->cur != r->tail) {
-		*v = unlikely(flushed(q))		     ? V_OK
-		     : sent_reread(q, sent_at(r, r->cur), w) ? form_allowed(q, w)
-							     : V_LOCAL_QP_OP;
+		*v = unlikely(flushed(q)) ? V_OK
+		     : sent_reread(q, sent_at(r, r->cur), w)
+			     ? form_allowed(q, w)
+			     : sent_refusal(q, sent_at(r, r->cur), w);
 		return true;
 	}
 	err = start(q, w, now);
 	if (err == ENOENT)
 		return false;
-	if (err)
+	if (err) {
 		*v = err == EMSGSIZE ? V_LOCAL_LENGTH : V_LOCAL_QP_OP;
-	else
+		sent_at(r, r->cur)->flags |= SENT_REFUSED;
+	} else {
 		*v = unlikely(flushed(q)) ? V_OK : form_allowed(q, w);
+	}
 	return true;
 }
 
@@ -180,7 +183,7 @@ static bool send_entry(struct tqp *q, struct sent *e, const struct wqe *w, uint6
 static bool send_again(struct tqp *q, uint64_t now)
 {
 	struct requester *r = &q->req;
-	uint32_t psn = r->psn, cur = r->cur, n;
+	uint32_t psn = r->psn, cur = r->cur, head = r->head, n;
 	uint16_t reads = r->reads;
 	struct sent *e;
 	struct wqe w;
@@ -200,6 +203,8 @@ static bool send_again(struct tqp *q, uint64_t now)
 	r->again = false;
 	if (q->qp.state == IBV_QPS_ERR)
 		return false;
+	if (r->head != head)
+		return sent; /* its stream has ended, and the others begin anew (streams.h) */
 	r->psn = psn;
 	r->cur = cur;
 	r->reads = reads;

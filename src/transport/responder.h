@@ -56,6 +56,11 @@ struct responder_tag { /* tag matching of the message in hand (tag.h) */
 	uint64_t tag, va;
 };
 
+enum responder_silence {
+	SILENT_IN_TURN = 1, /* XRC: until answer_release() */
+	SILENT_SHARING = 2, /* until tqp_resume(): long answers leave in parts, one each turn */
+};
+
 struct responder {
 	uint32_t epsn; /* expected PSN: that of the next request */
 	uint32_t peer; /* QP number that it answers; in RESET the attributes have none */
@@ -66,7 +71,7 @@ struct responder {
 	bool nak_sent; /* for a sequence error or RNR: no further NAK before epsn comes */
 	bool nak_due; /* a NAK waits behind the answers */
 	bool comm_est; /* IBV_EVENT_COMM_EST was raised */
-	bool silent; /* no answer leaves before answer_release() */
+	uint8_t silent; /* enum responder_silence: no answer leaves; 0: answers leave */
 	bool catching_up; /* executing requests that were kept; one ACK follows for all of them */
 	bool unreplied; /* the program has posted nothing since the last message came */
 	bool ack_delayed; /* the ACK that is due is delayed until the program replies */

@@ -35,12 +35,24 @@ uint16_t sent_posted(const struct tqp *q)
 
 bool sent_reread(struct tqp *q, const struct sent *e, struct wqe *w)
 {
-	if (unlikely(e->flags & SENT_INNER)) {
-		inner_wqe(q, e->block, w);
-		return true;
+	if (unlikely(e->flags & (SENT_INNER | SENT_REFUSED))) {
+		if (e->flags & SENT_INNER)
+			inner_wqe(q, e->block, w);
+		return e->flags & SENT_INNER;
 	}
 	return !wqe_parse(&q->qp.sq, e->block, q->qp.sq.cnt, q->qp.service->wqe, w) &&
 	       w->opcode == e->opcode && w->len == e->len;
+}
+
+/* A refused entry is the newest, since it is never sent: its blocks end at next_block. */
+enum verdict sent_refusal(struct tqp *q, const struct sent *e, struct wqe *w)
+{
+	uint16_t n = q->req.next_block - e->block;
+
+	if (!(e->flags & SENT_REFUSED))
+		return V_LOCAL_QP_OP;
+	return wqe_parse(&q->qp.sq, e->block, n, q->qp.service->wqe, w) == EMSGSIZE ? V_LOCAL_LENGTH
+										    : V_LOCAL_QP_OP;
 }
 
 void sent_unstart(struct tqp *q)

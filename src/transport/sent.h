@@ -2,6 +2,7 @@
 /* Work requests that the requester has started and not completed: a ring of positions in the SQ.
  * The WQE itself is not kept; it is read from the SQ again when it is sent again or answered. */
 #pragma once
+#include "transport/fate.h"
 #include "transport/tqp.h"
 
 enum { /* struct sent's flags */
@@ -12,6 +13,7 @@ enum { /* struct sent's flags */
        SENT_INLINES = 32, /* signaled: the data that it reads may stand in its CQE */
        SENT_FLUSHED = 64, /* of a stream in error: sends nothing, completes with an error */
        SENT_INNER = 16, /* of the inner queue: block is its number there (inner.h) */
+       SENT_REFUSED = 128, /* its WQE was malformed when it was started: nothing of it is sent */
 };
 
 struct sent {
@@ -25,8 +27,10 @@ struct sent {
 int sent_allot(struct tqp *q); /* allocates the ring. ENOMEM */
 /* Blocks of the SQ that the program has posted and the requester has not started. */
 uint16_t sent_posted(const struct tqp *q);
-/* Reads the WQE of an entry again. False: the program has changed it. */
+/* Reads the WQE of an entry again. False: it was refused, or the program has changed it. */
 bool sent_reread(struct tqp *q, const struct sent *e, struct wqe *w);
+/* Why sent_reread() has returned false. */
+enum verdict sent_refusal(struct tqp *q, const struct sent *e, struct wqe *w);
 /* A wrong signature has stopped the QP while a fenced work request waits for READs: undoes its
  * start. */
 void sent_unstart(struct tqp *q);

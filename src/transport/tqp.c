@@ -365,6 +365,7 @@ void tqp_timer(struct tqp *q, uint64_t now)
 void tqp_resume(struct tqp *q, uint64_t now)
 {
 	q->req.blocked = false;
+	q->rsp.silent &= (uint8_t)~SILENT_SHARING;
 	answer_run(q);
 	requester_run(q, now);
 	answer_ack_now(q);

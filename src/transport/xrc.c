@@ -36,7 +36,8 @@ bool xrc_admit(struct tqp *q, const struct seg *s, struct seg *rc, uint64_t now)
 		counters_inc(q->qp.ctx->hca->counters, COUNTER_PORT_RCV_ERRORS);
 		return false;
 	}
-	q->rsp.silent = request;
+	if (request)
+		q->rsp.silent |= SILENT_IN_TURN;
 	*rc = *s;
 	if (opcode_service(s->op) != SVC_OWN)
 		rc->op = opcode_operation(s->op);

@@ -504,6 +504,22 @@ static inline void rig_cork_over(struct rig_qp *p)
 	tqp_uncork(&p->q);
 }
 
+/* As the engine: a later turn of a QP whose work was too long for one. False: there is none. */
+static inline bool rig_go_on(struct rig *r)
+{
+	bool any = false;
+
+	for (unsigned int i = 0; i < r->n; i++) {
+		if (!r->qp[i]->q.again)
+			continue;
+		r->qp[i]->q.again = false;
+		tqp_resume(&r->qp[i]->q, r->net.now);
+		tqp_settle(&r->qp[i]->q);
+		any = true;
+	}
+	return any;
+}
+
 /* The next thing that happens, no later than @until: an arrival, or a timer. False: nothing
  * does. */
 static inline bool rig_step(struct rig *r, uint64_t until)
@@ -511,6 +527,8 @@ static inline bool rig_step(struct rig *r, uint64_t until)
 	uint64_t timer, arrival;
 
 	rig_acks(r);
+	if (rig_go_on(r))
+		return true;
 	timer = rig_deadline(r);
 	arrival = net_next(&r->net);
 	if ((timer < arrival ? timer : arrival) > until || (timer == arrival && timer == TQP_NEVER))

@@ -418,7 +418,113 @@ TEST(it_begins_in_the_middle_of_a_stream)
 	pair_close(p);
 }
 
-RUN_TESTS(unit_test(a_nearly_full_window_waits_for_a_train),
+static uint32_t unlucky; /* a PSN of the oldest READ */
+static unsigned int asked, answered;
+
+/* Loses the first answer at that PSN, and the first request that asks for it again. */
+static void lose_both(void *arg, const struct seg *s)
+{
+	struct pair *p = arg;
+	bool here = s->psn == unlucky;
+	bool asks = here && s->op == OP_READ_REQUEST && answered && !asked++;
+	bool answers = here && opcode_has(s->op, WIRE_RESPONSE) && !answered++;
+
+	if (asks || answers)
+		drop_next(p, 1);
+	pair_watch(p, s);
+}
+
+/* The peer's record has as many READs as may be outstanding. Those that it has executed behind one
+ * whose answer is lost, all or its end, stand there, too. */
+static void lose_of_the_oldest(uint32_t psns)
+{
+	struct rig_attr attr = rig_rc;
+	struct rig_wr w;
+	struct pair *p;
+
+	attr.timeout = 10;
+	attr.rd_atomic = attr.dest_rd_atomic = 16;
+	p = pair_open(&both, &attr);
+	p->rig.net.watch = lose_both;
+	unlucky = psns - 1;
+	asked = answered = 0;
+	for (uint32_t i = 0; i < 15; i++) {
+		w = pair_remote(p, MLX5_OPCODE_RDMA_READ, i * 0x400, i ? 8 : psns * MTU);
+		rig_post(p->a, &w);
+	}
+	w = pair_remote(p, MLX5_OPCODE_RDMA_READ, 0x8000, LEN);
+	rig_post(p->a, &w);
+	check_eq(pair_count(p, p->b, OP_READ_REQUEST), 16);
+	rig_run(&p->rig);
+	for (int i = 0; i < 16; i++)
+		pair_good(p->a, false);
+	check_eq(asked, 2);
+	check_mem(p->a->mem, p->b->mem + 0x8000, psns * MTU);
+	check_mem(p->a->mem + 0x8000, p->b->mem + 0x8000, LEN);
+	pair_close(p);
+}
+
+TEST(reads_that_are_here_count_until_the_oldest_is)
+{
+	lose_of_the_oldest(1);
+	lose_of_the_oldest(2);
+}
+
+static struct pair *initiator; /* a is its DCI */
+static uint16_t ended; /* the block whose stream has ended */
+
+static bool is_stopped(const struct tqp *q, uint16_t block)
+{
+	(void)q;
+	return block == ended;
+}
+
+/* The target has a new responder for the streams that are left. */
+static bool spare(struct tqp *q, uint16_t block)
+{
+	ended = block;
+	hold_forget(&initiator->b->q);
+	initiator->b->q.rsp.epsn = q->req.max_psn;
+	return true;
+}
+
+TEST(a_stream_that_ends_by_a_repeat_leaves_the_others_going)
+{
+	struct pair *p = open_pair(&both, 1);
+	struct tqp_env streams = rig_env;
+	struct mr_attr attr = { p->a->mem, RIG_MEM, RIG_IOVA, 0 };
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 2 * WINDOW * MTU);
+	struct rig_wr other = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0x100, 8);
+	struct mr *mr;
+	uint16_t first;
+
+	initiator = p;
+	ended = UINT16_MAX;
+	streams.spare = spare;
+	streams.stopped = is_stopped;
+	p->a->q.env = &streams;
+	check_eq(mr_create(p->a->pd, &attr, &mr), 0);
+	w.sge[0].key = mr->ib.lkey;
+	drop_next(p, 1);
+	first = rig_post(p->a, &w);
+	rig_post(p->a, &other);
+	check_eq(p->rig.net.payloads, WINDOW);
+	quiesce_exit();
+	check_eq(mr_destroy(mr), 0);
+	quiesce_enter();
+	rig_run(&p->rig);
+	check_eq(pair_bad(p->a, false, MLX5_CQE_SYNDROME_LOCAL_PROT_ERR, VENDOR_LOC_PROT)
+			 .wqe_counter,
+		 first);
+	pair_good(p->a, false);
+	check_mem(p->b->mem + 0x8000, p->a->mem + 0x100, 8);
+	check_eq(p->a->q.qp.state, IBV_QPS_RTS);
+	pair_close(p);
+}
+
+RUN_TESTS(unit_test(reads_that_are_here_count_until_the_oldest_is),
+	  unit_test(a_stream_that_ends_by_a_repeat_leaves_the_others_going),
+	  unit_test(a_nearly_full_window_waits_for_a_train),
 	  unit_test(a_full_window_without_an_ack_to_come_goes_on),
 	  unit_test(one_lost_packet_is_one_packet_again),
 	  unit_test(one_lost_response_is_one_response_again),

@@ -670,7 +670,69 @@ TEST(a_ring_that_is_slower_than_direct_access_is_left)
 	pair_close(p);
 }
 
+/* It waits for the completion before its own, and the verdict stays what it was. */
+static void refused_behind_a_write(struct pair *p, uint8_t syndrome, uint8_t vendor)
+{
+	check_eq(p->n, 1);
+	pair_none(p->a, false);
+	rig_run(&p->rig);
+	check_eq(pair_good(p->a, false).wqe_opcode, MLX5_OPCODE_RDMA_WRITE);
+	pair_bad(p->a, false, syndrome, vendor);
+	check_eq(pair_count(p, p->b, OP_WRITE_ONLY), 1);
+	check_eq(p->a->q.qp.state, IBV_QPS_ERR);
+	pair_close(p);
+}
+
+TEST(a_misplaced_wqe_behind_others_is_not_sent_and_fails)
+{
+	static const uint8_t ops[] = { MLX5_OPCODE_RDMA_WRITE, MLX5_OPCODE_RDMA_READ,
+				       MLX5_OPCODE_NOP };
+
+	for (size_t i = 0; i < sizeof(ops); i++) {
+		struct pair *p = pair_open(&pair_lossy, &rig_rc);
+		struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
+		uint16_t at;
+
+		p->a->q.qp.laid_open = true;
+		rig_post(p->a, &w);
+		w.op = ops[i];
+		at = rig_write(p->a, &w);
+		put_be32(p->a->sq + at * WQE_BB, (uint32_t)(at + RIG_SQ) << 8 | w.op);
+		rig_ring(p->a);
+		refused_behind_a_write(p, MLX5_CQE_SYNDROME_LOCAL_QP_OP_ERR, VENDOR_LOC_QP_OP);
+	}
+}
+
+TEST(a_wqe_longer_than_posted_behind_others_is_not_sent_and_fails)
+{
+	struct pair *p = pair_open(&pair_lossy, &rig_rc);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
+
+	rig_post(p->a, &w);
+	w.nsge = 4;
+	w.sge[1] = w.sge[2] = w.sge[3] = w.sge[0];
+	p->a->dbrec[1] = htobe32(rig_write(p->a, &w) + 1U);
+	rig_ring(p->a);
+	refused_behind_a_write(p, MLX5_CQE_SYNDROME_LOCAL_QP_OP_ERR, VENDOR_LOC_QP_OP);
+}
+
+TEST(a_message_that_is_too_long_behind_others_fails_for_its_length)
+{
+	struct pair *p = pair_open(&pair_lossy, &rig_rc);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
+
+	rig_post(p->a, &w);
+	w.nsge = 2;
+	w.sge[0].len = 0; /* 2^31 */
+	w.sge[1] = rig_sge(p->a, 0, 1);
+	rig_post(p->a, &w);
+	refused_behind_a_write(p, MLX5_CQE_SYNDROME_LOCAL_LENGTH_ERR, VENDOR_LOC_LEN);
+}
+
 RUN_TESTS(unit_test(send_delivers_bytes_and_immediate), unit_test(psns_wrap_at_24_bits),
+	  unit_test(a_misplaced_wqe_behind_others_is_not_sent_and_fails),
+	  unit_test(a_wqe_longer_than_posted_behind_others_is_not_sent_and_fails),
+	  unit_test(a_message_that_is_too_long_behind_others_fails_for_its_length),
 	  unit_test(read_crosses_the_wrap), unit_test(unsignalled_sends_make_no_completion),
 	  unit_test(fence_waits_for_reads), unit_test(no_more_reads_than_max_rd_atomic),
 	  unit_test(read_with_max_rd_atomic_0_is_refused), unit_test(unknown_opcode_is_refused),

@@ -583,7 +583,94 @@ TEST(a_window_stays_bound_while_a_write_goes_by_it)
 	pair_close(p);
 }
 
-RUN_TESTS(unit_test(a_duplicate_atomic_is_executed_once),
+enum { LONG = 512, TURN = 128 /* PSNs */ };
+
+/* A READ of LONG PSNs, which other stacks ask for at once, has arrived. */
+static struct pair *long_read(void)
+{
+	static const struct net_config net = { .max_seg = 256, .delay = 1000, .window = 64 };
+	struct pair *p = pair_open(&net, &rig_rc);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_READ, 0, LONG * 256);
+
+	p->a->q.req.part = LONG;
+	rig_post(p->a, &w);
+	net_step(&p->rig.net);
+	return p;
+}
+
+/* The segments of one turn, behind which the next is due or not. */
+static void check_turn(struct pair *p, uint64_t segments, bool goes_on)
+{
+	struct tqp *q = &p->b->q;
+	uint64_t before = p->rig.net.sent;
+
+	check(q->again);
+	q->again = false;
+	tqp_resume(q, p->rig.net.now);
+	check_eq(p->rig.net.sent - before, segments);
+	check_eq(q->again, goes_on);
+}
+
+/* What comes behind it waits, in its order, and a second long one has turns of its own. */
+TEST(a_long_response_leaves_in_parts)
+{
+	struct pair *p = long_read();
+	struct seg again = request(p, OP_READ_REQUEST, 10), write = request(p, OP_WRITE_ONLY, LONG);
+
+	check_eq(p->rig.net.sent, 1 + TURN);
+	again.npsn = TURN + 1;
+	again.dma_len = again.npsn * 256;
+	again.va += 10 * 256;
+	input(p, &again);
+	write.flags |= SEG_ACKREQ;
+	input(p, &write);
+	check_eq(p->rig.net.sent, 1 + TURN);
+	check_turn(p, TURN, true);
+	check_turn(p, TURN, true);
+	check_turn(p, TURN, true);
+	check_turn(p, TURN, true);
+	check_turn(p, 2, false); /* and the ACK */
+	rig_run(&p->rig);
+	pair_good(p->a, false);
+	check_mem(p->a->mem, p->b->mem + 0x8000, LONG * 256);
+	pair_close(p);
+}
+
+TEST(the_rest_of_a_response_ends_with_the_queue_pair)
+{
+	static const enum ibv_qp_state states[] = { IBV_QPS_ERR, IBV_QPS_RESET };
+
+	for (int i = 0; i < 2; i++) {
+		struct pair *p = long_read();
+		uint64_t sent;
+
+		check(p->b->q.again);
+		rig_move(p->b, states[i]);
+		check_eq(p->b->q.rsp.silent, 0);
+		sent = p->rig.net.sent;
+		tqp_resume(&p->b->q, p->rig.net.now);
+		check_eq(p->rig.net.sent, sent);
+		pair_close(p);
+	}
+}
+
+/* Its memory is gone between two turns. */
+TEST(the_rest_of_a_response_is_checked_like_its_beginning)
+{
+	struct pair *p = long_read();
+	struct mr_attr attr = { .access = IBV_ACCESS_LOCAL_WRITE };
+
+	check_eq(mr_rereg(p->b->mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, &attr), 0);
+	check_turn(p, 2, false); /* the reason and the NAK */
+	rig_run(&p->rig);
+	pair_bad(p->a, false, MLX5_CQE_SYNDROME_REMOTE_ACCESS_ERR, VENDOR_REM_ACCESS);
+	pair_close(p);
+}
+
+RUN_TESTS(unit_test(a_long_response_leaves_in_parts),
+	  unit_test(the_rest_of_a_response_ends_with_the_queue_pair),
+	  unit_test(the_rest_of_a_response_is_checked_like_its_beginning),
+	  unit_test(a_duplicate_atomic_is_executed_once),
 	  unit_test(a_duplicate_atomic_write_is_executed_once),
 	  unit_test(an_atomic_write_of_another_form_is_refused),
 	  unit_test(all_outstanding_atomics_can_be_answered_again),
