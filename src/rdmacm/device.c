@@ -6,10 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 #include "rdmacm/id.h"
+#include "util/mutex.h"
 
 enum { MAX = 16 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+static struct mutex lock = MUTEX_INITIALIZER; /* guards what follows */
 static struct opened all[MAX];
 static unsigned int count;
 static pid_t owner; /* of the protection and XRC domains */
@@ -69,13 +70,13 @@ int opened_find(const char *name, struct opened **out)
 {
 	int err = 0;
 
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 	*out = find(name);
 	if (!*out) {
 		err = open_all();
 		*out = find(name);
 	}
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 	return *out ? 0 : err ? err : ENODEV;
 }
 
@@ -83,10 +84,10 @@ int opened_any(void)
 {
 	int err = 0;
 
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 	if (!count)
 		err = open_all();
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 	return err;
 }
 
@@ -104,12 +105,12 @@ static void forget_parents(void)
 
 int opened_pd(struct opened *d, struct ibv_pd **out)
 {
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 	forget_parents();
 	if (!d->pd)
 		d->pd = ibv_alloc_pd(d->verbs);
 	*out = d->pd;
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 	return *out ? 0 : errno;
 }
 
@@ -120,12 +121,12 @@ int opened_xrcd(struct opened *d, struct ibv_xrcd **out)
 					   .fd = -1,
 					   .oflags = O_CREAT };
 
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 	forget_parents();
 	if (!d->xrcd)
 		d->xrcd = ibv_open_xrcd(d->verbs, &attr);
 	*out = d->xrcd;
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 	return *out ? 0 : errno;
 }
 
@@ -134,7 +135,7 @@ EXPORT struct ibv_context **rdma_get_devices(int *num_devices)
 	struct ibv_context **list = NULL;
 	int err;
 
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 	err = open_all();
 	if (!err) {
 		list = calloc(count + 1, sizeof(*list));
@@ -144,7 +145,7 @@ EXPORT struct ibv_context **rdma_get_devices(int *num_devices)
 		list[i] = all[i].verbs;
 	if (num_devices)
 		*num_devices = list ? (int)count : 0;
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 	return err ? null_errno(err) : list;
 }
 

@@ -5,10 +5,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "rdmacm/rsocket/sock.h"
+#include "util/mutex.h"
 
 enum { KEPT = 64 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows; innermost */
+static struct mutex lock = MUTEX_INITIALIZER; /* guards what follows; innermost */
 static struct sleeper *sleepers;
 static int kept[KEPT]; /* descriptors for the next sleepers */
 static unsigned int count;
@@ -17,7 +18,7 @@ static pid_t owner; /* of kept: a child makes its own */
 int sleeper_begin(struct sleeper *me)
 {
 	me->fd = -1;
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 	if (owner != getpid()) {
 		owner = getpid();
 		count = 0;
@@ -25,15 +26,15 @@ int sleeper_begin(struct sleeper *me)
 	}
 	if (count)
 		me->fd = kept[--count];
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 	if (me->fd < 0)
 		me->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (me->fd < 0)
 		return errno;
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 	me->next = sleepers;
 	sleepers = me;
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 	return 0;
 }
 
@@ -43,7 +44,7 @@ void sleeper_end(struct sleeper *me)
 	uint64_t n;
 	bool keep;
 
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 	while (*at && *at != me)
 		at = &(*at)->next;
 	if (*at)
@@ -53,7 +54,7 @@ void sleeper_end(struct sleeper *me)
 	keep = count < KEPT;
 	if (keep)
 		kept[count++] = me->fd;
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 	if (!keep)
 		close(me->fd);
 }
@@ -64,11 +65,11 @@ void sock_changed(struct sock *s)
 
 	if (!s->asleep)
 		return;
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 	for (struct sleeper *p = sleepers; p; p = p->next)
 		if (write(p->fd, &one, sizeof(one)) < 0)
 			break; /* full: it is readable already */
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 }
 
 void sock_end(struct sock *s, int err)

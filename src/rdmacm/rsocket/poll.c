@@ -12,7 +12,26 @@ struct looked { /* one rpoll() */
 	nfds_t n;
 	struct sock **socks; /* n; NULL: a plain descriptor */
 	struct pollfd *real; /* 2 n + 1: what the kernel is asked */
+	bool allocated; /* both arrays */
+	int was; /* the program's state of cancellation */
+	struct sleeper me;
+	int err; /* of the sleep */
 };
+
+static void forget(struct looked *l)
+{
+	for (nfds_t i = 0; i < l->n; i++)
+		if (l->socks[i])
+			sock_unref(l->socks[i]);
+}
+
+static void free_arrays(struct looked *l)
+{
+	if (!l->allocated)
+		return;
+	free(l->socks);
+	free(l->real);
+}
 
 static short events_of(struct sock *s)
 {
@@ -35,12 +54,12 @@ static short events_of(struct sock *s)
 
 static bool look_at_sock(struct sock *s, struct pollfd *p, bool arm)
 {
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	if (arm)
 		sock_arm(s);
 	sock_progress(s);
 	p->revents = (short)(events_of(s) & (p->events | POLLERR | POLLHUP));
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	return p->revents;
 }
 
@@ -63,11 +82,11 @@ static int look(struct looked *l, bool arm)
 
 static void expect(struct sock *s, int asleep)
 {
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	s->asleep += (unsigned int)asleep;
 	if (asleep < 0)
 		sock_drain(s);
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 }
 
 static void expect_all(struct looked *l, int asleep)
@@ -77,7 +96,7 @@ static void expect_all(struct looked *l, int asleep)
 			expect(l->socks[i], asleep);
 }
 
-static void ask_kernel(struct looked *l, const struct sleeper *me)
+static void prepare(struct looked *l)
 {
 	for (nfds_t i = 0; i < l->n; i++) {
 		struct sock *s = l->socks[i];
@@ -90,24 +109,48 @@ static void ask_kernel(struct looked *l, const struct sleeper *me)
 		*one = (struct pollfd){ .fd = s->fd, .events = POLLIN };
 		*two = (struct pollfd){ .fd = sock_event_fd(s), .events = POLLIN };
 	}
-	l->real[2 * l->n] = (struct pollfd){ .fd = me->fd, .events = POLLIN };
+	l->real[2 * l->n] = (struct pollfd){ .fd = l->me.fd, .events = POLLIN };
+}
+
+static void wake_up(struct looked *l)
+{
+	expect_all(l, -1);
+	sleeper_end(&l->me);
+}
+
+/* pthread_cancel() while it sleeps: rpoll() ends here. */
+static void cancelled(void *arg)
+{
+	struct looked *l = arg;
+
+	wake_up(l);
+	forget(l);
+	free_arrays(l);
+}
+
+/* The one point of cancellation. */
+static void sleep_in_kernel(struct looked *l, const struct timespec *left)
+{
+	pthread_cleanup_push(cancelled, l);
+	uncancelled_end(l->was);
+	l->err = ppoll(l->real, 2 * l->n + 1, left, NULL) < 0 ? errno : 0;
+	uncancelled_begin();
+	pthread_cleanup_pop(0);
 }
 
 static int sleep_on_all(struct looked *l, const struct timespec *left)
 {
-	struct sleeper me;
-	int err = sleeper_begin(&me);
+	int err = sleeper_begin(&l->me);
 
 	if (err)
 		return err;
 	expect_all(l, 1);
 	if (!look(l, true)) {
-		ask_kernel(l, &me);
-		if (ppoll(l->real, 2 * l->n + 1, left, NULL) < 0)
-			err = errno;
+		prepare(l);
+		sleep_in_kernel(l, left);
+		err = l->err;
 	}
-	expect_all(l, -1);
-	sleeper_end(&me);
+	wake_up(l);
 	return err;
 }
 
@@ -158,10 +201,15 @@ EXPORT int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
 {
 	struct sock *few_socks[FEW];
 	struct pollfd few_real[2 * FEW + 1];
-	struct looked l = { fds, nfds, few_socks, few_real };
+	struct looked l = { .fds = fds,
+			    .n = nfds,
+			    .socks = few_socks,
+			    .real = few_real,
+			    .allocated = nfds > FEW,
+			    .was = uncancelled_begin() };
 	int err = 0, ready = 0;
 
-	if (nfds > FEW) {
+	if (l.allocated) {
 		l.socks = calloc(nfds, sizeof(struct sock *));
 		l.real = calloc(2 * nfds + 1, sizeof(struct pollfd));
 		err = l.socks && l.real ? 0 : ENOMEM;
@@ -170,14 +218,10 @@ EXPORT int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
 		for (nfds_t i = 0; i < nfds; i++)
 			l.socks[i] = sock_find(fds[i].fd);
 		err = wait_for_one(&l, timeout, &ready);
-		for (nfds_t i = 0; i < nfds; i++)
-			if (l.socks[i])
-				sock_unref(l.socks[i]);
+		forget(&l);
 	}
-	if (nfds > FEW) {
-		free(l.socks);
-		free(l.real);
-	}
+	free_arrays(&l);
+	uncancelled_end(l.was);
 	return err ? minus1_errno(err) : ready;
 }
 

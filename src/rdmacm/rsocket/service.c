@@ -7,10 +7,11 @@
 #include <unistd.h>
 #include "rdmacm/rsocket/now.h"
 #include "rdmacm/rsocket/ring.h"
+#include "util/mutex.h"
 
 enum { RETRY = 20, NEVER = -1, DAY = 86400000 }; /* ms */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows; innermost */
+static struct mutex lock = MUTEX_INITIALIZER; /* guards what follows; innermost */
 static pthread_cond_t looked = PTHREAD_COND_INITIALIZER; /* rounds has grown */
 static struct sock *served; /* by svc.next */
 static unsigned int count; /* of them */
@@ -67,7 +68,7 @@ static int serve(struct sock *s, struct pollfd *watched)
 	int left = NEVER;
 
 	*watched = (struct pollfd){ .fd = -1 };
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	if (s->state == SOCK_LISTENING) {
 		if (accept_all(s) && !fd_is_readable(s->fd))
 			*watched = (struct pollfd){ .fd = s->fd, .events = POLLIN };
@@ -76,7 +77,7 @@ static int serve(struct sock *s, struct pollfd *watched)
 	} else if (s->opt.keepalive && s->state != SOCK_OVER) {
 		left = keep_alive(s);
 	}
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	return left;
 }
 
@@ -109,7 +110,7 @@ static void copy_list(struct look *l)
 {
 	uint64_t n;
 
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 	if (read(wake_fd, &n, sizeof(n)) < 0)
 		n = 0; /* nobody has woken it */
 	if (count > l->room)
@@ -120,7 +121,7 @@ static void copy_list(struct look *l)
 		l->socks[l->n++] = s;
 	rounds++;
 	pthread_cond_broadcast(&looked);
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 }
 
 static int sooner(int a, int b)
@@ -172,12 +173,12 @@ static int start(void)
 
 static void lock_service(void)
 {
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 }
 
 static void unlock_service(void)
 {
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 }
 
 static void in_child(void)
@@ -188,7 +189,7 @@ static void in_child(void)
 	served = NULL;
 	count = 0;
 	running = false;
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 }
 
 static void watch_forks(void)
@@ -209,7 +210,7 @@ static void wake(void)
 void service_add(struct sock *s)
 {
 	pthread_once(&once, watch_forks);
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 	s->svc.probe_at = now_ns() + sock_keep_idle(s);
 	if (!s->svc.served) {
 		s->svc.served = true;
@@ -220,7 +221,7 @@ void service_add(struct sock *s)
 	if (!running)
 		running = !start();
 	wake();
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 }
 
 void service_remove(struct sock *s)
@@ -228,7 +229,7 @@ void service_remove(struct sock *s)
 	struct sock **at = &served;
 	unsigned int before;
 
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 	while (*at && *at != s)
 		at = &(*at)->svc.next;
 	s->svc.served = true; /* for good: a call of another thread does not add it again */
@@ -237,9 +238,9 @@ void service_remove(struct sock *s)
 		count--;
 		wake();
 		for (before = rounds; running && rounds == before;)
-			pthread_cond_wait(&looked, &lock);
+			mutex_wait(&lock, &looked);
 	}
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 }
 
 struct sock *service_take(struct sock *s)

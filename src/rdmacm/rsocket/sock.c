@@ -85,7 +85,7 @@ int sock_get(int fd, struct sock **out)
 
 	*out = sock_find(fd);
 	if (*out) {
-		pthread_mutex_lock(&(*out)->lock);
+		mutex_lock(&(*out)->lock);
 		return 0;
 	}
 	lock_table();
@@ -110,7 +110,7 @@ bool sock_remove(int fd, struct sock **out)
 	if (s && s->epoch == epoch)
 		*out = s;
 	else if (s)
-		close(fd); /* its memory stays the parent's affair */
+		uncancelled_close(fd); /* its memory stays the parent's affair */
 	unlock_table();
 	return s;
 }
@@ -139,7 +139,7 @@ static void destroy(struct sock *s)
 	if (s->dgram)
 		dgram_free(s);
 	free(s->opt.route);
-	pthread_mutex_destroy(&s->lock);
+	mutex_destroy(&s->lock);
 	free(s);
 }
 
@@ -156,7 +156,7 @@ void sock_unref(struct sock *s)
 
 void sock_put(struct sock *s)
 {
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	sock_unref(s);
 }
 
@@ -167,7 +167,7 @@ static struct sock *new_sock(void)
 	pthread_once(&once, watch_forks);
 	if (!s)
 		return NULL;
-	pthread_mutex_init(&s->lock, NULL);
+	mutex_init(&s->lock);
 	s->refs = 1;
 	s->can_read = s->can_write = true;
 	sock_defaults(s);

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <rdma/rsocket.h>
 #include <stdbool.h>
+#include "util/mutex.h"
 #include "verbs/export.h"
 
 enum sock_state {
@@ -57,7 +58,7 @@ struct sock {
 	int fd; /* that of the id's channel; of datagrams: of UDP */
 	unsigned int refs; /* guarded by the table's lock */
 	unsigned int epoch; /* of the process that made it (table.c) */
-	pthread_mutex_t lock; /* guards all that follows */
+	struct mutex lock; /* guards all that follows */
 	struct rdma_cm_id *id; /* NULL: datagrams */
 	struct dgram *dgram; /* NULL: a stream */
 	enum sock_state state;

@@ -159,10 +159,10 @@ EXPORT int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
 	if (err)
 		return minus1_errno(err);
 	fd = made->fd;
-	pthread_mutex_lock(&made->lock);
+	mutex_lock(&made->lock);
 	if (made->opt.keepalive)
 		service_add(made);
-	pthread_mutex_unlock(&made->lock);
+	mutex_unlock(&made->lock);
 	if (addr && addrlen)
 		give_address(rdma_get_peer_addr(made->id), addr, addrlen);
 	sock_unref(made);
@@ -306,7 +306,7 @@ EXPORT int rclose(int socket)
 	if (!s)
 		return 0;
 	service_remove(s);
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	close_accepted(s);
 	sock_progress(s);
 	if (s->state == SOCK_OPEN && !(s->opt.linger.l_onoff && !s->opt.linger.l_linger))

@@ -79,26 +79,55 @@ void sock_drain(struct sock *s)
 		ibv_ack_cq_events(cq, 1);
 }
 
+struct asleep {
+	struct sock *s;
+	struct sleeper me;
+	int err; /* of the sleep */
+};
+
+/* Under the lock. */
+static void wake_up(struct asleep *a)
+{
+	a->s->asleep--;
+	sleeper_end(&a->me);
+	sock_drain(a->s);
+}
+
+/* pthread_cancel() while it sleeps: the call that it was in ends here. */
+static void cancelled(void *arg)
+{
+	struct asleep *a = arg;
+
+	mutex_lock(&a->s->lock);
+	wake_up(a);
+	sock_put(a->s);
+}
+
+/* The one point of cancellation. */
+static void sleep_in_kernel(struct asleep *a, struct pollfd p[3])
+{
+	pthread_cleanup_push(cancelled, a);
+	mutex_unlock(&a->s->lock);
+	a->err = poll(p, 3, -1) < 0 ? errno : 0;
+	mutex_lock(&a->s->lock);
+	pthread_cleanup_pop(0);
+}
+
 static int sleep_on(struct sock *s)
 {
 	struct pollfd p[3] = { { .fd = s->fd, .events = POLLIN },
 			       { .fd = -1 },
 			       { .fd = sock_event_fd(s), .events = POLLIN } };
-	struct sleeper me;
-	int err = sleeper_begin(&me);
+	struct asleep a = { .s = s };
+	int err = sleeper_begin(&a.me);
 
 	if (err)
 		return err;
-	p[1] = (struct pollfd){ .fd = me.fd, .events = POLLIN };
+	p[1] = (struct pollfd){ .fd = a.me.fd, .events = POLLIN };
 	s->asleep++;
-	pthread_mutex_unlock(&s->lock);
-	if (poll(p, 3, -1) < 0)
-		err = errno;
-	pthread_mutex_lock(&s->lock);
-	s->asleep--;
-	sleeper_end(&me);
-	sock_drain(s);
-	return err;
+	sleep_in_kernel(&a, p);
+	wake_up(&a);
+	return a.err;
 }
 
 int sock_wait(struct sock *s, bool nonblock, enum awaited what)
@@ -115,8 +144,8 @@ int sock_wait(struct sock *s, bool nonblock, enum awaited what)
 		if (err)
 			return err;
 		if (!spin_is_over(&since)) {
-			pthread_mutex_unlock(&s->lock);
-			pthread_mutex_lock(&s->lock);
+			mutex_unlock(&s->lock);
+			mutex_lock(&s->lock);
 			continue;
 		}
 		sock_arm(s);
