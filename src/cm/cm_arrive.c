@@ -454,13 +454,13 @@ static bool hear(const void *mads, unsigned int n)
 	struct cm_msg m;
 	bool in_order; /* nothing that came before waits */
 
-	if (pthread_mutex_trylock(&cm.lock))
+	if (mutex_trylock(&cm.lock))
 		return false;
 	in_order = !cm.own.serial || catch_up(OWN_BEFORE);
 	for (unsigned int i = 0; in_order && i < n; i++)
 		if (!cm_parse(mad[i].mad, MAD_LEN, &m))
 			from_network(&mad[i], &m);
-	pthread_mutex_unlock(&cm.lock);
+	mutex_unlock(&cm.lock);
 	return in_order;
 }
 

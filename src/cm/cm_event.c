@@ -68,9 +68,9 @@ int cm_channel_next(struct cm_channel *ch, struct cm_news *out)
 		err = event_fd_await(ch->fd);
 		if (err)
 			return err;
-		pthread_mutex_lock(&cm.lock);
+		mutex_lock(&cm.lock);
 		e = take(ch);
-		pthread_mutex_unlock(&cm.lock);
+		mutex_unlock(&cm.lock);
 	} while (!e); /* another thread was faster, or its id went */
 	*out = e->news;
 	free(e);

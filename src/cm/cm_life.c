@@ -26,7 +26,7 @@ static void at_exit(void)
 
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += 1;
-	if (pthread_mutex_timedlock(&cm.lock, &until))
+	if (mutex_timedlock(&cm.lock, &until))
 		return;
 	if (cm.epoch && fork_is_ours(cm.epoch))
 		list_for_each(pos, &cm.ids)
@@ -36,7 +36,7 @@ static void at_exit(void)
 			if (id->way.net && !id->gone)
 				cm_talk_farewell(id);
 		}
-	pthread_mutex_unlock(&cm.lock);
+	mutex_unlock(&cm.lock);
 }
 
 int cm_call_channel_create(struct cm_channel **out, int *fd)
@@ -46,12 +46,12 @@ int cm_call_channel_create(struct cm_channel **out, int *fd)
 
 	if (err)
 		return err;
-	pthread_mutex_lock(&cm.lock);
+	mutex_lock(&cm.lock);
 	err = cm_arrive_begin();
 	cm_removal_begin();
 	if (!registered) /* a child has what its parent has registered */
 		registered = !atexit(at_exit);
-	pthread_mutex_unlock(&cm.lock);
+	mutex_unlock(&cm.lock);
 	return err ? err : cm_channel_create(out, fd);
 }
 
@@ -63,13 +63,13 @@ int cm_call_id_create(struct cm_channel *ch, void *owner, uint32_t ps, int qp_ty
 	if (!fork_is_ours(ch->epoch))
 		return refuse(EIO,
 			      "rdma_create_id: the channel is of a parent process; make a new one");
-	pthread_mutex_lock(&cm.lock);
+	mutex_lock(&cm.lock);
 	err = cm_id_new(ch, ps, qp_type, out);
 	if (!err) {
 		(*out)->owner = owner;
 		(*out)->afonly = false;
 	}
-	pthread_mutex_unlock(&cm.lock);
+	mutex_unlock(&cm.lock);
 	return err;
 }
 
@@ -131,7 +131,7 @@ void cm_call_channel_destroy(struct cm_channel *ch)
 		free(ch);
 		return;
 	}
-	pthread_mutex_lock(&cm.lock);
+	mutex_lock(&cm.lock);
 	list_for_each_safe(pos, tmp, &cm.ids)
 	{
 		struct cm_id *id = container_of(pos, struct cm_id, node);
@@ -147,7 +147,7 @@ void cm_call_channel_destroy(struct cm_channel *ch)
 		pos = &cm.ids;
 	}
 	cm_channel_destroy(ch);
-	pthread_mutex_unlock(&cm.lock);
+	mutex_unlock(&cm.lock);
 }
 
 /* --- small things --- */

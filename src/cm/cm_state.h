@@ -10,6 +10,7 @@
 #include "engine/gsi/gsi_own.h"
 #include "util/hash.h"
 #include "util/list.h"
+#include "util/mutex.h"
 #include "util/wheel.h"
 
 /* A descriptor that the thread serves. */
@@ -114,7 +115,7 @@ struct cm_id {
 };
 
 struct cm {
-	pthread_mutex_t lock;
+	struct mutex lock;
 	uint32_t epoch; /* 0: not started */
 	struct node *node;
 	uint64_t guid; /* of this process' CA, in messages */

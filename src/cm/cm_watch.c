@@ -15,7 +15,7 @@
 #include "util/fork.h"
 #include "util/secret.h"
 
-struct cm cm = { .lock = PTHREAD_MUTEX_INITIALIZER };
+struct cm cm = { .lock = MUTEX_INITIALIZER };
 
 /* --- descriptors --- */
 
@@ -76,9 +76,9 @@ static int timeout_ms(void)
 {
 	uint64_t at, now = clock_now();
 
-	pthread_mutex_lock(&cm.lock);
+	mutex_lock(&cm.lock);
 	at = cm.sleeps_until = wheel_next(&cm.wheel);
-	pthread_mutex_unlock(&cm.lock);
+	mutex_unlock(&cm.lock);
 	if (at == UINT64_MAX)
 		return -1;
 	if (at <= now)
@@ -91,7 +91,7 @@ static void serve(uint64_t serial)
 	struct cm_watch *w;
 	uint64_t drop;
 
-	pthread_mutex_lock(&cm.lock);
+	mutex_lock(&cm.lock);
 	cm.sleeps_until = 0;
 	w = hash_get(&cm.watches, serial);
 	if (w)
@@ -99,7 +99,7 @@ static void serve(uint64_t serial)
 	else if (!serial && read(cm.kick_fd, &drop, sizeof(drop)) < 0)
 		drop = 0;
 	wheel_run(&cm.wheel, clock_now());
-	pthread_mutex_unlock(&cm.lock);
+	mutex_unlock(&cm.lock);
 }
 
 static void *run(void *arg)
@@ -111,10 +111,10 @@ static void *run(void *arg)
 	for (;;) {
 		n = epoll_wait(cm.epoll_fd, ev, 16, timeout_ms());
 		if (n == 0) {
-			pthread_mutex_lock(&cm.lock);
+			mutex_lock(&cm.lock);
 			cm.sleeps_until = 0;
 			wheel_run(&cm.wheel, clock_now());
-			pthread_mutex_unlock(&cm.lock);
+			mutex_unlock(&cm.lock);
 		}
 		for (int i = 0; i < n; i++)
 			serve(ev[i].data.u64);
@@ -126,12 +126,12 @@ static void *run(void *arg)
 
 static void fork_prepare(void)
 {
-	pthread_mutex_lock(&cm.lock);
+	mutex_lock(&cm.lock);
 }
 
 static void fork_parent(void)
 {
-	pthread_mutex_unlock(&cm.lock);
+	mutex_unlock(&cm.lock);
 }
 
 /* The parent's names and connections are closed, or they would outlive the parent. */
@@ -149,7 +149,7 @@ static void fork_child(void)
 		gsi_own_close();
 	}
 	cm.epoch = 0;
-	pthread_mutex_unlock(&cm.lock);
+	mutex_unlock(&cm.lock);
 }
 
 static int thread_start(void)
@@ -254,27 +254,27 @@ int cm_start(void)
 	static bool registered;
 	int err = 0;
 
-	pthread_mutex_lock(&cm.lock);
+	mutex_lock(&cm.lock);
 	if (!cm.epoch || !fork_is_ours(cm.epoch))
 		err = begin();
 	if (!err && !registered) { /* after node.c's: a fork takes this lock first */
 		registered = true;
 		pthread_atfork(fork_prepare, fork_parent, fork_child);
 	}
-	pthread_mutex_unlock(&cm.lock);
+	mutex_unlock(&cm.lock);
 	return err;
 }
 
 int cm_enter(const struct cm_id *id, const char *call)
 {
-	pthread_mutex_lock(&cm.lock);
+	mutex_lock(&cm.lock);
 	if (cm.epoch && fork_is_ours(cm.epoch) && id->epoch == cm.epoch)
 		return 0;
-	pthread_mutex_unlock(&cm.lock);
+	mutex_unlock(&cm.lock);
 	return refuse(EIO, "%s: the id is of a parent process; make a new one", call);
 }
 
 void cm_leave(void)
 {
-	pthread_mutex_unlock(&cm.lock);
+	mutex_unlock(&cm.lock);
 }

@@ -42,10 +42,10 @@ static int open_fd(struct device *d, bool receive)
 
 void frames_begin(struct device *d)
 {
-	pthread_mutex_lock(&d->frames_lock);
+	mutex_lock(&d->frames_lock);
 	if (d->frames_out < 0)
 		store_release(&d->frames_out, open_fd(d, false)); /* pairs with to_network() */
-	pthread_mutex_unlock(&d->frames_lock);
+	mutex_unlock(&d->frames_lock);
 }
 
 static void listen_begin(struct device *d)
@@ -67,9 +67,9 @@ static void listen_end(struct device *d)
 		return;
 	epoll_ctl(d->node->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 	/* A thread that is about to read it must not find another file under its number. */
-	pthread_mutex_lock(&d->frames_reading);
+	mutex_lock(&d->frames_reading);
 	close(fd);
-	pthread_mutex_unlock(&d->frames_reading);
+	mutex_unlock(&d->frames_reading);
 }
 
 /* The flow table got its first rule, or lost its last; two threads may tell so in either order. */
@@ -78,7 +78,7 @@ static void rules_changed(void *arg, bool any)
 	struct device *d = arg;
 	int before;
 
-	pthread_mutex_lock(&d->frames_lock);
+	mutex_lock(&d->frames_lock);
 	before = d->frames_wanted;
 	d->frames_wanted += any ? 1 : -1;
 	host_cast_want(d->node->host, HOST_FRAMES, any ? 1 : -1);
@@ -86,14 +86,14 @@ static void rules_changed(void *arg, bool any)
 		listen_begin(d);
 	else if (before == 1 && !any)
 		listen_end(d);
-	pthread_mutex_unlock(&d->frames_lock);
+	mutex_unlock(&d->frames_lock);
 }
 
 int frames_start(struct device *d)
 {
 	d->frames_out = d->frames_in = -1;
-	pthread_mutex_init(&d->frames_lock, NULL);
-	pthread_mutex_init(&d->frames_reading, NULL);
+	mutex_init(&d->frames_lock);
+	mutex_init(&d->frames_reading);
 	return flow_table_create(rules_changed, d, &d->hca.flows);
 }
 
@@ -220,7 +220,7 @@ static void read_some(struct node *n, struct device *d)
 {
 	int fd;
 
-	pthread_mutex_lock(&d->frames_reading);
+	mutex_lock(&d->frames_reading);
 	fd = load_acquire(&d->frames_in);
 	quiesce_enter();
 	for (unsigned int i = 0; i < READ_BUDGET && fd >= 0; i++)
@@ -228,7 +228,7 @@ static void read_some(struct node *n, struct device *d)
 			break;
 	delivery_release();
 	quiesce_exit();
-	pthread_mutex_unlock(&d->frames_reading);
+	mutex_unlock(&d->frames_reading);
 }
 
 bool frames_read(struct node *n, int fd)

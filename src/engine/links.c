@@ -29,7 +29,7 @@ int links_open(struct node *n)
 
 	if (load_acquire(&n->networks) + 1 == n->n_links)
 		return 0;
-	pthread_mutex_lock(&n->lock);
+	mutex_lock(&n->lock);
 	while (!err && n->networks + 1 < n->n_links) {
 		l = n->link[1 + n->networks].link;
 		err = l->open(l);
@@ -38,7 +38,7 @@ int links_open(struct node *n)
 		store_release(&n->networks, n->networks + 1); /* pairs with network() */
 		any = true;
 	}
-	pthread_mutex_unlock(&n->lock);
+	mutex_unlock(&n->lock);
 	if (any)
 		wake_engine(n);
 	return err;
@@ -264,7 +264,11 @@ void links_tend(struct node *n, uint64_t now)
 void links_chores(struct node *n)
 {
 	uint64_t now = clock_now();
+	int was;
 
-	if (links_deadline(n) <= now)
-		links_tend(n, now);
+	if (links_deadline(n) > now)
+		return;
+	was = uncancelled_begin(); /* a thread that polls, and contacts begin and end */
+	links_tend(n, now);
+	uncancelled_end(was);
 }

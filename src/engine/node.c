@@ -27,13 +27,14 @@
 #include "util/clock.h"
 #include "util/fork.h"
 #include "util/guard.h"
+#include "util/mutex.h"
 
 /* Guards node_current and its devices. */
-static pthread_mutex_t make_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct mutex make_lock = MUTEX_INITIALIZER;
 
 static void fork_prepare(void)
 {
-	pthread_mutex_lock(&make_lock);
+	mutex_lock(&make_lock);
 	fault_fork_begin();
 	alive_fork_begin();
 }
@@ -42,7 +43,7 @@ static void fork_parent(void)
 {
 	alive_fork_end();
 	fault_fork_end(false);
-	pthread_mutex_unlock(&make_lock);
+	mutex_unlock(&make_lock);
 }
 
 /* The inherited node is the parent's; only the child's descriptors of it are closed. */
@@ -54,7 +55,7 @@ static void fork_child(void)
 	}
 	alive_fork_end();
 	fault_fork_end(true);
-	pthread_mutex_unlock(&make_lock);
+	mutex_unlock(&make_lock);
 }
 
 /* exit(), and the program has not destroyed its QPs. The peers shall have ACKs for all that it has
@@ -181,7 +182,7 @@ static void node_init(struct node *n)
 	n->epoch = fork_epoch();
 	n->epoll_fd = n->kick_fd = -1;
 	n->next_timer = n->next_watch = UINT64_MAX;
-	pthread_mutex_init(&n->lock, NULL);
+	mutex_init(&n->lock);
 	spin_init(&n->wheel_lock);
 	spin_init(&n->rq_waiters_lock);
 	wheel_init(&n->wheel, clock_now());
@@ -207,7 +208,7 @@ static void node_free(struct node *n)
 		close(n->epoll_fd);
 	if (n->kick_fd >= 0)
 		close(n->kick_fd);
-	pthread_mutex_destroy(&n->lock);
+	mutex_destroy(&n->lock);
 	pthread_mutex_destroy(&n->unrung.lock);
 	free(n);
 }
@@ -275,7 +276,7 @@ int node_hca(const char *name, struct hca **out)
 	struct node *n;
 	int err = 0;
 
-	pthread_mutex_lock(&make_lock);
+	mutex_lock(&make_lock);
 	err = fork_init();
 	if (err)
 		refuse(err,
@@ -298,6 +299,6 @@ int node_hca(const char *name, struct hca **out)
 		err = device_add(n, name);
 	if (!err)
 		*out = find(n, name);
-	pthread_mutex_unlock(&make_lock);
+	mutex_unlock(&make_lock);
 	return err;
 }

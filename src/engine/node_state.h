@@ -14,6 +14,7 @@
 #include "peers/host.h"
 #include "util/bitmap.h"
 #include "util/hash.h"
+#include "util/mutex.h"
 #include "util/quiesce.h"
 
 #define FIRST_INDEX 2 /* QPN 0 and 1 are special; kept free in every block */
@@ -28,8 +29,8 @@ struct device {
 	struct node *node;
 	uint32_t listeners; /* UD QPs that receive by any of its addresses; atomic */
 	/* frames.c */
-	pthread_mutex_t frames_lock; /* guards frames_wanted and the opening of both descriptors */
-	pthread_mutex_t frames_reading; /* guards reading and closing of frames_in */
+	struct mutex frames_lock; /* guards frames_wanted and the opening of both descriptors */
+	struct mutex frames_reading; /* guards reading and closing of frames_in */
 	int frames_wanted; /* 1 while the flow table has rules; its two calls may cross */
 	int frames_out, frames_in; /* AF_PACKET; -1 none; atomic */
 	struct counters shown; /* what the port's files have of hca.counters; under
@@ -61,7 +62,7 @@ struct node {
 	uint32_t networks; /* open ones: link[1] and those that follow it; atomic */
 	struct key_table *keys;
 	struct mcast_table *mcast;
-	pthread_mutex_t lock;
+	struct mutex lock;
 	struct device *devices[NODE_DEVICES];
 	unsigned int n_devices; /* atomic */
 	struct block *blocks[NUMBER_SLOTS]; /* by slot; qp_table.h */

@@ -200,7 +200,7 @@ bool path_usable(struct tqp *q)
 	       (!q->alternate->same_host || gid_table_is_local(d->gids, &to->dgid));
 }
 
-int path_find_cast(struct eqp *e, const struct av *av, struct dest **out)
+static int find_cast(struct eqp *e, const struct av *av, struct dest **out)
 {
 	struct path_ask ask = { av, MULTICAST_QPN, e->q.req.mtu };
 	struct netdev dev;
@@ -218,6 +218,14 @@ int path_find_cast(struct eqp *e, const struct av *av, struct dest **out)
 			      e->q.qp.qpn);
 	err = network_find(e, &ask, ROUTE_OUT, &d);
 	return err ? err : with_faults(d, out);
+}
+
+int path_find_cast(struct eqp *e, const struct av *av, struct dest **out)
+{
+	int err;
+
+	UNCANCELLED(err, find_cast(e, av, out)); /* as path_find() */
+	return err;
 }
 
 /* --- of connected QPs --- */

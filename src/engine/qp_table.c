@@ -55,12 +55,12 @@ int qp_table_take(struct node *n, uint32_t *qpn)
 	unsigned int slot;
 	int err = 0;
 
-	pthread_mutex_lock(&n->lock);
+	mutex_lock(&n->lock);
 	while (!err && !take(n, qpn)) {
 		err = host_take_slot(n->host, &slot);
 		err = err ? err : block_add(n, slot, "ibv_create_qp");
 	}
-	pthread_mutex_unlock(&n->lock);
+	mutex_unlock(&n->lock);
 	return err;
 }
 
@@ -68,17 +68,17 @@ int qp_table_spare(struct node *n, uint32_t *qpn)
 {
 	bool taken;
 
-	pthread_mutex_lock(&n->lock);
+	mutex_lock(&n->lock);
 	taken = take(n, qpn);
-	pthread_mutex_unlock(&n->lock);
+	mutex_unlock(&n->lock);
 	return taken ? 0 : ENOSPC;
 }
 
 void qp_table_give(struct node *n, uint32_t qpn)
 {
-	pthread_mutex_lock(&n->lock);
+	mutex_lock(&n->lock);
 	bitmap_free(&n->blocks[number_slot(qpn)]->used, number_index(qpn));
-	pthread_mutex_unlock(&n->lock);
+	mutex_unlock(&n->lock);
 }
 
 void qp_table_set(struct node *n, uint32_t qpn, struct eqp *e)

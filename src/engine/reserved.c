@@ -13,9 +13,9 @@ static int put(struct node *n, struct context *owner, uint32_t qpn)
 {
 	int err;
 
-	pthread_mutex_lock(&n->lock);
+	mutex_lock(&n->lock);
 	err = hash_put(&n->reserved, qpn, owner);
-	pthread_mutex_unlock(&n->lock);
+	mutex_unlock(&n->lock);
 	return err ? refuse_memory(taking, sizeof(struct hash_slot)) : 0;
 }
 
@@ -57,9 +57,9 @@ int reserved_give(struct context *ctx, uint32_t qpn)
 
 	if (err)
 		return err;
-	pthread_mutex_lock(&n->lock);
+	mutex_lock(&n->lock);
 	found = take_out(n, ctx->root, qpn);
-	pthread_mutex_unlock(&n->lock);
+	mutex_unlock(&n->lock);
 	if (!found)
 		return refuse(EINVAL,
 			      "mlx5dv_reserved_qpn_dealloc: 0x%x is no number that "
@@ -76,14 +76,14 @@ static bool take_any(struct node *n, const struct context *owner, uint32_t *qpn)
 {
 	bool found = false;
 
-	pthread_mutex_lock(&n->lock);
+	mutex_lock(&n->lock);
 	for (size_t i = 0; !found && i < n->reserved.size; i++) {
 		*qpn = (uint32_t)n->reserved.slots[i].key;
 		found = n->reserved.slots[i].val == owner;
 	}
 	if (found)
 		hash_del(&n->reserved, *qpn);
-	pthread_mutex_unlock(&n->lock);
+	mutex_unlock(&n->lock);
 	return found;
 }
 

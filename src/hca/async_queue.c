@@ -9,6 +9,7 @@
 #include "obs/explain.h"
 #include "util/list.h"
 #include "util/log.h"
+#include "util/mutex.h"
 
 struct async_event {
 	struct list node;
@@ -17,7 +18,7 @@ struct async_event {
 };
 
 struct async_queue {
-	pthread_mutex_t lock; /* guards list, fd and its count */
+	struct mutex lock; /* guards list, fd and its count */
 	struct list list; /* struct async_event */
 	int fd; /* -1: closed */
 };
@@ -36,7 +37,7 @@ int async_queue_create(struct async_queue **out)
 		free(q);
 		return err;
 	}
-	pthread_mutex_init(&q->lock, NULL);
+	mutex_init(&q->lock);
 	list_init(&q->list);
 	*out = q;
 	return 0;
@@ -63,11 +64,11 @@ int async_queue_move(struct async_queue *q, int fd, int flags)
 
 void async_queue_close(struct async_queue *q)
 {
-	pthread_mutex_lock(&q->lock);
+	mutex_lock(&q->lock);
 	if (q->fd >= 0)
 		close(q->fd);
 	q->fd = -1;
-	pthread_mutex_unlock(&q->lock);
+	mutex_unlock(&q->lock);
 }
 
 void async_queue_destroy(struct async_queue *q)
@@ -79,7 +80,7 @@ void async_queue_destroy(struct async_queue *q)
 	if (q->fd >= 0)
 		close(q->fd);
 	list_for_each_safe(at, tmp, &q->list) free(container_of(at, struct async_event, node));
-	pthread_mutex_destroy(&q->lock);
+	mutex_destroy(&q->lock);
 	free(q);
 }
 
@@ -108,13 +109,13 @@ void async_queue_push(struct async_queue *q, enum ibv_event_type type, void *ele
 	}
 	ev->type = type;
 	ev->element = element;
-	pthread_mutex_lock(&q->lock);
+	mutex_lock(&q->lock);
 	if (q->fd >= 0 && !(once && waits(q, type, element))) {
 		list_add_tail(&q->list, &ev->node);
 		event_fd_up(q->fd);
 		ev = NULL;
 	}
-	pthread_mutex_unlock(&q->lock);
+	mutex_unlock(&q->lock);
 	free(ev);
 }
 
@@ -133,7 +134,7 @@ bool async_queue_pop(struct async_queue *q, void (*taken)(const struct ibv_async
 	struct async_event *ev = NULL;
 	bool got;
 
-	pthread_mutex_lock(&q->lock);
+	mutex_lock(&q->lock);
 	if (q->fd >= 0 && !list_empty(&q->list)) {
 		ev = list_first_entry(&q->list, struct async_event, node);
 		list_del(&ev->node);
@@ -142,7 +143,7 @@ bool async_queue_pop(struct async_queue *q, void (*taken)(const struct ibv_async
 		if (taken)
 			taken(out);
 	}
-	pthread_mutex_unlock(&q->lock);
+	mutex_unlock(&q->lock);
 	got = ev != NULL;
 	free(ev);
 	return got;
@@ -153,7 +154,7 @@ unsigned int async_queue_drop(struct async_queue *q, const void *element)
 	struct list *at, *tmp;
 	unsigned int dropped = 0;
 
-	pthread_mutex_lock(&q->lock);
+	mutex_lock(&q->lock);
 	list_for_each_safe(at, tmp, &q->list)
 	{
 		struct async_event *ev = container_of(at, struct async_event, node);
@@ -166,6 +167,6 @@ unsigned int async_queue_drop(struct async_queue *q, const void *element)
 		free(ev);
 		dropped++;
 	}
-	pthread_mutex_unlock(&q->lock);
+	mutex_unlock(&q->lock);
 	return dropped;
 }

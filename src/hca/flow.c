@@ -9,6 +9,7 @@
 #include "hca/limits.h"
 #include "obs/explain.h"
 #include "util/fork.h"
+#include "util/mutex.h"
 #include "util/quiesce.h"
 
 struct flow { /* frozen once it is in the table */
@@ -30,7 +31,7 @@ struct rules { /* sorted: by type, then priority, then age */
 };
 
 struct flow_table {
-	pthread_mutex_t lock;
+	struct mutex lock;
 	struct rules *rules; /* loaded with acquire (A); NULL: none */
 	uint32_t next_handle;
 	void (*changed)(void *arg, bool any);
@@ -43,7 +44,7 @@ int flow_table_create(void (*changed)(void *arg, bool any), void *arg, struct fl
 
 	if (!t)
 		return ENOMEM;
-	pthread_mutex_init(&t->lock, NULL);
+	mutex_init(&t->lock);
 	t->changed = changed;
 	t->arg = arg;
 	*out = t;
@@ -188,9 +189,9 @@ int flow_create(struct flow_table *t, struct qp *qp, const struct ibv_flow_attr 
 		return err;
 	fetch_add_relaxed(&qp->flows, 1);
 	flow_counters_get(f->actions.counters);
-	pthread_mutex_lock(&t->lock);
+	mutex_lock(&t->lock);
 	err = insert(t, f, &old);
-	pthread_mutex_unlock(&t->lock);
+	mutex_unlock(&t->lock);
 	if (err) {
 		flow_counters_put(f->actions.counters);
 		fetch_sub_acq_rel(&qp->flows, 1);
@@ -243,9 +244,9 @@ int flow_destroy(struct ibv_flow *ib)
 		free(f);
 		return 0;
 	}
-	pthread_mutex_lock(&t->lock);
+	mutex_lock(&t->lock);
 	err = take_out(t, f, &old);
-	pthread_mutex_unlock(&t->lock);
+	mutex_unlock(&t->lock);
 	if (err)
 		return err;
 	quiesce_wait();

@@ -9,12 +9,13 @@
 #include "hca/limits.h"
 #include "hca/mr.h"
 #include "obs/explain.h"
+#include "util/mutex.h"
 #include "util/sealed.h"
 
 enum { SINK = 16 << 20 }; /* bytes of memory behind the sink, at most */
 #define SPAN ((size_t)LIMIT_MSG)
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards both */
+static struct mutex lock = MUTEX_INITIALIZER; /* guards both */
 static uint8_t *zeros, *sink;
 
 static uint8_t *reserve(int prot)
@@ -45,14 +46,14 @@ static uint8_t *make_sink(void)
 
 static int mappings(uint8_t **z, uint8_t **s)
 {
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 	if (!zeros)
 		zeros = reserve(PROT_READ);
 	if (!sink)
 		sink = make_sink();
 	*z = zeros;
 	*s = sink;
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 	return *z && *s ? 0 : ENOMEM;
 }
 

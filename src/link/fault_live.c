@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include "util/barrier.h"
 #include "util/fork.h"
+#include "util/mutex.h"
 #include "util/sealed.h"
 
 #define NAME "softhca-fault"
@@ -17,7 +18,7 @@ struct live { /* written by the tool */
 	char text[FAULT_TEXT];
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the making */
+static struct mutex lock = MUTEX_INITIALIZER; /* guards the making */
 static struct live *live; /* made in epoch; a forked child does not have its parent's */
 static uint32_t epoch;
 static int live_fd = -1;
@@ -26,7 +27,7 @@ void fault_live_start(void)
 {
 	void *map;
 
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 	if (!fork_is_ours(epoch)) {
 		if (live_fd >= 0)
 			close(live_fd); /* the parent's, in a forked child */
@@ -36,7 +37,7 @@ void fault_live_start(void)
 			store_release(&live, map); /* pairs with fault_live_changed() */
 		epoch = fork_epoch();
 	}
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 }
 
 bool fault_live_changed(uint32_t *seen, struct fault_config *out)

@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 #include "net/gid.h"
+#include "util/uncancelled.h"
 
 enum { VALID = NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY };
 
@@ -28,7 +29,7 @@ static bool asks_nobody(uint32_t oif)
 }
 
 /* An interface without neighbours is asked about only if the kernel knows none: seldom. */
-bool neigh_known(const union ibv_gid *gid, uint32_t oif, const struct rtnl_route *route)
+static bool is_known(const union ibv_gid *gid, uint32_t oif, const struct rtnl_route *route)
 {
 	bool ipv4 = gid_is_ipv4(gid);
 	unsigned char family = ipv4 ? AF_INET : AF_INET6;
@@ -51,4 +52,13 @@ bool neigh_known(const union ibv_gid *gid, uint32_t oif, const struct rtnl_route
 	if (err ? err != ENOENT : (state & VALID) != 0)
 		return true;
 	return asks_nobody(route->oif);
+}
+
+/* A requester that gives up asks under its turn. */
+bool neigh_known(const union ibv_gid *gid, uint32_t oif, const struct rtnl_route *route)
+{
+	bool known;
+
+	UNCANCELLED(known, is_known(gid, oif, route));
+	return known;
 }

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "util/be.h"
+#include "util/uncancelled.h"
 
 enum { MACS = 12, TAG = 4 };
 
@@ -44,7 +45,10 @@ int packet_open(uint32_t ifindex, bool receive, int *fd)
 
 int packet_send(int fd, const uint8_t *frame, size_t len)
 {
-	return send(fd, frame, len, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? errno : 0;
+	ssize_t n;
+
+	UNCANCELLED(n, send(fd, frame, len, MSG_DONTWAIT | MSG_NOSIGNAL));
+	return n < 0 ? errno : 0;
 }
 
 /* What the kernel says about the frame, or NULL. */

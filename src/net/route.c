@@ -9,6 +9,7 @@
 #include "net/netdev.h"
 #include "net/rtnl.h"
 #include "util/barrier.h"
+#include "util/uncancelled.h"
 
 /* Without netlink: only an address of this host can be bound. */
 static bool can_bind(const union ibv_gid *gid, uint32_t oif)
@@ -46,7 +47,7 @@ static bool is_own_link_local(const union ibv_gid *gid)
 	return found;
 }
 
-enum route_kind route_ask(const union ibv_gid *gid, uint32_t oif, struct rtnl_route *out)
+static enum route_kind ask(const union ibv_gid *gid, uint32_t oif, struct rtnl_route *out)
 {
 	bool ipv4 = gid_is_ipv4(gid), link_local = gid_is_link_local(gid);
 	int err;
@@ -63,6 +64,15 @@ enum route_kind route_ask(const union ibv_gid *gid, uint32_t oif, struct rtnl_ro
 	if (out->type == RTN_LOCAL)
 		return ROUTE_LOCAL;
 	return out->type == RTN_UNICAST ? ROUTE_OUT : ROUTE_NONE;
+}
+
+/* Paths are looked at under turns. */
+enum route_kind route_ask(const union ibv_gid *gid, uint32_t oif, struct rtnl_route *out)
+{
+	enum route_kind kind;
+
+	UNCANCELLED(kind, ask(gid, oif, out));
+	return kind;
 }
 
 /* Only addresses of this host are kept: the route of a new IPv6 address comes a little after the

@@ -11,6 +11,7 @@
 #include "obs/explain.h"
 #include "util/barrier.h"
 #include "util/log.h"
+#include "util/uncancelled.h"
 
 enum { WORDS = EXPLAIN_TEXT / 8, BUSY = 1, LINE = EXPLAIN_TEXT + 64 };
 
@@ -71,23 +72,32 @@ static enum output where(void)
 
 /* The file is opened for each line: a descriptor kept would not survive a program that closes all
  * it does not know, and then uses the number. */
+static void write_line(enum output to, const char *line, size_t n)
+{
+	int fd = STDERR_FILENO;
+
+	if (to == OUT_FILE)
+		fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
+	if ((fd < 0 || write(fd, line, n) < 0) && to == OUT_FILE)
+		log_warn_once("SOFTHCA_EXPLAIN=%s: %s; what fails is not explained there", path,
+			      strerror(errno));
+	if (to == OUT_FILE && fd >= 0)
+		close(fd);
+}
+
 static void print(const char *text)
 {
 	enum output to = where();
 	char line[LINE];
-	int n, fd = STDERR_FILENO;
+	int n, was;
 
 	if (to == OUT_NONE)
 		return;
 	n = snprintf(line, sizeof(line), "softhca: %.32s[%d]: %s\n", program_invocation_short_name,
 		     (int)getpid(), text);
-	if (to == OUT_FILE)
-		fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
-	if ((fd < 0 || write(fd, line, (size_t)n) < 0) && to == OUT_FILE)
-		log_warn_once("SOFTHCA_EXPLAIN=%s: %s; what fails is not explained there", path,
-			      strerror(errno));
-	if (to == OUT_FILE && fd >= 0)
-		close(fd);
+	was = uncancelled_begin(); /* a work request may fail under its queue pair's turn */
+	write_line(to, line, (size_t)n);
+	uncancelled_end(was);
 }
 
 /* Takes the slot of @id; false when a writer that was overtaken by a whole round is still in it, or

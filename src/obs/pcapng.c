@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "obs/pcapng.h"
+#include "util/uncancelled.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -76,7 +77,7 @@ static void end(struct block *b)
 
 /* Opened for each: a descriptor that is kept does not survive a program that closes all it does
  * not know, and then uses the number. */
-static int append(const char *path, const struct block *b, int flags)
+static int append_block(const char *path, const struct block *b, int flags)
 {
 	int err = 0, fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | flags, 0600);
 	ssize_t n;
@@ -89,6 +90,14 @@ static int append(const char *path, const struct block *b, int flags)
 			err = n < 0 ? errno : ENOSPC;
 	}
 	close(fd);
+	return err;
+}
+
+static int append(const char *path, const struct block *b, int flags)
+{
+	int err;
+
+	UNCANCELLED(err, append_block(path, b, flags)); /* packets are sent under turns */
 	return err;
 }
 

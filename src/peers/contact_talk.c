@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "peers/host_state.h"
+#include "util/uncancelled.h"
 
 /* CONTACT_FDS is even: CMSG_SPACE() rounds up to 8 bytes, and the kernel fills all of it. */
 int contact_talk_send(int conn, const struct contact_message *m, const int *fds, unsigned int n)
@@ -14,6 +15,7 @@ int contact_talk_send(int conn, const struct contact_message *m, const int *fds,
 	struct iovec iov = { bytes, sizeof(bytes) };
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
 	struct cmsghdr *cm;
+	ssize_t sent;
 
 	contact_message_encode(m, bytes);
 	if (n) {
@@ -25,9 +27,8 @@ int contact_talk_send(int conn, const struct contact_message *m, const int *fds,
 		cm->cmsg_len = CMSG_LEN(sizeof(int) * n);
 		memcpy(CMSG_DATA(cm), fds, sizeof(int) * n);
 	}
-	if (sendmsg(conn, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-		return errno;
-	return 0;
+	UNCANCELLED(sent, sendmsg(conn, &msg, MSG_DONTWAIT | MSG_NOSIGNAL));
+	return sent < 0 ? errno : 0;
 }
 
 void contact_talk_close(const int *fds, unsigned int n)

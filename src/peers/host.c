@@ -101,7 +101,7 @@ int host_create(const struct host_config *cfg, struct host **out)
 	h->deadline = UINT64_MAX;
 	for (unsigned int i = 0; i < HOST_PAGE_SLOTS; i++)
 		h->listener[i] = (struct listener){ .watch.fd = -1, .host = h, .listed = -1 };
-	pthread_mutex_init(&h->control, NULL);
+	mutex_init(&h->control);
 	loopback_init(&h->own, h);
 	host_cast_init(h);
 	err = host_publish_start(h);
@@ -148,7 +148,7 @@ void host_destroy(struct host *h)
 	close_fd(h->mail_fd);
 	close_fd(h->bell);
 	close_fd(h->epoll);
-	pthread_mutex_destroy(&h->control);
+	mutex_destroy(&h->control);
 	free(h);
 }
 

@@ -61,7 +61,7 @@ void host_control(struct host *h, uint64_t now)
 {
 	bool risen;
 
-	if (pthread_mutex_trylock(&h->control))
+	if (mutex_trylock(&h->control))
 		return;
 	store_relaxed(&h->deadline, UINT64_MAX);
 	store_release(&h->chores, 0);
@@ -72,7 +72,7 @@ void host_control(struct host *h, uint64_t now)
 	tend_contacts(h, now);
 	risen = h->risen && h->cfg.peer_up;
 	h->risen = false;
-	pthread_mutex_unlock(&h->control);
+	mutex_unlock(&h->control);
 	if (risen)
 		h->cfg.peer_up(h->cfg.arg);
 	host_resume(h);

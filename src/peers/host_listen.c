@@ -53,7 +53,7 @@ int host_take_slot(struct host *h, unsigned int *slot)
 	struct listener *l;
 	int err = 0;
 
-	pthread_mutex_lock(&h->control);
+	mutex_lock(&h->control);
 	l = &h->listener[h->n_slots % HOST_PAGE_SLOTS];
 	if (h->n_slots == HOST_PAGE_SLOTS)
 		err = EADDRINUSE;
@@ -71,6 +71,6 @@ int host_take_slot(struct host *h, unsigned int *slot)
 		store_release(&h->page->slots[h->n_slots], l->slot + 1);
 		store_release(&h->n_slots, h->n_slots + 1); /* pairs with host_slot_block() */
 	}
-	pthread_mutex_unlock(&h->control);
+	mutex_unlock(&h->control);
 	return err;
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include "peers/host_page.h"
 #include "util/barrier.h"
+#include "util/uncancelled.h"
 
 enum { BACKLOG = 1024 };
 
@@ -317,7 +318,7 @@ unsigned int host_names_foreign(uint32_t *holder)
 	return foreign;
 }
 
-unsigned int host_names_foreign_layout(unsigned int slot)
+static unsigned int find_layout(unsigned int slot)
 {
 	FILE *names = fopen("/proc/net/unix", "re");
 	unsigned int layout, n, found = 0;
@@ -335,7 +336,16 @@ unsigned int host_names_foreign_layout(unsigned int slot)
 	return found;
 }
 
-void host_names_read(uint32_t uid, uint64_t taken[NUMBER_SLOTS / 64])
+/* A requester that gives up asks under its turn. */
+unsigned int host_names_foreign_layout(unsigned int slot)
+{
+	unsigned int found;
+
+	UNCANCELLED(found, find_layout(slot));
+	return found;
+}
+
+static void read_names(uint32_t uid, uint64_t taken[NUMBER_SLOTS / 64])
 {
 	FILE *names = fopen("/proc/net/unix", "re");
 	char line[512], format[64];
@@ -352,4 +362,13 @@ void host_names_read(uint32_t uid, uint64_t taken[NUMBER_SLOTS / 64])
 			taken[slot / 64] |= UINT64_C(1) << slot % 64;
 	}
 	fclose(names);
+}
+
+/* Datagrams to groups and frames look for processes under their queue pair's turn. */
+void host_names_read(uint32_t uid, uint64_t taken[NUMBER_SLOTS / 64])
+{
+	int was = uncancelled_begin();
+
+	read_names(uid, taken);
+	uncancelled_end(was);
 }

@@ -14,6 +14,7 @@
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/quiesce.h"
+#include "util/uncancelled.h"
 
 enum { YIELDS = 100 };
 #define NAP_NS	    50000
@@ -95,14 +96,17 @@ static void wait_for(struct host *h, uint32_t i, enum hazard_kind kind, uint32_t
 	}
 }
 
+/* A thread that ended here would leave the object half destroyed, and locks of others held. */
 static void release(struct host *h, enum hazard_kind kind, uint32_t number)
 {
+	int was = uncancelled_begin();
 	uint32_t top;
 
 	full_fence(); /* unpublished, then the hazards: pairs with hazard_set() */
 	top = load_acquire(&h->top);
 	for (uint32_t i = 0; i < top; i++)
 		wait_for(h, i, kind, number);
+	uncancelled_end(was);
 }
 
 void host_revoke(struct host *h, uint32_t key)

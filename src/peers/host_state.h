@@ -15,6 +15,7 @@
 #include "peers/host_page.h"
 #include "peers/host_wait.h"
 #include "peers/loopback.h"
+#include "util/mutex.h"
 #include "util/spin.h"
 
 enum {
@@ -74,7 +75,7 @@ struct host {
 	int bell, epoll;
 	struct listener listener[HOST_PAGE_SLOTS];
 	uint32_t n_slots;
-	pthread_mutex_t control;
+	struct mutex control;
 	struct spin table_lock;
 	struct target *target[NUMBER_SLOTS];
 	struct contact *contact[NUMBER_SLOTS];

@@ -251,13 +251,13 @@ int meeting_begin(struct meeting *m, int fd)
 	if (h->alone)
 		return 0;
 	snprintf(slot, sizeof(slot), "%u", host_first_slot(h));
-	pthread_mutex_lock(&h->control);
+	mutex_lock(&h->control);
 	err = bound(m, slot, &m->watch.fd);
 	if (!err && listen(m->watch.fd, BACKLOG))
 		err = errno;
 	if (!err)
 		err = host_watch(h, &m->watch, visitor_ready);
-	pthread_mutex_unlock(&h->control);
+	mutex_unlock(&h->control);
 	if (!err)
 		step_back(m);
 	return err;
@@ -267,9 +267,9 @@ void meeting_leave(struct meeting *m)
 {
 	if (!m)
 		return;
-	pthread_mutex_lock(&m->host->control);
+	mutex_lock(&m->host->control);
 	host_unwatch(m->host, &m->watch);
-	pthread_mutex_unlock(&m->host->control);
+	mutex_unlock(&m->host->control);
 	step_back(m);
 	free(m);
 }

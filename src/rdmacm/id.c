@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Ids: beginning, addresses, end. */
 #include "rdmacm/id.h"
+#include "util/uncancelled.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,10 +94,13 @@ EXPORT int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id 
 
 static void wait_for_acks(struct id *i, uint32_t fetched)
 {
+	int was = uncancelled_begin(); /* a cancelled thread would end with the lock */
+
 	pthread_mutex_lock(&i->lock);
 	while (i->acked < fetched)
 		pthread_cond_wait(&i->all_acked, &i->lock);
 	pthread_mutex_unlock(&i->lock);
+	uncancelled_end(was);
 }
 
 void id_ack(struct id *i, struct group *g)

@@ -32,8 +32,8 @@ int udp_create(const struct udp_config *cfg, struct udp **out)
 		u->counts = &u->unshown;
 		u->counts_fd = -1;
 	}
-	pthread_mutex_init(&u->lock, NULL);
-	pthread_mutex_init(&u->group_lock, NULL);
+	mutex_init(&u->lock);
+	mutex_init(&u->group_lock);
 	u->epoll = epoll_create1(EPOLL_CLOEXEC);
 	u->returns = epoll_create1(EPOLL_CLOEXEC);
 	if (u->epoll < 0 || u->returns < 0) {
@@ -224,9 +224,9 @@ int udp_listen(struct udp *u, const union ibv_gid *local, uint32_t ifindex)
 	struct udp_port *p;
 	int err;
 
-	pthread_mutex_lock(&u->lock);
+	mutex_lock(&u->lock);
 	err = port_get(u, local, ifindex, true, &p);
-	pthread_mutex_unlock(&u->lock);
+	mutex_unlock(&u->lock);
 	return err;
 }
 
@@ -235,13 +235,13 @@ bool udp_again(struct udp *u, unsigned int *taken)
 	bool foreign = false;
 
 	*taken = 0;
-	pthread_mutex_lock(&u->lock);
+	mutex_lock(&u->lock);
 	for (uint32_t i = 0; i < u->n_ports; i++) {
 		if (u->port[i]->foreign)
 			*taken += port_again(u, u->port[i]);
 		foreign |= u->port[i]->foreign;
 	}
-	pthread_mutex_unlock(&u->lock);
+	mutex_unlock(&u->lock);
 	return foreign;
 }
 
@@ -257,7 +257,7 @@ static bool tidy(struct udp *u)
 	bool done = true;
 	uint32_t i = 0;
 
-	pthread_mutex_lock(&u->lock);
+	mutex_lock(&u->lock);
 	while (i < u->n_ports && done) {
 		p = u->port[i];
 		if (!is_idle(p)) {
@@ -272,7 +272,7 @@ static bool tidy(struct udp *u)
 		spin_unlock(&u->drain_lock);
 		port_free(p);
 	}
-	pthread_mutex_unlock(&u->lock);
+	mutex_unlock(&u->lock);
 	return done;
 }
 
@@ -362,12 +362,12 @@ int udp_dest(struct udp *u, const struct udp_path *p, struct dest **out)
 	if (gid_is_ipv4(&p->net.local) != gid_is_ipv4(&p->net.remote))
 		return refuse(EINVAL, "the addresses of the two ends are one of IPv4 and one of "
 				      "IPv6; choose a sgid_index of the peer's family");
-	pthread_mutex_lock(&u->lock);
+	mutex_lock(&u->lock);
 	err = port_get(u, &p->net.local, p->ifindex, !grh_gid_is_group(p->net.remote.raw), &port);
 	err = err ? err : sender_get(u, port, p, &sender);
 	if (!err)
 		fetch_add_relaxed(&port->dests, 1); /* udp_tidy() leaves it from here on */
-	pthread_mutex_unlock(&u->lock);
+	mutex_unlock(&u->lock);
 	if (err)
 		return err;
 	err = udp_dest_make(u, port, sender, p, out);
@@ -382,11 +382,11 @@ int udp_knock(struct udp *u, const struct udp_path *p)
 	struct udp_peer *peer;
 	int err;
 
-	pthread_mutex_lock(&u->lock);
+	mutex_lock(&u->lock);
 	err = port_get(u, &p->net.local, p->ifindex, true, &port);
 	if (!err)
 		fetch_add_relaxed(&port->dests, 1); /* as udp_dest() */
-	pthread_mutex_unlock(&u->lock);
+	mutex_unlock(&u->lock);
 	if (err)
 		return err;
 	peer = udp_peer_use(u, port, &p->net.remote);

@@ -179,9 +179,9 @@ int udp_join(struct udp *u, const union ibv_gid *group, const void *owner, uint3
 {
 	int err;
 
-	pthread_mutex_lock(&u->group_lock);
+	mutex_lock(&u->group_lock);
 	err = join(u, group, owner, ifindex);
-	pthread_mutex_unlock(&u->group_lock);
+	mutex_unlock(&u->group_lock);
 	return err;
 }
 
@@ -207,11 +207,11 @@ void udp_part(struct udp *u, const union ibv_gid *group, const void *owner)
 {
 	struct udp_group *g;
 
-	pthread_mutex_lock(&u->group_lock);
+	mutex_lock(&u->group_lock);
 	g = find(u, group, owner);
 	if (g && !--g->users)
 		part(u, g);
-	pthread_mutex_unlock(&u->group_lock);
+	mutex_unlock(&u->group_lock);
 }
 
 static void rejoin(struct udp *u, struct udp_group *g, uint32_t ifindex)
@@ -228,11 +228,11 @@ static void rejoin(struct udp *u, struct udp_group *g, uint32_t ifindex)
 
 void udp_rejoin(struct udp *u, const void *owner, uint32_t ifindex)
 {
-	pthread_mutex_lock(&u->group_lock);
+	mutex_lock(&u->group_lock);
 	for (uint32_t i = 0; i < u->n_groups; i++)
 		if (u->group[i]->owner == owner)
 			rejoin(u, u->group[i], ifindex);
-	pthread_mutex_unlock(&u->group_lock);
+	mutex_unlock(&u->group_lock);
 }
 
 void udp_mcast_leave(struct udp *u)

@@ -88,9 +88,9 @@ bool udp_returned(struct udp *u, struct link_return *out)
 {
 	bool found = false;
 
-	pthread_mutex_lock(&u->lock);
+	mutex_lock(&u->lock);
 	for (uint32_t i = 0; i < u->n_ports && !found; i++)
 		found = next(u->port[i], out);
-	pthread_mutex_unlock(&u->lock);
+	mutex_unlock(&u->lock);
 	return found;
 }

@@ -170,10 +170,10 @@ int udp_socket_train(struct udp *u, struct udp_port *p, unsigned int i, const in
 		*fd = &p->sender[i];
 		return 0;
 	}
-	pthread_mutex_lock(&u->lock);
+	mutex_lock(&u->lock);
 	if (p->train[i] < 0)
 		err = open_train(p, p->sport[i], &p->train[i]);
-	pthread_mutex_unlock(&u->lock);
+	mutex_unlock(&u->lock);
 	if (!err)
 		*fd = &p->train[i];
 	return err;

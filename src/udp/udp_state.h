@@ -12,6 +12,7 @@
 #include "udp/udp_peer.h"
 #include "udp/udp_seen.h"
 #include "udp/udp_steer.h"
+#include "util/mutex.h"
 #include "util/spin.h"
 #include "wire/grh.h"
 #include "wire/opcode.h"
@@ -72,10 +73,10 @@ struct udp_inbox {
 
 struct udp {
 	struct udp_config cfg;
-	pthread_mutex_t lock;
+	struct mutex lock;
 	struct udp_port *port[UDP_PORTS];
 	uint32_t n_ports;
-	pthread_mutex_t group_lock;
+	struct mutex group_lock;
 	struct udp_group *group[UDP_GROUPS]; /* changes: under drain_lock too */
 	uint32_t n_groups;
 	int epoll;

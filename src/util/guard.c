@@ -14,6 +14,7 @@
 #include "util/fork.h"
 #include "util/guard_asm.h"
 #include "util/guard_trap.h"
+#include "util/mutex.h"
 #include "util/uncancelled.h"
 
 #ifndef MADV_POPULATE_WRITE
@@ -22,7 +23,7 @@
 
 enum { LINE = 64, WORD = 8 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the traps, and opening mem */
+static struct mutex lock = MUTEX_INITIALIZER; /* guards the traps, and opening mem */
 static bool ready;
 uint32_t guard_cpu;
 
@@ -37,12 +38,12 @@ static __thread bool trusted __attribute__((tls_model("initial-exec")));
 
 static void lock_take(void)
 {
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 }
 
 static void lock_drop(void)
 {
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 }
 
 /* A child that gives up its rights shall not have the parent's memory open. */
@@ -89,7 +90,7 @@ int guard_init(void)
 
 void guard_recheck(void)
 {
-	if (!load_relaxed(&ready) || pthread_mutex_trylock(&lock))
+	if (!load_relaxed(&ready) || mutex_trylock(&lock))
 		return; /* the thread that has the lock does it */
 	guard_trap_set();
 	lock_drop();

@@ -12,6 +12,7 @@
 #include "util/guard_trap.h"
 #include "util/spin.h"
 #include "util/store_insn.h"
+#include "util/uncancelled.h"
 
 #define TASKS "/proc/self/task"
 
@@ -158,6 +159,7 @@ void *page_trap_make(size_t len, page_trap_fn stored, bool on)
 {
 	static struct spin lock;
 	void *p = MAP_FAILED;
+	bool can;
 
 	spin_lock(&lock);
 	/* Shared: what opens it needs no memory, which may be at its limit then. */
@@ -169,7 +171,8 @@ void *page_trap_make(size_t len, page_trap_fn stored, bool on)
 		trap.page = p;
 		guard_trap_watch(fault);
 		store_release(&trap.closed, true);
-		if (!on || !possible())
+		UNCANCELLED(can, on && possible());
+		if (!can)
 			give_up();
 	}
 	p = trap.page;

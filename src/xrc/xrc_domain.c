@@ -10,6 +10,7 @@
 #include "obs/explain.h"
 #include "peers/meeting.h"
 #include "util/fork.h"
+#include "util/mutex.h"
 #include "util/sealed.h"
 #include "xrc/xrc_half.h"
 #include "xrc/xrc_member.h"
@@ -18,7 +19,7 @@
 	"ibv_open_xrcd: the file has an XRC domain, and O_EXCL says that it must not; leave it "   \
 	"out"
 
-static pthread_mutex_t xrc_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list and refs */
+static struct mutex xrc_lock = MUTEX_INITIALIZER; /* guards the list and refs */
 
 static void domain_free(struct xrc_domain *d)
 {
@@ -33,7 +34,7 @@ static void domain_free(struct xrc_domain *d)
 		close(d->fd);
 	if (d->ctx)
 		context_put(d->ctx);
-	pthread_mutex_destroy(&d->lock);
+	mutex_destroy(&d->lock);
 	free(d);
 }
 
@@ -46,7 +47,7 @@ static struct xrc_domain *domain_new(struct context *ctx)
 	d->node = node_self();
 	d->ctx = ctx;
 	d->file = d->fd = -1;
-	pthread_mutex_init(&d->lock, NULL);
+	mutex_init(&d->lock);
 	context_get(ctx);
 	return d;
 }
@@ -204,13 +205,13 @@ int xrc_domain_open(struct context *ctx, int fd, int oflags, struct xrcd **out)
 	if (!node_self())
 		return refuse(EIO, "ibv_open_xrcd: the device was opened before fork(); open it in "
 				   "the child");
-	pthread_mutex_lock(&xrc_lock);
+	mutex_lock(&xrc_lock);
 	err = open_locked(ctx, fd, oflags, &d);
 	if (!err)
 		err = xrcd_create(ctx, d, out);
 	if (!err)
 		d->refs++;
-	pthread_mutex_unlock(&xrc_lock);
+	mutex_unlock(&xrc_lock);
 	return err;
 }
 
@@ -243,12 +244,12 @@ int xrc_domain_close(struct xrcd *x)
 		xrcd_free(x);
 		return 0;
 	}
-	pthread_mutex_lock(&xrc_lock);
+	mutex_lock(&xrc_lock);
 	if (--d->refs)
 		d = NULL;
 	else
 		unlist(d);
-	pthread_mutex_unlock(&xrc_lock);
+	mutex_unlock(&xrc_lock);
 	if (d)
 		domain_end(d);
 	xrcd_free(x);

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 #include "engine/node_state.h"
 #include "hca/xrcd.h"
+#include "util/mutex.h"
 #include "xrc/xrc_page.h"
 
 struct xrc_target;
@@ -25,7 +26,7 @@ struct xrc_domain {
 	uint32_t me, word; /* this process as a member: its byte, its word */
 	uint32_t refs; /* handles (struct xrcd) on it; under xrc_lock */
 	struct meeting *meeting; /* where processes that open it find the members; NULL anonymous */
-	pthread_mutex_t lock;
+	struct mutex lock;
 	struct xrc_target *target[XRC_TARGETS]; /* our halves: made once, kept until the end */
 	struct xrc_domain *next; /* node->xrc_domains */
 };

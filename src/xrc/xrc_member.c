@@ -22,10 +22,10 @@ int xrc_member_lock(struct xrc_domain *d)
 	struct flock l;
 	int err;
 
-	pthread_mutex_lock(&d->lock);
+	mutex_lock(&d->lock);
 	err = d->anonymous ? 0 : record(d->fd, F_SETLKW, F_WRLCK, LOCK_BYTE, &l);
 	if (err) {
-		pthread_mutex_unlock(&d->lock);
+		mutex_unlock(&d->lock);
 		return refuse(err,
 			      "the XRC domain's record lock cannot be had; is there a limit on "
 			      "locks (RLIMIT_LOCKS)?");
@@ -39,7 +39,7 @@ void xrc_member_unlock(struct xrc_domain *d)
 
 	if (!d->anonymous)
 		record(d->fd, F_SETLK, F_UNLCK, LOCK_BYTE, &l);
-	pthread_mutex_unlock(&d->lock);
+	mutex_unlock(&d->lock);
 }
 
 bool xrc_member_lives(const struct xrc_domain *d, uint32_t word)

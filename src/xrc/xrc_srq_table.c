@@ -10,7 +10,7 @@ static int table_make(struct node *n)
 {
 	int err = 0;
 
-	pthread_mutex_lock(&n->lock);
+	mutex_lock(&n->lock);
 	if (!n->xrc_srqs) {
 		struct srq **t = calloc(NUMBER_INDEXES, sizeof(struct srq *));
 
@@ -19,7 +19,7 @@ static int table_make(struct node *n)
 		else
 			err = ENOMEM;
 	}
-	pthread_mutex_unlock(&n->lock);
+	mutex_unlock(&n->lock);
 	return err;
 }
 

@@ -4,10 +4,12 @@
 import json
 import sys
 import tempfile
+from collections import defaultdict
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import cancelled  # noqa: E402
 import circles  # noqa: E402
 from gate import (calls, files, functions, includes, readmes, sentences, services,  # noqa: E402
                   text)
@@ -246,10 +248,33 @@ def refuses_a_waiver_without_reason():
     return 0
 
 
+SLEEPER = (Path("a.c"), "sleeper")
+CANCELLED = [
+    ("a thread without anything may sleep", {"sleeper": "read"}, {}, 0),
+    ("one with a turn may not", {"sleeper": "turn_take read"}, {}, 1),
+    ("nor further down", {"taker": "spin_lock sleeper", "sleeper": "open64"}, {}, 1),
+    ("it may where cancellation is disabled",
+     {"taker": "spin_lock sleeper", "sleeper": "uncancelled_begin read"}, {}, 0),
+    ("or under a struct mutex", {"sleeper": "mutex_lock spin_lock read"}, {}, 0),
+    ("or with a reason", {"taker": "spin_lock sleeper", "sleeper": "read"}, {SLEEPER: "so"}, 0),
+    ("a reason that nothing needs", {"sleeper": "spin_lock"}, {SLEEPER: "so"}, 1),
+]
+
+
+def may_be_cancelled(functions_, waived):
+    after = defaultdict(set)
+    for name, names in functions_.items():
+        after[Path("a.c"), name] = {(Path("a.c") if n in functions_ else None, n)
+                                    for n in names.split()}
+    return sum(map(len, cancelled.judge(after, waived)))
+
+
 def main():
     table = [(name, lambda c=c, g=g: len(with_tree(c, g)), n) for name, c, g, n in CASES]
     table += [(f"circles: {name}", lambda c=c, w=w: in_circles(c, w), n)
               for name, c, w, n in CIRCLES]
+    table += [(f"cancelled: {name}", lambda c=c, w=w: may_be_cancelled(c, w), n)
+              for name, c, w, n in CANCELLED]
     table.append(("circles: a waiver without a reason", refuses_a_waiver_without_reason, 1))
     print(f"1..{len(table)}")
     failed = 0

@@ -4,24 +4,19 @@
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include "verbs/cases.h"
+#include <sys/stat.h>
+#include <unistd.h>
+#include "verbs/cancelled.h"
 #include "verbs/duo.h"
+#include "verbs/said.h"
 
 enum { ROUNDS = 60, BYTES = 1 << 16, SLEEPERS = 40, PATIENCE_MS = 60000 };
 
 static struct duo duo;
 static int through; /* calls that a cancelled thread has come back from */
-
-/* From here on each point of cancellation is this thread's end. */
-static void be_cancelled(void)
-{
-	int was;
-
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &was);
-	pthread_cancel(pthread_self());
-	pthread_setcancelstate(was, NULL);
-}
 
 static bool one(struct ibv_send_wr *wr)
 {
@@ -57,15 +52,6 @@ static void *works(void *arg)
 	return NULL;
 }
 
-static void run_cancelled(void *(*f)(void *))
-{
-	pthread_t t;
-	void *end;
-
-	want_eq(pthread_create(&t, NULL, f, NULL), 0);
-	want_eq(pthread_join(t, &end), 0);
-}
-
 /* By rings where SOFTHCA_DIRECT is 0, else by direct access as well; the far side sleeps. */
 static void work_ends_no_thread(int together)
 {
@@ -75,6 +61,55 @@ static void work_ends_no_thread(int together)
 	duo_open(&duo, &o);
 	run_cancelled(works);
 	want_eq(through, ROUNDS);
+	duo_close(&duo);
+}
+
+/* --- what goes into files --- */
+
+static bool has_grown(const char *file)
+{
+	struct stat st;
+
+	return !stat(file, &st) && st.st_size;
+}
+
+static void traced_work_ends_no_thread(int arg)
+{
+	const char *tmp = getenv("TMPDIR");
+	char file[512];
+
+	(void)arg;
+	snprintf(file, sizeof(file), "%s/cancelled-%d", tmp ? tmp : "/tmp", getpid());
+	want_eq(setenv("SOFTHCA_TRACE", file, 1), 0);
+	work_ends_no_thread(true);
+	want(has_grown(file));
+	want_eq(unlink(file), 0);
+}
+
+static void *fails(void *arg)
+{
+	struct ibv_sge sg;
+	struct ibv_send_wr wr = duo_wr(&duo, IBV_WR_RDMA_WRITE, &sg, 64);
+
+	(void)arg;
+	wr.wr.rdma.rkey ^= 1;
+	be_cancelled();
+	for (int i = 0; i < 2 && !one(&wr); i++) /* the second is flushed */
+		through++;
+	return NULL;
+}
+
+static void explained_failures_end_no_thread(int arg)
+{
+	struct duo_opts o = { .qp = { .type = IBV_QPT_RC, .cap = { 16, 16, 4, 4, 0 } },
+			      .together = true };
+
+	(void)arg;
+	said_begin();
+	duo_open(&duo, &o);
+	run_cancelled(fails);
+	want_eq(through, 2);
+	want(has_grown(said_file(SAID_NEAR)));
 	duo_close(&duo);
 }
 
@@ -261,6 +296,7 @@ static void engine_goes_on(int arg)
 
 static const struct test_case cases[] = {
 	CASE_ARG(work_ends_no_thread, 0),   CASE_ARG(work_ends_no_thread, 1),
+	CASE(traced_work_ends_no_thread),   CASE(explained_failures_end_no_thread),
 	CASE(datagrams_end_no_thread),	    CASE_ARG(sleepers_hold_nothing, 0),
 	CASE_ARG(sleepers_hold_nothing, 1), CASE(engine_goes_on),
 };

@@ -397,6 +397,53 @@ static void closed_while_accepting(int arg)
 	want_eq((intptr_t)answer, EBADF);
 }
 
+/* --- threads that are cancelled --- */
+
+static void *receives(void *fd)
+{
+	char c;
+
+	rrecv(*(int *)fd, &c, 1, 0);
+	return NULL;
+}
+
+static void *awaits(void *fd)
+{
+	struct pollfd p = { .fd = *(int *)fd, .events = POLLIN };
+
+	rpoll(&p, 1, LIMIT);
+	return NULL;
+}
+
+/* In their sleep or before it, as it comes: the sockets work on. */
+static void cancelled(int rounds)
+{
+	void *(*const calls[])(void *) = { receives, awaits };
+	int near, far;
+	pthread_t t[2];
+	void *end;
+	char c = 0;
+
+	if (cases_sanitized())
+		case_skip("AddressSanitizer fails itself when a cancelled thread is unwound");
+	connected(&near, &far);
+	for (int i = 0; i < rounds; i++) {
+		for (int k = 0; k < 2; k++)
+			want_eq(pthread_create(&t[k], NULL, calls[k], &far), 0);
+		for (int k = 0; k < 2; k++)
+			want_eq(pthread_cancel(t[k]), 0);
+		for (int k = 0; k < 2; k++) {
+			want_eq(pthread_join(t[k], &end), 0);
+			want(end == PTHREAD_CANCELED);
+		}
+		want_eq(rsend(near, "x", 1, 0), 1);
+		want_eq(rrecv(far, &c, 1, 0), 1);
+		want_eq(c, 'x');
+	}
+	want_eq(rclose(near), 0);
+	want_eq(rclose(far), 0);
+}
+
 /* Nobody sends, and the peer's queue pair is gone without a word: only a probe can tell. */
 static void keepalive(int arg)
 {
@@ -524,6 +571,7 @@ int main(void)
 		CASE(accepted_behind),
 		CASE(backlog),
 		CASE(closed_while_accepting),
+		CASE_ARG(cancelled, 200),
 		CASE(keepalive),
 		{ "lies by chance", lies_by_chance, cases_full() ? 20000 : 100 },
 	};

@@ -71,7 +71,7 @@ static inline void stand_open(void)
 	wheel_init(&s->n.wheel, 0);
 	wheel_init(&s->n.watches, 0);
 	timer_init(&s->n.ports.timer, NULL);
-	pthread_mutex_init(&s->n.lock, NULL);
+	mutex_init(&s->n.lock);
 	check_eq(bitmap_init(&s->block.used, FIRST_INDEX, NUMBER_INDEXES - FIRST_INDEX), 0);
 	s->n.blocks[STAND_SLOT] = &s->block;
 	s->hca.counters = &s->counters;
@@ -85,7 +85,7 @@ static inline void stand_close(void)
 	check_eq(stand->peer.refs, 1);
 	loopback_fini(&stand->host.own);
 	bitmap_fini(&stand->block.used);
-	pthread_mutex_destroy(&stand->n.lock);
+	mutex_destroy(&stand->n.lock);
 	free(stand);
 }
 
