@@ -16,6 +16,7 @@ enum {
 	PARTING_ACKS = 3,
 	REPLIES = 3,
 	AT_ONCE = 128, /* PSNs of a response in one turn: a softhca peer asks for no more */
+	LONG = 32, /* PSNs of a response that shares its turn with none behind it */
 };
 
 /* 0, or EAGAIN: the QP is called again when the link has room; EFAULT. An answer to a peer that is
@@ -451,8 +452,9 @@ static void share(struct tqp *q)
 }
 
 /* The rest of a READ's response, of which @left PSNs waited in this turn: up to 2 GiB, which a
- * network takes at once. A long response with others behind it has a turn of its own. */
-static int put_rest(struct tqp *q, struct answer *a, uint32_t left)
+ * network takes at once. A long response with others behind it has a turn of its own. Not inlined:
+ * answers of one segment do without it. */
+__attribute__((noinline)) static int put_rest(struct tqp *q, struct answer *a, uint32_t left)
 {
 	const struct responder_reads *rd = q->rsp.reads;
 	bool packets = link_is_of_packets(q->dest);
@@ -465,7 +467,7 @@ static int put_rest(struct tqp *q, struct answer *a, uint32_t left)
 		}
 		err = put_read(q, a);
 	}
-	if (packets && !err && rd->last - rd->first > 1)
+	if (packets && !err && left > LONG && rd->last - rd->first > 1)
 		share(q);
 	return err;
 }

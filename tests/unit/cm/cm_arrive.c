@@ -267,10 +267,10 @@ TEST(no_message_passes_those_that_wait)
 	struct cm_msg m = { .kind = CM_DREQ };
 
 	open_cm();
-	pthread_mutex_lock(&cm.lock);
+	mutex_lock(&cm.lock);
 	for (m.local_id = 1; m.local_id <= WAITING; m.local_id++)
 		comes(&m, &stranger);
-	pthread_mutex_unlock(&cm.lock);
+	mutex_unlock(&cm.lock);
 	check_eq(net.sent[CM_DREP], 0);
 	while (net.last.remote_id < 2 * WAITING) {
 		comes(&m, &stranger);

@@ -36,7 +36,7 @@ static void open_domain(void)
 	domain->anonymous = true;
 	domain->word = MINE;
 	domain->page = calloc(1, xrc_page_bytes());
-	pthread_mutex_init(&domain->lock, NULL);
+	mutex_init(&domain->lock);
 	xrcd = (struct xrcd){ .ctx = &stand->ctx, .epoch = fork_epoch(), .domain = domain };
 	naps = 0;
 }
@@ -49,7 +49,7 @@ static void close_domain(void)
 	check_eq(stand->hca.count.qp, 0);
 	async_queue_close(stand->ctx.async);
 	async_queue_destroy(stand->ctx.async);
-	pthread_mutex_destroy(&domain->lock);
+	mutex_destroy(&domain->lock);
 	free(domain->page);
 	free(domain);
 	stand_close();
