@@ -10,6 +10,8 @@ struct passing { /* the packets for one process */
 	struct passing *next;
 	struct dest *to; /* a reference */
 	struct parcel *first, **end;
+	bool sending; /* a thread is in go_on() */
+	bool resumed; /* meanwhile */
 };
 
 static uint32_t bytes_of(const struct parcel *p)
@@ -73,15 +75,47 @@ static void drop_first(struct passing *p)
 	parcel_free(gone);
 }
 
-/* By the thread that made @p, and then by the one that the link calls resume() in. */
+/* False: another thread sends, and will look once more. */
+static bool begin_sending(struct passing *p)
+{
+	struct node *n = p->n;
+	bool begun;
+
+	spin_lock(&n->passing.lock);
+	begun = !p->sending;
+	p->sending = true;
+	p->resumed = !begun;
+	spin_unlock(&n->passing.lock);
+	return begun;
+}
+
+/* False: there may be room by now. */
+static bool end_sending(struct passing *p)
+{
+	struct node *n = p->n;
+	bool ended;
+
+	spin_lock(&n->passing.lock);
+	ended = !p->resumed;
+	p->sending = !ended;
+	p->resumed = false;
+	spin_unlock(&n->passing.lock);
+	return ended;
+}
+
+/* By the thread that made @p, and then by the one that the link calls resume() in; that may be
+ * while the other's dest_send() still uses the waiter and the packet. */
 static void go_on(struct passing *p)
 {
 	struct parcel *next;
 
+	if (!begin_sending(p))
+		return;
 	while ((next = first(p))) {
-		if (dest_send(p->to, &next->seg, &p->w) == EAGAIN)
+		if (dest_send(p->to, &next->seg, &p->w) != EAGAIN)
+			drop_first(p); /* sent, or the process has ended */
+		else if (end_sending(p))
 			return; /* another thread may have @p by now */
-		drop_first(p); /* sent, or the process has ended */
 	}
 	p->to->ops->put(p->to);
 	free(p);

@@ -6,7 +6,8 @@
  * that the key or QP is no longer published.
  *
  * A word names {kind, the owner's slot, its generation, number}; 0 is free. Any thread of the
- * page's process sets and clears words; every process reads them. */
+ * page's process sets and clears words; every process reads them. A thread that holds a place waits
+ * for no other one: when all threads did, none would ever go on. */
 #pragma once
 #include "util/barrier.h"
 
@@ -23,6 +24,9 @@ static inline uint64_t hazard_word(enum hazard_kind kind, unsigned int slot, uin
 /* Sets @word in a free place of @page (HAZARDS words, ours), for which it may wait, with a full
  * fence behind it. Returns the place, for hazard_clear(). */
 uint64_t *hazard_set(uint64_t *page, uint64_t word);
+/* The same for two words, but it never waits. False: there are no two free places, and none is
+ * taken. */
+bool hazard_set_both(uint64_t *page, const uint64_t word[2], uint64_t *place[2]);
 static inline void hazard_clear(uint64_t *place)
 {
 	store_release(place, 0); /* our accesses are done: pairs with hazard_is_set() */

@@ -16,9 +16,9 @@ static bool key_read(const struct contact *c, uint32_t key, struct host_key *out
 	return c->tables && cfg->key_read && cfg->key_read(c->tables, c->layout.n_keys, key, out);
 }
 
-static uint64_t *hazard(const struct contact *c, enum hazard_kind kind, uint32_t number)
+static uint64_t hazard(const struct contact *c, enum hazard_kind kind, uint32_t number)
 {
-	return hazard_set(c->host->page->hazard, hazard_word(kind, c->slot, c->gen, number));
+	return hazard_word(kind, c->slot, c->gen, number);
 }
 
 static bool within(uint64_t addr, uint64_t len, uint64_t base, uint64_t size)
@@ -95,7 +95,7 @@ static int move(struct contact *c, const struct share_ask *ask, const struct hos
 static int fetch_part(struct contact *c, const struct share_ask *ask, const struct iovec *iov,
 		      unsigned int niov)
 {
-	uint64_t *place = hazard(c, HAZARD_KEY, ask->key);
+	uint64_t *place = hazard_set(c->host->page->hazard, hazard(c, HAZARD_KEY, ask->key));
 	struct host_key k;
 	int err = EREMOTEIO;
 
@@ -248,7 +248,7 @@ int shm_direct_to(struct contact *c, struct direct_ask *ask)
 	struct share_ask what = { ask->rkey, ask->write, ask->mapped, 0, 0 };
 	struct host_key again;
 	struct grant first;
-	uint64_t *qp, *key;
+	uint64_t hazards[2], *place[2];
 	unsigned int niov;
 	int err = EAGAIN;
 
@@ -260,13 +260,15 @@ int shm_direct_to(struct contact *c, struct direct_ask *ask)
 	what.len = cut(ask->pieces, ask->npieces, ask->done, (uint32_t)what.len, iov, &niov);
 	if (!what.len)
 		return EAGAIN;
-	qp = hazard(c, HAZARD_QP, ask->dqpn);
-	key = hazard(c, HAZARD_KEY, ask->rkey);
+	hazards[0] = hazard(c, HAZARD_QP, ask->dqpn);
+	hazards[1] = hazard(c, HAZARD_KEY, ask->rkey);
+	if (!hazard_set_both(c->host->page->hazard, hazards, place))
+		return EAGAIN;
 	if (still(c, ask, &first, &again))
 		err = move(c, &what, &again, iov, niov,
 			   ask->mapped || (ask->write && ask->len > ACCESS_MAX));
-	hazard_clear(key);
-	hazard_clear(qp);
+	hazard_clear(place[1]);
+	hazard_clear(place[0]);
 	if (err)
 		return EAGAIN;
 	ask->done += (uint32_t)what.len;

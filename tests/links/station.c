@@ -16,6 +16,27 @@
 
 static bool in_child; /* such a process ends with its parent, which is the one that fails */
 
+static struct {
+	void (*call)(void *arg);
+	void *arg;
+} behind_look;
+
+void station_behind_look(void (*f)(void *arg), void *arg)
+{
+	behind_look.call = f;
+	behind_look.arg = arg;
+}
+
+static void looked(void)
+{
+	void (*f)(void *arg) = behind_look.call;
+
+	if (!f)
+		return;
+	behind_look.call = NULL;
+	f(behind_look.arg);
+}
+
 static bool key_read(const void *table, uint32_t n, uint32_t key, struct host_key *out)
 {
 	const struct station_key *e = (const struct station_key *)table + (key >> 8);
@@ -29,6 +50,7 @@ static bool key_read(const void *table, uint32_t n, uint32_t key, struct host_ke
 				  .len = e->len,
 				  .addr = e->addr,
 				  .gen = e->gen };
+	looked();
 	return true;
 }
 

@@ -35,6 +35,8 @@ void station_thread(struct station *st); /* turns by a thread from now on, until
 uint32_t station_number(const struct station *st); /* a QPN of ours */
 /* Registers; index 1..63. Returns the key. */
 uint32_t station_key(struct station *st, unsigned int index, void *addr, size_t len);
+/* Behind the next look at a key, also one of another process, that thread calls @f once. */
+void station_behind_look(void (*f)(void *arg), void *arg);
 void station_unkey(struct station *st, unsigned int index); /* unpublished, not revoked */
 struct dest *station_dest(struct station *st, uint32_t qpn);
 /* Sends, turning while the link is full or not up; returns the final result. */

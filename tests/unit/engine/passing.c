@@ -11,6 +11,7 @@ static struct {
 	struct dest d;
 	int refuse; /* what it answers */
 	unsigned int room; /* then: segments that it takes before */
+	unsigned int meanwhile; /* room that there is while send() still has the waiter */
 	struct waiter *waits;
 	uint32_t psn[SENT];
 	unsigned int sent;
@@ -19,13 +20,32 @@ static struct {
 static struct node node;
 static uint8_t payload[LEN];
 
+static int take(struct dest *d, const struct seg *s, struct waiter *w);
+
+/* As a link does that has put @w on its list: there is room now, and another thread calls @w. The
+ * link looks at @w then, and if @w is on the list again, sends @s. */
+static int look_again(struct dest *d, const struct seg *s, struct waiter *w)
+{
+	peer.waits = NULL;
+	peer.room = peer.meanwhile;
+	peer.meanwhile = 0;
+	w->resume(w);
+	check_eq(d->refs, 2);
+	check(list_empty(&w->node));
+	if (!peer.waits)
+		return EAGAIN;
+	peer.waits = NULL;
+	peer.room = 1;
+	return take(d, s, w);
+}
+
 static int take(struct dest *d, const struct seg *s, struct waiter *w)
 {
 	check(d == &peer.d);
 	if (peer.refuse && !peer.room) {
 		if (peer.refuse == EAGAIN && w)
 			peer.waits = w;
-		return peer.refuse;
+		return w && peer.meanwhile ? look_again(d, s, w) : peer.refuse;
 	}
 	peer.room -= peer.room != 0;
 	check_eq(s->data[0], (uint8_t)s->psn);
@@ -112,6 +132,32 @@ TEST(packets_wait_in_their_order)
 	end();
 }
 
+/* The link calls the waiter in one thread while send() still uses it in another one. */
+TEST(nothing_is_lost_that_a_send_still_uses)
+{
+	begin();
+	peer.refuse = EAGAIN;
+	peer.meanwhile = 2;
+	pass(0);
+	check_sent(1);
+	end();
+}
+
+TEST(two_threads_send_no_packet_twice)
+{
+	begin();
+	peer.refuse = EAGAIN;
+	for (uint32_t psn = 0; psn < 4; psn++)
+		pass(psn);
+	peer.meanwhile = 1;
+	make_room(EAGAIN, 0);
+	check_sent(1);
+	check(peer.waits);
+	make_room(0, 0);
+	check_sent(4);
+	end();
+}
+
 TEST(of_a_process_that_has_ended_nothing_is_kept)
 {
 	begin();
@@ -141,5 +187,7 @@ TEST(what_is_kept_has_an_end)
 }
 
 RUN_TESTS(unit_test(with_room_a_packet_goes_at_once), unit_test(packets_wait_in_their_order),
+	  unit_test(nothing_is_lost_that_a_send_still_uses),
+	  unit_test(two_threads_send_no_packet_twice),
 	  unit_test(of_a_process_that_has_ended_nothing_is_kept),
 	  unit_test(what_is_kept_has_an_end))

@@ -44,6 +44,28 @@ TEST(the_same_word_twice_is_held_until_both_are_cleared)
 	check(!hazard_is_set(page, w));
 }
 
+/* A thread that waited for the second place while it holds the first would keep it from others that
+ * wait likewise. */
+TEST(two_hazards_are_set_at_once_or_none)
+{
+	static uint64_t page[HAZARDS];
+	const uint64_t both[2] = { hazard_word(HAZARD_QP, 1, 2, 3),
+				   hazard_word(HAZARD_KEY, 1, 2, 3) };
+	uint64_t other = hazard_word(HAZARD_KEY, 4, 5, 6), *place[2], *taken[HAZARDS];
+
+	for (unsigned int i = 0; i < HAZARDS; i++)
+		taken[i] = hazard_set(page, other);
+	check(!hazard_set_both(page, both, place)); /* none is free */
+	hazard_clear(taken[0]);
+	check(!hazard_set_both(page, both, place)); /* one */
+	check(!hazard_is_set(page, both[0]) && !hazard_is_set(page, both[1]));
+	hazard_clear(taken[1]);
+	check(hazard_set_both(page, both, place)); /* two */
+	check_eq(*place[0], both[0]);
+	check_eq(*place[1], both[1]);
+}
+
 RUN_TESTS(unit_test(every_part_of_a_word_tells_hazards_apart),
 	  unit_test(a_hazard_is_held_from_set_to_clear_in_any_number),
-	  unit_test(the_same_word_twice_is_held_until_both_are_cleared))
+	  unit_test(the_same_word_twice_is_held_until_both_are_cleared),
+	  unit_test(two_hazards_are_set_at_once_or_none))
