@@ -20,6 +20,7 @@
 #include "hca/key_table.h"
 #include "hca/limits.h"
 #include "hca/mcast.h"
+#include "hca/mr.h"
 #include "link/fault.h"
 #include "obs/explain.h"
 #include "peers/host_link.h"
@@ -34,6 +35,7 @@ static pthread_mutex_t make_lock = PTHREAD_MUTEX_INITIALIZER;
 static void fork_prepare(void)
 {
 	pthread_mutex_lock(&make_lock);
+	mr_null_fork_begin();
 	fault_fork_begin();
 	alive_fork_begin();
 }
@@ -42,6 +44,7 @@ static void fork_parent(void)
 {
 	alive_fork_end();
 	fault_fork_end(false);
+	mr_null_fork_end();
 	pthread_mutex_unlock(&make_lock);
 }
 
@@ -54,6 +57,7 @@ static void fork_child(void)
 	}
 	alive_fork_end();
 	fault_fork_end(true);
+	mr_null_fork_end();
 	pthread_mutex_unlock(&make_lock);
 }
 
@@ -187,6 +191,7 @@ static void node_init(struct node *n)
 	wheel_init(&n->wheel, clock_now());
 	wheel_init(&n->watches, clock_now());
 	timer_init(&n->ports.timer, NULL);
+	pthread_mutex_init(&n->xrc_lock, NULL);
 	pthread_mutex_init(&n->unrung.lock, NULL);
 	list_init(&n->unrung.all);
 	n->unrung.due = UINT64_MAX;
@@ -208,6 +213,7 @@ static void node_free(struct node *n)
 	if (n->kick_fd >= 0)
 		close(n->kick_fd);
 	pthread_mutex_destroy(&n->lock);
+	pthread_mutex_destroy(&n->xrc_lock);
 	pthread_mutex_destroy(&n->unrung.lock);
 	free(n);
 }

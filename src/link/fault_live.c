@@ -39,6 +39,16 @@ void fault_live_start(void)
 	pthread_mutex_unlock(&lock);
 }
 
+void fault_live_fork_begin(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void fault_live_fork_end(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
 bool fault_live_changed(uint32_t *seen, struct fault_config *out)
 {
 	const struct live *l = load_acquire(&live); /* pairs with fault_live_start() */

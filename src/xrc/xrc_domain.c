@@ -18,8 +18,6 @@
 	"ibv_open_xrcd: the file has an XRC domain, and O_EXCL says that it must not; leave it "   \
 	"out"
 
-static pthread_mutex_t xrc_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list and refs */
-
 static void domain_free(struct xrc_domain *d)
 {
 	if (!d)
@@ -174,9 +172,9 @@ static void list(struct xrc_domain *d)
 	store_release(&d->node->xrc_domains, d); /* pairs with xrc_half_find() */
 }
 
-static int open_locked(struct context *ctx, int fd, int oflags, struct xrc_domain **out)
+static int open_locked(struct node *n, struct context *ctx, int fd, int oflags,
+		       struct xrc_domain **out)
 {
-	struct node *n = node_self();
 	struct stat st;
 	int err;
 
@@ -197,20 +195,22 @@ static int open_locked(struct context *ctx, int fd, int oflags, struct xrc_domai
 int xrc_domain_open(struct context *ctx, int fd, int oflags, struct xrcd **out)
 {
 	struct xrc_domain *d = NULL;
+	struct node *n;
 	int err = context_use(ctx, "ibv_open_xrcd");
 
 	if (err)
 		return err;
-	if (!node_self())
+	n = node_self();
+	if (!n)
 		return refuse(EIO, "ibv_open_xrcd: the device was opened before fork(); open it in "
 				   "the child");
-	pthread_mutex_lock(&xrc_lock);
-	err = open_locked(ctx, fd, oflags, &d);
+	pthread_mutex_lock(&n->xrc_lock);
+	err = open_locked(n, ctx, fd, oflags, &d);
 	if (!err)
 		err = xrcd_create(ctx, d, out);
 	if (!err)
 		d->refs++;
-	pthread_mutex_unlock(&xrc_lock);
+	pthread_mutex_unlock(&n->xrc_lock);
 	return err;
 }
 
@@ -235,6 +235,7 @@ static void unlist(struct xrc_domain *d)
 int xrc_domain_close(struct xrcd *x)
 {
 	struct xrc_domain *d = x->domain;
+	struct node *n = d->node;
 	int err = xrcd_idle(x);
 
 	if (err)
@@ -243,12 +244,12 @@ int xrc_domain_close(struct xrcd *x)
 		xrcd_free(x);
 		return 0;
 	}
-	pthread_mutex_lock(&xrc_lock);
+	pthread_mutex_lock(&n->xrc_lock);
 	if (--d->refs)
 		d = NULL;
 	else
 		unlist(d);
-	pthread_mutex_unlock(&xrc_lock);
+	pthread_mutex_unlock(&n->xrc_lock);
 	if (d)
 		domain_end(d);
 	xrcd_free(x);
