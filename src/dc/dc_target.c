@@ -167,6 +167,18 @@ static void end(struct eqp *e)
 	pthread_mutex_destroy(&t->lock);
 }
 
+/* The table stays as it is: a thread that the child does not have may have been changing it. */
+static void forget(struct eqp *e)
+{
+	const struct dc_table *t = &to_target(e)->table;
+	struct dc_entry *next, *at = dc_table_next(t, NULL);
+
+	for (; at; at = next) {
+		next = dc_table_next(t, at);
+		dc_responder_destroy(of_entry(at));
+	}
+}
+
 static void begin(struct eqp *e)
 {
 	pthread_mutex_init(&to_target(e)->lock, NULL);
@@ -174,7 +186,9 @@ static void begin(struct eqp *e)
 
 static const struct tqp_env env = { .no_responder_later = unanswered_later };
 
-static const struct eqp_ops ops = { .input = input, .find = find, .end = end, .modify = modify };
+static const struct eqp_ops ops = {
+	.input = input, .find = find, .end = end, .forget = forget, .modify = modify
+};
 
 int dc_target_create(struct pd *pd, const struct qp_attr *attr, uint64_t access_key,
 		     struct tqp **out)

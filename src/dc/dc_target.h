@@ -3,7 +3,7 @@
  * each connection has a responder (dc_responder.h), which takes receives from the target's SRQ
  * and completes them by its CQ, under the target's name. It is complete in RTR.
  * Locking: target->lock guards the table and what responders read of the target; it stands above
- * node->lock. Life: responders end with the target (eqp_ops.end). */
+ * node->lock. Life: responders end with the target (eqp_ops.end, eqp_ops.forget). */
 #pragma once
 #include "dc/dc_table.h"
 #include "engine/qp_life.h"

@@ -17,7 +17,24 @@ struct object {
 
 static struct object *leaves[ROOT];
 static uint32_t next = 1, used;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards next, used, all stores */
+/* Guards next, used, all stores. Innermost, so that a fork may take it. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void lock_take(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+static void lock_drop(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+static void watch_forks(void)
+{
+	pthread_atfork(lock_take, lock_drop, lock_drop);
+}
 
 static struct object *leaf_of(uint32_t uidx)
 {
@@ -52,14 +69,15 @@ int objects_add(enum object_kind kind, void *obj, uint32_t *uidx)
 {
 	struct object *o;
 
-	pthread_mutex_lock(&lock);
+	pthread_once(&once, watch_forks);
+	lock_take();
 	o = find_free(uidx);
 	if (o) {
 		o->obj = obj;
 		store_release(&o->kind, kind); /* (B) */
 		used++;
 	}
-	pthread_mutex_unlock(&lock);
+	lock_drop();
 	return o ? 0
 		 : refuse(ENOMEM,
 			  "no memory or no index left for one more QP or SRQ; destroy some");
@@ -67,10 +85,10 @@ int objects_add(enum object_kind kind, void *obj, uint32_t *uidx)
 
 void objects_del(uint32_t uidx)
 {
-	pthread_mutex_lock(&lock);
+	lock_take();
 	store_release(&leaves[uidx / LEAF][uidx % LEAF].kind, OBJECT_NONE);
 	used--;
-	pthread_mutex_unlock(&lock);
+	lock_drop();
 }
 
 void *objects_get(uint32_t uidx, enum object_kind *kind)

@@ -33,6 +33,8 @@ struct eqp_ops {
 	struct eqp *(*find)(struct eqp *e, const struct seg *s);
 	/* The QP ends: no thread finds it any more. Outside any turn. */
 	void (*end)(struct eqp *e);
+	/* A forked child destroys its copy of the QP: it frees what this one alone refers to. */
+	void (*forget)(struct eqp *e);
 	/* as qp_life_modify(), qp_life_query(); outside the turn and any quiesce section */
 	int (*modify)(struct eqp *e, const struct ibv_qp_attr *attr, int mask);
 	int (*query)(struct eqp *e, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init);

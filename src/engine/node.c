@@ -20,6 +20,7 @@
 #include "hca/key_table.h"
 #include "hca/limits.h"
 #include "hca/mcast.h"
+#include "hca/mr.h"
 #include "link/fault.h"
 #include "obs/explain.h"
 #include "peers/host_link.h"
@@ -35,6 +36,7 @@ static struct mutex make_lock = MUTEX_INITIALIZER;
 static void fork_prepare(void)
 {
 	mutex_lock(&make_lock);
+	mr_null_fork_begin();
 	fault_fork_begin();
 	alive_fork_begin();
 }
@@ -43,6 +45,7 @@ static void fork_parent(void)
 {
 	alive_fork_end();
 	fault_fork_end(false);
+	mr_null_fork_end();
 	mutex_unlock(&make_lock);
 }
 
@@ -55,6 +58,7 @@ static void fork_child(void)
 	}
 	alive_fork_end();
 	fault_fork_end(true);
+	mr_null_fork_end();
 	mutex_unlock(&make_lock);
 }
 
@@ -188,6 +192,7 @@ static void node_init(struct node *n)
 	wheel_init(&n->wheel, clock_now());
 	wheel_init(&n->watches, clock_now());
 	timer_init(&n->ports.timer, NULL);
+	mutex_init(&n->xrc_lock);
 	pthread_mutex_init(&n->unrung.lock, NULL);
 	list_init(&n->unrung.all);
 	n->unrung.due = UINT64_MAX;
@@ -209,6 +214,7 @@ static void node_free(struct node *n)
 	if (n->kick_fd >= 0)
 		close(n->kick_fd);
 	mutex_destroy(&n->lock);
+	mutex_destroy(&n->xrc_lock);
 	pthread_mutex_destroy(&n->unrung.lock);
 	free(n);
 }

@@ -109,6 +109,7 @@ struct node {
 	/* The target QP that a request is for (src/xrc); NULL until the first XRC domain */
 	struct eqp *(*find_shared)(struct node *n, const struct seg *s);
 	struct srq **xrc_srqs; /* by index (xrc_srq_table.h); NULL until the first */
+	struct mutex xrc_lock; /* guards the list of domains and their refs; no leaf */
 	struct xrc_domain *xrc_domains; /* of the process; readers: inside a quiesce section */
 	struct { /* unrung.h */
 		pthread_mutex_t lock; /* guards all and nap */

@@ -346,6 +346,8 @@ int qp_life_destroy(struct tqp *q)
 	uint32_t qpn = q->qp.qpn;
 
 	if (!fork_is_ours(q->qp.epoch)) {
+		if (e->ops && e->ops->forget)
+			e->ops->forget(e);
 		e->q.dest = e->q.alternate = e->q.req.ud.open = NULL; /* they are the parent's */
 		e->q.req.unflushed = e->q.unsettled = false;
 		e->kept = NULL;

@@ -241,6 +241,7 @@ int flow_destroy(struct ibv_flow *ib)
 	int err;
 
 	if (!fork_is_ours(f->epoch)) {
+		flow_counters_put(f->actions.counters);
 		free(f);
 		return 0;
 	}

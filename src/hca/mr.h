@@ -67,6 +67,8 @@ int mr_publish(struct pd *pd, const struct mr *like, const struct key_entry *e, 
 void mr_set(struct mr *mr, struct pd *pd, const struct mr *like); /* copies kind, range, rights */
 
 int mr_create_null(struct pd *pd, struct mr **out); /* null_mr.c */
+void mr_null_fork_begin(void); /* around fork() */
+void mr_null_fork_end(void);
 /* dmabuf.c; @attr->addr is not looked at. EBADF, EINVAL: not a buffer; or what mmap() says. */
 int mr_create_dmabuf(struct pd *pd, const struct mr_attr *attr, uint64_t offset, int fd,
 		     struct mr **out);

@@ -57,6 +57,16 @@ static int mappings(uint8_t **z, uint8_t **s)
 	return *z && *s ? 0 : ENOMEM;
 }
 
+void mr_null_fork_begin(void)
+{
+	mutex_lock(&lock);
+}
+
+void mr_null_fork_end(void)
+{
+	mutex_unlock(&lock);
+}
+
 int mr_create_null(struct pd *pd, struct mr **out)
 {
 	static const char call[] = "ibv_alloc_null_mr";

@@ -447,6 +447,7 @@ void fault_when_delayed(void (*fn)(void *arg), void *arg)
 
 void fault_fork_begin(void)
 {
+	fault_live_fork_begin();
 	spin_lock(&all_lock);
 }
 
@@ -457,6 +458,7 @@ void fault_fork_end(bool child)
 	if (child)
 		store_relaxed(&fault_queued, 0);
 	spin_unlock(&all_lock);
+	fault_live_fork_end();
 }
 
 uint64_t fault_deadline(void)

@@ -40,6 +40,16 @@ void fault_live_start(void)
 	mutex_unlock(&lock);
 }
 
+void fault_live_fork_begin(void)
+{
+	mutex_lock(&lock);
+}
+
+void fault_live_fork_end(void)
+{
+	mutex_unlock(&lock);
+}
+
 bool fault_live_changed(uint32_t *seen, struct fault_config *out)
 {
 	const struct live *l = load_acquire(&live); /* pairs with fault_live_start() */

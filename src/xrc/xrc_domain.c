@@ -19,8 +19,6 @@
 	"ibv_open_xrcd: the file has an XRC domain, and O_EXCL says that it must not; leave it "   \
 	"out"
 
-static struct mutex xrc_lock = MUTEX_INITIALIZER; /* guards the list and refs */
-
 static void domain_free(struct xrc_domain *d)
 {
 	if (!d)
@@ -175,9 +173,9 @@ static void list(struct xrc_domain *d)
 	store_release(&d->node->xrc_domains, d); /* pairs with xrc_half_find() */
 }
 
-static int open_locked(struct context *ctx, int fd, int oflags, struct xrc_domain **out)
+static int open_locked(struct node *n, struct context *ctx, int fd, int oflags,
+		       struct xrc_domain **out)
 {
-	struct node *n = node_self();
 	struct stat st;
 	int err;
 
@@ -198,20 +196,22 @@ static int open_locked(struct context *ctx, int fd, int oflags, struct xrc_domai
 int xrc_domain_open(struct context *ctx, int fd, int oflags, struct xrcd **out)
 {
 	struct xrc_domain *d = NULL;
+	struct node *n;
 	int err = context_use(ctx, "ibv_open_xrcd");
 
 	if (err)
 		return err;
-	if (!node_self())
+	n = node_self();
+	if (!n)
 		return refuse(EIO, "ibv_open_xrcd: the device was opened before fork(); open it in "
 				   "the child");
-	mutex_lock(&xrc_lock);
-	err = open_locked(ctx, fd, oflags, &d);
+	mutex_lock(&n->xrc_lock);
+	err = open_locked(n, ctx, fd, oflags, &d);
 	if (!err)
 		err = xrcd_create(ctx, d, out);
 	if (!err)
 		d->refs++;
-	mutex_unlock(&xrc_lock);
+	mutex_unlock(&n->xrc_lock);
 	return err;
 }
 
@@ -236,6 +236,7 @@ static void unlist(struct xrc_domain *d)
 int xrc_domain_close(struct xrcd *x)
 {
 	struct xrc_domain *d = x->domain;
+	struct node *n = d->node;
 	int err = xrcd_idle(x);
 
 	if (err)
@@ -244,14 +245,14 @@ int xrc_domain_close(struct xrcd *x)
 		xrcd_free(x);
 		return 0;
 	}
-	mutex_lock(&xrc_lock);
-	if (--d->refs)
-		d = NULL;
-	else
+	/* Until its locks are gone: whoever opens the file again has the same ones, and a descriptor
+	 * that is closed gives back all of a process. */
+	mutex_lock(&n->xrc_lock);
+	if (!--d->refs) {
 		unlist(d);
-	mutex_unlock(&xrc_lock);
-	if (d)
 		domain_end(d);
+	}
+	mutex_unlock(&n->xrc_lock);
 	xrcd_free(x);
 	return 0;
 }

@@ -24,7 +24,7 @@ struct xrc_domain {
 	int fd; /* the page's, with the record locks; -1 anonymous */
 	struct xrc_page *page;
 	uint32_t me, word; /* this process as a member: its byte, its word */
-	uint32_t refs; /* handles (struct xrcd) on it; under xrc_lock */
+	uint32_t refs; /* handles (struct xrcd) on it; under node->xrc_lock */
 	struct meeting *meeting; /* where processes that open it find the members; NULL anonymous */
 	struct mutex lock;
 	struct xrc_target *target[XRC_TARGETS]; /* our halves: made once, kept until the end */

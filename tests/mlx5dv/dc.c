@@ -3,6 +3,7 @@
  * its network namespace is the argument (wire/dc.py). */
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 #include "mlx5dv/dc_duo.h"
 #include "verbs/said.h"
 
@@ -307,6 +308,34 @@ static void target_destroyed(int processes)
 	dc_close(&d);
 }
 
+/* A child destroys its copies of the targets and of what their responders use. */
+static void destroyed_in_a_child(int arg)
+{
+	pid_t pid;
+
+	(void)arg;
+	dc_open(&d, THIS_PROCESS);
+	for (uint32_t t = 0; t < d.targets; t++) {
+		tell(DC_RECV, t, 64, t);
+		dc_post(&d, &d.i, IBV_WR_SEND, t, 8, t);
+		dc_done(&d.i, t);
+		arrived(t, t, 8);
+	}
+	pid = fork();
+	if (pid < 0)
+		die("fork");
+	if (!pid) {
+		dc_close(&d);
+		_exit(0);
+	}
+	want_eq(peer_wait(pid), 0);
+	tell(DC_RECV, 0, 64, 10);
+	dc_post(&d, &d.i, IBV_WR_SEND, 0, 8, 10);
+	dc_done(&d.i, 10);
+	arrived(0, 10, 8);
+	dc_close(&d);
+}
+
 /* A target in RESET answers nobody, and everybody again in RTR. */
 static void target_reset(int processes)
 {
@@ -412,6 +441,7 @@ static const struct test_case cases[] = {
 	EVERYWHERE(wrong_rkey),
 	EVERYWHERE(no_receive),
 	EVERYWHERE(target_destroyed),
+	CASE(destroyed_in_a_child),
 	EVERYWHERE(target_reset),
 	EVERYWHERE(destroyed_in_the_middle),
 	CASE(all_connections),

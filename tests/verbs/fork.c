@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -407,6 +408,89 @@ static void a_child_has_no_descriptor_of_memory(int arg)
 	in_child(looks_for_memory);
 }
 
+/* --- a parent with threads at work --- */
+
+enum { FORKS = 60, MAKERS = 3, CHILD_S = 20 };
+enum { SRQS, XRC_DOMAINS, NULL_MRS };
+
+static bool made_enough; /* atomic */
+
+static void make_srq(struct ibv_pd *in)
+{
+	struct ibv_srq_init_attr sa = { .attr = { .max_wr = 1, .max_sge = 1 } };
+	struct ibv_srq *s = ibv_create_srq(in, &sa);
+
+	want(s);
+	want_eq(ibv_destroy_srq(s), 0);
+}
+
+static void make_xrcd(struct ibv_pd *in)
+{
+	struct ibv_xrcd_init_attr xa = { IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, -1,
+					 O_CREAT };
+	struct ibv_xrcd *x = ibv_open_xrcd(in->context, &xa);
+
+	want(x);
+	want_eq(ibv_close_xrcd(x), 0);
+}
+
+static void make_null_mr(struct ibv_pd *in)
+{
+	struct ibv_mr *mr = ibv_alloc_null_mr(in);
+
+	want(mr);
+	want_eq(ibv_dereg_mr(mr), 0);
+}
+
+static void (*const make[])(struct ibv_pd *in) = {
+	[SRQS] = make_srq, [XRC_DOMAINS] = make_xrcd, [NULL_MRS] = make_null_mr
+};
+
+static void *make_many(void *arg)
+{
+	while (!__atomic_load_n(&made_enough, __ATOMIC_RELAXED))
+		make[*(int *)arg](pd);
+	return NULL;
+}
+
+/* A child that waits for a thread that it does not have is ended by the alarm. */
+static void make_one(int kind)
+{
+	struct ibv_pd *own;
+
+	alarm(CHILD_S);
+	own = ibv_alloc_pd(ctx);
+	want(own);
+	make[kind](own);
+	want_eq(ibv_dealloc_pd(own), 0);
+}
+
+static void forks_while_threads_make_objects(int kind)
+{
+	pthread_t maker[MAKERS];
+
+	begin();
+	made_enough = false;
+	for (int i = 0; i < MAKERS; i++)
+		want_eq(pthread_create(&maker[i], NULL, make_many, &kind), 0);
+	fflush(NULL);
+	for (int i = 0; i < FORKS; i++) {
+		pid_t pid = fork();
+
+		if (pid < 0)
+			die("fork");
+		if (!pid) {
+			make_one(kind);
+			_exit(0);
+		}
+		want_eq(peer_wait(pid), 0);
+	}
+	__atomic_store_n(&made_enough, true, __ATOMIC_RELAXED);
+	for (int i = 0; i < MAKERS; i++)
+		want_eq(pthread_join(maker[i], NULL), 0);
+	end();
+}
+
 /* --- exec --- */
 
 /* What this very program does when it is executed anew: names every descriptor above stderr. */
@@ -469,6 +553,9 @@ static const struct test_case cases[] = {
 	CASE(a_child_outlives_its_parent),
 	CASE(a_parent_is_dead_though_its_child_lives),
 	CASE(a_child_has_no_descriptor_of_memory),
+	CASE_ARG(forks_while_threads_make_objects, SRQS),
+	CASE_ARG(forks_while_threads_make_objects, XRC_DOMAINS),
+	CASE_ARG(forks_while_threads_make_objects, NULL_MRS),
 	CASE(exec_closes_everything),
 	CASE(exec_closes_what_the_child_made),
 };

@@ -461,6 +461,7 @@ static void tags_and_counters(int arg)
 	struct ibv_flow *flow;
 	uint64_t values[2];
 	struct pair p;
+	pid_t child;
 
 	(void)arg;
 	open_pair(&p, 0);
@@ -487,6 +488,18 @@ static void tags_and_counters(int arg)
 	want_eq(values[1], 5);
 	want_eq(ibv_read_counters(c, values, 1, 0), EINVAL);
 	want_errno(ibv_destroy_qp(p.b.qp), EBUSY);
+	child = fork();
+	if (child < 0)
+		die("fork");
+	if (!child) { /* it destroys its copies */
+		want_eq(ibv_destroy_flow(flow), 0);
+		want_eq(ibv_destroy_counters(c), 0);
+		ether_close(&p.a);
+		ether_close(&p.b);
+		_exit(0);
+	}
+	want_eq(peer_wait(child), 0);
+	want_errno(ibv_destroy_counters(c), EBUSY);
 	want_eq(ibv_destroy_flow(flow), 0);
 	want_eq(ibv_destroy_counters(c), 0);
 	ether_close(&p.a);

@@ -186,6 +186,7 @@ TEST(a_CQ_that_ends_takes_its_timer_along_whether_moderated_or_not)
 	struct cq cq = { .moderate.period = 60 * MS };
 
 	stand_open();
+	check_eq(fork_init(), 0);
 	stand->n.epoch = fork_epoch();
 	node_current = &stand->n;
 	timer_init(&cq.timer, NULL);
