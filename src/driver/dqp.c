@@ -374,16 +374,37 @@ static void purge(struct dqp *qp)
 		dcq_ring_purge(to_dcq(ib->recv_cq), qp->uidx);
 }
 
-int dqp_destroy(struct dqp *qp)
+/* Destroys the device's half, and what it has left on its CQs, which stay until then. */
+static int device_half_destroy(struct dqp *qp)
+{
+	struct cq *scq = qp->dev->qp.scq, *rcq = qp->dev->qp.rcq;
+	bool ours = fork_is_ours(qp->epoch);
+	int err;
+
+	if (scq)
+		cq_get(scq);
+	if (rcq)
+		cq_get(rcq);
+	err = qp_life_destroy(qp->dev);
+	if (!err && ours)
+		purge(qp);
+	if (rcq)
+		cq_put(rcq);
+	if (scq)
+		cq_put(scq);
+	return err;
+}
+
+/* As above, of a QP with the rings in memory that its parent domain may have made. */
+static int destroy(struct dqp *qp)
 {
 	bool ours = fork_is_ours(qp->epoch), laid_open = ours && unrung_is(&qp->unrung);
-	uint32_t tried = qp->ib.qp_base.state == IBV_QPS_RESET ? qp->max_inline : 0;
 	int err;
 
 	if (laid_open)
 		unrung_del(&qp->unrung);
 	err = qp->service->home == HOME_XRCD ? xrc_target_close(qp->dev, &qp->handle)
-					     : qp_life_destroy(qp->dev);
+					     : device_half_destroy(qp);
 	if (err && laid_open)
 		unrung_add(&qp->unrung, qp->unrung.look);
 	if (err)
@@ -391,12 +412,22 @@ int dqp_destroy(struct dqp *qp)
 	if (ours) {
 		struct account a = dqp_account(qp);
 
-		purge(qp);
 		account_close(&a, to_context(qp->ib.qp_base.context), &qp->ib.qp_base);
 	}
 	dqp_free(qp);
-	tried_inline = tried;
 	return 0;
+}
+
+int dqp_destroy(struct dqp *qp)
+{
+	uint32_t tried = qp->ib.qp_base.state == IBV_QPS_RESET ? qp->max_inline : 0;
+	struct pd *pd = qp->dev->qp.pd, *held = pd ? ring_memory_hold(pd) : NULL;
+	int err = destroy(qp);
+
+	ring_memory_release(held);
+	if (!err)
+		tried_inline = tried;
+	return err;
 }
 
 /* The device's half is in RESET and counts from 0 again; so do the cursors here, and what the last

@@ -120,14 +120,32 @@ fail:
 	return err;
 }
 
-int dsrq_destroy(struct dsrq *srq)
+/* Destroys the device's half, and what it has left on its CQ, which stays until then. */
+static int device_half_destroy(struct dsrq *srq)
+{
+	struct dcq *cq = srq->cq ? to_dcq(srq->cq) : NULL;
+	bool ours = fork_is_ours(srq->epoch);
+	int err;
+
+	if (cq)
+		cq_get(cq->dev);
+	err = srq->dev->xrcd ? xrc_srq_destroy(srq->dev) : srq_destroy(srq->dev);
+	if (!err && ours && cq)
+		dcq_ring_purge(cq, srq->uidx);
+	if (cq)
+		cq_put(cq->dev);
+	return err;
+}
+
+/* As above, of an SRQ with the ring in memory that its parent domain may have made. */
+static int destroy(struct dsrq *srq)
 {
 	bool ours = fork_is_ours(srq->epoch), laid_open = ours && unrung_is(&srq->unrung);
 	int err;
 
 	if (laid_open)
 		unrung_del(&srq->unrung);
-	err = srq->dev->xrcd ? xrc_srq_destroy(srq->dev) : srq_destroy(srq->dev);
+	err = device_half_destroy(srq);
 	if (err && laid_open)
 		unrung_add(&srq->unrung, srq->unrung.look);
 	if (err)
@@ -135,12 +153,19 @@ int dsrq_destroy(struct dsrq *srq)
 	if (ours) {
 		struct account a = dsrq_ring_account(srq);
 
-		if (srq->cq)
-			dcq_ring_purge(to_dcq(srq->cq), srq->uidx);
 		account_close(&a, to_context(srq->ib.context), &srq->ib);
 	}
 	dsrq_free(srq);
 	return 0;
+}
+
+int dsrq_destroy(struct dsrq *srq)
+{
+	struct pd *held = ring_memory_hold(srq->dev->pd);
+	int err = destroy(srq);
+
+	ring_memory_release(held);
+	return err;
 }
 
 /* --- resizing --- */

@@ -186,17 +186,31 @@ int dwq_create(struct context *ctx, struct ibv_wq_init_attr *a, struct dwq **out
 	return 0;
 }
 
+/* Destroys the device's half, and what it has left on its CQ, which stays until then. */
+static int device_half_destroy(struct dwq *wq)
+{
+	struct cq *cq = wq->dev->cq;
+	bool ours = fork_is_ours(wq->epoch);
+	int err;
+
+	cq_get(cq);
+	err = wq_destroy(wq->dev);
+	if (!err && ours)
+		dcq_ring_purge(to_dcq(wq->ib.cq), wq->uidx);
+	cq_put(cq);
+	return err;
+}
+
 int dwq_destroy(struct dwq *wq)
 {
 	bool ours = fork_is_ours(wq->epoch);
-	int err = wq_destroy(wq->dev);
+	int err = device_half_destroy(wq);
 
 	if (err)
 		return err;
 	if (ours) {
 		struct account a = dwq_account(wq);
 
-		dcq_ring_purge(to_dcq(wq->ib.cq), wq->uidx);
 		account_close(&a, to_context(wq->ib.context), &wq->ib);
 	}
 	dwq_free(wq);

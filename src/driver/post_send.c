@@ -253,7 +253,9 @@ static int recv_allowed(const struct dqp *qp)
 	if (unlikely(qp->ib.qp_base.srq || !qp->rq.cnt))
 		return refuse(EINVAL, "ibv_post_recv: QP 0x%x has no receive queue of its own%s",
 			      qp->ib.qp_base.qp_num, other_receives(qp));
-	if (unlikely(load_relaxed(&qp->ib.qp_base.state) == IBV_QPS_RESET))
+	/* The public state is a hint, as for sends. */
+	if (unlikely(load_relaxed(&qp->ib.qp_base.state) == IBV_QPS_RESET &&
+		     load_relaxed(&qp->dev->qp.state) == IBV_QPS_RESET))
 		return refuse(EINVAL,
 			      "ibv_post_recv: QP 0x%x is in RESET; receiving needs INIT "
 			      "(ibv_modify_qp)",

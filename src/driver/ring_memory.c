@@ -211,6 +211,20 @@ bool ring_memory_lent(uint8_t *p)
 	return lent;
 }
 
+struct pd *ring_memory_hold(struct pd *pd)
+{
+	if (!pd->memory.free)
+		return NULL;
+	pd_get(pd);
+	return pd;
+}
+
+void ring_memory_release(struct pd *held)
+{
+	if (held)
+		pd_put(held);
+}
+
 /* Not for ever: a fault inside a call that has the lock is a crash, and shall be seen as one. */
 static bool lock_for_a_while(void)
 {

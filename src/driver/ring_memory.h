@@ -20,12 +20,16 @@ int ring_memory_alloc_in(struct pd *pd, uint64_t type, size_t size, uint8_t **ou
 /* Of a queue without a PD; @pd: its parent domain, or NULL. */
 int ring_memory_alloc_on(struct context *ctx, struct pd *pd, uint64_t type, size_t size,
 			 uint8_t **out);
-/* Of any origin; context and parent domain must still be there. NULL is fine. */
+/* Of any origin; the parent domain must still be there (ring_memory_hold()). NULL is fine. */
 void ring_memory_free(uint8_t *p, size_t size);
 /* Doorbell records of a queue: @own, which is part of its struct, or the context's functions'. */
 int ring_memory_record(struct context *ctx, uint32_t *own, uint32_t **out);
 void ring_memory_record_free(uint32_t *record, const uint32_t *own);
 bool ring_memory_lent(uint8_t *p); /* did a program's function make it? */
+/* Keeps @pd, if its functions make rings, until those of a queue are freed that is being destroyed:
+ * the device's half lets go of it before. Returns what to release, or NULL. */
+struct pd *ring_memory_hold(struct pd *pd);
+void ring_memory_release(struct pd *held);
 
 /* Whole pages, with nothing in them but rings and behind these their doorbell record: a program
  * that writes rings itself may register them or advise the kernel on them (mlx5dv_init_obj). Those

@@ -53,6 +53,27 @@ void wqe_region_missed(const struct dqp *qp, const char *call)
 	       call, qp->ib.qp_base.qp_num);
 }
 
+static bool sends_in(enum ibv_qp_state s)
+{
+	return s != IBV_QPS_RESET && s != IBV_QPS_INIT && s != IBV_QPS_RTR;
+}
+
+/* The public state says so, but is a hint: ibv_query_qp beside ibv_modify_qp may have set it back. */
+static int too_early(const struct dqp *qp, const char *call)
+{
+	enum ibv_qp_state s = load_relaxed(&qp->dev->qp.state);
+
+	if (!qp->service->sends)
+		return refuse(EINVAL,
+			      "%s: QP 0x%x is of type %s, which only receives; send by one "
+			      "that sends",
+			      call, qp->ib.qp_base.qp_num, qp->service->name);
+	if (sends_in(s))
+		return 0;
+	return refuse(EINVAL, "%s: QP 0x%x is in %s; sending needs RTS (ibv_modify_qp)", call,
+		      qp->ib.qp_base.qp_num, qp_state_name(s));
+}
+
 static int allowed(struct dqp *qp, const char *call)
 {
 	enum ibv_qp_state s = load_relaxed(&qp->ib.qp_base.state);
@@ -60,15 +81,8 @@ static int allowed(struct dqp *qp, const char *call)
 	if (unlikely(!fork_is_ours(qp->epoch)))
 		return refuse(EIO, "%s: QP 0x%x was made before fork(); make a new one", call,
 			      qp->ib.qp_base.qp_num);
-	if (unlikely((s == IBV_QPS_RESET || s == IBV_QPS_INIT || s == IBV_QPS_RTR) &&
-		     !qp->service->sends))
-		return refuse(EINVAL,
-			      "%s: QP 0x%x is of type %s, which only receives; send by one "
-			      "that sends",
-			      call, qp->ib.qp_base.qp_num, qp->service->name);
-	if (unlikely(s == IBV_QPS_RESET || s == IBV_QPS_INIT || s == IBV_QPS_RTR))
-		return refuse(EINVAL, "%s: QP 0x%x is in %s; sending needs RTS (ibv_modify_qp)",
-			      call, qp->ib.qp_base.qp_num, qp_state_name(s));
+	if (unlikely(!sends_in(s)))
+		return too_early(qp, call);
 	return 0;
 }
 

@@ -133,9 +133,26 @@ static void memory_free(struct dm_memory *m)
 	free(m);
 }
 
+/* Under the lock of the list, since find() adds names. True: it was the last, and the memory is on
+ * the list no more, though no call has freed it (dm_unimport()). */
+static bool left_list(struct dm_memory *m)
+{
+	struct context_objects *o = &m->root->objects;
+	bool last;
+
+	if (!fork_is_ours(m->epoch))
+		return fetch_sub_acq_rel(&m->names, 1) == 1;
+	pthread_mutex_lock(&o->lock);
+	last = fetch_sub_acq_rel(&m->names, 1) == 1;
+	if (last)
+		list_del(&m->node);
+	pthread_mutex_unlock(&o->lock);
+	return last;
+}
+
 static void leave(struct dm_memory *m)
 {
-	if (fetch_sub_acq_rel(&m->names, 1) == 1)
+	if (left_list(m))
 		memory_free(m);
 }
 

@@ -38,14 +38,83 @@ static void name_join(struct pd *pd, struct pd *base)
 	pd->ib.handle = base->ib.handle;
 }
 
-static void let_go(struct pd *pd)
+static void name_free(struct pd *pd)
 {
-	if (fetch_sub_acq_rel(&pd->holders, 1) != 1)
-		return;
-	if (pd->base != pd)
-		let_go(pd->base);
 	context_put(pd->ctx);
 	free(pd);
+}
+
+/* The domain's number and place go to others. Only the first call for @base, under the lock of its
+ * context's list, is answered true. */
+static bool ends(struct pd *base)
+{
+	bool first = !base->gone;
+
+	store_relaxed(&base->gone, true); /* pd_use() takes no lock */
+	list_del(&base->node);
+	return first;
+}
+
+static void give_number(struct pd *base)
+{
+	numbers_give(&pdns, base->pdn);
+	device_give(&base->ctx->hca->count.pd);
+	leaks_gone(base);
+}
+
+/* One of several holders leaves. False: there is but one. */
+static bool another_stays(struct pd *pd)
+{
+	uint32_t n = load_acquire(&pd->holders); /* pairs with the holders that left */
+
+	do
+		if (n == 1)
+			return false;
+	while (!cas_acq_rel(&pd->holders, &n, n - 1));
+	return true;
+}
+
+/* The holder that may be the last of a domain leaves under the lock, since find() adds holders. A
+ * domain whose names were all given up (pd_unimport()) ends here. True: it was the last. */
+static bool base_left(struct pd *base)
+{
+	struct context_objects *o = &base->ctx->root->objects;
+	bool last, ended;
+
+	if (!fork_is_ours(base->epoch))
+		return fetch_sub_acq_rel(&base->holders, 1) == 1;
+	pthread_mutex_lock(&o->lock);
+	last = fetch_sub_acq_rel(&base->holders, 1) == 1;
+	ended = last && ends(base);
+	pthread_mutex_unlock(&o->lock);
+	if (ended)
+		give_number(base);
+	return last;
+}
+
+/* Once: when it is deallocated, or its last holder leaves. */
+static void parent_left(struct pd *pd)
+{
+	if (pd->kind != PD_PARENT || pd->gone)
+		return;
+	pd->gone = true;
+	if (pd->td)
+		fetch_sub_acq_rel(&pd->td->refs, 1);
+	fetch_sub_acq_rel(&pd->base->refs, 1);
+}
+
+static void let_go(struct pd *pd)
+{
+	if (another_stays(pd))
+		return;
+	if (pd->base == pd) {
+		if (base_left(pd))
+			name_free(pd);
+		return;
+	}
+	parent_left(pd);
+	let_go(pd->base);
+	name_free(pd);
 }
 
 int pd_create(struct context *ctx, struct pd **out)
@@ -60,7 +129,7 @@ int pd_create(struct context *ctx, struct pd **out)
 	pd = name_new(ctx, PD_PLAIN);
 	if (!pd || numbers_take(&pdns, &pd->pdn)) {
 		if (pd)
-			let_go(pd);
+			name_free(pd);
 		device_give(&ctx->hca->count.pd);
 		return refuse(ENOMEM,
 			      "ibv_alloc_pd: no memory or no number left for a PD; destroy some");
@@ -88,25 +157,21 @@ static int base_destroy(struct pd *base)
 {
 	struct context_objects *o = &base->ctx->root->objects;
 	uint32_t refs = load_acquire(&base->refs); /* pairs with pd_put() */
-	bool gone = false;
+	bool ended;
 
 	if (refs)
 		return busy(base, refs);
 	if (!fork_is_ours(base->epoch))
 		return 0;
 	pthread_mutex_lock(&o->lock);
-	gone = base->gone;
-	base->gone = true;
-	list_del(&base->node);
+	ended = ends(base);
 	pthread_mutex_unlock(&o->lock);
-	if (gone)
+	if (!ended)
 		return refuse(EINVAL,
 			      "ibv_dealloc_pd: PD 0x%x was destroyed by another of its names; give "
 			      "this one up by ibv_unimport_pd()",
 			      base->pdn);
-	numbers_give(&pdns, base->pdn);
-	device_give(&base->ctx->hca->count.pd);
-	leaks_gone(base);
+	give_number(base);
 	return 0;
 }
 
@@ -116,9 +181,7 @@ static int parent_destroy(struct pd *pd)
 
 	if (refs)
 		return busy(pd, refs);
-	if (pd->td)
-		fetch_sub_acq_rel(&pd->td->refs, 1);
-	fetch_sub_acq_rel(&pd->base->refs, 1);
+	parent_left(pd);
 	return 0;
 }
 

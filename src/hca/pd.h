@@ -6,7 +6,8 @@
  * (@base); pd_destroy() answers EBUSY until they are gone. A parent domain counts as an object of
  * its domain.
  * Memory: a name is freed when its owner and its last object have left it, so an imported name may
- * be given up (pd_unimport()) while objects made with it live on. */
+ * be given up (pd_unimport()) while objects made with it live on. A domain ends when it is destroyed,
+ * or with the last of its names and objects. */
 #pragma once
 #include "hca/device.h"
 
@@ -28,7 +29,7 @@ struct pd {
 	uint32_t holders; /* atomic: users of this struct: the owner, objects, other names */
 	enum pd_kind kind;
 	struct pd *base; /* the domain itself */
-	bool gone; /* of a base: destroyed by another name */
+	bool gone; /* of a base: it has ended; PD_PARENT: it counts no more on its base and td */
 	struct list node; /* of a base: on its context's list */
 	struct td *td; /* PD_PARENT: or NULL */
 	struct ibv_parent_domain_init_attr memory; /* PD_PARENT: alloc, free, pd_context */

@@ -393,6 +393,97 @@ static void given_up_in_any_order(int arg)
 	want_eq(ibv_close_device(in), 0);
 }
 
+/* Of a PD or device memory whose names were all given up nothing is left, nor does it count. */
+static void ended_with_the_last_name(int arg)
+{
+	struct ibv_alloc_dm_attr dm_attr = { 0 };
+	struct ibv_device_attr_ex limit;
+	struct ibv_context *in;
+	struct ibv_pd *pd, *pd2;
+	struct ibv_dm *dm, *dm2;
+	struct peer_dev dev;
+	uint32_t handle;
+
+	(void)arg;
+	peer_open(&dev);
+	want_eq(ibv_query_device_ex(dev.ctx, NULL, &limit), 0);
+	in = import(dev.ctx);
+	for (int i = 0; i <= limit.orig_attr.max_pd; i++) {
+		pd = ibv_alloc_pd(dev.ctx);
+		want(pd != NULL);
+		handle = pd->handle;
+		pd2 = i % 2 ? ibv_import_pd(in, handle) : NULL;
+		ibv_unimport_pd(pd);
+		if (pd2) {
+			want((pd = ibv_import_pd(in, handle)) != NULL); /* it is still there */
+			ibv_unimport_pd(pd2);
+			ibv_unimport_pd(pd);
+		}
+		want_null(ibv_import_pd(in, handle), EINVAL);
+	}
+	dm_attr.length = limit.max_dm_size;
+	for (int i = 0; i < 10; i++) {
+		dm = ibv_alloc_dm(dev.ctx, &dm_attr);
+		want(dm != NULL);
+		handle = dm->handle;
+		dm2 = i % 2 ? ibv_import_dm(in, handle) : NULL;
+		ibv_unimport_dm(dm);
+		if (dm2) {
+			want((dm = ibv_import_dm(in, handle)) != NULL);
+			ibv_unimport_dm(dm2);
+			ibv_unimport_dm(dm);
+		}
+		want_null(ibv_import_dm(in, handle), EINVAL);
+	}
+	want_eq(ibv_close_device(in), 0);
+	peer_close(&dev);
+}
+
+/* The last name is given up while a region lives: the domain ends with the region. */
+static void ended_with_the_last_object(int arg)
+{
+	struct ibv_device_attr limit;
+	struct peer_dev dev;
+	struct ibv_mr *mr;
+	struct ibv_pd *pd;
+	uint32_t handle;
+	uint8_t byte;
+
+	(void)arg;
+	peer_open(&dev);
+	want_eq(ibv_query_device(dev.ctx, &limit), 0);
+	for (int i = 0; i <= limit.max_pd; i++) {
+		pd = ibv_alloc_pd(dev.ctx);
+		want(pd != NULL);
+		handle = pd->handle;
+		mr = ibv_reg_mr(pd, &byte, 1, ALL);
+		want(mr != NULL);
+		ibv_unimport_pd(pd);
+		pd = ibv_import_pd(dev.ctx, handle);
+		want(pd != NULL);
+		ibv_unimport_pd(pd);
+		want_eq(ibv_dereg_mr(mr), 0);
+		want_null(ibv_import_pd(dev.ctx, handle), EINVAL);
+	}
+	peer_close(&dev);
+}
+
+/* A parent domain that is given up leaves its PD and its thread domain free. */
+static void parent_given_up(int arg)
+{
+	struct ibv_td_init_attr td_attr = { 0 };
+	struct peer_dev dev;
+	struct ibv_td *td;
+
+	(void)arg;
+	peer_open(&dev);
+	td = ibv_alloc_td(dev.ctx, &td_attr);
+	want(td != NULL);
+	ibv_unimport_pd(parent(&dev, NULL, td));
+	want_eq(ibv_dealloc_td(td), 0);
+	peer_close(&dev); /* and the PD with it */
+}
+
 static void import_errnos(int arg)
 {
 	struct ibv_context *other;
@@ -480,6 +571,9 @@ static const struct test_case cases[] = {
 	CASE(imported_objects_work),
 	CASE(destroyed_by_another_name),
 	CASE(given_up_in_any_order),
+	CASE(ended_with_the_last_name),
+	CASE(ended_with_the_last_object),
+	CASE(parent_given_up),
 	CASE(import_errnos),
 	CASE(foreign_device),
 };

@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "verbs/cases.h"
 
@@ -310,6 +311,137 @@ static void destroy_qp_waits_for_ack(int arg)
 	peer_close(&dev);
 }
 
+/* --- memory of a parent domain's functions, which go with it --- */
+
+static int lent; /* rings that the program has not got back */
+
+static void *lend(struct ibv_pd *pd, void *context, size_t size, size_t align, uint64_t type)
+{
+	void *p = aligned_alloc(align, size);
+
+	(void)pd;
+	(void)context;
+	(void)type;
+	want(p);
+	lent++;
+	return p;
+}
+
+static void take_back(struct ibv_pd *pd, void *context, void *p, uint64_t type)
+{
+	(void)pd;
+	(void)context;
+	(void)type;
+	lent--;
+	free(p);
+}
+
+static struct ibv_pd *make_parent(void)
+{
+	struct ibv_parent_domain_init_attr a = { .pd = dev.pd,
+						 .comp_mask =
+							 IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS,
+						 .alloc = lend,
+						 .free = take_back };
+	struct ibv_pd *pd = ibv_alloc_parent_domain(dev.ctx, &a);
+
+	if (!pd)
+		die("ibv_alloc_parent_domain");
+	return pd;
+}
+
+/* While destroying waits for the acknowledgement of @ev, rings are still to go back. */
+static void domain_stays(struct ibv_pd *parent, struct destroyer *d, struct ibv_async_event *ev)
+{
+	destroy_blocks(d);
+	want(lent > 0);
+	want_errno(ibv_dealloc_pd(parent), EBUSY);
+	ibv_ack_async_event(ev);
+	destroy_ended(d);
+	want_eq(lent, 0);
+	want_eq(ibv_dealloc_pd(parent), 0);
+}
+
+static void domain_stays_for_a_qp(int arg)
+{
+	struct ibv_srq_init_attr sa = { .attr = { .max_wr = 1, .max_sge = 1 } };
+	struct ibv_qp_attr e = { .qp_state = IBV_QPS_ERR };
+	struct destroyer d = { .destroy = destroy_qp };
+	struct ibv_pd *plain, *parent;
+	struct ibv_async_event ev;
+	struct ibv_srq *srq;
+	struct ibv_cq *cq;
+
+	(void)arg;
+	begin();
+	plain = dev.pd;
+	parent = make_parent();
+	srq = ibv_create_srq(plain, &sa);
+	want(srq);
+	cq = make_cq(NULL);
+	dev.pd = parent;
+	d.object = make_qp(cq, cq, srq);
+	dev.pd = plain;
+	peer_init(&(struct peer_ep){ .qp = d.object }, &(struct peer_opts){ .type = IBV_QPT_RC });
+	want_eq(ibv_modify_qp(d.object, &e, IBV_QP_STATE), 0);
+	want_eq(ibv_get_async_event(dev.ctx, &ev), 0);
+	want_eq(ev.event_type, IBV_EVENT_QP_LAST_WQE_REACHED);
+	domain_stays(parent, &d, &ev);
+	want_eq(ibv_destroy_srq(srq), 0);
+	want_eq(ibv_destroy_cq(cq), 0);
+	peer_close(&dev);
+}
+
+static int destroy_srq(void *srq)
+{
+	return ibv_destroy_srq(srq);
+}
+
+/* @srq has one receive, and falls below its limit. */
+static void take_from(struct ibv_srq *srq)
+{
+	struct ibv_srq_attr limit = { .srq_limit = 1 };
+	struct peer_opts from = { .type = IBV_QPT_RC, .cap = { 1, 1, 1, 1, 0 } }, to = from;
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED }, *bad;
+	struct ibv_recv_wr rwr = { .wr_id = 1 }, *badr;
+	struct peer_ep a, b;
+	struct ibv_wc wc;
+
+	to.srq = srq;
+	peer_ep_create(&dev, &from, &a);
+	peer_ep_create(&dev, &to, &b);
+	a.theirs = b.mine;
+	b.theirs = a.mine;
+	peer_connect(&a, &from);
+	peer_connect(&b, &to);
+	want_eq(ibv_post_srq_recv(srq, &rwr, &badr), 0);
+	want_eq(ibv_modify_srq(srq, &limit, IBV_SRQ_LIMIT), 0);
+	want_eq(ibv_post_send(a.qp, &wr, &bad), 0);
+	peer_poll_ok(a.scq, &wc);
+	peer_poll_ok(b.rcq, &wc);
+	peer_ep_destroy(&a);
+	peer_ep_destroy(&b);
+}
+
+static void domain_stays_for_an_srq(int arg)
+{
+	struct ibv_srq_init_attr sa = { .attr = { .max_wr = 1, .max_sge = 1 } };
+	struct destroyer d = { .destroy = destroy_srq };
+	struct ibv_async_event ev;
+	struct ibv_pd *parent;
+
+	(void)arg;
+	begin();
+	parent = make_parent();
+	d.object = ibv_create_srq(parent, &sa);
+	want(d.object);
+	take_from(d.object);
+	want_eq(ibv_get_async_event(dev.ctx, &ev), 0);
+	want_eq(ev.event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
+	domain_stays(parent, &d, &ev);
+	peer_close(&dev);
+}
+
 static const struct test_case cases[] = {
 	CASE(pd_is_busy_with_each_kind),
 	CASE(cq_is_busy_with_either_queue),
@@ -319,6 +451,8 @@ static const struct test_case cases[] = {
 	CASE(destroy_cq_waits_for_ack),
 	CASE(destroy_cq_drops_what_was_not_taken),
 	CASE(destroy_qp_waits_for_ack),
+	CASE(domain_stays_for_a_qp),
+	CASE(domain_stays_for_an_srq),
 };
 
 int main(void)

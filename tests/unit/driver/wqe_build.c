@@ -104,7 +104,7 @@ TEST(states_that_cannot_send_are_refused)
 
 	open_queue(&q, IBV_QPT_RC);
 	for (unsigned int i = 0; i < sizeof(cannot) / sizeof(cannot[0]); i++) {
-		q.qp->ib.qp_base.state = cannot[i];
+		q.qp->ib.qp_base.state = q.dev.qp.state = cannot[i];
 		check_eq(wqe_batch_begin(q.qp, "test"), EINVAL);
 	}
 	q.qp->ib.qp_base.state = IBV_QPS_ERR; /* there sends are flushed */
@@ -113,7 +113,29 @@ TEST(states_that_cannot_send_are_refused)
 	close_queue(&q);
 }
 
+/* ibv_query_qp has set the public state back, beside an ibv_modify_qp: the device's is the truth. */
+TEST(a_stale_public_state_refuses_nothing)
+{
+	struct ibv_recv_wr wr = { .wr_id = 1 }, *bad;
+	struct queue q;
+
+	open_queue(&q, IBV_QPT_RC);
+	q.qp->ib.qp_base.state = IBV_QPS_RTR;
+	q.dev.qp.state = IBV_QPS_RTS;
+	check_eq(wqe_batch_begin(q.qp, "test"), 0);
+	wqe_batch_abort(q.qp);
+	q.qp->ib.qp_base.state = IBV_QPS_RESET;
+	q.dev.qp.state = IBV_QPS_INIT;
+	check_eq(wqe_batch_begin(q.qp, "test"), EINVAL);
+	check_reason("is in INIT");
+	check_eq(dqp_post_recv(&q.qp->ib.qp_base, &wr, &bad), 0);
+	q.dev.qp.state = IBV_QPS_RESET;
+	check_eq(dqp_post_recv(&q.qp->ib.qp_base, &wr, &bad), EINVAL);
+	close_queue(&q);
+}
+
 RUN_TESTS(unit_test(inline_data_reads_back_at_every_place_of_the_ring),
 	  unit_test(max_wr_sends_can_be_built_and_not_one_more),
 	  unit_test(an_aborted_batch_leaves_no_trace), unit_test(an_inherited_queue_takes_nothing),
-	  unit_test(states_that_cannot_send_are_refused))
+	  unit_test(states_that_cannot_send_are_refused),
+	  unit_test(a_stale_public_state_refuses_nothing))
