@@ -58,7 +58,8 @@ static bool sends_in(enum ibv_qp_state s)
 	return s != IBV_QPS_RESET && s != IBV_QPS_INIT && s != IBV_QPS_RTR;
 }
 
-/* The public state says so, but is a hint: ibv_query_qp beside ibv_modify_qp may have set it back. */
+/* The public state says so, but is a hint: ibv_query_qp beside ibv_modify_qp may have set it
+ * back. */
 static int too_early(const struct dqp *qp, const char *call)
 {
 	enum ibv_qp_state s = load_relaxed(&qp->dev->qp.state);

@@ -6,8 +6,8 @@
  * (@base); pd_destroy() answers EBUSY until they are gone. A parent domain counts as an object of
  * its domain.
  * Memory: a name is freed when its owner and its last object have left it, so an imported name may
- * be given up (pd_unimport()) while objects made with it live on. A domain ends when it is destroyed,
- * or with the last of its names and objects. */
+ * be given up (pd_unimport()) while objects made with it live on. A domain ends when it is
+ * destroyed, or with the last of its names and objects. */
 #pragma once
 #include "hca/device.h"
 

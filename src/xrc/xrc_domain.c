@@ -245,8 +245,8 @@ int xrc_domain_close(struct xrcd *x)
 		xrcd_free(x);
 		return 0;
 	}
-	/* Until its locks are gone: whoever opens the file again has the same ones, and a descriptor
-	 * that is closed gives back all of a process. */
+	/* Until its locks are gone: whoever opens the file again has the same ones, and closing a
+	 * descriptor gives back all of a process. */
 	mutex_lock(&n->xrc_lock);
 	if (!--d->refs) {
 		unlist(d);

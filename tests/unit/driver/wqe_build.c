@@ -113,7 +113,7 @@ TEST(states_that_cannot_send_are_refused)
 	close_queue(&q);
 }
 
-/* ibv_query_qp has set the public state back, beside an ibv_modify_qp: the device's is the truth. */
+/* ibv_query_qp beside ibv_modify_qp has set the public state back: the device's is the truth. */
 TEST(a_stale_public_state_refuses_nothing)
 {
 	struct ibv_recv_wr wr = { .wr_id = 1 }, *bad;
