@@ -99,7 +99,7 @@ static uint64_t timeout(struct node *n)
 		next = unrung_due(n);
 	if (port_counts_due(n) < next)
 		next = port_counts_due(n);
-	if (unanswered_any(n) && next > now + RETRY_NS)
+	if ((unanswered_any(n) || host_own_waits(n->host)) && next > now + RETRY_NS)
 		next = now + RETRY_NS;
 	if (next == UINT64_MAX)
 		return next;
@@ -277,7 +277,7 @@ static bool needs_engine(struct node *n)
 {
 	/* A contact that came up just now may have brought what the leader was woken for before. */
 	return timers_next(n) <= clock_now() || backlog_any(n) || unanswered_any(n) ||
-	       host_has_inbound(n->host);
+	       host_own_waits(n->host) || host_has_inbound(n->host);
 }
 
 /* A leader sleeps in the doorbell: the engine stays out of its way, but is back when it has ended.

@@ -103,6 +103,12 @@ static bool key_read(const void *table, uint32_t n, uint32_t key, struct host_ke
 	return true;
 }
 
+/* Something waits that only the engine thread's clock brings on. */
+static void wake(void *arg)
+{
+	wake_engine(arg);
+}
+
 static int make_host(struct node *n)
 {
 	struct host_config cfg = {
@@ -114,6 +120,7 @@ static int make_host(struct node *n)
 		.drained = inbound_drained,
 		.peer_dead = inbound_peer_dead,
 		.peer_up = inbound_peer_up,
+		.starved = wake,
 		.show = show_make,
 		.arg = n,
 	};
@@ -271,11 +278,6 @@ static int device_add(struct node *n, const char *name)
 	return 0;
 }
 
-static void wake_for_delay(void *arg)
-{
-	wake_engine(arg);
-}
-
 int node_hca(const char *name, struct hca **out)
 {
 	static bool registered;
@@ -297,7 +299,7 @@ int node_hca(const char *name, struct hca **out)
 	if (!err && !n) {
 		err = node_make(&n);
 		if (!err) {
-			fault_when_delayed(wake_for_delay, n);
+			fault_when_delayed(wake, n);
 			store_release(&node_current, n);
 		}
 	}

@@ -20,7 +20,8 @@ static uint64_t due(struct node *n)
 
 static bool work_waits(struct node *n)
 {
-	return host_has_inbound(n->host) || backlog_any(n) || unanswered_any(n);
+	return host_has_inbound(n->host) || host_own_waits(n->host) || backlog_any(n) ||
+	       unanswered_any(n);
 }
 
 /* Back from the sleep. An engine thread that fell asleep meanwhile took our mode for its own: from

@@ -56,6 +56,10 @@ struct host_config {
 	/* A contact came up after others had ended: host_dest_again() may succeed now. NULL: not
 	 * called. */
 	void (*peer_up)(void *arg);
+	/* A sender to this process itself waits for memory, whose return nothing tells: while
+	 * host_own_waits(), host_drain() is to be called now and then. Called under a QP's turn.
+	 * NULL: not called. */
+	void (*starved)(void *arg);
 	/* Makes the descriptor of what the process shows to a tool of the same user. Called by
 	 * host_control(). NULL: it shows nothing. 0 or a positive errno. */
 	int (*show)(void *arg, int *fd);
@@ -122,6 +126,7 @@ uint32_t host_cast_circle(const struct host *h);
  * bitmap). */
 unsigned int host_drain(struct host *h, unsigned int budget);
 bool host_has_own(struct host *h); /* segments of this process to itself wait: one load */
+bool host_own_waits(const struct host *h); /* senders of such segments do, for room or memory */
 bool host_has_inbound(struct host *h); /* for the last look before sleeping */
 
 int host_control_fd(struct host *h); /* an epoll descriptor: contacts, deaths; level triggered */

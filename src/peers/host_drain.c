@@ -90,6 +90,11 @@ bool host_has_own(struct host *h)
 	return loopback_pending(&h->own);
 }
 
+bool host_own_waits(const struct host *h)
+{
+	return host_wait_any(&h->own.waiters);
+}
+
 bool host_has_inbound(struct host *h)
 {
 	uint32_t top = load_acquire(&h->top);

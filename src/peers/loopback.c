@@ -73,6 +73,14 @@ static bool has_space(const struct loopback *l)
 	return load_relaxed(&l->len) <= LOOPBACK_MAX / 2;
 }
 
+/* The queue may be empty: no drain is to come. */
+static void wait_for_memory(struct loopback *l, struct waiter *w)
+{
+	host_wait_add(&l->waiters, w);
+	if (l->host->cfg.starved)
+		l->host->cfg.starved(l->host->cfg.arg);
+}
+
 static int loopback_send(struct dest *d, const struct seg *s, struct waiter *w)
 {
 	struct loopback *l = container_of(d, struct loopback, d);
@@ -81,7 +89,7 @@ static int loopback_send(struct dest *d, const struct seg *s, struct waiter *w)
 	int err = make(l, s, &p);
 
 	if (err == EAGAIN && w)
-		host_wait_add(&l->waiters, w);
+		wait_for_memory(l, w);
 	if (err)
 		return err;
 	while (!push(l, p)) {

@@ -5,8 +5,10 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include "verbs/cases.h"
 #include "verbs/duo.h"
@@ -19,11 +21,12 @@ static struct ibv_cq *cq, *other;
 static struct ibv_mr *mr;
 static uint8_t mem[4096];
 static int context; /* its address is the CQ's */
+static enum ibv_qp_type type = IBV_QPT_RC;
 
 static struct ibv_qp *make_qp(struct ibv_cq *on)
 {
 	struct ibv_qp_init_attr init = {
-		.qp_type = IBV_QPT_RC, .send_cq = on, .recv_cq = on, .cap = { 64, 64, 1, 1, 0 }
+		.qp_type = type, .send_cq = on, .recv_cq = on, .cap = { 64, 64, 1, 1, 0 }
 	};
 	struct ibv_qp *qp = ibv_create_qp(dev.pd, &init);
 
@@ -34,7 +37,7 @@ static struct ibv_qp *make_qp(struct ibv_cq *on)
 
 static void join(void)
 {
-	struct peer_opts o = { .type = IBV_QPT_RC, .min_rnr_timer = 1 };
+	struct peer_opts o = { .type = type, .min_rnr_timer = 1 };
 
 	a.mine = (struct peer_addr){ .qpn = a.qp->qp_num, .gid = dev.gid };
 	b.mine = (struct peer_addr){ .qpn = b.qp->qp_num, .gid = dev.gid };
@@ -362,6 +365,47 @@ static void *wait_for_event(void *arg)
 	return NULL;
 }
 
+/* An allocator keeps small blocks apart by their size. What nobody keeps a compiler need not
+ * allocate, and then there is no end of it. */
+static void take_all_memory(void)
+{
+	void *volatile taken;
+
+	for (size_t n = 1 << 20; n >= 16; n -= n > 2048 ? n / 2 : 16)
+		do
+			taken = malloc(n);
+		while (taken);
+}
+
+/* Nothing calls the engine when there is memory again. Nor does UC have a timer that does. */
+static void work_that_lacked_memory_is_done_without_polling(int arg)
+{
+	struct pollfd p = { .events = POLLIN };
+	struct rlimit before, none;
+
+	(void)arg;
+	if (cases_sanitized())
+		case_skip("a sanitizer's allocator ends the program");
+	type = IBV_QPT_UC;
+	begin();
+	p.fd = channel->fd;
+	want_eq(ibv_req_notify_cq(cq, 0), 0);
+	write_one(0); /* the next one needs no other memory than a segment's */
+	event(); /* nor is there a poll, behind which the engine would look by itself */
+	want_eq(ibv_req_notify_cq(cq, 0), 0);
+	want_eq(getrlimit(RLIMIT_AS, &before), 0);
+	none = (struct rlimit){ .rlim_cur = 0, .rlim_max = before.rlim_max };
+	setrlimit(RLIMIT_AS, &none);
+	take_all_memory();
+	write_one(1);
+	setrlimit(RLIMIT_AS, &before);
+	want_eq(poll(&p, 1, 10000), 1);
+	event();
+	completion(0);
+	completion(1);
+	end();
+}
+
 static void a_blocked_thread_is_woken(int arg)
 {
 	struct waiter w = { .result = -2 };
@@ -533,6 +577,7 @@ static const struct test_case cases[] = {
 	{ "epoll_sees_the_channel (edge)", epoll_sees_the_channel, 1 },
 	{ "event_comes_without_polling in one process", event_comes_without_polling, 0 },
 	{ "event_comes_without_polling between two", event_comes_without_polling, 1 },
+	CASE(work_that_lacked_memory_is_done_without_polling),
 	CASE(a_blocked_thread_is_woken),
 	CASE(resize_keeps_what_is_in_it),
 	CASE(resize_below_its_content_changes_nothing),

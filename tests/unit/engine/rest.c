@@ -131,6 +131,27 @@ TEST(a_thread_that_has_work_does_not_rest)
 	end();
 }
 
+static void no_resume(struct waiter *w)
+{
+	(void)w;
+}
+
+/* Nobody tells when there is memory again. */
+TEST(nor_does_one_while_a_sender_waits_for_memory)
+{
+	struct host_wait *waiters;
+	struct waiter w = { .resume = no_resume };
+
+	begin();
+	waiters = &stand->host.own.waiters;
+	list_init(&w.node);
+	host_wait_add(waiters, &w);
+	check(rest_for(HOUR));
+	check_eq(net.drains, 0);
+	host_wait_cancel(waiters, &w);
+	end();
+}
+
 TEST(without_a_network_or_beside_a_leader_nobody_rests)
 {
 	begin();
@@ -170,5 +191,6 @@ TEST(an_engine_that_fell_asleep_meanwhile_is_woken)
 
 RUN_TESTS(unit_test(packets_end_the_rest_and_are_taken), unit_test(so_does_the_doorbell),
 	  unit_test(it_ends_when_a_timer_is_due), unit_test(a_thread_that_has_work_does_not_rest),
+	  unit_test(nor_does_one_while_a_sender_waits_for_memory),
 	  unit_test(without_a_network_or_beside_a_leader_nobody_rests),
 	  unit_test(an_engine_that_fell_asleep_meanwhile_is_woken))

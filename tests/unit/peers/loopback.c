@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <errno.h>
+#include <sys/resource.h>
 #include "peers/host.h"
 #include "peers/loopback.h"
 #include "test.h"
@@ -46,11 +47,21 @@ static void deliver(void *arg, const struct seg *s)
 		memcpy(got.into, s->data, s->len);
 }
 
+static unsigned int starved;
+
+static void starve(void *arg)
+{
+	(void)arg;
+	starved++;
+}
+
 static struct host *open_host(struct dest **d)
 {
-	const struct host_config cfg = {
-		.n_keys = 4, .key_bytes = 4096, .key_read = key_read, .deliver = deliver
-	};
+	const struct host_config cfg = { .n_keys = 4,
+					 .key_bytes = 4096,
+					 .key_read = key_read,
+					 .deliver = deliver,
+					 .starved = starve };
 	struct host *h;
 
 	memset(&got, 0, sizeof(got));
@@ -181,8 +192,54 @@ TEST(a_full_queue_takes_waiters_and_calls_each_once_when_half_is_free)
 	check_eq(resumed, 1);
 	host_drain(h, LOOPBACK_MAX);
 	check_eq(resumed, 1);
+	check_eq(starved, 0);
 	close_host(h, d);
 }
+
+/* A sanitizer's allocator would end the program instead. */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+static int send_without_memory(struct dest *d, struct waiter *w)
+{
+	const struct piece p = { 4096, 1U << 30, 0 }; /* memory is asked for before it is read */
+	struct seg s = of(0, &p);
+	struct rlimit before, none;
+	int err;
+
+	getrlimit(RLIMIT_AS, &before);
+	none = (struct rlimit){ .rlim_cur = 0, .rlim_max = before.rlim_max };
+	setrlimit(RLIMIT_AS, &none);
+	s.flags = SEG_NO_REF;
+	err = dest_send(d, &s, w);
+	setrlimit(RLIMIT_AS, &before);
+	return err;
+}
+
+/* The queue is empty: whoever drains it has to be told. */
+TEST(who_waits_for_memory_says_so_and_is_called_by_the_next_drain)
+{
+	struct waiter w = { .resume = resume };
+	struct dest *d;
+	struct host *h = open_host(&d);
+
+	starved = resumed = 0;
+	list_init(&w.node);
+	check_eq(send_without_memory(d, NULL), EAGAIN);
+	check_eq(starved, 0);
+	check(!host_own_waits(h));
+	check_eq(send_without_memory(d, &w), EAGAIN);
+	check_eq(starved, 1);
+	check(host_own_waits(h) && !host_has_own(h));
+	check_eq(host_drain(h, 10), 0);
+	check_eq(resumed, 1);
+	check(!host_own_waits(h));
+	close_host(h, d);
+}
+#else
+TEST(who_waits_for_memory_says_so_and_is_called_by_the_next_drain)
+{
+	skip();
+}
+#endif
 
 /* What is still copied is not taken, however often a sender asks. */
 TEST(a_segment_is_taken_when_it_was_delivered)
@@ -210,4 +267,5 @@ RUN_TESTS(unit_test(a_number_of_ours_is_the_loopback),
 	  unit_test(nothing_is_delivered_inside_send_and_all_of_it_in_order_by_drain),
 	  unit_test(large_payload_stays_where_it_is_until_fetched_under_a_valid_key),
 	  unit_test(unmapped_payload_is_efault_and_nothing_arrives),
-	  unit_test(a_full_queue_takes_waiters_and_calls_each_once_when_half_is_free))
+	  unit_test(a_full_queue_takes_waiters_and_calls_each_once_when_half_is_free),
+	  unit_test(who_waits_for_memory_says_so_and_is_called_by_the_next_drain))
