@@ -3,6 +3,7 @@
  * SRQ they name wherever in the domain it is, and members that leave or are killed. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -293,6 +294,76 @@ static void other_processes(int arg)
 	end(&k);
 }
 
+enum { QPS = 4000, ROUNDS = 20 };
+
+struct closer {
+	struct ibv_xrcd *x;
+	pthread_barrier_t both;
+};
+
+static void *close_domain(void *arg)
+{
+	struct closer *c = arg;
+
+	pthread_barrier_wait(&c->both);
+	want_eq(ibv_close_xrcd(c->x), 0);
+	return NULL;
+}
+
+/* The process keeps its halves of the QPs until the domain's end, which so takes its time. */
+static void make_halves(struct peer_dev *d, struct ibv_xrcd *x)
+{
+	struct ibv_qp *qp[QPS];
+
+	for (int i = 0; i < QPS; i++) {
+		qp[i] = target(d, x);
+		want(qp[i]);
+	}
+	for (int i = 0; i < QPS; i++)
+		want_eq(ibv_destroy_qp(qp[i]), 0);
+}
+
+/* A domain that is opened while another thread closes it for the last time is a whole one: its
+ * handle counts, so that the other process does not destroy the QP. */
+static void closed_by_another_thread(int arg)
+{
+	struct peer_dev d;
+	int fd = file();
+	struct member m;
+
+	(void)arg;
+	member_start(&m, fd);
+	want_eq(MEMBER_DO(&m, MEMBER_OPEN, O_CREAT).err, 0);
+	peer_open(&d);
+	for (int i = 0; i < ROUNDS; i++) {
+		uint32_t number = MEMBER_DO(&m, MEMBER_TARGET).value;
+		struct closer c = { .x = domain(&d, fd, 0) };
+		struct ibv_xrcd *x;
+		pthread_t thread;
+		struct ibv_qp *qp;
+
+		want(c.x);
+		make_halves(&d, c.x);
+		pthread_barrier_init(&c.both, NULL, 2);
+		want_eq(pthread_create(&thread, NULL, close_domain, &c), 0);
+		pthread_barrier_wait(&c.both);
+		x = domain(&d, fd, 0);
+		want(x);
+		want_eq(pthread_join(thread, NULL), 0);
+		pthread_barrier_destroy(&c.both);
+		qp = reopen(&d, x, number, IBV_QPT_XRC_RECV);
+		want(qp);
+		want_eq(MEMBER_DO(&m, MEMBER_CLOSE).err, 0);
+		want_eq(MEMBER_DO(&m, MEMBER_TAKE, number, IBV_QPT_XRC_RECV).err, 0);
+		want_eq(MEMBER_DO(&m, MEMBER_CLOSE).err, 0);
+		want_eq(ibv_destroy_qp(qp), 0);
+		want_eq(ibv_close_xrcd(x), 0);
+	}
+	member_kill(&m);
+	peer_close(&d);
+	close(fd);
+}
+
 /* Every kind of request finds the memory of the SRQ's process, by the key of the SRQ's PD. */
 static void every_operation(int arg)
 {
@@ -471,6 +542,7 @@ int main(void)
 		CASE(two_handles_are_one_queue_pair),
 		CASE(queues_of_the_wrong_kind),
 		CASE(other_processes),
+		CASE(closed_by_another_thread),
 		CASE(every_operation),
 		CASE(two_receivers_in_turn),
 		CASE(the_maker_leaves),
