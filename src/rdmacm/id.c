@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* Ids: beginning, addresses, end. */
 #include "rdmacm/id.h"
-#include "util/uncancelled.h"
 #include <stdlib.h>
 #include <string.h>
+#include "util/uncancelled.h"
 
 /* --- beginning and end --- */
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "rdmacm/id.h"
+#include "util/uncancelled.h"
 
 static void take_off(struct id *i, const struct group *g)
 {
@@ -93,14 +94,18 @@ static void detach(struct id *i, struct group *g)
  * is acknowledged: Linux waits, too. A synchronous id has fetched it by itself. */
 static void wait_for_ack(struct id *i, struct group *g)
 {
+	int was;
+
 	if (i->id.event && ((struct event *)i->id.event)->group == g) {
 		rdma_ack_cm_event(i->id.event);
 		i->id.event = NULL;
 	}
+	was = uncancelled_begin(); /* as rdma_destroy_id() waits */
 	pthread_mutex_lock(&i->lock);
 	while (!g->acked)
 		pthread_cond_wait(&i->all_acked, &i->lock);
 	pthread_mutex_unlock(&i->lock);
+	uncancelled_end(was);
 }
 
 EXPORT int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
