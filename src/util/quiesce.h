@@ -32,6 +32,7 @@ static inline void quiesce_enter(void)
 	/* pairs with the fence in quiesce_wait(): either the waiter sees the odd number, or we see
 	 * what it unpublished */
 	__atomic_exchange_n(&s->seq, s->seq + 1, __ATOMIC_SEQ_CST);
+	full_fence_after_rmw();
 }
 
 /* The same for a caller whose next access to shared memory is a locked read-modify-write: on x86
