@@ -129,7 +129,7 @@ const char *binary_string(const struct binary *e, uint64_t offset)
 {
 	size_t most = offset < e->strings_size ? e->strings_size - offset : 0;
 
-	if (!memchr(e->strings + offset, '\0', most < STRING ? most : STRING))
+	if (!most || !memchr(e->strings + offset, '\0', most < STRING ? most : STRING))
 		return NULL;
 	return e->strings + offset;
 }

@@ -469,6 +469,8 @@ static void forks_while_threads_make_objects(int kind)
 {
 	pthread_t maker[MAKERS];
 
+	if (cases_sanitized())
+		case_skip("a child waits for the sanitizer's allocator");
 	begin();
 	made_enough = false;
 	for (int i = 0; i < MAKERS; i++)

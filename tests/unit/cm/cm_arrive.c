@@ -139,6 +139,9 @@ static void close_cm(void)
 	cm_unwatch(&cm.own);
 	close(cm.epoll_fd);
 	hash_fini(&cm.watches);
+	hash_fini(&cm.by_id);
+	hash_fini(&cm.requests);
+	hash_fini(&cm.qpns);
 	gid_table_destroy(device.gids);
 	stand_close();
 }
