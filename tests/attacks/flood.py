@@ -23,6 +23,7 @@ FEW, MANY = 5000, 100000
 VISITS, READS = 5, 200
 PATIENCE = 30 * pair.PATIENCE
 SENDERS = 16  # sockets that are made as queue pairs need them, and are kept
+MEASURED = os.environ["SOFTHCA_SANITIZER"] == "none"  # else what is freed is kept for a while
 GROWTH = 4096  # KiB that the heap's holes and the tables' sizes may take
 
 
@@ -91,7 +92,8 @@ def flooded(stopped):
         after = case.has()
         print(f"# descriptors, KiB: {before}, {after}")
         assert after[0] <= before[0] + SENDERS, f"descriptors: {before[0]}, then {after[0]}"
-        assert after[1] <= before[1] + GROWTH * pair.PATIENCE, f"KiB: {before[1]}, then {after[1]}"
+        if MEASURED:
+            assert after[1] <= before[1] + GROWTH, f"KiB: {before[1]}, then {after[1]}"
         assert case.victim.poll() is None
 
 
