@@ -20,7 +20,7 @@ static int check_attr(const struct context *ctx, const struct ibv_wq_init_attr *
 	if (a->wq_type != IBV_WQT_RQ)
 		return refuse(EINVAL, "ibv_create_wq: wq_type %d; IBV_WQT_RQ is what there is",
 			      (int)a->wq_type);
-	if (!a->pd || !a->cq || to_pd(a->pd)->ctx != ctx)
+	if (!a->pd || !a->cq || to_pd(a->pd)->ctx->root != ctx->root)
 		return refuse(EINVAL, "ibv_create_wq: %s; give a PD and a CQ of this context",
 			      !a->pd   ? "pd is NULL"
 			      : !a->cq ? "cq is NULL"

@@ -5,6 +5,7 @@
 #include "engine/listeners.h"
 #include "engine/port_wait.h"
 #include "hca/device.h"
+#include "util/clock.h"
 
 static const struct {
 	unsigned int bit;
@@ -28,6 +29,8 @@ static void follow(struct device *d)
 {
 	unsigned int changed = gid_table_sync(d->gids);
 
+	if (gid_table_is_behind(d->gids))
+		port_wait_begin(d->node, clock_now());
 	listeners_follow(d);
 	groups_follow(d);
 	raise_all(d, changed);
@@ -49,6 +52,10 @@ void port_events_retry(struct node *n, uint64_t now)
 		return;
 	if (links_again(n, &taken))
 		port_wait_longer(n, now);
-	for (unsigned int i = 0; taken && i < load_acquire(&n->n_devices); i++) /* as above */
-		groups_follow(n->devices[i]);
+	for (unsigned int i = 0; i < load_acquire(&n->n_devices); i++) { /* as above */
+		if (gid_table_is_behind(n->devices[i]->gids))
+			follow(n->devices[i]);
+		else if (taken)
+			groups_follow(n->devices[i]);
+	}
 }

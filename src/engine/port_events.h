@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Changes of the netdev: ports and groups follow them, and they become asynchronous events of every
- * context on the device. Ports that other programs have are tried again in time. */
+ * context on the device. Ports that other programs have are tried again in time, and so is a
+ * listing of the addresses that lacked a descriptor or memory. */
 #pragma once
 #include "engine/node_state.h"
 

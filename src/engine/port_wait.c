@@ -32,7 +32,8 @@ static bool is_needed(const struct node *n)
 {
 	/* pairs with node_device_make() */
 	for (unsigned int i = 0; i < load_acquire(&n->n_devices); i++)
-		if (load_relaxed(&n->devices[i]->listeners))
+		if (load_relaxed(&n->devices[i]->listeners) ||
+		    gid_table_is_behind(n->devices[i]->gids))
 			return true;
 	return false;
 }

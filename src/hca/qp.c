@@ -33,7 +33,7 @@ static int initiator_check(const struct pd *pd, const struct qp_attr *a)
 	if (!a->scq)
 		return refuse(EINVAL, "ibv_create_qp: no send_cq; an %s QP needs one",
 			      a->service->name);
-	if (a->scq->ctx != pd->ctx)
+	if (a->scq->ctx->root != pd->ctx->root)
 		return refuse(EINVAL,
 			      "ibv_create_qp: PD 0x%x and the send_cq are of different contexts; "
 			      "use those of one",
@@ -49,7 +49,8 @@ static int objects_check(const struct pd *pd, const struct qp_attr *a)
 	if (!a->service->receives)
 		return initiator_check(pd, a);
 	if (a->hash.table)
-		return a->hash.table->ctx == pd->ctx && fork_is_ours(a->hash.table->epoch)
+		return a->hash.table->ctx->root == pd->ctx->root &&
+				       fork_is_ours(a->hash.table->epoch)
 			       ? 0
 			       : refuse(EINVAL,
 					"ibv_create_qp_ex: PD 0x%x and the rwq_ind_tbl are of "

@@ -26,7 +26,7 @@ int wq_create(struct pd *pd, const struct wq_attr *attr, struct wq **out)
 
 	if (err)
 		return err;
-	if (attr->cq->ctx != pd->ctx || !fork_is_ours(attr->cq->epoch))
+	if (attr->cq->ctx->root != pd->ctx->root || !fork_is_ours(attr->cq->epoch))
 		return refuse(EINVAL,
 			      "ibv_create_wq: PD 0x%x and CQ 0x%x are of different contexts or "
 			      "processes; use those of one",
@@ -203,7 +203,7 @@ static int table_check(const struct context *ctx, unsigned int log, struct wq *c
 			      "(rss_caps.max_rwq_indirection_table_size); ask for less",
 			      log, LIMIT_RWQ_TABLE_LOG);
 	for (unsigned int i = 0; i < 1U << log; i++)
-		if (wqs[i]->pd->ctx != ctx || !fork_is_ours(wqs[i]->epoch))
+		if (wqs[i]->pd->ctx->root != ctx->root || !fork_is_ours(wqs[i]->epoch))
 			return refuse(EINVAL,
 				      "ibv_create_rwq_ind_table: WQ 0x%x at %u is of another "
 				      "context or process; use WQs of one",

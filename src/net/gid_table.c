@@ -31,7 +31,7 @@ struct gid_table {
 	uint32_t seq;
 	uint64_t copy[2][VIEW_WORDS];
 	struct spin sync; /* one gid_table_sync() at a time; only ever tried */
-	bool behind; /* a change was not followed: the scan failed; under sync */
+	bool behind; /* a change was not followed: the scan failed; set under sync */
 	int watch_fd; /* -1: none */
 	struct route_cache routes;
 };
@@ -263,7 +263,7 @@ static unsigned int rescan(struct gid_table *t)
 	unsigned int what;
 
 	route_cache_flush(&t->routes);
-	t->behind = netdev_scan_rtnl(&scan, false);
+	store_relaxed(&t->behind, netdev_scan_rtnl(&scan, false) != 0);
 	if (t->behind)
 		return 0; /* no memory or no descriptor: the next call tries again */
 	what = gid_table_apply(t, &scan);
@@ -294,6 +294,11 @@ unsigned int gid_table_sync(struct gid_table *t)
 		what = rescan(t);
 	spin_unlock(&t->sync);
 	return what;
+}
+
+bool gid_table_is_behind(const struct gid_table *t)
+{
+	return load_relaxed(&t->behind);
 }
 
 enum route_kind gid_table_route(struct gid_table *t, const union ibv_gid *gid)

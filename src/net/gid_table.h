@@ -53,6 +53,8 @@ unsigned int gid_table_apply(struct gid_table *t, const struct netdev_scan *scan
  * is refused: the table then stays as it is. */
 int gid_table_watch(struct gid_table *t, int *fd); /* @t owns the descriptor */
 unsigned int gid_table_sync(struct gid_table *t);
+/* The last sync lacked memory or a descriptor: call it again, though nothing is readable. */
+bool gid_table_is_behind(const struct gid_table *t);
 
 /* Where a packet to @gid would go. LOCAL: it would stay on this host. The kernel's routing decides,
  * for a link-local address on @t's interface; link-local GIDs made from the MAC of an interface of

@@ -193,28 +193,6 @@ static int open_locked(struct node *n, struct context *ctx, int fd, int oflags,
 	return err;
 }
 
-int xrc_domain_open(struct context *ctx, int fd, int oflags, struct xrcd **out)
-{
-	struct xrc_domain *d = NULL;
-	struct node *n;
-	int err = context_use(ctx, "ibv_open_xrcd");
-
-	if (err)
-		return err;
-	n = node_self();
-	if (!n)
-		return refuse(EIO, "ibv_open_xrcd: the device was opened before fork(); open it in "
-				   "the child");
-	mutex_lock(&n->xrc_lock);
-	err = open_locked(n, ctx, fd, oflags, &d);
-	if (!err)
-		err = xrcd_create(ctx, d, out);
-	if (!err)
-		d->refs++;
-	mutex_unlock(&n->xrc_lock);
-	return err;
-}
-
 /* The domain is off the list. */
 static void domain_end(struct xrc_domain *d)
 {
@@ -233,6 +211,38 @@ static void unlist(struct xrc_domain *d)
 	store_release(p, d->next);
 }
 
+static void unref(struct xrc_domain *d)
+{
+	if (--d->refs)
+		return;
+	unlist(d);
+	domain_end(d);
+}
+
+int xrc_domain_open(struct context *ctx, int fd, int oflags, struct xrcd **out)
+{
+	struct xrc_domain *d = NULL;
+	struct node *n;
+	int err = context_use(ctx, "ibv_open_xrcd");
+
+	if (err)
+		return err;
+	n = node_self();
+	if (!n)
+		return refuse(EIO, "ibv_open_xrcd: the device was opened before fork(); open it in "
+				   "the child");
+	mutex_lock(&n->xrc_lock);
+	err = open_locked(n, ctx, fd, oflags, &d);
+	if (!err) {
+		d->refs++;
+		err = xrcd_create(ctx, d, out);
+		if (err)
+			unref(d);
+	}
+	mutex_unlock(&n->xrc_lock);
+	return err;
+}
+
 int xrc_domain_close(struct xrcd *x)
 {
 	struct xrc_domain *d = x->domain;
@@ -248,10 +258,7 @@ int xrc_domain_close(struct xrcd *x)
 	/* Until its locks are gone: whoever opens the file again has the same ones, and closing a
 	 * descriptor gives back all of a process. */
 	mutex_lock(&n->xrc_lock);
-	if (!--d->refs) {
-		unlist(d);
-		domain_end(d);
-	}
+	unref(d);
 	mutex_unlock(&n->xrc_lock);
 	xrcd_free(x);
 	return 0;

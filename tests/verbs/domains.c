@@ -363,6 +363,42 @@ static void destroyed_by_another_name(int arg)
 	peer_close(&dev);
 }
 
+/* What ibv_open_device made and what is made on its imported name are of one context. */
+static void objects_of_both_names(int arg)
+{
+	struct ibv_qp_init_attr_ex init = { .qp_type = IBV_QPT_XRC_SEND,
+					    .cap = { 1, 1, 1, 1, 0 },
+					    .comp_mask = IBV_QP_INIT_ATTR_PD };
+	struct ibv_wq_init_attr wq_init = { .wq_type = IBV_WQT_RQ, .max_wr = 1, .max_sge = 1 };
+	struct ibv_rwq_ind_table_init_attr table_init = { 0 };
+	struct ibv_rwq_ind_table *table;
+	struct ibv_context *in;
+	struct peer_dev dev;
+	struct ibv_qp *qp;
+	struct ibv_wq *wq;
+
+	(void)arg;
+	peer_open(&dev);
+	in = import(dev.ctx);
+	init.pd = ibv_import_pd(in, dev.pd->handle);
+	init.send_cq = init.recv_cq = wq_init.cq = ibv_create_cq(dev.ctx, 4, NULL, NULL, 0);
+	qp = ibv_create_qp_ex(in, &init);
+	want(qp != NULL);
+	want_eq(ibv_destroy_qp(qp), 0);
+	wq_init.pd = init.pd;
+	wq = ibv_create_wq(dev.ctx, &wq_init);
+	want(wq != NULL);
+	table_init.ind_tbl = &wq;
+	table = ibv_create_rwq_ind_table(in, &table_init);
+	want(table != NULL);
+	want_eq(ibv_destroy_rwq_ind_table(table), 0);
+	want_eq(ibv_destroy_wq(wq), 0);
+	want_eq(ibv_destroy_cq(init.send_cq), 0);
+	ibv_unimport_pd(init.pd);
+	want_eq(ibv_close_device(in), 0);
+	peer_close(&dev);
+}
+
 /* Names are given up in any order: the PD's while a queue pair lives on it, the device's first. */
 static void given_up_in_any_order(int arg)
 {
@@ -570,6 +606,7 @@ static const struct test_case cases[] = {
 	CASE(domain_errnos),
 	CASE(imported_objects_work),
 	CASE(destroyed_by_another_name),
+	CASE(objects_of_both_names),
 	CASE(given_up_in_any_order),
 	CASE(ended_with_the_last_name),
 	CASE(ended_with_the_last_object),

@@ -1,18 +1,34 @@
 // SPDX-License-Identifier: MIT
 /* An interface is removed while ids of connection management are bound to it: each hears of it once
- * and can be destroyed; when the interface is back, the next one resolves. Needs a network
- * namespace that it may change. */
+ * and can be destroyed; when the interface is back, the next one resolves. An address comes while
+ * the library has no descriptor left to ask for it. Needs a network namespace that it may change. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <rdma/rdma_cma.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include "verbs/cases.h"
 
 enum { LIMIT = 20000 };
 
 static struct rdma_event_channel *channel;
+static int refusing, refused; /* netlink sockets; atomic */
+
+/* Stands in place of the C library's. */
+__attribute__((visibility("default"))) int socket(int domain, int type, int protocol)
+{
+	if (domain == AF_NETLINK && __atomic_load_n(&refusing, __ATOMIC_SEQ_CST)) {
+		__atomic_fetch_add(&refused, 1, __ATOMIC_SEQ_CST);
+		errno = EMFILE;
+		return -1;
+	}
+	return (int)syscall(SYS_socket, domain, type, protocol);
+}
 
 static void ip(const char *command)
 {
@@ -23,6 +39,8 @@ static void ip(const char *command)
 static void begin(void)
 {
 	ip("ip link add softhca0 type veth peer name softhca1");
+	ip("ip link set softhca0 addrgenmode none"); /* IPv6 addresses come when they like */
+	ip("ip link set softhca1 addrgenmode none");
 	ip("ip link set softhca1 up");
 	ip("ip addr add 10.77.0.1/24 dev softhca0");
 	ip("ip link set softhca0 up");
@@ -114,10 +132,70 @@ static void the_interface_goes(int arg)
 	ip("ip link del softhca0");
 }
 
+static bool has_gid(struct ibv_context *ctx, const char *text)
+{
+	union ibv_gid want, gid;
+
+	want_eq(inet_pton(AF_INET6, text, &want), 1);
+	for (int i = 0; !ibv_query_gid(ctx, 1, i, &gid); i++)
+		if (!memcmp(&gid, &want, sizeof(gid)))
+			return true;
+	return false;
+}
+
+/* The library's netlink socket that stays open: it watches for changes. */
+static int watch(void)
+{
+	int domain, fd = 2;
+	socklen_t len;
+
+	do {
+		want(++fd < FD_SETSIZE);
+		len = sizeof(domain);
+	} while (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) || domain != AF_NETLINK);
+	return fd;
+}
+
+static void an_address_comes_without_a_descriptor(int arg)
+{
+	struct pollfd p = { .events = POLLIN }, news = { .events = POLLIN };
+	struct ibv_async_event event;
+	struct ibv_port_attr port;
+	struct ibv_context *ctx;
+	struct ibv_device **all;
+
+	(void)arg;
+	begin();
+	setenv("SOFTHCA_DEVICES", "mlx5_0=softhca0", 1);
+	all = ibv_get_device_list(NULL);
+	want(all && all[0]);
+	ctx = ibv_open_device(all[0]);
+	want(ctx);
+	ibv_free_device_list(all);
+	do
+		want_eq(ibv_query_port(ctx, 1, &port), 0);
+	while (port.state != IBV_PORT_ACTIVE);
+	__atomic_store_n(&refusing, 1, __ATOMIC_SEQ_CST);
+	ip("ip addr add 10.77.0.2/24 dev softhca0");
+	news.fd = watch();
+	while (!__atomic_load_n(&refused, __ATOMIC_SEQ_CST) || poll(&news, 1, 0))
+		sched_yield();
+	__atomic_store_n(&refusing, 0, __ATOMIC_SEQ_CST);
+	p.fd = ctx->async_fd;
+	while (!has_gid(ctx, "::ffff:10.77.0.2")) {
+		want_eq(poll(&p, 1, LIMIT), 1);
+		want_eq(ibv_get_async_event(ctx, &event), 0);
+		ibv_ack_async_event(&event);
+	}
+	want_eq(ibv_close_device(ctx), 0);
+	ip("ip link del softhca0");
+}
+
 int main(void)
 {
 	static const struct test_case list[] = {
 		CASE(the_interface_goes),
+		CASE(an_address_comes_without_a_descriptor),
 	};
 
 	return CASES_RUN(list);

@@ -8,6 +8,7 @@
 
 enum { TRIES = 6, PATIENCE = 1000 }; /* ms, doubled with each try */
 enum { GRACE = 50000000 }; /* ns */
+enum { REFUSALS = 64 }; /* of one call: a peer that is refused may be back at once */
 
 static const uint8_t retries = 7; /* RNR: without end */
 
@@ -240,7 +241,7 @@ int meet_accept(struct sock *listener, struct sock **out)
 	size_t len;
 	int err = EAGAIN;
 
-	while (err == EAGAIN) {
+	for (int i = 0; err == EAGAIN && i < REFUSALS; i++) {
 		if (!fd_is_readable(listener->fd) || rdma_get_cm_event(listener->id->channel, &e))
 			return EAGAIN;
 		id = e->event == RDMA_CM_EVENT_CONNECT_REQUEST ? e->id : NULL;
