@@ -20,7 +20,7 @@ BYTES_A_RUN = 4 << 30
 
 def latencies():
     send = m.latency("ib_send_lat -F -s 8 -n 200000")
-    yield Figure("ib_send_lat", send, "us", 1.5, m.ucx("tag_lat"), "UCX tag_lat")
+    yield Figure("ib_send_lat", send, "us", 2, m.ucx("tag_lat"), "UCX tag_lat")
     yield Figure("ib_send_lat/tcp", send, "us", 1 / 20, m.tcp, "TCP loopback")
     yield Figure("ib_write_lat", m.latency("ib_write_lat -F -s 8 -n 200000"), "us", 1.1,
                  m.bare("vm_call"), "process_vm_writev call")
@@ -28,7 +28,7 @@ def latencies():
                  m.latency("ib_write_lat -F -s 8 -n 200000"), "ib_write_lat by RC")
     yield Figure("ib_write_lat/pingpong", m.latency("ib_write_lat -F -s 8 -n 200000"), "us", 1.1,
                  m.bare("vm_pingpong"), "the same ping-pong by it")
-    yield Figure("write_lat/mapped", m.ours("mapped", "write_lat", 8, 100000), "us", 2,
+    yield Figure("write_lat/mapped", m.ours("mapped", "write_lat", 8, 100000), "us", 2.7,
                  m.ucx("ucp_put_lat"), "UCX ucp_put_lat")
 
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* An interface is removed while ids of connection management are bound to it: each hears of it once
  * and can be destroyed; when the interface is back, the next one resolves. An address comes while
- * the library has no descriptor left to ask for it. Needs a network namespace that it may change. */
+ * the library has no descriptor to ask for it. Needs a network namespace that it may change. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
