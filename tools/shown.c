@@ -196,18 +196,17 @@ static void since(const struct show_qp *q, char *buf, size_t n)
 const char *shown_wait(const struct show_qp *q, char *buf, size_t n)
 {
 	static const char *const words[] = {
-		[SHOW_NOTHING] = "-",
-		[SHOW_ROOM] = "room on the way to its peer",
-		[SHOW_RATE] = "its rate limit",
-		[SHOW_RECEIVE] = "a receive: the queue is empty, and a message is held up",
-		[SHOW_EMPTY] = "- (no receive is posted)",
+		[SHOW_NOTHING] = "-",		[SHOW_ROOM] = "room on the way to its peer",
+		[SHOW_RATE] = "its rate limit", [SHOW_EMPTY] = "- (no receive is posted)",
 		[SHOW_BUSY] = "(at work)",
 	};
 	char time[32];
 
 	since(q, time, sizeof(time));
 	if (q->wait == SHOW_RNR)
-		snprintf(buf, n, "a receive at its peer: RNR from QP 0x%x", q->peer);
+		snprintf(buf, n, "a receive at its peer: RNR from QP 0x%x%s", q->peer, time);
+	else if (q->wait == SHOW_RECEIVE)
+		snprintf(buf, n, "a receive: the queue is empty, and a message is held up%s", time);
 	else if (q->wait == SHOW_LOST)
 		snprintf(buf, n, "its ack timeout: QP 0x%x takes or answers nothing%s", q->peer,
 			 time);

@@ -92,16 +92,31 @@ static void read_way(const struct tqp *q, struct show_qp *out)
 		memcpy(out->remote, net->remote.raw, sizeof(out->remote));
 }
 
+/* Through a network congestion control keeps when the peer was last heard; within a host nothing
+ * does. Frames that wait for a receive have no time: 0. */
+static uint64_t begin(const struct tqp *q, enum show_wait wait)
+{
+	if (wait == SHOW_RNR)
+		return q->waits.at;
+	if (wait == SHOW_RECEIVE)
+		return q->refused.at;
+	if ((wait == SHOW_ANSWER || wait == SHOW_LOST) && link_may_congest(q->dest))
+		return q->req.cc.at;
+	return 0;
+}
+
 static void read_in_turn(struct tqp *q, struct show_qp *out, uint64_t now)
 {
+	uint64_t since;
+
 	read_counts(q, out);
 	read_done(q, out);
 	read_way(q, out);
 	out->state = (uint8_t)q->qp.state;
 	out->wait = (uint8_t)waits(q, out, now);
-	if ((out->wait == SHOW_ANSWER || out->wait == SHOW_LOST) && link_may_congest(q->dest) &&
-	    q->req.cc.at && q->req.cc.at < now)
-		out->since = now - q->req.cc.at;
+	since = begin(q, out->wait);
+	if (since && since < now)
+		out->since = now - since;
 	if (out->wait == SHOW_ERROR && explain_text(q->cause, out->text, sizeof(out->text)))
 		out->text[0] = '\0';
 }

@@ -44,11 +44,12 @@ static void executed(struct tqp *q, const struct seg *s)
 
 /* Receives are posted without this QP's turn: the holder of the turn looks at the queue once more
  * after it has set rnr_waiting. */
-static void no_receive(struct tqp *q)
+static void no_receive(struct tqp *q, uint64_t now)
 {
 	counters_inc(counters(q), COUNTER_OUT_OF_BUFFER);
 	verdict_say("RNR NAK, no receive is posted");
 	store_relaxed(&q->rnr_waiting, link_has_notices(q->dest));
+	rnr_note(&q->refused, q->rsp.epsn, now);
 	if (q->qp.srq)
 		q->rsp.grounds = (struct grounds){ GROUNDS_EMPTY_SRQ };
 	silence(q, aeth_rnr(q->qp.attr.min_rnr_timer));
@@ -67,7 +68,7 @@ static void message(struct tqp *q, const struct seg *s, uint64_t now)
 			place_complete(q, s, now);
 		break;
 	case PLACE_RNR:
-		no_receive(q);
+		no_receive(q, now);
 		break;
 	case PLACE_NO_REF:
 		silence(q, SYN_NO_REF);

@@ -66,6 +66,7 @@ void retry_rnr(struct tqp *q, uint8_t syndrome, uint64_t now)
 	if (r->tries.rnr_left != 7)
 		r->tries.rnr_left--;
 	r->wait = WAIT_RNR;
+	rnr_note(&q->waits, r->una, now);
 	r->tries.end = TQP_NEVER;
 	ack_timer_set(q, now + aeth_rnr_ns(aeth_code(syndrome)));
 }

@@ -52,6 +52,7 @@ static void forget(struct tqp *q)
 	q->cnp_at = 0;
 	q->ack_due = q->asking = false;
 	store_relaxed(&q->rnr_waiting, false);
+	q->waits = q->refused = (struct rnr_since){ 0 };
 	q->cause = 0;
 	sender_forget(q);
 	q->req = (struct requester){

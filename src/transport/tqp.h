@@ -23,6 +23,18 @@
 
 struct tqp_env;
 
+/* A message that waits for a receive. */
+struct rnr_since {
+	uint64_t at; /* ns: when it was first refused; 0: none was */
+	uint32_t psn; /* its first */
+};
+
+static inline void rnr_note(struct rnr_since *s, uint32_t psn, uint64_t now)
+{
+	if (!s->at || s->psn != psn)
+		*s = (struct rnr_since){ now, psn };
+}
+
 struct tqp {
 	struct qp qp; /* first */
 	const struct tqp_env *env;
@@ -37,6 +49,7 @@ struct tqp {
 	bool again; /* long work goes on in a later turn, by tqp_resume(); the engine clears it */
 	bool asking; /* DC: a target is asked for a connection, and has not answered */
 	bool rnr_waiting; /* a sender waits: call tqp_rq_doorbell() when a receive is posted */
+	struct rnr_since waits, refused; /* the last message that waited there, and here */
 	struct sender sender; /* whose packets are accepted */
 	struct tally tally;
 	uint32_t *executed; /* UC: where processes of this host see rsp.epsn + 1; NULL: nowhere */
