@@ -21,3 +21,12 @@ static inline unsigned int length_part(unsigned int whole)
 
 	return of > 1 && of < whole ? (unsigned int)(whole / of) : of > 1 ? 1 : whole;
 }
+
+/* How much of @whole lies before this part. */
+static inline unsigned int length_before(unsigned int whole)
+{
+	const char *part = getenv("SOFTHCA_PART");
+	unsigned long nth = part && strchr(part, '/') ? strtoul(part, NULL, 10) : 1;
+
+	return nth > 1 ? (unsigned int)(nth - 1) * length_part(whole) : 0;
+}

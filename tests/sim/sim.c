@@ -5,13 +5,16 @@
  * moved to ERR, a peer that counts otherwise) the properties that remain are checked instead: no
  * work request of RC stays without a completion.
  *
- *         sim [RUNS [FIRST-SEED]]: 2000 from 1, or 20000 with SOFTHCA_LENGTH=full; prints the
- * hash of     all that was sent, which the same seeds give again */
+ *	sim [RUNS [FIRST-SEED]]
+ *
+ * 2000 from 1; with SOFTHCA_LENGTH=full 40000, in parts. Prints the hash of all that was sent, which
+ * the same seeds give again. */
 #include <stdio.h>
 #include "length.h"
 #include "sim/rig.h"
 
 enum {
+	FULL = 40000, /* seeds */
 	OPS = 24, /* work requests of a side */
 	SLOT = 2048,
 	RECEIVES = 64 << 10, /* offsets in a side's memory: below it the source pattern */
@@ -501,11 +504,15 @@ static uint64_t run(uint64_t seed, struct record *a, struct record *b)
 
 int main(int argc, char **argv)
 {
-	uint64_t usual = length_full() ? 20000 : 2000;
+	uint64_t usual = length_full() ? length_part(FULL) : 2000;
 	uint64_t runs = argc > 1 ? strtoul(argv[1], NULL, 0) : usual;
-	uint64_t first = argc > 2 ? strtoul(argv[2], NULL, 0) : 1, hash = 0;
+	uint64_t first = 1, hash = 0;
 	struct record *a = calloc(1, sizeof(*a)), *b = calloc(1, sizeof(*b));
 
+	if (argc > 2)
+		first = strtoul(argv[2], NULL, 0);
+	else if (length_full())
+		first += length_before(FULL);
 	if (!a || !b)
 		return 1;
 	for (int i = 0; i < 2; i++) {
