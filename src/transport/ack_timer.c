@@ -142,7 +142,7 @@ void ack_timer_progress(struct tqp *q, uint64_t now)
 	r->timer_at = r->tries.end = TQP_NEVER;
 	r->tries.repeats = 0;
 	r->wait = WAIT_NOTHING;
-	r->tries.overtaken = false;
+	r->tries.overtaken = r->tries.gone_back = false;
 	r->doubt = DOUBT_NOTHING;
 	r->elsewhere = false;
 	if (lost)

@@ -100,6 +100,9 @@ struct tries {
 	uint8_t left; /* of retry_cnt */
 	uint8_t rnr_left; /* of rnr_retry, after an RNR NAK; 7: without end */
 	uint8_t repeats; /* times that the segment at una was sent again in this try */
+	bool gone_back; /* for a NAK, since the segment at una was last repeated for want of an
+			   answer. Through a network another one is not taken: it may be the answer
+			   to a copy that went before, and the two ends would multiply them */
 	bool overtaken; /* sending has gone back because a later answer overtook the one at una */
 };
 

@@ -32,8 +32,12 @@ static bool try_again(struct tqp *q, uint64_t now)
 
 void retry_sequence(struct tqp *q, uint64_t now)
 {
-	if (q->req.wait || (!link_may_congest(q->dest) && !try_again(q, now)))
+	bool costs_a_try = !link_may_congest(q->dest);
+
+	if (q->req.wait || (!costs_a_try && q->req.tries.gone_back) ||
+	    (costs_a_try && !try_again(q, now)))
 		return;
+	q->req.tries.gone_back = true;
 	congestion_lost(q, 1);
 	rewind_to(q, q->req.una);
 	q->req.timer_at = TQP_NEVER;
@@ -98,6 +102,7 @@ void retry_timer(struct tqp *q, uint64_t now)
 		if (r->tries.repeats)
 			congestion_silence(q); /* the first repeat finds a single loss */
 		r->tries.repeats += r->tries.repeats < REPEATS_MAX;
+		r->tries.gone_back = false;
 		rewind_go_on(q);
 		return;
 	}

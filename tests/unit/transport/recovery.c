@@ -522,7 +522,25 @@ TEST(a_stream_that_ends_by_a_repeat_leaves_the_others_going)
 	pair_close(p);
 }
 
-RUN_TESTS(unit_test(reads_that_are_here_count_until_the_oldest_is),
+/* One end expects a PSN in the middle of a READ: the READ is answered by a NAK, the WRITE behind it
+ * by a report, and both of them go again. */
+TEST(ends_that_do_not_count_alike_do_not_flood_each_other)
+{
+	struct pair *p = open_pair(&both, 1);
+	struct rig_wr r = pair_remote(p, MLX5_OPCODE_RDMA_READ, 0, 3 * MTU);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0x1000, 8);
+
+	p->b->q.rsp.epsn = psn_add(p->b->q.rsp.epsn, 1);
+	rig_post(p->a, &r);
+	rig_post(p->a, &w);
+	rig_run(&p->rig);
+	pair_bad(p->a, false, MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR, VENDOR_TRANSPORT_RETRY);
+	check(p->n < PAIR_LOG);
+	pair_close(p);
+}
+
+RUN_TESTS(unit_test(ends_that_do_not_count_alike_do_not_flood_each_other),
+	  unit_test(reads_that_are_here_count_until_the_oldest_is),
 	  unit_test(a_stream_that_ends_by_a_repeat_leaves_the_others_going),
 	  unit_test(a_nearly_full_window_waits_for_a_train),
 	  unit_test(a_full_window_without_an_ack_to_come_goes_on),
