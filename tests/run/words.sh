@@ -69,6 +69,10 @@ equal "--explain" 1 "$("$softhca" run --explain printenv SOFTHCA_EXPLAIN)"
 equal "--explain --" 1 "$("$softhca" run --explain -- printenv SOFTHCA_EXPLAIN)"
 equal "--explain leaves a file" /x/y \
 	"$(SOFTHCA_EXPLAIN=/x/y "$softhca" run --explain printenv SOFTHCA_EXPLAIN)"
+for none in "" 0; do
+	equal "--explain instead of '$none'" 1 \
+		"$(SOFTHCA_EXPLAIN=$none "$softhca" run --explain printenv SOFTHCA_EXPLAIN)"
+done
 refused run --explain
 
 mistyped() { # SETTING PATTERN
