@@ -35,7 +35,7 @@ int cmd_ps(int argc, char **argv)
 		complain("%s takes no argument", argv[0]);
 		return EXIT_USAGE;
 	}
-	err = shown_read(0, &list);
+	err = shown_read(&list);
 	if (err) {
 		complain("processes are not found: %s", strerror(err));
 		shown_free(&list);

@@ -20,8 +20,8 @@ struct shown_list {
 	struct shown *at; /* ordered by pid */
 };
 
-/* @pid: only this process; 0: all. ENOMEM, EPERM: as host_names_uid(). */
-int shown_read(pid_t pid, struct shown_list *out);
+/* Asks all at once. ENOMEM, EPERM: as host_names_uid(). */
+int shown_read(struct shown_list *out);
 void shown_free(struct shown_list *l);
 
 /* The process that handed out the number; NULL: none of this list. */
