@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "commit.h"
 #include "terminal.h"
 
 static const struct {
@@ -98,7 +99,7 @@ static int run_command(int argc, char **argv)
 	if (asks_for_help(word))
 		return usage(stdout, 0);
 	if (!strcmp(word, "--version")) {
-		puts("softhca " SOFTHCA_VERSION);
+		puts("softhca " SOFTHCA_VERSION " (" SOFTHCA_COMMIT ")");
 		return 0;
 	}
 	for (size_t i = 0; i < COMMANDS; i++) {
