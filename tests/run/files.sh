@@ -53,6 +53,10 @@ if command -v ibstat >/dev/null; then
 		grep -q "$line" "$tmp/ibstat" || fail "ibstat lists no '$line'"
 	done
 fi
+if command -v lstopo-no-graphics >/dev/null; then # hwloc
+	"$softhca" run lstopo-no-graphics >"$tmp/lstopo" || fail "lstopo"
+	grep -q 'OpenFabrics "mlx5_0"' "$tmp/lstopo" || fail "lstopo shows no mlx5_0"
+fi
 
 # Equal devices share a folder, others have their own; nobody else may write there.
 equal "folders after equal runs" 1 "$(ls "$tmp"/softhca-view-*/ | wc -l)"
