@@ -188,6 +188,7 @@ int shown_read(struct shown_list *out)
 	*out = (struct shown_list){ 0 };
 	if (err)
 		return err;
+	out->layout = host_names_other_layout(uid);
 	host_names_read(uid, taken);
 	for (unsigned int slot = 0; !err && slot < NUMBER_SLOTS; slot++) {
 		if (taken[slot / 64] >> slot % 64 & 1)

@@ -18,6 +18,7 @@ struct shown {
 struct shown_list {
 	unsigned int n;
 	struct shown *at; /* ordered by pid */
+	unsigned int layout; /* of a version whose processes cannot be asked; 0: there are none */
 };
 
 /* Asks all at once. ENOMEM, EPERM: as host_names_uid(). */
