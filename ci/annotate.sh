@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: MIT
 # Shows what the programs of a job have written to the file SOFTHCA_EXPLAIN, each sentence once,
 # with how often it came: as annotations and a summary on GitHub, as an annotation on Buildkite, as
-# lines elsewhere. Never fails: what has failed has said so.
+# lines elsewhere. Without SOFTHCA_EXPLAIN (in a shell of its own) it takes the file that setup.sh
+# names. Never fails: what has failed has said so.
 set -uo pipefail
 shown=10 # GitHub takes so many annotations of a step
-said=${SOFTHCA_EXPLAIN-}
+said=${SOFTHCA_EXPLAIN-${RUNNER_TEMP:-${TMPDIR:-/tmp}}/softhca-$(id -u)/explained}
 
 sentences() # as "COUNT SENTENCE", in the order of their first, without process numbers
 {

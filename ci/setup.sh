@@ -5,8 +5,28 @@
 # usage: ci/setup.sh [TARBALL [DEVICES]]   TARBALL: a path or a URL; empty: build
 set -euo pipefail
 top=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
-place=${RUNNER_TEMP:-${TMPDIR:-/tmp}}/softhca
+place=${RUNNER_TEMP:-${TMPDIR:-/tmp}}/softhca-$(id -u) # as in annotate.sh
 tarball=${1-} devices=${2-}
+
+# A failure must not be lost in eval "$(ci/setup.sh ...)", whose status is that of the text.
+report()
+{
+	local status=$?
+	[ "$status" -eq 0 ] || [ -n "${GITHUB_ENV-}" ] || echo false
+}
+
+# The folder, which nobody else may have put there: what is in it will run. On GitHub each job has
+# an empty one, which several steps fill; elsewhere an earlier job has left its sentences.
+make_place()
+{
+	mkdir -m 755 -- "$place" 2>/dev/null || true
+	if [ -z "$(find "$place" -maxdepth 0 -type d -user "$(id -u)" ! -perm /022)" ]; then
+		echo "$place is no folder of yours that only you may write; remove it, or set" \
+			"TMPDIR" >&2
+		exit 1
+	fi
+	[ -n "${GITHUB_ENV-}" ] || rm -f -- "$place/explained"
+}
 
 unpack() # TARBALL
 {
@@ -31,7 +51,8 @@ hand_on() # NAME VALUE
 	fi
 }
 
-mkdir -p -- "$place"
+trap report EXIT
+make_place
 if [ -n "$tarball" ]; then
 	unpack "$tarball" >&2
 else

@@ -14,6 +14,7 @@ dist_command()
 	name=softhca-$version-linux-$(uname -m)
 	SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || stat -c %Y meson.build)
 	export SOURCE_DATE_EPOCH LC_ALL=C
+	rm -rf -- build-dist/softhca[-_]* # of another version, too
 	dist_compile build-dist/tarball -Dprivate_libs=true
 	dist_tarball "$name"
 	if command -v dpkg-deb >/dev/null; then
@@ -45,7 +46,7 @@ dist_tarball() # NAME
 		dist_private "$lib" "$to"
 	done
 	cat >"$to/README" <<-END
-		softhca: an RDMA adapter that is not there. Nothing needs to be installed:
+		softhca: a software RDMA adapter. Nothing needs to be installed:
 
 		    bin/softhca run -- ibv_devinfo
 		    man -l share/man/man1/softhca.1

@@ -33,20 +33,28 @@ install_stage()
 	printf '%s\n' "$from"
 }
 
-# The list comes first, so that what a full disk has left can be uninstalled. Files are replaced,
-# not written to: programs that run have mapped them.
+# The list comes first, so that what a full disk has left can be uninstalled; until all is there it
+# names the files of an older version, too. Files are replaced, not written to: programs that run
+# have mapped them.
 install_command()
 {
-	local prefix stage=$top/build/stage from list
+	local prefix stage=$top/build/stage from list old='' new
 
 	prefix=$(install_prefix install "$@") || exit
 	list=$prefix/lib/softhca/installed
 	owner_run "$top/build.sh" build
 	from=$(install_stage "$top/build" "$stage") || exit
 	mkdir -p -- "$prefix/lib/softhca" || die 1 "cannot write to $prefix (root can)"
+	prefix=$(cd -P -- "$prefix" && pwd -P)
+	if [ -f "$list" ] && install_is_believed "$list"; then
+		old=$(sort -- "$list")
+	fi
+	new=$(cd -- "$from" && find . ! -type d -printf '%P\n' | sort)
 	rm -f -- "$list"
-	(cd -- "$from" && find . ! -type d -printf '%P\n' | sort) >"$list"
+	printf '%s\n' "$new" ${old:+"$old"} >"$list"
 	cp -R --remove-destination -- "$from/." "$prefix/"
+	comm -13 <(printf '%s\n' "$new") <(printf '%s\n' "$old") | install_remove "$prefix" || true
+	printf '%s\n' "$new" >"$list"
 	owner_run rm -rf -- "$stage"
 	say "installed below $prefix; try: $prefix/bin/softhca run -- ibv_devinfo"
 }
@@ -64,39 +72,52 @@ install_has() # PREFIX FILE
 }
 
 # Root believes no list that somebody else may have written.
+install_is_believed() # LIST
+{
+	[ "$(id -u)" -ne 0 ] || [ "$(stat -c %u -- "$1")" -eq 0 ]
+}
+
+# Removes the files that standard input names, and folders that are empty then. Fails when lines
+# named something that is not below PREFIX, which has no link in its path.
+install_remove() # PREFIX
+{
+	local file left=0
+
+	while IFS= read -r file; do
+		if install_has "$1" "$file"; then
+			rm -f -- "$1/$file"
+			(cd -- "$1" && rmdir -p -- "$(dirname -- "$file")" 2>/dev/null) || true
+		elif [ -n "$file" ] && { [ -e "$1/$file" ] || [ -L "$1/$file" ]; }; then
+			printf -v file %q "$file"
+			warn "not removed, since it is not below $1: $file"
+			left=$((left + 1))
+		fi
+	done
+	[ "$left" -eq 0 ]
+}
+
 uninstall_list() # PREFIX
 {
-	local list=$1/lib/softhca/installed owner
+	local list=$1/lib/softhca/installed
 
 	if [ ! -f "$list" ] || ! install_has "$1" lib/softhca/installed; then
 		die 1 "nothing of softhca is installed below $1"
 	fi
-	owner=$(stat -c %u -- "$list")
-	if [ "$(id -u)" -eq 0 ] && [ "$owner" -ne 0 ]; then
-		die 1 "$list belongs to uid $owner, and may name any file: uninstall as that user"
-	fi
+	install_is_believed "$list" || die 1 "$list belongs to uid $(stat -c %u -- "$list")," \
+		"and may name any file: uninstall as that user"
 	printf '%s\n' "$list"
 }
 
 uninstall_command()
 {
-	local asked prefix list file left=0
+	local asked prefix list status=0
 
 	asked=$(install_prefix uninstall "$@") || exit
 	prefix=$(cd -P -- "$asked" 2>/dev/null && pwd -P) || die 1 "there is no folder $asked"
 	list=$(uninstall_list "$prefix") || exit
-	while IFS= read -r file; do
-		if install_has "$prefix" "$file"; then
-			rm -f -- "$prefix/$file"
-			(cd -- "$prefix" && rmdir -p -- "$(dirname -- "$file")" 2>/dev/null) || true
-		elif [ -e "$prefix/$file" ] || [ -L "$prefix/$file" ]; then
-			printf -v file %q "$file"
-			warn "not removed, since it is not below $prefix: $file"
-			left=$((left + 1))
-		fi
-	done <"$list"
+	install_remove "$prefix" <"$list" || status=1
 	rm -f -- "$list"
 	(cd -- "$prefix" && rmdir -p lib/softhca 2>/dev/null) || true
-	[ "$left" -eq 0 ] || die 1 "removed from $prefix, but for $left lines of the list"
+	[ "$status" -eq 0 ] || die 1 "removed from $prefix, but for what is named above"
 	say "removed from $prefix"
 }

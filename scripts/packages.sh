@@ -7,7 +7,7 @@ declare -A package_set=(
 	[build]="gcc libc6-dev meson ninja-build pkg-config libibverbs-dev librdmacm-dev
 		libmnl-dev libisal-dev"
 	[demo]="ibverbs-utils perftest"
-	[test]="libcmocka-dev python3 python3-pyverbs python3-scapy infiniband-diags iproute2
+	[test]="libcmocka-dev git python3 python3-pyverbs python3-scapy infiniband-diags iproute2
 		procps patch binutils tcpdump tshark clang libclang-rt-dev clang-format clang-tidy
 		cppcheck shellcheck gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-system-x86
 		seabios busybox-static kmod cpio zstd xz-utils ucx-utils openmpi-bin
@@ -24,7 +24,7 @@ declare -A package_set=(
 declare -A tool_set=(
 	[build]="cc meson ninja pkg-config"
 	[demo]="ibv_devinfo ibv_rc_pingpong ib_write_bw ib_send_lat"
-	[test]="python3 unshare setpriv ip patch readelf clang clang-format clang-tidy cppcheck
+	[test]="git python3 unshare setpriv ip patch readelf clang clang-format clang-tidy cppcheck
 		shellcheck aarch64-linux-gnu-gcc qemu-system-x86_64"
 	[aarch64]="qemu-aarch64 apt-get"
 	[dist]="objdump"

@@ -65,6 +65,8 @@ tarball_runs()
 		shows "$place/lib/softhca/private/$lib" "$place/bin/softhca" run -- sh -c \
 			'ldd "$LD_LIBRARY_PATH/libibverbs.so.1"' || fail "$lib is the system's"
 	done
+	shows "(commit $(git -C "$tmp/one" rev-parse HEAD | cut -c 1-12) of " \
+		"$place/bin/softhca" --version || fail "--version does not name the commit"
 	printf 'the tarball runs from anywhere: ok\n'
 }
 

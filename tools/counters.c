@@ -10,8 +10,8 @@
 static int failed(const char *pid, int err)
 {
 	if (err == ENOENT)
-		complain("process %s has no link to the network: it is no program on softhca, or "
-			 "has needed none yet",
+		complain("process %s has no link to the network: it is no program on softhca, has "
+			 "needed none yet, or runs another version of softhca",
 			 pid);
 	else
 		complain("process %s: %s", pid, strerror(err));

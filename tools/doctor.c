@@ -3,12 +3,14 @@
 #include "doctor.h"
 #include <errno.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "libpath.h"
@@ -70,6 +72,15 @@ static void look_at_namespaces(void)
 		doctor_say(FINDING_OK, "namespaces", "allowed: /sys and /dev can show the device");
 }
 
+/* Scopes 1 and 2 bind nobody who has this; 3 binds all. */
+static bool may_trace_all(int scope)
+{
+	struct __user_cap_header_struct h = { _LINUX_CAPABILITY_VERSION_3, 0 };
+	struct __user_cap_data_struct d[2] = { 0 };
+
+	return scope < 3 && !syscall(SYS_capget, &h, d) && d[0].effective & 1U << CAP_SYS_PTRACE;
+}
+
 static void look_at_yama(void)
 {
 	FILE *f = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
@@ -82,6 +93,11 @@ static void look_at_yama(void)
 	if (!scope)
 		doctor_say(FINDING_OK, "Yama",
 			   "processes of one user may reach each other's memory");
+	else if (may_trace_all(scope))
+		doctor_say(FINDING_OK, "Yama",
+			   "ptrace_scope is %d, which does not bind processes with CAP_SYS_PTRACE, "
+			   "as this user's here",
+			   scope);
 	else
 		doctor_say(
 			FINDING_NOTE, "Yama",

@@ -35,7 +35,7 @@ int cmd_ps(int argc, char **argv)
 		complain("%s takes no argument", argv[0]);
 		return EXIT_USAGE;
 	}
-	err = shown_read(0, &list);
+	err = shown_read(&list);
 	if (err) {
 		complain("processes are not found: %s", strerror(err));
 		shown_free(&list);
@@ -46,6 +46,10 @@ int cmd_ps(int argc, char **argv)
 		       "SENDS", "RECVS", "WAITS FOR");
 	for (unsigned int i = 0; i < list.n; i++)
 		print_process(&list, &list.at[i]);
+	if (list.layout)
+		printf("programs on another version of softhca (layout %u) are not shown: ask "
+		       "the tool of that version\n",
+		       list.layout);
 	shown_free(&list);
 	return 0;
 }

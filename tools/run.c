@@ -116,13 +116,21 @@ static void prepare(const char *program, const char *libraries)
 	warn_of_escape(program, copied);
 }
 
+/* A file that is named stays, and so does "leaks". */
+static int ask_for_reasons(void)
+{
+	const char *value = getenv("SOFTHCA_EXPLAIN");
+
+	return value && *value && strcmp(value, "0") ? 0 : setenv("SOFTHCA_EXPLAIN", "1", 1);
+}
+
 int cmd_run(int argc, char **argv)
 {
 	char dir[PATH_MAX];
 	int err;
 
 	if (argc > 1 && !strcmp(argv[1], "--explain")) {
-		if (setenv("SOFTHCA_EXPLAIN", "1", 0)) /* a file that is named stays */
+		if (ask_for_reasons())
 			argc = 0;
 		argv++, argc--;
 	}

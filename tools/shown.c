@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +13,21 @@
 #include "peers/host_names.h"
 #include "peers/host_show.h"
 #include "terminal.h"
+#include "util/clock.h"
 #include "util/sealed.h"
 
-enum { PATIENCE = 1000 /* ms; a stopped process never answers */, LARGEST = 256 << 20 };
+enum {
+	PATIENCE = 1000, /* ms; a stopped process never answers */
+	ROUND = 128, /* processes that are asked at once; a descriptor each */
+	LARGEST = 256 << 20,
+};
+
+/* Processes that were asked, and the connections on which they answer. */
+struct asked {
+	unsigned int n;
+	struct shown at[ROUND];
+	int conn[ROUND]; /* -1: at[].err says why there is none */
+};
 
 static void read_program(struct shown *s)
 {
@@ -71,20 +84,54 @@ static int take(int fd, struct shown *s)
 	return err;
 }
 
-static bool ask(unsigned int slot, struct shown *s)
+static void ask(unsigned int slot, struct asked *r)
 {
-	int fd, err;
+	struct shown *s = &r->at[r->n];
 
 	*s = (struct shown){ .slot = slot };
-	err = host_show_ask(slot, PATIENCE, &s->pid, &fd);
+	s->err = host_show_ask(slot, &s->pid, &r->conn[r->n]);
 	/* It has ended, or takes this slot just now; or another user has listed a slot of his. */
-	if (err == ECONNREFUSED || err == EPERM)
-		return false;
-	s->err = err ? err : take(fd, s);
-	if (!err)
+	if (s->err == ECONNREFUSED || s->err == EPERM)
+		return;
+	if (s->err)
+		r->conn[r->n] = -1;
+	r->n++;
+}
+
+/* Until all have answered, or have had their time. */
+static void await(const struct asked *r)
+{
+	uint64_t now = clock_now(), end = now + PATIENCE * UINT64_C(1000000);
+	unsigned int left = 0;
+	struct pollfd p[ROUND];
+
+	for (unsigned int i = 0; i < r->n; i++) {
+		p[i] = (struct pollfd){ r->conn[i], POLLIN, 0 };
+		left += r->conn[i] >= 0;
+	}
+	for (; left && now < end; now = clock_now()) {
+		if (poll(p, r->n, (int)((end - now) / 1000000) + 1) <= 0)
+			continue;
+		for (unsigned int i = 0; i < r->n; i++) {
+			if (p[i].fd < 0 || !p[i].revents)
+				continue;
+			p[i].fd = -1;
+			left--;
+		}
+	}
+}
+
+static void take_answer(struct shown *s, int conn)
+{
+	int fd = -1;
+
+	if (conn >= 0)
+		s->err = host_show_answer(conn, &fd);
+	if (!s->err) {
+		s->err = take(fd, s);
 		close(fd);
+	}
 	read_program(s);
-	return true;
 }
 
 static int append(struct shown_list *l, const struct shown *s)
@@ -115,25 +162,42 @@ static bool is_known(const struct shown_list *l, const struct shown *s)
 	return false;
 }
 
-int shown_read(pid_t pid, struct shown_list *out)
+static int take_answers(struct asked *r, struct shown_list *out)
+{
+	int err = 0;
+
+	await(r);
+	for (unsigned int i = 0; i < r->n; i++) {
+		take_answer(&r->at[i], r->conn[i]);
+		if (err || is_known(out, &r->at[i]))
+			free(r->at[i].qp);
+		else
+			err = append(out, &r->at[i]);
+	}
+	r->n = 0;
+	return err;
+}
+
+int shown_read(struct shown_list *out)
 {
 	uint64_t taken[NUMBER_SLOTS / 64];
-	struct shown s;
+	struct asked r = { 0 };
 	uint32_t uid;
 	int err = host_names_uid(&uid);
 
 	*out = (struct shown_list){ 0 };
 	if (err)
 		return err;
+	out->layout = host_names_other_layout(uid);
 	host_names_read(uid, taken);
 	for (unsigned int slot = 0; !err && slot < NUMBER_SLOTS; slot++) {
-		if (!(taken[slot / 64] >> slot % 64 & 1) || !ask(slot, &s))
-			continue;
-		if (is_known(out, &s) || (pid && s.pid != pid))
-			free(s.qp);
-		else
-			err = append(out, &s);
+		if (taken[slot / 64] >> slot % 64 & 1)
+			ask(slot, &r);
+		if (r.n == ROUND)
+			err = take_answers(&r, out);
 	}
+	if (!err)
+		err = take_answers(&r, out);
 	if (out->n)
 		qsort(out->at, out->n, sizeof(*out->at), by_pid);
 	return err;

@@ -18,10 +18,11 @@ struct shown {
 struct shown_list {
 	unsigned int n;
 	struct shown *at; /* ordered by pid */
+	unsigned int layout; /* of a version whose processes cannot be asked; 0: there are none */
 };
 
-/* @pid: only this process; 0: all. ENOMEM, EPERM: as host_names_uid(). */
-int shown_read(pid_t pid, struct shown_list *out);
+/* Asks all at once. ENOMEM, EPERM: as host_names_uid(). */
+int shown_read(struct shown_list *out);
 void shown_free(struct shown_list *l);
 
 /* The process that handed out the number; NULL: none of this list. */

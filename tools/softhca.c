@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "commit.h"
 #include "terminal.h"
 
 static const struct {
@@ -28,8 +29,8 @@ static const struct {
 	{ "top", cmd_top, "top [-b] [-n COUNT] [-d SECONDS] [PID]",
 	  "shows again and again what programs, or the QPs of one, do in a second" },
 	{ "list", cmd_list, "list", "shows the devices, their interfaces and their GIDs" },
-	{ "explain", cmd_explain, "explain STATUS|VENDOR_ERR|ERRNO",
-	  "says what a number or name like 0x88, RETRY_EXC or EINVAL means" },
+	{ "explain", cmd_explain, "explain STATUS|VENDOR_ERR|ERRNO|EVENT",
+	  "says what a number or name like 0x88, RETRY_EXC, EINVAL or REJECTED means" },
 	{ "doctor", cmd_doctor, "doctor [PROGRAM]",
 	  "says what of this machine, or of PROGRAM, keeps it from running on softhca" },
 	{ "env", cmd_env, "env", "prints the line that sets up a shell: eval \"$(softhca env)\"" },
@@ -98,7 +99,7 @@ static int run_command(int argc, char **argv)
 	if (asks_for_help(word))
 		return usage(stdout, 0);
 	if (!strcmp(word, "--version")) {
-		puts("softhca " SOFTHCA_VERSION);
+		puts("softhca " SOFTHCA_VERSION " (" SOFTHCA_COMMIT ")");
 		return 0;
 	}
 	for (size_t i = 0; i < COMMANDS; i++) {

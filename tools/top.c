@@ -150,7 +150,7 @@ static int failed(const struct options *o, int err)
 static int watch(const struct options *o)
 {
 	struct shown_list was, is;
-	int err = shown_read(0, &was);
+	int err = shown_read(&was);
 	bool there = has(&was, o->pid);
 
 	if (err || !there) {
@@ -159,7 +159,7 @@ static int watch(const struct options *o)
 	}
 	for (unsigned long i = 0; there && !ferror(stdout) && (!o->count || i < o->count); i++) {
 		wait_a_moment(o->delay);
-		err = shown_read(0, &is);
+		err = shown_read(&is);
 		there = !err && has(&is, o->pid);
 		if (there)
 			print(o, &was, &is);

@@ -172,6 +172,12 @@ static int write_folder(struct device *d, enum counter_folder which, int tries)
 	return err;
 }
 
+/* Another process is at the files, or this one has no descriptor or no memory at the moment. */
+static bool passes(int err)
+{
+	return err == EAGAIN || err == EMFILE || err == ENFILE || err == ENOMEM;
+}
+
 /* False: the files are not to be written any more, by this process. Under counts.files. */
 static bool write_all(struct node *n, int tries)
 {
@@ -185,7 +191,7 @@ static bool write_all(struct node *n, int tries)
 		err = write_folder(n->devices[i], COUNTER_PORT, tries);
 		if (!err)
 			err = write_folder(n->devices[i], COUNTER_HW, tries);
-		if (err && err != EAGAIN)
+		if (err && !passes(err))
 			return false;
 	}
 	return true;

@@ -71,13 +71,15 @@ static enum output where(void)
 }
 
 /* The file is opened for each line: a descriptor kept would not survive a program that closes all
- * it does not know, and then uses the number. */
+ * it does not know, and then uses the number. O_NONBLOCK: a thread that has a turn does not wait
+ * for the reader of a FIFO. */
 static void write_line(enum output to, const char *line, size_t n)
 {
 	int fd = STDERR_FILENO;
 
 	if (to == OUT_FILE)
-		fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
+		fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
+			  0666);
 	if ((fd < 0 || write(fd, line, n) < 0) && to == OUT_FILE)
 		log_warn_once("SOFTHCA_EXPLAIN=%s: %s; what fails is not explained there", path,
 			      strerror(errno));

@@ -76,12 +76,13 @@ static void end(struct block *b)
 }
 
 /* Opened for each: a descriptor that is kept does not survive a program that closes all it does
- * not know, and then uses the number. */
+ * not know, and then uses the number. O_NONBLOCK: a FIFO that nobody reads keeps no turn. */
 static int append_block(const char *path, const struct block *b, int flags)
 {
-	int err = 0, fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | flags, 0600);
+	int err = 0, fd;
 	ssize_t n;
 
+	fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | flags, 0600);
 	if (fd < 0)
 		return errno;
 	for (size_t at = 0; !err && at < b->n; at += (size_t)n) { /* again, for the reason only */

@@ -345,6 +345,24 @@ unsigned int host_names_foreign_layout(unsigned int slot)
 	return found;
 }
 
+unsigned int host_names_other_layout(uint32_t uid)
+{
+	FILE *names = fopen("/proc/net/unix", "re");
+	unsigned int layout, whose, slot, found = 0;
+	char line[512];
+	const char *at;
+
+	while (names && !found && fgets(line, sizeof(line), names)) {
+		at = strstr(line, " @softhca.");
+		if (at && sscanf(at, " @softhca.%u.%u.slot.%u", &layout, &whose, &slot) == 3 &&
+		    whose == uid && layout != HOST_LAYOUT)
+			found = layout;
+	}
+	if (names)
+		fclose(names);
+	return found;
+}
+
 static void read_names(uint32_t uid, uint64_t taken[NUMBER_SLOTS / 64])
 {
 	FILE *names = fopen("/proc/net/unix", "re");

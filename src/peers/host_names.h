@@ -42,5 +42,7 @@ bool host_name_is_ours(uint32_t uid, const char *name, int *fd);
 unsigned int host_names_foreign(uint32_t *holder);
 /* The layout of another version of softhca of which a process has this slot; 0: there is none. */
 unsigned int host_names_foreign_layout(unsigned int slot);
+/* The layout of another version of softhca that lists a process of the user; 0: there is none. */
+unsigned int host_names_other_layout(uint32_t uid);
 /* Sets the bit of each slot that a process of the user has, as /proc/net/unix shows. */
 void host_names_read(uint32_t uid, uint64_t taken[NUMBER_SLOTS / 64]);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "peers/host_show.h"
 #include <errno.h>
-#include <poll.h>
 #include <unistd.h>
 #include "peers/contact_peer.h"
 #include "peers/contact_talk.h"
@@ -26,23 +25,26 @@ static int receive(int conn, int *fd)
 	return 0;
 }
 
-int host_show_ask(unsigned int slot, int ms, pid_t *pid, int *fd)
+int host_show_ask(unsigned int slot, pid_t *pid, int *conn)
 {
 	const struct contact_message m = { .kind = CONTACT_SHOW };
-	struct pollfd p = { .events = POLLIN };
-	int conn, err = host_name_connect(slot, &conn);
+	int err = host_name_connect(slot, conn);
 
 	*pid = 0;
 	if (err)
 		return err;
-	err = contact_peer(conn, pid);
+	err = contact_peer(*conn, pid);
 	if (!err)
-		err = contact_talk_send(conn, &m, NULL, 0);
-	p.fd = conn;
-	if (!err && poll(&p, 1, ms) < 0 && errno != EINTR)
-		err = errno;
-	if (!err)
-		err = receive(conn, fd);
+		err = contact_talk_send(*conn, &m, NULL, 0);
+	if (err)
+		close(*conn);
+	return err;
+}
+
+int host_show_answer(int conn, int *fd)
+{
+	int err = receive(conn, fd);
+
 	close(conn);
 	return err;
 }

@@ -88,7 +88,9 @@ void udp_astray(struct udp *u);
 /* For epoll: readable when packets wait. */
 int udp_fd(struct udp *u);
 
-/* The user that has UDP 4791 of @local, for a sentence: "uid 1000", "the kernel", … */
+/* The user whose socket has UDP 4791 of @local, or of all addresses. ENOENT: none has. */
+int udp_port_user(const union ibv_gid *local, uint32_t *uid);
+/* The same, for a sentence: "uid 1000", "the kernel", … */
 const char *udp_holder(const union ibv_gid *local, char *buf, size_t n);
 
 void udp_count(struct udp *u, struct udp_counts *out);

@@ -4,9 +4,10 @@
 #include "util/barrier.h"
 #include "util/sealed.h"
 
-#define NAME "softhca-network"
+#define NAME "softhca-network.1" /* the number changes with UDP_COUNTS */
 
 enum { PAGE = 4096 };
+_Static_assert(sizeof(struct udp_counts) == 9 * 8, "other counters need another number in NAME");
 
 int udp_counts_make(struct udp_counts **out, int *fd)
 {

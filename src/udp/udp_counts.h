@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Counters of the link to the network. Those of a process are in a memfd, where `softhca counters
- * PID` finds them; without a memfd the process counts all the same. Any thread adds, by relaxed
- * atomics. */
+ * PID` finds them; a tool with other counters does not. Without a memfd the process counts all the
+ * same. Any thread adds, by relaxed atomics. */
 #pragma once
 #include <stdint.h>
 #include <sys/types.h>

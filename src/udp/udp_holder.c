@@ -27,24 +27,35 @@ static bool line_matches(const char *local, const union ibv_gid *gid)
 	return !strncmp(local, want, digits) || !strncmp(local, any, digits);
 }
 
-const char *udp_holder(const union ibv_gid *local, char *buf, size_t n)
+int udp_port_user(const union ibv_gid *local, uint32_t *uid)
 {
 	FILE *f = fopen(gid_is_ipv4(local) ? "/proc/net/udp" : "/proc/net/udp6", "re");
 	char line[256], where[64];
-	unsigned int uid;
+	int err = ENOENT;
+	unsigned int who;
 
-	snprintf(buf, n, "%s", "somebody else");
-	while (f && fgets(line, sizeof(line), f)) {
-		if (sscanf(line, " %*[^:]: %63s %*s %*s %*s %*s %*s %u", where, &uid) != 2 ||
+	while (err && f && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, " %*[^:]: %63s %*s %*s %*s %*s %*s %u", where, &who) != 2 ||
 		    !line_matches(where, local))
 			continue;
-		snprintf(buf, n, "uid %u", uid);
-		if (!uid)
-			snprintf(buf, n, "%s", "uid 0 (root, or the kernel's rdma_rxe)");
-		break;
+		*uid = who;
+		err = 0;
 	}
 	if (f)
 		fclose(f);
+	return err;
+}
+
+const char *udp_holder(const union ibv_gid *local, char *buf, size_t n)
+{
+	uint32_t uid;
+
+	if (udp_port_user(local, &uid))
+		snprintf(buf, n, "%s", "somebody else");
+	else if (uid)
+		snprintf(buf, n, "uid %u", uid);
+	else
+		snprintf(buf, n, "%s", "uid 0 (root, or the kernel's rdma_rxe)");
 	return buf;
 }
 

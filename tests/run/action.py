@@ -156,7 +156,49 @@ def elsewhere_lines_are_evaluated(work):
     assert "\n1 softhca: mistake: ibv_modify_qp: QP 0x" in output, output
 
 
+def evaluated(tarball, then):
+    """A script of a job that is not GitHub's."""
+    return (f'unset GITHUB_ENV GITHUB_PATH GITHUB_STEP_SUMMARY SOFTHCA_EXPLAIN; '
+            f'eval "$("{TOP}/ci/setup.sh" "{tarball}")"; {then}')
+
+
+def folder_of(work):
+    return work.folder / f"softhca-{os.getuid()}"
+
+
+@job
+def a_failed_setup_ends_the_job(work):
+    status, output = work.step(evaluated("/nowhere/softhca.tar.gz", "echo went on"))
+    assert status != 0 and "went on" not in output, output
+
+
+@job
+def a_folder_of_anybody_is_not_used(work):
+    tarball = work.inputs["tarball"]
+    folder_of(work).mkdir()
+    folder_of(work).chmod(0o777)
+    status, output = work.step(evaluated(tarball, "echo went on"))
+    assert status != 0 and "no folder of yours" in output and "went on" not in output, output
+    folder_of(work).rmdir()
+    folder_of(work).symlink_to(work.folder)
+    status, output = work.step(evaluated(tarball, "echo went on"))
+    assert status != 0 and "no folder of yours" in output and "went on" not in output, output
+
+
+@job
+def an_earlier_job_is_not_explained(work):
+    folder_of(work).mkdir(mode=0o755)
+    (folder_of(work) / "explained").write_text("softhca: of yesterday\n")
+    tarball = work.inputs["tarball"]
+    status, output = work.step(evaluated(tarball, f'"{TOP}/ci/annotate.sh"'))
+    assert status == 0 and "yesterday" not in output, output
+    (folder_of(work) / "explained").write_text("softhca: of today\n")
+    status, output = work.step(f'unset GITHUB_ENV GITHUB_STEP_SUMMARY; "{TOP}/ci/annotate.sh"')
+    assert (status, output) == (0, "1 softhca: of today\n"), output
+
+
 if __name__ == "__main__":
     sys.exit(cases.run([later_steps_find_the_device, failures_are_annotated,
                         commands_are_run_and_explained, a_sentence_is_shown_once,
-                        elsewhere_lines_are_evaluated]))
+                        elsewhere_lines_are_evaluated, a_failed_setup_ends_the_job,
+                        a_folder_of_anybody_is_not_used, an_earlier_job_is_not_explained]))

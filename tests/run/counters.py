@@ -6,6 +6,7 @@ again with the case's name."""
 # traits: root timeout=240
 import fcntl
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -110,9 +111,14 @@ def until(name, least):
         os.sched_yield()
 
 
+def waiting():
+    """A program whose sends find no receive, for as long as it runs."""
+    return subprocess.Popen([WAITING, "rnr"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+
+
 def within_killed():
     """Both values come while the program runs, and stay when it is killed."""
-    process = subprocess.Popen([WAITING, "rnr"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    process = waiting()
     until("rnr_nak_retry_err", 1)
     until("out_of_buffer", 1)
     process.kill()
@@ -121,6 +127,23 @@ def within_killed():
     assert was > 0
     both("ib_send_bw")
     assert read("out_of_buffer") >= was
+
+
+def within_descriptors():
+    """What a program could not write for want of a descriptor, it writes when it has one. It has
+    tried when another one, which begins later, has written."""
+    process = waiting()
+    until("rnr_nak_retry_err", 1)
+    most = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (0, most[1]))
+    other = waiting()
+    until("rnr_nak_retry_err", read("rnr_nak_retry_err") + 1)
+    other.kill()
+    other.wait()
+    resource.prlimit(process.pid, resource.RLIMIT_NOFILE, most)
+    until("rnr_nak_retry_err", read("rnr_nak_retry_err") + 1)
+    process.kill()
+    process.wait()
 
 
 def within_locked():
@@ -184,6 +207,10 @@ def killed():
     passes(inside("killed"))
 
 
+def no_descriptor():
+    passes(inside("descriptors"))
+
+
 def locked():
     passes(inside("locked"))
 
@@ -202,4 +229,4 @@ if __name__ == "__main__":
         globals()["within_" + sys.argv[1]]()
     else:
         sys.exit(cases.run([messages, brief_programs, copied_files, run_within_a_run, errors,
-                            killed, locked, two_hosts]))
+                            killed, no_descriptor, locked, two_hosts]))

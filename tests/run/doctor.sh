@@ -44,6 +44,39 @@ has '^ok     UDP 4791: free'
 has ' firewall: '
 hasnt '^wrong'
 
+# Another user has the port: on an address that is not the device's, on one of several, on all.
+held() { # STATUS ADDRESS...
+	want=$1 got=0
+	shift
+	/usr/bin/python3 - "$softhca" "$@" >"$tmp/out" 2>&1 <<'END' || got=$?
+import os, socket, subprocess, sys
+try:
+    os.seteuid(1)
+except OSError:
+    sys.exit(77)
+held = [socket.socket(socket.AF_INET6 if ":" in at else socket.AF_INET, socket.SOCK_DGRAM)
+        for at in sys.argv[2:]]
+for s, at in zip(held, sys.argv[2:]):
+    s.bind((at, 4791))
+os.seteuid(0)
+sys.exit(subprocess.run([sys.argv[1], "doctor"], check=False).returncode)
+END
+	[ "$got" = 77 ] && return 1
+	[ "$want" = "$got" ] || fail "held on $*: status $got: $(cat "$tmp/out")"
+}
+if held 0 127.0.0.9; then
+	has '^ok     UDP 4791: free'
+	if ip addr show lo | grep -q 'inet6 ::1/'; then
+		held 0 127.0.0.1
+		has '^note   UDP 4791: uid 1 has it on 127.0.0.1, '
+		has '^ok     UDP 4791: free'
+		held 1 127.0.0.1 ::1
+	else
+		held 1 127.0.0.1
+	fi
+	has '^wrong  UDP 4791: mlx5_0 has no address where it is free, '
+fi
+
 SOFTHCA_DEVICES=mlx5_0=nosuch0 doctor 1
 has '^wrong  device: '
 

@@ -22,4 +22,4 @@ if "$softhca" env extra 2>/dev/null; then
 	fail "env takes an argument"
 fi
 "$softhca" --help | grep -q 'softhca run' || fail "--help does not name run"
-"$softhca" --version | grep -q '^softhca [0-9]' || fail "--version"
+"$softhca" --version | grep -q '^softhca [0-9][0-9.]* (commit .*)$' || fail "--version"

@@ -42,11 +42,20 @@ import glob, os
 print(os.listdir("/sys/class/infiniband"),
       glob.glob("/sys/class/infiniband/*/ports/*")[0] == "/sys/class/infiniband/mlx5_0/ports/1",
       os.path.realpath("/sys/class/infiniband/mlx5_0").endswith("c1:00.0/infiniband/mlx5_0"))')"
+equal "a program that has cleared its environment" "['mlx5_0']" \
+	"$("$softhca" run /usr/bin/python3 -c '
+import os
+os.environ.clear()
+print(os.listdir("/sys/class/infiniband"))')"
 if command -v ibstat >/dev/null; then
 	"$softhca" run ibstat >"$tmp/ibstat" || fail "ibstat"
 	for line in "CA 'mlx5_0'" "State: Active" "Link layer: Ethernet"; do
 		grep -q "$line" "$tmp/ibstat" || fail "ibstat lists no '$line'"
 	done
+fi
+if command -v lstopo-no-graphics >/dev/null; then # hwloc
+	"$softhca" run lstopo-no-graphics >"$tmp/lstopo" || fail "lstopo"
+	grep -q 'OpenFabrics "mlx5_0"' "$tmp/lstopo" || fail "lstopo shows no mlx5_0"
 fi
 
 # Equal devices share a folder, others have their own; nobody else may write there.

@@ -78,10 +78,13 @@ install_stage() { echo "$tmp/stage"; }
 mkdir -p "$tmp/stage/bin" "$tmp/stage/lib/softhca"
 echo new >"$tmp/stage/bin/softhca"
 caller=$tmp
-plant
+plant lib/softhca/of-old/file ../scratch/file
+mkdir "$there/lib/softhca/of-old"
+: >"$there/lib/softhca/of-old/file"
 exec 3<"$there/bin/softhca"
 install_command --prefix there >"$tmp/out"
 equal "what programs have mapped" "" "$(cat <&3)"
+[ -e "$tmp/scratch/file" ] || fail "a file outside is gone: $(cat "$tmp/out")"
 equal "what is installed" new "$(cat "$there/bin/softhca")"
 left bin/another bin/softhca lib/softhca/installed
 equal "the list" bin/softhca "$(cat "$there/lib/softhca/installed")"

@@ -7,6 +7,8 @@ import re
 import signal
 import subprocess
 import sys
+import time
+from contextlib import ExitStack
 
 import cases
 
@@ -21,6 +23,7 @@ class Waiting:
     def __init__(self, what, **env):
         self.process = subprocess.Popen(
             [TOOL, "run", PROGRAM, what], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            start_new_session=True,
             env={**os.environ, "SOFTHCA_VIEW": "0", "SOFTHCA_DEVICES": "mlx5_0=lo",
                  "ASAN_OPTIONS": NO_LEAKS, **env})
         self.pid = self.process.pid
@@ -95,6 +98,25 @@ def stopped():
         assert f"{w.pid} verbs_shown: 1 QP" in answered("ps")
 
 
+def many_stopped():
+    """All of them have the same second: one after the other, six would have six and more."""
+    with ExitStack() as stack:
+        all_of = [stack.enter_context(Waiting("idle")) for _ in range(6)]
+        try:
+            for w in all_of:
+                os.killpg(w.pid, signal.SIGSTOP)
+            for w in all_of:
+                os.waitpid(w.pid, os.WUNTRACED)
+            begin = time.monotonic()
+            out = tool("ps")
+            took = time.monotonic() - begin
+        finally:
+            for w in all_of:
+                os.killpg(w.pid, signal.SIGCONT)
+        assert out.count("verbs_shown: it does not answer") >= len(all_of), out
+        assert took < len(all_of) - 1, took
+
+
 def top():
     with Waiting("idle") as w:
         out = answered("top", "-b", "-n", 2, "-d", 0.01)
@@ -164,5 +186,5 @@ def nobody():
 
 
 if __name__ == "__main__":
-    sys.exit(cases.run((nobody, idle, receiver_not_ready, error, stopped, top,
+    sys.exit(cases.run((nobody, idle, receiver_not_ready, error, stopped, many_stopped, top,
                         end_of_the_process, nobody_reads, rates)))

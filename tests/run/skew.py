@@ -69,6 +69,19 @@ def one_host():
             assert (named[1] == OTHERS) == (mine == PREFIX), (mine, text)
 
 
+def shown():
+    """ps of this release says that there is a program which it cannot ask."""
+    server = start(other, "ib_write_bw", "-b")
+    while not listens(server):
+        os.sched_yield()
+    said = subprocess.run([PREFIX / "bin/softhca", "ps"], capture_output=True, text=True,
+                          check=True).stdout
+    server.kill()
+    server.communicate()
+    assert said == (f"programs on another version of softhca (layout {OTHERS}) are not shown: ask "
+                    "the tool of that version\n"), said
+
+
 def one_release():
     """The same two, of one release: the other one works by itself."""
     status, said = pair(other, other, "ib_send_bw", "-b")
@@ -91,7 +104,7 @@ def main():
     global other
     with tempfile.TemporaryDirectory() as folder:
         other = install_other(folder)
-        return cases.run([one_release, one_host, two_hosts])
+        return cases.run([one_release, one_host, shown, two_hosts])
 
 
 if __name__ == "__main__":

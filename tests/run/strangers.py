@@ -126,7 +126,7 @@ def look_at_pretender(page, *words):
 
 
 def fifo_for_counters():
-    look_at_pretender("softhca-network", "counters")
+    look_at_pretender("softhca-network.1", "counters")
 
 
 def fifo_for_faults():

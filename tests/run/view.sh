@@ -52,6 +52,10 @@ if command -v ibstat >/dev/null; then
 		grep -q "$line" "$tmp/ibstat" || fail "ibstat lists no '$line'"
 	done
 fi
+if command -v lstopo-no-graphics >/dev/null; then # hwloc
+	"$softhca" run lstopo-no-graphics >"$tmp/lstopo" || fail "lstopo"
+	grep -q 'OpenFabrics "mlx5_0"' "$tmp/lstopo" || fail "lstopo shows no mlx5_0"
+fi
 
 # Names, types, link targets, device numbers, inodes of everything but what is ours and what a
 # process sees of itself.

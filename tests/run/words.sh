@@ -58,7 +58,18 @@ has "explain 12" '^completion status 12, '
 has "explain 12" '^errno 12, ENOMEM'
 "$softhca" explain einval >"$tmp/out"
 has "explain einval" '^errno 22, EINVAL (.*): '
-for word in 0x88x RETRY '' IBV_WC_ 99999999999999999999 -1; do
+for word in REJECTED RDMA_CM_EVENT_REJECTED 8; do
+	"$softhca" explain "$word" >"$tmp/out"
+	has "explain $word" '^event 8, RDMA_CM_EVENT_REJECTED: '
+done
+has "explain 8" '^status 8 of RDMA_CM_EVENT_REJECTED: nobody listens'
+"$softhca" explain -110 >"$tmp/out" # as events have it
+has "explain -110" '^errno 110, ETIMEDOUT '
+"$softhca" explain addr >"$tmp/out"
+equal "explain addr" 1 "$(grep -c '^event 1, RDMA_CM_EVENT_ADDR_ERROR' "$tmp/out")"
+"$softhca" explain ENOTSUP >"$tmp/out"
+has "explain ENOTSUP" '^errno 95, EOPNOTSUPP '
+for word in 0x88x RETRY '' IBV_WC_ 99999999999999999999 -x -99999; do
 	refused explain "$word"
 	has "explain '$word'" 'is no completion status'
 done
@@ -69,6 +80,10 @@ equal "--explain" 1 "$("$softhca" run --explain printenv SOFTHCA_EXPLAIN)"
 equal "--explain --" 1 "$("$softhca" run --explain -- printenv SOFTHCA_EXPLAIN)"
 equal "--explain leaves a file" /x/y \
 	"$(SOFTHCA_EXPLAIN=/x/y "$softhca" run --explain printenv SOFTHCA_EXPLAIN)"
+for none in "" 0; do
+	equal "--explain instead of '$none'" 1 \
+		"$(SOFTHCA_EXPLAIN=$none "$softhca" run --explain printenv SOFTHCA_EXPLAIN)"
+done
 refused run --explain
 
 mistyped() { # SETTING PATTERN

@@ -5,8 +5,8 @@
  *
  * Life time: the folder outlives the program. Threads: every function may be called by any thread;
  * the first call of each looks up the real one, twice at worst. Limits: a path is known by its
- * beginning, so one that reaches these folders by "..", by a link, or by a call of the kernel
- * without the C library is not. */
+ * beginning, so one that reaches these folders by "..", by a link, from the descriptor of a
+ * folder above them, or by a call of the kernel without the C library is not. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -54,6 +54,26 @@ static const char *behind(const char *path, const char *prefix)
 	return path;
 }
 
+/* SOFTHCA_VIEW_ROOT of the environment that the program was started with; "": not set. It is read
+ * once, as a rule before there are threads: later one of them may be changing the environment. */
+static const char *view_root(void)
+{
+	static const char *root;
+	const char *found = __atomic_load_n(&root, __ATOMIC_RELAXED);
+
+	if (!found) {
+		found = secure_getenv("SOFTHCA_VIEW_ROOT");
+		found = found ? found : "";
+		__atomic_store_n(&root, found, __ATOMIC_RELAXED);
+	}
+	return found;
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+	view_root();
+}
+
 /* @path, or where it is read instead, in @buf. errno stays. */
 static const char *moved(const char *path, char buf[PATH_MAX])
 {
@@ -65,15 +85,16 @@ static const char *moved(const char *path, char buf[PATH_MAX])
 		{ "/sys/class/.softhca", "class/.softhca", true },
 		{ "/dev/infiniband", "dev/infiniband", true },
 	};
-	const char *root = secure_getenv("SOFTHCA_VIEW_ROOT"), *rest;
+	const char *rest;
 
-	if (!path || path[0] != '/' || !root || !*root)
+	if (!path || path[0] != '/')
 		return path;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		rest = behind(path, rows[i].from);
 		if (!rest || (rows[i].whole && *rest && *rest != '/'))
 			continue;
-		if (snprintf(buf, PATH_MAX, "%s/%s%s", root, rows[i].to, rest) >= PATH_MAX)
+		if (!*view_root() ||
+		    snprintf(buf, PATH_MAX, "%s/%s%s", view_root(), rows[i].to, rest) >= PATH_MAX)
 			return path;
 		return buf;
 	}

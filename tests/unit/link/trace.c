@@ -2,6 +2,8 @@
 /* Segments as packets: the parts of a message have the opcodes, numbers and bytes that a network
  * would carry, and the right ICRC. */
 #include "link/trace.h"
+#include <sys/stat.h>
+#include <unistd.h>
 #include "test.h"
 #include "util/be.h"
 #include "wire/icrc.h"
@@ -148,7 +150,19 @@ TEST(nonsense_stays_within_its_frame)
 	}
 }
 
+TEST(a_fifo_that_nobody_reads_is_no_trace)
+{
+	char path[] = "/tmp/softhca-trace-XXXXXX";
+
+	check(mkdtemp(path));
+	check_eq(rmdir(path), 0);
+	check_eq(mkfifo(path, 0600), 0);
+	check(!trace_begin(path));
+	unlink(path);
+}
+
 RUN_TESTS(unit_test(a_message_becomes_its_packets),
 	  unit_test(every_length_is_cut_as_its_sender_counts),
 	  unit_test(an_ack_that_is_carried_is_a_packet_of_its_own),
+	  unit_test(a_fifo_that_nobody_reads_is_no_trace),
 	  unit_test(nonsense_stays_within_its_frame))

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "test.h"
 #include "obs/explain.h"
@@ -152,6 +154,29 @@ TEST(output_1_is_stderr)
 	check_printed(1, (const char *const[]){ "to stderr" });
 }
 
+TEST(a_fifo_that_nobody_reads_keeps_nobody)
+{
+	char path[] = "/tmp/softhca-explain-XXXXXX";
+	int reader;
+	ssize_t n;
+
+	check(mkdtemp(path));
+	check_eq(rmdir(path), 0);
+	check_eq(mkfifo(path, 0600), 0);
+	explain_set_output(path);
+	refuse(EPERM, "nobody reads");
+	reader = open(path, O_RDONLY | O_NONBLOCK);
+	check(reader >= 0);
+	refuse(EPERM, "one reads");
+	n = read(reader, got, sizeof(got) - 1);
+	explain_set_output("0");
+	close(reader);
+	unlink(path);
+	check(n > 0);
+	got[n] = 0;
+	check_printed(1, (const char *const[]){ "one reads" });
+}
+
 /* Writers overtake each other and the readers round and round: whatever a reader is given is one
  * writer's sentence whole, of the id asked for. */
 static bool torn;
@@ -211,4 +236,5 @@ RUN_TESTS(unit_test(a_fresh_thread_has_no_reason),
 	  unit_test(refuse_returns_its_error_and_keeps_the_sentence),
 	  unit_test(reason_returns_an_id_that_finds_its_text), unit_test(the_last_1024_are_kept),
 	  unit_test(a_long_sentence_is_cut), unit_test(the_same_again_is_counted_and_not_repeated),
-	  unit_test(output_1_is_stderr), unit_test(readers_get_whole_sentences_or_none))
+	  unit_test(output_1_is_stderr), unit_test(a_fifo_that_nobody_reads_keeps_nobody),
+	  unit_test(readers_get_whole_sentences_or_none))
