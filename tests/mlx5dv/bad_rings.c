@@ -205,7 +205,7 @@ static void links(int next)
 
 /* --- memory that goes --- */
 
-enum { SENDS, RECEIVES, ENTRIES, PAGE };
+enum { SENDS, RECEIVES, ENTRIES, PAGE, OPEN_PAGE };
 
 static void take_away(int what)
 {
@@ -231,6 +231,8 @@ static void unmapped(int what)
 	pid_t child = fork();
 
 	if (!child) {
+		if (what == OPEN_PAGE)
+			setenv("SOFTHCA_DOORBELL", "nap", 1);
 		open_memory();
 		connected(IBV_QPT_RC, NULL);
 		beside();
@@ -292,6 +294,7 @@ static const struct test_case cases[] = {
 	CASE_ARG(unmapped, RECEIVES),
 	CASE_ARG(unmapped, ENTRIES),
 	CASE_ARG(unmapped, PAGE),
+	CASE_ARG(unmapped, OPEN_PAGE),
 	CASE(closes),
 };
 
