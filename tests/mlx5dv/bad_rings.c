@@ -246,6 +246,119 @@ static void unmapped(int what)
 	want(WIFEXITED(status) && !WEXITSTATUS(status));
 }
 
+/* Files as the memory of rings, so that all can be done to them. */
+enum { PIECES = 32 };
+
+static struct {
+	void *at;
+	int fd;
+} piece[PIECES];
+
+static void *from_a_file(size_t size, void *data)
+{
+	unsigned int *n = data;
+	int fd = memfd_create("ring", MFD_CLOEXEC);
+
+	want(*n < PIECES && fd >= 0 && !ftruncate(fd, (off_t)size));
+	piece[*n].fd = fd;
+	piece[*n].at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	want(piece[*n].at != MAP_FAILED);
+	return piece[(*n)++].at;
+}
+
+static void stays(void *p, void *data)
+{
+	(void)p;
+	(void)data;
+}
+
+static void cut_off(const void *p)
+{
+	for (int i = 0; i < PIECES; i++)
+		if (piece[i].at == p)
+			want_eq(ftruncate(piece[i].fd, 0), 0);
+}
+
+static const struct taken {
+	const char *what;
+	bool theirs; /* memory of the program's functions */
+	int ring;
+	int rights; /* that are left */
+	enum { UNMAPPED, CUT_OFF, PROTECTED } how;
+} takens[] = {
+	{ "their sends, unmapped", true, SENDS, 0, UNMAPPED },
+	{ "their receives, unmapped", true, RECEIVES, 0, UNMAPPED },
+	{ "their entries, unmapped", true, ENTRIES, 0, UNMAPPED },
+	{ "their sends, cut off", true, SENDS, 0, CUT_OFF },
+	{ "their entries, cut off", true, ENTRIES, 0, CUT_OFF },
+	{ "their entries, to be read", true, ENTRIES, PROT_READ, PROTECTED },
+	{ "our sends, without rights", false, SENDS, PROT_NONE, PROTECTED },
+	{ "our entries, to be read", false, ENTRIES, PROT_READ, PROTECTED },
+};
+
+static void take_from(const struct taken *t)
+{
+	size_t len = t->ring == SENDS	   ? (size_t)a.qp.sq.wqe_cnt * BLOCK
+		     : t->ring == RECEIVES ? (size_t)b.qp.rq.wqe_cnt * b.qp.rq.stride
+					   : (size_t)b.cq.cqe_cnt * b.cq.cqe_size;
+	void *at = t->ring == SENDS ? a.qp.sq.buf : t->ring == RECEIVES ? b.qp.rq.buf : b.cq.buf;
+	uintptr_t page = (uintptr_t)at & ~(uintptr_t)4095; /* ours have both rings in one */
+
+	len += (uintptr_t)at - page;
+	if (t->how == UNMAPPED)
+		want_eq(munmap((void *)page, len), 0);
+	else if (t->how == CUT_OFF)
+		cut_off(at);
+	else
+		want_eq(mprotect((void *)page, len, t->rights), 0);
+}
+
+/* What is gone is zeros: its queue pair fails, with a sentence. What has only lost its rights is as
+ * good as before, as with an adapter. */
+static void lacks(const struct taken *t)
+{
+	const void *first;
+
+	hand_recv(&b);
+	first = write_send(&a, NULL, MLX5_WQE_CTRL_CQ_UPDATE, 2);
+	take_from(t);
+	announce(&a, first);
+	if (t->how != PROTECTED && t->ring != ENTRIES) {
+		errs(&a);
+		want(explained());
+		return;
+	}
+	if (t->how == PROTECTED)
+		received_ok(&b, LEN, 2);
+	want_eq(take(&a).op_own >> 4, MLX5_CQE_REQ);
+}
+
+/* In a child, as above. */
+static void taken(int i)
+{
+	int status;
+	pid_t child = fork();
+	unsigned int n = 0;
+	struct mlx5dv_ctx_allocators f = { from_a_file, stays, &n };
+
+	if (!child) {
+		open_memory();
+		peer_note("%s", takens[i].what);
+		if (takens[i].theirs)
+			want_eq(mlx5dv_set_context_attr(dev.ctx, MLX5DV_CTX_ATTR_BUF_ALLOCATORS,
+							&f),
+				0);
+		connected(IBV_QPT_RC, NULL);
+		beside();
+		one_message(&a, &b, 1);
+		lacks(&takens[i]);
+		one_message(&c, &d, 1);
+		exit(0);
+	}
+	want(waitpid(child, &status, 0) == child);
+	want(WIFEXITED(status) && !WEXITSTATUS(status));
+}
+
 /* Objects live, rings are open, and the device is closed; or the process just ends, or forks. */
 static void closes(int arg)
 {
@@ -295,6 +408,14 @@ static const struct test_case cases[] = {
 	CASE_ARG(unmapped, ENTRIES),
 	CASE_ARG(unmapped, PAGE),
 	CASE_ARG(unmapped, OPEN_PAGE),
+	CASE_ARG(taken, 0),
+	CASE_ARG(taken, 1),
+	CASE_ARG(taken, 2),
+	CASE_ARG(taken, 3),
+	CASE_ARG(taken, 4),
+	CASE_ARG(taken, 5),
+	CASE_ARG(taken, 6),
+	CASE_ARG(taken, 7),
 	CASE(closes),
 };
 
