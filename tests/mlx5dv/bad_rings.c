@@ -108,6 +108,45 @@ static void wrong_wqes(int i)
 	want_eq(state_of(&b), IBV_QPS_RTS);
 }
 
+/* A bind as softhca's own verbs write it, in which all is right but that no verb has written it. */
+static void write_bind(const struct ibv_mw *mw, const struct ibv_mr *of)
+{
+	const struct {
+		__be32 rkey, lkey;
+		__be64 addr, len;
+		__be32 access, reserved;
+	} seg = { htobe32(ibv_inc_rkey(mw->rkey)),  htobe32(of->lkey),
+		  htobe64((uintptr_t)mem),	    htobe64(64),
+		  htobe32(IBV_ACCESS_REMOTE_WRITE), 0 };
+	uint8_t *at = block(&a, a.sent);
+
+	mlx5dv_set_ctrl_seg((void *)at, a.sent++, 0x3d, 0, a.ep.qp->qp_num, MLX5_WQE_CTRL_CQ_UPDATE,
+			    3, 0, htobe32(mw->rkey));
+	memcpy(at + SEG, &seg, sizeof(seg));
+	announce(&a, at);
+}
+
+/* An opcode that mlx5 does not have means nothing in a ring that a program writes. */
+static void softhcas_own_opcode(int arg)
+{
+	struct ibv_mr *of;
+	struct ibv_mw *mw;
+
+	(void)arg;
+	open_memory();
+	connected(IBV_QPT_RC, NULL);
+	of = ibv_reg_mr(dev.pd, mem, BYTES,
+			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND);
+	mw = ibv_alloc_mw(dev.pd, IBV_MW_TYPE_2);
+	want(of && mw);
+	write_bind(mw, of);
+	errs(&a);
+	said_want(SAID_NEAR,
+		  "WQE 0x0 on QP 0x%x: opcode 0x3d is softhca's own for binding windows; bind by "
+		  "the verbs",
+		  a.ep.qp->qp_num);
+}
+
 /* --- records --- */
 
 enum { AHEAD, BACK };
@@ -394,6 +433,7 @@ static const struct test_case cases[] = {
 	CASE_ARG(wrong_wqes, 8),
 	CASE_ARG(wrong_wqes, 9),
 	CASE_ARG(wrong_wqes, 10),
+	CASE(softhcas_own_opcode),
 	CASE_ARG(send_record, AHEAD),
 	CASE_ARG(send_record, BACK),
 	CASE_ARG(receive_record, AHEAD),
