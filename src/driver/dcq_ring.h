@@ -40,6 +40,7 @@ struct dcq {
 	uint32_t comp_delivered; /* completion events taken; account.h */
 	uint32_t async_delivered; /* asynchronous events taken */
 	struct unrung unrung; /* listed: the program reads the ring itself, and owns all entries */
+	bool told; /* a program knows where the ring is: it stays, as its arm record. Under lock */
 	uint32_t opening; /* calls under way that list it; the ring stays meanwhile. Under lock */
 };
 

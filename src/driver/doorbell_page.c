@@ -17,11 +17,12 @@ static uint32_t qpn_of(uint64_t value)
 	return be32toh((uint32_t)(value >> 32)) >> 8;
 }
 
-/* A thread that has interrupted itself inside the library may have its locks: the engine thread
- * does it. So too where the stack may be too small for a requester. */
-static void stored(size_t at, unsigned int bytes, uint64_t value, bool cramped)
+/* A thread that has interrupted itself inside the library or malloc() may have their locks: the
+ * engine thread does it. So too where the stack may be too small for a requester. A handler whose
+ * signal is not blocked (SA_NODEFER) is only found inside a section. */
+static void stored(size_t at, unsigned int bytes, uint64_t value, bool delicate)
 {
-	if (bytes != 8 || at < DOORBELL_BLUE || cramped || quiesce_inside() ||
+	if (bytes != 8 || at < DOORBELL_BLUE || delicate || quiesce_inside() ||
 	    !doorbell_by_number(qpn_of(value)))
 		unrung_soon();
 }

@@ -179,7 +179,7 @@ static void move_cq(struct dcq *cq, struct ring_pages *to, uint8_t **old)
 
 static bool cq_moves(const struct dcq *cq)
 {
-	return !cq->pages.at && !unrung_is(&cq->unrung) && !ring_memory_lent(cq->buf);
+	return !cq->pages.at && !cq->told && !ring_memory_lent(cq->buf);
 }
 
 /* The ring has the same size until open_ends_cq(). Returns the bytes that are to move. */
@@ -330,14 +330,20 @@ int lay_open_qp(struct dqp *qp, struct mlx5dv_qp *out)
 
 static void tell_cq(struct dcq *cq, uint8_t *page, struct mlx5dv_cq *out)
 {
-	*out = (struct mlx5dv_cq){ .buf = cq->buf,
+	struct mlx5dv_cq told;
+
+	dcq_ring_lock(cq);
+	told = (struct mlx5dv_cq){ .buf = cq->buf,
 				   .dbrec = cq->dbrec,
 				   .cqe_cnt = cq->cnt,
 				   .cqe_size = (uint32_t)cq->cqe_size,
 				   .cq_uar = page,
 				   .cqn = cq->dev->cqn };
-	if (!unrung_is(&cq->unrung))
+	if (!cq->told) /* a thread that was told earlier may have armed it since */
 		store_relaxed(&cq->dbrec[ARM_RECORD], NO_ARM);
+	cq->told = true;
+	dcq_ring_unlock(cq);
+	*out = told;
 	cq_lay_open(cq->dev);
 	unrung_add(&cq->unrung, look_at_cq);
 }

@@ -28,10 +28,11 @@ static struct {
 	uint32_t epoch; /* of the process that filled them */
 	uint32_t count; /* of by_address; atomic */
 	struct hash by_address; /* → struct lent */
-	struct hash shown; /* numbers of the pages of ring_pages → their struct's *at */
+	struct hash shown; /* numbers of pages with rings → how many things are in them */
 } kept;
 
 struct lent {
+	size_t bytes;
 	struct pd *pd; /* NULL: the context's functions have made it */
 	uint64_t type;
 	struct context_memory memory;
@@ -56,6 +57,88 @@ static void renew(void)
 	store_release(&kept.epoch, now); /* (A) */
 }
 
+/* Not for ever: a fault inside a call that has the lock is a crash, and shall be seen as one. */
+static bool lock_for_a_while(void)
+{
+	unsigned int tries = 0;
+
+	while (!spin_trylock(&kept.lock))
+		if (++tries == TRIES)
+			return false;
+	return true;
+}
+
+static bool zeros_at(uintptr_t page, int flags)
+{
+	return mmap((void *)page, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags,
+		    -1, 0) != MAP_FAILED;
+}
+
+/* Rights that the program has taken are given back: an adapter does not ask for them. What has no
+ * memory any more gets zeros, which are no WQE, so that the queue fails and not the process. */
+static bool mend(const siginfo_t *info, uintptr_t page)
+{
+	if (info->si_signo == SIGBUS) /* its file is shorter now */
+		return info->si_code == BUS_ADRERR && zeros_at(page, MAP_FIXED);
+	if (info->si_code == SEGV_MAPERR) /* EEXIST: another thread has had the same fault */
+		return zeros_at(page, MAP_FIXED_NOREPLACE) || errno == EEXIST;
+	return info->si_code == SEGV_ACCERR &&
+	       (!mprotect((void *)page, PAGE, PROT_READ | PROT_WRITE) || zeros_at(page, MAP_FIXED));
+}
+
+/* The device, or the program, reads or writes a page of rings that the program has taken away. */
+static bool came_back(const siginfo_t *info, ucontext_t *ctx)
+{
+	uintptr_t page = (uintptr_t)info->si_addr & ~(uintptr_t)(PAGE - 1);
+	bool ours;
+	int was;
+
+	(void)ctx;
+	if (!fork_is_ours(load_acquire(&kept.epoch)) || !lock_for_a_while())
+		return false;
+	ours = hash_get(&kept.shown, page / PAGE);
+	spin_unlock(&kept.lock);
+	if (!ours)
+		return false;
+	was = errno;
+	ours = mend(info, page);
+	errno = was;
+	return ours;
+}
+
+/* --- pages with rings; under the lock --- */
+
+/* @more: 1 or -1. Smaller pieces may share a page. ENOMEM: for a page that was not shown yet. */
+static int count_page(uintptr_t page, int more)
+{
+	uintptr_t n = (uintptr_t)hash_del(&kept.shown, page) + (uintptr_t)more;
+
+	return n ? hash_put(&kept.shown, page, (void *)n) : 0;
+}
+
+static void unshow(const uint8_t *p, size_t bytes)
+{
+	uintptr_t end = ((uintptr_t)p + bytes - 1) / PAGE;
+
+	for (uintptr_t page = (uintptr_t)p / PAGE; page <= end; page++)
+		count_page(page, -1);
+}
+
+static int show(const uint8_t *p, size_t bytes)
+{
+	uintptr_t first = (uintptr_t)p / PAGE, page = first;
+	uintptr_t end = ((uintptr_t)p + bytes - 1) / PAGE;
+	int err = 0;
+
+	guard_trap_watch(came_back);
+	while (page <= end && !err)
+		err = count_page(page++, 1);
+	if (err)
+		for (page--; page > first; page--)
+			count_page(page - 1, -1);
+	return err;
+}
+
 static void hand_back(const struct lent *l, uint8_t *p)
 {
 	if (l->pd)
@@ -78,6 +161,10 @@ static int lend(uint8_t *p, const struct lent *from, uint8_t **out)
 	renew();
 	spin_lock(&kept.lock);
 	err = hash_put(&kept.by_address, (uintptr_t)p, l);
+	if (!err && show(p, l->bytes)) {
+		hash_del(&kept.by_address, (uintptr_t)p);
+		err = ENOMEM;
+	}
 	spin_unlock(&kept.lock);
 	if (err) {
 		hand_back(l, p);
@@ -100,6 +187,8 @@ static bool give_back(uint8_t *p)
 		return true; /* inherited: its origin is not known any more, and it stays */
 	spin_lock(&kept.lock);
 	l = hash_del(&kept.by_address, (uintptr_t)p);
+	if (l)
+		unshow(p, l->bytes);
 	spin_unlock(&kept.lock);
 	if (!l)
 		return false;
@@ -131,7 +220,7 @@ int ring_memory_alloc(size_t size, uint8_t **out)
 /* From the context's functions. */
 static int context_memory(const struct context *ctx, size_t size, uint8_t **out)
 {
-	const struct lent l = { .memory = ctx->memory };
+	const struct lent l = { .bytes = size, .memory = ctx->memory };
 	uint8_t *p = l.memory.alloc(size, l.memory.data);
 
 	if (!p || (uintptr_t)p % LINE) {
@@ -155,7 +244,7 @@ int ring_memory_alloc_on(struct context *ctx, struct pd *pd, uint64_t type, size
 			 uint8_t **out)
 {
 	size_t whole = (size + PAGE - 1) & ~(PAGE - 1);
-	const struct lent l = { .pd = pd, .type = type };
+	const struct lent l = { .bytes = whole, .pd = pd, .type = type };
 	int err;
 	uint8_t *p = pd_memory_alloc(pd, whole, PAGE, type, &err);
 
@@ -225,87 +314,35 @@ void ring_memory_release(struct pd *held)
 		pd_put(held);
 }
 
-/* Not for ever: a fault inside a call that has the lock is a crash, and shall be seen as one. */
-static bool lock_for_a_while(void)
-{
-	unsigned int tries = 0;
-
-	while (!spin_trylock(&kept.lock))
-		if (++tries == TRIES)
-			return false;
-	return true;
-}
-
-/* A program has unmapped pages that it was shown, and the device reads or writes there: zeros take
- * their place, which are no WQE, so that the queue fails and not the process. */
-static bool came_back(const siginfo_t *info, ucontext_t *ctx)
-{
-	uintptr_t page = (uintptr_t)info->si_addr & ~(uintptr_t)(PAGE - 1);
-	bool ours;
-	int was;
-
-	(void)ctx;
-	if (info->si_code != SEGV_MAPERR || !fork_is_ours(load_acquire(&kept.epoch)) ||
-	    !lock_for_a_while())
-		return false;
-	ours = hash_get(&kept.shown, page / PAGE);
-	spin_unlock(&kept.lock);
-	if (!ours)
-		return false;
-	was = errno;
-	ours = mmap((void *)page, PAGE, PROT_READ | PROT_WRITE,
-		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != MAP_FAILED ||
-	       errno == EEXIST; /* another thread has had the same fault */
-	errno = was;
-	return ours;
-}
-
-static void unshow(const struct ring_pages *p)
-{
-	spin_lock(&kept.lock);
-	for (size_t at = 0; at < p->bytes; at += PAGE)
-		hash_del(&kept.shown, (uintptr_t)(p->at + at) / PAGE);
-	spin_unlock(&kept.lock);
-}
-
-static int show(const struct ring_pages *p)
-{
-	int err = 0;
-
-	renew();
-	spin_lock(&kept.lock);
-	for (size_t at = 0; at < p->bytes && !err; at += PAGE)
-		err = hash_put(&kept.shown, (uintptr_t)(p->at + at) / PAGE, p->at);
-	guard_trap_watch(came_back);
-	spin_unlock(&kept.lock);
-	if (err)
-		unshow(p);
-	return err;
-}
-
 int ring_pages_make(size_t rings, struct ring_pages *out)
 {
 	size_t record = (rings + LINE - 1) & ~(LINE - 1);
 	size_t bytes = (record + LINE + PAGE - 1) & ~(PAGE - 1);
 	uint8_t *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct ring_pages made = { p, bytes, (uint32_t *)(p + record) };
+	int err;
 
 	if (p == MAP_FAILED)
 		return ENOMEM;
-	if (show(&made)) {
+	renew();
+	spin_lock(&kept.lock);
+	err = show(p, bytes);
+	spin_unlock(&kept.lock);
+	if (err)
 		munmap(p, bytes);
-		return ENOMEM;
-	}
-	*out = made;
-	return 0;
+	else
+		*out = (struct ring_pages){ p, bytes, (uint32_t *)(p + record) };
+	return err;
 }
 
 void ring_pages_free(struct ring_pages *p)
 {
 	if (!p->at)
 		return;
-	if (fork_is_ours(load_acquire(&kept.epoch))) /* (A) */
-		unshow(p);
+	if (fork_is_ours(load_acquire(&kept.epoch))) { /* (A) */
+		spin_lock(&kept.lock);
+		unshow(p->at, p->bytes);
+		spin_unlock(&kept.lock);
+	}
 	munmap(p->at, p->bytes);
 	p->at = NULL;
 }

@@ -4,7 +4,10 @@
  * In a parent domain with memory functions these make the ring, aligned to a page and whole pages
  * long; else those of the context (mlx5dv_set_context_attr()), of which whole pages are asked, and
  * doorbell records too. They are called in the thread that makes or destroys the queue, under no
- * lock. */
+ * lock.
+ * Pages of the program's functions and ring_pages may be taken away while the queue lives: what is
+ * unmapped, or cut off with its file, comes back as zeros at the next access, so that the queue
+ * fails and not the process; rights that were taken are given back. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,8 +35,7 @@ struct pd *ring_memory_hold(struct pd *pd);
 void ring_memory_release(struct pd *held);
 
 /* Whole pages, with nothing in them but rings and behind these their doorbell record: a program
- * that writes rings itself may register them or advise the kernel on them (mlx5dv_init_obj). Those
- * that it unmaps come back as zeros when the device looks at them. */
+ * that writes rings itself may register them or advise the kernel on them (mlx5dv_init_obj). */
 struct ring_pages {
 	uint8_t *at; /* NULL: none */
 	size_t bytes;

@@ -344,6 +344,7 @@ void wqe_bind(struct dqp *qp, const struct ibv_mw *mw, uint32_t rkey,
 	qp->build.err = bind_check(qp, mw, info);
 	if (qp->build.err)
 		return;
+	doorbell_binds(qp->dev);
 	append(qp, qp->build.seg, &s, sizeof(s));
 	for (unsigned int i = 0; i < sizeof(s) / SEG; i++)
 		next_seg(qp);

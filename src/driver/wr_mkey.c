@@ -5,6 +5,7 @@
 #include <string.h>
 #include "driver/sig_attr.h"
 #include "driver/wqe_build.h"
+#include "hca/alive.h"
 #include "hca/mkey/mkey.h"
 #include "obs/explain.h"
 
@@ -78,6 +79,7 @@ static bool begin(struct dqp *qp, const char *call, struct mlx5dv_mkey *dv)
 			      .send_flags = qp->ib.wr_flags,
 			      .opcode = MLX5_OPCODE_UMR,
 			      .wc_opcode = IBV_WC_DRIVER1 };
+	int err;
 
 	if (!wqe_region_open(qp, call))
 		return false;
@@ -94,6 +96,9 @@ static bool begin(struct dqp *qp, const char *call, struct mlx5dv_mkey *dv)
 					 "%s: mkey is NULL on QP 0x%x; pass what "
 					 "mlx5dv_create_mkey() returned",
 					 call, qp->ib.qp_base.qp_num));
+	err = alive_check(ALIVE_MKEY, dv, call);
+	if (err)
+		return failed(qp, err);
 	if (!qp->umr)
 		qp->umr = malloc(sizeof(*qp->umr));
 	if (!qp->umr)
@@ -198,6 +203,11 @@ static bool set_interleaved(struct dqp *qp, const char *call, uint32_t times, un
 
 	if (!entries(qp, call, n ? n + 1 : 0))
 		return false;
+	if (!times)
+		return failed(qp, refuse(EINVAL,
+					 "%s: repeat_count 0 for an mkey on QP 0x%x; give at least "
+					 "1",
+					 call, qp->ib.qp_base.qp_num));
 	for (unsigned int i = 0; i < n; i++) {
 		uint64_t stride = (uint64_t)data[i].bytes_count + data[i].bytes_skip;
 

@@ -6,12 +6,17 @@
 #pragma once
 #include "transport/tqp.h"
 
-/* The one thing that the driver says about WQEs beside their bytes: from now on the QP takes
- * WQE_OPCODE_ATOMIC_WRITE, an opcode of our own. Without it the opcode is refused, as by hardware,
- * so a program that writes its own WQEs does not meet it by chance. */
+/* All that the driver says about WQEs beside their bytes: from now on the QP takes
+ * WQE_OPCODE_ATOMIC_WRITE, or WQE_OPCODE_BIND_MW, opcodes of our own. Without it they are refused,
+ * as by hardware, so a program that writes its own WQEs does not meet them by chance. */
 static inline void doorbell_atomic_writes(struct tqp *q)
 {
 	store_relaxed(&q->qp.atomic_writes, true);
+}
+
+static inline void doorbell_binds(struct tqp *q)
+{
+	store_relaxed(&q->qp.binds, true);
 }
 
 void doorbell_sq(struct tqp *q); /* WQEs were written and the doorbell record updated */

@@ -2,7 +2,8 @@
 /* Which objects of the program are alive. A kernel keeps a table of handles, so that a stale handle
  * is an error and not a crash; this is a table of the addresses that the program has. Each control
  * verb looks its objects up before it reads them; no member of an object that is not alive is ever
- * read. Posting, polling and arming do not use this table.
+ * read. Posting, polling and arming do not use this table, but mlx5dv_wr_* do for the mkey that
+ * they set up.
  *
  * An object must be of the kind that the verb takes, and its members context and handle must be
  * those that it was made with, as for a kernel. ENOENT: no object is alive at that address (EBADF

@@ -46,6 +46,8 @@ struct qp {
 	/* WQEs may have WQE_OPCODE_ATOMIC_WRITE: the QP was created for it, or a verb has asked
 	 * (doorbell_atomic_writes()); atomic */
 	bool atomic_writes;
+	/* WQEs may have WQE_OPCODE_BIND_MW: a verb has asked (doorbell_binds()); atomic */
+	bool binds;
 	bool sig_pipelining; /* a wrong signature in its sends moves it to SQD */
 	uint32_t flows; /* atomic: flow rules that steer frames to it */
 	struct sq_ring sq;

@@ -204,6 +204,11 @@ static uint64_t blame_malformed(const struct tqp *q, const struct wqe *w)
 			"WQE 0x%x on QP 0x%x: opcode 0x%x is softhca's own for atomic writes; "
 			"create the QP with IBV_QP_EX_WITH_ATOMIC_WRITE, or post by the verbs",
 			w->idx, q->qp.qpn, w->opcode);
+	if (w->opcode == WQE_OPCODE_BIND_MW && service_takes(q->qp.service, IBV_WR_BIND_MW))
+		return reason(
+			"WQE 0x%x on QP 0x%x: opcode 0x%x is softhca's own for binding windows; "
+			"bind by the verbs",
+			w->idx, q->qp.qpn, w->opcode);
 	if (w->opcode == MLX5_OPCODE_MMO && q->qp.service->copies)
 		return reason("%s is no copy: it has opmod %u and %u data segments; a copy has "
 			      "opmod 1 and two of equal length, at most %d B",

@@ -52,6 +52,8 @@ enum verdict form_allowed(const struct tqp *q, const struct wqe *w)
 		return V_LOCAL_QP_OP;
 	if (w->opcode == WQE_OPCODE_ATOMIC_WRITE && !load_relaxed(&q->qp.atomic_writes))
 		return V_LOCAL_QP_OP; /* softhca's own opcode: the driver says when it writes one */
+	if (w->opcode == WQE_OPCODE_BIND_MW && !load_relaxed(&q->qp.binds))
+		return V_LOCAL_QP_OP;
 	if (reads && (!q->qp.attr.max_rd_atomic || (w->inlined && !form_brings_data(w))))
 		return V_LOCAL_QP_OP;
 	if (reads && w->opcode != MLX5_OPCODE_RDMA_READ && w->len != 8)

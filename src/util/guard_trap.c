@@ -106,7 +106,7 @@ void guard_trap_watch(guard_trap_fn fn)
 
 static bool watched(const siginfo_t *info, ucontext_t *ctx)
 {
-	if (info->si_signo != SIGSEGV || info->si_code <= 0)
+	if (info->si_code <= 0 || (uintptr_t)info->si_addr == ctx_pc(ctx))
 		return false;
 	for (unsigned int i = 0; i < sizeof(watch) / sizeof(watch[0]); i++) {
 		guard_trap_fn fn = load_acquire(&watch[i]);

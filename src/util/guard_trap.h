@@ -13,7 +13,8 @@
  * handlers. 0, or a positive errno: the earlier handlers stay. */
 int guard_trap_set(void);
 
-/* Calls @fn for each SIGSEGV by a fault in other code before the earlier handler. If it returns
+/* Calls @fn for each SIGSEGV and SIGBUS by a load or a store of other code (not by a jump to where
+ * there is no code) before the earlier handler. If it returns
  * true the fault is mended, and the program goes on as @ctx says. For the life of the process;
  * there is room for two, and the same one counts once. */
 typedef bool (*guard_trap_fn)(const siginfo_t *info, ucontext_t *ctx);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "util/page_trap.h"
 #include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@
 #define TASKS "/proc/self/task"
 
 enum { LOOKS = 64, LOOKS_OPEN = 8 }; /* of page_trap_recheck(), until masks are read again */
+enum { FAULTS_OPEN = 1000 }; /* more than threads can have begun before it was opened */
 
 static struct {
 	uint8_t *page; /* published last */
@@ -24,6 +26,7 @@ static struct {
 	page_trap_fn stored;
 	bool closed; /* atomic */
 	bool given_up; /* it stays open; atomic */
+	unsigned int faults_open; /* since it was opened; atomic */
 } trap;
 
 static void open_page(void)
@@ -45,6 +48,7 @@ static void close_page(void)
 	if (mprotect(trap.page, trap.len, PROT_NONE))
 		return;
 	store_relaxed(&trap.closed, true);
+	store_relaxed(&trap.faults_open, 0);
 	full_fence();
 	if (load_relaxed(&trap.given_up))
 		open_page();
@@ -71,6 +75,34 @@ static bool on_signal_stack(uint64_t sp)
 	return sp - here > STACK_APART;
 }
 
+/* As every thread does inside a handler, of its signal at least. */
+static bool blocks_any(const ucontext_t *ctx)
+{
+	uint64_t mask; /* the kernel's, which is shorter than sigset_t */
+
+	memcpy(&mask, &ctx->uc_sigmask, sizeof(mask));
+	return mask;
+}
+
+/* The program has unmapped it. */
+static bool map_again(void)
+{
+	return mmap(trap.page, trap.len, PROT_READ | PROT_WRITE,
+		    MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != MAP_FAILED ||
+	       errno == EEXIST; /* another thread has had the same fault */
+}
+
+/* A fault though it is open: the store runs again, to which another thread has just opened it, or
+ * which the program has taken the memory away from. */
+static bool fault_open(const siginfo_t *info)
+{
+	if (info->si_code == SEGV_MAPERR)
+		return map_again();
+	if (fetch_add_relaxed(&trap.faults_open, 1) >= FAULTS_OPEN)
+		give_up();
+	return true;
+}
+
 static bool fault(const siginfo_t *info, ucontext_t *ctx)
 {
 	greg_t *g = ctx->uc_mcontext.gregs;
@@ -78,10 +110,10 @@ static bool fault(const siginfo_t *info, ucontext_t *ctx)
 	struct store_insn s;
 	uint64_t reg[16];
 
-	if (at >= trap.len)
+	if (at >= trap.len || info->si_signo != SIGSEGV)
 		return false;
 	if (!load_acquire(&trap.closed))
-		return true; /* another thread has just opened it */
+		return fault_open(info);
 	registers(g, reg);
 	/* The CPU has just read the instruction. */
 	if (!store_insn_decode((const uint8_t *)(uintptr_t)g[REG_RIP], reg, &s)) {
@@ -89,7 +121,7 @@ static bool fault(const siginfo_t *info, ucontext_t *ctx)
 		return true;
 	}
 	g[REG_RIP] += s.len;
-	trap.stored(at, s.bytes, s.value, on_signal_stack(reg[4]));
+	trap.stored(at, s.bytes, s.value, on_signal_stack(reg[4]) || blocks_any(ctx));
 	return true;
 }
 

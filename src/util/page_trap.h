@@ -6,7 +6,9 @@
  * An instruction that cannot be decoded (a load, or one that is not known) opens the memory for
  * good: then a store is a plain store, without a call. It is open, too, while a thread blocks
  * SIGSEGV, whose store would end the process. Under a debugger and on other machines than x86-64
- * it is open from the beginning, for good. */
+ * it is open from the beginning, for good.
+ *
+ * Memory that the program unmaps comes back, open, at the next access that is not skipped. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,9 +16,10 @@
 
 /* A store of @bytes bytes (0: more than 8, or of an unknown value) at offset @at. Called in the
  * thread that stores, in a signal handler, between two instructions of the program: it may do what
- * a function could do that the program called there. @cramped: it runs on a signal stack, which may
- * be small. errno is kept. */
-typedef void (*page_trap_fn)(size_t at, unsigned int bytes, uint64_t value, bool cramped);
+ * a function could do that the program called there. @delicate: the thread runs on a signal stack,
+ * which may be small, or blocks a signal: it may be in a handler of the program's, which has
+ * interrupted malloc(), so nothing may be done that needs a lock or memory. errno is kept. */
+typedef void (*page_trap_fn)(size_t at, unsigned int bytes, uint64_t value, bool delicate);
 
 /* @len bytes, a multiple of the page size, that stay for the life of the process. A process has one
  * such memory: a second call returns the first one's. @on false: it is open from the beginning.

@@ -69,6 +69,10 @@ static const struct bad_wqe wqes[] = {
 	{ "operands cut off", MLX5_OPCODE_ATOMIC_CS, 2, 0, false, { 0 } },
 	{ "no opcode", 0x7f, 2, 0, false, { 0 } },
 	{ "a TSO", MLX5_OPCODE_TSO, 2, 0, false, { 0 } },
+	{ "a masked swap", MLX5_OPCODE_ATOMIC_MASKED_CS, 4, 0, false, { 0 } },
+	{ "a masked addition", MLX5_OPCODE_ATOMIC_MASKED_FA, 4, 0, false, { 0 } },
+	{ "a PSV", MLX5_OPCODE_SET_PSV, 3, 0, false, { 0 } },
+	{ "an atomic write", 0x3f, 3, 0, false, { 0 } },
 	{ "inline data past the end", MLX5_OPCODE_SEND, 2, 0, false, { 0x80000000U | 100 } },
 	{ "inline data of 2 GiB", MLX5_OPCODE_SEND, 2, 0, false, { 0xffffffffU } },
 	{ "no such key", MLX5_OPCODE_SEND, 2, 0, false, { 16, 0xdeadbe00 } },
@@ -106,6 +110,45 @@ static void wrong_wqes(int i)
 	want(explained());
 	one_message(&c, &d, 2);
 	want_eq(state_of(&b), IBV_QPS_RTS);
+}
+
+/* A bind as softhca's own verbs write it, in which all is right but that no verb has written it. */
+static void write_bind(const struct ibv_mw *mw, const struct ibv_mr *of)
+{
+	const struct {
+		__be32 rkey, lkey;
+		__be64 addr, len;
+		__be32 access, reserved;
+	} seg = { htobe32(ibv_inc_rkey(mw->rkey)),  htobe32(of->lkey),
+		  htobe64((uintptr_t)mem),	    htobe64(64),
+		  htobe32(IBV_ACCESS_REMOTE_WRITE), 0 };
+	uint8_t *at = block(&a, a.sent);
+
+	mlx5dv_set_ctrl_seg((void *)at, a.sent++, 0x3d, 0, a.ep.qp->qp_num, MLX5_WQE_CTRL_CQ_UPDATE,
+			    3, 0, htobe32(mw->rkey));
+	memcpy(at + SEG, &seg, sizeof(seg));
+	announce(&a, at);
+}
+
+/* An opcode that mlx5 does not have means nothing in a ring that a program writes. */
+static void softhcas_own_opcode(int arg)
+{
+	struct ibv_mr *of;
+	struct ibv_mw *mw;
+
+	(void)arg;
+	open_memory();
+	connected(IBV_QPT_RC, NULL);
+	of = ibv_reg_mr(dev.pd, mem, BYTES,
+			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND);
+	mw = ibv_alloc_mw(dev.pd, IBV_MW_TYPE_2);
+	want(of && mw);
+	write_bind(mw, of);
+	errs(&a);
+	said_want(SAID_NEAR,
+		  "WQE 0x0 on QP 0x%x: opcode 0x3d is softhca's own for binding windows; bind by "
+		  "the verbs",
+		  a.ep.qp->qp_num);
 }
 
 /* --- records --- */
@@ -205,7 +248,7 @@ static void links(int next)
 
 /* --- memory that goes --- */
 
-enum { SENDS, RECEIVES, ENTRIES, PAGE };
+enum { SENDS, RECEIVES, ENTRIES, PAGE, OPEN_PAGE };
 
 static void take_away(int what)
 {
@@ -231,12 +274,127 @@ static void unmapped(int what)
 	pid_t child = fork();
 
 	if (!child) {
+		if (what == OPEN_PAGE)
+			setenv("SOFTHCA_DOORBELL", "nap", 1);
 		open_memory();
 		connected(IBV_QPT_RC, NULL);
 		beside();
 		one_message(&a, &b, 1);
 		hand_recv(&b);
 		take_away(what);
+		one_message(&c, &d, 1);
+		exit(0);
+	}
+	want(waitpid(child, &status, 0) == child);
+	want(WIFEXITED(status) && !WEXITSTATUS(status));
+}
+
+/* Files as the memory of rings, so that all can be done to them. */
+enum { PIECES = 32 };
+
+static struct {
+	void *at;
+	int fd;
+} piece[PIECES];
+
+static void *from_a_file(size_t size, void *data)
+{
+	unsigned int *n = data;
+	int fd = memfd_create("ring", MFD_CLOEXEC);
+
+	want(*n < PIECES && fd >= 0 && !ftruncate(fd, (off_t)size));
+	piece[*n].fd = fd;
+	piece[*n].at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	want(piece[*n].at != MAP_FAILED);
+	return piece[(*n)++].at;
+}
+
+static void stays(void *p, void *data)
+{
+	(void)p;
+	(void)data;
+}
+
+static void cut_off(const void *p)
+{
+	for (int i = 0; i < PIECES; i++)
+		if (piece[i].at == p)
+			want_eq(ftruncate(piece[i].fd, 0), 0);
+}
+
+static const struct taken {
+	const char *what;
+	bool theirs; /* memory of the program's functions */
+	int ring;
+	int rights; /* that are left */
+	enum { UNMAPPED, CUT_OFF, PROTECTED } how;
+} takens[] = {
+	{ "their sends, unmapped", true, SENDS, 0, UNMAPPED },
+	{ "their receives, unmapped", true, RECEIVES, 0, UNMAPPED },
+	{ "their entries, unmapped", true, ENTRIES, 0, UNMAPPED },
+	{ "their sends, cut off", true, SENDS, 0, CUT_OFF },
+	{ "their entries, cut off", true, ENTRIES, 0, CUT_OFF },
+	{ "their entries, to be read", true, ENTRIES, PROT_READ, PROTECTED },
+	{ "our sends, without rights", false, SENDS, PROT_NONE, PROTECTED },
+	{ "our entries, to be read", false, ENTRIES, PROT_READ, PROTECTED },
+};
+
+static void take_from(const struct taken *t)
+{
+	size_t len = t->ring == SENDS	   ? (size_t)a.qp.sq.wqe_cnt * BLOCK
+		     : t->ring == RECEIVES ? (size_t)b.qp.rq.wqe_cnt * b.qp.rq.stride
+					   : (size_t)b.cq.cqe_cnt * b.cq.cqe_size;
+	void *at = t->ring == SENDS ? a.qp.sq.buf : t->ring == RECEIVES ? b.qp.rq.buf : b.cq.buf;
+	uintptr_t page = (uintptr_t)at & ~(uintptr_t)4095; /* ours have both rings in one */
+
+	len += (uintptr_t)at - page;
+	if (t->how == UNMAPPED)
+		want_eq(munmap((void *)page, len), 0);
+	else if (t->how == CUT_OFF)
+		cut_off(at);
+	else
+		want_eq(mprotect((void *)page, len, t->rights), 0);
+}
+
+/* What is gone is zeros: its queue pair fails, with a sentence. What has only lost its rights is as
+ * good as before, as with an adapter. */
+static void lacks(const struct taken *t)
+{
+	const void *first;
+
+	hand_recv(&b);
+	first = write_send(&a, NULL, MLX5_WQE_CTRL_CQ_UPDATE, 2);
+	take_from(t);
+	announce(&a, first);
+	if (t->how != PROTECTED && t->ring != ENTRIES) {
+		errs(&a);
+		want(explained());
+		return;
+	}
+	if (t->how == PROTECTED)
+		received_ok(&b, LEN, 2);
+	want_eq(take(&a).op_own >> 4, MLX5_CQE_REQ);
+}
+
+/* In a child, as above. */
+static void taken(int i)
+{
+	int status;
+	pid_t child = fork();
+	unsigned int n = 0;
+	struct mlx5dv_ctx_allocators f = { from_a_file, stays, &n };
+
+	if (!child) {
+		open_memory();
+		peer_note("%s", takens[i].what);
+		if (takens[i].theirs)
+			want_eq(mlx5dv_set_context_attr(dev.ctx, MLX5DV_CTX_ATTR_BUF_ALLOCATORS,
+							&f),
+				0);
+		connected(IBV_QPT_RC, NULL);
+		beside();
+		one_message(&a, &b, 1);
+		lacks(&takens[i]);
 		one_message(&c, &d, 1);
 		exit(0);
 	}
@@ -279,6 +437,11 @@ static const struct test_case cases[] = {
 	CASE_ARG(wrong_wqes, 8),
 	CASE_ARG(wrong_wqes, 9),
 	CASE_ARG(wrong_wqes, 10),
+	CASE_ARG(wrong_wqes, 11),
+	CASE_ARG(wrong_wqes, 12),
+	CASE_ARG(wrong_wqes, 13),
+	CASE_ARG(wrong_wqes, 14),
+	CASE(softhcas_own_opcode),
 	CASE_ARG(send_record, AHEAD),
 	CASE_ARG(send_record, BACK),
 	CASE_ARG(receive_record, AHEAD),
@@ -292,6 +455,15 @@ static const struct test_case cases[] = {
 	CASE_ARG(unmapped, RECEIVES),
 	CASE_ARG(unmapped, ENTRIES),
 	CASE_ARG(unmapped, PAGE),
+	CASE_ARG(unmapped, OPEN_PAGE),
+	CASE_ARG(taken, 0),
+	CASE_ARG(taken, 1),
+	CASE_ARG(taken, 2),
+	CASE_ARG(taken, 3),
+	CASE_ARG(taken, 4),
+	CASE_ARG(taken, 5),
+	CASE_ARG(taken, 6),
+	CASE_ARG(taken, 7),
 	CASE(closes),
 };
 

@@ -123,6 +123,31 @@ static void behind_while_one_waits(int times)
 	behind_for(times);
 }
 
+static void sends(int sig)
+{
+	(void)sig;
+	hand_send(&a, MLX5_WQE_CTRL_CQ_UPDATE, 7);
+}
+
+/* A handler may ring, whatever it has interrupted. */
+static void in_a_handler(int arg)
+{
+	struct sigaction act = { .sa_handler = sends };
+
+	(void)arg;
+	want_eq(sigaction(SIGUSR1, &act, NULL), 0);
+	open_memory();
+	connected(IBV_QPT_RC, NULL);
+	for (int i = 0; i < 10; i++) {
+		uint16_t at = a.sent;
+
+		hand_recv(&b);
+		want_eq(raise(SIGUSR1), 0);
+		received_ok(&b, LEN, 7);
+		sent_ok(&a, at);
+	}
+}
+
 /* --- blocked --- */
 
 /* Rights of the doorbell page, as "rw-p". */
@@ -220,9 +245,13 @@ static void by_a_thread_that_asks(int arg)
 }
 
 static const struct test_case cases[] = {
-	CASE(before),	      CASE_ARG(behind, 1),
-	CASE_ARG(behind, 20), CASE_ARG(behind_while_one_waits, 20),
-	CASE(by_a_thread),    CASE(by_a_thread_that_asks),
+	CASE(before),
+	CASE_ARG(behind, 1),
+	CASE_ARG(behind, 20),
+	CASE_ARG(behind_while_one_waits, 20),
+	CASE(in_a_handler),
+	CASE(by_a_thread),
+	CASE(by_a_thread_that_asks),
 };
 
 int main(void)

@@ -26,13 +26,19 @@ static void layouts(int arg)
 	want(a.cq.cq_uar && a.cq.cqn != b.cq.cqn);
 }
 
-/* Message after message, many times around each ring. @nap: nobody notices the stores. */
-static void messages(int nap)
+enum { PLAIN, NAP, LARGE_ENTRIES };
+
+/* Message after message, many times around each ring. NAP: nobody notices the stores.
+ * LARGE_ENTRIES: of 128 bytes, whose second half is the entry. */
+static void messages(int how)
 {
-	if (nap)
+	if (how == NAP)
 		setenv("SOFTHCA_DOORBELL", "nap", 1);
+	if (how == LARGE_ENTRIES)
+		setenv("MLX5_CQE_SIZE", "128", 1);
 	open_memory();
 	connected(IBV_QPT_RC, NULL);
+	want_eq(b.cq.cqe_size, how == LARGE_ENTRIES ? 128 : 64);
 	for (uint32_t i = 0; i < ROUNDS; i++) {
 		uint16_t at = a.sent;
 
@@ -125,6 +131,118 @@ static void the_same_after_reset(int arg)
 		through_reset(&b);
 		peer_connect(&a.ep, &o);
 		peer_connect(&b.ep, &o);
+	}
+}
+
+/* @n bytes of segments behind a control segment. */
+static void post(uint8_t opcode, const void *segs, size_t n)
+{
+	uint8_t wqe[4 * BLOCK] = { 0 };
+	size_t size = sizeof(struct mlx5_wqe_ctrl_seg) + n;
+	const void *first = block(&a, a.sent);
+
+	mlx5dv_set_ctrl_seg((void *)wqe, a.sent, opcode, 0, a.ep.qp->qp_num,
+			    MLX5_WQE_CTRL_CQ_UPDATE, (uint8_t)(size / SEG), 0, 0);
+	memcpy(wqe + sizeof(struct mlx5_wqe_ctrl_seg), segs, n);
+	for (uint8_t *p = wqe; p < wqe + size; p += BLOCK)
+		memcpy(block(&a, a.sent++), p, BLOCK);
+	announce(&a, first);
+}
+
+static void posted_ok(uint8_t opcode, uint16_t at, uint32_t len)
+{
+	struct mlx5_cqe64 e = take(&a);
+
+	want_eq(mlx5dv_get_cqe_opcode(&e), MLX5_CQE_REQ);
+	want_eq(be32toh(e.sop_drop_qpn), (uint32_t)opcode << 24 | a.ep.qp->qp_num);
+	want_eq(be16toh(e.wqe_counter), at);
+	if (len)
+		want_eq(be32toh(e.byte_cnt), len);
+}
+
+/* The index that WQEs and entries have is one of 16 bits, and goes on behind its end. */
+static void around_the_index(int arg)
+{
+	enum { MANY = 0x10000 + 3 * WRS };
+
+	(void)arg;
+	open_memory();
+	connected(IBV_QPT_RC, NULL);
+	for (uint32_t i = 0; i < MANY; i += WRS) {
+		uint16_t last = (uint16_t)(i + WRS - 1);
+		void *ctrl = NULL;
+
+		while (a.sent != (uint16_t)(i + WRS)) {
+			ctrl = block(&a, a.sent);
+			mlx5dv_set_ctrl_seg(ctrl, a.sent, MLX5_OPCODE_NOP, 0, a.ep.qp->qp_num,
+					    a.sent == last ? MLX5_WQE_CTRL_CQ_UPDATE : 0, 1, 0, 0);
+			a.sent++;
+		}
+		announce(&a, ctrl);
+		posted_ok(MLX5_OPCODE_NOP, last, 0);
+	}
+	hand_recv(&b);
+	hand_send(&a, MLX5_WQE_CTRL_CQ_UPDATE, 9);
+	received_ok(&b, LEN, 9);
+	sent_ok(&a, (uint16_t)MANY);
+}
+
+struct remote_work {
+	struct mlx5_wqe_raddr_seg to;
+	union {
+		struct {
+			struct mlx5_wqe_atomic_seg with;
+			struct mlx5_wqe_data_seg result;
+		} atomic;
+		struct mlx5_wqe_data_seg data[2];
+	};
+};
+
+/* Work on the peer's memory, which is this program's: the second half of @mem. */
+static void operations(int arg)
+{
+	struct remote_work w = { 0 };
+	uint64_t *far, *near;
+	struct ibv_mr *all;
+
+	(void)arg;
+	open_memory();
+	connected(IBV_QPT_RC, NULL);
+	all = ibv_reg_mr(dev.pd, mem, BYTES,
+			 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+				 IBV_ACCESS_REMOTE_ATOMIC);
+	want(all);
+	far = (uint64_t *)(mem + HALF);
+	near = (uint64_t *)(mem + HALF / 2);
+	w.to.raddr = htobe64((uintptr_t)far);
+	w.to.rkey = htobe32(all->rkey);
+	for (uint32_t i = 0; i < ROUNDS; i++) {
+		uint16_t at = a.sent;
+
+		pattern_fill(mem, LEN, i, 0);
+		mlx5dv_set_data_seg(&w.data[0], 40, mr->lkey, (uintptr_t)mem);
+		mlx5dv_set_data_seg(&w.data[1], LEN - 40, mr->lkey, (uintptr_t)mem + 40);
+		post(MLX5_OPCODE_RDMA_WRITE, &w, sizeof(w.to) + sizeof(w.data));
+		posted_ok(MLX5_OPCODE_RDMA_WRITE, at, 0);
+		want_eq(pattern_check(mem + HALF, LEN, i, 0), LEN);
+		at = a.sent;
+		mlx5dv_set_data_seg(&w.data[0], LEN, mr->lkey, (uintptr_t)near);
+		post(MLX5_OPCODE_RDMA_READ, &w, sizeof(w.to) + sizeof(w.data[0]));
+		posted_ok(MLX5_OPCODE_RDMA_READ, at, LEN);
+		want_eq(pattern_check((uint8_t *)near, LEN, i, 0), LEN);
+		at = a.sent;
+		*far = 100;
+		w.atomic.with.swap_add = htobe64(i);
+		mlx5dv_set_data_seg(&w.atomic.result, 8, mr->lkey, (uintptr_t)near);
+		post(MLX5_OPCODE_ATOMIC_FA, &w, sizeof(w.to) + sizeof(w.atomic));
+		posted_ok(MLX5_OPCODE_ATOMIC_FA, at, 8);
+		want(*near == 100 && *far == 100 + i);
+		at = a.sent;
+		w.atomic.with.swap_add = htobe64(7);
+		w.atomic.with.compare = htobe64(100); /* equal the first time */
+		post(MLX5_OPCODE_ATOMIC_CS, &w, sizeof(w.to) + sizeof(w.atomic));
+		posted_ok(MLX5_OPCODE_ATOMIC_CS, at, 8);
+		want(*near == 100 + i && *far == (i ? 100 + i : 7));
 	}
 }
 
@@ -299,9 +417,13 @@ static void arms(int late)
 	want(!event(&b, 0)); /* one for each arm */
 }
 
+enum { EARLY, LATE, LATE_AND_LARGE };
+
 /* The same value twice is armed twice: the sequence number need not change. */
 static void arms_for_solicited(int late)
 {
+	if (late == LATE_AND_LARGE)
+		setenv("MLX5_CQE_SIZE", "128", 1);
 	open_memory();
 	connected(IBV_QPT_RC, NULL);
 	for (uint32_t i = 0; i < 10; i++) {
@@ -452,8 +574,11 @@ static void others(int arg)
 
 static const struct test_case cases[] = {
 	CASE(layouts),
-	CASE_ARG(messages, false),
-	CASE_ARG(messages, true),
+	CASE_ARG(messages, PLAIN),
+	CASE_ARG(messages, NAP),
+	CASE_ARG(messages, LARGE_ENTRIES),
+	CASE(around_the_index),
+	CASE(operations),
 	CASE(the_same_after_reset),
 	CASE(stores_ring),
 	CASE(other_stores),
@@ -463,8 +588,9 @@ static const struct test_case cases[] = {
 	CASE(shared_receives),
 	CASE_ARG(arms, false),
 	CASE_ARG(arms, true),
-	CASE_ARG(arms_for_solicited, false),
-	CASE_ARG(arms_for_solicited, true),
+	CASE_ARG(arms_for_solicited, EARLY),
+	CASE_ARG(arms_for_solicited, LATE),
+	CASE_ARG(arms_for_solicited, LATE_AND_LARGE),
 	CASE(a_blocked_thread),
 	CASE(entries_stay),
 	CASE_ARG(wrong, GARBAGE),

@@ -6,6 +6,7 @@
 #include <infiniband/mlx5dv.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include "verbs/cases.h"
 #include "verbs/duo.h"
 #include "verbs/said.h"
@@ -617,6 +618,17 @@ static void builders_refuse(int where)
 	ibv_wr_local_inv(ibv_qp_to_qp_ex(duo.near.ep.qp), m->rkey);
 	fails(EINVAL); /* another operation in between */
 	start(&duo.near);
+	mlx5dv_wr_mr_interleaved(dv, m, ALL, 0, 1, p);
+	fails(EINVAL); /* no repeat */
+	start(&duo.near);
+	mlx5dv_wr_mkey_configure(dv, m, 1, &none);
+	mlx5dv_wr_set_mkey_layout_interleaved(dv, 0, 1, p);
+	fails(EINVAL);
+	said_want(SAID_NEAR,
+		  "mlx5dv_wr_set_mkey_layout_interleaved: repeat_count 0 for an mkey on QP 0x%x; "
+		  "give at least 1",
+		  duo.near.ep.qp->qp_num);
+	start(&duo.near);
 	p[0].bytes_skip = 65536;
 	mlx5dv_wr_mr_interleaved(dv, m, ALL, 1, 1, p);
 	fails(EINVAL);
@@ -625,6 +637,40 @@ static void builders_refuse(int where)
 	fails(EOPNOTSUPP);
 	/* nothing is left behind */
 	set_up(&duo.near, m, NEW_LIST, ALL);
+}
+
+/* An mkey that was destroyed, and a pointer to no memory */
+static void builders_refuse_what_has_ended(int where)
+{
+	struct mlx5dv_mkey_conf_attr none = { 0 };
+	struct mlx5dv_mr_interleaved p[ENTRIES];
+	struct mlx5dv_mkey *ended[2];
+	struct ibv_sge sg[ENTRIES];
+	struct mlx5dv_qp_ex *dv;
+
+	begin(where);
+	dv = dv_of(&duo.near);
+	sges(&duo.near, sg);
+	pattern(&duo.near, p);
+	ended[0] = create(&duo.near, INDIRECT);
+	want_eq(mlx5dv_destroy_mkey(ended[0]), 0);
+	ended[1] = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	want(ended[1] != MAP_FAILED);
+	for (int i = 0; i < 2; i++) {
+		start(&duo.near);
+		mlx5dv_wr_mr_list(dv, ended[i], ALL, 1, sg);
+		fails(ENOENT);
+		start(&duo.near);
+		mlx5dv_wr_mr_interleaved(dv, ended[i], ALL, 1, 1, p);
+		fails(ENOENT);
+		start(&duo.near);
+		mlx5dv_wr_mkey_configure(dv, ended[i], 0, &none);
+		fails(ENOENT);
+	}
+	said_want(SAID_NEAR,
+		  "mlx5dv_wr_mr_list: the mkey at %p is not alive: it was destroyed already (mkey "
+		  "0x#); forget the pointer when the object ends",
+		  (void *)ended[0]);
 }
 
 /* Zero setters: what was set up is in use again. */
@@ -715,6 +761,7 @@ static const struct test_case cases[] = {
 	CASE_ARG(is_no_region, THIS_PROCESS),
 	CASE_ARG(create_refuses, THIS_PROCESS),
 	CASE_ARG(builders_refuse, THIS_PROCESS),
+	CASE_ARG(builders_refuse_what_has_ended, THIS_PROCESS),
 };
 
 int main(void)

@@ -258,7 +258,7 @@ static inline struct rig_qp *rig_qp_open(struct rig *r, const struct rig_attr *a
 	qa.user = &p->ib;
 	if (qp_init(&p->q.qp, p->pd, &qa, 0x100 + r->n))
 		abort();
-	p->q.qp.atomic_writes = true; /* as the driver says when it writes one */
+	p->q.qp.atomic_writes = p->q.qp.binds = true; /* as the driver says when it writes one */
 	p->q.qp.attr.path_mtu = a->mtu;
 	p->hold_end = p->cork_end = TQP_NEVER;
 	tqp_init(&p->q, &rig_env);

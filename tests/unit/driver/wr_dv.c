@@ -2,6 +2,7 @@
 /* The mlx5dv_wr_* functions: a raw WQE's place in the ring and what is set in it; entries that are
  * not built. */
 #include "queue.h"
+#include "hca/alive.h"
 #include "hca/mkey/mkey.h"
 
 enum { SEG = 16, BYTES = 8 * SEG };
@@ -118,7 +119,9 @@ TEST(an_mkey_is_set_up_where_work_requests_have_two_blocks)
 	struct queue q;
 	struct mlx5dv_qp_ex *dv = open_dv(&q);
 	struct ibv_qp_ex *ex = &q.qp->ib;
+	struct alive_end end;
 
+	alive_made_of(ALIVE_MKEY, &m.dv, NULL, NULL);
 	ex->wr_flags = IBV_SEND_INLINE;
 	for (uint32_t blocks = 2; blocks; blocks--) {
 		q.qp->sq.max_wr = BLOCKS_IN_RING / blocks;
@@ -131,6 +134,8 @@ TEST(an_mkey_is_set_up_where_work_requests_have_two_blocks)
 	}
 	check_reason("mlx5dv_wr_mkey_configure: it takes 8 segments, and a work request of QP "
 		     "0x123456 has 4");
+	check_eq(alive_take(ALIVE_MKEY, &m.dv, "test", &end), 0);
+	alive_left(&end, 0);
 	free(q.qp->umr);
 	close_queue(&q);
 }

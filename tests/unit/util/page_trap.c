@@ -19,17 +19,17 @@ static struct {
 	size_t at;
 	uint64_t value;
 	pthread_t thread;
-	bool cramped;
+	bool delicate;
 } told;
 
-static void stored(size_t at, unsigned int bytes, uint64_t value, bool cramped)
+static void stored(size_t at, unsigned int bytes, uint64_t value, bool delicate)
 {
 	told.n++;
 	told.at = at;
 	told.bytes = bytes;
 	told.value = value;
 	told.thread = pthread_self();
-	told.cramped = cramped;
+	told.delicate = delicate;
 	errno = EDOM;
 }
 
@@ -62,7 +62,7 @@ static bool each_store_is_a_call(void)
 		good = told_of(0x800 + i % 2 * 0x100, 8, i << 32);
 	}
 	*(volatile uint32_t *)(p + 4) = 9;
-	good = good && told_of(4, 4, 9) && !told.cramped;
+	good = good && told_of(4, 4, 9) && !told.delicate;
 	*(p + 1) = 3;
 	good = good && told_of(1, 1, 3) && told.n == 1002;
 	call();
@@ -162,7 +162,7 @@ static bool a_small_stack_is_told_of(void)
 	p = page(true);
 	*(volatile uint64_t *)p = 1;
 	call();
-	return told.n == 1 && told.cramped;
+	return told.n == 1 && told.delicate;
 }
 
 static bool it_opens_without_memory(void)
@@ -173,6 +173,74 @@ static bool it_opens_without_memory(void)
 
 	alarm(5);
 	return good && !p[0x800] && !page_trap_closed();
+}
+
+static volatile uint8_t *target;
+
+static void stores(int sig)
+{
+	(void)sig;
+	*(volatile uint64_t *)target = 2;
+}
+
+/* It may have interrupted malloc(). */
+static bool a_handler_is_told_of(void)
+{
+	struct sigaction sa = { .sa_handler = stores };
+	bool good;
+
+	target = page(true);
+	if (!target || sigaction(SIGUSR1, &sa, NULL))
+		return false;
+	*(volatile uint64_t *)target = 1;
+	call();
+	good = told.n == 1 && !told.delicate;
+	raise(SIGUSR1);
+	call();
+	good = good && told.n == 2 && told.delicate;
+	*(volatile uint64_t *)target = 3;
+	call();
+	return good && told.n == 3 && !told.delicate;
+}
+
+/* A child that faults for ever is ended by the alarm. */
+static bool what_is_unmapped_comes_back(bool on, bool load)
+{
+	volatile uint8_t *p = page(on);
+
+	alarm(5);
+	if (!p || munmap((void *)p, PAGE) || (load && p[1]))
+		return false;
+	p[0x800] = 1;
+	call();
+	return page_trap_closed() ? told_of(0x800, 1, 1) : p[0x800] == 1 && !told.n;
+}
+
+static bool an_open_page_comes_back_to_a_store(void)
+{
+	return what_is_unmapped_comes_back(false, false) && !page_trap_closed();
+}
+
+static bool a_closed_page_comes_back_to_a_load(void)
+{
+	return what_is_unmapped_comes_back(true, true) && !page_trap_closed();
+}
+
+static bool a_store_to_a_closed_page_needs_no_memory(void)
+{
+	return what_is_unmapped_comes_back(true, false) && page_trap_closed();
+}
+
+static bool an_open_page_may_lose_its_rights(void)
+{
+	volatile uint8_t *p = page(false);
+
+	alarm(5);
+	if (!p || mprotect((void *)p, PAGE, PROT_NONE))
+		return false;
+	p[0x800] = 1;
+	call();
+	return p[0x800] == 1 && !told.n && !page_trap_closed();
 }
 
 static volatile sig_atomic_t own;
@@ -199,6 +267,29 @@ static bool other_faults_are_the_programs(void)
 	call();
 	hole = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	*(volatile uint8_t *)hole = 1;
+	return false;
+}
+
+static void left(int sig)
+{
+	(void)sig;
+	_exit(page_trap_closed() && !told.n ? 0 : 1);
+}
+
+/* There is no code: to return from the fault would be to fault for ever. */
+static bool a_jump_there_is_the_programs(void)
+{
+	struct sigaction sa = { .sa_handler = left };
+	union {
+		volatile uint8_t *p;
+		void (*fn)(void);
+	} to;
+
+	if (sigaction(SIGSEGV, &sa, NULL))
+		return false;
+	to.p = page(true);
+	alarm(5);
+	to.fn();
 	return false;
 }
 
@@ -229,7 +320,13 @@ CHILD(what_was_opened_for_good_stays_open)
 CHILD(it_closes_when_no_thread_blocks_the_signal_any_more)
 CHILD(it_opens_without_memory)
 CHILD(a_small_stack_is_told_of)
+CHILD(a_handler_is_told_of)
+CHILD(an_open_page_comes_back_to_a_store)
+CHILD(a_closed_page_comes_back_to_a_load)
+CHILD(a_store_to_a_closed_page_needs_no_memory)
+CHILD(an_open_page_may_lose_its_rights)
 CHILD(other_faults_are_the_programs)
+CHILD(a_jump_there_is_the_programs)
 
 RUN_TESTS(unit_test(test_it_may_be_open_from_the_beginning),
 	  unit_test(test_it_is_open_where_the_signal_is_blocked),
@@ -237,7 +334,12 @@ RUN_TESTS(unit_test(test_it_may_be_open_from_the_beginning),
 	  unit_test(test_a_load_opens_it), unit_test(test_what_was_opened_for_good_stays_open),
 	  unit_test(test_it_closes_when_no_thread_blocks_the_signal_any_more),
 	  unit_test(test_it_opens_without_memory), unit_test(test_a_small_stack_is_told_of),
-	  unit_test(test_other_faults_are_the_programs))
+	  unit_test(test_a_handler_is_told_of), unit_test(test_an_open_page_comes_back_to_a_store),
+	  unit_test(test_a_closed_page_comes_back_to_a_load),
+	  unit_test(test_a_store_to_a_closed_page_needs_no_memory),
+	  unit_test(test_an_open_page_may_lose_its_rights),
+	  unit_test(test_other_faults_are_the_programs),
+	  unit_test(test_a_jump_there_is_the_programs))
 #else
 RUN_TESTS(unit_test(test_it_may_be_open_from_the_beginning),
 	  unit_test(test_it_is_open_where_the_signal_is_blocked),
