@@ -250,7 +250,7 @@ static int connect_to_us(uint32_t uid, const char *name, int *fd)
 	return 0;
 }
 
-enum host_name host_name_whose(uint32_t uid, const char *stem, unsigned int k)
+static enum host_name whose_now(uint32_t uid, const char *stem, unsigned int k)
 {
 	struct full full;
 	char name[NAME_ROOM];
@@ -272,10 +272,45 @@ enum host_name host_name_whose(uint32_t uid, const char *stem, unsigned int k)
 	return full.ours ? HOST_NAME_OURS : full.foreign ? HOST_NAME_FOREIGN : HOST_NAME_UNKNOWN;
 }
 
-static const char *own_stem(unsigned int slot, char *buf, size_t n)
+enum host_name host_name_whose(uint32_t uid, const char *stem, unsigned int k)
 {
-	snprintf(buf, n, "own.%u.", slot);
-	return buf;
+	enum host_name whose = whose_now(uid, stem, k);
+
+	/* Its holder may have ended before the kernel was asked. */
+	return whose == HOST_NAME_UNKNOWN ? whose_now(uid, stem, k) : whose;
+}
+
+/* A process of our user at one of the names of @stem from @first up to @end, but for @but. EAGAIN:
+ * it is there, and its queue is full; ENOENT: there is none. The kernel is asked once at most. */
+static int find(uint32_t uid, const char *stem, unsigned int first, unsigned int end,
+		unsigned int but, int *fd)
+{
+	struct full full;
+	char name[NAME_ROOM];
+	int err;
+
+	full_begin(&full, uid, stem);
+	for (unsigned int k = first; k < end; k++) {
+		if (k == but)
+			continue;
+		snprintf(name, sizeof(name), "%s%u", stem, k);
+		err = connect_to_us(uid, name, fd);
+		if (!err)
+			return 0;
+		if (err == EAGAIN)
+			full_add(&full, k);
+	}
+	full_end(&full);
+	return full.ours ? EAGAIN : ENOENT;
+}
+
+bool host_names_have_ours(uint32_t uid, const char *stem, unsigned int first, unsigned int end)
+{
+	int conn, err = find(uid, stem, first, end, end, &conn);
+
+	if (!err)
+		close(conn);
+	return err != ENOENT;
 }
 
 static const char *own_name(unsigned int slot, unsigned int k, char *buf, size_t n)
@@ -284,29 +319,16 @@ static const char *own_name(unsigned int slot, unsigned int k, char *buf, size_t
 	return buf;
 }
 
-/* The process of our user that has the slot under one of the first @n names of its own, but for the
- * name @but. EAGAIN: it is there, and its queue is full; ENOENT: there is none. */
+/* The process of our user that has the slot under one of the first @n names of its own. */
 static int find_own(unsigned int slot, unsigned int n, unsigned int but, int *fd)
 {
-	struct full full;
-	char name[32];
+	char stem[32];
 	uint32_t uid;
-	int err;
 
 	if (host_names_uid(&uid))
 		return ENOENT;
-	full_begin(&full, uid, own_stem(slot, name, sizeof(name)));
-	for (unsigned int k = 0; k < n; k++) {
-		if (k == but)
-			continue;
-		err = connect_to_us(uid, own_name(slot, k, name, sizeof(name)), fd);
-		if (!err)
-			return 0;
-		if (err == EAGAIN)
-			full_add(&full, k);
-	}
-	full_end(&full);
-	return full.ours ? EAGAIN : ENOENT;
+	snprintf(stem, sizeof(stem), "own.%u.", slot);
+	return find(uid, stem, 0, n, but, fd);
 }
 
 static bool is_taken_own(unsigned int slot, unsigned int but)

@@ -111,13 +111,15 @@ static int receive(int conn, int *fd)
 	return only_one(c, fd);
 }
 
-/* Its queue is full. */
-static bool is_foreign(const struct meeting *m, unsigned int slot)
+/* Its queue was full: may it be a member all the same? */
+static bool may_be_ours(const struct meeting *m, unsigned int slot)
 {
 	char stem[NAME_MAX_LEN + 16];
+	enum host_name whose;
 
 	snprintf(stem, sizeof(stem), "%s.", m->name);
-	return host_name_whose(m->host->uid, stem, slot) == HOST_NAME_FOREIGN;
+	whose = host_name_whose(m->host->uid, stem, slot);
+	return whose == HOST_NAME_OURS || whose == HOST_NAME_UNKNOWN;
 }
 
 /* ECONNREFUSED: no process of our user has that name; ETIMEDOUT: one has, and does not answer. */
@@ -127,7 +129,7 @@ static int ask(const struct meeting *m, unsigned int slot, uint64_t until, int *
 	int err = connected(m, slot, &p.fd), pid = 0;
 
 	if (err)
-		return err == EAGAIN && !is_foreign(m, slot) ? ETIMEDOUT : ECONNREFUSED;
+		return err == EAGAIN && may_be_ours(m, slot) ? ETIMEDOUT : ECONNREFUSED;
 	err = contact_peer(p.fd, &pid) ? ECONNREFUSED : ETIMEDOUT;
 	while (err == ETIMEDOUT && clock_now() < until) {
 		/* a forked child may keep the name of a member that has died */
@@ -165,10 +167,7 @@ static bool is_met(const struct meeting *m, unsigned int first, unsigned int end
 	char stem[NAME_MAX_LEN + 16];
 
 	snprintf(stem, sizeof(stem), "%s.new.", m->name);
-	for (unsigned int k = first; k < end; k++)
-		if (host_name_whose(m->host->uid, stem, k) == HOST_NAME_OURS)
-			return true;
-	return false;
+	return host_names_have_ours(m->host->uid, stem, first, end);
 }
 
 /* A door that is free, and listened to, so that others see whose it is. */
