@@ -9,7 +9,6 @@ enum {
 };
 
 bool corks_used;
-static uint32_t waiting; /* QPs on a list */
 
 /* The first post behind a poll: did the burst before it end in time? */
 static void judge(struct eqp *e)
@@ -55,13 +54,20 @@ static void list(struct eqp *e)
 	if (load_acquire(&e->cork.listed)) /* pairs with corks_unlist() */
 		return;
 	store_relaxed(&e->cork.listed, true); /* only under the QP's turn */
-	fetch_add_relaxed(&waiting, 1);
+	fetch_add_relaxed(&n->corks, 1);
 	e->cork.next = load_relaxed(&n->corked);
 	if (!e->cork.next)
 		store_relaxed(&n->cork_end, load_relaxed(&e->cork.last) + DELAY);
-	/* seq_cst: before corks_wait() reads n->asleep */
+	/* seq_cst: before corks_wait() looks who would end it */
 	while (!cas_seq_cst(&n->corked, &e->cork.next, e))
 		;
+}
+
+/* A thread that is blocked or rests does not poll, and the engine thread leaves it what is due: the
+ * list is looked at in its time. */
+static bool others_sleep(const struct node *n)
+{
+	return load_relaxed(&n->led) || load_seq_cst(&n->resting);
 }
 
 bool corks_wait(struct tqp *q, uint64_t now)
@@ -73,8 +79,7 @@ bool corks_wait(struct tqp *q, uint64_t now)
 	store_relaxed(&e->cork.last, now);
 	if (unlikely(!load_relaxed(&corks_used)))
 		store_relaxed(&corks_used, true);
-	if (!polls_follow(e) || !close || load_relaxed(&n->led) ||
-	    load_relaxed(&waiting) >= CORKS_MOST)
+	if (!polls_follow(e) || !close || others_sleep(n) || load_relaxed(&n->corks) >= CORKS_MOST)
 		return false;
 	/* An engine thread that sleeps keeps no deadline: it finds that the program polls, and naps
 	 * from then on. */
@@ -83,8 +88,8 @@ bool corks_wait(struct tqp *q, uint64_t now)
 		return false;
 	}
 	list(e);
-	if (load_seq_cst(&n->asleep) != LOOP_AWAKE)
-		return false; /* it may have looked at the list before */
+	if (load_seq_cst(&n->asleep) != LOOP_AWAKE || others_sleep(n))
+		return false; /* they may have looked at the list before */
 	e->cork.waited = true;
 	return true;
 }
@@ -105,7 +110,7 @@ struct eqp *corks_unlist(struct eqp *e, uint64_t now)
 
 	if (now >= load_relaxed(&e->cork.last) + DELAY)
 		store_relaxed(&e->cork.late, true);
-	fetch_sub_acq_rel(&waiting, 1);
+	fetch_sub_acq_rel(&e->node->corks, 1);
 	store_release(&e->cork.listed, false);
 	return next;
 }

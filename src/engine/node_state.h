@@ -72,6 +72,7 @@ struct node {
 	uint64_t delay_end; /* ns: about when the first of these must leave; atomic */
 	struct eqp *corked; /* lock-free stack: QPs whose posts wait for more of them */
 	uint64_t cork_end; /* ns: about when the first of these must leave; atomic */
+	uint32_t corks; /* counts these; atomic */
 	uint32_t glances; /* counts polls that found completions and made no progress; atomic */
 	uint32_t unasked; /* counts packets that need no program; under the link's drain lock */
 	struct {
@@ -97,6 +98,7 @@ struct node {
 	uint32_t poll_seq; /* counts polls */
 	struct vain_threads vain;
 	uint64_t rest_until; /* ns: a thread that polls sleeps so long at most; atomic; rest.h */
+	uint32_t resting; /* counts threads that do so now; atomic */
 	uint32_t led; /* 1: a blocked thread is the engine */
 	uint32_t followers; /* threads that are blocked and do not lead */
 	uint32_t led_seq; /* counts the rounds of leaders */

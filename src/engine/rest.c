@@ -28,6 +28,7 @@ static bool work_waits(struct node *n)
  * here on no sender would ring for it. */
 static void awake(struct node *n)
 {
+	fetch_sub_acq_rel(&n->resting, 1);
 	host_change_mode(n->host, HOST_ARMED, HOST_POLLED);
 	wake_engine(n);
 }
@@ -54,7 +55,10 @@ bool rest(struct node *n, uint64_t now, uint64_t ns)
 	    !host_change_mode(n->host, HOST_POLLED, HOST_ARMED))
 		return false;
 	store_relaxed(&n->rest_until, end);
-	full_fence(); /* pairs with contact_wake(): it sees the mode, or we its record */
+	fetch_add_relaxed(&n->resting, 1);
+	/* Pairs with contact_wake(): it sees the mode, or we its record; and with corks_wait(): it
+	 * sees that we rest, or we what it has listed. */
+	full_fence();
 	came = !work_waits(n) && links_wait(n, host_doorbell_fd(n->host), end - now);
 	awake(n);
 	return !came || take_what_came(n);

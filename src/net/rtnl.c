@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/rtnetlink.h>
+#include <linux/sock_diag.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -61,9 +62,9 @@ bool rtnl_refused(int err)
 
 /* Sends and feeds @fn until the kernel's last message. The socket is not bound: the kernel gives it
  * a number when it sends. */
-static int ask(struct question *q, mnl_cb_t fn, void *arg)
+static int ask(int bus, struct question *q, mnl_cb_t fn, void *arg)
 {
-	struct mnl_socket *nl = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
+	struct mnl_socket *nl = mnl_socket_open2(bus, SOCK_CLOEXEC);
 	char *buf = malloc(ANSWER_MAX);
 	int more = -1;
 
@@ -92,7 +93,7 @@ int rtnl_dump(uint16_t request, unsigned char family, mnl_cb_t fn, void *arg)
 		question_start(&q, request, NLM_F_DUMP);
 		mnl_nlmsg_put_extra_header(q.msg, sizeof(struct rtmsg));
 		((struct rtgenmsg *)mnl_nlmsg_get_payload(q.msg))->rtgen_family = family;
-		err = ask(&q, fn, arg);
+		err = ask(NETLINK_ROUTE, &q, fn, arg);
 	} while (err == EINTR && --tries);
 	return err;
 }
@@ -157,7 +158,7 @@ int rtnl_route(unsigned char family, const void *addr, uint32_t oif, struct rtnl
 	mnl_attr_put(q.msg, RTA_DST, len, addr);
 	if (oif)
 		mnl_attr_put_u32(q.msg, RTA_OIF, oif);
-	return ask(&q, take_route, out);
+	return ask(NETLINK_ROUTE, &q, take_route, out);
 }
 
 /* --- neighbours --- */
@@ -204,7 +205,7 @@ int rtnl_neigh(unsigned char family, const void *addr, uint32_t oif, uint16_t *s
 	nd->ndm_family = family;
 	nd->ndm_ifindex = (int)oif;
 	mnl_attr_put(q.msg, NDA_DST, n.len, addr);
-	err = ask(&q, take_neigh, &n);
+	err = ask(NETLINK_ROUTE, &q, take_neigh, &n);
 	if (err == EOPNOTSUPP)
 		err = rtnl_dump(RTM_GETNEIGH, family, take_neigh, &n);
 	if (!err && !n.found)
@@ -212,6 +213,17 @@ int rtnl_neigh(unsigned char family, const void *addr, uint32_t oif, uint16_t *s
 	if (!err)
 		*state = n.state;
 	return err;
+}
+
+/* --- sockets --- */
+
+int rtnl_diag(const void *what, size_t n, mnl_cb_t fn, void *arg)
+{
+	struct question q;
+
+	question_start(&q, SOCK_DIAG_BY_FAMILY, NLM_F_DUMP);
+	memcpy(mnl_nlmsg_put_extra_header(q.msg, n), what, n);
+	return ask(NETLINK_SOCK_DIAG, &q, fn, arg);
 }
 
 /* --- what changes --- */

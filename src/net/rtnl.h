@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Questions to the kernel by rtnetlink. Each opens and closes its own socket, so fork, threads and
- * programs that close descriptors of others need no care; the watch is the one socket that stays
- * open. Errors are positive errnos: the kernel's answer, or why no socket could be had. */
+/* Questions to the kernel by rtnetlink and sock_diag. Each opens and closes its own socket, so
+ * fork, threads and programs that close descriptors of others need no care; the watch is the one
+ * socket that stays open. Errors are positive errnos: the kernel's answer, or why no socket could
+ * be had. */
 #pragma once
 #include <libmnl/libmnl.h>
 #include <stdbool.h>
@@ -36,6 +37,9 @@ int rtnl_route(unsigned char family, const void *addr, uint32_t oif, struct rtnl
 
 /* The neighbour's state (NUD_REACHABLE, …) on interface @oif. ENOENT: there is none. */
 int rtnl_neigh(unsigned char family, const void *addr, uint32_t oif, uint16_t *state);
+
+/* The same by sock_diag, whose question is the @n bytes of @ask: @fn sees each socket. */
+int rtnl_diag(const void *ask, size_t n, mnl_cb_t fn, void *arg);
 
 /* A non-blocking socket that becomes readable when a link or an address changes. */
 int rtnl_watch_open(int *fd);

@@ -49,7 +49,8 @@ struct contact {
 	int bell; /* its doorbell; -1: not given to us, it is rung through conn */
 	bool one_sided; /* a record was sent for which the peer must be rung even while it polls */
 	bool late; /* it had no room for too long: multicast passes it over until it has room */
-	uint32_t rung; /* its mode word when it was rung last */
+	uint32_t rung; /* its mode word when it was rung last; 0: it is to be rung anew */
+	uint32_t unheard; /* a ring has failed: host_control() rings anew; atomic */
 	struct remote *remote; /* NULL: its memory is not reached from here */
 	enum trust_word word; /* this process' SOFTHCA_DIRECT */
 	uint64_t secret, nonce; /* ours: the peer is to read the one and repeat the other */

@@ -28,7 +28,8 @@ static void mail(struct contact *c)
 		fetch_or_acq_rel(word, bit);
 }
 
-static void ring_bell(struct contact *c)
+/* False: the peer may sleep on. */
+static bool ring_bell(struct contact *c)
 {
 	const struct contact_message rung = { .kind = CONTACT_RUNG };
 	const uint64_t one = 1;
@@ -40,8 +41,31 @@ static void ring_bell(struct contact *c)
 	else if (write(bell, &one, sizeof(one)) < 0)
 		err = errno;
 	uncancelled_end(was);
-	if (err)
-		log_debug("slot %u was not rung: %s", c->slot, strerror(err));
+	if (!err || err == EAGAIN) /* what it has not read yet wakes it as well */
+		return true;
+	log_debug("slot %u was not rung: %s", c->slot, strerror(err));
+	return false;
+}
+
+/* What has failed is tried anew by host_control(), since the next record may be long in coming. */
+static void ring(struct contact *c)
+{
+	if (likely(ring_bell(c)))
+		return;
+	store_relaxed(&c->rung, 0); /* the number of no arming */
+	if (!xchg_acq_rel(&c->unheard, 1))
+		host_chore(c->host);
+}
+
+void contact_ring_anew(struct contact *c, uint64_t now)
+{
+	if (likely(!load_relaxed(&c->unheard)))
+		return;
+	store_relaxed(&c->unheard, 0); /* first: what fails from here on is a chore of its own */
+	if (ring_bell(c))
+		return;
+	store_relaxed(&c->unheard, 1);
+	host_sooner(c->host, now + HOST_RETRY_NS);
 }
 
 void contact_wake(struct contact *c, bool even_polled)
@@ -55,7 +79,7 @@ void contact_wake(struct contact *c, bool even_polled)
 	switch (mode & HOST_MODE_MASK) {
 	case HOST_POLLED:
 		if (even_polled)
-			ring_bell(c);
+			ring(c);
 		return;
 	case HOST_WATCHED:
 		return;
@@ -63,7 +87,7 @@ void contact_wake(struct contact *c, bool even_polled)
 		break;
 	}
 	if (load_relaxed(&c->rung) != mode && xchg_acq_rel(&c->rung, mode) != mode)
-		ring_bell(c);
+		ring(c);
 }
 
 /* The producer has said that it goes on in the ring that we have offered. */

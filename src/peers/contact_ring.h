@@ -14,6 +14,8 @@ void contact_watch_ring(struct contact *c); /* sets poll and owed; under in_lock
 /* Wakes the peer for a record in its ring, or for space in ours. @even_polled: also while its
  * program polls, since the program need not poll for this record. */
 void contact_wake(struct contact *c, bool even_polled);
+/* Rings again where a ring has failed. Under host->control; @now: ns. */
+void contact_ring_anew(struct contact *c, uint64_t now);
 bool contact_has_space(struct contact *c);
 /* link_ops.taken, in a quiesce section. */
 bool contact_has_taken(struct contact *c, struct link_mark *mark);

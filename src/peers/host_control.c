@@ -4,6 +4,7 @@
 #include "peers/contact_alive.h"
 #include "peers/contact_end.h"
 #include "peers/contact_grow.h"
+#include "peers/contact_ring.h"
 #include "peers/host_ask.h"
 #include "peers/host_cast.h"
 #include "peers/host_resume.h"
@@ -36,8 +37,9 @@ static void end_all_pending(struct host *h, uint64_t now)
 	}
 }
 
-static void contact_tend(struct contact *c)
+static void contact_tend(struct contact *c, uint64_t now)
 {
+	contact_ring_anew(c, now);
 	contact_grow(c);
 	contact_share_ask(c);
 }
@@ -53,7 +55,7 @@ static void tend_contacts(struct host *h, uint64_t now)
 		if (load_acquire(&c->broken))
 			contact_end_up(h, c);
 		else
-			contact_tend(c);
+			contact_tend(c, now);
 	}
 }
 

@@ -8,11 +8,12 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+#include "net/unix_listeners.h"
 #include "peers/host_page.h"
 #include "util/barrier.h"
 #include "util/uncancelled.h"
 
-enum { BACKLOG = 1024 };
+enum { BACKLOG = 1024, NAME_ROOM = sizeof(((struct sockaddr_un *)0)->sun_path) };
 
 /* Read once, since it is asked for with each contact; the usual one while it cannot be read. */
 static uint32_t overflow_uid(void)
@@ -99,20 +100,26 @@ int host_names_uid(uint32_t *out)
 	return 0;
 }
 
+#define SLOT "slot." /* and a number: the shared name */
+
 enum way { BIND, CONNECT };
+
+static int whole_name(uint32_t uid, const char *name, char *buf, size_t n)
+{
+	char who[16] = "all";
+
+	if (uid != HOST_NAMES_ALL)
+		snprintf(who, sizeof(who), "%u", uid);
+	return snprintf(buf, n, "softhca.%d.%s.%s", HOST_LAYOUT, who, name);
+}
 
 /* A socket that has the name, or is connected to it. */
 static int named(enum way way, uint32_t uid, const char *name, int *fd)
 {
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
-	char who[16] = "all";
-	int n, s, err;
+	int n = whole_name(uid, name, sa.sun_path + 1, NAME_ROOM - 1), s, err;
 	socklen_t len;
 
-	if (uid != HOST_NAMES_ALL)
-		snprintf(who, sizeof(who), "%u", uid);
-	n = snprintf(sa.sun_path + 1, sizeof(sa.sun_path) - 1, "softhca.%d.%s.%s", HOST_LAYOUT, who,
-		     name);
 	len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 	s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (s < 0)
@@ -139,7 +146,7 @@ int host_name_connect_any(uint32_t uid, const char *name, int *fd)
 
 static const char *slot_name(unsigned int slot, char *buf, size_t n)
 {
-	snprintf(buf, n, "slot.%u", slot);
+	snprintf(buf, n, SLOT "%u", slot);
 	return buf;
 }
 
@@ -175,14 +182,135 @@ static bool leads_to_us(int conn, uint32_t *holder)
 	return cred.uid == geteuid();
 }
 
-bool host_name_is_ours(uint32_t uid, const char *name, int *fd)
+/* --- listeners whose queue is full: nobody can connect and ask whose they are --- */
+
+struct full {
+	char stem[NAME_ROOM]; /* of the names */
+	uint64_t asked[NUMBER_SLOTS / 64]; /* bits: the numbers behind it */
+	bool any;
+	unsigned int ours, foreign; /* how many of them the kernel says to be whose */
+	uint32_t holder; /* the user of one that is foreign */
+};
+
+static void full_begin(struct full *f, uint32_t uid, const char *stem)
 {
-	if (host_name_connect_any(uid, name, fd))
-		return false;
-	if (leads_to_us(*fd, NULL))
-		return true;
-	close(*fd);
-	return false;
+	*f = (struct full){ 0 };
+	whole_name(uid, stem, f->stem, sizeof(f->stem));
+}
+
+static void full_add(struct full *f, unsigned int k)
+{
+	f->asked[k / 64] |= UINT64_C(1) << k % 64;
+	f->any = true;
+}
+
+static void take_owner(void *arg, const char *name, uint32_t uid)
+{
+	struct full *f = arg;
+	size_t n = strlen(f->stem);
+	unsigned int k;
+	char digits[16];
+
+	if (strncmp(name, f->stem, n) || sscanf(name + n, "%u", &k) != 1 || k >= NUMBER_SLOTS ||
+	    !(f->asked[k / 64] & UINT64_C(1) << k % 64))
+		return;
+	snprintf(digits, sizeof(digits), "%u", k);
+	if (strcmp(name + n, digits))
+		return; /* "07" is another name */
+	f->asked[k / 64] &= ~(UINT64_C(1) << k % 64);
+	if (uid == geteuid()) {
+		f->ours++;
+	} else {
+		f->foreign++;
+		f->holder = uid;
+	}
+}
+
+/* Where the kernel cannot be asked, none is anybody's. */
+static void full_end(struct full *f)
+{
+	if (f->any)
+		unix_listeners(take_owner, f);
+}
+
+/* --- whose a name is --- */
+
+/* *fd: connected to a process of our user. EAGAIN: the queue is full, whosever it is. */
+static int connect_to_us(uint32_t uid, const char *name, int *fd)
+{
+	int conn, err = host_name_connect_any(uid, name, &conn);
+
+	if (err)
+		return err;
+	if (!leads_to_us(conn, NULL)) {
+		close(conn);
+		return EPERM;
+	}
+	*fd = conn;
+	return 0;
+}
+
+static enum host_name whose_now(uint32_t uid, const char *stem, unsigned int k)
+{
+	struct full full;
+	char name[NAME_ROOM];
+	int conn, err;
+	bool ours;
+
+	snprintf(name, sizeof(name), "%s%u", stem, k);
+	err = host_name_connect_any(uid, name, &conn);
+	if (!err) {
+		ours = leads_to_us(conn, NULL);
+		close(conn);
+		return ours ? HOST_NAME_OURS : HOST_NAME_FOREIGN;
+	}
+	if (err != EAGAIN)
+		return err == ECONNREFUSED ? HOST_NAME_SILENT : HOST_NAME_UNKNOWN;
+	full_begin(&full, uid, stem);
+	full_add(&full, k);
+	full_end(&full);
+	return full.ours ? HOST_NAME_OURS : full.foreign ? HOST_NAME_FOREIGN : HOST_NAME_UNKNOWN;
+}
+
+enum host_name host_name_whose(uint32_t uid, const char *stem, unsigned int k)
+{
+	enum host_name whose = whose_now(uid, stem, k);
+
+	/* Its holder may have ended before the kernel was asked. */
+	return whose == HOST_NAME_UNKNOWN ? whose_now(uid, stem, k) : whose;
+}
+
+/* A process of our user at one of the names of @stem from @first up to @end, but for @but. EAGAIN:
+ * it is there, and its queue is full; ENOENT: there is none. The kernel is asked once at most. */
+static int find(uint32_t uid, const char *stem, unsigned int first, unsigned int end,
+		unsigned int but, int *fd)
+{
+	struct full full;
+	char name[NAME_ROOM];
+	int err;
+
+	full_begin(&full, uid, stem);
+	for (unsigned int k = first; k < end; k++) {
+		if (k == but)
+			continue;
+		snprintf(name, sizeof(name), "%s%u", stem, k);
+		err = connect_to_us(uid, name, fd);
+		if (!err)
+			return 0;
+		if (err == EAGAIN)
+			full_add(&full, k);
+	}
+	full_end(&full);
+	return full.ours ? EAGAIN : ENOENT;
+}
+
+bool host_names_have_ours(uint32_t uid, const char *stem, unsigned int first, unsigned int end)
+{
+	int conn, err = find(uid, stem, first, end, end, &conn);
+
+	if (!err)
+		close(conn);
+	return err != ENOENT;
 }
 
 static const char *own_name(unsigned int slot, unsigned int k, char *buf, size_t n)
@@ -191,29 +319,25 @@ static const char *own_name(unsigned int slot, unsigned int k, char *buf, size_t
 	return buf;
 }
 
-/* The process of our user that has the slot under one of the first @n names of its own, but for the
- * name @but. */
-static bool is_own(unsigned int slot, unsigned int n, unsigned int but, int *fd)
+/* The process of our user that has the slot under one of the first @n names of its own. */
+static int find_own(unsigned int slot, unsigned int n, unsigned int but, int *fd)
 {
-	char name[32];
+	char stem[32];
 	uint32_t uid;
 
 	if (host_names_uid(&uid))
-		return false;
-	for (unsigned int k = 0; k < n; k++)
-		if (k != but && host_name_is_ours(uid, own_name(slot, k, name, sizeof(name)), fd))
-			return true;
-	return false;
+		return ENOENT;
+	snprintf(stem, sizeof(stem), "own.%u.", slot);
+	return find(uid, stem, 0, n, but, fd);
 }
 
 static bool is_taken_own(unsigned int slot, unsigned int but)
 {
-	int conn;
-	bool yes = is_own(slot, HOST_NAMES_OWN, but, &conn);
+	int conn, err = find_own(slot, HOST_NAMES_OWN, but, &conn);
 
-	if (yes)
+	if (!err)
 		close(conn);
-	return yes;
+	return err != ENOENT;
 }
 
 static int bind_and_listen(uint32_t uid, const char *name, int *fd)
@@ -244,17 +368,12 @@ int host_name_bind(unsigned int slot, int *fd)
 }
 
 /* A name to which nobody listens is none of ours: a process of ours that is about to listen looks
- * at own names afterwards. One whose queue is full may be of a process of ours that is stopped. */
+ * at own names afterwards. */
 static bool is_foreign(unsigned int slot)
 {
-	int conn, err = connect_shared(slot, &conn);
-	bool ours;
+	enum host_name whose = host_name_whose(HOST_NAMES_ALL, SLOT, slot);
 
-	if (err)
-		return err == ECONNREFUSED;
-	ours = leads_to_us(conn, NULL);
-	close(conn);
-	return !ours;
+	return whose == HOST_NAME_SILENT || whose == HOST_NAME_FOREIGN;
 }
 
 int host_name_bind_own(unsigned int slot, int *fd)
@@ -278,16 +397,26 @@ int host_name_bind_own(unsigned int slot, int *fd)
 /* Packets to slots that nobody has come in numbers, so that little is tried for those. */
 int host_name_connect(unsigned int slot, int *fd)
 {
-	int own, err = connect_shared(slot, fd);
+	int shared, own, err = connect_shared(slot, &shared), found;
 
-	if ((err && err != ECONNREFUSED) || (!err && leads_to_us(*fd, NULL)))
+	if (!err && leads_to_us(shared, NULL)) {
+		*fd = shared;
+		return 0;
+	}
+	if (err && err != ECONNREFUSED && err != EAGAIN)
 		return err;
-	if (!is_own(slot, err && !is_bound(slot) ? 1 : HOST_NAMES_OWN, HOST_NAMES_OWN, &own))
+	found = find_own(slot, err == ECONNREFUSED && !is_bound(slot) ? 1 : HOST_NAMES_OWN,
+			 HOST_NAMES_OWN, &own);
+	if (found == ENOENT) {
+		if (!err)
+			*fd = shared;
 		return err;
+	}
 	if (!err)
-		close(*fd);
-	*fd = own;
-	return 0;
+		close(shared);
+	if (!found)
+		*fd = own;
+	return found;
 }
 
 int host_name_list(uint32_t uid, unsigned int slot, int *fd)
@@ -301,12 +430,16 @@ unsigned int host_names_foreign(uint32_t *holder)
 {
 	unsigned int foreign = 0;
 	uint32_t whose = 0;
+	struct full full;
 	int fd = -1, err;
 
 	*holder = HOST_NAMES_ALL;
+	full_begin(&full, HOST_NAMES_ALL, SLOT);
 	for (unsigned int slot = 0; slot < NUMBER_SLOTS; slot++) {
 		err = connect_shared(slot, &fd);
 		foreign += err == ECONNREFUSED && is_bound(slot);
+		if (err == EAGAIN)
+			full_add(&full, slot);
 		if (err)
 			continue;
 		if (!leads_to_us(fd, &whose)) {
@@ -315,7 +448,10 @@ unsigned int host_names_foreign(uint32_t *holder)
 		}
 		close(fd);
 	}
-	return foreign;
+	full_end(&full);
+	if (full.foreign)
+		*holder = full.holder;
+	return foreign + full.foreign;
 }
 
 static unsigned int find_layout(unsigned int slot)

@@ -35,8 +35,17 @@ enum { HOST_NAMES_OWN = 16 };
 /* The same for the names of other things: "softhca.<layout>.<uid>.<name>". Does not listen. */
 int host_name_bind_any(uint32_t uid, const char *name, int *fd);
 int host_name_connect_any(uint32_t uid, const char *name, int *fd);
-/* Does a process of our user listen there? *fd: a connection to it. */
-bool host_name_is_ours(uint32_t uid, const char *name, int *fd);
+enum host_name {
+	HOST_NAME_SILENT, /* nobody listens there */
+	HOST_NAME_OURS, /* a process of our user does */
+	HOST_NAME_FOREIGN,
+	HOST_NAME_UNKNOWN, /* its queue is full, and the kernel does not say whose it is; or no
+			    * socket could be had */
+};
+/* Who listens at the name that is @stem and the number @k, below NUMBER_SLOTS? */
+enum host_name host_name_whose(uint32_t uid, const char *stem, unsigned int k);
+/* Does a process of our user listen at one of those from @first up to @end? */
+bool host_names_have_ours(uint32_t uid, const char *stem, unsigned int first, unsigned int end);
 /* How many slots processes of other users hold; *holder: the uid of one of them, as we see it;
  * HOST_NAMES_ALL: none of them listens. */
 unsigned int host_names_foreign(uint32_t *holder);

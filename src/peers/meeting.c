@@ -111,6 +111,17 @@ static int receive(int conn, int *fd)
 	return only_one(c, fd);
 }
 
+/* Its queue was full: may it be a member all the same? */
+static bool may_be_ours(const struct meeting *m, unsigned int slot)
+{
+	char stem[NAME_MAX_LEN + 16];
+	enum host_name whose;
+
+	snprintf(stem, sizeof(stem), "%s.", m->name);
+	whose = host_name_whose(m->host->uid, stem, slot);
+	return whose == HOST_NAME_OURS || whose == HOST_NAME_UNKNOWN;
+}
+
 /* ECONNREFUSED: no process of our user has that name; ETIMEDOUT: one has, and does not answer. */
 static int ask(const struct meeting *m, unsigned int slot, uint64_t until, int *fd)
 {
@@ -118,7 +129,7 @@ static int ask(const struct meeting *m, unsigned int slot, uint64_t until, int *
 	int err = connected(m, slot, &p.fd), pid = 0;
 
 	if (err)
-		return err == EAGAIN ? ETIMEDOUT : ECONNREFUSED;
+		return err == EAGAIN && may_be_ours(m, slot) ? ETIMEDOUT : ECONNREFUSED;
 	err = contact_peer(p.fd, &pid) ? ECONNREFUSED : ETIMEDOUT;
 	while (err == ETIMEDOUT && clock_now() < until) {
 		/* a forked child may keep the name of a member that has died */
@@ -150,36 +161,25 @@ static int ask_members(const struct meeting *m, int *fd)
 
 /* --- the door --- */
 
-static const char *door_name(const struct meeting *m, unsigned int k, char *buf, size_t n)
-{
-	snprintf(buf, n, "%s.new.%u", m->name, k);
-	return buf;
-}
-
 /* Is a process of our user at one of the doors from @first up to @end? */
 static bool is_met(const struct meeting *m, unsigned int first, unsigned int end)
 {
-	char full[NAME_MAX_LEN + 16];
-	int conn;
+	char stem[NAME_MAX_LEN + 16];
 
-	for (unsigned int k = first; k < end; k++) {
-		if (!host_name_is_ours(m->host->uid, door_name(m, k, full, sizeof(full)), &conn))
-			continue;
-		close(conn);
-		return true;
-	}
-	return false;
+	snprintf(stem, sizeof(stem), "%s.new.", m->name);
+	return host_names_have_ours(m->host->uid, stem, first, end);
 }
 
 /* A door that is free, and listened to, so that others see whose it is. */
 static int stand(struct meeting *m, unsigned int *door)
 {
-	char full[NAME_MAX_LEN + 16];
+	char who[16];
 	int err = EADDRINUSE;
 
-	for (*door = 0; *door < DOORS && err == EADDRINUSE; ++*door)
-		err = host_name_bind_any(m->host->uid, door_name(m, *door, full, sizeof(full)),
-					 &m->door);
+	for (*door = 0; *door < DOORS && err == EADDRINUSE; ++*door) {
+		snprintf(who, sizeof(who), "new.%u", *door);
+		err = bound(m, who, &m->door);
+	}
 	if (err)
 		return err;
 	--*door;

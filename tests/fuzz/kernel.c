@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* What the kernel tells: rtnetlink's answers, files of /proc, IP headers on a raw socket. Most of
- * it is the kernel's own word, but names, addresses and neighbours are what others have set, and a
- * netlink socket takes messages from privileged processes, too. The input: which of them, then what
- * they give out, piece by piece, each with its length in front. This file stands in place of libmnl
- * and the C library's functions while something is fed. */
+/* What the kernel tells: answers of rtnetlink and sock_diag, files of /proc, IP headers on a raw
+ * socket. Most of it is the kernel's own word, but names, addresses and neighbours are what others
+ * have set, and a netlink socket takes messages from privileged processes, too. The input: which of
+ * them, then what they give out, piece by piece, each with its length in front. This file stands in
+ * place of libmnl and the C library's functions while something is fed. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <libmnl/libmnl.h>
@@ -13,10 +13,12 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <unistd.h>
 #include "fuzz.h"
 #include "net/netdev.h"
 #include "net/rtnl.h"
+#include "net/unix_listeners.h"
 #include "peers/host_names.h"
 #include "udp/udp_seen.h"
 #include "util/be.h"
@@ -219,6 +221,18 @@ static void names(void)
 	host_names_read(1000, taken);
 }
 
+static void take_name(void *arg, const char *name, uint32_t uid)
+{
+	(void)arg;
+	(void)uid;
+	must(*name && strlen(name) < sizeof(((struct sockaddr_un *)0)->sun_path));
+}
+
+static void listeners(void)
+{
+	unix_listeners(take_name, NULL);
+}
+
 /* What is known of an IP packet, if it is whole as far as it is looked at. */
 static bool known(const uint8_t *ip, size_t n, struct udp_seen_packet *out)
 {
@@ -255,7 +269,7 @@ static void raw_ip(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	struct fuzz_bytes b = { data, len };
-	unsigned int what = (unsigned int)fuzz_take(&b, 1) % 6;
+	unsigned int what = (unsigned int)fuzz_take(&b, 1) % 7;
 
 	fed = &b;
 	if (what < 2)
@@ -266,8 +280,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		files();
 	else if (what == 4)
 		names();
-	else
+	else if (what == 5)
 		raw_ip();
+	else
+		listeners();
 	fed = NULL;
 	return 0;
 }

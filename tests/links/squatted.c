@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Another user has bound, and listens to, the names by which our processes find each other: that of
- * a process for messages of connection management, and doors of a meeting. Ours find each other
- * all the same, and one at a time goes through a door. */
+ * a process for messages of connection management, and doors and members of a meeting. He may let
+ * nobody connect. Ours find each other all the same, and one at a time goes through a door. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <grp.h>
@@ -17,16 +17,20 @@
 #include "peers/meeting.h"
 #include "station.h"
 
-enum { STRANGER = 65534, SQUATTED = 3, VISITORS = 4, VISITS = 20, FIRST = 500, SLOTS = 512 };
+enum { STRANGER = 65534, SQUATTED = 3, VISITORS = 4, VISITS = 10, FIRST = 500, SLOTS = 512 };
 
 static const char meeting_name[] = "squatted";
+
+static bool full; /* nobody can connect to the names that are taken */
 
 static void take(uint32_t uid, const char *name)
 {
 	int fd;
 
-	if (host_name_bind_any(uid, name, &fd) || listen(fd, 8))
+	if (host_name_bind_any(uid, name, &fd) || listen(fd, full ? 0 : 8))
 		exit(2);
+	while (full && !host_name_connect_any(uid, name, &fd))
+		;
 }
 
 /* Another user takes the names of the test's user, and of slot @arg. */
@@ -44,13 +48,15 @@ static int squat(int talk, void *arg)
 		take(victim, name);
 		snprintf(name, sizeof(name), "%s.new.%u", meeting_name, k);
 		take(victim, name);
+		snprintf(name, sizeof(name), "%s.%u", meeting_name, FIRST + k);
+		take(victim, name);
 	}
 	child_tell(talk, 1);
 	child_hear(talk);
 	return 0;
 }
 
-TEST(a_process_is_found_though_another_user_has_its_name)
+static void is_found(int unreached)
 {
 	struct station st = { 0 };
 	unsigned int slot;
@@ -61,7 +67,7 @@ TEST(a_process_is_found_though_another_user_has_its_name)
 	slot = st.slot;
 	c = child_start(squat, &slot);
 	check_eq(child_hear(c.talk), 1);
-	check_eq(gsi_process_connect(slot, &conn), ECONNREFUSED);
+	check_eq(gsi_process_connect(slot, &conn), unreached);
 	check_eq(gsi_process_bind(slot, &fd), 0);
 	check_eq(gsi_process_connect(slot, &conn), 0);
 	close(conn);
@@ -69,6 +75,18 @@ TEST(a_process_is_found_though_another_user_has_its_name)
 	child_tell(c.talk, 0);
 	check_eq(child_wait(&c), 0);
 	station_close(&st);
+}
+
+TEST(a_process_is_found_though_another_user_has_its_name)
+{
+	is_found(ECONNREFUSED);
+}
+
+TEST(so_is_one_whose_name_nobody_can_connect_to)
+{
+	full = true;
+	is_found(EAGAIN);
+	full = false;
 }
 
 /* Messages of strangers name any slot, and are for any process: none is worth many searches. */
@@ -293,7 +311,7 @@ static int visit(int talk, void *arg)
 	return bad ? 2 : 0;
 }
 
-TEST(one_process_at_a_time_is_at_the_doors_of_which_another_user_has_some)
+static void go_in_and_out(void)
 {
 	unsigned int *inside = mmap(NULL, sizeof(*inside), PROT_READ | PROT_WRITE,
 				    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -304,17 +322,34 @@ TEST(one_process_at_a_time_is_at_the_doors_of_which_another_user_has_some)
 	check_eq(child_hear(squatter.talk), 1);
 	for (int i = 0; i < VISITORS; i++)
 		v[i] = child_start(visit, inside);
-	child_tell(squatter.talk, 0); /* it leaves while they come and go */
-	check_eq(child_wait(&squatter), 0);
+	if (!full)
+		child_tell(squatter.talk, 0); /* it leaves while they come and go */
 	for (int i = 0; i < VISITORS; i++)
 		check_eq(child_wait(&v[i]), 0);
+	if (full)
+		child_tell(squatter.talk, 0);
+	check_eq(child_wait(&squatter), 0);
 	munmap(inside, sizeof(*inside));
 }
 
+TEST(one_process_at_a_time_is_at_the_doors_of_which_another_user_has_some)
+{
+	go_in_and_out();
+}
+
+TEST(so_it_is_where_nobody_can_connect_to_those)
+{
+	full = true;
+	go_in_and_out();
+	full = false;
+}
+
 RUN_TESTS(unit_test(a_process_is_found_though_another_user_has_its_name),
+	  unit_test(so_is_one_whose_name_nobody_can_connect_to),
 	  unit_test(a_process_needs_no_name_for_what_it_has_read_for_itself),
 	  unit_test(who_may_not_look_does_not_say_that_a_process_is_not_there),
 	  unit_test(processes_that_are_not_there_are_looked_for_seldom),
 	  unit_test(a_process_needs_no_name_for_requests_to_ports_of_its_own),
 	  unit_test(the_engines_thread_keeps_what_is_for_its_own_process),
-	  unit_test(one_process_at_a_time_is_at_the_doors_of_which_another_user_has_some))
+	  unit_test(one_process_at_a_time_is_at_the_doors_of_which_another_user_has_some),
+	  unit_test(so_it_is_where_nobody_can_connect_to_those))

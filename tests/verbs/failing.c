@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,6 +21,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 /* The C library declares addresses as unions, and dlsym() finds functions. */
@@ -28,7 +30,7 @@
 /* Functions of this file are found by the libraries, though programs hide theirs. */
 #pragma GCC visibility push(default)
 
-enum { LIBRARIES = 8 };
+enum { LIBRARIES = 8, DESCRIPTORS = 1024 };
 
 static struct {
 	uintptr_t from, to;
@@ -37,6 +39,7 @@ static int n_libraries;
 static int kind = -1; /* enum failing_kind; -1: nothing is counted */
 static long counted, target; /* the first is atomic */
 static const char *failed;
+static bool made[DESCRIPTORS]; /* by eventfd(), perhaps closed since; atomic */
 
 /* --- who calls --- */
 
@@ -247,6 +250,41 @@ void free(void *p)
 /* --- system calls --- */
 
 #define CALLER __builtin_return_address(0)
+
+/* The C library's function, or a sanitizer's. Any thread. */
+static void *next(void **kept, const char *name)
+{
+	void *f = __atomic_load_n(kept, __ATOMIC_ACQUIRE);
+
+	if (!f) {
+		f = dlsym(RTLD_NEXT, name);
+		__atomic_store_n(kept, f, __ATOMIC_RELEASE);
+	}
+	return f;
+}
+
+/* All functions of this file get to the kernel by this one. */
+long syscall(long number, ...)
+{
+	static void *kept;
+	long (*real)(long, ...) = (long (*)(long, ...))next(&kept, "syscall"), a[6];
+	va_list ap;
+
+	va_start(ap, number);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(ap, long);
+	va_end(ap);
+	if (number == SYS_pidfd_open && due(FAILING_CALLS, CALLER, "pidfd_open")) {
+		errno = EMFILE;
+		return -1;
+	}
+	if (number == SYS_sched_setattr && due(FAILING_CALLS, CALLER, "sched_setattr")) {
+		errno = EPERM;
+		return -1;
+	}
+	return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
 /* Of type @type, with result @bad and errno @err when it fails; else what @real gives. */
 #define STAND_IN(type, name, bad, err, params, real)                                               \
 	type name params                                                                           \
@@ -257,6 +295,24 @@ void free(void *p)
 		}                                                                                  \
 		return (type)(real);                                                               \
 	}
+
+enum { SIGNALS = 8 }; /* bytes of the kernel's sets */
+
+/* The kernel stores in @limit what is left of it. */
+static int poll_for(struct pollfd *fds, nfds_t n, const struct timespec *limit,
+		    const sigset_t *mask)
+{
+	struct timespec left = limit ? *limit : (struct timespec){ 0 };
+
+	return (int)syscall(SYS_ppoll, fds, n, limit ? &left : NULL, mask, SIGNALS);
+}
+
+static int poll_ms(struct pollfd *fds, nfds_t n, int ms)
+{
+	const struct timespec limit = { ms / 1000, ms % 1000 * 1000000L };
+
+	return poll_for(fds, n, ms < 0 ? NULL : &limit, NULL);
+}
 
 STAND_IN(void *, mmap, MAP_FAILED, ENOMEM,
 	 (void *at, size_t len, int prot, int flags, int fd, off_t offset),
@@ -270,8 +326,6 @@ STAND_IN(int, memfd_create, -1, EMFILE, (const char *name, unsigned int flags),
 STAND_IN(int, ftruncate, -1, ENOSPC, (int fd, off_t len), syscall(SYS_ftruncate, fd, len))
 STAND_IN(int, fallocate, -1, ENOSPC, (int fd, int mode, off_t offset, off_t len),
 	 syscall(SYS_fallocate, fd, mode, offset, len))
-STAND_IN(int, eventfd, -1, EMFILE, (unsigned int first, int flags),
-	 syscall(SYS_eventfd2, first, flags))
 STAND_IN(int, epoll_create1, -1, EMFILE, (int flags), syscall(SYS_epoll_create1, flags))
 STAND_IN(int, socket, -1, EMFILE, (int domain, int type, int protocol),
 	 syscall(SYS_socket, domain, type, protocol))
@@ -314,6 +368,70 @@ STAND_IN(ssize_t, process_vm_readv, -1, ENOMEM,
 	 (pid_t pid, const struct iovec *here, unsigned long n, const struct iovec *there,
 	  unsigned long m, unsigned long flags),
 	 syscall(SYS_process_vm_readv, pid, here, n, there, m, flags))
+
+int eventfd(unsigned int first, int flags)
+{
+	int fd;
+
+	if (due(FAILING_CALLS, CALLER, "eventfd")) {
+		errno = EMFILE;
+		return -1;
+	}
+	fd = (int)syscall(SYS_eventfd2, first, flags);
+	if (fd >= 0 && fd < DESCRIPTORS)
+		__atomic_store_n(&made[fd], true, __ATOMIC_RELAXED);
+	return fd;
+}
+
+/* By this and the next a thread sanitizer knows what happens before what. */
+ssize_t read(int fd, void *to, size_t n)
+{
+	static void *kept;
+
+	if (due(FAILING_CALLS, CALLER, "read")) {
+		errno = EINTR;
+		return -1;
+	}
+	return ((ssize_t(*)(int, void *, size_t))next(&kept, "read"))(fd, to, n);
+}
+
+/* An eventfd takes every write of the process that made it, which nobody else fills. */
+ssize_t write(int fd, const void *from, size_t n)
+{
+	static void *kept;
+	bool fails = fd < 0 || fd >= DESCRIPTORS || !__atomic_load_n(&made[fd], __ATOMIC_RELAXED);
+
+	if (fails && due(FAILING_CALLS, CALLER, "write")) {
+		errno = ENOMEM;
+		return -1;
+	}
+	return ((ssize_t(*)(int, const void *, size_t))next(&kept, "write"))(fd, from, n);
+}
+
+STAND_IN(ssize_t, pread, -1, ENOMEM, (int fd, void *to, size_t n, off_t at),
+	 syscall(SYS_pread64, fd, to, n, at))
+STAND_IN(ssize_t, pwrite, -1, ENOMEM, (int fd, const void *from, size_t n, off_t at),
+	 syscall(SYS_pwrite64, fd, from, n, at))
+STAND_IN(ssize_t, preadv, -1, ENOMEM, (int fd, const struct iovec *to, int n, off_t at),
+	 syscall(SYS_preadv, fd, to, n, at, 0))
+STAND_IN(ssize_t, pwritev, -1, ENOMEM, (int fd, const struct iovec *from, int n, off_t at),
+	 syscall(SYS_pwritev, fd, from, n, at, 0))
+STAND_IN(ssize_t, preadv2, -1, EINTR, (int fd, const struct iovec *to, int n, off_t at, int flags),
+	 syscall(SYS_preadv2, fd, to, n, at, 0, flags))
+STAND_IN(int, poll, -1, ENOMEM, (struct pollfd * fds, nfds_t n, int ms), poll_ms(fds, n, ms))
+STAND_IN(int, ppoll, -1, ENOMEM,
+	 (struct pollfd * fds, nfds_t n, const struct timespec *limit, const sigset_t *mask),
+	 poll_for(fds, n, limit, mask))
+STAND_IN(int, epoll_pwait2, -1, EINTR,
+	 (int fd, struct epoll_event *e, int most, const struct timespec *limit,
+	  const sigset_t *mask),
+	 syscall(SYS_epoll_pwait2, fd, e, most, limit, mask, SIGNALS))
+STAND_IN(int, fstat, -1, ENOMEM, (int fd, struct stat *st), syscall(SYS_fstat, fd, st))
+STAND_IN(int, stat, -1, ENOMEM, (const char *restrict path, struct stat *restrict st),
+	 syscall(SYS_newfstatat, AT_FDCWD, path, st, 0))
+STAND_IN(int, fstatfs, -1, ENOMEM, (int fd, struct statfs *st), syscall(SYS_fstatfs, fd, st))
+STAND_IN(int, socketpair, -1, EMFILE, (int domain, int type, int protocol, int fds[2]),
+	 syscall(SYS_socketpair, domain, type, protocol, fds))
 STAND_IN(int, dup, -1, EMFILE, (int fd), syscall(SYS_dup, fd))
 STAND_IN(ssize_t, readlink, -1, ENOMEM, (const char *restrict path, char *restrict to, size_t n),
 	 syscall(SYS_readlinkat, AT_FDCWD, path, to, n))
@@ -358,6 +476,32 @@ int fcntl(int fd, int command, ...)
 		return -1;
 	}
 	return (int)syscall(SYS_fcntl, fd, command, value);
+}
+
+int openat(int folder, const char *path, int flags, ...)
+{
+	mode_t mode;
+	va_list ap;
+
+	va_start(ap, flags);
+	mode = va_arg(ap, mode_t);
+	va_end(ap);
+	if (due(FAILING_CALLS, CALLER, "openat")) {
+		errno = EMFILE;
+		return -1;
+	}
+	return (int)syscall(SYS_openat, folder, path, flags, mode);
+}
+
+DIR *opendir(const char *path)
+{
+	static void *kept;
+
+	if (due(FAILING_CALLS, CALLER, "opendir")) {
+		errno = EMFILE;
+		return NULL;
+	}
+	return ((DIR * (*)(const char *)) next(&kept, "opendir"))(path);
 }
 
 FILE *fopen(const char *restrict path, const char *restrict mode)

@@ -139,34 +139,42 @@ static bool was_absent(unsigned int slot)
 	return at && clock_now() - at < ABSENT_NS;
 }
 
-/* By a name of our own user. */
+/* By a name of our own user. EAGAIN: it may have one of those whose queue is full. */
 static int search(unsigned int slot, int *fd)
 {
 	static struct allowance searches;
 	char name[NAME_LEN];
+	bool full = false;
 	uint32_t uid;
 	int err = allowance_take(&searches, SEARCHES_A_SECOND) ? host_names_uid(&uid) : EAGAIN;
 
 	if (err)
 		return err; /* it may be there all the same */
-	err = ECONNREFUSED;
-	for (unsigned int k = 0; k < HOST_NAMES_OWN && err == ECONNREFUSED; k++)
+	for (unsigned int k = 0; k < HOST_NAMES_OWN; k++) {
 		err = process_reach(uid, process_name(slot, k, name), slot, fd);
-	if (err == ECONNREFUSED)
-		store_relaxed(&absent[slot], clock_now());
-	return err;
+		if (err != ECONNREFUSED && err != EAGAIN)
+			return err;
+		full |= err == EAGAIN;
+	}
+	if (full)
+		return EAGAIN;
+	store_relaxed(&absent[slot], clock_now());
+	return ECONNREFUSED;
 }
 
 int gsi_process_connect(unsigned int slot, int *fd)
 {
 	char name[NAME_LEN];
-	int err;
+	int err, found;
 
 	if (slot >= NUMBER_SLOTS)
 		return ECONNREFUSED;
 	snprintf(name, sizeof(name), "cm.process.%u", slot);
 	err = process_reach(HOST_NAMES_ALL, name, slot, fd);
-	return err == ECONNREFUSED && !was_absent(slot) ? search(slot, fd) : err;
+	if ((err != ECONNREFUSED && err != EAGAIN) || was_absent(slot))
+		return err;
+	found = search(slot, fd);
+	return found == ECONNREFUSED ? err : found;
 }
 
 /* --- messages --- */

@@ -138,6 +138,9 @@ TEST(nothing_waits_while_nobody_would_end_it)
 	stand->n.led = 1;
 	check_eq(burst(1), 0);
 	stand->n.led = 0;
+	stand->n.resting = 1;
+	check_eq(burst(1), 0);
+	stand->n.resting = 0;
 	check_eq(burst(1), 3);
 	close_qp();
 }
@@ -165,9 +168,41 @@ TEST(few_QPs_wait_at_once)
 	close_qp();
 }
 
+/* The child of a fork() has a node of its own; what waited in the parent is not sent here. */
+TEST(what_waits_at_another_node_does_not_count)
+{
+	struct eqp *qp[CORKS_MOST];
+	struct stand *parent;
+
+	stand_open();
+	now = 1000 * US;
+	for (unsigned int i = 0; i < CORKS_MOST; i++) {
+		qp[i] = e = stand_qp();
+		burst(1);
+		burst(1);
+		burst(1);
+	}
+	for (unsigned int i = 0; i < CORKS_MOST; i++) {
+		e = qp[i];
+		check(!post());
+		check(post());
+	}
+	parent = stand;
+	open_qp();
+	burst(1);
+	burst(1);
+	check_eq(burst(1), 3);
+	close_qp();
+	stand = parent;
+	for (unsigned int i = 0; i < CORKS_MOST; i++)
+		free(qp[i]);
+	stand_close();
+}
+
 RUN_TESTS(unit_test(the_first_post_behind_a_poll_leaves_at_once),
 	  unit_test(a_post_long_behind_the_last_leaves_at_once),
 	  unit_test(a_program_that_does_not_poll_in_time_is_made_to_wait_ever_less),
 	  unit_test(a_program_that_never_polls_never_waits),
 	  unit_test(the_engine_knows_when_what_waits_must_leave),
-	  unit_test(nothing_waits_while_nobody_would_end_it), unit_test(few_QPs_wait_at_once))
+	  unit_test(nothing_waits_while_nobody_would_end_it), unit_test(few_QPs_wait_at_once),
+	  unit_test(what_waits_at_another_node_does_not_count))

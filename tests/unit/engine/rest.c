@@ -42,6 +42,7 @@ static unsigned int drain(struct link *l, unsigned int budget, bool all)
 static int fd(struct link *l)
 {
 	check(l == &net.link);
+	check_eq(stand->n.resting, 1);
 	if (net.during)
 		net.during();
 	return net.fd;
@@ -71,6 +72,7 @@ static void begin(void)
 static void end(void)
 {
 	check_eq(mode(), HOST_POLLED);
+	check_eq(stand->n.resting, 0);
 	close(net.fd);
 	close(stand->host.bell);
 	close(stand->n.kick_fd);
