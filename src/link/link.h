@@ -81,6 +81,10 @@ struct link_ops {
 	/* The peer was silent for a whole try: asks its host whether it is still there. NULL: the
 	 * link asks no host. */
 	void (*doubt)(struct dest *d);
+	/* A packet from there was accepted: asks its host what it is able to do (dest.abilities),
+	 * and heeds what it has said since. A side that sends packets has asked by them. NULL: the
+	 * link asks no host. */
+	void (*get_to_know)(struct dest *d);
 	/* What a reason can say of a silent peer; may ask the kernel. NULL: nothing is known. */
 	void (*silence)(struct dest *d, struct link_silence *out);
 	void (*cancel)(struct dest *d, struct waiter *w); /* off the waiting list */
@@ -170,6 +174,14 @@ static inline void dest_doubt(struct dest *d)
 		d = d->inner;
 	if (d->ops->doubt)
 		d->ops->doubt(d);
+}
+
+static inline void dest_get_to_know(struct dest *d)
+{
+	while (d->inner)
+		d = d->inner;
+	if (d->ops->get_to_know)
+		d->ops->get_to_know(d);
 }
 
 static inline void dest_silence(struct dest *d, struct link_silence *out)

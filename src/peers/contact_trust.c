@@ -49,7 +49,7 @@ bool trust_admits(const struct trust_limits *taken, const struct trust_limits *m
 
 bool trust_segment(const struct seg *s)
 {
-	return !(s->flags & (SEG_NET | SEG_MCAST)) && s->op != FRAME_OP;
+	return !(s->flags & (SEG_NET | SEG_MCAST)) && s->op != FRAME_OP && !s->damaged;
 }
 
 bool trust_name(const struct trust_name *n)

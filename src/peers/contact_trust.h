@@ -54,8 +54,9 @@ struct trust_limits trust_limits(uint32_t places, uint64_t descriptors);
 /* May a stranger have one more, with @taken of @most in use? @asked: our program wants the contact,
  * so only the share of all strangers limits it, and not that of one user. */
 bool trust_admits(const struct trust_limits *taken, const struct trust_limits *most, bool asked);
-/* May a stranger send this segment? Only its own: it passes none on from a network, and multicast
- * and frames of strangers come by way of the kernel. */
+/* May a stranger send this segment? Only its own: it passes none on from a network, multicast and
+ * frames of strangers come by way of the kernel, and none counts as damaged: that would be an ICRC
+ * error of whatever QP it names. */
 bool trust_segment(const struct seg *s);
 /* Is the process that has n->pid, and whose pidfd says that it has not ended, surely the peer? */
 bool trust_name(const struct trust_name *n);

@@ -61,6 +61,13 @@ static bool is_near(const struct tqp *q, const struct seg *s)
 	       (opcode_has(s->op, WIRE_REQUEST) && ahead < HOLD_PSNS && ahead > -HOLD_PSNS);
 }
 
+/* A receiver of UC sends nothing that would ask what host the peer is. */
+static void get_to_know(const struct tqp *q)
+{
+	if (!(dest_abilities(q->dest) & DEST_ONE_PORT))
+		dest_get_to_know(q->dest);
+}
+
 static bool keeps_port(const struct tqp *q)
 {
 	return q->sender.port && (dest_abilities(q->dest) & DEST_ONE_PORT);
@@ -72,19 +79,22 @@ static bool lapsed(const struct tqp *q, uint64_t now)
 	return now - q->sender.at > SENDER_LAPSE;
 }
 
+/* Until the peer's host has answered any port is heard, but the first one stays the peer's. */
 static bool right_port(struct tqp *q, const struct seg *s, uint64_t now)
 {
-	bool next = is_next(q, s);
+	bool next = is_next(q, s), first = !q->sender.port, same = s->sport == q->sender.port;
 
-	if (keeps_port(q) && s->sport != q->sender.port) {
-		if (migrates(q, s))
+	if (next || !first)
+		get_to_know(q);
+	if (keeps_port(q) && !same) {
+		if (migrates(q, s) && (q->qp.service->reliable || !lapsed(q, now)))
 			return is_near(q, s);
 		if (!lapsed(q, now))
 			return false;
 		if (!next)
 			return !q->qp.service->reliable; /* UC begins anew with any PSN */
 	}
-	if (next)
+	if (next && (first || same || lapsed(q, now)))
 		q->sender = (struct sender){ now, s->sport };
 	return true;
 }

@@ -2,9 +2,9 @@
 /* Who may send to a connected QP (docs/design/security.md). On this host: the process to which the
  * QP's destination leads, whatever a segment says of its sender. Through a network: the peer's
  * address, and, if that host has answered our hello, the UDP port from which its first accepted
- * packet came, which no other user of that host has. The port is learned anew after RESET, after
- * path migration, and when no packet was accepted for SENDER_LAPSE. Other stacks may change their
- * port.
+ * packet came, which no other user of that host has. The hello leaves with the first packet that is
+ * sent or accepted. The port is learned anew after RESET, after path migration, and when no packet
+ * was accepted for SENDER_LAPSE. Other stacks may change their port.
  *
  * Pure; under the QP's turn. */
 #pragma once

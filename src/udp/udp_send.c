@@ -69,7 +69,7 @@ static void heed(struct udp_dest *t)
 	}
 }
 
-/* A question leaves before the packets that raise it. */
+/* A question leaves before the packets that raise it, or with the first that came. */
 static void get_to_know(struct udp_dest *t)
 {
 	if (!t->peer)
@@ -172,6 +172,11 @@ static void udp_doubt(struct dest *d)
 		udp_talk_doubt(t->way.u, t->port, t->peer);
 }
 
+static void udp_get_to_know(struct dest *d)
+{
+	get_to_know(to_udp(d));
+}
+
 static void udp_silence(struct dest *d, struct link_silence *out)
 {
 	const struct udp_dest *t = to_udp(d);
@@ -208,6 +213,7 @@ static const struct link_ops udp_ops = {
 	.direct = udp_direct,
 	.flush = udp_flush,
 	.doubt = udp_doubt,
+	.get_to_know = udp_get_to_know,
 	.silence = udp_silence,
 	.cancel = udp_cancel,
 	.put = udp_put,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* Questions to the hosts behind network addresses, and their answers (udp_hello.h). With the first
- * packets to an address goes a question. It is repeated a few times while packets go there, at
- * short intervals, since until the answer comes a loss is expensive; no packet waits for the
+ * packets to an address, or at the first from it that a connected QP accepts, goes a question. It
+ * is repeated a few times while packets go or come, at short intervals, since until the answer
+ * comes a loss is expensive, and another user of that host may send; no packet waits for the
  * answer. The question leaves by a socket of its own, so the answer reaches the process that asked,
  * whichever process of the peer's host has read the question. An answer speaks for all processes of
  * a host.

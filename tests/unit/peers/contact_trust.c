@@ -110,6 +110,7 @@ TEST(a_stranger_passes_nothing_on)
 	check(!trust_segment(&(struct seg){ .op = 4, .flags = SEG_NET }));
 	check(!trust_segment(&(struct seg){ .op = 4, .flags = SEG_MCAST }));
 	check(!trust_segment(&(struct seg){ .op = FRAME_OP }));
+	check(!trust_segment(&(struct seg){ .op = 4, .damaged = true }));
 }
 
 /* A pid is used again: only what a living process has said, or the kernel of the connection itself,

@@ -10,9 +10,9 @@ enum { MTU = 256, PEER = 50000, STRANGER = 50001 };
 
 static struct dest_net ab, ba, other;
 
-static struct pair *open_pair(uint32_t abilities)
+static struct pair *open_as(const struct rig_attr *attr, uint32_t abilities)
 {
-	struct pair *p = pair_open(&pair_lossy, &rig_rc);
+	struct pair *p = pair_open(&pair_lossy, attr);
 
 	memset(&ab, 0, sizeof(ab));
 	ab.local = (union ibv_gid){ .raw = { [10] = 0xff, 0xff, 10, 0, 0, 1 } };
@@ -23,6 +23,11 @@ static struct pair *open_pair(uint32_t abilities)
 	p->a->end.d.window = p->b->end.d.window = 8;
 	p->a->end.d.abilities = p->b->end.d.abilities = abilities;
 	return p;
+}
+
+static struct pair *open_pair(uint32_t abilities)
+{
+	return open_as(&rig_rc, abilities);
 }
 
 /* To @to, from the host at the other end of @path and UDP port @port. */
@@ -161,6 +166,96 @@ TEST(after_reset_the_port_is_learned_anew)
 	pair_close(p);
 }
 
+/* --- a side that only receives --- */
+
+static struct {
+	struct link_ops ops;
+	unsigned int asked;
+	bool answers;
+} host; /* of the peer */
+
+static void get_to_know(struct dest *d)
+{
+	host.asked++;
+	if (host.answers)
+		d->abilities = softhca;
+}
+
+/* Of a service, towards a host that is not known yet. */
+static struct pair *open_receiver(enum ibv_qp_type type)
+{
+	struct rig_attr attr = rig_rc;
+	struct pair *p;
+
+	attr.type = type;
+	p = open_as(&attr, 0);
+	host.ops = *p->b->end.d.ops;
+	host.ops.get_to_know = get_to_know;
+	host.asked = 0;
+	host.answers = false;
+	p->b->end.d.ops = &host.ops;
+	return p;
+}
+
+/* A WRITE of UC with that @psn changes the memory. */
+static bool written(struct pair *p, uint32_t psn, uint16_t port)
+{
+	const uint8_t byte = (uint8_t)(p->b->mem[0] + 1);
+	const struct seg s = { .op = SVC_UC | OP_WRITE_ONLY,
+			       .psn = psn,
+			       .rkey = p->b->mr->ib.rkey,
+			       .va = RIG_IOVA,
+			       .dma_len = 1,
+			       .data = &byte,
+			       .len = 1 };
+
+	arrive(p->b, s, port);
+	return p->b->mem[0] == byte;
+}
+
+/* It sends nothing that would ask what host its peer is: the first accepted packet does. */
+TEST(a_receiver_of_uc_learns_the_port_of_its_peer)
+{
+	struct pair *p = open_receiver(IBV_QPT_UC);
+
+	check(written(p, 0, PEER));
+	check_eq(host.asked, 1);
+	host.answers = true;
+	check(!written(p, 1, STRANGER));
+	check(!written(p, 5000, STRANGER));
+	check(written(p, 1, PEER));
+	check(written(p, 3, PEER)); /* one was lost */
+	check(!written(p, 4, STRANGER));
+	check_eq(host.asked, 2);
+	pair_close(p);
+}
+
+/* Who comes between the first packet and the host's answer is heard, but does not keep the peer
+ * out. */
+TEST(the_first_port_is_the_peers_until_its_host_has_answered)
+{
+	struct pair *p = open_receiver(IBV_QPT_UC);
+
+	check(written(p, 0, PEER));
+	check(written(p, 1, STRANGER));
+	check(written(p, 2, STRANGER));
+	host.answers = true;
+	check(!written(p, 3, STRANGER));
+	check(written(p, 3, PEER));
+	pair_close(p);
+}
+
+TEST(a_guess_that_fails_asks_nobody)
+{
+	struct pair *p = open_receiver(IBV_QPT_RC);
+
+	arrive(p->b, add(p, 7), STRANGER);
+	check_eq(host.asked, 0);
+	arrive(p->b, add(p, 0), PEER);
+	check_eq(host.asked, 1);
+	pair_close(p);
+}
+
 /* --- answers --- */
 
 /* a has sent @n SENDs and has had the ACK of the first from its peer. */
@@ -268,6 +363,34 @@ TEST(a_peer_that_migrates_is_heard_from_its_new_port)
 	pair_close(p);
 }
 
+/* UC repeats nothing, and begins anywhere on the other path. While its own port is alive a guess
+ * has to be near, as for RC. */
+TEST(a_peer_of_uc_that_migrates_after_a_long_silence_is_heard_with_any_psn)
+{
+	struct pair *p = open_receiver(IBV_QPT_UC);
+	struct net_end alternate;
+	struct seg s = { .op = SVC_UC | OP_WRITE_ONLY, .flags = SEG_ARMING, .rkey = 1 };
+
+	host.answers = true;
+	alternate = p->b->end;
+	other = ba;
+	other.remote.raw[15] = 77;
+	alternate.d.net = &other;
+	arrive(p->b, s, PEER);
+	arm(p, &alternate.d);
+	s.flags = 0;
+	s.psn = 5000;
+	arrive_by(p->b, &other, s, STRANGER);
+	check_eq(p->b->q.qp.attr.path_mig_state, IBV_MIG_ARMED);
+	p->rig.net.now += SENDER_LAPSE + 1;
+	arrive_by(p->b, &other, s, STRANGER);
+	check_eq(p->b->q.qp.attr.path_mig_state, IBV_MIG_MIGRATED);
+	pair_event(p->b, IBV_EVENT_PATH_MIG);
+	p->b->q.dest = &p->b->end.d;
+	p->b->q.alternate = NULL;
+	pair_close(p);
+}
+
 /* --- one host --- */
 
 static void by_ring(struct pair *p, struct seg s, struct dest *from)
@@ -333,8 +456,11 @@ RUN_TESTS(unit_test(after_the_first_request_another_port_is_not_heard),
 	  unit_test(other_stacks_may_change_their_port),
 	  unit_test(after_a_long_silence_the_exact_psn_may_come_from_another_port),
 	  unit_test(after_reset_the_port_is_learned_anew),
-	  unit_test(no_answer_of_another_port_is_heard),
+	  unit_test(a_receiver_of_uc_learns_the_port_of_its_peer),
+	  unit_test(the_first_port_is_the_peers_until_its_host_has_answered),
+	  unit_test(a_guess_that_fails_asks_nobody), unit_test(no_answer_of_another_port_is_heard),
 	  unit_test(a_forged_response_does_not_reach_the_memory_of_a_read),
 	  unit_test(a_peer_that_migrates_is_heard_from_its_new_port),
+	  unit_test(a_peer_of_uc_that_migrates_after_a_long_silence_is_heard_with_any_psn),
 	  unit_test(a_ring_brings_segments_of_its_own_process_alone),
 	  unit_test(the_dead_are_nobody))

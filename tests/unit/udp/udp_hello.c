@@ -267,6 +267,30 @@ TEST(an_answer_counts_that_repeats_the_number_of_the_question)
 	udp_destroy(u);
 }
 
+/* A receiver of UC sends no packet that would take the question along. */
+TEST(a_side_that_only_receives_asks)
+{
+	struct udp *u = start();
+	int s = impostor();
+	struct dest *d = path(u, ONE, OTHER);
+	uint8_t packet[PACKET];
+	struct sockaddr_in from;
+	size_t len;
+
+	dest_get_to_know(d);
+	len = question(s, packet, &from);
+	check(!(dest_abilities(d) & DEST_ONE_PORT));
+	answer(s, &from, packet, len);
+	while (still(!counts(u).answers_received))
+		udp_drain(u, 64, true);
+	dest_get_to_know(d);
+	check(dest_abilities(d) & DEST_ONE_PORT);
+	check_eq(counts(u).sent, 0);
+	close(s);
+	d->ops->put(d);
+	udp_destroy(u);
+}
+
 /* Whoever never answers is asked ten times, however much is sent to it. */
 TEST(a_host_without_an_answer_is_left_in_peace)
 {
@@ -449,6 +473,7 @@ TEST(nobody_else_is_told_the_slot_behind_an_index)
 RUN_TESTS(unit_test(other_identifications_are_solved_for_until_the_peer_has_answered),
 	  unit_test(another_stack_on_the_address_of_a_peer_is_heard_after_a_while),
 	  unit_test(an_answer_counts_that_repeats_the_number_of_the_question),
+	  unit_test(a_side_that_only_receives_asks),
 	  unit_test(a_host_without_an_answer_is_left_in_peace),
 	  unit_test(grounds_go_to_hosts_that_say_that_they_understand_them),
 	  unit_test(short_and_misplaced_hellos_are_malformed),
