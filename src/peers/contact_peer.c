@@ -185,19 +185,6 @@ int contact_own_memory(int conn)
 	return contact_fds_left(conn) ? open("/proc/self/mem", O_RDWR | O_CLOEXEC) : -1;
 }
 
-bool contact_is_bell(int fd)
-{
-	char path[32], what[32];
-	ssize_t n;
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	n = readlink(path, what, sizeof(what) - 1);
-	if (n < 0)
-		return false;
-	what[n] = '\0';
-	return !strcmp(what, "anon_inode:[eventfd]");
-}
-
 bool contact_fds_left(int fd)
 {
 	struct rlimit lim;

@@ -22,5 +22,4 @@ enum trust_word contact_word(void); /* SOFTHCA_DIRECT */
 /* The peer's memory, if the kernel lets us trace it and could let it trace us; -1: not. */
 int contact_open_memory(const struct trust_name *name, int pidfd);
 int contact_own_memory(int conn); /* a descriptor of ours, to be lent; -1: descriptors are short */
-bool contact_is_bell(int fd); /* is it an eventfd? */
 bool contact_fds_left(int fd); /* is @fd, the newest, below 80 % of RLIMIT_NOFILE? */

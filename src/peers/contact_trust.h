@@ -62,7 +62,8 @@ bool trust_segment(const struct seg *s);
  * the peer? */
 bool trust_name(const struct trust_name *n);
 bool trust_offer(enum trust_word word); /* may the peer try to open our memory, and we its? */
-bool trust_lend(enum trust_word word); /* is a descriptor of our memory sent to each of our user? */
+/* Is a descriptor of our memory sent to each process of our user, and one of theirs used? */
+bool trust_lend(enum trust_word word);
 /* Has the peer read our @secret, which is never 0? @proof: the number that it sends. */
 bool trust_proof(uint64_t proof, uint64_t secret);
 /* May the file behind a key be sent? @mutual: each reaches the other's memory; @direct: only dereg
