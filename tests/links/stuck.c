@@ -23,7 +23,6 @@ enum {
 	CANNOT = 70, /* exit status: no user namespace, or no /dev/fuse here */
 	PATIENCE_S = 20, /* who has waited so long is let go, and has failed */
 	FILE_LEN = 1 << 16,
-	SLOT = 902,
 };
 
 static char place[256]; /* of the file */
@@ -129,10 +128,10 @@ static bool mounts(int *dev)
 
 /* --- the peer --- */
 
-static struct contact_message hello(uint64_t cookie_addr)
+static struct contact_message hello(unsigned int slot, uint64_t cookie_addr)
 {
 	return (struct contact_message){ .kind = CONTACT_HELLO,
-					 .slot = SLOT,
+					 .slot = slot,
 					 .cookie = 1,
 					 .cookie_addr = cookie_addr,
 					 .gen = 1,
@@ -153,17 +152,17 @@ static bool heard(int conn)
 }
 
 /* Page, ring and so on are that file. */
-static void sends_the_file(int conn, int file)
+static void sends_the_file(int conn, unsigned int slot, int file)
 {
 	const int fds[] = { file, file, file, file };
-	struct contact_message m = hello(1);
+	struct contact_message m = hello(slot, 1);
 
 	if (contact_talk_send(conn, &m, fds, 4) || !heard(conn))
 		_exit(2);
 }
 
 /* Its cookie lies in a page of the file. READY comes behind WELCOME, and is acted upon. */
-static void shows_a_page(int conn, int file)
+static void shows_a_page(int conn, unsigned int slot, int file)
 {
 	struct contact_message m;
 	struct host_layout l;
@@ -174,7 +173,7 @@ static void shows_a_page(int conn, int file)
 	host_layout(STATION_KEYS, STATION_KEYS * sizeof(struct station_key), &l);
 	if (map == MAP_FAILED || fstat(file, &st))
 		_exit(3);
-	m = hello((uintptr_t)map);
+	m = hello(slot, (uintptr_t)map);
 	if (sealed_make("page", HOST_PAGE_BYTES, SEALED_SPARSE, &fds[0], &map) ||
 	    sealed_make("ring", RING_CTL + RING_MIN, SEALED_SPARSE, &fds[1], &map) ||
 	    sealed_make("mail", HOST_MAIL_BYTES, SEALED_SPARSE, &fds[2], &map) ||
@@ -187,8 +186,8 @@ static void shows_a_page(int conn, int file)
 }
 
 struct attack {
-	void (*f)(int conn, int file);
-	unsigned int slot; /* the station's */
+	void (*f)(int conn, unsigned int slot, int file);
+	unsigned int slot, mine; /* the station's; one that is free */
 };
 
 /* 0: the file system was there to the end. It outlives this process, else the kernel would close
@@ -206,9 +205,9 @@ static int peer(int talk, void *arg)
 	fs = child_start(file_system, &dev);
 	close(dev);
 	file = open(place, O_RDONLY | O_CLOEXEC); /* for others: its owner is not mapped yet */
-	if (file < 0 || host_name_bind(SLOT, &name) || host_name_connect(a->slot, &conn))
+	if (file < 0 || host_name_bind(a->mine, &name) || host_name_connect(a->slot, &conn))
 		return 1;
-	a->f(conn, file);
+	a->f(conn, a->mine, file);
 	child_tell(talk, 1);
 	child_hear(talk); /* the station has gone on, sooner or later */
 	kill(fs.pid, SIGUSR1);
@@ -229,7 +228,7 @@ static int honest(int talk, void *arg)
 	return station_send(&st, d, &s);
 }
 
-static void meets(void (*f)(int conn, int file))
+static void meets(void (*f)(int conn, unsigned int slot, int file))
 {
 	const char *folder = getenv("TMPDIR");
 	struct station st = { 0 };
@@ -241,6 +240,7 @@ static void meets(void (*f)(int conn, int file))
 	close(mkstemp(place));
 	station_open(&st);
 	a.slot = st.slot;
+	a.mine = (st.slot + NUMBER_SLOTS / 2) % NUMBER_SLOTS; /* those near are of stations */
 	good = child_start(honest, NULL);
 	c = child_start(peer, &a);
 	for (p = (struct pollfd){ .fd = c.talk, .events = POLLIN }; poll(&p, 1, 0) == 0;)
