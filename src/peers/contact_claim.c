@@ -67,12 +67,9 @@ int contact_claim(struct contact *c, const struct contact_message *m, int *fds, 
 int contact_claim_answer(const struct claim *claim)
 {
 	struct contact_message m;
-	int fds[CONTACT_FDS], err;
-	unsigned int n = 0;
+	unsigned int n = 0; /* no descriptor is wanted */
+	int fds[CONTACT_FDS], err = contact_talk_receive(claim->owner.fd, &m, fds, &n, NULL);
 
-	err = contact_talk_receive(claim->owner.fd, &m, fds, &n, NULL);
-	if (!err || err == EMFILE)
-		contact_talk_close(fds, n);
 	if (err)
 		return err == EAGAIN ? EAGAIN : EPROTO;
 	return m.kind == CONTACT_CLAIMED ? 0 : EPROTO;

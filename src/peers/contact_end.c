@@ -9,13 +9,18 @@
 
 enum { BUDGET = 64, LAST_RECORDS = 2 * RING_MAX / RING_LINE };
 
-/* Delivers what the peer published before it ended. */
+/* Delivers what the peer published before it ended; not all that one publishes which goes on. */
 static void last_words(struct contact *c)
 {
+	unsigned int left = LAST_RECORDS, done;
+
 	quiesce_enter();
-	for (unsigned int n = 0; n < LAST_RECORDS && contact_readable(c); n++)
-		if (!contact_drain(c, BUDGET))
+	while (left && contact_readable(c)) {
+		done = contact_drain(c, left < BUDGET ? left : BUDGET);
+		if (!done)
 			sched_yield(); /* another thread drains it */
+		left -= done ? done : 1;
+	}
 	if (c->host->cfg.drained)
 		c->host->cfg.drained(c->host->cfg.arg);
 	quiesce_exit();

@@ -17,6 +17,7 @@
 #include "peers/host_state.h"
 #include "peers/host_strangers.h"
 #include "peers/host_target.h"
+#include "util/closer.h"
 #include "util/log.h"
 #include "util/sealed.h"
 
@@ -60,7 +61,7 @@ static bool read_proof(struct contact *c, struct remote *r)
 }
 
 /* Opens the peer's memory, if the kernel allows it, or takes the descriptor that the peer lends
- * (-1: none). */
+ * (-1: none) if we lend ours too: what is behind it could be the memory of any process. */
 static void reach(struct contact *c, const struct contact_message *m, int lent)
 {
 	struct remote *r;
@@ -68,7 +69,7 @@ static void reach(struct contact *c, const struct contact_message *m, int lent)
 
 	if (m->offers && trust_offer(c->word))
 		fd = contact_open_memory(&c->name, c->pidfd.fd);
-	if (fd < 0 && trust_offer(c->word))
+	if (fd < 0 && trust_lend(c->word))
 		fd = lent, lent = -1;
 	contact_talk_close(&lent, 1);
 	if (fd < 0)
@@ -145,7 +146,7 @@ static int refer(struct contact *c, const struct contact_message *m, int *fds, u
 
 	if (err || !n || !c->trusted || c->bell >= 0)
 		return err;
-	if (!contact_is_bell(fds[0]))
+	if (!closer_is_eventfd(fds[0]))
 		return EPROTO;
 	store_release(&c->bell, fds[0]); /* pairs with ring_bell() */
 	fds[0] = -1;
@@ -412,21 +413,59 @@ static int without(const struct contact *c, int err)
 	return c->state == CONTACT_UP ? 0 : ECONNRESET;
 }
 
+/* How many descriptors its next message may bring; a memory descriptor only if ours is lent. */
+static unsigned int n_wanted(const struct contact *c)
+{
+	bool lent = trust_lend(c->word);
+
+	switch (c->state) {
+	case CONTACT_CAME:
+		return n_presented(c);
+	case CONTACT_ASKED:
+		return n_presented(c) + lent;
+	case CONTACT_WELCOMED:
+		return lent;
+	default:
+		return 1;
+	}
+}
+
+/* Is one among them that could keep us waiting? It ends the contact, and the user of a stranger is
+ * not heard again. */
+static bool vet(struct contact *c, int *fds, unsigned int n)
+{
+	bool found = false;
+
+	for (unsigned int i = 0; i < n && !trust_lend(c->word); i++) {
+		if (!closer_waits(fds[i]))
+			continue;
+		closer_close(fds[i]);
+		fds[i] = -1;
+		host_strangers_bar(c->host, &c->name);
+		found = true;
+	}
+	return found;
+}
+
 static int receive(struct contact *c)
 {
 	struct contact_message m;
 	int fds[CONTACT_FDS], err;
-	unsigned int n = 0;
+	unsigned int n = n_wanted(c);
 	pid_t from = 0;
 	bool cut;
 
+	if (host_strangers_barred(c->host, &c->name))
+		return ECONNRESET;
 	err = contact_talk_receive(c->conn.fd, &m, fds, &n, c->name.exact ? NULL : &from);
+	if (vet(c, fds, n))
+		err = EPROTO;
 	cut = err == EMFILE;
-	if (err && !cut)
-		return err;
-	if (m.echo == c->nonce)
-		c->name.answered = from;
-	err = on_message(c, &m, fds, n);
+	if (!err || cut) {
+		if (m.echo == c->nonce)
+			c->name.answered = from;
+		err = on_message(c, &m, fds, n);
+	}
 	contact_talk_close(fds, n);
 	return cut ? without(c, err) : err;
 }

@@ -47,18 +47,54 @@ static bool has_ended(int pidfd)
 	return poll(&p, 1, 0) != 0;
 }
 
-/* The kernel shows the program of a process to those who may trace it. */
-static bool looks_into(int conn, pid_t pid)
+/* The number of a process in the /proc that is mounted here, which may belong to another PID
+ * namespace than ours: the pid by SO_PEERCRED may be that of another process there. 0: the process
+ * is not in that /proc. */
+static pid_t number_in_proc(int pidfd)
 {
-	int pidfd = pid > 0 ? exact_pidfd(conn) : -1;
+	char path[40], text[512] = "";
+	const char *line;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	line = n > 0 ? strstr(text, "\nPid:") : NULL;
+	n = line ? strtol(line + strlen("\nPid:"), NULL, 10) : 0; /* -1: it has ended */
+	return n > 0 ? (pid_t)n : 0;
+}
+
+/* Of two user namespaces at most one has rights in the other: two processes in them never trace
+ * each other. @number: in /proc. */
+static bool in_our_user_namespace(pid_t number)
+{
+	char path[32], ours[64], theirs[64];
+	ssize_t n = readlink("/proc/self/ns/user", ours, sizeof(ours));
+
+	if (n < 0)
+		return errno == ENOENT; /* this kernel has one alone */
+	snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)number);
+	return readlink(path, theirs, sizeof(theirs)) == n && !memcmp(ours, theirs, (size_t)n);
+}
+
+/* The kernel shows the program of a process to those who may trace it. */
+static bool looks_into(int conn)
+{
+	int pidfd = exact_pidfd(conn);
 	char path[32], program[1];
+	pid_t number;
 	bool seen;
 
 	if (pidfd < 0)
 		return false;
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-	seen = readlink(path, program, sizeof(program)) > 0 &&
-	       !has_ended(pidfd); /* another process may have got its pid before */
+	number = number_in_proc(pidfd);
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)number);
+	seen = number && readlink(path, program, sizeof(program)) > 0 &&
+	       !has_ended(pidfd); /* another process may have got its number before */
 	close(pidfd);
 	return seen;
 }
@@ -74,7 +110,7 @@ int contact_user(int conn, struct trust_name *name)
 		return errno;
 	alike = cred.uid == ours && host_names_alike(ours);
 	*name = (struct trust_name){ .pid = cred.pid, .uid = cred.uid };
-	name->stranger = trust_stranger(cred.uid, ours, alike, alike && looks_into(conn, cred.pid));
+	name->stranger = trust_stranger(cred.uid, ours, alike, alike && looks_into(conn));
 	return 0;
 }
 
@@ -117,6 +153,7 @@ int contact_name(int conn, struct trust_name *name, int *pidfd)
 		return err;
 	*pidfd = peer_pidfd(conn, name);
 	name->watched = *pidfd >= 0;
+	name->shown = name->watched ? number_in_proc(*pidfd) : name->pid;
 	if (!name->exact && setsockopt(conn, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)))
 		return errno;
 	return 0;
@@ -132,11 +169,11 @@ int contact_open_memory(const struct trust_name *name, int pidfd)
 	char path[32];
 	int fd;
 
-	if (!trust_name(name) || !contact_fds_left(pidfd))
+	if (!trust_name(name) || !contact_fds_left(pidfd) || !in_our_user_namespace(name->shown))
 		return -1;
-	snprintf(path, sizeof(path), "/proc/%d/mem", (int)name->pid);
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)name->shown);
 	fd = open(path, O_RDWR | O_CLOEXEC);
-	if (fd >= 0 && has_ended(pidfd)) { /* another process may have got its pid before */
+	if (fd >= 0 && has_ended(pidfd)) { /* another process may have got its number before */
 		close(fd);
 		return -1;
 	}
@@ -146,19 +183,6 @@ int contact_open_memory(const struct trust_name *name, int pidfd)
 int contact_own_memory(int conn)
 {
 	return contact_fds_left(conn) ? open("/proc/self/mem", O_RDWR | O_CLOEXEC) : -1;
-}
-
-bool contact_is_bell(int fd)
-{
-	char path[32], what[32];
-	ssize_t n;
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	n = readlink(path, what, sizeof(what) - 1);
-	if (n < 0)
-		return false;
-	what[n] = '\0';
-	return !strcmp(what, "anon_inode:[eventfd]");
 }
 
 bool contact_fds_left(int fd)

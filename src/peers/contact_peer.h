@@ -19,8 +19,7 @@ int contact_owns(const struct trust_name *name, unsigned int slot, int *owner);
  * false, the kernel names the sender of each message from here on. */
 int contact_name(int conn, struct trust_name *name, int *pidfd);
 enum trust_word contact_word(void); /* SOFTHCA_DIRECT */
-/* The peer's memory, if the kernel lets us trace it; -1: not. */
+/* The peer's memory, if the kernel lets us trace it and could let it trace us; -1: not. */
 int contact_open_memory(const struct trust_name *name, int pidfd);
 int contact_own_memory(int conn); /* a descriptor of ours, to be lent; -1: descriptors are short */
-bool contact_is_bell(int fd); /* is it an eventfd? */
 bool contact_fds_left(int fd); /* is @fd, the newest, below 80 % of RLIMIT_NOFILE? */

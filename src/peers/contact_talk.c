@@ -38,8 +38,8 @@ void contact_talk_close(const int *fds, unsigned int n)
 			close(fds[i]);
 }
 
-/* All descriptors that came, at most CONTACT_FDS; more are cut off by the kernel, which says so.
- * And who sent them, where the kernel was asked to say it: then that always comes, and takes its
+/* All descriptors that there was room for; more are cut off by the kernel, which says so. And who
+ * sent them, where the kernel was asked to say it: then that always comes, and takes its
  * room before the descriptors do. */
 static unsigned int take_control(struct msghdr *msg, int *fds, pid_t *from)
 {
@@ -64,33 +64,29 @@ int contact_talk_receive(int conn, struct contact_message *m, int *fds, unsigned
 			 pid_t *from)
 {
 	uint8_t bytes[CONTACT_MESSAGE_LEN];
+	const unsigned int wanted = *n;
 	pid_t nobody;
 	union {
 		char room[CMSG_SPACE(sizeof(int) * CONTACT_FDS) + CMSG_SPACE(sizeof(struct ucred))];
 		struct cmsghdr align;
 	} control;
 	struct iovec iov = { bytes, sizeof(bytes) };
-	struct msghdr msg = { .msg_iov = &iov,
-			      .msg_iovlen = 1,
-			      .msg_control = control.room,
-			      .msg_controllen = sizeof(control.room) };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.room };
 	ssize_t got;
 
-	if (!from) /* no credentials come: the room is for descriptors alone */
-		msg.msg_controllen = CMSG_SPACE(sizeof(int) * CONTACT_FDS);
+	if (from) /* credentials always come, and before descriptors */
+		msg.msg_controllen = CMSG_SPACE(sizeof(struct ucred));
+	if (wanted) /* without the rounding of CMSG_SPACE(), which could be room for one more */
+		msg.msg_controllen += CMSG_LEN(sizeof(int) * wanted);
+	*n = 0;
 	got = recvmsg(conn, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
 	if (got < 0)
 		return errno == EINTR ? EAGAIN : errno;
 	*n = take_control(&msg, fds,
 			  from ? from : &nobody); /* an empty message may bring some too */
-	if (!(msg.msg_flags & MSG_TRUNC) && !contact_message_decode(bytes, (size_t)got, m)) {
-		if (!(msg.msg_flags & MSG_CTRUNC))
-			return 0;
-		if (*n < CONTACT_FDS)
-			return EMFILE;
-	}
-	contact_talk_close(fds, *n);
+	if (!(msg.msg_flags & MSG_TRUNC) && !contact_message_decode(bytes, (size_t)got, m))
+		return msg.msg_flags & MSG_CTRUNC && *n < wanted ? EMFILE : 0;
 	return got ? EPROTO : ECONNRESET;
 }
 

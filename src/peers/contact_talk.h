@@ -13,10 +13,11 @@ enum { CONTACT_FDS = 6 /* descriptors of one message, at most */ };
 struct contact_message contact_talk_message(const struct contact *c, enum contact_kind kind);
 /* @n descriptors, which stay the caller's. EAGAIN: the socket is full. Or another errno. */
 int contact_talk_send(int conn, const struct contact_message *m, const int *fds, unsigned int n);
-/* The *n descriptors are the caller's to close. *from: the sender's pid, where the kernel was asked
- * to name it (contact_name()); NULL: it was not. EAGAIN: no message. ECONNRESET: the peer has left.
- * EPROTO: the bytes are no message. EMFILE: some of its descriptors were lost, since this process
- * has none left. */
+/* *n: how many descriptors the caller wants, at most CONTACT_FDS, then how many came, which are its
+ * to close, also after an error; the kernel drops the others. *from: the sender's pid, where the
+ * kernel was asked to name it (contact_name()); NULL: it was not. EAGAIN: no message. ECONNRESET:
+ * the peer has left. EPROTO: the bytes are no message. EMFILE: some that were wanted are lost,
+ * since this process has none left. */
 int contact_talk_receive(int conn, struct contact_message *m, int *fds, unsigned int *n,
 			 pid_t *from);
 void contact_talk_close(const int *fds, unsigned int n); /* -1 are fine */

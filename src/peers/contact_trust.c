@@ -54,7 +54,7 @@ bool trust_segment(const struct seg *s)
 
 bool trust_name(const struct trust_name *n)
 {
-	return n->pid > 0 && n->watched && (n->exact || n->answered == n->pid);
+	return n->pid > 0 && n->shown > 0 && n->watched && (n->exact || n->answered == n->pid);
 }
 
 bool trust_offer(enum trust_word word)

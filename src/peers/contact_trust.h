@@ -20,7 +20,8 @@ enum trust_word { /* what SOFTHCA_DIRECT says */
 
 /* Which process a connection leads to */
 struct trust_name {
-	pid_t pid; /* by SO_PEERCRED; 0: not visible from here */
+	pid_t pid; /* by SO_PEERCRED, in our PID namespace; 0: not visible from here */
+	pid_t shown; /* its number in the /proc that is mounted here; 0: it is not there */
 	uid_t uid; /* by SO_PEERCRED */
 	bool stranger; /* another user's process */
 	bool watched; /* a pidfd shows when the process of that pid ends */
@@ -58,10 +59,12 @@ bool trust_admits(const struct trust_limits *taken, const struct trust_limits *m
  * frames of strangers come by way of the kernel, and none counts as damaged: that would be an ICRC
  * error of whatever QP it names. */
 bool trust_segment(const struct seg *s);
-/* Is the process that has n->pid, and whose pidfd says that it has not ended, surely the peer? */
+/* Is the process that has n->pid, and n->shown, and whose pidfd says that it has not ended, surely
+ * the peer? */
 bool trust_name(const struct trust_name *n);
 bool trust_offer(enum trust_word word); /* may the peer try to open our memory, and we its? */
-bool trust_lend(enum trust_word word); /* is a descriptor of our memory sent to each of our user? */
+/* Is a descriptor of our memory sent to each process of our user, and one of theirs used? */
+bool trust_lend(enum trust_word word);
 /* Has the peer read our @secret, which is never 0? @proof: the number that it sends. */
 bool trust_proof(uint64_t proof, uint64_t secret);
 /* May the file behind a key be sent? @mutual: each reaches the other's memory; @direct: only dereg

@@ -20,8 +20,8 @@ enum { YIELDS = 100 };
 #define NAP_NS	    50000
 #define PATIENCE_NS UINT64_C(1000000000)
 
-/* Whether the peer of contact @i is inside an access; *pid: its pid. */
-static bool is_inside(struct host *h, uint32_t i, uint64_t word, pid_t *pid)
+/* Whether the peer of contact @i is inside an access; *name: which process that is. */
+static bool is_inside(struct host *h, uint32_t i, uint64_t word, struct trust_name *name)
 {
 	const struct contact *c;
 	struct remote *r;
@@ -29,26 +29,24 @@ static bool is_inside(struct host *h, uint32_t i, uint64_t word, pid_t *pid)
 
 	quiesce_enter();
 	c = load_acquire(&h->contact[i]);
-	/* of a peer that may not trace us, no word counts: it could keep us for ever */
-	inside = c && load_acquire(&c->trusted) && hazard_is_set(c->page->hazard, word);
-	r = inside ? load_acquire(&c->remote) : NULL; /* pairs with reach() */
-	if (r && !remote_alive(r))
-		inside = false;
+	/* unless each may trace the other, no word counts: the peer could keep us for ever */
+	r = c && load_acquire(&c->trusted) ? load_acquire(&c->remote) : NULL; /* reach() */
+	inside = r && hazard_is_set(c->page->hazard, word) && remote_alive(r);
 	if (inside)
-		*pid = c->name.pid;
+		*name = c->name;
 	quiesce_exit();
 	return inside;
 }
 
-/* By a signal or a tracer; a process whose pid means nothing here counts as stopped too. */
-static bool stopped(pid_t pid)
+/* By a signal or a tracer; a process that is not in our /proc counts as stopped too. */
+static bool stopped(pid_t shown)
 {
 	char path[32], text[512] = "", *state;
 	int fd;
 
-	if (pid <= 0)
+	if (shown <= 0)
 		return true;
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)shown);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return true;
@@ -76,9 +74,9 @@ static void wait_for(struct host *h, uint32_t i, enum hazard_kind kind, uint32_t
 {
 	uint64_t word = hazard_word(kind, host_first_slot(h), h->page->gen, number), next = 0;
 	const struct timespec nap = { .tv_nsec = NAP_NS };
-	pid_t pid = 0;
+	struct trust_name name = { 0 };
 
-	for (unsigned int looks = 0; is_inside(h, i, word, &pid); looks++) {
+	for (unsigned int looks = 0; is_inside(h, i, word, &name); looks++) {
 		if (looks < YIELDS) {
 			sched_yield();
 			continue;
@@ -88,8 +86,8 @@ static void wait_for(struct host *h, uint32_t i, enum hazard_kind kind, uint32_t
 		nanosleep(&nap, NULL);
 		if (clock_now() < next)
 			continue;
-		if (stopped(pid)) {
-			explain(kind, number, pid);
+		if (stopped(name.shown)) {
+			explain(kind, number, name.pid);
 			return;
 		}
 		next = clock_now() + PATIENCE_NS;

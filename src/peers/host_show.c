@@ -10,7 +10,7 @@ static int receive(int conn, int *fd)
 {
 	struct contact_message m;
 	int fds[CONTACT_FDS];
-	unsigned int n = 0;
+	unsigned int n = 1;
 	int err = contact_talk_receive(conn, &m, fds, &n, NULL);
 
 	if (err)

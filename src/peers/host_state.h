@@ -22,6 +22,7 @@ enum {
 	HOST_DIRECT_PEERS = 8, /* with more, senders set a bit in the mail page */
 	HOST_MAX_SEG = 16 << 10,
 	HOST_INLINE_MAX = 8 << 10,
+	HOST_BARRED = 16,
 };
 #define HOST_MAX_REF	 (1U << 31)
 #define HOST_CONTACT_NS	 UINT64_C(5000000000) /* a peer that is stopped, or has no core */
@@ -81,6 +82,8 @@ struct host {
 	struct contact *contact[NUMBER_SLOTS];
 	uint64_t last_number; /* of a contact */
 	uint64_t turned_away; /* strangers' connections that were refused as one too many */
+	uid_t barred[HOST_BARRED]; /* other users that are not heard; the first n_barred */
+	unsigned int n_barred;
 	struct contact *pending; /* contacts that are not up yet */
 	uint32_t top; /* indices of contact[] in use are below */
 	uint32_t ups; /* contacts that are up */

@@ -44,12 +44,34 @@ static void say(struct host *h, uid_t uid, const struct trust_limits *taken,
 		       most->all.pending);
 }
 
+bool host_strangers_barred(const struct host *h, const struct trust_name *name)
+{
+	bool found = h->n_barred == HOST_BARRED;
+
+	for (unsigned int i = 0; i < h->n_barred && !found; i++)
+		found = h->barred[i] == name->uid;
+	return name->stranger && found;
+}
+
+void host_strangers_bar(struct host *h, const struct trust_name *name)
+{
+	if (!name->stranger || host_strangers_barred(h, name))
+		return;
+	h->barred[h->n_barred++] = name->uid;
+	reason("process %d of user id %u has sent a descriptor of no shared memory, which a "
+	       "process may make us wait for: no process of that user is heard again; stop it, "
+	       "and start this program anew",
+	       (int)name->pid, (unsigned int)name->uid);
+}
+
 bool host_strangers_admit(struct host *h, const struct trust_name *name, bool asked)
 {
 	const struct trust_limits taken = taken_by(h, name->uid, asked);
 	struct rlimit lim = { RLIM_INFINITY, RLIM_INFINITY };
 	struct trust_limits most;
 
+	if (host_strangers_barred(h, name))
+		return false;
 	getrlimit(RLIMIT_NOFILE, &lim);
 	most = trust_limits(NUMBER_SLOTS, lim.rlim_cur);
 	if (trust_admits(&taken, &most, asked))

@@ -11,3 +11,8 @@ struct trust_name;
 /* May there be one more connection with the stranger @name? If not, that is counted, and a reason
  * says so. @asked: this process has begun it. */
 bool host_strangers_admit(struct host *h, const struct trust_name *name, bool asked);
+/* The user of the stranger @name has tried to keep us waiting, which costs a few threads: its
+ * processes are not heard again. With HOST_BARRED such users, none of any other user is.
+ * Processes of our own user are passed over. */
+void host_strangers_bar(struct host *h, const struct trust_name *name);
+bool host_strangers_barred(const struct host *h, const struct trust_name *name);

@@ -12,11 +12,16 @@
 /* Below BY_PID_MIN bytes the descriptor is faster than process_vm_readv, and at any size safer. */
 enum { BY_PID_MIN = 8192 + 1, LINE = 64, WORD = 8, PIECES = 64 };
 
+/* Whether process_vm_readv reads that memory. It is first tried by a read that wants it: other than
+ * the descriptor it waits for a page of userfaultfd, so it is nothing for a peer that has proven
+ * nothing yet. */
+enum by_pid { BY_PID_UNTRIED, BY_PID_YES, BY_PID_NO };
+
 struct remote {
 	int fd;
 	pid_t pid;
-	bool by_pid; /* cleared for good when process_vm_* is refused */
-	uint64_t cookie_addr;
+	uint32_t by_pid; /* enum by_pid; NO is for good */
+	uint64_t cookie_addr, cookie;
 	const uint32_t *mark; /* NULL: none */
 };
 
@@ -147,7 +152,7 @@ static void move_by_pid(struct remote *r, struct job *j)
 		theirs.iov_base = (void *)(uintptr_t)j->addr;
 		got = process_vm_readv(r->pid, v, n, &theirs, 1, 0);
 		if (got < 0 && errno != EFAULT && errno != ENOMEM)
-			store_relaxed(&r->by_pid, false);
+			store_relaxed(&r->by_pid, BY_PID_NO);
 		if (got <= 0)
 			return;
 		job_advance(j, (size_t)got);
@@ -176,9 +181,23 @@ static bool was_alive(struct remote *r)
 	return (r->mark && death_alive(r->mark)) || remote_alive(r);
 }
 
+static bool probe_pid(const struct remote *r)
+{
+	uint64_t found;
+	struct iovec here = { &found, sizeof(found) };
+	struct iovec there = { (void *)(uintptr_t)r->cookie_addr, sizeof(found) };
+
+	return r->pid > 0 && process_vm_readv(r->pid, &here, 1, &there, 1, 0) == sizeof(found) &&
+	       found == r->cookie;
+}
+
 static bool use_pid(struct remote *r, const struct job *j)
 {
-	return j->left >= BY_PID_MIN && load_relaxed(&r->by_pid);
+	if (j->left < BY_PID_MIN)
+		return false;
+	if (unlikely(load_relaxed(&r->by_pid) == BY_PID_UNTRIED))
+		store_relaxed(&r->by_pid, probe_pid(r) ? BY_PID_YES : BY_PID_NO);
+	return load_relaxed(&r->by_pid) == BY_PID_YES;
 }
 
 /* A pid is not an identity: bytes read by it count only if the address space was alive
@@ -229,22 +248,12 @@ static bool is_proc(int fd)
 	return !fstatfs(fd, &fs) && fs.f_type == PROC_SUPER_MAGIC;
 }
 
-static bool probe_fd(const struct remote *r, uint64_t cookie)
+static bool probe_fd(const struct remote *r)
 {
 	uint64_t found;
 
 	return pread(r->fd, &found, sizeof(found), (off_t)r->cookie_addr) == sizeof(found) &&
-	       found == cookie;
-}
-
-static bool probe_pid(const struct remote *r, uint64_t cookie)
-{
-	uint64_t found;
-	struct iovec here = { &found, sizeof(found) };
-	struct iovec there = { (void *)(uintptr_t)r->cookie_addr, sizeof(found) };
-
-	return r->pid > 0 && process_vm_readv(r->pid, &here, 1, &there, 1, 0) == sizeof(found) &&
-	       found == cookie;
+	       found == r->cookie;
 }
 
 int remote_open(int mem_fd, pid_t pid, uint64_t cookie_addr, uint64_t cookie, struct remote **out)
@@ -256,10 +265,11 @@ int remote_open(int mem_fd, pid_t pid, uint64_t cookie_addr, uint64_t cookie, st
 		err = ENOMEM;
 		goto fail;
 	}
-	*r = (struct remote){ .fd = mem_fd, .pid = pid, .cookie_addr = cookie_addr };
-	if (!range_ok(cookie_addr, sizeof(cookie)) || !is_proc(mem_fd) || !probe_fd(r, cookie))
+	*r = (struct remote){
+		.fd = mem_fd, .pid = pid, .cookie_addr = cookie_addr, .cookie = cookie
+	};
+	if (!range_ok(cookie_addr, sizeof(cookie)) || !is_proc(mem_fd) || !probe_fd(r))
 		goto fail;
-	r->by_pid = probe_pid(r, cookie);
 	*out = r;
 	return 0;
 fail:

@@ -64,7 +64,7 @@ static void hello(struct speaker *x, unsigned int mine)
 uint32_t speaker_hear(struct speaker *x, struct contact_message *m, int ms)
 {
 	struct pollfd p = { .fd = x->conn, .events = POLLIN };
-	unsigned int n = 0;
+	unsigned int n = CONTACT_FDS;
 	int fds[CONTACT_FDS];
 
 	if (poll(&p, 1, ms) != 1)

@@ -9,7 +9,9 @@
 #include <unistd.h>
 #include "peers/host_names.h"
 #include "peers/host_state.h"
+#include "peers/ring_seg.h"
 #include "station.h"
+#include "util/clock.h"
 #include "util/rand.h"
 #include "util/sealed.h"
 
@@ -123,8 +125,8 @@ static int honest(int talk, void *arg)
 
 TEST(nonsense_in_the_handshake_is_refused_without_leaks)
 {
-	int fds[3] = { open("/dev/null", O_RDWR | O_CLOEXEC), memfd_create("unsealed", MFD_CLOEXEC),
-		       socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0) };
+	int fds[3] = { eventfd(0, EFD_CLOEXEC), memfd_create("unsealed", MFD_CLOEXEC),
+		       memfd_create("small", MFD_CLOEXEC | MFD_ALLOW_SEALING) };
 	struct station st = { 0 };
 	struct child c;
 	unsigned int before;
@@ -165,7 +167,6 @@ enum {
 	N_KEYS = 9,
 	KEY_BYTES = 10,
 	RING_BYTES = 12,
-	CLAIMED = 900 /* slot */
 };
 
 static void say(int conn, const uint32_t *m, const int *fds, unsigned int n)
@@ -233,7 +234,8 @@ static uint32_t hear(struct stranger *x)
  * behind a HELLO that was refused is not listened to. */
 static void come(struct station *st, uint32_t n_keys, uint32_t bytes, struct stranger *x)
 {
-	uint32_t m[MESSAGE / 4] = { 0x73687063, HOST_LAYOUT, HELLO, CLAIMED };
+	uint32_t claimed = (st->slot + NUMBER_SLOTS / 2) % NUMBER_SLOTS; /* no station has it */
+	uint32_t m[MESSAGE / 4] = { 0x73687063, HOST_LAYOUT, HELLO, claimed };
 	struct host_layout l;
 	void *map;
 	int fds[4];
@@ -241,7 +243,7 @@ static void come(struct station *st, uint32_t n_keys, uint32_t bytes, struct str
 	host_layout(n_keys, bytes, &l);
 	check_eq(sealed_make("page", HOST_PAGE_BYTES, SEALED_SPARSE, &fds[0], &map), 0);
 	*x = (struct stranger){ .page = map };
-	check_eq(host_name_bind(CLAIMED, &x->name), 0);
+	check_eq(host_name_bind(claimed, &x->name), 0);
 	check_eq(sealed_make("mail", HOST_MAIL_BYTES, SEALED_SPARSE, &fds[2], &map), 0);
 	check_eq(sealed_make("ring", RING_CTL + RING_MIN, SEALED_SPARSE, &fds[1], &map), 0);
 	check_eq(sealed_make("tables", l.bytes, SEALED_SPARSE, &fds[3], &map), 0);
@@ -312,6 +314,46 @@ TEST(a_doorbell_of_a_process_that_may_not_trace_us_is_not_touched)
 	station_close(&st);
 }
 
+static struct ring endless;
+
+static void write_one(const struct station *st)
+{
+	struct seg s = empty(st, station_number(st));
+	struct ring_plan plan;
+	uint8_t *rec;
+
+	ring_seg_plan(&s, false, &plan);
+	if (!ring_reserve(&endless, plan.bytes, &rec))
+		ring_publish(&endless, ring_seg_encode(&s, &plan, false, rec));
+}
+
+static void and_one_more(struct station *st, const struct seg *s)
+{
+	(void)s;
+	write_one(st);
+}
+
+/* What a peer has written before it has left is delivered, but it may have left without ceasing. */
+TEST(last_words_have_an_end)
+{
+	enum { MOST = 2 * RING_MAX / RING_LINE };
+	struct station st = { .got = and_one_more };
+	struct stranger x;
+
+	station_open(&st);
+	come(&st, STATION_KEYS, STATION_KEYS * sizeof(struct station_key), &x);
+	check(hear(&x));
+	check(x.out != NULL);
+	ring_init(&endless, x.out, RING_MIN);
+	write_one(&st);
+	close(x.conn);
+	while (still(!st.deaths))
+		host_control(st.h, clock_now());
+	check(st.count && st.count <= MOST);
+	close(x.name);
+	station_close(&st);
+}
+
 /* What a peer sends is mapped only if nobody can cut it off under us. */
 TEST(unsealed_memory_is_not_mapped)
 {
@@ -343,5 +385,5 @@ RUN_TESTS(unit_test(random_bytes_in_a_ring_end_that_contact_and_nothing_else),
 	  unit_test(nonsense_in_the_handshake_is_refused_without_leaks),
 	  unit_test(a_table_of_keys_larger_than_its_memory_is_refused),
 	  unit_test(a_doorbell_of_a_process_that_may_not_trace_us_is_not_touched),
-	  unit_test(unsealed_memory_is_not_mapped),
+	  unit_test(last_words_have_an_end), unit_test(unsealed_memory_is_not_mapped),
 	  unit_test(published_memory_cannot_be_mapped_writable_by_others))

@@ -41,7 +41,7 @@ static void lie(struct station *st, struct contact *c)
 {
 	struct host_key k;
 	struct share_message m = { .key = KEY_INDEX << 8 | 0x5a, .found = 1 };
-	int zero = open("/dev/zero", O_RDWR | O_CLOEXEC), found;
+	int other = memfd_create("other", MFD_CLOEXEC), found;
 
 	st->h->cfg.key_read(host_key_memory(st->h), STATION_KEYS, m.key, &k);
 	if (mapping_find(k.addr, k.len, &m.file, &found))
@@ -53,7 +53,7 @@ static void lie(struct station *st, struct contact *c)
 	m.file.len = k.len / 2;
 	contact_talk_share(c, CONTACT_SHARED, &m, area_fd);
 	contact_talk_share(c, CONTACT_SHARED, &m, -1);
-	contact_talk_share(c, CONTACT_SHARED, &m, zero);
+	contact_talk_share(c, CONTACT_SHARED, &m, other);
 	m.key = 5;
 	contact_talk_share(c, CONTACT_SHARED, &m, area_fd);
 	contact_talk_share(c, CONTACT_UNSHARE, &m, -1);

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "obs/explain.h"
+#include "peers/contact_talk.h"
 #include "peers/host_names.h"
 #include "peers/host_state.h"
 #include "peers/host_target.h"
@@ -393,6 +394,46 @@ TEST(many_users_who_say_nothing_have_few_connections_together)
 
 /* One process with a cookie after the other: makes all the contacts that it can get, and then as
  * many as arg says are too many. */
+/* Says HELLO with a socket, which might linger, and comes again. */
+static int lingers(int talk, void *arg)
+{
+	unsigned int slot = (unsigned int)child_hear(talk) >> 14;
+	const struct contact_message m = { .kind = CONTACT_HELLO };
+	char byte;
+	int fd;
+
+	become((uid_t)(uintptr_t)arg);
+	child_tell(talk, 0);
+	for (int i = 0; i < 2; i++) {
+		if (host_name_connect(slot, &fd) || (!i && contact_talk_send(fd, &m, &fd, 1)))
+			return 2;
+		if (fcntl(fd, F_SETFL, 0) || recv(fd, &byte, 1, 0) > 0) /* it is ended at once */
+			return 3;
+	}
+	child_tell(talk, 0);
+	child_hear(talk);
+	return 0;
+}
+
+TEST(a_user_who_sends_what_may_wait_is_not_heard_again)
+{
+	struct station st = { 0 };
+	struct child c;
+
+	station_open(&st);
+	start(&c, lingers, (void *)(uintptr_t)STRANGER, &st);
+	while (still(!st.h->n_barred))
+		station_turn(&st);
+	while (still(look(&c) < 0))
+		station_turn(&st);
+	check_eq(child_hear(c.talk), 0);
+	check(!st.h->pending && st.h->n_barred == 1 && st.h->barred[0] == STRANGER);
+	hears(&st, STRANGER + 1);
+	child_tell(c.talk, 1);
+	check_eq(child_wait(&c), 0);
+	station_close(&st);
+}
+
 static int greedy(int talk, void *arg)
 {
 	static struct station st[FEW];
@@ -581,6 +622,7 @@ RUN_TESTS(unit_test(two_users_exchange_segments_and_nothing_else),
 	  unit_test(many_strangers_are_all_heard),
 	  unit_test(a_user_who_says_nothing_has_few_connections),
 	  unit_test(many_users_who_say_nothing_have_few_connections_together),
+	  unit_test(a_user_who_sends_what_may_wait_is_not_heard_again),
 	  unit_test(a_user_has_a_part_of_the_contacts),
 	  unit_test(one_of_many_nobodies_is_a_stranger),
 	  unit_test(a_nobody_and_its_own_user_outside_meet_as_strangers))

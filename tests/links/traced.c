@@ -14,6 +14,8 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include "peers/contact_peer.h"
+#include "peers/host_names.h"
 #include "peers/host_state.h"
 #include "station.h"
 
@@ -161,14 +163,14 @@ static void meets(bool (*restrict_self)(void))
 	check_eq(peer->mutual, mutual);
 	check(mutual || !contact_reaches(peer));
 	check(reached || !peer->trusted);
+	/* only one of two user namespaces has rights in the other, and it does not use them */
+	check(restrict_self != lower_user_namespace || !peer->remote);
 	check_eq(load_relaxed(&d->max_ref) != 0, mutual);
 	child_tell(c.talk, 1);
-	if (!mutual && !reached)
-		stay_free(&st, &c);
-	else if (!mutual)
-		child_tell(c.talk, 0), child_hear(c.talk);
-	else
+	if (mutual)
 		child_hear(c.talk);
+	else
+		stay_free(&st, &c);
 	child_tell(c.talk, 1);
 	check_eq(child_wait(&c), 0);
 	d->ops->put(d);
@@ -200,6 +202,104 @@ TEST(a_lower_user_namespace_does_not_reach_up)
 	meets(lower_user_namespace);
 }
 
+/* --- a /proc of another PID namespace --- */
+
+enum { VICTIM, LIAR, SLOT = 901 /* the liar's name */ };
+
+static uint64_t whose; /* at one address in all of them */
+
+/* In a PID namespace of its own, where its pid is the victim's in the /proc that is mounted. */
+static int liar(int talk, void *arg)
+{
+	int name, err = host_name_bind(SLOT, &name);
+
+	(void)arg;
+	whose = LIAR;
+	child_tell(talk, (uint64_t)err);
+	child_hear(talk);
+	return 0;
+}
+
+static bool next_pid(pid_t pid)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", (int)pid - 1);
+	return write_file("/proc/sys/kernel/ns_last_pid", text);
+}
+
+/* Whose memory is it that contact_open_memory() opens? UINT64_MAX: none. */
+static uint64_t opened(void)
+{
+	struct trust_name name = { 0 };
+	uint64_t found = UINT64_MAX;
+	int conn, pidfd, mem;
+
+	if (host_name_connect(SLOT, &conn) || contact_name(conn, &name, &pidfd))
+		return UINT64_MAX;
+	name.answered = name.pid; /* as it would: it is that process */
+	mem = contact_open_memory(&name, pidfd);
+	if (mem < 0 || pread(mem, &found, sizeof(found), (off_t)(uintptr_t)&whose) < 0)
+		return UINT64_MAX;
+	return found;
+}
+
+/* The first process of its PID namespace. */
+static int misled(int talk, void *arg)
+{
+	struct child c;
+	uint64_t found;
+
+	(void)arg;
+	if (!next_pid((pid_t)child_hear(talk))) {
+		child_tell(talk, CANNOT);
+		return 0;
+	}
+	c = child_start(liar, NULL);
+	child_tell(talk, (uint64_t)c.pid);
+	found = child_hear(c.talk) ? UINT64_MAX : opened();
+	child_tell(talk, found);
+	child_tell(c.talk, 1);
+	return child_wait(&c);
+}
+
+static int apart(int talk, void *arg)
+{
+	uint64_t victim = child_hear(talk); /* unread, it would cost the answer */
+	struct child c;
+
+	if (unshare(CLONE_NEWPID)) {
+		child_tell(talk, CANNOT);
+		return 0;
+	}
+	c = child_start(misled, arg);
+	child_tell(c.talk, victim);
+	child_tell(talk, child_hear(c.talk));
+	child_tell(talk, child_hear(c.talk));
+	return child_wait(&c);
+}
+
+static void misleads(void)
+{
+	struct child c = child_start(apart, NULL);
+	uint64_t pid;
+
+	whose = VICTIM;
+	child_tell(c.talk, (uint64_t)getpid());
+	pid = child_hear(c.talk);
+	if (pid != CANNOT) {
+		check_eq(pid, getpid());
+		check_eq(child_hear(c.talk), LIAR);
+	}
+	check_eq(child_wait(&c), 0);
+}
+
+/* The pid of the connection's other end is this process' in the /proc that is mounted. */
+TEST(a_process_of_another_pid_namespace_is_not_taken_for_the_peer)
+{
+	misleads();
+}
+
 /* From here on a connection does not name the process at its other end, as before Linux 6.5: a
  * nonce and credentials do. The filter stays. */
 static void before_linux_6_5(void)
@@ -227,6 +327,7 @@ TEST(before_linux_6_5_a_nonce_names_the_peer)
 	meets(landlocked);
 	meets(without_capabilities);
 	meets(lower_user_namespace);
+	misleads();
 }
 
 RUN_TESTS(unit_test(equals_reach_each_other),
@@ -234,4 +335,5 @@ RUN_TESTS(unit_test(equals_reach_each_other),
 	  unit_test(a_landlocked_process_reaches_nobody_outside),
 	  unit_test(root_without_capabilities_is_not_root),
 	  unit_test(a_lower_user_namespace_does_not_reach_up),
+	  unit_test(a_process_of_another_pid_namespace_is_not_taken_for_the_peer),
 	  unit_test(before_linux_6_5_a_nonce_names_the_peer))

@@ -117,7 +117,7 @@ TEST(a_stranger_passes_nothing_on)
  * names the peer. */
 TEST(a_pid_names_the_peer_when_the_kernel_has_vouched_for_it)
 {
-	struct trust_name n = { .pid = 17, .watched = true, .exact = true };
+	struct trust_name n = { .pid = 17, .shown = 3, .watched = true, .exact = true };
 
 	check(trust_name(&n));
 	n.exact = false;
@@ -128,7 +128,10 @@ TEST(a_pid_names_the_peer_when_the_kernel_has_vouched_for_it)
 	check(trust_name(&n));
 	n.watched = false;
 	check(!trust_name(&n));
-	n = (struct trust_name){ .pid = 0, .watched = true, .exact = true };
+	n.watched = true;
+	n.shown = 0; /* it is not in the /proc that is mounted here */
+	check(!trust_name(&n));
+	n = (struct trust_name){ .pid = 0, .shown = 3, .watched = true, .exact = true };
 	check(!trust_name(&n));
 	n.exact = false; /* of another pid namespace, as its messages are: both say 0 */
 	check(!trust_name(&n));

@@ -8,6 +8,8 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "test.h"
@@ -26,6 +28,16 @@ struct peer {
 	int sock;
 	int mem_fd;
 };
+
+static unsigned int reads_by_pid;
+
+/* In the place of the C library's */
+ssize_t process_vm_readv(pid_t pid, const struct iovec *to, unsigned long n_to,
+			 const struct iovec *from, unsigned long n_from, unsigned long flags)
+{
+	reads_by_pid++;
+	return syscall(SYS_process_vm_readv, pid, to, n_to, from, n_from, flags);
+}
 
 static void fd_send(int sock, int fd)
 {
@@ -211,6 +223,26 @@ static int both_ways(struct remote *r, uint8_t *local, size_t len, uint8_t *thei
 	return err;
 }
 
+/* Such a read waits for a page of userfaultfd, a read by the descriptor fails. */
+TEST(nothing_is_read_by_pid_until_a_long_read_is_wanted)
+{
+	static uint8_t bytes[SIZE];
+	struct peer p = peer_start(true);
+	struct iovec v = { bytes, 8192 };
+	struct remote *r;
+
+	reads_by_pid = 0;
+	r = attach(&p, p.pid);
+	check_eq(remote_read(r, &v, 1, (uintptr_t)area), 0);
+	check_eq(reads_by_pid, 0);
+	v.iov_len = SIZE;
+	check_eq(remote_read(r, &v, 1, (uintptr_t)area), 0);
+	check(reads_by_pid > 1);
+	remote_close(r);
+	peer_end(&p);
+	close(p.mem_fd);
+}
+
 TEST(errors_say_which_side_is_missing)
 {
 	static uint8_t good[SIZE];
@@ -303,6 +335,7 @@ TEST(what_is_no_process_memory_is_refused)
 
 RUN_TESTS(unit_test(bytes_arrive_where_they_should_and_nowhere_else),
 	  unit_test(process_that_is_not_dumpable_is_reached_by_its_descriptor),
+	  unit_test(nothing_is_read_by_pid_until_a_long_read_is_wanted),
 	  unit_test(errors_say_which_side_is_missing), unit_test(dead_process_is_esrch),
 	  unit_test(program_that_follows_by_exec_is_not_touched),
 	  unit_test(what_is_no_process_memory_is_refused))
