@@ -83,12 +83,18 @@ int id_make(struct rdma_event_channel *ch, struct rdma_cm_id **out, void *contex
 	return 0;
 }
 
+int given(const void *p, const char *call, const char *what)
+{
+	return p ? 0 : softhca_refuse(EINVAL, "%s: %s is NULL; give one", call, what);
+}
+
 EXPORT int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
 			  enum rdma_port_space ps)
 {
 	enum ibv_qp_type type;
-	int err = qp_type_of(ps, &type);
+	int err = given(id, "rdma_create_id", "id");
 
+	err = err ? err : qp_type_of(ps, &type);
 	return minus1_errno(err ? err : id_make(channel, id, context, ps, type));
 }
 
@@ -331,6 +337,10 @@ EXPORT int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *
 {
 	struct id *i = to_id(id);
 
+	if (!optval && optlen) /* as Linux, which copies it first */
+		return minus1_errno(softhca_refuse(
+			EFAULT, "rdma_set_option: the value of %zu B is NULL; give its address",
+			optlen));
 	if (level == RDMA_OPTION_IB && optname == RDMA_OPTION_IB_PATH)
 		return minus1_errno(set_paths(i, optlen));
 	return minus1_errno(softhca_cm()->set_option(i->cm, level, optname, optval, optlen));
