@@ -263,8 +263,7 @@ static int resolve_locked(struct cm_id *id, const struct sockaddr *src, const st
 	cm_addr_copy(&id->dst, dst);
 	loop_instead_of_any(&id->dst);
 	err = choose_source(id, (const struct sockaddr *)&id->dst);
-	if (!err && !cm_addr_port(&id->src))
-		err = cm_port_ephemeral(id);
+	err = err ? err : cm_port_resolve(id);
 	if (err)
 		return err;
 	err = find_way(id, &route);

@@ -20,6 +20,8 @@ struct cm_watch {
 	void (*ready)(struct cm_watch *w);
 };
 
+struct cm_id;
+
 struct cm_channel {
 	int fd; /* eventfd: counts the events */
 	uint32_t epoch; /* of fork.h: the process that made it */
@@ -59,6 +61,17 @@ struct cm_name {
 	unsigned int refs;
 };
 
+/* Ephemeral ports that this process has leased. Ids share one of them unless all their addresses
+ * are the same. */
+struct cm_block {
+	struct list node; /* in cm.blocks, the newest one first */
+	int fd; /* its name; -1: shared with another process */
+	uint32_t ps;
+	unsigned int number, first, size; /* of the block; its first port; ports */
+	unsigned int next; /* counts: ports in it go round */
+	unsigned int ids; /* that have a port of it */
+};
+
 /* The way to the peer. */
 struct cm_way {
 	struct hca *hca; /* NULL: bound to none */
@@ -86,7 +99,8 @@ struct cm_id {
 	uint8_t tos, ack_timeout; /* options */
 	struct sockaddr_storage src, dst; /* port 0: none yet */
 	struct cm_name *names[2]; /* of its port; NULL none */
-	bool ephemeral; /* the port is one of this process' block */
+	struct cm_block *block; /* the port is one of it; NULL: it is none's */
+	uint64_t pair_key; /* in cm.pairs; 0 none */
 	struct cm_way way;
 	uint32_t fetched; /* events of it that the program has fetched */
 	/* listening */
@@ -132,7 +146,9 @@ struct cm {
 	struct hash by_id; /* comm id to struct cm_id */
 	struct hash requests; /* the REQ that made it to struct cm_id */
 	struct hash qpns; /* GUID and QPN of the peer to struct cm_id */
+	struct hash pairs; /* port space, source and destination with their ports to struct cm_id */
 	struct list ids, names;
+	struct list blocks;
 	struct list listeners; /* ids */
 	struct list queries, fars;
 	struct list flights; /* ids whose request to a network is not answered */
