@@ -35,6 +35,14 @@ struct cm_event {
 	struct cm_news news;
 };
 
+/* An event for which there was no memory. */
+struct cm_owed {
+	int status : 24;
+	unsigned int event : 8;
+};
+
+enum { CM_OWED = 6 }; /* more than an id still has to tell when it tells nothing meanwhile */
+
 /* Another user's process that waits: for its turn to ask, or for the answer to its request. */
 struct cm_waiting {
 	struct list node; /* in cm.guests or cm.requesters; empty: it does not wait */
@@ -103,6 +111,11 @@ struct cm_id {
 	uint64_t pair_key; /* in cm.pairs; 0 none */
 	struct cm_way way;
 	uint32_t fetched; /* events of it that the program has fetched */
+	struct cm_event *answer; /* to resolve_addr(), made with the call; NULL: it asks nothing */
+	struct list owing; /* in cm.owing while it owes events */
+	struct cm_owed owed[CM_OWED]; /* in their order */
+	unsigned int n_owed;
+	void (*fill)(const struct cm_id *id, struct cm_event *e); /* says what those show */
 	/* listening */
 	int backlog, pending; /* requests that may wait to be fetched; that do */
 	struct list listening; /* in cm.listeners, since the program has called listen() */
@@ -150,6 +163,8 @@ struct cm {
 	struct list ids, names;
 	struct list blocks;
 	struct list listeners; /* ids */
+	struct list owing; /* ids */
+	struct timer debts; /* when those try again */
 	struct list queries, fars;
 	struct list flights; /* ids whose request to a network is not answered */
 	struct list departures; /* ids whose request waits for one of those */

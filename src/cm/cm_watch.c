@@ -214,6 +214,8 @@ void cm_clear(void)
 	list_init(&cm.names);
 	list_init(&cm.blocks);
 	list_init(&cm.listeners);
+	list_init(&cm.owing);
+	timer_init(&cm.debts, NULL);
 	list_init(&cm.queries);
 	list_init(&cm.fars);
 	list_init(&cm.guests);

@@ -169,14 +169,14 @@ int id_result(struct id *i, int err)
 /* Where Linux's library puts a path's flags: for MADs, primary, both ways. */
 enum { PREFERENCE = 0x2b };
 
-static void set_path(struct id *i, const struct cm_view *v)
+static int set_path(struct id *i, const struct cm_view *v)
 {
 	struct ibv_sa_path_rec *p = i->id.route.path_rec;
 
 	if (!p)
 		p = calloc(1, sizeof(*p));
 	if (!p)
-		return;
+		return ENOMEM;
 	p->dgid = v->dgid;
 	p->sgid = v->sgid;
 	p->flow_label = htobe32(v->flow_label);
@@ -194,6 +194,7 @@ static void set_path(struct id *i, const struct cm_view *v)
 	p->preference = PREFERENCE;
 	i->id.route.path_rec = p;
 	i->id.route.num_paths = 1;
+	return 0;
 }
 
 /* As Linux shows the peer of an id that has none: the address 0 of its family. */
@@ -230,9 +231,7 @@ int id_look(struct id *i)
 	i->id.route.addr.addr.ibaddr.sgid = v.sgid;
 	i->id.route.addr.addr.ibaddr.dgid = v.dgid;
 	i->id.route.addr.addr.ibaddr.pkey = 0; /* as Linux shows it of Ethernet */
-	if (v.routed)
-		set_path(i, &v);
-	return 0;
+	return v.routed ? set_path(i, &v) : 0;
 }
 
 EXPORT int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
