@@ -274,8 +274,11 @@ static int resolve_locked(struct cm_id *id, const struct sockaddr *src, const st
 	loop_instead_of_any(&id->dst);
 	err = choose_source(id, (const struct sockaddr *)&id->dst);
 	err = err ? err : cm_port_resolve(id);
-	if (err)
+	if (err) {
+		if (id->phase == PHASE_IDLE) /* the next call may ask for another family's */
+			memset(&id->src, 0, sizeof(id->src));
 		return err;
+	}
 	err = find_way(id, &route);
 	hear(id);
 	if (!err && id->way.net)
