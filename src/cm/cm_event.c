@@ -2,10 +2,15 @@
 #include "cm/cm_event.h"
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+#include "cm/cm_watch.h"
 #include "hca/event_fd.h"
 #include "obs/explain.h"
+#include "util/clock.h"
 #include "util/fork.h"
+
+#define AGAIN_NS UINT64_C(10000000)
 
 int cm_channel_create(struct cm_channel **out, int *fd)
 {
@@ -96,12 +101,82 @@ void cm_event_queue(struct cm_event *e)
 	event_fd_up(e->id->channel->fd);
 }
 
-void cm_event_purge(struct cm_id *id, const void *join, struct list *out)
+/* --- events for which there was no memory --- */
+
+static void owe_none(struct cm_id *id)
+{
+	id->n_owed = 0;
+	list_del(&id->owing);
+}
+
+/* False: there is still no memory. */
+static bool pay(struct cm_id *id)
+{
+	struct cm_event *e;
+
+	for (unsigned int i = 0; i < id->n_owed; i++) {
+		e = cm_event_new(id, (int)id->owed[i].event, id->owed[i].status);
+		if (!e && id->channel) {
+			id->n_owed -= i;
+			memmove(id->owed, id->owed + i, id->n_owed * sizeof(id->owed[0]));
+			return false;
+		}
+		if (!e)
+			break;
+		if (id->fill)
+			id->fill(id, e);
+		cm_event_queue(e);
+	}
+	owe_none(id);
+	return true;
+}
+
+static void on_debts(struct timer *t, uint64_t now)
 {
 	struct list *pos, *tmp;
+	bool paid = true;
+
+	list_for_each_safe(pos, tmp, &cm.owing) paid &= pay(container_of(pos, struct cm_id, owing));
+	if (!paid)
+		cm_timer(t, now + AGAIN_NS);
+}
+
+static void owe(struct cm_id *id, int event, int status)
+{
+	if (id->n_owed == CM_OWED)
+		return;
+	id->owed[id->n_owed].event = (unsigned int)event & 0xff;
+	id->owed[id->n_owed++].status = status;
+	if (!list_empty(&id->owing))
+		return;
+	list_add_tail(&cm.owing, &id->owing);
+	cm.debts.fire = on_debts;
+	cm_timer(&cm.debts, clock_now() + AGAIN_NS);
+}
+
+void cm_event_raise(struct cm_id *id, int event, int status,
+		    void (*fill)(const struct cm_id *id, struct cm_event *e))
+{
+	struct cm_event *e = id->n_owed ? NULL : cm_event_new(id, event, status);
 
 	if (!id->channel)
 		return;
+	id->fill = fill ? fill : id->fill;
+	if (!e) {
+		owe(id, event, status);
+		return;
+	}
+	if (fill)
+		fill(id, e);
+	cm_event_queue(e);
+}
+
+/* --- events that leave --- */
+
+static void withdraw(struct cm_id *id, const void *join, struct list *out)
+{
+	struct list *pos, *tmp;
+
 	list_for_each_safe(pos, tmp, &id->channel->events)
 	{
 		struct cm_event *e = container_of(pos, struct cm_event, node);
@@ -114,6 +189,14 @@ void cm_event_purge(struct cm_id *id, const void *join, struct list *out)
 	}
 }
 
+void cm_event_purge(struct cm_id *id, const void *join, struct list *out)
+{
+	if (!join)
+		owe_none(id);
+	if (id->channel)
+		withdraw(id, join, out);
+}
+
 void cm_event_move(struct cm_id *id, struct cm_channel *to)
 {
 	struct list moved, *pos, *tmp;
@@ -121,7 +204,8 @@ void cm_event_move(struct cm_id *id, struct cm_channel *to)
 	if (id->channel == to)
 		return;
 	list_init(&moved);
-	cm_event_purge(id, NULL, &moved);
+	if (id->channel)
+		withdraw(id, NULL, &moved);
 	id->channel = to;
 	list_for_each_safe(pos, tmp, &moved)
 	{
@@ -134,8 +218,8 @@ bool cm_event_waits(const struct cm_id *id)
 {
 	struct list *pos;
 
-	if (!id->channel)
-		return false;
+	if (!id->channel || id->n_owed)
+		return id->channel;
 	list_for_each(pos, &id->channel->events) if (container_of(pos, struct cm_event, node)->id ==
 						     id) return true;
 	return false;

@@ -10,6 +10,10 @@ int cm_channel_next(struct cm_channel *ch, struct cm_news *out);
  * destroyed the channel: it is lost. */
 struct cm_event *cm_event_new(struct cm_id *id, int event, int status);
 void cm_event_queue(struct cm_event *e);
+/* Both, for an event of which no call waits to say that there is no memory: then it comes as soon
+ * as there is. @fill adds what it shows, and is the same for all events of an id. */
+void cm_event_raise(struct cm_id *id, int event, int status,
+		    void (*fill)(const struct cm_id *id, struct cm_event *e));
 /* The events of @id leave its channel for @out, the caller's to free. @join: only those of the join
  * with that context; NULL: all. */
 void cm_event_purge(struct cm_id *id, const void *join, struct list *out);

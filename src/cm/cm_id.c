@@ -65,6 +65,7 @@ int cm_id_new(struct cm_channel *ch, uint32_t ps, int qp_type, struct cm_id **ou
 	list_init(&id->far_node);
 	list_init(&id->flight);
 	list_init(&id->listening);
+	list_init(&id->owing);
 	list_init(&id->requester.node);
 	timer_init(&id->timer, NULL);
 	cm_fsm_init(&id->fsm, next_comm_id(), cm.guid);
@@ -95,7 +96,9 @@ void cm_id_free(struct cm_id *id)
 	list_del(&id->query);
 	list_del(&id->flight);
 	list_del(&id->listening);
+	list_del(&id->owing);
 	list_del(&id->requester.node);
 	cm_far_leave(id);
+	free(id->answer);
 	free(id);
 }

@@ -11,6 +11,7 @@
 #include "cm/cm_watch.h"
 #include "net/gid.h"
 #include "obs/explain.h"
+#include "util/rand.h"
 #include "util/secret.h"
 
 enum { PRIVILEGED = 1024, BLOCK = 64, TRIES = 200 };
@@ -188,7 +189,7 @@ static int conflict(const struct cm_id *a, const struct cm_id *b, bool reuse)
 
 static bool has_port(const struct cm_id *id, uint32_t ps, uint16_t port)
 {
-	return id->ps == ps && !id->gone && !id->ephemeral && id->src.ss_family &&
+	return id->ps == ps && !id->gone && !id->block && id->src.ss_family &&
 	       id->phase != PHASE_IDLE && cm_addr_port(&id->src) == port;
 }
 
@@ -310,59 +311,204 @@ int cm_port_listen(struct cm_id *id)
 
 /* --- ephemeral ports --- */
 
-/* Blocks of this process, by port space; ports in them go round. */
-static struct {
-	uint32_t ps;
-	uint32_t epoch;
-	unsigned int first; /* port */
-	unsigned int next;
-	int fd;
-} blocks[4];
-
-/* When all that were tried are taken, maybe by another user who wants no ports, two processes share
- * a block: comm ids keep their connections apart, also of one (source, destination, port). */
-static int block_take(uint32_t ps, unsigned int *first, int *fd)
+/* 64 bits of all that tells one connection from another; 0 stands for none. Two that meet by chance
+ * are taken for one: then another port is as good. */
+static uint64_t pair_key(const struct cm_id *id)
 {
-	unsigned int low, n, block;
+	struct {
+		union ibv_gid src, dst;
+		uint64_t ports;
+		uint64_t ps;
+	} all = { .ports = (uint64_t)cm_addr_port(&id->src) << 16 | cm_addr_port(&id->dst),
+		  .ps = id->ps };
+	uint64_t key = 0, part[sizeof(all) / sizeof(uint64_t)];
+
+	cm_addr_gid(&id->src, &all.src);
+	cm_addr_gid(&id->dst, &all.dst);
+	memcpy(part, &all, sizeof(all));
+	for (size_t i = 0; i < sizeof(part) / sizeof(part[0]); i++) {
+		key ^= part[i];
+		key = rand_mix(&key);
+	}
+	return key ? key : 1;
+}
+
+static void pair_put(struct cm_id *id)
+{
+	if (id->pair_key)
+		hash_del(&cm.pairs, id->pair_key);
+	id->pair_key = 0;
+}
+
+/* EADDRINUSE: another id has that source and that destination. */
+static int pair_get(struct cm_id *id)
+{
+	uint64_t key = pair_key(id);
+	int err = hash_put(&cm.pairs, key, id);
+
+	if (err)
+		return err == EEXIST ? EADDRINUSE : err;
+	id->pair_key = key;
+	return 0;
+}
+
+static struct cm_block *block_find(uint32_t ps, unsigned int number)
+{
+	struct list *pos;
+
+	list_for_each(pos, &cm.blocks)
+	{
+		struct cm_block *b = container_of(pos, struct cm_block, node);
+
+		if (b->ps == ps && b->number == number)
+			return b;
+	}
+	return NULL;
+}
+
+static int block_bind(struct cm_block *b, unsigned int number, bool share)
+{
+	if (block_find(b->ps, number))
+		return EADDRINUSE;
+	b->number = number;
+	return share ? 0 : gsi_block_bind(b->ps, number, &b->fd);
+}
+
+/* The first free one from a random one on. When none is, maybe for another user who wants no ports,
+ * two processes share one: comm ids keep their connections apart, also of one (source, destination,
+ * port). */
+static int block_choose(struct cm_block *b)
+{
+	unsigned int low, ports, n, from;
 	int err = EADDRINUSE;
 
-	range(&low, &n);
-	for (int i = 0; i < TRIES && err == EADDRINUSE; i++) {
-		block = random_below(n / BLOCK ? n / BLOCK : 1);
-		*first = low + block * BLOCK;
-		err = gsi_block_bind(ps, block, fd);
+	range(&low, &ports);
+	b->size = ports < BLOCK ? ports : BLOCK;
+	n = ports / b->size;
+	from = random_below(n);
+	for (unsigned int i = 0; i < 2 * n && err == EADDRINUSE; i++)
+		err = block_bind(b, (from + i) % n, i >= n);
+	b->first = low + b->number * BLOCK;
+	return err;
+}
+
+static int block_get(uint32_t ps, struct cm_block **out)
+{
+	struct cm_block *b = calloc(1, sizeof(*b));
+	int err;
+
+	if (!b)
+		return ENOMEM;
+	b->ps = ps;
+	b->fd = -1;
+	err = block_choose(b);
+	if (err) {
+		free(b);
+		return err;
 	}
-	if (err == EADDRINUSE) {
-		*fd = -1;
-		return 0;
+	list_add(&cm.blocks, &b->node);
+	*out = b;
+	return 0;
+}
+
+static bool is_newest(const struct cm_block *b)
+{
+	struct list *pos;
+
+	list_for_each(pos, &cm.blocks)
+	{
+		const struct cm_block *o = container_of(pos, struct cm_block, node);
+
+		if (o->ps == b->ps)
+			return o == b;
+	}
+	return false;
+}
+
+/* The newest one stays: the next id will want it. */
+static void block_put(struct cm_block *b)
+{
+	if (!b || --b->ids || is_newest(b))
+		return;
+	list_del(&b->node);
+	if (b->fd >= 0)
+		close(b->fd);
+	free(b);
+}
+
+/* A port of @b for the way from id->src to id->dst. EADDRINUSE: all are in use for that. */
+static int port_of_block(struct cm_id *id, struct cm_block *b)
+{
+	int err = EADDRINUSE;
+
+	for (unsigned int i = 0; i < b->size && err == EADDRINUSE; i++) {
+		cm_addr_set_port(&id->src, (uint16_t)(b->first + b->next++ % b->size));
+		err = pair_get(id);
+	}
+	if (!err) {
+		id->block = b;
+		b->ids++;
 	}
 	return err;
 }
 
-int cm_port_ephemeral(struct cm_id *id)
+static int port_of_blocks(struct cm_id *id)
 {
-	unsigned int i = 0;
+	struct cm_block *b;
+	struct list *pos;
+	int err = EADDRINUSE;
+
+	list_for_each(pos, &cm.blocks)
+	{
+		b = container_of(pos, struct cm_block, node);
+		if (b->ps == id->ps)
+			err = port_of_block(id, b);
+		if (err != EADDRINUSE)
+			return err;
+	}
+	err = block_get(id->ps, &b);
+	return err ? err : port_of_block(id, b);
+}
+
+/* One that has a port keeps it unless another id of this process has it for the same way. */
+static int port_for_way(struct cm_id *id)
+{
+	uint16_t before = cm_addr_port(&id->src);
+	struct cm_block *old = id->block;
+	int err = before ? pair_get(id) : EADDRINUSE;
+
+	if (err != EADDRINUSE || (before && !old))
+		return err == EADDRINUSE ? 0 : err; /* what the program has bound is its choice */
+	err = port_of_blocks(id);
+	if (err)
+		cm_addr_set_port(&id->src, before);
+	else
+		block_put(old);
+	return err;
+}
+
+int cm_port_resolve(struct cm_id *id)
+{
 	int err;
 
-	while (i < 3 && blocks[i].ps && blocks[i].ps != id->ps)
-		i++;
-	if (blocks[i].epoch != cm.epoch || blocks[i].ps != id->ps) {
-		err = block_take(id->ps, &blocks[i].first, &blocks[i].fd);
-		if (err)
-			return refuse(err, "rdma_resolve_addr: no ephemeral port is free; destroy "
-					   "ids that are done");
-		blocks[i].ps = id->ps;
-		blocks[i].epoch = cm.epoch;
-	}
-	cm_addr_set_port(&id->src, (uint16_t)(blocks[i].first + blocks[i].next++ % BLOCK));
-	id->ephemeral = true;
-	return 0;
+	pair_put(id);
+	err = port_for_way(id);
+	if (err == EADDRINUSE)
+		return refuse(EADDRNOTAVAIL,
+			      "rdma_resolve_addr: each ephemeral port is in use for a connection "
+			      "to that address and port; destroy ids that are done, or widen "
+			      "net.ipv4.ip_local_port_range");
+	return err ? refuse(err, "rdma_resolve_addr: no ephemeral port can be leased; free memory "
+				 "or raise RLIMIT_NOFILE")
+		   : 0;
 }
 
 void cm_port_free(struct cm_id *id)
 {
 	names_put(id);
-	id->ephemeral = false;
+	pair_put(id);
+	block_put(id->block);
+	id->block = NULL;
 }
 
 /* --- listeners --- */

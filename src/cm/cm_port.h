@@ -8,8 +8,10 @@
 int cm_port_bind(struct cm_id *id, const char *call);
 /* EADDRINUSE: another id listens there. Takes the names of an id with REUSEADDR. */
 int cm_port_listen(struct cm_id *id);
-/* A port for an id that only connects; others may have the same. */
-int cm_port_ephemeral(struct cm_id *id);
+/* A port for the way from id->src to id->dst, if the id has none or one that another id has for the
+ * same way: no two ids of this process share both ends, unless the program has bound them to one
+ * port. EADDRNOTAVAIL: all ephemeral ports are in use for that destination. */
+int cm_port_resolve(struct cm_id *id);
 void cm_port_free(struct cm_id *id);
 /* The id that listens at @to (with port); NULL none. */
 struct cm_id *cm_port_listener(uint32_t ps, const struct sockaddr_storage *to);

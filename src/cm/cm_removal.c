@@ -17,16 +17,12 @@ static bool is_removed(const struct hca *hca)
 
 static void remove_id(struct cm_id *id)
 {
-	struct cm_event *e;
-
 	if (id->phase == PHASE_ADDR_QUERY) {
 		list_del(&id->query);
 		cm_timer(&id->timer, UINT64_MAX);
 	}
 	id->phase = PHASE_REMOVED;
-	e = cm_event_new(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
-	if (e)
-		cm_event_queue(e);
+	cm_event_raise(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0, NULL);
 }
 
 static void links_ready(struct cm_watch *w)

@@ -153,14 +153,6 @@ int cm_call_listen(struct cm_id *id, int backlog)
 
 /* --- the way to a peer --- */
 
-static void raise_event(struct cm_id *id, int event, int status)
-{
-	struct cm_event *e = cm_event_new(id, event, status);
-
-	if (e)
-		cm_event_queue(e);
-}
-
 /* The source address: the bound one, else the kernel's choice. "Any" destinations are this host. */
 static int choose_source(struct cm_id *id, const struct sockaddr *dst)
 {
@@ -244,10 +236,27 @@ static int resolve_check(const struct cm_id *id, const struct sockaddr *src,
 
 static void addr_resolved(struct cm_id *id, int status)
 {
+	struct cm_event *e = id->answer;
+
 	id->phase = status ? PHASE_BOUND : PHASE_ADDR;
 	if (status)
 		cm_blame_event(id, RDMA_CM_EVENT_ADDR_ERROR, status);
-	raise_event(id, status ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED, status);
+	if (!e || !id->channel)
+		return; /* the program has destroyed the channel */
+	id->answer = NULL;
+	e->news.event = status ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED;
+	e->news.status = status;
+	cm_event_queue(e);
+}
+
+/* What tells how it went is made before anything else: whoever waits for it waits for ever. */
+static int make_answer(struct cm_id *id)
+{
+	if (!id->answer)
+		id->answer = cm_event_new(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	return id->answer || !id->channel
+		       ? 0
+		       : refuse_memory("rdma_resolve_addr", sizeof(struct cm_event));
 }
 
 static int resolve_locked(struct cm_id *id, const struct sockaddr *src, const struct sockaddr *dst,
@@ -256,6 +265,7 @@ static int resolve_locked(struct cm_id *id, const struct sockaddr *src, const st
 	struct rtnl_route route = { 0 };
 	int err = resolve_check(id, src, dst);
 
+	err = err ? err : make_answer(id);
 	if (!err && id->phase == PHASE_IDLE && src && src->sa_family)
 		err = bind_locked(id, src, "rdma_resolve_addr");
 	if (err)
@@ -263,10 +273,12 @@ static int resolve_locked(struct cm_id *id, const struct sockaddr *src, const st
 	cm_addr_copy(&id->dst, dst);
 	loop_instead_of_any(&id->dst);
 	err = choose_source(id, (const struct sockaddr *)&id->dst);
-	if (!err && !cm_addr_port(&id->src))
-		err = cm_port_ephemeral(id);
-	if (err)
+	err = err ? err : cm_port_resolve(id);
+	if (err) {
+		if (id->phase == PHASE_IDLE) /* the next call may ask for another family's */
+			memset(&id->src, 0, sizeof(id->src));
 		return err;
+	}
 	err = find_way(id, &route);
 	hear(id);
 	if (!err && id->way.net)
@@ -300,23 +312,33 @@ static void set_route(struct cm_id *id)
 	id->way.ack_timeout = id->has_ack_timeout ? id->ack_timeout : ACK_TIMEOUT_DEFAULT;
 }
 
+static int route_locked(struct cm_id *id, int ms)
+{
+	struct cm_event *e;
+
+	if (id->phase != PHASE_ADDR || ms <= 0)
+		return refuse(EINVAL,
+			      "rdma_resolve_route: needs a resolved address and a time of "
+			      "at least 1 ms; call rdma_resolve_addr and wait for ADDR_RESOLVED");
+	e = cm_event_new(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	if (!e && id->channel)
+		return refuse_memory("rdma_resolve_route", sizeof(*e));
+	set_route(id);
+	id->phase = PHASE_ROUTE;
+	if (e)
+		cm_event_queue(e);
+	return 0;
+}
+
 int cm_call_resolve_route(struct cm_id *id, int ms)
 {
 	int err = cm_enter(id, "rdma_resolve_route");
 
 	if (err)
 		return err;
-	if (id->phase != PHASE_ADDR || ms <= 0) {
-		cm_leave();
-		return refuse(EINVAL,
-			      "rdma_resolve_route: needs a resolved address and a time of "
-			      "at least 1 ms; call rdma_resolve_addr and wait for ADDR_RESOLVED");
-	}
-	set_route(id);
-	id->phase = PHASE_ROUTE;
-	raise_event(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	err = route_locked(id, ms);
 	cm_leave();
-	return 0;
+	return err;
 }
 
 /* --- options --- */

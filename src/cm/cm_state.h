@@ -20,6 +20,8 @@ struct cm_watch {
 	void (*ready)(struct cm_watch *w);
 };
 
+struct cm_id;
+
 struct cm_channel {
 	int fd; /* eventfd: counts the events */
 	uint32_t epoch; /* of fork.h: the process that made it */
@@ -32,6 +34,14 @@ struct cm_event {
 	bool *fetched; /* of a join: set with the fetch; NULL: of none */
 	struct cm_news news;
 };
+
+/* An event for which there was no memory. */
+struct cm_owed {
+	int status : 24;
+	unsigned int event : 8;
+};
+
+enum { CM_OWED = 6 }; /* more than an id still has to tell when it tells nothing meanwhile */
 
 /* Another user's process that waits: for its turn to ask, or for the answer to its request. */
 struct cm_waiting {
@@ -57,6 +67,17 @@ struct cm_name {
 	struct list node; /* in cm.names */
 	struct gsi_port port;
 	unsigned int refs;
+};
+
+/* Ephemeral ports that this process has leased. Ids share one of them unless all their addresses
+ * are the same. */
+struct cm_block {
+	struct list node; /* in cm.blocks, the newest one first */
+	int fd; /* its name; -1: shared with another process */
+	uint32_t ps;
+	unsigned int number, first, size; /* of the block; its first port; ports */
+	unsigned int next; /* counts: ports in it go round */
+	unsigned int ids; /* that have a port of it */
 };
 
 /* The way to the peer. */
@@ -86,9 +107,15 @@ struct cm_id {
 	uint8_t tos, ack_timeout; /* options */
 	struct sockaddr_storage src, dst; /* port 0: none yet */
 	struct cm_name *names[2]; /* of its port; NULL none */
-	bool ephemeral; /* the port is one of this process' block */
+	struct cm_block *block; /* the port is one of it; NULL: it is none's */
+	uint64_t pair_key; /* in cm.pairs; 0 none */
 	struct cm_way way;
 	uint32_t fetched; /* events of it that the program has fetched */
+	struct cm_event *answer; /* to resolve_addr(), made with the call; NULL: it asks nothing */
+	struct list owing; /* in cm.owing while it owes events */
+	struct cm_owed owed[CM_OWED]; /* in their order */
+	unsigned int n_owed;
+	void (*fill)(const struct cm_id *id, struct cm_event *e); /* says what those show */
 	/* listening */
 	int backlog, pending; /* requests that may wait to be fetched; that do */
 	struct list listening; /* in cm.listeners, since the program has called listen() */
@@ -132,8 +159,12 @@ struct cm {
 	struct hash by_id; /* comm id to struct cm_id */
 	struct hash requests; /* the REQ that made it to struct cm_id */
 	struct hash qpns; /* GUID and QPN of the peer to struct cm_id */
+	struct hash pairs; /* port space, source and destination with their ports to struct cm_id */
 	struct list ids, names;
+	struct list blocks;
 	struct list listeners; /* ids */
+	struct list owing; /* ids */
+	struct timer debts; /* when those try again */
 	struct list queries, fars;
 	struct list flights; /* ids whose request to a network is not answered */
 	struct list departures; /* ids whose request waits for one of those */

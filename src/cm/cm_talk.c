@@ -114,19 +114,18 @@ static bool shows_message(const struct cm_id *id, int event)
 	       (event == RDMA_CM_EVENT_ESTABLISHED && id->fsm.udp);
 }
 
+static void fill(const struct cm_id *id, struct cm_event *e)
+{
+	if (shows_message(id, e->news.event) && id->peer.kind)
+		cm_talk_param(id, &id->peer, &e->news.param);
+}
+
 static void raise_event(struct cm_id *id, const struct cm_out *out)
 {
-	struct cm_event *e;
-
 	if (id->gone || id->muted)
 		return;
 	cm_blame_event(id, out->event, out->status);
-	e = cm_event_new(id, out->event, out->status);
-	if (!e)
-		return;
-	if (shows_message(id, out->event) && id->peer.kind)
-		cm_talk_param(id, &id->peer, &e->news.param);
-	cm_event_queue(e);
+	cm_event_raise(id, out->event, out->status, fill);
 }
 
 /* --- bursts --- */

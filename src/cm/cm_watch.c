@@ -138,11 +138,13 @@ static void fork_parent(void)
 static void fork_child(void)
 {
 	struct cm_watch *w;
+	struct list *b;
 	size_t pos = 0;
 
 	if (cm.epoch) {
 		while ((w = hash_next(&cm.watches, &pos)))
 			close(w->fd);
+		list_for_each(b, &cm.blocks) close(container_of(b, struct cm_block, node)->fd);
 		close(cm.epoll_fd);
 		close(cm.kick_fd);
 		close(cm.spare_fd);
@@ -207,9 +209,13 @@ void cm_clear(void)
 	hash_init(&cm.by_id);
 	hash_init(&cm.requests);
 	hash_init(&cm.qpns);
+	hash_init(&cm.pairs);
 	list_init(&cm.ids);
 	list_init(&cm.names);
+	list_init(&cm.blocks);
 	list_init(&cm.listeners);
+	list_init(&cm.owing);
+	timer_init(&cm.debts, NULL);
 	list_init(&cm.queries);
 	list_init(&cm.fars);
 	list_init(&cm.guests);

@@ -117,6 +117,7 @@ EXPORT int rdma_getaddrinfo(const char *node, const char *service,
 {
 	int err = check("rdma_getaddrinfo", node, service, hints);
 
+	err = err ? err : given(res, "rdma_getaddrinfo", "res");
 	return err ? minus1_errno(err) : look_up(node, service, hints, res);
 }
 

@@ -147,17 +147,21 @@ EXPORT int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param
 	return id_complete(i);
 }
 
+/* NULL: no private data, whatever its length, as in rdma_connect(). */
+static int reject(struct rdma_cm_id *id, const void *data, uint8_t len, bool ece)
+{
+	return minus1_errno(softhca_cm()->reject(to_id(id)->cm, data, data ? len : 0, ece));
+}
+
 EXPORT int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len)
 {
-	return minus1_errno(
-		softhca_cm()->reject(to_id(id)->cm, private_data, private_data_len, false));
+	return reject(id, private_data, private_data_len, false);
 }
 
 EXPORT int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data,
 			   uint8_t private_data_len)
 {
-	return minus1_errno(
-		softhca_cm()->reject(to_id(id)->cm, private_data, private_data_len, true));
+	return reject(id, private_data, private_data_len, true);
 }
 
 EXPORT int rdma_establish(struct rdma_cm_id *id)

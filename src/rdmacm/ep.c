@@ -25,6 +25,10 @@ static int keep(struct id *i, struct ibv_pd *pd, const struct ibv_qp_init_attr *
 static int active(struct id *i, const struct rdma_addrinfo *res, struct ibv_pd *pd,
 		  struct ibv_qp_init_attr *attr)
 {
+	int err = res->ai_connect_len ? given(res->ai_connect, "rdma_create_ep", "ai_connect") : 0;
+
+	if (err)
+		return err;
 	if (rdma_resolve_addr(&i->id, res->ai_src_addr, res->ai_dst_addr, MS))
 		return errno;
 	if (rdma_resolve_route(&i->id, MS))
@@ -100,8 +104,10 @@ EXPORT int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id)
 {
 	struct id *l = to_id(listen);
 	struct rdma_cm_event *e;
-	int err;
+	int err = given(id, "rdma_get_request", "id");
 
+	if (err)
+		return minus1_errno(err);
 	if (!l->sync)
 		return minus1_errno(EINVAL);
 	if (listen->event) {

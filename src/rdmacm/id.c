@@ -83,12 +83,18 @@ int id_make(struct rdma_event_channel *ch, struct rdma_cm_id **out, void *contex
 	return 0;
 }
 
+int given(const void *p, const char *call, const char *what)
+{
+	return p ? 0 : softhca_refuse(EINVAL, "%s: %s is NULL; give one", call, what);
+}
+
 EXPORT int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
 			  enum rdma_port_space ps)
 {
 	enum ibv_qp_type type;
-	int err = qp_type_of(ps, &type);
+	int err = given(id, "rdma_create_id", "id");
 
+	err = err ? err : qp_type_of(ps, &type);
 	return minus1_errno(err ? err : id_make(channel, id, context, ps, type));
 }
 
@@ -163,14 +169,14 @@ int id_result(struct id *i, int err)
 /* Where Linux's library puts a path's flags: for MADs, primary, both ways. */
 enum { PREFERENCE = 0x2b };
 
-static void set_path(struct id *i, const struct cm_view *v)
+static int set_path(struct id *i, const struct cm_view *v)
 {
 	struct ibv_sa_path_rec *p = i->id.route.path_rec;
 
 	if (!p)
 		p = calloc(1, sizeof(*p));
 	if (!p)
-		return;
+		return ENOMEM;
 	p->dgid = v->dgid;
 	p->sgid = v->sgid;
 	p->flow_label = htobe32(v->flow_label);
@@ -188,6 +194,7 @@ static void set_path(struct id *i, const struct cm_view *v)
 	p->preference = PREFERENCE;
 	i->id.route.path_rec = p;
 	i->id.route.num_paths = 1;
+	return 0;
 }
 
 /* As Linux shows the peer of an id that has none: the address 0 of its family. */
@@ -224,9 +231,7 @@ int id_look(struct id *i)
 	i->id.route.addr.addr.ibaddr.sgid = v.sgid;
 	i->id.route.addr.addr.ibaddr.dgid = v.dgid;
 	i->id.route.addr.addr.ibaddr.pkey = 0; /* as Linux shows it of Ethernet */
-	if (v.routed)
-		set_path(i, &v);
-	return 0;
+	return v.routed ? set_path(i, &v) : 0;
 }
 
 EXPORT int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
@@ -331,6 +336,10 @@ EXPORT int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *
 {
 	struct id *i = to_id(id);
 
+	if (!optval && optlen) /* as Linux, which copies it first */
+		return minus1_errno(softhca_refuse(
+			EFAULT, "rdma_set_option: the value of %zu B is NULL; give its address",
+			optlen));
 	if (level == RDMA_OPTION_IB && optname == RDMA_OPTION_IB_PATH)
 		return minus1_errno(set_paths(i, optlen));
 	return minus1_errno(softhca_cm()->set_option(i->cm, level, optname, optval, optlen));

@@ -71,6 +71,8 @@ int opened_xrcd(struct opened *d, struct ibv_xrcd **out);
 int opened_any(void); /* ENODEV: there is none */
 
 /* id.c */
+/* EINVAL, with a reason: @p is NULL. */
+int given(const void *p, const char *call, const char *what);
 struct id *id_alloc(struct rdma_event_channel *ch, void *context, enum rdma_port_space ps,
 		    enum ibv_qp_type type);
 void id_free(struct id *i);

@@ -53,7 +53,10 @@ EXPORT int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_
 {
 	const uint32_t all = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
 	bool send_only;
+	int err = given(attr, "rdma_join_multicast_ex", "mc_join_attr");
 
+	if (err)
+		return minus1_errno(err);
 	if (attr->comp_mask >= RDMA_CM_JOIN_MC_ATTR_RESERVED)
 		return minus1_errno(ENOTSUP);
 	if ((attr->comp_mask & all) != all || !attr->addr ||

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* Sockets over RDMA: what calls answer, what arrives, and what a peer that lies brings about. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,6 +152,90 @@ static void both_kinds(int arg)
 	want_eq(rrecv(far, &c, 1, 0), 1);
 	wait_for(far, POLLHUP);
 	want_eq(rclose(far), 0);
+}
+
+static struct {
+	pid_t thread; /* atomic */
+	int done; /* atomic */
+	int fd, ret;
+	struct timeval timeout;
+} selecting;
+
+static void *selects(void *arg)
+{
+	fd_set r;
+
+	__atomic_store_n(&selecting.thread, gettid(), __ATOMIC_RELEASE);
+	FD_ZERO(&r);
+	FD_SET(selecting.fd, &r);
+	selecting.ret = rselect(selecting.fd + 1, &r, NULL, NULL, &selecting.timeout);
+	__atomic_store_n(&selecting.done, 1, __ATOMIC_RELEASE);
+	return arg;
+}
+
+/* No time below 0, and one of many weeks is no moment: 2^32 ms. */
+static void select_timeouts(int arg)
+{
+	struct timeval below[] = { { -1, 0 }, { 0, -1 }, { -1, 2000000 } };
+	struct timeval now[] = { { 0, 0 }, { 0, 1 } };
+	pthread_t t;
+	int pipe_[2];
+	fd_set r;
+
+	(void)arg;
+	want_eq(pipe(pipe_), 0);
+	for (size_t i = 0; i < sizeof(below) / sizeof(below[0]); i++) {
+		FD_ZERO(&r);
+		FD_SET(pipe_[0], &r);
+		want_minus1(rselect(pipe_[0] + 1, &r, NULL, NULL, &below[i]), EINVAL);
+		want(FD_ISSET(pipe_[0], &r));
+	}
+	for (size_t i = 0; i < sizeof(now) / sizeof(now[0]); i++)
+		want_eq(rselect(pipe_[0] + 1, &r, NULL, NULL, &now[i]), 0);
+	selecting.fd = pipe_[0];
+	selecting.timeout = (struct timeval){ 4294967, 296000 };
+	want_eq(pthread_create(&t, NULL, selects, NULL), 0);
+	until_asleep_or(stat_of(&selecting.thread), &selecting.done);
+	want_eq(write(pipe_[1], "x", 1), 1);
+	want_eq(pthread_join(t, NULL), 0);
+	want_eq(selecting.ret, 1);
+}
+
+/* The library's threads take the signal of a store into a doorbell page: one that blocks it makes
+ * the whole process do without. */
+static void threads_that_block_no_faults(int arg)
+{
+	char path[64], text[4096];
+	struct sockaddr_in at;
+	int l = listener(&at), threads = 0, fd;
+	struct dirent *e;
+	const char *line;
+	ssize_t n;
+	DIR *all = opendir("/proc/self/task");
+	pid_t tid;
+
+	(void)arg;
+	want(all);
+	while ((e = readdir(all))) {
+		if (e->d_name[0] == '.')
+			continue;
+		tid = atoi(e->d_name);
+		if (tid != getpid())
+			until_asleep(&tid); /* it begins with all signals blocked */
+		snprintf(path, sizeof(path), "/proc/self/task/%d/status", (int)tid);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		n = read(fd, text, sizeof(text) - 1);
+		want(n > 0);
+		text[n] = '\0';
+		close(fd);
+		line = strstr(text, "SigBlk:");
+		want(line);
+		want(!(strtoull(line + strlen("SigBlk:"), NULL, 16) >> (SIGSEGV - 1) & 1));
+		threads++;
+	}
+	want(threads >= 3); /* of the program, of connection management, of listening sockets */
+	closedir(all);
+	want_eq(rclose(l), 0);
 }
 
 static uint8_t pattern(size_t i)
@@ -558,6 +644,8 @@ int main(void)
 		CASE(options),
 		CASE(bytes),
 		CASE(both_kinds),
+		CASE(select_timeouts),
+		CASE(threads_that_block_no_faults),
 		CASE(much),
 		CASE_ARG(lied_to, 0),
 		CASE_ARG(lied_to, 1),

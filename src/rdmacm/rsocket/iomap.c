@@ -230,6 +230,8 @@ EXPORT size_t riowrite(int socket, const void *buf, size_t count, off_t offset, 
 		return (size_t)minus1_errno(err);
 	if (s->state == SOCK_NEW || s->state == SOCK_LISTENING)
 		err = ENOTCONN;
+	else if (!buf && count)
+		err = EFAULT;
 	else
 		err = write_all(s, buf, count, (uint64_t)offset,
 				s->flags & O_NONBLOCK || flags & MSG_DONTWAIT, &n);

@@ -169,7 +169,8 @@ static bool time_left(const struct timespec *end, struct timespec *left)
 	return left->tv_sec >= 0 && (left->tv_sec || left->tv_nsec);
 }
 
-static int wait_for_one(struct looked *l, int timeout, int *ready)
+/* @timeout: ms, negative: without end. */
+static int wait_for_one(struct looked *l, int64_t timeout, int *ready)
 {
 	struct timespec end, left;
 	uint64_t since = 0;
@@ -178,7 +179,7 @@ static int wait_for_one(struct looked *l, int timeout, int *ready)
 	clock_gettime(CLOCK_MONOTONIC, &end);
 	if (timeout > 0) {
 		end.tv_sec += timeout / 1000;
-		end.tv_nsec += timeout % 1000 * 1000000L;
+		end.tv_nsec += timeout % 1000 * 1000000;
 		if (end.tv_nsec >= 1000000000) {
 			end.tv_nsec -= 1000000000;
 			end.tv_sec++;
@@ -197,7 +198,8 @@ static int wait_for_one(struct looked *l, int timeout, int *ready)
 	}
 }
 
-EXPORT int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
+/* -1 and errno, or how many are ready. */
+static int poll_for(struct pollfd *fds, nfds_t nfds, int64_t timeout)
 {
 	struct sock *few_socks[FEW];
 	struct pollfd few_real[2 * FEW + 1];
@@ -216,6 +218,11 @@ EXPORT int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
 	}
 	give_back(&l);
 	return err ? minus1_errno(err) : ready;
+}
+
+EXPORT int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
+{
+	return nfds && !fds ? minus1_errno(EFAULT) : poll_for(fds, nfds, timeout);
 }
 
 /* --- rselect --- */
@@ -259,19 +266,38 @@ static int to_sets(const struct pollfd *p, int n, fd_set *r, fd_set *w, fd_set *
 	return bits;
 }
 
+/* As select(2): what is negative is no time, and microseconds may be seconds. */
+static int milliseconds(const struct timeval *t, int64_t *out)
+{
+	*out = -1;
+	if (!t)
+		return 0;
+	if (t->tv_sec < 0 || t->tv_usec < 0)
+		return softhca_refuse(EINVAL,
+				      "rselect: a timeout of %lld s and %lld us; give none below "
+				      "0, or NULL to wait without end",
+				      (long long)t->tv_sec, (long long)t->tv_usec);
+	*out = INT64_MAX / 1000; /* more than a clock will ever count */
+	if (t->tv_sec < *out / 2000)
+		*out = t->tv_sec * 1000 + t->tv_usec / 1000 + (t->tv_usec % 1000 > 0);
+	return 0;
+}
+
 EXPORT int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds,
 		   struct timeval *timeout)
 {
 	struct pollfd p[FD_SETSIZE];
-	int ms = -1, ret;
+	int64_t ms;
+	int err, ret;
 
 	if (nfds < 0 || nfds > FD_SETSIZE)
 		return minus1_errno(EINVAL);
+	err = milliseconds(timeout, &ms);
+	if (err)
+		return minus1_errno(err);
 	for (int i = 0; i < nfds; i++)
 		p[i] = of_sets(i, readfds, writefds, exceptfds);
-	if (timeout)
-		ms = (int)(timeout->tv_sec * 1000 + (timeout->tv_usec + 999) / 1000);
-	ret = rpoll(p, (nfds_t)nfds, ms);
+	ret = poll_for(p, (nfds_t)nfds, ms);
 	if (ret < 0)
 		return ret;
 	for (int i = 0; i < nfds; i++)

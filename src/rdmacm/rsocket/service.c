@@ -156,6 +156,8 @@ static int start(void)
 	if (wake_fd < 0)
 		return errno;
 	sigfillset(&all);
+	sigdelset(&all, SIGSEGV); /* a thread that blocks it turns doorbell traps off */
+	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	err = pthread_create(&t, NULL, run, NULL);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);

@@ -33,17 +33,36 @@ static int receive_dgram(struct sock *s, struct msghdr *m, int flags, size_t *n)
 	return err == EAGAIN && !s->can_read ? 0 : err;
 }
 
+static bool lacks_memory(const struct msghdr *m)
+{
+	if (!m || (!m->msg_iov && m->msg_iovlen))
+		return true;
+	for (size_t i = 0; i < m->msg_iovlen; i++)
+		if (!m->msg_iov[i].iov_base && m->msg_iov[i].iov_len)
+			return true;
+	return false;
+}
+
+static int check(const char *call, const struct msghdr *m)
+{
+	if (lacks_memory(m))
+		return softhca_refuse(
+			EFAULT, "%s: a buffer is NULL and has a length; give its address", call);
+	return m->msg_control && m->msg_controllen
+		       ? softhca_refuse(ENOTSUP,
+					"%s: control messages; rsockets have none, leave "
+					"msg_control out",
+					call)
+		       : 0;
+}
+
 EXPORT ssize_t rsendmsg(int socket, const struct msghdr *msg, int flags)
 {
 	struct sock *s;
 	size_t n = 0;
-	int err;
+	int err = check("rsendmsg", msg);
 
-	if (msg->msg_control && msg->msg_controllen)
-		return minus1_errno(softhca_refuse(
-			ENOTSUP,
-			"rsendmsg: control messages; rsockets have none, leave msg_control out"));
-	err = sock_get(socket, &s);
+	err = err ? err : sock_get(socket, &s);
 	if (err)
 		return minus1_errno(err);
 	err = s->dgram ? send_dgram(s, msg, flags, &n) : stream_send(s, msg, flags, &n);
@@ -55,13 +74,9 @@ EXPORT ssize_t rrecvmsg(int socket, struct msghdr *msg, int flags)
 {
 	struct sock *s;
 	size_t n = 0;
-	int err;
+	int err = check("rrecvmsg", msg);
 
-	if (msg->msg_control && msg->msg_controllen)
-		return minus1_errno(softhca_refuse(
-			ENOTSUP,
-			"rrecvmsg: control messages; rsockets have none, leave msg_control out"));
-	err = sock_get(socket, &s);
+	err = err ? err : sock_get(socket, &s);
 	if (err)
 		return minus1_errno(err);
 	msg->msg_flags = 0;

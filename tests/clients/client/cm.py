@@ -15,6 +15,7 @@ from client import pair
 STREAM = "-p {p} -S 30000 -C 50"
 FIO = "fio --ioengine=rdma --bs=64k --size=4m "
 PRELOAD = "env LD_PRELOAD=/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so "
+FORK_SAFE = PRELOAD + "RDMAV_FORK_SAFE=1 "
 DAT = "env DAT_OVERRIDE={f}/dat.conf "
 DAT_CONF = 'lo u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 "lo 0" ""\n'
 # (name, (the server's arguments, the client's)); {a}: the server's address, {p}: the port,
@@ -53,6 +54,9 @@ PROGRAMS = [
                    FIO + "--name=client --port={p} --rw=write --verb=send --hostname={a}")),
     ("iperf, preloaded", (PRELOAD + "iperf -s -P 1 -p {p}",
                           PRELOAD + "iperf -c {a} -p {p} -n 8M")),
+    # Both connect by TCP, as forking programs must, and change over with the first bytes.
+    ("iperf, preloaded, RDMAV_FORK_SAFE", (FORK_SAFE + "iperf -s -P 1 -p {p}",
+                                           FORK_SAFE + "iperf -c {a} -p {p} -n 8M")),
     ("dapltest", (DAT + "dapltest -T S -D lo",
                   DAT + "dapltest -T T -s {a} -D lo -i 20 client SR 4096 1 server SR 4096 1")),
     # One test each: before the next its server, which is warm then, says at which port it will
