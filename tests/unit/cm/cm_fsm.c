@@ -320,6 +320,27 @@ TEST(only_a_message_without_an_answer_can_meet_no_host)
 	check_eq(out.event, CM_NO_EVENT);
 }
 
+TEST(a_request_that_comes_again_after_the_end_is_refused)
+{
+	struct cm_msg req = { .kind = CM_REQ, .local_id = 1, .qpn = 11 };
+	struct cm_msg rep = { .kind = CM_REP, .qpn = 22 };
+	struct cm_msg rej = {
+		.kind = CM_REJ, .local_id = 1, .remote_id = 2, .reason = CM_REJ_CONSUMER
+	};
+	struct cm_fsm f;
+	struct cm_out out;
+
+	cm_fsm_init(&f, 2, 200);
+	cm_fsm_requested(&f, &req, &out);
+	check_eq(cm_fsm_accept(&f, &rep, 0, &out), 0);
+	cm_fsm_message(&f, &rej, 0, &out);
+	check_eq(f.state, CM_TIMEWAIT);
+	cm_fsm_message(&f, &req, 0, &out);
+	check(out.send && out.msg.kind == CM_REJ && out.msg.reason == CM_REJ_STALE);
+	check_eq(out.msg.remote_id, 1);
+	check_eq(f.state, CM_TIMEWAIT);
+}
+
 TEST(only_a_connection_that_was_ended_has_a_timewait_to_tell_of)
 {
 	struct cm_msg rej = {
@@ -348,5 +369,6 @@ RUN_TESTS(unit_test(who_listens_a_moment_later_is_met),
 	  unit_test(a_peer_whose_host_says_twice_that_it_has_gone_is_dead),
 	  unit_test(a_peer_that_does_not_answer_is_not_dead),
 	  unit_test(the_question_whether_a_peer_lives_ends_nothing),
+	  unit_test(a_request_that_comes_again_after_the_end_is_refused),
 	  unit_test(only_a_message_without_an_answer_can_meet_no_host),
 	  unit_test(only_a_connection_that_was_ended_has_a_timewait_to_tell_of))
