@@ -536,9 +536,7 @@ void cm_fsm_depart(struct cm_fsm *f, uint64_t now, struct cm_out *out)
 	nothing(out);
 	out->send = true;
 	out->msg = f->sent;
-	f->wait = f->full < first_wait ? f->full : first_wait;
-	f->next_full = now + f->full;
-	f->deadline = now + f->wait;
+	repeat(f, out, f->full, RETRIES, now);
 }
 
 void cm_fsm_timer(struct cm_fsm *f, uint64_t now, bool quick, struct cm_out *out)

@@ -162,7 +162,8 @@ static bool must_wait(struct cm_id *id)
 			return false;
 		others += same_host(f, id);
 	}
-	if (others < FLIGHT) {
+	id->held = others >= FLIGHT;
+	if (!id->held) {
 		list_del(&id->flight);
 		list_add(&cm.flights, &id->flight);
 		return false;
@@ -181,6 +182,7 @@ static void land(struct cm_id *id)
 	if (asks(id) || list_empty(&id->flight))
 		return;
 	list_del(&id->flight);
+	id->held = false;
 	list_for_each(pos, &cm.departures)
 	{
 		struct cm_id *next = container_of(pos, struct cm_id, flight);
@@ -261,7 +263,7 @@ int cm_talk(struct cm_id *id, const struct cm_out *out)
 		list_del(&id->requester.node);
 	cm_far_follow(id, ask);
 	id->timer.fire = on_timer;
-	cm_timer(&id->timer, id->fsm.deadline);
+	cm_timer(&id->timer, id->held ? UINT64_MAX : id->fsm.deadline);
 	if (err == ECONNREFUSED &&
 	    (id->fsm.state == CM_REQ_SENT || id->fsm.state == CM_SIDR_SENT)) {
 		nobody_listens(id);

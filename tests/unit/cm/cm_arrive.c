@@ -24,6 +24,7 @@ enum {
 	FLOOD = 2000,
 	WAITING = 70,
 	PEER_QPN = 77,
+	AT_ONCE = 64, /* requests to one host */
 	KINDS = CM_APR + 1,
 	FROM_END = 19, /* of the header before a request's private data: where an address ends */
 	TO_END = 35,
@@ -482,6 +483,61 @@ TEST(a_MAD_of_another_partition_is_dropped)
 	close_cm();
 }
 
+/* It waits until others to that host are answered, and has all its time when it leaves. */
+TEST(a_request_that_is_held_back_does_not_grow_old)
+{
+	struct cm_msg m = { .kind = CM_REJ, .reason = CM_REJ_CONSUMER };
+	struct cm_id *first, *last;
+
+	open_cm();
+	first = asked();
+	m.remote_id = first->fsm.local_id;
+	while (net.sent[CM_REQ] < AT_ONCE)
+		asked();
+	last = asked();
+	check_eq(net.sent[CM_REQ], AT_ONCE);
+	check(timer_running(&first->timer) && !timer_running(&last->timer));
+	last->fsm.give_up = 1; /* as if it had waited for long */
+	comes(&m, &peer);
+	check_eq(net.sent[CM_REQ], AT_ONCE + 1);
+	check_eq(net.last.local_id, last->fsm.local_id);
+	check(timer_running(&last->timer));
+	check(last->fsm.give_up > clock_now());
+	close_cm();
+}
+
+/* As in Linux: what the channel's ids have begun ends with it. */
+TEST(a_channel_that_is_destroyed_takes_its_conversations_with_it)
+{
+	struct cm_channel *ch;
+	struct cm_id *open, *told = NULL;
+	struct cm_msg m;
+	int fd;
+
+	open_cm();
+	check_eq(cm_channel_create(&ch, &fd), 0);
+	open = accepted(&peer, 9);
+	cm_event_move(open, ch);
+	cm_event_move(listener, ch);
+	m = request(CM_REQ, &stranger, PORT);
+	comes(&m, &stranger);
+	check_eq(listener->pending, 1);
+	cm_call_channel_destroy(ch);
+	check_eq(net.sent[CM_DREQ], 1);
+	check_eq(net.sent[CM_REJ], 1);
+	check_eq(listener->pending, 0);
+	m = (struct cm_msg){ .kind = CM_DREQ,
+			     .local_id = open->fsm.remote_id,
+			     .remote_id = open->fsm.local_id,
+			     .qpn = open->fsm.local_qpn };
+	comes(&m, &peer);
+	check_eq(net.sent[CM_DREP], 1);
+	cm_event_move(listener, &channel); /* the id itself is still the program's */
+	check_eq(listener->phase, PHASE_BOUND);
+	check_eq(fetch(&told), 0);
+	close_cm();
+}
+
 /* A call has the lock, so that they wait in the pair: what comes then does not pass them. */
 TEST(no_message_passes_those_that_wait)
 {
@@ -538,5 +594,7 @@ RUN_TESTS(unit_test(a_request_ends_a_connection_with_its_own_sender_alone),
 	  unit_test(a_mapped_address_in_a_request_is_that_of_its_packet),
 	  unit_test(an_answer_names_a_queue_pair_of_a_program),
 	  unit_test(a_MAD_of_another_partition_is_dropped),
+	  unit_test(a_request_that_is_held_back_does_not_grow_old),
+	  unit_test(a_channel_that_is_destroyed_takes_its_conversations_with_it),
 	  unit_test(no_message_passes_those_that_wait),
 	  unit_test(strangers_are_answered_a_thousand_times_a_second))

@@ -182,7 +182,7 @@ TEST(who_listens_a_moment_later_is_met)
 	check_eq(out.event, RDMA_CM_EVENT_REJECTED);
 }
 
-TEST(a_request_that_was_held_back_has_its_first_wait_before_it)
+TEST(a_request_that_was_held_back_has_all_its_tries_before_it)
 {
 	struct cm_msg req = { .kind = CM_REQ, .qpn = 11 };
 	struct cm_out out;
@@ -195,6 +195,7 @@ TEST(a_request_that_was_held_back_has_its_first_wait_before_it)
 	cm_fsm_depart(&f, 5000 * ms, &out);
 	check(out.send && out.msg.kind == CM_REQ && out.msg.local_id == 1);
 	check_eq(f.deadline, 5020 * ms);
+	check_eq(f.give_up, (5000 + 16 * 4608) * ms);
 }
 
 TEST(two_ends_of_a_bad_network_end_closed_with_each_event_once)
@@ -363,7 +364,7 @@ TEST(only_a_connection_that_was_ended_has_a_timewait_to_tell_of)
 }
 
 RUN_TESTS(unit_test(who_listens_a_moment_later_is_met),
-	  unit_test(a_request_that_was_held_back_has_its_first_wait_before_it),
+	  unit_test(a_request_that_was_held_back_has_all_its_tries_before_it),
 	  unit_test(two_ends_of_a_bad_network_end_closed_with_each_event_once),
 	  unit_test(a_peer_that_repeats_its_mra_does_not_hold_a_request_for_ever),
 	  unit_test(a_peer_whose_host_says_twice_that_it_has_gone_is_dead),
