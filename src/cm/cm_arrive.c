@@ -47,7 +47,7 @@ struct request {
 	struct cm_ip ip;
 	struct sockaddr_storage from, to; /* by its header */
 	struct cm_way way;
-	uint64_t key;
+	uint64_t key, qp_key; /* in cm.requests, cm.qpns; 0: none */
 	struct guest *guest; /* NULL: it came through a network */
 };
 
@@ -98,6 +98,17 @@ static bool is_of_this_host(const struct request *r)
 	return cm_addr_exists(&r->from) && cm_addr_exists(&gid);
 }
 
+/* The header's addresses are only what the sender says; those of the packet get the answers. Each
+ * stack writes the same into both. */
+static bool is_of_its_packet(const struct request *r)
+{
+	union ibv_gid from, to;
+
+	cm_addr_gid(&r->from, &from);
+	cm_addr_gid(&r->to, &to);
+	return !memcmp(&from, &r->mad->from, sizeof(from)) && !memcmp(&to, &r->mad->to, sizeof(to));
+}
+
 /* 0 or the reason of the REJ. */
 static uint16_t check(struct request *r)
 {
@@ -118,11 +129,13 @@ static uint16_t check(struct request *r)
 	if (!sidr && (memcmp(m->path[0].remote_gid, own.raw, 16) ||
 		      memcmp(m->path[0].local_gid, r->mad->from.raw, 16)))
 		return CM_REJ_GID;
+	if (r->mad->net && !is_of_its_packet(r))
+		return CM_REJ_CONSUMER;
 	if (cm_addr_gid_device(&own, &r->way))
 		return CM_REJ_GID;
 	if (!sidr && (m->path_mtu < 1 || m->path_mtu > PATH_MTU_MAX))
 		return CM_REJ_MTU;
-	return !sidr && m->qpn < 2 ? CM_REJ_CONSUMER : 0;
+	return !sidr && m->qpn < CM_FIRST_QPN ? CM_REJ_CONSUMER : 0;
 }
 
 static int qp_type_of(const struct cm_msg *m)
@@ -146,7 +159,6 @@ static void fill_in(struct cm_id *id, const struct request *r)
 	id->way = r->way;
 	id->way.net = r->mad->net;
 	id->way.dgid = r->mad->from;
-	id->request_key = r->key;
 	id->responder_resources = m->initiator_depth;
 	id->initiator_depth = m->responder_resources;
 	id->retry_count = m->retry_count;
@@ -186,11 +198,21 @@ static bool admits(const struct list *others, uid_t uid, const char *what)
 	return false;
 }
 
-/* An own comm id in the place of the request's: a passive UD id is known by the question alone. */
+static int put_key(struct hash *h, uint64_t key, struct cm_id *id, uint64_t *own)
+{
+	int err = key ? hash_put(h, key, id) : 0;
+
+	*own = err ? 0 : key;
+	return err;
+}
+
+/* Into the tables by which later messages find it. */
 static int enter(struct cm_id *id, const struct request *r)
 {
-	int err = r->key ? hash_put(&cm.requests, r->key, id) : 0;
+	int err = put_key(&cm.requests, r->key, id, &id->request_key);
 
+	if (!err)
+		err = put_key(&cm.qpns, r->qp_key, id, &id->qp_key);
 	if (!err && r->guest) {
 		id->conn = r->guest->watch;
 		r->guest->watch = (struct cm_watch){ .fd = -1 };
@@ -225,7 +247,7 @@ static int make(struct cm_id *listener, const struct request *r)
 		cm_id_free(id);
 		return EAGAIN;
 	}
-	if (r->m->kind == CM_SIDR_REQ)
+	if (r->m->kind == CM_SIDR_REQ) /* the question alone names it */
 		hash_del(&cm.by_id, id->fsm.local_id);
 	cm_fsm_requested(&id->fsm, r->m, &out);
 	id->timer.fire = NULL;
@@ -237,7 +259,7 @@ static int make(struct cm_id *listener, const struct request *r)
 	return 0;
 }
 
-/* Neither number is a secret: any host may name the peer of a connection that is not its own. */
+/* Two senders may choose numbers that make one key. */
 static bool same_end(const struct cm_id *id, const struct request *r)
 {
 	return !r->mad->net || !memcmp(&id->way.dgid, &r->mad->from, sizeof(r->mad->from));
@@ -246,11 +268,9 @@ static bool same_end(const struct cm_id *id, const struct request *r)
 /* The QP is one of a living connection: an earlier process has ended there unnoticed. */
 static bool is_stale(const struct request *r)
 {
-	uint64_t key = cm_id_qp_key(r->m->ca_guid, r->m->qpn);
-	struct cm_id *old;
+	struct cm_id *old = r->qp_key ? hash_get(&cm.qpns, r->qp_key) : NULL;
 	struct cm_out out;
 
-	old = r->m->kind == CM_REQ ? hash_get(&cm.qpns, key) : NULL;
 	if (!old || !same_end(old, r))
 		return false;
 	reject(r, CM_REJ_STALE, 0);
@@ -267,7 +287,8 @@ static int request(struct request *r)
 	uint16_t rej;
 
 	if (known) {
-		cm_talk_take(known, r->m);
+		if (same_end(known, r) && (!r->mad->net || gsi_may_answer()))
+			cm_talk_take(known, r->m);
 		return 0;
 	}
 	rej = check(r);
@@ -276,7 +297,7 @@ static int request(struct request *r)
 		rej = CM_REJ_SERVICE;
 	if (!rej && listener->qp_type != qp_type_of(r->m))
 		rej = CM_REJ_CONSUMER;
-	if (!rej && r->mad->net && is_stale(r))
+	if (!rej && is_stale(r))
 		return 0;
 	if (rej) {
 		reject(r, rej, rej == CM_REJ_SERVICE ? CM_SIDR_SERVICE : SIDR_REJECTED);
@@ -296,7 +317,7 @@ static struct cm_id *addressee(const struct gsi_mad *mad, const struct cm_msg *m
 		id = hash_get(&cm.by_id, m->local_id);
 	else if (m->kind == CM_REJ && !m->remote_id && m->info_len >= sizeof(guid)) {
 		memcpy(&guid, m->info, sizeof(guid));
-		id = hash_get(&cm.requests, cm_id_request_key(guid, m->local_id));
+		id = hash_get(&cm.requests, cm_id_request_key(&mad->from, guid, m->local_id));
 	} else
 		id = hash_get(&cm.by_id, m->remote_id);
 	if (!id || !id->way.net || memcmp(&id->way.dgid, &mad->from, sizeof(mad->from)))
@@ -311,7 +332,8 @@ static void from_network(const struct gsi_mad *mad, const struct cm_msg *m)
 
 	switch (m->kind) {
 	case CM_REQ:
-		r.key = cm_id_request_key(m->ca_guid, m->local_id);
+		r.key = cm_id_request_key(&mad->from, m->ca_guid, m->local_id);
+		r.qp_key = cm_id_qp_key(&mad->from, m->ca_guid, m->qpn);
 		request(&r);
 		return;
 	case CM_SIDR_REQ:

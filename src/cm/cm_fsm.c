@@ -290,11 +290,17 @@ static bool ids_match(const struct cm_fsm *f, const struct cm_msg *m)
 	return m->remote_id == f->local_id && m->local_id == f->remote_id;
 }
 
-/* A repeated question: the answer is late, or was lost. */
+/* A repeated question: the answer is late, or was lost, or the connection has ended since. */
 static void on_req(struct cm_fsm *f, struct cm_out *out)
 {
+	struct cm_msg *m;
+
 	if (f->state == CM_REQ_RCVD) {
 		message(f, out, CM_MRA)->service_timeout = SERVICE;
+	} else if (f->state == CM_TIMEWAIT && !f->udp) {
+		m = message(f, out, CM_REJ);
+		m->about = 2;
+		m->reason = CM_REJ_STALE;
 	} else if (f->state == CM_REP_SENT || f->state == CM_SIDR_DONE ||
 		   (f->state == CM_TIMEWAIT && f->udp)) {
 		out->send = true;
@@ -315,13 +321,33 @@ static void on_mra(struct cm_fsm *f, const struct cm_msg *m, uint64_t now)
 		f->give_up = f->deadline + f->full;
 }
 
+void cm_fsm_refuse(struct cm_fsm *f, const struct cm_msg *rep, uint16_t reason, struct cm_out *out)
+{
+	struct cm_msg *m;
+
+	nothing(out);
+	m = message(f, out, CM_REJ);
+	m->remote_id = rep->local_id;
+	m->about = 1;
+	m->reason = reason;
+}
+
+uint32_t cm_fsm_qpn(const struct cm_msg *rep)
+{
+	return rep->local_eecn ? rep->local_eecn : rep->qpn;
+}
+
 static void on_rep(struct cm_fsm *f, const struct cm_msg *m, struct cm_out *out)
 {
 	struct cm_msg *a;
 
 	if (f->state == CM_REQ_SENT && m->remote_id == f->local_id) {
+		if (cm_fsm_qpn(m) < CM_FIRST_QPN) {
+			cm_fsm_refuse(f, m, CM_REJ_CONSUMER, out);
+			return;
+		}
 		f->remote_id = m->local_id;
-		f->remote_qpn = m->local_eecn ? m->local_eecn : m->qpn;
+		f->remote_qpn = cm_fsm_qpn(m);
 		f->remote_guid = m->ca_guid;
 		stop(f, CM_REP_RCVD);
 		raise_event(out, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
@@ -442,6 +468,8 @@ static void on_sidr_rep(struct cm_fsm *f, const struct cm_msg *m, uint64_t now, 
 		return;
 	if (m->reason == CM_SIDR_SERVICE && is_early(f, now))
 		return;
+	if (!m->reason && m->qpn < CM_FIRST_QPN)
+		return;
 	stop(f, CM_CLOSED);
 	f->remote_qpn = m->qpn;
 	if (m->reason)
@@ -508,9 +536,7 @@ void cm_fsm_depart(struct cm_fsm *f, uint64_t now, struct cm_out *out)
 	nothing(out);
 	out->send = true;
 	out->msg = f->sent;
-	f->wait = f->full < first_wait ? f->full : first_wait;
-	f->next_full = now + f->full;
-	f->deadline = now + f->wait;
+	repeat(f, out, f->full, RETRIES, now);
 }
 
 void cm_fsm_timer(struct cm_fsm *f, uint64_t now, bool quick, struct cm_out *out)

@@ -40,6 +40,7 @@ enum {
 enum { CM_SIDR_SERVICE = 1 }; /* status of a SIDR_REP: nobody listens */
 
 enum {
+	CM_FIRST_QPN = 2, /* of a program's queue pair */
 	CM_NO_EVENT = -1,
 	CM_ASK_QPN = 1, /* the QPN in a DREQ that only asks */
 	CM_REFUSALS = 5, /* answers that the port has no listener, behind which it is believed */
@@ -91,6 +92,10 @@ int cm_fsm_notify(struct cm_fsm *f, struct cm_out *out);
  * be repeated. */
 bool cm_fsm_destroy(struct cm_fsm *f, uint64_t now, struct cm_out *out);
 
+/* The answer @rep is not taken: its sender is told why, and the request goes on. */
+void cm_fsm_refuse(struct cm_fsm *f, const struct cm_msg *rep, uint16_t reason, struct cm_out *out);
+/* The QP that a REP tells: of XRC, the target. */
+uint32_t cm_fsm_qpn(const struct cm_msg *rep);
 void cm_fsm_message(struct cm_fsm *f, const struct cm_msg *m, uint64_t now, struct cm_out *out);
 /* The request that has waited for its turn leaves now. */
 void cm_fsm_depart(struct cm_fsm *f, uint64_t now, struct cm_out *out);

@@ -19,22 +19,27 @@ static uint64_t mixed(uint64_t a, uint64_t b)
 	return key ? key : 1;
 }
 
-uint64_t cm_id_request_key(uint64_t guid, uint32_t comm_id)
-{
-	return mixed(guid, comm_id);
-}
-
-uint64_t cm_id_question_key(const union ibv_gid *from, uint32_t request_id)
+static uint64_t of_host(const union ibv_gid *from)
 {
 	uint64_t half[2];
 
 	memcpy(half, from->raw, sizeof(half));
-	return mixed(mixed(half[0], half[1]), UINT64_C(1) << 40 | request_id);
+	return mixed(half[0], half[1]);
 }
 
-uint64_t cm_id_qp_key(uint64_t guid, uint32_t qpn)
+uint64_t cm_id_request_key(const union ibv_gid *from, uint64_t guid, uint32_t comm_id)
 {
-	return mixed(guid, UINT64_C(1) << 41 | qpn);
+	return mixed(mixed(of_host(from), guid), comm_id);
+}
+
+uint64_t cm_id_question_key(const union ibv_gid *from, uint32_t request_id)
+{
+	return mixed(of_host(from), UINT64_C(1) << 40 | request_id);
+}
+
+uint64_t cm_id_qp_key(const union ibv_gid *from, uint64_t guid, uint32_t qpn)
+{
+	return mixed(mixed(of_host(from), guid), UINT64_C(1) << 41 | qpn);
 }
 
 static uint32_t next_comm_id(void)
@@ -91,7 +96,7 @@ void cm_id_free(struct cm_id *id)
 	cm_port_free(id);
 	forget(&cm.by_id, id->fsm.local_id, id);
 	forget(&cm.requests, id->request_key, id);
-	forget(&cm.qpns, id->stale_key, id);
+	forget(&cm.qpns, id->qp_key, id);
 	list_del(&id->node);
 	list_del(&id->query);
 	list_del(&id->flight);

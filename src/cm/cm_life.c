@@ -104,8 +104,10 @@ static void drop_events(struct cm_id *id)
 	{
 		struct cm_event *e = container_of(pos, struct cm_event, node);
 
-		if (e->news.event == RDMA_CM_EVENT_CONNECT_REQUEST)
+		if (e->news.event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+			id->pending--;
 			finish(e->news.id);
+		}
 		free(e);
 	}
 }
@@ -120,6 +122,21 @@ int cm_call_id_destroy(struct cm_id *id, uint32_t *fetched)
 	finish(id);
 	cm_leave();
 	return 0;
+}
+
+/* The peer is told, as by Linux; the id stays the program's, which hears no more of it. */
+static void lose_channel(struct cm_id *id)
+{
+	struct cm_out out;
+
+	id->channel = NULL;
+	if (id->phase == PHASE_LISTEN)
+		id->phase = PHASE_BOUND;
+	if (id->fsm.state == CM_IDLE)
+		return; /* it has begun nothing, and may do so on another channel */
+	id->muted = true;
+	cm_fsm_destroy(&id->fsm, clock_now(), &out);
+	cm_talk(id, &out);
 }
 
 void cm_call_channel_destroy(struct cm_channel *ch)
@@ -140,10 +157,7 @@ void cm_call_channel_destroy(struct cm_channel *ch)
 			continue;
 		drop_events(id);
 		tmp = cm.ids.next; /* requests may have gone: from the start */
-		id->channel = NULL;
-		id->muted = true;
-		if (id->phase == PHASE_LISTEN)
-			id->phase = PHASE_BOUND;
+		lose_channel(id);
 		pos = &cm.ids;
 	}
 	cm_channel_destroy(ch);

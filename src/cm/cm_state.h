@@ -128,8 +128,10 @@ struct cm_id {
 	bool quick; /* the peer's host has softhca */
 	bool lost; /* the peer's socket on this host did not take the last message */
 	struct list flight; /* in cm.flights or cm.departures */
+	bool held; /* it is in cm.departures: its timers begin when it leaves */
 	struct cm_msg peer; /* its REQ, REP or SIDR_REP */
-	uint64_t request_key, stale_key; /* in cm.requests, cm.qpns; 0 none */
+	uint64_t request_key, qp_key; /* in cm.requests, cm.qpns; 0 none */
+	uint32_t refused_id; /* comm id of a REP that was refused as stale; 0 none */
 	uint32_t psn; /* that the peer begins to send with */
 	uint8_t responder_resources, initiator_depth, retry_count, rnr_retry;
 	uint32_t qkey;
@@ -158,7 +160,7 @@ struct cm {
 	struct hash watches; /* serial to struct cm_watch */
 	struct hash by_id; /* comm id to struct cm_id */
 	struct hash requests; /* the REQ that made it to struct cm_id */
-	struct hash qpns; /* GUID and QPN of the peer to struct cm_id */
+	struct hash qpns; /* host, GUID and QPN of the peer to struct cm_id */
 	struct hash pairs; /* port space, source and destination with their ports to struct cm_id */
 	struct list ids, names;
 	struct list blocks;

@@ -96,7 +96,7 @@ void cm_talk_param(const struct cm_id *id, const struct cm_msg *m, struct cm_par
 	out->retry_count = m->retry_count;
 	out->rnr_retry_count = m->rnr_retry;
 	out->srq = m->srq;
-	out->qpn = m->kind == CM_REP && m->local_eecn ? m->local_eecn : m->qpn;
+	out->qpn = m->kind == CM_REP ? cm_fsm_qpn(m) : m->qpn;
 	out->qkey = m->qkey;
 	out->ece_vendor = m->vendor_id;
 	out->ece_options = m->modifier;
@@ -161,7 +161,8 @@ static bool must_wait(struct cm_id *id)
 			return false;
 		others += same_host(f, id);
 	}
-	if (others < FLIGHT) {
+	id->held = others >= FLIGHT;
+	if (!id->held) {
 		list_del(&id->flight);
 		list_add(&cm.flights, &id->flight);
 		return false;
@@ -180,6 +181,7 @@ static void land(struct cm_id *id)
 	if (asks(id) || list_empty(&id->flight))
 		return;
 	list_del(&id->flight);
+	id->held = false;
 	list_for_each(pos, &cm.departures)
 	{
 		struct cm_id *next = container_of(pos, struct cm_id, flight);
@@ -242,9 +244,9 @@ static bool awaits_answer(const struct cm_id *id)
 
 static void leave_tables(struct cm_id *id)
 {
-	if (id->stale_key && hash_get(&cm.qpns, id->stale_key) == id)
-		hash_del(&cm.qpns, id->stale_key);
-	id->stale_key = 0;
+	if (id->qp_key)
+		hash_del(&cm.qpns, id->qp_key);
+	id->qp_key = 0;
 }
 
 int cm_talk(struct cm_id *id, const struct cm_out *out)
@@ -260,7 +262,7 @@ int cm_talk(struct cm_id *id, const struct cm_out *out)
 		list_del(&id->requester.node);
 	cm_far_follow(id, ask);
 	id->timer.fire = on_timer;
-	cm_timer(&id->timer, id->fsm.deadline);
+	cm_timer(&id->timer, id->held ? UINT64_MAX : id->fsm.deadline);
 	if (err == ECONNREFUSED &&
 	    (id->fsm.state == CM_REQ_SENT || id->fsm.state == CM_SIDR_SENT)) {
 		nobody_listens(id);
@@ -270,17 +272,36 @@ int cm_talk(struct cm_id *id, const struct cm_out *out)
 	return err == EAGAIN || err == ECONNREFUSED ? 0 : err;
 }
 
+static uint64_t qp_key(const struct cm_id *id, const struct cm_msg *rep)
+{
+	return cm_id_qp_key(&id->way.dgid, rep->ca_guid, cm_fsm_qpn(rep));
+}
+
+/* The QP of the answer is one of another connection with that host: what was there has ended
+ * unnoticed. */
 static bool is_stale(struct cm_id *id, const struct cm_msg *m)
 {
 	struct cm_id *old;
+	struct cm_out out;
 
 	if (m->kind != CM_REP || !id->way.net || id->fsm.state != CM_REQ_SENT)
 		return false;
-	id->stale_key = cm_id_qp_key(m->ca_guid, m->qpn);
-	old = hash_get(&cm.qpns, id->stale_key);
-	if (!old)
-		return hash_put(&cm.qpns, id->stale_key, id);
-	return old != id;
+	if (id->refused_id && m->local_id == id->refused_id)
+		return true; /* it has met the REJ */
+	old = hash_get(&cm.qpns, qp_key(id, m));
+	if (!old || !same_host(old, id))
+		return false;
+	id->refused_id = m->local_id;
+	if (!cm_fsm_disconnect(&old->fsm, clock_now(), &out))
+		cm_talk(old, &out);
+	return true;
+}
+
+/* Without memory for its entry the id is connected all the same. */
+static void enter_qp(struct cm_id *id, const struct cm_msg *rep)
+{
+	if (id->way.net && !hash_put(&cm.qpns, qp_key(id, rep), id))
+		id->qp_key = qp_key(id, rep);
 }
 
 void cm_talk_take(struct cm_id *id, const struct cm_msg *m)
@@ -289,8 +310,9 @@ void cm_talk_take(struct cm_id *id, const struct cm_msg *m)
 	struct cm_out out;
 
 	if (is_stale(id, m)) {
-		id->stale_key = 0;
-		return; /* the answer of an earlier process of that number: the next one counts */
+		cm_fsm_refuse(&id->fsm, m, CM_REJ_STALE, &out);
+		cm_talk(id, &out);
+		return;
 	}
 	cm_fsm_message(&id->fsm, m, clock_now(), &out);
 	if (id->fsm.refusals != before.refusals)
@@ -302,6 +324,7 @@ void cm_talk_take(struct cm_id *id, const struct cm_msg *m)
 			id->responder_resources = m->initiator_depth;
 			id->initiator_depth = m->responder_resources;
 			id->rnr_retry = m->rnr_retry;
+			enter_qp(id, m);
 		}
 	}
 	cm_talk(id, &out);

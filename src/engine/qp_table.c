@@ -3,6 +3,18 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "obs/explain.h"
+#include "util/secret.h"
+
+/* Where the numbers begin: packets on the way to an earlier process of this slot, and peers that do
+ * not know yet that it has ended, should not meet the first queue pairs of this one. */
+static uint32_t first_index(void)
+{
+	uint32_t random = 0;
+
+	if (secret_fill(&random, sizeof(random)))
+		return FIRST_INDEX; /* there is none here */
+	return FIRST_INDEX + random % (NUMBER_INDEXES - FIRST_INDEX);
+}
 
 static int block_add(struct node *n, unsigned int slot, const char *call)
 {
@@ -12,6 +24,7 @@ static int block_add(struct node *n, unsigned int slot, const char *call)
 		free(b);
 		return refuse_memory(call, sizeof(*b));
 	}
+	bitmap_begin_at(&b->used, first_index());
 	store_release(&n->blocks[slot], b); /* pairs with node_qp() */
 	return 0;
 }

@@ -28,6 +28,11 @@ int bitmap_init(struct bitmap *b, uint32_t first, uint32_t n)
 	return b->words ? 0 : ENOMEM;
 }
 
+void bitmap_begin_at(struct bitmap *b, uint32_t number)
+{
+	b->next = number - b->first < b->n ? number - b->first : 0;
+}
+
 void bitmap_fini(struct bitmap *b)
 {
 	free(b->words);

@@ -14,6 +14,7 @@ struct bitmap {
 };
 
 int bitmap_init(struct bitmap *b, uint32_t first, uint32_t n); /* EINVAL: empty or over 2^32 */
+void bitmap_begin_at(struct bitmap *b, uint32_t number); /* the next search begins there */
 void bitmap_fini(struct bitmap *b); /* fine on an all-zero or finished one */
 int bitmap_alloc(struct bitmap *b, uint32_t *out); /* ENOSPC when all are taken */
 int bitmap_take(struct bitmap *b, uint32_t number); /* EBUSY: taken; EINVAL: outside the range */

@@ -13,6 +13,7 @@
 
 enum {
 	PKEY = 0xffff,
+	PARTITION = 0x7fff, /* without the bit of full members */
 	MTU = 256,
 	NOBODY_LISTENS = 8, /* REJ */
 	NOT_SUPPORTED = 1, /* SIDR_REP */
@@ -189,6 +190,10 @@ void gsi_packet(struct node_link *from, const struct seg *s)
 	if (s->dqpn != GSI_QPN || s->op != (SVC_UD | OP_SEND_ONLY) ||
 	    s->qkey != (uint32_t)CM_QKEY || s->len != MAD_LEN || !s->data || address(s, &mad)) {
 		verdict_say("dropped, no MAD of connection management");
+		return;
+	}
+	if ((s->pkey & PARTITION) != PARTITION) {
+		verdict_say("dropped, of another partition");
 		return;
 	}
 	memcpy(mad.mad, s->data, MAD_LEN);

@@ -27,8 +27,9 @@ static inline unsigned int gsi_slot(uint32_t id)
 }
 
 void gsi_packet(struct node_link *from, const struct seg *s);
-/* Is one more answer without state (REJ, SIDR_REP, DREP) to the network allowed? The addresses of
- * those that ask may be forged: a process sends 1000 in a second, and lets the rest ask again. */
+/* Is one more answer to the network allowed that is without state (REJ, SIDR_REP, DREP), or to a
+ * repeated request? The addresses of those that ask may be forged: a process sends 1000 in a
+ * second, and lets the rest ask again. */
 bool gsi_may_answer(void);
 /* Sends @m through the network. *@softhca (may be NULL): is that host known to run softhca? An
  * errno with a reason: no path leads there. */

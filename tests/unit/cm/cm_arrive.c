@@ -5,6 +5,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 #include "cm/cm_addr.h"
+#include "cm/cm_call.h"
+#include "cm/cm_event.h"
 #include "cm/cm_id.h"
 #include "cm/cm_watch.h"
 #include "engine/links.h"
@@ -21,7 +23,11 @@ enum {
 	A_SECOND = 1000,
 	FLOOD = 2000,
 	WAITING = 70,
-	KINDS = CM_APR + 1
+	PEER_QPN = 77,
+	AT_ONCE = 64, /* requests to one host */
+	KINDS = CM_APR + 1,
+	FROM_END = 19, /* of the header before a request's private data: where an address ends */
+	TO_END = 35,
 };
 
 static const uint64_t guid = 0x1234567890;
@@ -40,6 +46,7 @@ static struct link host;
 static struct device device;
 static struct cm_channel channel;
 static struct cm_id *listener;
+static uint16_t partition = 0xffff;
 
 /* --- the network --- */
 
@@ -111,12 +118,14 @@ static void open_cm(void)
 	cm.node = &stand->n;
 	cm.slot = STAND_SLOT;
 	cm.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	cm.epoch = fork_epoch();
 	cm.process.serial = 1; /* it needs no name */
 	open_device();
 	check_eq(cm_arrive_begin(), 0);
 	gsi_own_keep();
 	check_eq(event_fd_open("test", &channel.fd), 0);
 	list_init(&channel.events);
+	channel.epoch = fork_epoch();
 	check_eq(cm_id_new(&channel, RDMA_PS_TCP, IBV_QPT_RC, &listener), 0);
 	listener->phase = PHASE_LISTEN;
 	listener->backlog = 1;
@@ -153,7 +162,7 @@ static struct cm_msg request(uint16_t kind, const union ibv_gid *from, uint16_t 
 	struct cm_msg m = { .kind = kind,
 			    .local_id = 1,
 			    .ca_guid = guid,
-			    .qpn = 77,
+			    .qpn = PEER_QPN,
 			    .service_id = (uint64_t)RDMA_PS_TCP << 16 | port,
 			    .path_mtu = IBV_MTU_1024,
 			    .private_len = CM_IP_LEN };
@@ -191,6 +200,7 @@ static void comes_to_the_host(const struct cm_msg *m, const union ibv_gid *from)
 	struct grh g = { .next_hdr = GRH_NEXT_UDP };
 	uint8_t area[GRH_LEN];
 	struct seg s = { .op = SVC_UD | OP_SEND_ONLY,
+			 .pkey = partition,
 			 .dqpn = GSI_QPN,
 			 .qkey = (uint32_t)CM_QKEY,
 			 .len = MAD_LEN,
@@ -203,43 +213,136 @@ static void comes_to_the_host(const struct cm_msg *m, const union ibv_gid *from)
 	gsi_packet(&stand->n.link[1], &s);
 }
 
-/* --- the tests --- */
+/* --- connections, by messages --- */
 
-/* An established connection with QP 77 of @peer. */
-static struct cm_id *connected(void)
+/* What the program has to fetch next; 0: nothing that is not ESTABLISHED. */
+static int fetch(struct cm_id **id)
 {
-	struct cm_id *id;
+	struct cm_news n;
 
-	check_eq(cm_id_new(&channel, RDMA_PS_TCP, IBV_QPT_RC, &id), 0);
-	id->way.net = true;
-	id->way.sgid = here;
-	id->way.dgid = peer;
-	id->fsm.state = CM_ESTABLISHED;
-	id->fsm.remote_id = 9;
-	id->stale_key = cm_id_qp_key(guid, 77);
-	check_eq(hash_put(&cm.qpns, id->stale_key, id), 0);
+	while (!list_empty(&channel.events)) {
+		check_eq(cm_channel_next(&channel, &n), 0);
+		*id = n.id;
+		if (n.event != RDMA_CM_EVENT_ESTABLISHED)
+			return n.event;
+	}
+	return 0;
+}
+
+/* A connection that comes from @local_id and PEER_QPN of @from, and is accepted. */
+static struct cm_id *accepted(const union ibv_gid *from, uint32_t local_id)
+{
+	struct cm_param p = { .qpn = 5 };
+	struct cm_msg m = request(CM_REQ, from, PORT);
+	struct cm_id *id = NULL;
+
+	m.local_id = local_id;
+	comes(&m, from);
+	check_eq(fetch(&id), RDMA_CM_EVENT_CONNECT_REQUEST);
+	check_eq(cm_call_accept(id, &p), 0);
+	check_eq(net.last.kind, CM_REP);
+	m = (struct cm_msg){ .kind = CM_RTU, .local_id = local_id, .remote_id = net.last.local_id };
+	comes(&m, from);
+	check_eq(id->fsm.state, CM_ESTABLISHED);
 	return id;
 }
 
-TEST(a_request_ends_a_connection_with_its_own_sender_alone)
+/* Its request to @peer has left. */
+static struct cm_id *asked(void)
 {
-	struct cm_msg m;
+	struct cm_param p = { .qpn = 5 };
 	struct cm_id *id;
 
+	check_eq(cm_id_new(&channel, RDMA_PS_TCP, IBV_QPT_RC, &id), 0);
+	id->phase = PHASE_ROUTE;
+	id->way.net = true;
+	id->way.sgid = here;
+	id->way.dgid = peer;
+	cm_addr_of_gid(&here, NOT_OURS, 0, &id->src);
+	cm_addr_of_gid(&peer, PORT, 0, &id->dst);
+	check_eq(cm_call_connect(id, &p), 0);
+	check_eq(id->fsm.state, CM_REQ_SENT);
+	return id;
+}
+
+static void answered(const struct cm_id *id, uint32_t local_id, uint32_t qpn)
+{
+	struct cm_msg m = { .kind = CM_REP,
+			    .local_id = local_id,
+			    .remote_id = id->fsm.local_id,
+			    .ca_guid = guid,
+			    .qpn = qpn };
+
+	comes(&m, &peer);
+}
+
+/* The peer's host does not know the connection that was ended for it. */
+static void is_unknown(struct cm_id *id)
+{
+	struct cm_msg m = { .kind = CM_DREP,
+			    .local_id = id->fsm.remote_id,
+			    .remote_id = id->fsm.local_id };
+	struct cm_id *told = NULL;
+
+	check_eq(id->fsm.state, CM_DREQ_SENT);
+	comes(&m, &peer);
+	check_eq(fetch(&told), RDMA_CM_EVENT_DISCONNECTED);
+	check(told == id);
+}
+
+/* --- the tests --- */
+
+TEST(a_request_ends_a_connection_with_its_own_sender_alone)
+{
+	struct cm_id *id, *other = NULL;
+	struct cm_msg m;
+
 	open_cm();
-	id = connected();
+	id = accepted(&peer, 9);
 	m = request(CM_REQ, &stranger, PORT);
 	comes(&m, &stranger);
 	check_eq(id->fsm.state, CM_ESTABLISHED);
-	check_eq(listener->pending, 1);
+	check_eq(fetch(&other), RDMA_CM_EVENT_CONNECT_REQUEST);
 	check_eq(net.sent[CM_REJ], 0);
 	m = request(CM_REQ, &peer, PORT);
-	m.local_id++;
-	comes(&m, &peer); /* a process that was started anew has the numbers of an earlier one */
-	check_eq(id->fsm.state, CM_DREQ_SENT);
+	comes(&m, &peer); /* a host that was started anew has the numbers that it had before */
 	check_eq(net.sent[CM_REJ], 1);
 	check_eq(net.sent[CM_DREQ], 1);
 	check_mem(&net.to, &peer, sizeof(peer));
+	is_unknown(id);
+	m.local_id++; /* it asks again */
+	comes(&m, &peer);
+	check_eq(fetch(&other), RDMA_CM_EVENT_CONNECT_REQUEST);
+	check_eq(net.sent[CM_REJ], 1);
+	close_cm();
+}
+
+/* The server's host was started anew, and has the numbers that it had before. */
+TEST(an_answer_with_the_queue_pair_of_a_connection_ends_it)
+{
+	struct cm_id *id, *old, *told = NULL;
+
+	open_cm();
+	old = asked();
+	answered(old, 8, PEER_QPN);
+	check_eq(fetch(&told), RDMA_CM_EVENT_CONNECT_RESPONSE);
+	check_eq(cm_call_establish(old), 0);
+	id = asked();
+	answered(id, 9, PEER_QPN);
+	check_eq(net.sent[CM_REJ], 1);
+	check_eq(net.sent[CM_DREQ], 1);
+	check_eq(id->fsm.state, CM_REQ_SENT);
+	answered(id, 9, PEER_QPN); /* has met the REJ */
+	check_eq(net.sent[CM_REJ], 2);
+	check_eq(net.last.reason, CM_REJ_STALE);
+	check_eq(net.last.about, 1);
+	check_eq(net.last.remote_id, 9);
+	check_eq(net.last.local_id, id->fsm.local_id);
+	check_eq(id->fsm.state, CM_REQ_SENT);
+	is_unknown(old);
+	answered(id, 10, PEER_QPN); /* of the request that was repeated */
+	check_eq(fetch(&told), RDMA_CM_EVENT_CONNECT_RESPONSE);
+	check(told == id);
 	close_cm();
 }
 
@@ -250,7 +353,7 @@ TEST(messages_of_another_host_change_no_connection)
 	struct cm_id *id;
 
 	open_cm();
-	id = connected();
+	id = accepted(&peer, 9);
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		struct cm_msg m = { .kind = kinds[i],
 				    .local_id = id->fsm.remote_id,
@@ -261,6 +364,177 @@ TEST(messages_of_another_host_change_no_connection)
 		check_eq(id->fsm.state, CM_ESTABLISHED);
 	}
 	check_eq(net.sent[CM_DREP], 1); /* of a connection that it does not have */
+	close_cm();
+}
+
+/* A request is one of its sender: the same numbers of another host are another request. */
+TEST(a_request_that_another_host_repeats_is_its_own)
+{
+	struct cm_id *id, *other = NULL;
+	struct cm_msg m;
+
+	open_cm();
+	m = request(CM_REQ, &peer, PORT);
+	comes(&m, &peer);
+	check_eq(fetch(&id), RDMA_CM_EVENT_CONNECT_REQUEST);
+	m = request(CM_REQ, &stranger, PORT);
+	comes(&m, &stranger);
+	check_eq(net.sent[CM_MRA], 0);
+	check_eq(fetch(&other), RDMA_CM_EVENT_CONNECT_REQUEST);
+	check(other != id);
+	comes(&m, &stranger);
+	check_eq(net.sent[CM_MRA], 1);
+	check_mem(&net.to, &stranger, sizeof(stranger));
+	m.kind = CM_REJ; /* the stranger gives its own up */
+	m.reason = CM_REJ_TIMEOUT;
+	m.info_len = sizeof(guid);
+	memcpy(m.info, &guid, sizeof(guid));
+	comes(&m, &stranger);
+	check_eq(other->fsm.state, CM_CLOSED);
+	check_eq(id->fsm.state, CM_REQ_RCVD);
+	close_cm();
+}
+
+/* What rdma_get_peer_addr() shows is what the network says. */
+TEST(addresses_in_a_request_are_those_of_its_packet)
+{
+	static const uint16_t kinds[] = { CM_REQ, CM_SIDR_REQ };
+	struct cm_id *id = NULL;
+	struct cm_msg m;
+
+	open_cm();
+	for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+		listener->qp_type = kinds[k] == CM_REQ ? IBV_QPT_RC : IBV_QPT_UD;
+		for (unsigned int byte = FROM_END; byte <= TO_END; byte += TO_END - FROM_END) {
+			m = request(kinds[k], &peer, PORT);
+			m.private_data[byte]++; /* another sender, another receiver */
+			comes(&m, &peer);
+			check_eq(listener->pending, 0);
+			check_eq(net.last.kind, kinds[k] == CM_REQ ? CM_REJ : CM_SIDR_REP);
+			check_eq(net.last.reason, kinds[k] == CM_REQ ? CM_REJ_CONSUMER : 2);
+		}
+		m = request(kinds[k], &peer, PORT);
+		comes(&m, &peer);
+		check_eq(fetch(&id), RDMA_CM_EVENT_CONNECT_REQUEST);
+	}
+	check_eq(net.sent[CM_REJ], 2);
+	check_eq(net.sent[CM_SIDR_REP], 2);
+	close_cm();
+}
+
+/* An IPv4 address that is written as one of IPv6 is the same. */
+TEST(a_mapped_address_in_a_request_is_that_of_its_packet)
+{
+	struct cm_msg m;
+	struct cm_ip ip = { .port = 5, .version = 6 };
+
+	open_cm();
+	m = request(CM_REQ, &peer, PORT);
+	memcpy(ip.from, peer.raw, sizeof(ip.from));
+	memcpy(ip.to, here.raw, sizeof(ip.to));
+	cm_ip_build(&ip, m.private_data);
+	comes(&m, &peer);
+	check_eq(listener->pending, 1);
+	close_cm();
+}
+
+/* QP 0 and QP 1 are no program's: the peer is told, and the request goes on. */
+TEST(an_answer_names_a_queue_pair_of_a_program)
+{
+	struct cm_msg m = { .kind = CM_SIDR_REP };
+	struct cm_id *id, *told = NULL;
+
+	open_cm();
+	id = asked();
+	for (uint32_t qpn = 0; qpn < 2; qpn++) {
+		answered(id, 9, qpn);
+		check_eq(net.sent[CM_REJ], qpn + 1);
+		check_eq(net.last.reason, CM_REJ_CONSUMER);
+		check_eq(net.last.remote_id, 9);
+		check_eq(id->fsm.state, CM_REQ_SENT);
+	}
+	answered(id, 9, 2);
+	check_eq(fetch(&told), RDMA_CM_EVENT_CONNECT_RESPONSE);
+	check_eq(cm.qpns.count, 1); /* what was refused is not there */
+	id = asked();
+	id->fsm.state = CM_SIDR_SENT; /* as one of UD */
+	for (m.qpn = 0; m.qpn <= 2; m.qpn++) {
+		check_eq(id->fsm.state, CM_SIDR_SENT);
+		m.local_id = id->fsm.local_id;
+		comes(&m, &peer);
+	}
+	check_eq(id->fsm.state, CM_CLOSED);
+	close_cm();
+}
+
+TEST(a_MAD_of_another_partition_is_dropped)
+{
+	struct cm_msg m;
+
+	open_cm();
+	m = request(CM_REQ, &stranger, NOT_OURS);
+	partition = 0x8001;
+	comes_to_the_host(&m, &stranger);
+	check_eq(net.sent[CM_REJ], 0);
+	partition = 0x7fff; /* a limited member of ours */
+	comes_to_the_host(&m, &stranger);
+	check_eq(net.sent[CM_REJ], 1);
+	partition = 0xffff;
+	close_cm();
+}
+
+/* It waits until others to that host are answered, and has all its time when it leaves. */
+TEST(a_request_that_is_held_back_does_not_grow_old)
+{
+	struct cm_msg m = { .kind = CM_REJ, .reason = CM_REJ_CONSUMER };
+	struct cm_id *first, *last;
+
+	open_cm();
+	first = asked();
+	m.remote_id = first->fsm.local_id;
+	while (net.sent[CM_REQ] < AT_ONCE)
+		asked();
+	last = asked();
+	check_eq(net.sent[CM_REQ], AT_ONCE);
+	check(timer_running(&first->timer) && !timer_running(&last->timer));
+	last->fsm.give_up = 1; /* as if it had waited for long */
+	comes(&m, &peer);
+	check_eq(net.sent[CM_REQ], AT_ONCE + 1);
+	check_eq(net.last.local_id, last->fsm.local_id);
+	check(timer_running(&last->timer));
+	check(last->fsm.give_up > clock_now());
+	close_cm();
+}
+
+/* As in Linux: what the channel's ids have begun ends with it. */
+TEST(a_channel_that_is_destroyed_takes_its_conversations_with_it)
+{
+	struct cm_channel *ch;
+	struct cm_id *open, *told = NULL;
+	struct cm_msg m;
+	int fd;
+
+	open_cm();
+	check_eq(cm_channel_create(&ch, &fd), 0);
+	open = accepted(&peer, 9);
+	cm_event_move(open, ch);
+	cm_event_move(listener, ch);
+	m = request(CM_REQ, &stranger, PORT);
+	comes(&m, &stranger);
+	check_eq(listener->pending, 1);
+	cm_call_channel_destroy(ch);
+	check_eq(net.sent[CM_DREQ], 1);
+	check_eq(net.sent[CM_REJ], 1);
+	check_eq(listener->pending, 0);
+	m = (struct cm_msg){ .kind = CM_DREQ,
+			     .local_id = open->fsm.remote_id,
+			     .remote_id = open->fsm.local_id,
+			     .qpn = open->fsm.local_qpn };
+	comes(&m, &peer);
+	check_eq(net.sent[CM_DREP], 1);
+	cm_event_move(listener, &channel); /* the id itself is still the program's */
+	check_eq(listener->phase, PHASE_BOUND);
+	check_eq(fetch(&told), 0);
 	close_cm();
 }
 
@@ -288,11 +562,14 @@ TEST(strangers_are_answered_a_thousand_times_a_second)
 {
 	static const uint16_t kinds[] = { CM_REQ, CM_SIDR_REQ, CM_DREQ };
 	uint64_t before = clock_now() / 1000000000, seconds;
-	struct cm_msg m;
+	struct cm_msg m, known;
 	unsigned int all;
 
 	open_cm();
-	for (unsigned int i = 0; i < FLOOD; i++)
+	known = request(CM_REQ, &peer, PORT);
+	comes(&known, &peer);
+	for (unsigned int i = 0; i < FLOOD; i++) {
+		comes(&known, &peer); /* the answer reaches the peer, whoever repeats it */
 		for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
 			m = request(kinds[k], &stranger, NOT_OURS);
 			m.local_id = i;
@@ -300,15 +577,24 @@ TEST(strangers_are_answered_a_thousand_times_a_second)
 			if (i % 8 == 0)
 				comes_to_the_host(&m, &stranger);
 		}
+	}
 	seconds = clock_now() / 1000000000 - before + 1;
-	all = net.sent[CM_REJ] + net.sent[CM_SIDR_REP] + net.sent[CM_DREP];
+	all = net.sent[CM_REJ] + net.sent[CM_SIDR_REP] + net.sent[CM_DREP] + net.sent[CM_MRA];
 	check(all > A_SECOND / 2 && all <= A_SECOND * seconds);
-	check(net.sent[CM_REJ] && net.sent[CM_SIDR_REP] && net.sent[CM_DREP]);
-	check(cm.ids.next == &listener->node && cm.ids.prev == &listener->node);
+	check(net.sent[CM_REJ] && net.sent[CM_SIDR_REP] && net.sent[CM_DREP] && net.sent[CM_MRA]);
+	check(cm.ids.next == &listener->node && cm.ids.prev->prev == &listener->node);
 	close_cm();
 }
 
 RUN_TESTS(unit_test(a_request_ends_a_connection_with_its_own_sender_alone),
+	  unit_test(an_answer_with_the_queue_pair_of_a_connection_ends_it),
 	  unit_test(messages_of_another_host_change_no_connection),
+	  unit_test(a_request_that_another_host_repeats_is_its_own),
+	  unit_test(addresses_in_a_request_are_those_of_its_packet),
+	  unit_test(a_mapped_address_in_a_request_is_that_of_its_packet),
+	  unit_test(an_answer_names_a_queue_pair_of_a_program),
+	  unit_test(a_MAD_of_another_partition_is_dropped),
+	  unit_test(a_request_that_is_held_back_does_not_grow_old),
+	  unit_test(a_channel_that_is_destroyed_takes_its_conversations_with_it),
 	  unit_test(no_message_passes_those_that_wait),
 	  unit_test(strangers_are_answered_a_thousand_times_a_second))

@@ -182,7 +182,7 @@ TEST(who_listens_a_moment_later_is_met)
 	check_eq(out.event, RDMA_CM_EVENT_REJECTED);
 }
 
-TEST(a_request_that_was_held_back_has_its_first_wait_before_it)
+TEST(a_request_that_was_held_back_has_all_its_tries_before_it)
 {
 	struct cm_msg req = { .kind = CM_REQ, .qpn = 11 };
 	struct cm_out out;
@@ -195,6 +195,7 @@ TEST(a_request_that_was_held_back_has_its_first_wait_before_it)
 	cm_fsm_depart(&f, 5000 * ms, &out);
 	check(out.send && out.msg.kind == CM_REQ && out.msg.local_id == 1);
 	check_eq(f.deadline, 5020 * ms);
+	check_eq(f.give_up, (5000 + 16 * 4608) * ms);
 }
 
 TEST(two_ends_of_a_bad_network_end_closed_with_each_event_once)
@@ -320,6 +321,27 @@ TEST(only_a_message_without_an_answer_can_meet_no_host)
 	check_eq(out.event, CM_NO_EVENT);
 }
 
+TEST(a_request_that_comes_again_after_the_end_is_refused)
+{
+	struct cm_msg req = { .kind = CM_REQ, .local_id = 1, .qpn = 11 };
+	struct cm_msg rep = { .kind = CM_REP, .qpn = 22 };
+	struct cm_msg rej = {
+		.kind = CM_REJ, .local_id = 1, .remote_id = 2, .reason = CM_REJ_CONSUMER
+	};
+	struct cm_fsm f;
+	struct cm_out out;
+
+	cm_fsm_init(&f, 2, 200);
+	cm_fsm_requested(&f, &req, &out);
+	check_eq(cm_fsm_accept(&f, &rep, 0, &out), 0);
+	cm_fsm_message(&f, &rej, 0, &out);
+	check_eq(f.state, CM_TIMEWAIT);
+	cm_fsm_message(&f, &req, 0, &out);
+	check(out.send && out.msg.kind == CM_REJ && out.msg.reason == CM_REJ_STALE);
+	check_eq(out.msg.remote_id, 1);
+	check_eq(f.state, CM_TIMEWAIT);
+}
+
 TEST(only_a_connection_that_was_ended_has_a_timewait_to_tell_of)
 {
 	struct cm_msg rej = {
@@ -342,11 +364,12 @@ TEST(only_a_connection_that_was_ended_has_a_timewait_to_tell_of)
 }
 
 RUN_TESTS(unit_test(who_listens_a_moment_later_is_met),
-	  unit_test(a_request_that_was_held_back_has_its_first_wait_before_it),
+	  unit_test(a_request_that_was_held_back_has_all_its_tries_before_it),
 	  unit_test(two_ends_of_a_bad_network_end_closed_with_each_event_once),
 	  unit_test(a_peer_that_repeats_its_mra_does_not_hold_a_request_for_ever),
 	  unit_test(a_peer_whose_host_says_twice_that_it_has_gone_is_dead),
 	  unit_test(a_peer_that_does_not_answer_is_not_dead),
 	  unit_test(the_question_whether_a_peer_lives_ends_nothing),
+	  unit_test(a_request_that_comes_again_after_the_end_is_refused),
 	  unit_test(only_a_message_without_an_answer_can_meet_no_host),
 	  unit_test(only_a_connection_that_was_ended_has_a_timewait_to_tell_of))

@@ -29,6 +29,20 @@ static uint32_t get_le32(const uint8_t *p)
 	return (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
 }
 
+/* A request's header has the addresses of its packet: ours refuse it otherwise. */
+static void compare_addresses(const struct cm_msg *m, const uint8_t *frame, bool v6)
+{
+	size_t at = ETH + (v6 ? 8 : 12), len = v6 ? 16 : 4;
+	struct cm_ip ip;
+
+	if (m->kind != CM_REQ && m->kind != CM_SIDR_REQ)
+		return;
+	check_eq(cm_ip_parse(m->private_data, m->private_len, &ip), 0);
+	check_eq(ip.version, v6 ? 6 : 4);
+	check_mem(ip.from + 16 - len, frame + at, len);
+	check_mem(ip.to + 16 - len, frame + at + len, len);
+}
+
 static void take(const uint8_t *frame)
 {
 	bool v6 = get_be16(frame + 12) == 0x86dd;
@@ -42,7 +56,8 @@ static void take(const uint8_t *frame)
 	if (p.dqpn != 1)
 		return;
 	check(s.n < MADS);
-	check_eq(cm_parse(p.payload, p.payload_len, &s.m[s.n++]), 0);
+	check_eq(cm_parse(p.payload, p.payload_len, &s.m[s.n]), 0);
+	compare_addresses(&s.m[s.n++], frame, v6);
 }
 
 static void read_file(const char *name)

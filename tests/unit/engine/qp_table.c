@@ -53,6 +53,31 @@ TEST(a_second_block_is_used_when_the_first_is_full)
 	stand_close();
 }
 
+/* All the same by chance: once in 2^98 runs. */
+TEST(numbers_of_two_processes_begin_at_different_places)
+{
+	struct node n[8] = { 0 };
+	uint32_t qpn[8], next;
+	bool differ = false;
+
+	stand_open();
+	stand->host.listener[0].slot = STAND_SLOT;
+	for (unsigned int i = 0; i < 8; i++) {
+		n[i].host = &stand->host;
+		mutex_init(&n[i].lock);
+		check_eq(qp_table_begin(&n[i]), 0);
+		check_eq(qp_table_take(&n[i], &qpn[i]), 0);
+		check_eq(qp_table_take(&n[i], &next), 0);
+		check_eq(number_slot(qpn[i]), STAND_SLOT);
+		check(next == qpn[i] + 1 || number_index(next) == FIRST_INDEX);
+		differ |= qpn[i] != qpn[0];
+		qp_table_end(&n[i]);
+		mutex_destroy(&n[i].lock);
+	}
+	check(differ);
+	stand_close();
+}
+
 TEST(a_QP_is_found_by_its_number_alone)
 {
 	struct eqp *e;
@@ -76,4 +101,5 @@ TEST(a_QP_is_found_by_its_number_alone)
 RUN_TESTS(unit_test(numbers_are_of_a_block_of_ours_and_never_special),
 	  unit_test(a_number_that_was_given_back_is_handed_out_late),
 	  unit_test(a_second_block_is_used_when_the_first_is_full),
+	  unit_test(numbers_of_two_processes_begin_at_different_places),
 	  unit_test(a_QP_is_found_by_its_number_alone))
