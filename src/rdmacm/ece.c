@@ -5,21 +5,25 @@
 int ece_take(struct id *i, bool passive)
 {
 	struct ibv_ece ece = i->remote_ece;
+	bool shared = ece.vendor_id == i->local_ece.vendor_id;
 	int err;
 
 	if (!i->id.qp || !i->local_ece.vendor_id)
 		return 0;
-	if (ece.vendor_id != i->local_ece.vendor_id) {
-		if (ece.vendor_id && !passive)
-			return EINVAL;
+	if (!shared && ece.vendor_id && !passive)
+		return EINVAL;
+	if (!shared)
 		ece = (struct ibv_ece){ .vendor_id = i->local_ece.vendor_id };
-	}
+	/* A REP must not name a vendor that is not the REQ's: its receiver ends the connection. */
+	if (!shared && passive)
+		i->local_ece = (struct ibv_ece){ 0 };
 	err = ibv_set_ece(i->id.qp, &ece);
 	if (err)
 		return err == EOPNOTSUPP ? 0 : err;
 	if (ibv_query_ece(i->id.qp, &ece))
 		return 0;
-	i->local_ece.options = ece.options;
+	if (i->local_ece.vendor_id)
+		i->local_ece.options = ece.options;
 	return 0;
 }
 

@@ -7,10 +7,11 @@ set -euo pipefail
 dir=$(realpath -m -- "$1")
 programs="ip tc rdma ibv_devinfo ibv_rc_pingpong ibv_uc_pingpong ibv_ud_pingpong ibv_srq_pingpong
 	ib_send_bw ib_send_lat ib_write_bw ib_write_lat ib_read_bw ib_read_lat ib_atomic_bw
-	ib_atomic_lat"
+	ib_atomic_lat rping ucmatose udaddy mckey rdma_client rdma_server rdma_xclient
+	rdma_xserver rstream cmtime"
 # rxe asks the kernel's crypto API for "crc32" by name: no module lists it as a dependency.
 modules="virtio_pci virtio_net virtio_console rdma_rxe rdma_ucm ib_uverbs crc32_generic
-	crc32-pclmul sch_netem sch_ingress cls_matchall act_mirred ifb"
+	crc32-pclmul sch_netem sch_ingress cls_matchall cls_u32 act_mirred act_gact ifb"
 PATH=$PATH:/usr/sbin:/sbin # depmod, for users
 
 # The "cloud" flavour has no rdma_rxe.

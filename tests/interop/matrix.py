@@ -4,6 +4,8 @@ every path MTU, and some with a network that loses, delays and doubles."""
 import itertools
 from dataclasses import dataclass
 
+import connections
+
 MTUS = ["256", "512", "1024", "2048", "4096"]
 VERSIONS = ["v4", "v6"]
 TALK = ["sizes", "marked", "immediates", "atomics", "batch", "both", "srq", "uc",
@@ -28,16 +30,26 @@ class Case:
     mtu: str
     fault: str = ""
     killed: bool = False
+    at: str = ""  # ours is killed when that has passed
+    times: int = 0
 
     @property
     def name(self):
         how = f"{self.version}, MTU {self.mtu}, {'rxe' if self.guest_serves else 'ours'} serves"
-        end = ", ours is killed" if self.killed else f", {self.fault}" if self.fault else ""
-        return f"{self.program}, {how}{end}"
+        ends = {", ours is killed": self.killed, f", ours is killed at {self.at}": self.at,
+                f", {self.fault}": self.fault, f", {self.times} times": self.times}
+        return f"{self.program}, {how}{''.join(end for end, has in ends.items() if has)}"
+
+
+def connected(programs, serves, version, **more):
+    """Connection management takes the path's MTU."""
+    return [Case(program, serves, version, MTUS[-1], **more) for program in programs
+            if connections.speaks(program, version)]
 
 
 def full():
     """All of it."""
+    yield from full_connections()
     paths = itertools.cycle(itertools.product(VERSIONS, MTUS))
     for program, serves, version, mtu in itertools.product(TALK + DEBIAN, (True, False), VERSIONS,
                                                            MTUS):
@@ -47,6 +59,32 @@ def full():
             yield Case(program, serves, *next(paths), fault)
     for serves, version in itertools.product((True, False), VERSIONS):
         yield Case("endless", serves, version, "1024", killed=True)
+
+
+def full_connections():
+    """All of rdma_cm."""
+    for serves, version in itertools.product((True, False), VERSIONS):
+        yield from connected(connections.PROGRAMS, serves, version)
+        for at in connections.KILLED_AT:
+            yield from connected(["rping"], serves, version, at=at)
+        for fault in FAULTS:
+            yield from connected(["rping", "ucmatose"], serves, version, fault=fault)
+        yield from connected(["rping"], serves, version, fault=connections.ONCE)
+    for version in VERSIONS * 4:  # a round of `soak` runs one of these eight
+        yield from connected(["rping"], True, version, times=250)
+
+
+def sample_connections(dice):
+    """Each short program in both directions, one of them over IPv6, where @dice has it; each death
+    and each fault in one, and one client again and again."""
+    cases = []
+    for program in connections.SHORT:
+        for serves, version in zip((True, False), dice.sample(VERSIONS, 2)):
+            cases += connected([program], serves, version)
+    for one in [*({"at": at} for at in connections.KILLED_AT),
+                *({"fault": fault} for fault in (*FAULTS, connections.ONCE))]:
+        cases += connected(["rping"], dice.random() < 0.5, dice.choice(VERSIONS), **one)
+    return cases + connected(["rping"], True, dice.choice(VERSIONS), times=50)
 
 
 def sample(dice):
@@ -62,4 +100,4 @@ def sample(dice):
         cases += [Case(program, serves, *next(path), fault)
                   for program, fault in zip(dice.sample(FAULTY, len(FAULTS)), FAULTS)]
         cases.append(Case("endless", serves, *next(path), killed=True))
-    return cases
+    return cases + sample_connections(dice)

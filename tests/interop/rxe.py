@@ -8,7 +8,6 @@ import contextlib
 import os
 import random
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -16,12 +15,14 @@ import threading
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "clients"))
+import connections
 import guest
 import matrix
 import transcript
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "clients"))
 from client import cases, pair, programs
+from heard import Heard
+from sides import SECONDS, Side, ours, start
 
 IMAGE = Path(os.environ["SOFTHCA_GUEST"])
 TALK = Path(os.environ["SOFTHCA_BUILD"]) / "tests/interop/interop_talk"
@@ -30,7 +31,6 @@ RECORDED = "the contract of rdma_cm is what was recorded"
 SEED = int(os.environ.get("SOFTHCA_SEED", random.randrange(1 << 32)))
 MTU = 4300
 CNP, HELLO, REPORT = 0x81, 0xc0, 0xc1
-SECONDS = 60 * pair.PATIENCE
 THEIRS, OURS = "10.9.0.1", "10.9.0.2"
 GIDS = {"v4": ("1", "3"), "v6": ("2", "5")}  # of the guest, ours
 NETEM = """modprobe ifb numifbs=0; ip link add ifb0 type ifb; ip link set ifb0 up
@@ -65,24 +65,6 @@ def command(case, in_guest, port):
     return [program, *options, *mtu, "-F", "-n", "50", "-x", gid, "-p", port, *device, *address]
 
 
-def start(argv):
-    env = {**os.environ, **pair.preload(), "LD_LIBRARY_PATH": os.environ["SOFTHCA_LIB"],
-           "SOFTHCA_DEVICES": "mlx5_0=tap0", "SOFTHCA_EXPLAIN": "1"}
-    return subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                            stderr=subprocess.STDOUT, text=True)
-
-
-def ours(argv):
-    with start(argv) as process:
-        try:
-            output, _ = process.communicate(timeout=SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            output, _ = process.communicate()
-            return None, f"{output}not done in time"
-    return process.returncode, output
-
-
 def ours_killed(argv):
     """Our side, killed as soon as the connection is in use."""
     with start(argv) as process:
@@ -103,52 +85,6 @@ def listening(machine, port):
         if not machine.run(look)[0] if machine else pair.listening(int(port)):
             return
         time.sleep(0.02)
-
-
-class Heard(threading.Thread):
-    """The opcodes of all that we send to the guest."""
-    ALL_PROTOCOLS, OUTGOING, ROCE = 3, 4, 4791
-
-    def __init__(self):
-        super().__init__(daemon=True)
-        self.opcodes = set()
-        self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM,
-                                    socket.htons(self.ALL_PROTOCOLS))
-        self.socket.bind(("tap0", self.ALL_PROTOCOLS))
-        self.start()
-
-    def run(self):
-        while True:
-            try:
-                packet, address = self.socket.recvfrom(128)
-            except OSError:  # said once while tap0 is down
-                continue
-            udp = 20 if packet[0] >> 4 == 4 else 40
-            protocol = packet[9 if udp == 20 else 6]
-            if address[2] == self.OUTGOING and protocol == socket.IPPROTO_UDP and \
-                    int.from_bytes(packet[udp + 2:udp + 4], "big") == self.ROCE:
-                self.opcodes.add(packet[udp + 8])
-
-
-class Side(threading.Thread):
-    """One side of a case; what it raises is raised by result()."""
-
-    def __init__(self, function, *arguments):
-        super().__init__()
-        self.call, self.arguments, self.value, self.error = function, arguments, None, None
-        self.start()
-
-    def run(self):
-        try:
-            self.value = self.call(*self.arguments)
-        except guest.Died as error:
-            self.error = error
-
-    def result(self):
-        self.join()
-        if self.error:
-            raise self.error
-        return self.value
 
 
 def both(machine, case, port):
@@ -173,15 +109,19 @@ def network(machine, fault):
     if not fault:
         yield
         return
-    status, output = machine.run(NETEM.format(*matrix.FAULTS[fault]))
+    on, off = (connections.LOSE_ONCE if fault == connections.ONCE else
+               (NETEM.format(*matrix.FAULTS[fault]), NETEM_OFF))
+    status, output = machine.run(on)
     if status:
-        raise guest.Died(f"no netem in the guest: {output}")
+        raise guest.Died(f"no {fault} in the guest: {output}")
     yield
-    machine.run(NETEM_OFF)
+    machine.run(off)
 
 
-def run(machine, case, ports):
+def run(machine, case, ports, heard):
     with network(machine, case.fault):
+        if case.program in connections.PROGRAMS:
+            return connections.run(machine, case, heard, str(next(ports)))
         results = both(machine, case, str(next(ports)))
     if case.killed and all(status == 0 for status, _ in results.values()):
         again = matrix.Case("sizes", case.guest_serves, case.version, case.mtu)
@@ -200,12 +140,12 @@ def left_alone(case, results):
             mine[0] == 1 and "transport retry counter exceeded (12) for wr_id 2" in mine[1])
 
 
-def run_all(machine, todo, number):
+def run_all(machine, todo, number, heard):
     """Runs cases from the front of @todo; returns how many failed and why the guest died."""
     failed, ports = 0, iter(range(18515 + number, 65536))
     while todo:
         try:
-            results = run(machine, todo[0], ports)
+            results = run(machine, todo[0], ports, heard)
         except guest.Died as why:
             return failed, why
         bad = any(status != 0 or pair.BAD.search(output) for status, output in results.values())
@@ -270,7 +210,7 @@ def main():
         try:
             with tempfile.TemporaryDirectory() as folder, \
                     guest.Guest(IMAGE, folder, MTU, [TALK, CONTRACT]) as machine:
-                more, why = run_all(machine, todo, count - len(todo))
+                more, why = run_all(machine, todo, count - len(todo), heard)
                 if contract and not todo:
                     more += not recorded(machine, count + marked + 1)
                     contract = False

@@ -376,9 +376,38 @@ static void connect_without_descriptors(int arg)
 	rdma_destroy_event_channel(channel);
 }
 
+/* The passive end has a queue pair and so options of its vendor; the active end has said @vendor's.
+ * librdmacm ends a connection whose REP names a vendor that is not its own. */
+static void answer_of_another_vendor(int vendor)
+{
+	struct ibv_ece said = { .vendor_id = vendor }, heard;
+	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC,
+					 .cap = { .max_send_wr = 1, .max_recv_wr = 1 } };
+
+	channel = rdma_create_event_channel();
+	want(channel);
+	reach(ROUTED);
+	if (vendor)
+		want_eq(rdma_set_local_ece(active, &said), 0);
+	ask();
+	want_eq(rdma_create_qp(passive, NULL, &attr), 0);
+	want_eq(ibv_query_ece(passive->qp, &heard), 0);
+	want(heard.vendor_id && heard.vendor_id != said.vendor_id);
+	want_eq(rdma_accept(passive, NULL), 0);
+	comes(RDMA_CM_EVENT_CONNECT_RESPONSE, 0, active);
+	want_eq(rdma_get_remote_ece(active, &heard), 0);
+	want_eq(heard.vendor_id, 0);
+	want_eq(heard.options, 0);
+	establish();
+	end_connection();
+	rdma_destroy_qp(passive);
+	leave();
+	rdma_destroy_event_channel(channel);
+}
+
 int main(void)
 {
-	struct test_case list[STATES + 1];
+	struct test_case list[STATES + 3];
 	char title[STATES][32];
 
 	for (int s = 0; s < STATES; s++) {
@@ -387,5 +416,7 @@ int main(void)
 	}
 	list[STATES] =
 		(struct test_case){ "connect without descriptors", connect_without_descriptors, 0 };
+	list[STATES + 1] = (struct test_case){ "no vendor said", answer_of_another_vendor, 0 };
+	list[STATES + 2] = (struct test_case){ "another vendor said", answer_of_another_vendor, 7 };
 	return CASES_RUN(list);
 }

@@ -148,7 +148,7 @@ def _wait(condition, limit):
     return True
 
 
-def _has_pinged(argv, output):
+def has_pinged(argv, output):
     """Both ends of rping destroy their channel and end. Their thread may ask the channel once more,
     and end the process with 255 before that. @argv: the client's, which says how often."""
     return argv[0] == "rping" and "-v" in argv and \
@@ -167,7 +167,7 @@ def _client(server, argv, side, path, limit):
         finally:
             client.end()
         refused = any(text in output for text in REFUSED)
-        if not refused and (not code or code == 255 and _has_pinged(argv, output)):
+        if not refused and (not code or code == 255 and has_pinged(argv, output)):
             return "", output
         if not refused or server.popen.poll() is not None or time.monotonic() > deadline:
             return f"the client ended with {code}, refused: {refused}", output
@@ -198,7 +198,7 @@ def run(argvs, address, server=None, client=None):
             if not _wait(lambda: serving.popen.poll() is not None, limit):
                 why = "the server is not done"
             elif serving.popen.returncode and not (
-                    serving.popen.returncode == 255 and _has_pinged(argvs[1], serving.output())):
+                    serving.popen.returncode == 255 and has_pinged(argvs[1], serving.output())):
                 why = f"the server ended with {serving.popen.returncode}"
         finally:
             serving.end()
