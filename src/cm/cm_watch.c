@@ -14,6 +14,7 @@
 #include "util/clock.h"
 #include "util/fork.h"
 #include "util/secret.h"
+#include "util/uncancelled.h"
 
 struct cm cm = { .lock = MUTEX_INITIALIZER };
 
@@ -53,9 +54,10 @@ void cm_unwatch(struct cm_watch *w)
 static void kick(void)
 {
 	uint64_t one = 1;
+	ssize_t n; /* < 0: it is kicked already */
 
-	if (write(cm.kick_fd, &one, sizeof(one)) < 0)
-		return; /* it is kicked already */
+	UNCANCELLED(n, write(cm.kick_fd, &one, sizeof(one)));
+	(void)n;
 }
 
 void cm_timer(struct timer *t, uint64_t at)

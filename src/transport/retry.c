@@ -32,10 +32,8 @@ static bool try_again(struct tqp *q, uint64_t now)
 
 void retry_sequence(struct tqp *q, uint64_t now)
 {
-	bool costs_a_try = !link_may_congest(q->dest);
-
-	if (q->req.wait || (!costs_a_try && q->req.tries.gone_back) ||
-	    (costs_a_try && !try_again(q, now)))
+	if (q->req.wait ||
+	    (link_may_congest(q->dest) ? q->req.tries.gone_back : !try_again(q, now)))
 		return;
 	q->req.tries.gone_back = true;
 	congestion_lost(q, 1);

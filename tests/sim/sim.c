@@ -7,8 +7,8 @@
  *
  *	sim [RUNS [FIRST-SEED]]
  *
- * 2000 from 1; with SOFTHCA_LENGTH=full 40000, in parts. Prints the hash of all that was sent, which
- * the same seeds give again. */
+ * 2000 from 1; with SOFTHCA_LENGTH=full 40000, in parts. Prints the hash of all that was sent: the
+ * same seeds give it again. */
 #include <stdio.h>
 #include "length.h"
 #include "sim/rig.h"

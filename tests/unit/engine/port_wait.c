@@ -38,6 +38,7 @@ static void start(uint32_t listeners)
 	check_eq(links_open(&stand->n), 0);
 	device = calloc(1, sizeof(*device));
 	device->listeners = listeners;
+	check_eq(gid_table_create("lo", &device->gids), 0);
 	stand->n.devices[0] = device;
 	stand->n.n_devices = 1;
 	is_free = false;
@@ -47,6 +48,7 @@ static void start(uint32_t listeners)
 
 static void end(void)
 {
+	gid_table_destroy(device->gids);
 	free(device);
 	stand_close();
 }
