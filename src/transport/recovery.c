@@ -365,6 +365,6 @@ void recovery_again(struct tqp *q)
 void recovery_all_again(struct tqp *q)
 {
 	for (uint32_t psn = q->req.una; psn != q->req.psn; psn = psn_add(psn, 1))
-		if (out_at(q, psn)->state != DONE)
+		if (unknown(out_at(q, psn)))
 			turn(q, out_at(q, psn), LOST);
 }

@@ -53,4 +53,4 @@ uint32_t recovery_front(struct tqp *q);
 bool recovery_heard(struct tqp *q); /* has the peer got anything since the last call? */
 
 void recovery_again(struct tqp *q); /* the segment or READ at una goes out again */
-void recovery_all_again(struct tqp *q); /* all PSNs that are not done go out again */
+void recovery_all_again(struct tqp *q); /* all that are not done, nor kept by the peer */

@@ -17,23 +17,12 @@
 #include "transport/drop.h"
 #include "transport/requester.h"
 #include "transport/responder.h"
+#include "transport/rnr_since.h"
 #include "transport/sender.h"
 
 #define TQP_NEVER UINT64_MAX
 
 struct tqp_env;
-
-/* A message that waits for a receive. */
-struct rnr_since {
-	uint64_t at; /* ns: when it was first refused; 0: none was */
-	uint32_t psn; /* its first */
-};
-
-static inline void rnr_note(struct rnr_since *s, uint32_t psn, uint64_t now)
-{
-	if (!s->at || s->psn != psn)
-		*s = (struct rnr_since){ now, psn };
-}
 
 struct tqp {
 	struct qp qp; /* first */
