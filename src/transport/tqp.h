@@ -13,11 +13,11 @@
 #pragma once
 #include "hca/qp.h"
 #include "link/link.h"
+#include "obs/rnr_since.h"
 #include "obs/tally.h"
 #include "transport/drop.h"
 #include "transport/requester.h"
 #include "transport/responder.h"
-#include "transport/rnr_since.h"
 #include "transport/sender.h"
 
 #define TQP_NEVER UINT64_MAX
