@@ -246,7 +246,31 @@ TEST(a_process_to_which_nobody_can_connect_has_its_slot)
 	close(fd);
 }
 
+/* Alone it would reach nobody, and no sentence would say so later. */
+TEST(without_a_descriptor_for_its_name_it_is_refused)
+{
+	struct rlimit was, few;
+	struct host *h;
+	int fd = dup(0), err;
+
+	check(fd >= 0);
+	close(fd);
+	check_eq(getrlimit(RLIMIT_NOFILE, &was), 0);
+	few = was;
+	few.rlim_cur = (rlim_t)fd;
+	do {
+		check_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+		err = host_create(&config, &h);
+		check(!err || err == EMFILE);
+	} while (err && few.rlim_cur++ < was.rlim_cur);
+	check_eq(err, 0);
+	check(!host_is_alone(h));
+	host_destroy(h);
+	check_eq(setrlimit(RLIMIT_NOFILE, &was), 0);
+}
+
 RUN_TESTS(unit_test(a_refusal_names_who_has_all_slots),
+	  unit_test(without_a_descriptor_for_its_name_it_is_refused),
 	  unit_test(names_to_which_nobody_listens_are_passed_over),
 	  unit_test(names_to_which_nobody_can_connect_are_passed_over),
 	  unit_test(a_process_to_which_nobody_can_connect_has_its_slot))

@@ -235,11 +235,11 @@ static void atomic_write_refused(int where)
 	begin(where, IBV_QPT_RC);
 	wr = duo_wr(&duo, IBV_WR_ATOMIC_WRITE, &sg, 8);
 	wr.wr.rdma.remote_addr += 4;
+	wr.wr.rdma.rkey += 0x100; /* it is looked at later */
 	want_eq(duo_post(&duo, &wr), 0);
 	want_eq(duo_wc(&duo).status, IBV_WC_REM_INV_REQ_ERR);
 	duo_reconnect(&duo);
 	wr.wr.rdma.remote_addr -= 4;
-	wr.wr.rdma.rkey += 0x100;
 	want_eq(duo_post(&duo, &wr), 0);
 	want_eq(duo_wc(&duo).status, IBV_WC_REM_ACCESS_ERR);
 	duo_reconnect(&duo);
