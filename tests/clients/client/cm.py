@@ -73,8 +73,9 @@ LONG = [
     ("rstream, all sizes", ("rstream -b {a} -S all -p {p}", "rstream -s {a} -S all -p {p}")),
     ("rstream, all sizes, verified", ("rstream -b {a} -S all -T v -p {p}",
                                       "rstream -s {a} -S all -T v -p {p}")),
-    # The sender waits for three seconds, posts, and destroys its queue pair at once.
-    *[(f"mckey{how}", (f"mckey -m 239.7.7.7 -b {{a}} -C 5{how}",
+    # The sender waits for three seconds, posts, and destroys its queue pair at once. -o: it joins to
+    # send alone.
+    *[(f"mckey{how}", ("mckey -m 239.7.7.7 -b {a} -C 5",
                        f"mckey -m 239.7.7.7 -b {{a}} -C 5{how} -s"))
       for how in ("", " -o")],
 ]
@@ -91,7 +92,7 @@ def _has_controller():
 if not _has_controller():
     PROGRAMS.append(("cmtime", ("cmtime -c 50 -b {a} -p {p}", "cmtime -c 50 -s {a} -p {p}")))
 OWN_PORT = {"udaddy": 7174,  # its -p is the port space
-            "dapltest": 62000, "mckey": 273}  # the port space again
+            "dapltest": 62000, "mckey": 111}  # the port space again, in hexadecimal
 # Their servers serve the next client.
 ENDLESS = {"cmtime", "rcopy", "qperf", "udpong", "iperf", "dapltest"}
 # What clients say when nobody listens yet; some end with 0 all the same.
