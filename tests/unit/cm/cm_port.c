@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 #include "cm/cm_addr.h"
 #include "cm/cm_watch.h"
 #include "test.h"
@@ -72,9 +73,19 @@ static void check_new(const struct cm_id *id)
 
 static void end(void)
 {
+	struct list *pos, *tmp;
+
 	for (int i = 0; i < asked; i++)
 		cm_port_free(&ids[i]);
 	free(ids);
+	list_for_each_safe(pos, tmp, &cm.blocks)
+	{
+		struct cm_block *b = container_of(pos, struct cm_block, node);
+
+		list_del(&b->node);
+		close(b->fd);
+		free(b);
+	}
 	check_eq(cm.pairs.count, 0);
 	hash_fini(&cm.pairs);
 }
