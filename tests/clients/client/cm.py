@@ -73,8 +73,8 @@ LONG = [
     ("rstream, all sizes", ("rstream -b {a} -S all -p {p}", "rstream -s {a} -S all -p {p}")),
     ("rstream, all sizes, verified", ("rstream -b {a} -S all -T v -p {p}",
                                       "rstream -s {a} -S all -T v -p {p}")),
-    # The sender waits for three seconds, posts, and destroys its queue pair at once. -o: it joins to
-    # send alone.
+    # The sender waits for three seconds, posts, and destroys its queue pair at once; with -o it
+    # joins to send alone.
     *[(f"mckey{how}", ("mckey -m 239.7.7.7 -b {a} -C 5",
                        f"mckey -m 239.7.7.7 -b {{a}} -C 5{how} -s"))
       for how in ("", " -o")],
