@@ -200,7 +200,7 @@ void *page_trap_make(size_t len, page_trap_fn stored, bool on)
 	if (p != MAP_FAILED) {
 		trap.len = len;
 		trap.stored = stored;
-		trap.page = p;
+		store_release(&trap.page, p); /* pairs with page_trap_recheck() */
 		guard_trap_watch(fault);
 		store_release(&trap.closed, true);
 		UNCANCELLED(can, on && possible());
@@ -221,7 +221,7 @@ void page_trap_recheck(void)
 	unsigned int pause = page_trap_closed() ? LOOKS : LOOKS_OPEN;
 	struct stat st;
 
-	if (!trap.page || load_relaxed(&trap.given_up) || stat(TASKS, &st) ||
+	if (!load_acquire(&trap.page) || load_relaxed(&trap.given_up) || stat(TASKS, &st) ||
 	    (st.st_nlink == before && ++looks % pause))
 		return;
 	before = st.st_nlink;
