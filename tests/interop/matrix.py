@@ -34,6 +34,10 @@ class Case:
     times: int = 0
 
     @property
+    def loses(self):
+        return self.fault == connections.ONCE or "loss" in " ".join(FAULTS.get(self.fault, ()))
+
+    @property
     def name(self):
         how = f"{self.version}, MTU {self.mtu}, {'rxe' if self.guest_serves else 'ours'} serves"
         ends = {", ours is killed": self.killed, f", ours is killed at {self.at}": self.at,
