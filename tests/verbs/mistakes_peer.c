@@ -2,6 +2,8 @@
 /* Mistakes explained: work that the peer refuses. Both sides say why: the peer what it checked, the
  * poster the same in the peer's words, which came with the NAK. */
 #include <stdio.h>
+#include <unistd.h>
+#include "udp/udp_counts.h"
 #include "verbs/mistake.h"
 
 enum { LEN = 64, LOC = IBV_ACCESS_LOCAL_WRITE, OP = 0x89, INVALID = 0x8a, ACCESS = 0x88 };
@@ -13,6 +15,33 @@ enum { LEN = 64, LOC = IBV_ACCESS_LOCAL_WRITE, OP = 0x89, INVALID = 0x8a, ACCESS
 
 static struct ibv_sge sg;
 static struct ibv_send_wr wr;
+
+/* A host tells its reasons to hosts that have said that they understand them. They say so with
+ * their first packets, one of which may overtake it: so there is one before the mistake. */
+static void meet(void)
+{
+	struct udp_counts c = { 0 };
+
+	if (!mistake.apart)
+		return;
+	duo_tell(DUO, (struct duo_order){ DUO_RECV, .len = 8 });
+	duo_send(DUO, IBV_WR_SEND, 8);
+	want_eq(duo_wc(DUO).status, IBV_WC_SUCCESS);
+	want_eq(duo_far_wc(DUO).status, IBV_WC_SUCCESS);
+	while (!c.answers_received)
+		want_eq(udp_counts_of(getpid(), &c), 0);
+}
+
+static void begin(struct duo_opts o)
+{
+	mistake_begin(o);
+	meet();
+}
+
+static void begin_rc(void)
+{
+	begin((struct duo_opts){ .qp.type = IBV_QPT_RC });
+}
 
 static void prepare(enum ibv_wr_opcode op, uint32_t len)
 {
@@ -29,11 +58,17 @@ static void both(const char *operation, unsigned int vendor, const char *near, c
 			 atomic ? wr.wr.atomic.remote_addr : wr.wr.rdma.remote_addr, far);
 }
 
+/* Which receive a mistake is told of by its place in the ring. */
+static unsigned int first_receive(void)
+{
+	return mistake.apart;
+}
+
 /* --- the key --- */
 
 static void unknown_rkey(int op)
 {
-	mistake_begin_rc();
+	begin_rc();
 	prepare((enum ibv_wr_opcode)op, LEN);
 	wr.wr.rdma.rkey ^= 0x5a;
 	mistake_fails(&wr, IBV_WC_REM_ACCESS_ERR);
@@ -45,7 +80,7 @@ static void unknown_rkey(int op)
 static void unknown_rkey_of_an_atomic(int arg)
 {
 	(void)arg;
-	mistake_begin_rc();
+	begin_rc();
 	prepare(IBV_WR_ATOMIC_FETCH_AND_ADD, 8);
 	wr.wr.atomic.rkey ^= 0x5a;
 	mistake_fails(&wr, IBV_WC_REM_ACCESS_ERR);
@@ -58,7 +93,7 @@ static void unknown_rkey_of_an_atomic(int arg)
 static void unknown_rkey_with_immediate(int arg)
 {
 	(void)arg;
-	mistake_begin_rc();
+	begin_rc();
 	duo_tell(DUO, (struct duo_order){ DUO_RECV, .len = LEN });
 	prepare(IBV_WR_RDMA_WRITE_WITH_IMM, LEN);
 	wr.wr.rdma.rkey ^= 0x5a;
@@ -72,7 +107,7 @@ static void unknown_rkey_with_immediate(int arg)
 static void write_beyond_the_region(int arg)
 {
 	(void)arg;
-	mistake_begin_rc();
+	begin_rc();
 	prepare(IBV_WR_RDMA_WRITE, LEN);
 	wr.wr.rdma.remote_addr += 65536 - 60;
 	mistake_fails(&wr, IBV_WC_REM_ACCESS_ERR);
@@ -85,7 +120,7 @@ static void write_beyond_the_region(int arg)
 static void read_before_the_region(int arg)
 {
 	(void)arg;
-	mistake_begin_rc();
+	begin_rc();
 	prepare(IBV_WR_RDMA_READ, LEN);
 	wr.wr.rdma.remote_addr -= 8;
 	mistake_fails(&wr, IBV_WC_REM_ACCESS_ERR);
@@ -99,7 +134,7 @@ static void read_before_the_region(int arg)
 static void write_far_from_the_region(int arg)
 {
 	(void)arg;
-	mistake_begin_rc();
+	begin_rc();
 	prepare(IBV_WR_RDMA_WRITE, LEN);
 	wr.wr.rdma.remote_addr += 1 << 20;
 	mistake_fails(&wr, IBV_WC_REM_ACCESS_ERR);
@@ -123,7 +158,7 @@ static void a_right_that_is_missing(int op)
 		  "LOCAL_WRITE|REMOTE_WRITE", LOC | IBV_ACCESS_REMOTE_WRITE },
 	};
 
-	mistake_begin((struct duo_opts){ .qp.type = IBV_QPT_RC, .access = of[op].access });
+	begin((struct duo_opts){ .qp.type = IBV_QPT_RC, .access = of[op].access });
 	prepare(of[op].op, 8);
 	mistake_fails(&wr, IBV_WC_REM_ACCESS_ERR);
 	both(of[op].name, ACCESS,
@@ -135,7 +170,7 @@ static void a_right_that_is_missing(int op)
 static void rkey_of_another_pd(int arg)
 {
 	(void)arg;
-	mistake_begin_rc();
+	begin_rc();
 	prepare(IBV_WR_RDMA_WRITE, LEN);
 	wr.wr.rdma.rkey = (unsigned int)duo_tell(DUO, (struct duo_order){ DUO_PD_KEY }).value;
 	mistake_fails(&wr, IBV_WC_REM_ACCESS_ERR);
@@ -147,7 +182,7 @@ static void rkey_of_another_pd(int arg)
 static void write_after_deregistration(int arg)
 {
 	(void)arg;
-	mistake_begin_rc();
+	begin_rc();
 	duo_tell(DUO, (struct duo_order){ DUO_DEREG });
 	prepare(IBV_WR_RDMA_WRITE, LEN);
 	mistake_fails(&wr, IBV_WC_REM_ACCESS_ERR);
@@ -159,7 +194,7 @@ static void write_after_deregistration(int arg)
 static void write_to_unmapped_memory(int arg)
 {
 	(void)arg;
-	mistake_begin_rc();
+	begin_rc();
 	duo_tell(DUO, (struct duo_order){ DUO_UNMAP, .off = 4096, .len = 4096 });
 	prepare(IBV_WR_RDMA_WRITE, LEN);
 	wr.wr.rdma.remote_addr += 4096;
@@ -185,7 +220,7 @@ static struct duo_answer make_window(struct side *s, const struct duo_order *o)
 static void window_that_is_not_bound(int arg)
 {
 	(void)arg;
-	mistake_begin_rc();
+	begin_rc();
 	prepare(IBV_WR_RDMA_WRITE, LEN);
 	wr.wr.rdma.rkey = (uint32_t)duo_do(DUO, make_window, 0, 0, 0).value;
 	mistake_fails(&wr, IBV_WC_REM_ACCESS_ERR);
@@ -206,6 +241,7 @@ static void invalidation_of_a_region(int arg)
 {
 	(void)arg;
 	mistake_begin_impatient(IBV_QPT_RC);
+	meet();
 	duo_tell(DUO, (struct duo_order){ DUO_RECV, .len = LEN });
 	prepare(IBV_WR_SEND_WITH_INV, LEN);
 	wr.invalidate_rkey = mistake.rkey;
@@ -232,7 +268,7 @@ static void operation_not_enabled(int op)
 	static const char words[] =
 		"the QP's qp_access_flags do not enable it; set them by ibv_modify_qp";
 
-	mistake_begin((struct duo_opts){ .qp.type = IBV_QPT_RC, .far_access = LOC });
+	begin((struct duo_opts){ .qp.type = IBV_QPT_RC, .far_access = LOC });
 	prepare(of[op].op, of[op].len);
 	mistake_fails(&wr, IBV_WC_REM_INV_REQ_ERR);
 	both(of[op].name, INVALID, words, words);
@@ -243,7 +279,7 @@ static void misaligned_atomic(int arg)
 	static const char words[] = "the address of an atomic must be aligned to 8 bytes";
 
 	(void)arg;
-	mistake_begin_rc();
+	begin_rc();
 	prepare(IBV_WR_ATOMIC_FETCH_AND_ADD, 8);
 	wr.wr.atomic.remote_addr += 4;
 	mistake_fails(&wr, IBV_WC_REM_INV_REQ_ERR);
@@ -282,6 +318,7 @@ static void more_reads_than_agreed(int arg)
 	(void)arg;
 	mistake_begin_rc();
 	duo_do(DUO, take_no_reads, 0, 0, 0);
+	meet();
 	prepare(IBV_WR_RDMA_READ, LEN);
 	mistake_fails(&wr, IBV_WC_REM_INV_REQ_ERR);
 	both("RDMA READ", INVALID, words, words);
@@ -311,6 +348,7 @@ static void write_with_another_mtu(int arg)
 	(void)arg;
 	mistake_begin_rc();
 	another_mtu(IBV_MTU_1024);
+	meet();
 	prepare(IBV_WR_RDMA_WRITE, 8192);
 	mistake_fails(&wr, IBV_WC_REM_INV_REQ_ERR);
 	both("RDMA WRITE", INVALID, mtu_words(), mtu_words());
@@ -320,8 +358,9 @@ static void send_with_another_mtu(int arg)
 {
 	(void)arg;
 	mistake_begin_rc();
-	duo_tell(DUO, (struct duo_order){ DUO_RECV, .len = 8192 });
 	another_mtu(IBV_MTU_1024);
+	meet();
+	duo_tell(DUO, (struct duo_order){ DUO_RECV, .len = 8192 });
 	prepare(IBV_WR_SEND, 8192);
 	mistake_fails(&wr, IBV_WC_REM_INV_REQ_ERR);
 	mistake_refused("SEND", &wr, INVALID, mtu_words());
@@ -335,7 +374,7 @@ static void receive_too_small(int op)
 {
 	const char *name = op == IBV_WR_SEND ? "SEND" : "SEND with immediate";
 
-	mistake_begin_rc();
+	begin_rc();
 	duo_tell(DUO, (struct duo_order){ DUO_RECV, .len = 60 });
 	prepare((enum ibv_wr_opcode)op, LEN);
 	mistake_fails(&wr, IBV_WC_REM_INV_REQ_ERR);
@@ -351,15 +390,16 @@ static void receive_too_small(int op)
 static void receive_with_a_bad_key(int arg)
 {
 	(void)arg;
-	mistake_begin_rc();
-	duo_tell(DUO, (struct duo_order){ DUO_RECV_KEY, .len = LEN, .key = PEER_NO_KEY });
+	begin_rc();
+	duo_tell(DUO, (struct duo_order){ DUO_RECV_KEY, .id = 7, .len = LEN, .key = PEER_NO_KEY });
 	prepare(IBV_WR_SEND, LEN);
 	mistake_fails(&wr, IBV_WC_REM_OP_ERR);
 	want_eq(duo_far_wc(DUO).status, IBV_WC_LOC_PROT_ERR);
 	mistake_refused("SEND", &wr, OP,
 			"the lkey of sge[0] of the receive does not allow it; its completion "
 			"there says more");
-	FAR("ibv_post_recv: QP 0x%x: receive 0x0, sge[0]: lkey 0x%x names no memory region (never "
+	FAR("ibv_post_recv: QP 0x%x: receive wr_id 0x7, sge[0]: lkey 0x%x names no memory region "
+	    "(never "
 	    "registered, or deregistered); use a key of the QP's PD that covers the buffer with "
 	    "IBV_ACCESS_LOCAL_WRITE",
 	    mistake.far_qp, PEER_NO_KEY);
@@ -368,7 +408,7 @@ static void receive_with_a_bad_key(int arg)
 static void receive_of_unmapped_memory(int arg)
 {
 	(void)arg;
-	mistake_begin_rc();
+	begin_rc();
 	duo_tell(DUO, (struct duo_order){ DUO_RECV, .off = 4096, .len = LEN });
 	duo_tell(DUO, (struct duo_order){ DUO_UNMAP, .off = 4096, .len = 4096 });
 	prepare(IBV_WR_SEND, LEN);
@@ -377,15 +417,15 @@ static void receive_of_unmapped_memory(int arg)
 	mistake_refused("SEND", &wr, OP,
 			"the memory of the receive is not mapped any more; keep it mapped until "
 			"the completion");
-	FAR("ibv_post_recv: QP 0x%x: the memory of receive 0x0 is not mapped any more; keep it "
+	FAR("ibv_post_recv: QP 0x%x: the memory of receive 0x%x is not mapped any more; keep it "
 	    "mapped until the completion",
-	    mistake.far_qp);
+	    mistake.far_qp, first_receive());
 }
 
 static void receive_never_posted(int srq)
 {
-	mistake_begin((struct duo_opts){ .qp = { .type = IBV_QPT_RC, .rnr = 2, .min_rnr_timer = 1 },
-					 .far_srq = srq });
+	begin((struct duo_opts){ .qp = { .type = IBV_QPT_RC, .rnr = 2, .min_rnr_timer = 1 },
+				 .far_srq = srq });
 	prepare(IBV_WR_SEND, LEN);
 	mistake_fails(&wr, IBV_WC_RNR_RETRY_EXC_ERR);
 	NEAR("SEND of 64 B (wr_id 0x1) on QP 0x%x: QP 0x%x had no receive posted at 3 tries "
