@@ -77,6 +77,7 @@ static int host_of_others(int talk)
 		sched_yield();
 	if (load_acquire(&st.count) != shall)
 		return 3;
+	station_stop(&st);
 	st.h->listener[0].slot = st.slot;
 	station_close(&st);
 	return 0;

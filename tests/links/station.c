@@ -93,12 +93,18 @@ void station_open(struct station *st)
 	st->slot = host_first_slot(st->h);
 }
 
+void station_stop(struct station *st)
+{
+	if (!st->threaded)
+		return;
+	store_release(&st->stop, true);
+	pthread_join(st->thread, NULL);
+	st->threaded = false;
+}
+
 void station_close(struct station *st)
 {
-	if (st->threaded) {
-		store_release(&st->stop, true);
-		pthread_join(st->thread, NULL);
-	}
+	station_stop(st);
 	host_destroy(st->h);
 }
 

@@ -31,7 +31,8 @@ struct station {
 void station_open(struct station *st);
 void station_close(struct station *st);
 void station_turn(struct station *st); /* drain, control when due */
-void station_thread(struct station *st); /* turns by a thread from now on, until station_close() */
+void station_thread(struct station *st); /* turns by a thread from now on, until station_stop() */
+void station_stop(struct station *st); /* as station_close() does */
 uint32_t station_number(const struct station *st); /* a QPN of ours */
 /* Registers; index 1..63. Returns the key. */
 uint32_t station_key(struct station *st, unsigned int index, void *addr, size_t len);
