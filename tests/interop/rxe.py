@@ -180,6 +180,8 @@ def recorded(machine, number):
     changed = sorted(key for key in {*was, *now} if was.get(key) != now.get(key))
     good = not status and not changed
     print(f"{'ok' if good else 'not ok'} {number} - {RECORDED}", flush=True)
+    if status:
+        print(f"# it ended with {status}", flush=True)
     for key in changed[:20]:
         print(f"# {key}: {now.get(key)}, was {was.get(key)}", flush=True)
     return good
