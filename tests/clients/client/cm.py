@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from client import pair
+from client import pair, programs
 
 STREAM = "-p {p} -S 30000 -C 50"
 FIO = "fio --ioengine=rdma --bs=64k --size=4m "
@@ -18,8 +18,8 @@ PRELOAD = "env LD_PRELOAD=/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so "
 FORK_SAFE = PRELOAD + "RDMAV_FORK_SAFE=1 "
 DAT = "env DAT_OVERRIDE={f}/dat.conf "
 DAT_CONF = 'lo u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 "lo 0" ""\n'
-# (name, (the server's arguments, the client's)); {a}: the server's address, {p}: the port,
-# {f}: a folder
+# (name, (the server's arguments, the client's)); {a}: the server's address, {o}: one's own,
+# {p}: the port, {f}: a folder
 PROGRAMS = [
     ("rping", ("rping -s -C 20 -v -a {a} -p {p}", "rping -c -C 20 -v -a {a} -p {p}")),
     ("rping, big", ("rping -s -C 5 -S 65000 -V -a {a} -p {p}",
@@ -75,8 +75,8 @@ LONG = [
                                       "rstream -s {a} -S all -T v -p {p}")),
     # The sender waits for three seconds, posts, and destroys its queue pair at once; with -o it
     # joins to send alone.
-    *[(f"mckey{how}", ("mckey -m 239.7.7.7 -b {a} -C 5",
-                       f"mckey -m 239.7.7.7 -b {{a}} -C 5{how} -s"))
+    *[(f"mckey{how}", ("mckey -m 239.7.7.7 -b {o} -C 5",
+                       f"mckey -m 239.7.7.7 -b {{o}} -C 5{how} -s"))
       for how in ("", " -o")],
 ]
 if os.environ.get("SOFTHCA_LENGTH") == "full" or os.environ.get("SOFTHCA_CASES"):
@@ -102,7 +102,7 @@ REFUSED = ("rdma_connect: Connection refused", "rconnect: Connection refused",
            "RDMA_CM_EVENT_REJECTED, error: 8", "RDMA_CM_EVENT_UNREACHABLE, error: 1")
 IPV4_ONLY = ("rdma_x", "cmtime", "rcopy", "ib_", "fio", "qperf", "fi_", "mckey", "iperf", "dapl")
 HERE_ONLY = ("iperf", "dapl")
-PATIENCE = 60  # seconds, on an idle machine
+PATIENCE = 180 if programs.FULL else 60  # seconds, on an idle machine
 
 _next_port = 21500
 
@@ -174,15 +174,17 @@ def _client(server, argv, side, path, limit):
             return f"the client ended with {code}, refused: {refused}", output
 
 
-def run(argvs, address, server=None, client=None):
-    """Runs both command lines of a row of PROGRAMS."""
+def run(argvs, address, server=None, client=None, own=None):
+    """Runs both command lines of a row of PROGRAMS. @own: the client's address, if it is another
+    than the server's."""
     global _next_port
     port, _next_port = _next_port, _next_port + 1
     port = OWN_PORT.get(_program(argvs[0].split()), port)
     limit = PATIENCE * pair.PATIENCE
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "dat.conf").write_text(DAT_CONF)
-        argvs = [argv.format(a=address, p=port, f=folder).split() for argv in argvs]
+        argvs = [argv.format(a=address, o=one, p=port, f=folder).split()
+                 for argv, one in zip(argvs, (address, own or address))]
         serving = pair.Process(server or pair.Side(), argvs[0], Path(folder) / "server")
         output, why = "", ""
         try:
