@@ -11,8 +11,7 @@ from pathlib import Path
 
 # Sources of each target's code, below src/.
 MEANT = {
-    "packet": ["wire/packet", "wire/grh", "wire/icrc", "wire/icrc_id", "wire/opcode",
-               "link/seg_pkt"],
+    "packet": ["wire/packet", "wire/grh", "wire/icrc", "wire/icrc_id", "link/seg_pkt"],
     "frame": ["wire/frame"],
     "mad": ["wire/cm_msg"],
     "ring": ["peers/ring", "peers/ring_seg"],
