@@ -231,6 +231,8 @@ static int switch_ring(struct dcq *cq, struct cqe_ring *ring, int cqe)
 			      "ibv_resize_cq: the program reads the ring of CQ 0x%x itself "
 			      "(mlx5dv_init_obj); make another CQ",
 			      cq->dev->cqn);
+	/* By the record the device knows what ibv_next_poll() has read, also in the new ring. */
+	dcq_ring_publish(cq);
 	unread = cq_switch(cq->dev, ring, cq->dbrec, cq->ci);
 	if (unread >= ring->cnt)
 		return refuse(EINVAL,
