@@ -115,7 +115,7 @@ static int post_recv(struct ibv_wq *ib, struct ibv_recv_wr *wr, struct ibv_recv_
 			      "ibv_post_wq_recv: WQ 0x%x was made before fork(); make a new one",
 			      ib->wq_num);
 	}
-	if (ib->state == IBV_WQS_RESET) {
+	if (load_relaxed(&ib->state) == IBV_WQS_RESET) {
 		*bad = wr;
 		return refuse(EINVAL,
 			      "ibv_post_wq_recv: WQ 0x%x is in RESET; receiving needs RDY "
@@ -131,7 +131,7 @@ static int post_recv(struct ibv_wq *ib, struct ibv_recv_wr *wr, struct ibv_recv_
 		}
 	}
 	/* (C) with rq_take(): WQEs before the count */
-	store_release(&wq->dbrec[MLX5_RCV_DBR], htobe32(wq->rq.head & 0xffff));
+	store_fenced(&wq->dbrec[MLX5_RCV_DBR], htobe32(wq->rq.head & 0xffff));
 	spin_unlock(&wq->rq.lock);
 	wq_doorbell(wq->dev);
 	return err;
@@ -225,7 +225,7 @@ int dwq_modify(struct dwq *wq, struct ibv_wq_attr *attr)
 	if (err)
 		return err;
 	if (attr->attr_mask & IBV_WQ_ATTR_STATE)
-		wq->ib.state = attr->wq_state;
+		store_relaxed(&wq->ib.state, attr->wq_state);
 	if (reset) {
 		dcq_ring_purge(to_dcq(wq->ib.cq), wq->uidx);
 		spin_lock(&wq->rq.lock);
