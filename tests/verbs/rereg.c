@@ -240,6 +240,7 @@ static struct duo_answer far_dmabuf(struct side *s, const struct duo_order *o)
 	if (!mr)
 		die("ibv_reg_dmabuf_mr");
 	want_eq(mr->length, 2 * PAGE);
+	want_eq(lseek(fd, 0, SEEK_CUR), 0); /* as it was */
 	s->own[0] = mr;
 	s->own[1] = (void *)(intptr_t)fd;
 	return (struct duo_answer){ .value = mr->rkey };
