@@ -62,8 +62,7 @@ static int memory(struct dwq *wq, const struct ibv_wq_init_attr *a)
 	rq->max_sge = rq->stride / SEG < LIMIT_SGE ? rq->stride / SEG : LIMIT_SGE;
 	bytes = (size_t)rq->cnt * rq->stride;
 	rq->wr_id = calloc(rq->cnt, sizeof(*rq->wr_id));
-	if (!rq->wr_id ||
-	    ring_memory_alloc_on(to_pd(a->pd)->ctx, NULL, MLX5DV_RES_TYPE_RWQ, bytes, &rq->buf))
+	if (!rq->wr_id || ring_memory_alloc_in(to_pd(a->pd), MLX5DV_RES_TYPE_RWQ, bytes, &rq->buf))
 		return refuse_memory("ibv_create_wq", bytes);
 	return 0;
 }
@@ -201,7 +200,8 @@ static int device_half_destroy(struct dwq *wq)
 	return err;
 }
 
-int dwq_destroy(struct dwq *wq)
+/* As above, of a WQ with the ring in memory that its parent domain may have made. */
+static int destroy(struct dwq *wq)
 {
 	bool ours = fork_is_ours(wq->epoch);
 	int err = device_half_destroy(wq);
@@ -215,6 +215,15 @@ int dwq_destroy(struct dwq *wq)
 	}
 	dwq_free(wq);
 	return 0;
+}
+
+int dwq_destroy(struct dwq *wq)
+{
+	struct pd *held = ring_memory_hold(wq->dev->pd);
+	int err = destroy(wq);
+
+	ring_memory_release(held);
+	return err;
 }
 
 int dwq_modify(struct dwq *wq, struct ibv_wq_attr *attr)
