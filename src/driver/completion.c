@@ -38,6 +38,13 @@ static void received(const struct cqe *c, struct completion *d)
 		      (c->csum_ok ? IBV_WC_IP_CSUM_OK : 0);
 }
 
+/* Does the CQE, of a queue pair to which frames are steered, name a flow tag? What a UD queue pair
+ * receives from QP 0 is a frame: datagrams come from queue pairs with a number. */
+static bool has_flow_tag(const struct dqp *qp, const struct cqe *c)
+{
+	return !is_send(c->opcode) && (qp->service->frames || (c->grh && !c->src_qp));
+}
+
 /* XRC: the CQE names the SRQ; the target QP may belong to another process. */
 static void complete_xrc(struct dsrq *srq, const struct cqe *c, struct completion *d)
 {
@@ -103,7 +110,7 @@ static bool resolve(const struct cqe *c, struct completion *d)
 		return true;
 	}
 	d->wc_flags = 0;
-	d->raw = qp->service->frames && !is_send(c->opcode);
+	d->raw = unlikely(qp->service->steered) && has_flow_tag(qp, c);
 	d->status = IBV_WC_SUCCESS;
 	d->qpn = qp->ib.qp_base.qp_num;
 	if (is_send(c->opcode))

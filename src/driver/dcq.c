@@ -134,11 +134,19 @@ static int choose_size(const struct dcq_form *form, size_t *out)
 	return 0;
 }
 
+static int ring_alloc(const struct dcq *cq, const char *call, uint32_t cnt, uint8_t **out)
+{
+	size_t bytes = cnt * cq->cqe_size;
+
+	return ring_memory_alloc_on(cq->ctx, cq->pd, MLX5DV_RES_TYPE_CQ, bytes, out)
+		       ? refuse_memory(call, bytes)
+		       : 0;
+}
+
 static int make_ring(struct dcq *cq, uint32_t cnt)
 {
 	uint8_t *buf;
-	int err =
-		ring_memory_alloc_on(cq->ctx, cq->pd, MLX5DV_RES_TYPE_CQ, cnt * cq->cqe_size, &buf);
+	int err = ring_alloc(cq, "ibv_create_cq", cnt, &buf);
 
 	if (err)
 		return err;
@@ -231,6 +239,8 @@ static int switch_ring(struct dcq *cq, struct cqe_ring *ring, int cqe)
 			      "ibv_resize_cq: the program reads the ring of CQ 0x%x itself "
 			      "(mlx5dv_init_obj); make another CQ",
 			      cq->dev->cqn);
+	/* By the record the device knows what ibv_next_poll() has read, also in the new ring. */
+	dcq_ring_publish(cq);
 	unread = cq_switch(cq->dev, ring, cq->dbrec, cq->ci);
 	if (unread >= ring->cnt)
 		return refuse(EINVAL,
@@ -257,8 +267,7 @@ int dcq_resize(struct dcq *cq, int cqe)
 			      "in it",
 			      cqe, LIMIT_CQE);
 	ring.cnt = ring_entries(cqe);
-	err = ring_memory_alloc_on(cq->ctx, cq->pd, MLX5DV_RES_TYPE_CQ,
-				   (size_t)ring.cnt * ring.size, &ring.buf);
+	err = ring_alloc(cq, "ibv_resize_cq", ring.cnt, &ring.buf);
 	if (err)
 		return err;
 	cqe_init(ring.buf, ring.cnt, ring.size);

@@ -56,7 +56,7 @@ int dtarget_create(struct ibv_qp_init_attr_ex *a, struct dqp **out)
 			      "its SRQ, leave it out");
 	qp = handle_new(a->qp_context);
 	if (!qp)
-		return ENOMEM;
+		return refuse_memory("ibv_create_qp_ex", sizeof(*qp));
 	err = xrc_target_create(to_xrcd(a->xrcd), &qp->handle, &qp->dev);
 	if (err) {
 		free(qp);
@@ -92,7 +92,7 @@ int dtarget_open(const struct ibv_qp_open_attr *a, struct dqp **out)
 			a->qp_type, qp_type_name(a->qp_type));
 	qp = handle_new(a->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT ? a->qp_context : NULL);
 	if (!qp)
-		return ENOMEM;
+		return refuse_memory("ibv_open_qp", sizeof(*qp));
 	err = xrc_target_open(to_xrcd(a->xrcd), a->qp_num, &qp->handle, &qp->dev);
 	if (err) {
 		free(qp);

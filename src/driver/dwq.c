@@ -62,8 +62,7 @@ static int memory(struct dwq *wq, const struct ibv_wq_init_attr *a)
 	rq->max_sge = rq->stride / SEG < LIMIT_SGE ? rq->stride / SEG : LIMIT_SGE;
 	bytes = (size_t)rq->cnt * rq->stride;
 	rq->wr_id = calloc(rq->cnt, sizeof(*rq->wr_id));
-	if (!rq->wr_id ||
-	    ring_memory_alloc_on(to_pd(a->pd)->ctx, NULL, MLX5DV_RES_TYPE_RWQ, bytes, &rq->buf))
+	if (!rq->wr_id || ring_memory_alloc_in(to_pd(a->pd), MLX5DV_RES_TYPE_RWQ, bytes, &rq->buf))
 		return refuse_memory("ibv_create_wq", bytes);
 	return 0;
 }
@@ -115,7 +114,7 @@ static int post_recv(struct ibv_wq *ib, struct ibv_recv_wr *wr, struct ibv_recv_
 			      "ibv_post_wq_recv: WQ 0x%x was made before fork(); make a new one",
 			      ib->wq_num);
 	}
-	if (ib->state == IBV_WQS_RESET) {
+	if (load_relaxed(&ib->state) == IBV_WQS_RESET) {
 		*bad = wr;
 		return refuse(EINVAL,
 			      "ibv_post_wq_recv: WQ 0x%x is in RESET; receiving needs RDY "
@@ -131,7 +130,7 @@ static int post_recv(struct ibv_wq *ib, struct ibv_recv_wr *wr, struct ibv_recv_
 		}
 	}
 	/* (C) with rq_take(): WQEs before the count */
-	store_release(&wq->dbrec[MLX5_RCV_DBR], htobe32(wq->rq.head & 0xffff));
+	store_fenced(&wq->dbrec[MLX5_RCV_DBR], htobe32(wq->rq.head & 0xffff));
 	spin_unlock(&wq->rq.lock);
 	wq_doorbell(wq->dev);
 	return err;
@@ -201,7 +200,8 @@ static int device_half_destroy(struct dwq *wq)
 	return err;
 }
 
-int dwq_destroy(struct dwq *wq)
+/* As above, of a WQ with the ring in memory that its parent domain may have made. */
+static int destroy(struct dwq *wq)
 {
 	bool ours = fork_is_ours(wq->epoch);
 	int err = device_half_destroy(wq);
@@ -217,6 +217,15 @@ int dwq_destroy(struct dwq *wq)
 	return 0;
 }
 
+int dwq_destroy(struct dwq *wq)
+{
+	struct pd *held = ring_memory_hold(wq->dev->pd);
+	int err = destroy(wq);
+
+	ring_memory_release(held);
+	return err;
+}
+
 int dwq_modify(struct dwq *wq, struct ibv_wq_attr *attr)
 {
 	bool reset;
@@ -225,7 +234,7 @@ int dwq_modify(struct dwq *wq, struct ibv_wq_attr *attr)
 	if (err)
 		return err;
 	if (attr->attr_mask & IBV_WQ_ATTR_STATE)
-		wq->ib.state = attr->wq_state;
+		store_relaxed(&wq->ib.state, attr->wq_state);
 	if (reset) {
 		dcq_ring_purge(to_dcq(wq->ib.cq), wq->uidx);
 		spin_lock(&wq->rq.lock);

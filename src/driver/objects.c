@@ -65,6 +65,16 @@ static struct object *find_free(uint32_t *uidx)
 	return &leaves[*uidx / LEAF][*uidx % LEAF];
 }
 
+static int refused(enum object_kind kind)
+{
+	static const char *const call[] = { [OBJECT_QP] = "ibv_create_qp",
+					    [OBJECT_SRQ] = "ibv_create_srq",
+					    [OBJECT_WQ] = "ibv_create_wq" };
+
+	return refuse(ENOMEM, "%s: no memory or no number left for one more queue; destroy some",
+		      call[kind]);
+}
+
 int objects_add(enum object_kind kind, void *obj, uint32_t *uidx)
 {
 	struct object *o;
@@ -78,9 +88,7 @@ int objects_add(enum object_kind kind, void *obj, uint32_t *uidx)
 		used++;
 	}
 	lock_drop();
-	return o ? 0
-		 : refuse(ENOMEM,
-			  "no memory or no index left for one more QP or SRQ; destroy some");
+	return o ? 0 : refused(kind);
 }
 
 void objects_del(uint32_t uidx)

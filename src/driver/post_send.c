@@ -90,27 +90,12 @@ static void remote(struct dqp *qp, const struct ibv_send_wr *wr)
 		wqe_atomic(qp, wr->wr.atomic.compare_add, 0);
 }
 
-/* Only type 2 windows are bound by work requests. */
-static bool may_bind(struct dqp *qp, const struct ibv_send_wr *wr)
-{
-	const struct ibv_mw *mw = wr->bind_mw.mw;
-
-	if (mw && mw->type == IBV_MW_TYPE_2)
-		return true;
-	qp->build.err =
-		refuse(EINVAL,
-		       "ibv_post_send: IBV_WR_BIND_MW on QP 0x%x with %s; bind type 2 windows "
-		       "so, type 1 windows by ibv_bind_mw()",
-		       qp->ib.qp_base.qp_num, mw ? "a type 1 window" : "bind_mw.mw NULL");
-	return false;
-}
-
 /* Binding and invalidating move no data. */
 static void build_local(struct dqp *qp, const struct ibv_send_wr *wr, struct wqe_head *h)
 {
 	if (wr->opcode == IBV_WR_LOCAL_INV) {
 		wqe_begin(qp, h);
-	} else if (may_bind(qp, wr)) {
+	} else if (wqe_may_bind(qp, wr->bind_mw.mw)) {
 		h->imm = htobe32(wr->bind_mw.mw->rkey);
 		wqe_begin(qp, h);
 		wqe_bind(qp, wr->bind_mw.mw, wr->bind_mw.rkey, &wr->bind_mw.bind_info);

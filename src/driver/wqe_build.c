@@ -310,6 +310,18 @@ void wqe_atomic(struct dqp *qp, uint64_t swap_add, uint64_t compare)
 	next_seg(qp);
 }
 
+bool wqe_may_bind(struct dqp *qp, const struct ibv_mw *mw)
+{
+	if (mw && mw->type == IBV_MW_TYPE_2)
+		return true;
+	qp->build.err =
+		refuse(EINVAL,
+		       "%s: IBV_WR_BIND_MW on QP 0x%x with %s; bind type 2 windows so, "
+		       "type 1 windows by ibv_bind_mw()",
+		       qp->build.call, qp->ib.qp_base.qp_num, mw ? "a type 1 window" : "mw NULL");
+	return false;
+}
+
 static int bind_check(const struct dqp *qp, const struct ibv_mw *mw,
 		      const struct ibv_mw_bind_info *info)
 {

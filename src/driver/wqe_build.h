@@ -57,6 +57,9 @@ void wqe_begin(struct dqp *qp, const struct wqe_head *h);
 void wqe_raw(struct dqp *qp, uint64_t wr_id, const void *wqe);
 void wqe_remote(struct dqp *qp, uint64_t addr, uint32_t rkey);
 void wqe_atomic(struct dqp *qp, uint64_t swap_add, uint64_t compare);
+/* IBV_WR_BIND_MW, before it begins: is @mw a window of type 2, the only ones that work requests
+ * bind? */
+bool wqe_may_bind(struct dqp *qp, const struct ibv_mw *mw);
 /* ibv_bind_mw and IBV_WR_BIND_MW: @rkey is the window's key from now on. */
 void wqe_bind(struct dqp *qp, const struct ibv_mw *mw, uint32_t rkey,
 	      const struct ibv_mw_bind_info *info);

@@ -183,7 +183,8 @@ static void wr_local_inv(struct ibv_qp_ex *ib, uint32_t rkey)
 static void wr_bind_mw(struct ibv_qp_ex *ib, struct ibv_mw *mw, uint32_t rkey,
 		       const struct ibv_mw_bind_info *info)
 {
-	if (!op(ib, WQE_OPCODE_BIND_MW, IBV_WC_BIND_MW, htobe32(mw->rkey)))
+	if (!wqe_region_open(qpx(ib), "ibv_wr_bind_mw") || !wqe_may_bind(qpx(ib), mw) ||
+	    !op(ib, WQE_OPCODE_BIND_MW, IBV_WC_BIND_MW, htobe32(mw->rkey)))
 		return;
 	wqe_bind(qpx(ib), mw, rkey, info);
 	wqe_finish(qpx(ib));

@@ -42,7 +42,7 @@ void doorbell_rq(struct tqp *q)
 	struct eqp *e = to_eqp(q);
 
 	/* The doorbell record is stored and fenced: pairs with turn_after(), behind which
-	 * rq_waiters_add() fences and looks at the record. */
+	 * rq_waiters_add() fences and looks at the record, and with flush_all(). */
 	if (likely(!load_relaxed(&q->rnr_waiting) && load_relaxed(&q->qp.state) != IBV_QPS_ERR))
 		return;
 	quiesce_enter();

@@ -228,9 +228,9 @@ int qp_life_rate(struct tqp *q, const struct ibv_qp_rate_limit_attr *attr)
 
 	if (!err && !q->qp.service->sends)
 		err = refuse(EINVAL,
-			     "ibv_modify_qp_rate_limit: QP 0x%x is XRC_RECV, which sends nothing; "
-			     "set it on the XRC_SEND QP",
-			     q->qp.qpn);
+			     "ibv_modify_qp_rate_limit: QP 0x%x is of type %s, which sends "
+			     "nothing; set it on the QP that sends",
+			     q->qp.qpn, q->qp.service->name);
 	if (err)
 		return err;
 	quiesce_enter();

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "hca/limits.h"
 #include "hca/mr.h"
@@ -43,10 +44,18 @@ static int file_check(int fd)
 	return 0;
 }
 
+/* The program's position in a memfd stays as it is; a dma-buf has none. */
+static off_t size_of(int fd)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && S_ISREG(st.st_mode) ? st.st_size : lseek(fd, 0, SEEK_END);
+}
+
 static int range_check(const struct mr_attr *a, uint64_t offset, int fd)
 {
 	uint64_t mask = (uint64_t)sysconf(_SC_PAGESIZE) - 1;
-	off_t size = lseek(fd, 0, SEEK_END);
+	off_t size = size_of(fd);
 
 	if (!a->len || a->len > LIMIT_MR_SIZE)
 		return refuse(EINVAL, "%s: length %" PRIu64 " B is not in 1..%llu; give one in it",

@@ -338,6 +338,12 @@ static int rereg(struct mr *mr, struct pd *to, const struct mr_attr *want, const
 	return err;
 }
 
+/* Then its bytes are reached at their addresses, as when it is registered so. */
+static bool ends_zero_based(const struct mr *mr, unsigned int access)
+{
+	return (mr->access & IBV_ACCESS_ZERO_BASED) && !(access & IBV_ACCESS_ZERO_BASED);
+}
+
 static int code(int err, enum ibv_rereg_mr_err_code c)
 {
 	errno = err;
@@ -360,6 +366,8 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, const struct mr_attr *attr
 	}
 	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
 		want.access = attr->access;
+	if (!(flags & IBV_REREG_MR_CHANGE_TRANSLATION) && ends_zero_based(mr, want.access))
+		want.iova = (uintptr_t)mr->ib.addr;
 	err = rereg_check(mr, flags, to, &want, call);
 	if (!err)
 		err = rereg(mr, to, &want, call);

@@ -85,11 +85,13 @@ int wq_destroy(struct wq *wq)
 	return 0;
 }
 
-/* Under the lock. */
+/* Under the lock. Into ERR, with all that is posted. */
 static void flush(struct wq *wq)
 {
 	struct rwqe w;
 
+	store_relaxed(&wq->state, IBV_WQS_ERR);
+	full_fence(); /* pairs with wq_doorbell(): it sees the state, or we its WQEs */
 	while (!rq_take(&wq->rq, &w)) {
 		struct cqe c = { .opcode = MLX5_CQE_RESP_ERR,
 				 .syndrome = MLX5_CQE_SYNDROME_WR_FLUSH_ERR,
@@ -104,10 +106,8 @@ static void flush(struct wq *wq)
 
 void wq_stop(struct wq *wq)
 {
-	if (wq->state != IBV_WQS_RDY)
-		return;
-	store_relaxed(&wq->state, IBV_WQS_ERR);
-	flush(wq);
+	if (wq->state == IBV_WQS_RDY)
+		flush(wq);
 }
 
 void wq_switch(struct wq *wq, const struct rq_ring *ring)
@@ -119,6 +119,7 @@ void wq_switch(struct wq *wq, const struct rq_ring *ring)
 
 void wq_doorbell(struct wq *wq)
 {
+	/* The count of WQEs is stored and fenced: pairs with flush(). */
 	if (load_relaxed(&wq->state) != IBV_WQS_ERR)
 		return;
 	spin_lock(&wq->lock);
@@ -184,9 +185,10 @@ int wq_modify(struct wq *wq, const struct ibv_wq_attr *a, bool *reset)
 	if (!err && (a->attr_mask & IBV_WQ_ATTR_FLAGS))
 		wq->flags = (wq->flags & ~a->flags_mask) | (a->flags & a->flags_mask);
 	if (!err && (a->attr_mask & IBV_WQ_ATTR_STATE)) {
-		store_relaxed(&wq->state, a->wq_state);
 		if (a->wq_state == IBV_WQS_ERR)
 			flush(wq);
+		else
+			store_relaxed(&wq->state, a->wq_state);
 		*reset = a->wq_state == IBV_WQS_RESET;
 		if (*reset)
 			wq->rq.head = 0;

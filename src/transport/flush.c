@@ -110,6 +110,7 @@ void flush_shared(struct tqp *q, uint64_t now)
 void flush_all(struct tqp *q, uint64_t id, uint64_t now)
 {
 	store_relaxed(&q->qp.state, IBV_QPS_ERR);
+	full_fence(); /* pairs with doorbell_rq(): it sees the state, or we its WQEs */
 	q->cause = id;
 	q->req.sqd.draining = false;
 	store_relaxed(&q->rnr_waiting, false);

@@ -67,7 +67,7 @@ static int private_page(struct xrc_domain *d)
 static int open_anonymous(struct context *ctx, struct xrc_domain **out)
 {
 	struct xrc_domain *d = domain_new(ctx);
-	int err = d ? 0 : ENOMEM;
+	int err = d ? 0 : refuse_memory("ibv_open_xrcd", sizeof(*d));
 
 	if (!err) {
 		d->anonymous = true;
@@ -142,7 +142,7 @@ static int open_shared(struct context *ctx, int fd, const struct stat *st, int o
 	int err;
 
 	if (!d)
-		return ENOMEM;
+		return refuse_memory("ibv_open_xrcd", sizeof(*d));
 	d->dev = st->st_dev;
 	d->ino = st->st_ino;
 	d->file = fcntl(fd, F_DUPFD_CLOEXEC, 3);

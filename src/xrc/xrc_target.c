@@ -76,7 +76,8 @@ static int make(struct xrc_domain *d, struct xrc_target **out)
 			     XRC_TARGETS);
 	x = err ? NULL : xrc_half_get(d, index);
 	if (!err)
-		err = x ? xrc_turn_call(x, "ibv_create_qp_ex") : ENOMEM;
+		err = x ? xrc_turn_call(x, "ibv_create_qp_ex")
+			: refuse_memory("ibv_create_qp_ex", sizeof(*x));
 	if (err) {
 		qp_table_give(d->node, qpn);
 		return err;

@@ -422,6 +422,35 @@ static void no_address(int arg)
 	dc_close(&d);
 }
 
+/* A target sends nothing that a rate could slow down. */
+static void rate_of_a_target(int arg)
+{
+	struct ibv_srq_init_attr init = { .attr = { .max_wr = 1, .max_sge = 1 } };
+	struct ibv_qp_rate_limit_attr rate = { .rate_limit = 1000 };
+	struct peer_dev dev;
+	struct ibv_srq *srq;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+
+	(void)arg;
+	said_begin();
+	peer_open(&dev);
+	cq = ibv_create_cq(dev.ctx, 1, NULL, NULL, 0);
+	srq = ibv_create_srq(dev.pd, &init);
+	want(cq && srq);
+	qp = dc_target_make(&dev, cq, srq, DC_KEY);
+	want_errno(ibv_modify_qp_rate_limit(qp, &rate), EINVAL);
+	said_want(SAID_NEAR,
+		  "ibv_modify_qp_rate_limit: QP 0x%x is of type DC target, which sends nothing; "
+		  "set it on "
+		  "the QP that sends",
+		  qp->qp_num);
+	want_eq(ibv_destroy_qp(qp), 0);
+	want_eq(ibv_destroy_srq(srq), 0);
+	want_eq(ibv_destroy_cq(cq), 0);
+	peer_close(&dev);
+}
+
 #define EVERYWHERE(f) CASE_ARG(f, THIS_PROCESS), CASE_ARG(f, ONE_OTHER)
 
 static const struct test_case cases[] = {
@@ -446,6 +475,7 @@ static const struct test_case cases[] = {
 	EVERYWHERE(destroyed_in_the_middle),
 	CASE(all_connections),
 	CASE(no_address),
+	CASE(rate_of_a_target),
 };
 
 int main(int argc, char **argv)

@@ -19,7 +19,9 @@ enum { LEN = 96, IMM = 0x12345678 };
 #define ATOMICS                                                                                    \
 	(IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |                 \
 	 IBV_QP_EX_WITH_ATOMIC_WRITE)
-#define RC_OPS (SENDS | WRITES | ATOMICS | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_SEND_WITH_INV)
+#define RC_OPS                                                                                     \
+	(SENDS | WRITES | ATOMICS | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_SEND_WITH_INV |      \
+	 IBV_QP_EX_WITH_BIND_MW)
 
 static struct duo duo;
 static struct ibv_qp *qp;
@@ -347,7 +349,26 @@ enum mistake {
 	TOO_MUCH_INLINE,
 	START_TWICE,
 	AH_ON_RC,
+	BIND_NOTHING,
+	BIND_TYPE_1,
 };
+
+static void bind_wrongly(enum mistake m)
+{
+	struct ibv_mw_bind_info info = { .mr = duo.near.mr,
+					 .addr = (uintptr_t)duo.near.mem,
+					 .length = LEN,
+					 .mw_access_flags = IBV_ACCESS_REMOTE_READ };
+	struct ibv_mw *mw = NULL;
+
+	if (m == BIND_TYPE_1) {
+		mw = ibv_alloc_mw(duo.near.dev.pd, IBV_MW_TYPE_1);
+		want(mw != NULL);
+	}
+	ibv_wr_bind_mw(qpx, mw, 0x100, &info);
+	if (mw)
+		want_eq(ibv_dealloc_mw(mw), 0);
+}
 
 static void make(enum mistake m)
 {
@@ -355,6 +376,10 @@ static void make(enum mistake m)
 	uint8_t bytes[1024] = { 0 };
 
 	tag(1);
+	if (m == BIND_NOTHING || m == BIND_TYPE_1) {
+		bind_wrongly(m);
+		return;
+	}
 	if (m == INLINE_READ)
 		ibv_wr_rdma_read(qpx, far_key(), far_va());
 	else if (m == INLINE_ATOMIC)
@@ -412,6 +437,12 @@ static void said_of(enum mistake m, uint32_t max_sge, uint32_t max_inline)
 		SAYS("ibv_wr_set_ud_addr: RC QPs, as QP 0x%x is, do not do it; use a type that "
 		     "does",
 		     qp->qp_num);
+		return;
+	case BIND_NOTHING:
+	case BIND_TYPE_1:
+		SAYS("ibv_wr_complete: IBV_WR_BIND_MW on QP 0x%x with %s; bind type 2 windows so, "
+		     "type 1 windows by ibv_bind_mw()",
+		     qp->qp_num, m == BIND_NOTHING ? "mw NULL" : "a type 1 window");
 		return;
 	}
 }
@@ -686,6 +717,8 @@ int main(void)
 		CASE_ARG(mistake, TOO_MUCH_INLINE),
 		CASE_ARG(mistake, START_TWICE),
 		CASE_ARG(mistake, AH_ON_RC),
+		CASE_ARG(mistake, BIND_NOTHING),
+		CASE_ARG(mistake, BIND_TYPE_1),
 		CASE(no_address),
 		CASE(outside),
 		CASE(inside),

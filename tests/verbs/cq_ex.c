@@ -13,6 +13,7 @@
 
 enum { OTHER_PROCESS, THIS_PROCESS };
 enum { LEN = 64, IMM = 0x0a0b0c0d, MS = 1000000 };
+enum { SMALL = 15, SMALL_HOLDS = 16 }; /* cqe of a CQ, and the entries that it has then */
 
 #define TIMES (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
 
@@ -316,6 +317,40 @@ static void between(int arg)
 	ibv_end_poll(cq);
 }
 
+/* Until so many completions wait that a small CQ would not do. */
+static void all_wait(void)
+{
+	time_t end = time(NULL) + 10;
+
+	while (!ibv_resize_cq(duo.near.ep.scq, SMALL)) {
+		want_eq(ibv_resize_cq(duo.near.ep.scq, 200), 0);
+		want(time(NULL) <= end);
+	}
+}
+
+/* Entries that were read in the batch are free, whatever the size of the CQ. */
+static void smaller_between(int arg)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	struct ibv_wc wc;
+
+	(void)arg;
+	begin(THIS_PROCESS, IBV_WC_STANDARD_FLAGS);
+	writes(SMALL_HOLDS);
+	all_wait();
+	want_eq(start(), 0);
+	for (int i = 1; i < SMALL_HOLDS; i++)
+		want_eq(ibv_next_poll(cq), 0);
+	want_eq(ibv_resize_cq(duo.near.ep.scq, SMALL), 0);
+	writes(1);
+	peer_poll_ok(duo.near.ep.scq, &wc);
+	want_eq(ibv_next_poll(cq), ENOENT);
+	ibv_end_poll(cq);
+	want_eq(ibv_query_qp(duo.near.ep.qp, &attr, IBV_QP_STATE, &init), 0);
+	want_eq(attr.qp_state, IBV_QPS_RTS);
+}
+
 /* --- creation --- */
 
 struct asked {
@@ -531,6 +566,7 @@ int main(void)
 		CASE_ARG(rules, IBV_CREATE_CQ_ATTR_SINGLE_THREADED),
 		CASE_ARG(rules, IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN),
 		CASE(between),
+		CASE(smaller_between),
 		CASE(creation),
 		CASE(moderated_count),
 		CASE(moderated_period),

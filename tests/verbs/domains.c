@@ -209,6 +209,32 @@ static void memory_refused(int answer)
 	peer_close(&dev);
 }
 
+static void memory_of_a_work_queue(int answer)
+{
+	struct account a = { .answer = (unsigned int)answer };
+	struct ibv_wq_init_attr attr = { .wq_type = IBV_WQT_RQ, .max_wr = 8, .max_sge = 2 };
+	struct peer_dev dev;
+	struct ibv_pd *pd;
+	struct ibv_wq *wq;
+
+	peer_open(&dev);
+	attr.pd = pd = parent(&dev, &a, NULL);
+	attr.cq = ibv_create_cq(dev.ctx, 10, NULL, NULL, 0);
+	if (answer == NOTHING || answer == CROOKED) {
+		want_null(ibv_create_wq(dev.ctx, &attr), ENOMEM);
+	} else {
+		wq = ibv_create_wq(dev.ctx, &attr);
+		want(wq != NULL);
+		want_eq(a.made[MLX5DV_RES_TYPE_RWQ & 0xff], answer == OWN);
+		want_errno(ibv_dealloc_pd(pd), EBUSY);
+		want_eq(ibv_destroy_wq(wq), 0);
+	}
+	all_freed(&a);
+	want_eq(ibv_destroy_cq(attr.cq), 0);
+	want_eq(ibv_dealloc_pd(pd), 0);
+	peer_close(&dev);
+}
+
 /* An object of a parent domain and one of its PD are of one domain. */
 static void one_protection_domain(int arg)
 {
@@ -602,6 +628,10 @@ static const struct test_case cases[] = {
 	CASE_ARG(memory_functions, DEFAULT),
 	CASE_ARG(memory_refused, NOTHING),
 	CASE_ARG(memory_refused, CROOKED),
+	CASE_ARG(memory_of_a_work_queue, OWN),
+	CASE_ARG(memory_of_a_work_queue, DEFAULT),
+	CASE_ARG(memory_of_a_work_queue, NOTHING),
+	CASE_ARG(memory_of_a_work_queue, CROOKED),
 	CASE(one_protection_domain),
 	CASE(domain_errnos),
 	CASE(imported_objects_work),

@@ -546,6 +546,53 @@ static void ud_gets_the_frame(int arg)
 	ether_close(&e);
 }
 
+/* A frame has the tag of its rule, a datagram beside it has none. */
+static void ud_reads_the_tag(int arg)
+{
+	struct ibv_flow_spec_action_tag tag = { IBV_FLOW_SPEC_ACTION_TAG, sizeof(tag), 0x1234 };
+	struct peer_opts o = { .type = IBV_QPT_UD,
+			       .cap = { 1, 2, 1, 1, 0 },
+			       .wc_flags = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_FLOW_TAG };
+	struct ether_rule r = ether_rule(IBV_FLOW_ATTR_NORMAL, 0);
+	struct ether_frame f = { .dst = 1, .ip = 4, .len = 200 };
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND }, *bad;
+	static uint8_t area[ETHER_ROOM];
+	struct ether e, ud = { .mem = area };
+	struct ether_got got;
+	struct ibv_flow *flow;
+	struct peer_ep ep;
+
+	(void)arg;
+	peer_open(&dev);
+	ether_open(&dev, 0, &e);
+	peer_ep_create(&dev, &o, &ep);
+	peer_connect(&ep, &o);
+	ud.cq = (struct ibv_cq_ex *)ep.rcq;
+	ud.mr = ibv_reg_mr(dev.pd, area, sizeof(area), IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_sge sg = { (uintptr_t)area, sizeof(area), ud.mr->lkey };
+
+	peer_recv(&ep, 0, &sg, 1);
+	peer_recv(&ep, 0, &sg, 1);
+	ether_spec_dst(&r, 1);
+	ether_spec(&r, &tag, sizeof(tag));
+	flow = ibv_create_flow(ep.qp, &r.attr);
+	want(flow);
+	ether_send(&e, &f);
+	ether_want(&ud, &got);
+	want_eq(got.tag, 0x1234);
+	wr.wr.ud.ah = peer_ah(&dev, &ep.mine);
+	wr.wr.ud.remote_qpn = ep.mine.qpn;
+	wr.wr.ud.remote_qkey = 0x11111111;
+	want_eq(ibv_post_send(ep.qp, &wr, &bad), 0);
+	ether_want(&ud, &got);
+	want_eq(got.tag, 0);
+	want_eq(ibv_destroy_flow(flow), 0);
+	want_eq(ibv_destroy_ah(wr.wr.ud.ah), 0);
+	peer_ep_destroy(&ep);
+	want_eq(ibv_dereg_mr(ud.mr), 0);
+	ether_close(&e);
+}
+
 /* --- refusals --- */
 
 static void refused_rule(struct ibv_qp *qp, struct ether_rule *r, const char *what, int err)
@@ -606,7 +653,7 @@ static void wrong_rules_are_refused(int arg)
 static const struct test_case list[] = {
 	CASE(in_one_process),	    CASE(from_another_process),	    CASE(each_spec_selects),
 	CASE(contests_are_decided), CASE(own_multicast_is_blocked), CASE(tags_and_counters),
-	CASE(ud_gets_the_frame),    CASE(wrong_rules_are_refused),
+	CASE(ud_gets_the_frame),    CASE(ud_reads_the_tag),	    CASE(wrong_rules_are_refused),
 };
 
 int main(void)

@@ -65,14 +65,14 @@ static uint64_t far(duo_fn fn, uint64_t id)
 	return duo_tell(&duo, (struct duo_order){ .op = DUO_DO, .fn = fn, .id = id }).value;
 }
 
-static bool allowed(enum ibv_wr_opcode op, uint32_t rkey, uint32_t off)
+static bool allowed_at(enum ibv_wr_opcode op, uint32_t rkey, uint64_t addr)
 {
 	struct ibv_sge sg;
 	struct ibv_send_wr wr = duo_wr(&duo, op, &sg, 64);
 	struct ibv_wc wc;
 
 	wr.wr.rdma.rkey = rkey;
-	wr.wr.rdma.remote_addr = duo.near.ep.theirs.va + off;
+	wr.wr.rdma.remote_addr = addr;
 	want_eq(duo_post(&duo, &wr), 0);
 	wc = duo_wc(&duo);
 	if (wc.status == IBV_WC_SUCCESS)
@@ -80,6 +80,11 @@ static bool allowed(enum ibv_wr_opcode op, uint32_t rkey, uint32_t off)
 	want_eq(wc.status, IBV_WC_REM_ACCESS_ERR);
 	duo_reconnect(&duo);
 	return false;
+}
+
+static bool allowed(enum ibv_wr_opcode op, uint32_t rkey, uint32_t off)
+{
+	return allowed_at(op, rkey, duo.near.ep.theirs.va + off);
 }
 
 static void every_combination(int where)
@@ -101,6 +106,55 @@ static void every_combination(int where)
 		want(allowed(IBV_WR_RDMA_WRITE, rkey, f & T ? PAGE : 0) == !(f & (P | A)));
 		far(far_unmake, 0);
 	}
+	duo_close(&duo);
+}
+
+enum { NOT_AT_A_PAGE = 64 };
+
+static struct duo_answer far_make_zero_based(struct side *s, const struct duo_order *o)
+{
+	struct ibv_mr *mr =
+		ibv_reg_mr(s->dev.pd, s->mem + NOT_AT_A_PAGE, PAGE, ALL | IBV_ACCESS_ZERO_BASED);
+
+	(void)o;
+	want(mr != NULL);
+	s->own[0] = mr;
+	return (struct duo_answer){ .value = mr->rkey };
+}
+
+/* o->id: the access. */
+static struct duo_answer far_access(struct side *s, const struct duo_order *o)
+{
+	want_eq(ibv_rereg_mr(s->own[0], A, NULL, NULL, 0, (int)o->id), 0);
+	return (struct duo_answer){ .found = true };
+}
+
+static struct duo_answer far_end(struct side *s, const struct duo_order *o)
+{
+	(void)o;
+	want_eq(ibv_dereg_mr(s->own[0]), 0);
+	return (struct duo_answer){ .found = true };
+}
+
+/* IBV_ACCESS_ZERO_BASED comes and goes by a change of the access: as if registered anew. */
+static void zero_based(int where)
+{
+	struct duo_opts o = { .qp = { .type = IBV_QPT_RC },
+			      .bytes = 4 * PAGE,
+			      .together = where == TOGETHER };
+	uint32_t rkey;
+
+	duo_open(&duo, &o);
+	rkey = (uint32_t)far(far_make_zero_based, 0);
+	for (int i = 0; i < 2; i++) {
+		want(allowed_at(IBV_WR_RDMA_WRITE, rkey, 0));
+		want(!allowed(IBV_WR_RDMA_WRITE, rkey, NOT_AT_A_PAGE));
+		far(far_access, ALL);
+		want(!allowed_at(IBV_WR_RDMA_WRITE, rkey, 0));
+		want(allowed(IBV_WR_RDMA_WRITE, rkey, NOT_AT_A_PAGE));
+		far(far_access, ALL | IBV_ACCESS_ZERO_BASED);
+	}
+	far(far_end, 0);
 	duo_close(&duo);
 }
 
@@ -186,6 +240,7 @@ static struct duo_answer far_dmabuf(struct side *s, const struct duo_order *o)
 	if (!mr)
 		die("ibv_reg_dmabuf_mr");
 	want_eq(mr->length, 2 * PAGE);
+	want_eq(lseek(fd, 0, SEEK_CUR), 0); /* as it was */
 	s->own[0] = mr;
 	s->own[1] = (void *)(intptr_t)fd;
 	return (struct duo_answer){ .value = mr->rkey };
@@ -268,9 +323,7 @@ static void dmabuf_errnos(int arg)
 	}
 
 static const struct test_case cases[] = {
-	BOTH(every_combination),
-	CASE(every_refusal),
-	BOTH(dmabuf),
+	BOTH(every_combination), BOTH(zero_based), CASE(every_refusal), BOTH(dmabuf),
 	CASE(dmabuf_errnos),
 };
 

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 /* Work queues, indirection tables, and queue pairs that spread frames over them by a hash. */
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include "verbs/ether.h"
 
 enum { WQS = 4, TABLE = 8, RECVS = 16, ROOM = 256 };
+enum { RACES = 100000, OFFSETS = 1024 /* between its two sides, in turns of a loop */ };
 
 static struct peer_dev dev;
 
@@ -297,6 +300,67 @@ static void states_and_flush(int arg)
 	ether_close(&e);
 }
 
+/* --- a receive that is posted while its WQ goes to ERR --- */
+
+static struct race {
+	struct queue q;
+	unsigned int n;
+	unsigned int begun, posted; /* races, atomic */
+} race;
+
+static void wait_for(const unsigned int *word, unsigned int n)
+{
+	for (unsigned int looks = 1; __atomic_load_n(word, __ATOMIC_ACQUIRE) != n; looks++)
+		if (!(looks % 4096))
+			sched_yield();
+}
+
+static void walk(unsigned int steps)
+{
+	while (steps--)
+		__asm__ volatile("" ::: "memory");
+}
+
+static void *posts(void *arg)
+{
+	struct ibv_recv_wr wr = { 0 }, *bad;
+
+	(void)arg;
+	for (unsigned int i = 1; i <= race.n; i++) {
+		wait_for(&race.begun, i);
+		want_eq(ibv_post_wq_recv(race.q.wq, &wr, &bad), 0);
+		__atomic_store_n(&race.posted, i, __ATOMIC_RELEASE);
+	}
+	return NULL;
+}
+
+/* Who comes second of the two flushes it. */
+static void flushed_at_the_move(int arg)
+{
+	pthread_t thread;
+	struct ibv_wc wc;
+
+	(void)arg;
+	peer_open(&dev);
+	queue_open(&race.q, 0);
+	race.n = cases_sanitized() ? RACES / 10 : RACES;
+	want_eq(pthread_create(&thread, NULL, posts, NULL), 0);
+	for (unsigned int i = 1; i <= race.n; i++) {
+		want_eq(move(race.q.wq, IBV_WQS_RDY), 0);
+		__atomic_store_n(&race.begun, i, __ATOMIC_RELEASE);
+		walk(i % OFFSETS);
+		want_eq(move(race.q.wq, IBV_WQS_ERR), 0);
+		wait_for(&race.posted, i);
+		peer_note("race %u", i);
+		want_eq(ibv_poll_cq(race.q.cq, 1, &wc), 1);
+		want_eq(wc.status, IBV_WC_WR_FLUSH_ERR);
+		want_eq(move(race.q.wq, IBV_WQS_RESET), 0);
+	}
+	want_eq(pthread_join(thread, NULL), 0);
+	want_eq(ibv_destroy_wq(race.q.wq), 0);
+	want_eq(ibv_destroy_cq(race.q.cq), 0);
+}
+
 static void tags_are_stripped_on_demand(int arg)
 {
 	struct ibv_wq_attr a = { .attr_mask = IBV_WQ_ATTR_FLAGS,
@@ -359,10 +423,8 @@ static void wrong_ones_are_refused(int arg)
 }
 
 static const struct test_case list[] = {
-	CASE(frames_go_by_their_hash),
-	CASE(states_and_flush),
-	CASE(tags_are_stripped_on_demand),
-	CASE(wrong_ones_are_refused),
+	CASE(frames_go_by_their_hash),	   CASE(states_and_flush),	 CASE(flushed_at_the_move),
+	CASE(tags_are_stripped_on_demand), CASE(wrong_ones_are_refused),
 };
 
 int main(void)
