@@ -47,10 +47,8 @@ void explain_set_output(const char *value)
 
 	if (!value || !*value || !strcmp(value, "0"))
 		to = OUT_NONE;
-	else if (strchr(value, '/') && strlen(value) < sizeof(path))
+	else if (strchr(value, '/') && !output_path(value, path))
 		to = OUT_FILE;
-	if (to == OUT_FILE)
-		strcpy(path, value);
 	store_release(&output, to); /* pairs with the load in where() */
 }
 

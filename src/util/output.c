@@ -3,9 +3,27 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <time.h>
 #include <unistd.h>
 #include "util/uncancelled.h"
+
+static char started_in[PATH_MAX]; /* a folder; empty: not known. Frozen when main() begins */
+
+__attribute__((constructor)) static void begin(void)
+{
+	if (!getcwd(started_in, sizeof(started_in)))
+		started_in[0] = '\0';
+}
+
+int output_path(const char *name, char path[PATH_MAX])
+{
+	const char *folder = *name == '/' ? "" : started_in;
+
+	if (snprintf(path, PATH_MAX, "%s%s%s", folder, *folder ? "/" : "", name) >= PATH_MAX)
+		return ENAMETOOLONG;
+	return 0;
+}
 
 /* Takes the signal of a failed write back; one that was pending before is the program's. */
 static void take_back(int signal, const sigset_t *pending_before)

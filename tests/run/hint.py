@@ -17,6 +17,7 @@ import ctypes, os, signal, sys
 for each in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores, and others do not
     signal.signal(each, signal.SIG_DFL)
 v = ctypes.CDLL("libibverbs.so.1")
+os.chdir("/")  # as a daemon does
 for name in ("ibv_get_device_list", "ibv_open_device", "ibv_alloc_pd", "ibv_reg_mr"):
     getattr(v, name).restype = ctypes.c_void_p
 devices = v.ibv_get_device_list(None)
@@ -100,6 +101,18 @@ def nobody_is_left_to_read():
         os.close(stderr)
 
 
+def relative_names():
+    """They begin in the folder in which the program was started."""
+    with tempfile.TemporaryDirectory() as folder:
+        was = os.getcwd()
+        os.chdir(folder)
+        try:
+            assert said(3, SOFTHCA_EXPLAIN="./log", SOFTHCA_TRACE="a.pcapng") == ""
+        finally:
+            os.chdir(was)
+        assert sorted(os.listdir(folder)) == ["a.pcapng", "log"], os.listdir(folder)
+
+
 def forked_child_is_silent():
     assert said(2, "fork", CI="1") == SAYS.format("2 failures")
 
@@ -122,4 +135,4 @@ def on_a_terminal():
 if __name__ == "__main__":
     sys.exit(cases.run((in_ci, nobody_reads, already_known, files_that_cannot_be_written,
                         files_as_long_as_they_may_be, nobody_is_left_to_read,
-                        forked_child_is_silent, on_a_terminal)))
+                        relative_names, forked_child_is_silent, on_a_terminal)))

@@ -100,6 +100,22 @@ TEST(what_the_program_blocks_stays_as_it_was)
 	check_eq(caught, 1);
 }
 
+TEST(relative_names_begin_where_the_program_was_started)
+{
+	char started_in[PATH_MAX], path[PATH_MAX], want[PATH_MAX + 8], name[PATH_MAX] = "";
+
+	check(getcwd(started_in, sizeof(started_in)) != NULL);
+	check_eq(chdir("/"), 0);
+	check_eq(output_path("./a", path), 0);
+	snprintf(want, sizeof(want), "%s/./a", started_in);
+	check_str(path, want);
+	check_eq(output_path("/a/b", path), 0);
+	check_str(path, "/a/b");
+	memset(name, 'x', sizeof(name) - 1);
+	check_eq(output_path(name, path), ENAMETOOLONG);
+	check_eq(chdir(started_in), 0);
+}
+
 TEST(bytes_arrive)
 {
 	char got[8] = "";
@@ -118,6 +134,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		unit_test(a_failed_write_raises_no_signal),
 		unit_test(what_the_program_blocks_stays_as_it_was),
+		unit_test(relative_names_begin_where_the_program_was_started),
 		unit_test(bytes_arrive),
 	};
 
