@@ -87,6 +87,16 @@ got=0
 has '^wrong  device: none (Operation not permitted); '
 has ' firewall: '
 
+# Namespaces may be made, but nothing may be mounted in them.
+"$(dirname "$0")/container/refuse.py" mount=EPERM -- "$softhca" doctor >"$tmp/out" 2>&1 ||
+	fail "without mounts: $(cat "$tmp/out")"
+has '^note   namespaces: not allowed (Operation not permitted)'
+
+# Started by a program that ignores SIGCHLD.
+"$softhca" doctor >"$tmp/usual"
+env --ignore-signal=CHLD "$softhca" doctor >"$tmp/out"
+equal "where SIGCHLD is ignored" "$(cat "$tmp/usual")" "$(cat "$tmp/out")"
+
 doctor 0 ibv_devinfo
 has '^ok     program: /.*/ibv_devinfo is linked dynamically'
 has '^ok     libibverbs.so.1: has each of the '
