@@ -74,6 +74,10 @@ uninstall 1
 says 'nothing of softhca is installed'
 [ -e "$tmp/scratch/lib/softhca/installed" ] || fail "the other's list is gone"
 
+# By a name that `cd` looks up in CDPATH, and prints.
+(cd "$top/.." && CDPATH=. "$(basename "$top")/build.sh" --help >"$tmp/out" 2>&1) ||
+	fail "with CDPATH: $(cat "$tmp/out")"
+
 # Over an installation whose programs run: they have mapped its files.
 owner_run() { :; }
 . "$top/scripts/say.sh"
