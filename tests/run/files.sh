@@ -72,6 +72,9 @@ fi
 
 # Equal devices share a folder, others have their own; nobody else may write there.
 equal "folders after equal runs" 1 "$(ls "$tmp"/softhca-view-*/ | wc -l)"
+rm -r "$tmp"/softhca-view-*/*/class/infiniband # as a cleaner of old files may
+equal "after a cleaner" mlx5_0 "$("$softhca" run ls /sys/class/infiniband 2>&1)"
+equal "folders after a cleaner" 1 "$(ls "$tmp"/softhca-view-*/ | wc -l)"
 equal "devices" "mlx5_0 mlx5_1" "$(SOFTHCA_DEVICES=mlx5_0=lo,mlx5_1=lo "$softhca" run sh -c '
 	test -c /dev/infiniband/uverbs1 && echo $(ls /sys/class/infiniband)')"
 equal "folders after another" 2 "$(ls "$tmp"/softhca-view-*/ | wc -l)"
