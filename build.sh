@@ -3,6 +3,7 @@
 # The one entry for people: sets the machine up, builds softhca, shows it, tests it.
 # `./build.sh --help` lists the commands; each lives in a file of scripts/.
 set -euo pipefail
+unset CDPATH # by which cd prints where it went
 top=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 readonly top
 caller=$PWD # what a relative --prefix is relative to

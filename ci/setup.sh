@@ -4,6 +4,7 @@
 # this file is in, and hands the environment on: to GitHub by its files, else as lines for `eval`.
 # usage: ci/setup.sh [TARBALL [DEVICES]]   TARBALL: a path or a URL; empty: build
 set -euo pipefail
+unset CDPATH # by which cd prints where it went
 top=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
 place=${RUNNER_TEMP:-${TMPDIR:-/tmp}}/softhca-$(id -u) # as in annotate.sh
 tarball=${1-} devices=${2-}

@@ -29,7 +29,9 @@ dist_compile() # FOLDER OPTION...
 {
 	local dir=$1
 	shift
-	compile "$dir" --prefix=/usr "-Dc_args=-ffile-prefix-map=$top=." "$@"
+	[[ $top != *[\'\\]* ]] || die 2 "meson takes no folder with a quote or a backslash: $top"
+	# a list, since meson splits other texts at blanks
+	compile "$dir" --prefix=/usr "-Dc_args=['-ffile-prefix-map=$top=.']" "$@"
 }
 
 dist_tarball() # NAME

@@ -2,7 +2,8 @@
 # shellcheck shell=bash disable=SC2154 # $top and $caller are build.sh's
 # The owner of the clone builds and stages, whoever asked copies: so root may install from
 # somebody else's clone and leaves no file there. Nothing in the tree depends on the prefix.
-# What was installed is listed in PREFIX/lib/softhca/installed, which uninstall reads.
+# What was installed is listed in PREFIX/lib/softhca/installed, which uninstall reads: files, and
+# the folders that were not there before, with a slash at the end.
 
 # Prints the folder that the arguments of VERB name.
 install_prefix() # VERB [--prefix DIR]
@@ -33,6 +34,21 @@ install_stage()
 	printf '%s\n' "$from"
 }
 
+# What the list is to name: the files of STAGE, and those of its folders that PREFIX lacks, or that
+# the list of the older version, the caller's $old, has.
+install_names() # STAGE PREFIX
+{
+	local name
+
+	find "$1" -mindepth 1 \( -type d -printf '%P/\n' -o -printf '%P\n' \) |
+		while IFS= read -r name; do
+			if [[ $name != */ || ! -e $2/$name ||
+				$'\n'$old$'\n' == *$'\n'"$name"$'\n'* ]]; then
+				printf '%s\n' "$name"
+			fi
+		done | sort
+}
+
 # The list comes first, so that what a full disk has left can be uninstalled; until all is there it
 # names the files of an older version, too. Files are replaced, not written to: programs that run
 # have mapped them.
@@ -44,16 +60,18 @@ install_command()
 	list=$prefix/lib/softhca/installed
 	owner_run "$top/build.sh" build
 	from=$(install_stage "$top/build" "$stage") || exit
-	mkdir -p -- "$prefix/lib/softhca" || die 1 "cannot write to $prefix (root can)"
-	prefix=$(cd -P -- "$prefix" && pwd -P)
 	if [ -f "$list" ] && install_is_believed "$list"; then
 		old=$(sort -- "$list")
 	fi
-	new=$(cd -- "$from" && find . ! -type d -printf '%P\n' | sort)
+	new=$(install_names "$from" "$prefix")
+	mkdir -p -- "$prefix/lib/softhca" || die 1 "cannot write to $prefix (root can)"
+	prefix=$(cd -P -- "$prefix" && pwd -P)
 	rm -f -- "$list"
 	printf '%s\n' "$new" ${old:+"$old"} >"$list"
 	cp -R --remove-destination -- "$from/." "$prefix/"
-	comm -13 <(printf '%s\n' "$new") <(printf '%s\n' "$old") | install_remove "$prefix" || true
+	old=$(comm -13 <(printf '%s\n' "$new") <(printf '%s\n' "$old"))
+	install_remove "$prefix" <<<"$old" || true
+	install_remove_folders "$prefix" <<<"$old"
 	printf '%s\n' "$new" >"$list"
 	owner_run rm -rf -- "$stage"
 	say "installed below $prefix; try: $prefix/bin/softhca run -- ibv_devinfo"
@@ -77,16 +95,15 @@ install_is_believed() # LIST
 	[ "$(id -u)" -ne 0 ] || [ "$(stat -c %u -- "$1")" -eq 0 ]
 }
 
-# Removes the files that standard input names, and folders that are empty then. Fails when lines
-# named something that is not below PREFIX, which has no link in its path.
+# Removes the files that standard input names. Fails when lines named something that is not below
+# PREFIX, which has no link in its path.
 install_remove() # PREFIX
 {
 	local file left=0
 
 	while IFS= read -r file; do
-		if install_has "$1" "$file"; then
-			rm -f -- "$1/$file"
-			(cd -- "$1" && rmdir -p -- "$(dirname -- "$file")" 2>/dev/null) || true
+		if install_has "$1" "${file%/}"; then
+			[[ $file = */ ]] || rm -f -- "$1/$file"
 		elif [ -n "$file" ] && { [ -e "$1/$file" ] || [ -L "$1/$file" ]; }; then
 			printf -v file %q "$file"
 			warn "not removed, since it is not below $1: $file"
@@ -94,6 +111,18 @@ install_remove() # PREFIX
 		fi
 	done
 	[ "$left" -eq 0 ]
+}
+
+# Removes the folders that standard input names, if they are below PREFIX and empty.
+install_remove_folders() # PREFIX
+{
+	local folder
+
+	grep '/$' | sort -r | while IFS= read -r folder; do
+		if install_has "$1" "${folder%/}"; then
+			rmdir -- "$1/$folder" 2>/dev/null || true
+		fi
+	done || true
 }
 
 uninstall_list() # PREFIX
@@ -110,14 +139,15 @@ uninstall_list() # PREFIX
 
 uninstall_command()
 {
-	local asked prefix list status=0
+	local asked prefix list names status=0
 
 	asked=$(install_prefix uninstall "$@") || exit
 	prefix=$(cd -P -- "$asked" 2>/dev/null && pwd -P) || die 1 "there is no folder $asked"
 	list=$(uninstall_list "$prefix") || exit
-	install_remove "$prefix" <"$list" || status=1
+	names=$(cat -- "$list")
+	install_remove "$prefix" <<<"$names" || status=1
 	rm -f -- "$list"
-	(cd -- "$prefix" && rmdir -p lib/softhca 2>/dev/null) || true
+	install_remove_folders "$prefix" <<<"$names"
 	[ "$status" -eq 0 ] || die 1 "removed from $prefix, but for what is named above"
 	say "removed from $prefix"
 }

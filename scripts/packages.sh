@@ -70,7 +70,8 @@ packages_need()
 	[ -z "$missing" ] || die 2 "apt is done, but these packages are still missing: $missing"
 }
 
-# One name a line.
+# One name a line. Of dpkg's two letters the second says whether a package is installed; the first
+# says what is wanted, and 'h' (held) is as good as 'i'.
 packages_missing()
 {
 	local set name
@@ -78,7 +79,7 @@ packages_missing()
 	for set in "$@"; do
 		for name in ${package_set[$set]}; do
 			dpkg-query -W -f '${db:Status-Abbrev}\n' "$name" 2>/dev/null |
-				grep -q '^ii' || printf '%s\n' "$name"
+				grep -q '^.i ' || printf '%s\n' "$name"
 		done
 	done | sort -u
 }

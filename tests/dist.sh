@@ -28,9 +28,9 @@ same_bytes()
 	local file
 
 	make "$tmp/one"
-	make "$tmp/another-folder"
+	make "$tmp/another folder"
 	for file in "$tmp"/one/build-dist/*.tar.gz "$tmp"/one/build-dist/*.deb; do
-		cmp -- "$file" "$tmp/another-folder/build-dist/${file##*/}" ||
+		cmp -- "$file" "$tmp/another folder/build-dist/${file##*/}" ||
 			fail "${file##*/} differs between two folders"
 	done
 	printf 'the same bytes twice: ok\n'

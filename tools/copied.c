@@ -4,10 +4,12 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
+#include <linux/fs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include "sysfs.h"
 
@@ -81,8 +83,36 @@ static void remove_tree(const char *path)
 	nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-/* Writes the files beside the place where they belong, and moves them there whole: another run may
- * have done so meanwhile, with the same files. */
+static unsigned int counted;
+
+static int count_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	(void)path, (void)st, (void)type, (void)ftw;
+	counted++;
+	return 0;
+}
+
+static unsigned int count_tree(const char *path)
+{
+	counted = 0;
+	nftw(path, count_one, 8, FTW_PHYS);
+	return counted;
+}
+
+/* An earlier run has put the same files at @path, where a cleaner of old files may have removed
+ * some: then @fresh takes their place, and @fresh is what was left. */
+static int move_there(const char *fresh, const char *path)
+{
+	if (!rename(fresh, path))
+		return 0;
+	if (errno != EEXIST && errno != ENOTEMPTY)
+		return errno;
+	if (count_tree(path) == count_tree(fresh))
+		return 0;
+	return syscall(SYS_renameat2, AT_FDCWD, fresh, AT_FDCWD, path, RENAME_EXCHANGE) ? errno : 0;
+}
+
+/* Writes the files beside the place where they belong, and moves them there whole. */
 static int write_tree(const struct sysfs_host *host, const char *folder, char *path, size_t size)
 {
 	char fresh[PATH_MAX];
@@ -100,8 +130,8 @@ static int write_tree(const struct sysfs_host *host, const char *folder, char *p
 	if (!err &&
 	    snprintf(path, size, "%s/%016llx", folder, (unsigned long long)sum) >= (int)size)
 		err = ENAMETOOLONG;
-	if (!err && rename(fresh, path) && errno != EEXIST && errno != ENOTEMPTY)
-		err = errno;
+	if (!err)
+		err = move_there(fresh, path);
 	if (err || !access(fresh, F_OK))
 		remove_tree(fresh);
 	return err;

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <linux/capability.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 #include "softhca.h"
 #include "terminal.h"
 #include "userns.h"
+#include "view.h"
 
 static unsigned int wrongs;
 
@@ -38,14 +40,16 @@ void doctor_say(enum finding what, const char *matter, const char *fmt, ...)
 	wrongs += what == FINDING_WRONG;
 }
 
-static int enter_namespaces(void)
+static int try_namespaces(void)
 {
-	int err;
+	int err = 0;
 
-	if (!unshare(CLONE_NEWNS))
-		return 0;
-	err = userns_enter();
-	return !err && unshare(CLONE_NEWNS) ? errno : err;
+	if (unshare(CLONE_NEWNS)) {
+		err = userns_enter();
+		if (!err && unshare(CLONE_NEWNS))
+			err = errno;
+	}
+	return err ? err : view_try();
 }
 
 /* As `softhca run` does it, in a child that ends with it. */
@@ -55,9 +59,10 @@ static void look_at_namespaces(void)
 	pid_t child;
 
 	fflush(stdout);
+	signal(SIGCHLD, SIG_DFL); /* ignored, as some hand it on, it leaves nobody to wait for */
 	child = fork();
 	if (!child)
-		_exit(enter_namespaces());
+		_exit(try_namespaces());
 	if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))
 		doctor_say(FINDING_NOTE, "namespaces", "not tried: no process could be made");
 	else if (WEXITSTATUS(status))

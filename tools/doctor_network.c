@@ -130,8 +130,8 @@ static void look_at_port(const char *device, const struct netdev *dev,
 
 static void look_at_devices(void)
 {
+	struct netdev_scan scan = { 0 };
 	const struct netdev *dev;
-	struct netdev_scan scan;
 	struct netdev_map map;
 	int err = netdev_scan(&scan);
 

@@ -169,6 +169,7 @@ static int take_answers(struct asked *r, struct shown_list *out)
 	await(r);
 	for (unsigned int i = 0; i < r->n; i++) {
 		take_answer(&r->at[i], r->conn[i]);
+		out->owner[r->at[i].slot] = r->at[i].pid;
 		if (err || is_known(out, &r->at[i]))
 			free(r->at[i].qp);
 		else
@@ -211,12 +212,9 @@ void shown_free(struct shown_list *l)
 	*l = (struct shown_list){ 0 };
 }
 
-const struct shown *shown_owner(const struct shown_list *l, uint32_t number)
+pid_t shown_owner(const struct shown_list *l, uint32_t number)
 {
-	for (unsigned int i = 0; i < l->n; i++)
-		if (l->at[i].slot == number_slot(number))
-			return &l->at[i];
-	return NULL;
+	return number_slot(number) < NUMBER_SLOTS ? l->owner[number_slot(number)] : 0;
 }
 
 const char *shown_why(int err)
@@ -230,7 +228,7 @@ const char *shown_why(int err)
 
 const char *shown_peer(const struct shown_list *l, const struct show_qp *q, char *buf, size_t n)
 {
-	const struct shown *owner = shown_owner(l, q->peer);
+	pid_t owner = shown_owner(l, q->peer);
 	char address[INET6_ADDRSTRLEN];
 	union ibv_gid gid;
 
@@ -240,8 +238,8 @@ const char *shown_peer(const struct shown_list *l, const struct show_qp *q, char
 		memcpy(gid.raw, q->remote, sizeof(gid.raw));
 		gid_text(&gid, address, sizeof(address));
 		snprintf(buf, n, "QP 0x%x at %s", q->peer, address);
-	} else if (owner && owner->pid) {
-		snprintf(buf, n, "QP 0x%x of %d", q->peer, (int)owner->pid);
+	} else if (owner) {
+		snprintf(buf, n, "QP 0x%x of %d", q->peer, (int)owner);
 	} else {
 		snprintf(buf, n, "QP 0x%x", q->peer);
 	}

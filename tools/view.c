@@ -265,7 +265,7 @@ static int keep_apart(void)
 		       : 0;
 }
 
-int view_show(const struct sysfs_host *host)
+static int show_both(const struct sysfs_host *host)
 {
 	bool may_add = !faccessat(AT_FDCWD, "/dev", W_OK, AT_EACCESS);
 	struct folder dev = { "/dev", is_ours_in_dev, fill_dev, !may_add };
@@ -280,5 +280,21 @@ int view_show(const struct sysfs_host *host)
 	err = cover(&sys, host);
 	if (err)
 		umount2("/dev", MNT_DETACH);
+	return err;
+}
+
+int view_try(void)
+{
+	int err = keep_apart();
+
+	return !err && mount(SOURCE, "/dev", "tmpfs", 0, NULL) ? errno : err;
+}
+
+int view_show(const struct sysfs_host *host)
+{
+	mode_t was = umask(022); /* the kernel's folders are everybody's to look at */
+	int err = show_both(host);
+
+	umask(was);
 	return err;
 }

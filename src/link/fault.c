@@ -458,7 +458,7 @@ void fault_fork_end(bool child)
 	if (child)
 		store_relaxed(&fault_queued, 0);
 	spin_unlock(&all_lock);
-	fault_live_fork_end();
+	fault_live_fork_end(child);
 }
 
 uint64_t fault_deadline(void)

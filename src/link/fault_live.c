@@ -23,16 +23,22 @@ static struct live *live; /* made in epoch; a forked child does not have its par
 static uint32_t epoch;
 static int live_fd = -1;
 
+/* In a forked child the page is its parent's. Under lock. */
+static void give_up_page(void)
+{
+	if (live_fd >= 0)
+		close(live_fd);
+	live_fd = -1;
+	store_release(&live, NULL); /* pairs with fault_live_changed() */
+}
+
 void fault_live_start(void)
 {
 	void *map;
 
 	mutex_lock(&lock);
 	if (!fork_is_ours(epoch)) {
-		if (live_fd >= 0)
-			close(live_fd); /* the parent's, in a forked child */
-		live_fd = -1;
-		store_release(&live, NULL); /* pairs with fault_live_changed() */
+		give_up_page();
 		if (!sealed_make(NAME, PAGE, SEALED_ALLOCATED, &live_fd, &map))
 			store_release(&live, map); /* pairs with fault_live_changed() */
 		epoch = fork_epoch();
@@ -45,8 +51,10 @@ void fault_live_fork_begin(void)
 	mutex_lock(&lock);
 }
 
-void fault_live_fork_end(void)
+void fault_live_fork_end(bool child)
 {
+	if (child)
+		give_up_page();
 	mutex_unlock(&lock);
 }
 

@@ -13,7 +13,7 @@ enum { FAULT_TEXT = 1024 }; /* with the final 0 */
 /* Makes the page, once in a process; without it the faults cannot be changed. */
 void fault_live_start(void);
 void fault_live_fork_begin(void); /* around fork() */
-void fault_live_fork_end(void);
+void fault_live_fork_end(bool child); /* a child has no page until it makes its own */
 /* True: the text has changed since *@seen, which was 0 at first. A text that cannot be parsed
  * changes nothing. */
 bool fault_live_changed(uint32_t *seen, struct fault_config *out);

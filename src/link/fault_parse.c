@@ -7,13 +7,54 @@
 #include "util/spelling.h"
 #include "wire/aeth.h"
 
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+/* "e-4" behind a number, which it changes. */
+static void exponent(const char **text, double *v)
+{
+	const char *at = *text;
+	char *end;
+	long e;
+
+	if (*at++ != 'e' || !is_digit(at[*at == '-']))
+		return;
+	for (e = strtol(at, &end, 10); e && *v > 0 && *v <= 1e300; e += e < 0 ? 1 : -1)
+		*v = e < 0 ? *v / 10 : *v * 10;
+	*text = end;
+}
+
+/* A decimal number. strtod() would take the program's locale's: with a comma, in many. */
+static bool decimal(const char *text, const char **end, double *out)
+{
+	double v = 0, scale = 1;
+	bool any = false, point = false;
+
+	for (; is_digit(*text) || (*text == '.' && !point); text++) {
+		if (*text == '.') {
+			point = true;
+			continue;
+		}
+		v = v * 10 + (*text - '0');
+		scale *= point ? 10 : 1;
+		any = true;
+	}
+	v /= scale;
+	exponent(&text, &v);
+	*out = v;
+	*end = text;
+	return any;
+}
+
 /* chance() and duration() read up to the next comma or the end; false: the text is neither. */
 static bool chance(const char *text, const char **end, double *out)
 {
-	char *at;
-	double v = strtod(text, &at);
+	const char *at;
+	double v;
 
-	if (at == text)
+	if (!decimal(text, &at, &v))
 		return false;
 	if (*at == '%') {
 		v /= 100;
@@ -30,10 +71,10 @@ static bool duration(const char *text, const char **end, uint64_t *out)
 		const char *name;
 		double ns;
 	} units[] = { { "ns", 1 }, { "us", 1e3 }, { "ms", 1e6 }, { "s", 1e9 } };
-	char *at;
-	double v = strtod(text, &at);
+	const char *at;
+	double v;
 
-	if (at == text || !(v >= 0) || v > 1e9)
+	if (!decimal(text, &at, &v) || !(v <= 1e9))
 		return false;
 	for (unsigned int i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
 		size_t n = strlen(units[i].name);
@@ -51,7 +92,7 @@ static bool number(const char *text, const char **end, uint64_t *out)
 {
 	char *at;
 
-	if (*text < '0' || *text > '9')
+	if (!is_digit(*text))
 		return false;
 	errno = 0;
 	*out = strtoull(text, &at, 0);

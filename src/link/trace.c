@@ -11,6 +11,7 @@
 #include "obs/pcapng.h"
 #include "util/be.h"
 #include "util/log.h"
+#include "util/output.h"
 #include "wire/aeth.h"
 #include "wire/grh.h"
 #include "wire/icrc.h"
@@ -50,13 +51,16 @@ uint64_t trace_now(void)
 
 bool trace_begin(const char *path)
 {
+	char whole[PATH_MAX];
 	int err;
 
 	if (!path || !*path)
 		return false;
-	err = pcapng_begin(path);
+	err = output_path(path, whole);
+	if (!err)
+		err = pcapng_begin(whole);
 	if (!err && !file)
-		file = strdup(path);
+		file = strdup(whole);
 	if (err || !file) {
 		log_warn("SOFTHCA_TRACE=%s: %s; there is no trace", path,
 			 strerror(err ? err : ENOMEM));

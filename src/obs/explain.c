@@ -11,6 +11,7 @@
 #include "obs/explain.h"
 #include "util/barrier.h"
 #include "util/log.h"
+#include "util/output.h"
 #include "util/uncancelled.h"
 
 enum { WORDS = EXPLAIN_TEXT / 8, BUSY = 1, LINE = EXPLAIN_TEXT + 64 };
@@ -46,10 +47,8 @@ void explain_set_output(const char *value)
 
 	if (!value || !*value || !strcmp(value, "0"))
 		to = OUT_NONE;
-	else if (strchr(value, '/') && strlen(value) < sizeof(path))
+	else if (strchr(value, '/') && !output_path(value, path))
 		to = OUT_FILE;
-	if (to == OUT_FILE)
-		strcpy(path, value);
 	store_release(&output, to); /* pairs with the load in where() */
 }
 
@@ -80,7 +79,7 @@ static void write_line(enum output to, const char *line, size_t n)
 	if (to == OUT_FILE)
 		fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
 			  0666);
-	if ((fd < 0 || write(fd, line, n) < 0) && to == OUT_FILE)
+	if ((fd < 0 || output_write(fd, line, n) < 0) && to == OUT_FILE)
 		log_warn_once("SOFTHCA_EXPLAIN=%s: %s; what fails is not explained there", path,
 			      strerror(errno));
 	if (to == OUT_FILE && fd >= 0)
@@ -195,7 +194,7 @@ __attribute__((destructor)) static void hint(void)
 		return;
 	len = snprintf(line, sizeof(line), "softhca: %llu failure%s; SOFTHCA_EXPLAIN=1 says why\n",
 		       n, n == 1 ? "" : "s");
-	ignored = write(STDERR_FILENO, line, (size_t)len);
+	ignored = output_write(STDERR_FILENO, line, (size_t)len);
 	(void)ignored;
 }
 

@@ -123,33 +123,47 @@ static void name_place(const void *place, char out[PLACE])
 			 at.dli_sname ? ")" : "");
 }
 
-/* The oldest on @ctx that was made at @from or later; NULL @ctx: on any. */
-static struct made *oldest(const void *ctx, uint64_t from)
+static int by_order(const void *a, const void *b)
 {
-	struct made *m, *found = NULL;
-	size_t pos = 0;
+	const struct made *x = *(struct made *const *)a, *y = *(struct made *const *)b;
 
-	while ((m = hash_next(&objects, &pos)))
-		if ((!ctx || m->ctx == ctx) && m->order >= from &&
-		    (!found || m->order < found->order))
-			found = m;
-	return found;
+	return (x->order > y->order) - (x->order < y->order);
+}
+
+/* Those that are on @ctx and were not told of, the oldest first; NULL @ctx: on any. The caller
+ * frees *@out. Under lock. */
+static size_t left_behind(const void *ctx, struct made ***out)
+{
+	struct made *m;
+	size_t pos = 0, n = 0;
+
+	*out = malloc((objects.count + 1) * sizeof(struct made *));
+	if (!*out)
+		log_error("no memory to name the %zu objects that are alive", objects.count);
+	while (*out && (m = hash_next(&objects, &pos)))
+		if (m->ctx && (!ctx || m->ctx == ctx))
+			(*out)[n++] = m;
+	if (n)
+		qsort(*out, n, sizeof(struct made *), by_order);
+	return n;
 }
 
 /* Those of a closed context are told of once: at exit they have no context any more. */
 static void tell(const void *ctx, const char *when)
 {
+	struct made **left;
 	char place[PLACE];
-	struct made *m;
+	size_t n;
 
 	pthread_mutex_lock(&lock);
-	for (uint64_t from = 0; (m = oldest(ctx, from)); from = m->order + 1) {
-		if (!m->ctx)
-			continue;
-		name_place(m->place, place);
-		log_error("%s 0x%x is alive %s; made at %s", m->what, m->number, when, place);
-		m->ctx = NULL;
+	n = left_behind(ctx, &left);
+	for (size_t i = 0; i < n; i++) {
+		name_place(left[i]->place, place);
+		log_error("%s 0x%x is alive %s; made at %s", left[i]->what, left[i]->number, when,
+			  place);
+		left[i]->ctx = NULL;
 	}
+	free(left);
 	pthread_mutex_unlock(&lock);
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "obs/pcapng.h"
-#include "util/uncancelled.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
+#include "util/output.h"
+#include "util/uncancelled.h"
 
 enum {
 	BLOCK_SECTION = 0x0a0d0d0a,
@@ -86,7 +87,7 @@ static int append_block(const char *path, const struct block *b, int flags)
 	if (fd < 0)
 		return errno;
 	for (size_t at = 0; !err && at < b->n; at += (size_t)n) { /* again, for the reason only */
-		n = write(fd, b->b + at, b->n - at);
+		n = output_write(fd, b->b + at, b->n - at);
 		if (n <= 0)
 			err = n < 0 ? errno : ENOSPC;
 	}

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "util/log.h"
-#include "util/uncancelled.h"
+#include "util/output.h"
 
 enum { LINE = 512 };
 
@@ -51,7 +51,7 @@ void log_line(enum log_level level, const char *fmt, ...)
 	if (n > 0)
 		at += (size_t)n < LINE - at - 1 ? (size_t)n : LINE - at - 1;
 	line[at++] = '\n';
-	UNCANCELLED(ignored, write(STDERR_FILENO, line, at)); /* stderr is closed */
+	ignored = output_write(STDERR_FILENO, line, at); /* stderr is closed */
 	(void)ignored;
 	errno = err;
 }

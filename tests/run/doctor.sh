@@ -80,6 +80,23 @@ fi
 SOFTHCA_DEVICES=mlx5_0=nosuch0 doctor 1
 has '^wrong  device: '
 
+# Where interfaces cannot be listed the other findings are said all the same.
+got=0
+"$(dirname "$0")/container/refuse.py" socket=EPERM -- "$softhca" doctor >"$tmp/out" 2>&1 || got=$?
+[ "$got" = 1 ] || fail "without sockets: status $got: $(cat "$tmp/out")"
+has '^wrong  device: none (Operation not permitted); '
+has ' firewall: '
+
+# Namespaces may be made, but nothing may be mounted in them.
+"$(dirname "$0")/container/refuse.py" mount=EPERM -- "$softhca" doctor >"$tmp/out" 2>&1 ||
+	fail "without mounts: $(cat "$tmp/out")"
+has '^note   namespaces: not allowed (Operation not permitted)'
+
+# Started by a program that ignores SIGCHLD.
+"$softhca" doctor >"$tmp/usual"
+env --ignore-signal=CHLD "$softhca" doctor >"$tmp/out"
+equal "where SIGCHLD is ignored" "$(cat "$tmp/usual")" "$(cat "$tmp/out")"
+
 doctor 0 ibv_devinfo
 has '^ok     program: /.*/ibv_devinfo is linked dynamically'
 has '^ok     libibverbs.so.1: has each of the '

@@ -47,6 +47,18 @@ equal "a program that has cleared its environment" "['mlx5_0']" \
 import os
 os.environ.clear()
 print(os.listdir("/sys/class/infiniband"))')"
+equal "a program that has written its title over its environment" "['mlx5_0']" \
+	"$("$softhca" run /usr/bin/python3 -c '
+import ctypes, os
+libc = ctypes.CDLL(None)
+libc.strdup.restype = ctypes.c_void_p
+places = ctypes.POINTER(ctypes.c_void_p).in_dll(libc, "environ")
+n = 0
+while place := places[n]:
+    places[n] = libc.strdup(ctypes.c_void_p(place))
+    ctypes.memset(place, ord("x"), len(ctypes.string_at(place)))
+    n += 1
+print(os.listdir("/sys/class/infiniband"))')"
 if command -v ibstat >/dev/null; then
 	"$softhca" run ibstat >"$tmp/ibstat" || fail "ibstat"
 	for line in "CA 'mlx5_0'" "State: Active" "Link layer: Ethernet"; do
@@ -60,6 +72,9 @@ fi
 
 # Equal devices share a folder, others have their own; nobody else may write there.
 equal "folders after equal runs" 1 "$(ls "$tmp"/softhca-view-*/ | wc -l)"
+rm -r "$tmp"/softhca-view-*/*/class/infiniband # as a cleaner of old files may
+equal "after a cleaner" mlx5_0 "$("$softhca" run ls /sys/class/infiniband 2>&1)"
+equal "folders after a cleaner" 1 "$(ls "$tmp"/softhca-view-*/ | wc -l)"
 equal "devices" "mlx5_0 mlx5_1" "$(SOFTHCA_DEVICES=mlx5_0=lo,mlx5_1=lo "$softhca" run sh -c '
 	test -c /dev/infiniband/uverbs1 && echo $(ls /sys/class/infiniband)')"
 equal "folders after another" 2 "$(ls "$tmp"/softhca-view-*/ | wc -l)"

@@ -4,15 +4,20 @@
 # traits: both timeout=120
 import os
 import pty
+import resource
 import subprocess
 import sys
+import tempfile
 
 import cases
 
 TOOL = os.environ["SOFTHCA_PREFIX"] + "/bin/softhca"
 PROGRAM = """
-import ctypes, os, sys
+import ctypes, os, signal, sys
+for each in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores, and others do not
+    signal.signal(each, signal.SIG_DFL)
 v = ctypes.CDLL("libibverbs.so.1")
+os.chdir("/")  # as a daemon does
 for name in ("ibv_get_device_list", "ibv_open_device", "ibv_alloc_pd", "ibv_reg_mr"):
     getattr(v, name).restype = ctypes.c_void_p
 devices = v.ibv_get_device_list(None)
@@ -39,10 +44,10 @@ def command(*words):
     return [TOOL, "run", sys.executable, "-c", PROGRAM, *map(str, words)]
 
 
-def said(*words, **env):
+def said(*words, before=None, **env):
     """What the program writes to stderr, which is a pipe."""
     done = subprocess.run(command(*words), env=environment(**env), capture_output=True,
-                          text=True, check=True)
+                          text=True, check=True, preexec_fn=before)
     assert done.stdout == "", done
     return done.stderr
 
@@ -74,6 +79,40 @@ def files_that_cannot_be_written():
             f"softhca: SOFTHCA_TRACE={path}: {why}; there is no trace\n"), path
 
 
+def files_as_long_as_they_may_be():
+    """The program, which writes nothing itself, gets no SIGXFSZ."""
+    longest = 1 << 30
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with tempfile.NamedTemporaryFile() as full:
+        full.truncate(longest)
+
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (longest, hard))
+        assert "File too large" in said(3, before=limit, SOFTHCA_EXPLAIN=full.name)
+        assert "File too large" in said(0, before=limit, SOFTHCA_TRACE=full.name)
+
+
+def nobody_is_left_to_read():
+    """The program, which writes nothing itself, gets no SIGPIPE."""
+    for more in ({"CI": "1"}, {"SOFTHCA_EXPLAIN": "1"}, {"SOFTHCA_TRACE": "/nowhere/x"}):
+        theirs, stderr = os.pipe()
+        os.close(theirs)
+        subprocess.run(command(3), env=environment(**more), stderr=stderr, check=True)
+        os.close(stderr)
+
+
+def relative_names():
+    """They begin in the folder in which the program was started."""
+    with tempfile.TemporaryDirectory() as folder:
+        was = os.getcwd()
+        os.chdir(folder)
+        try:
+            assert said(3, SOFTHCA_EXPLAIN="./log", SOFTHCA_TRACE="a.pcapng") == ""
+        finally:
+            os.chdir(was)
+        assert sorted(os.listdir(folder)) == ["a.pcapng", "log"], os.listdir(folder)
+
+
 def forked_child_is_silent():
     assert said(2, "fork", CI="1") == SAYS.format("2 failures")
 
@@ -95,4 +134,5 @@ def on_a_terminal():
 
 if __name__ == "__main__":
     sys.exit(cases.run((in_ci, nobody_reads, already_known, files_that_cannot_be_written,
-                        forked_child_is_silent, on_a_terminal)))
+                        files_as_long_as_they_may_be, nobody_is_left_to_read,
+                        relative_names, forked_child_is_silent, on_a_terminal)))

@@ -13,7 +13,8 @@ plant() { # LINE...: an installation whose list has these lines too
 	mkdir -p "$there/bin" "$there/lib/softhca"
 	: >"$there/bin/softhca"
 	: >"$there/bin/another"
-	printf '%s\n' bin/softhca lib/softhca/gone/file "$@" >"$there/lib/softhca/installed"
+	printf '%s\n' bin/softhca lib/ lib/softhca/ lib/softhca/gone/file "$@" \
+		>"$there/lib/softhca/installed"
 }
 
 uninstall() { # STATUS [PREFIX]
@@ -42,10 +43,13 @@ says "no folder $tmp/nowhere"
 
 mkdir "$tmp/scratch"
 : >"$tmp/scratch/file"
-plant "../scratch/file" "bin/../../scratch/file" "$tmp/scratch/file" "link/file" "" "bin/"
+mkdir "$tmp/scratch/folder"
+plant "../scratch/file" "bin/../../scratch/file" "$tmp/scratch/file" "link/file" "" "bin/" "/" \
+	"../scratch/folder/" "link/folder/"
 ln -s ../scratch "$there/link"
 uninstall 1
 [ -e "$tmp/scratch/file" ] || fail "a file outside is gone: $(cat "$tmp/out")"
+[ -e "$tmp/scratch/folder" ] || fail "a folder outside is gone: $(cat "$tmp/out")"
 says 'not removed, .*: bin/\.\./\.\./scratch/file$'
 says 'not removed, .*: link/file$'
 left bin/another link
@@ -70,6 +74,10 @@ uninstall 1
 says 'nothing of softhca is installed'
 [ -e "$tmp/scratch/lib/softhca/installed" ] || fail "the other's list is gone"
 
+# By a name that `cd` looks up in CDPATH, and prints.
+(cd "$top/.." && CDPATH=. "$(basename "$top")/build.sh" --help >"$tmp/out" 2>&1) ||
+	fail "with CDPATH: $(cat "$tmp/out")"
+
 # Over an installation whose programs run: they have mapped its files.
 owner_run() { :; }
 . "$top/scripts/say.sh"
@@ -78,7 +86,7 @@ install_stage() { echo "$tmp/stage"; }
 mkdir -p "$tmp/stage/bin" "$tmp/stage/lib/softhca"
 echo new >"$tmp/stage/bin/softhca"
 caller=$tmp
-plant lib/softhca/of-old/file ../scratch/file
+plant lib/softhca/of-old/ lib/softhca/of-old/file ../scratch/file
 mkdir "$there/lib/softhca/of-old"
 : >"$there/lib/softhca/of-old/file"
 exec 3<"$there/bin/softhca"
@@ -87,7 +95,19 @@ equal "what programs have mapped" "" "$(cat <&3)"
 [ -e "$tmp/scratch/file" ] || fail "a file outside is gone: $(cat "$tmp/out")"
 equal "what is installed" new "$(cat "$there/bin/softhca")"
 left bin/another bin/softhca lib/softhca/installed
-equal "the list" bin/softhca "$(cat "$there/lib/softhca/installed")"
+[ ! -e "$there/lib/softhca/of-old" ] || fail "an empty folder of the older version is left"
+equal "the list" "bin/softhca lib/ lib/softhca/" "$(paste -sd ' ' "$there/lib/softhca/installed")"
+
+# Empty folders that were there before stay; those that it made go, also after a second time.
+rm -rf "$there"
+mkdir -p "$there/bin" "$there/share/man"
+mkdir -p "$tmp/stage/share/man/man1"
+echo page >"$tmp/stage/share/man/man1/softhca.1"
+install_command --prefix there >"$tmp/out"
+install_command --prefix there >"$tmp/out"
+uninstall 0
+equal "folders that are left" "bin share share/man" \
+	"$(cd "$there" && find . -mindepth 1 -printf '%P\n' | sort | paste -sd ' ')"
 
 # A disk that is full in the middle.
 plant

@@ -81,6 +81,11 @@ def receiver_not_ready():
         assert re.search(r"the queue is empty, and a message is held up since \d+ m?s$", far), out
 
 
+def more_numbers_than_one_slot_has():
+    with Waiting("many") as w:
+        assert f"QP {w.near} of {w.pid} " in line_of(w.near, answered("ps"))
+
+
 def error():
     with Waiting("failed") as w:
         line = line_of(w.near, answered("ps"))
@@ -186,5 +191,6 @@ def nobody():
 
 
 if __name__ == "__main__":
-    sys.exit(cases.run((nobody, idle, receiver_not_ready, error, stopped, many_stopped, top,
-                        end_of_the_process, nobody_reads, rates)))
+    sys.exit(cases.run((nobody, idle, receiver_not_ready, more_numbers_than_one_slot_has,
+                        error, stopped, many_stopped, top, end_of_the_process, nobody_reads,
+                        rates)))

@@ -45,6 +45,14 @@ if "$softhca" run sh -c 'mkdir /sys/class/x || echo 1 >/sys/class/infiniband/mlx
 	fail "/sys/class can be written"
 fi
 
+# Everybody may look, whatever the umask, which is the program's.
+if setpriv --reuid 1 --clear-groups true 2>/dev/null; then
+	equal "another user, umask 077" "uverbs0 mlx5_0" "$(umask 077 && "$softhca" run setpriv \
+		--reuid 1 --clear-groups sh -c \
+		'echo $(ls /dev/infiniband/ /sys/class/infiniband/ | grep "[0-9]$")' 2>&1)"
+fi
+equal "umask" 0077 "$(umask 077 && "$softhca" run sh -c umask)"
+
 if command -v ibstat >/dev/null; then
 	"$softhca" run ibstat >"$tmp/ibstat" || fail "ibstat"
 	for line in "CA 'mlx5_0'" "State: Active" "Physical state: LinkUp" "Link layer: Ethernet" \

@@ -37,13 +37,42 @@ static void failed(void)
 	want_eq(duo_wc(&duo).status, IBV_WC_REM_ACCESS_ERR);
 }
 
+/* More QPs than one slot of the host has numbers for. The last is connected to itself. */
+static void many(const struct peer_opts *o)
+{
+	enum { SLOT_BITS = 14 };
+	struct peer_ep *ep = &duo.near.ep;
+	uint32_t first;
+
+	peer_open(&duo.near.dev);
+	peer_ep_create(&duo.near.dev, o, ep);
+	first = ep->qp->qp_num;
+	while (ep->qp->qp_num >> SLOT_BITS == first >> SLOT_BITS) {
+		struct ibv_qp_init_attr init = { .send_cq = ep->scq,
+						 .recv_cq = ep->rcq,
+						 .qp_type = o->type,
+						 .cap = { 1, 1, 1, 1, 0 } };
+
+		ep->qp = ibv_create_qp(duo.near.dev.pd, &init);
+		if (!ep->qp)
+			die("ibv_create_qp");
+	}
+	ep->mine.qpn = ep->qp->qp_num;
+	ep->theirs = ep->mine;
+	peer_connect(ep, o);
+}
+
 int main(int argc, char **argv)
 {
 	struct duo_opts o = { .qp = { .type = IBV_QPT_RC, .rnr = 7 } };
 	const char *what = argc > 1 ? argv[1] : "";
+	bool alone = !strcmp(what, "many");
 	char c;
 
-	duo_open(&duo, &o);
+	if (alone)
+		many(&o.qp);
+	else
+		duo_open(&duo, &o);
 	if (!strcmp(what, "rnr"))
 		rnr();
 	else if (!strcmp(what, "idle"))
@@ -54,6 +83,7 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	while (read(STDIN_FILENO, &c, 1) > 0)
 		continue;
-	duo_close(&duo);
+	if (!alone)
+		duo_close(&duo);
 	return 0;
 }

@@ -54,19 +54,22 @@ static const char *behind(const char *path, const char *prefix)
 	return path;
 }
 
-/* SOFTHCA_VIEW_ROOT of the environment that the program was started with; "": not set. It is read
- * once, as a rule before there are threads: later one of them may be changing the environment. */
+/* SOFTHCA_VIEW_ROOT of the environment that the program was started with; "": not set. It is copied
+ * once, as a rule before there are threads: later the program may change the environment, or write
+ * its title over the words that it was started with. */
 static const char *view_root(void)
 {
-	static const char *root;
-	const char *found = __atomic_load_n(&root, __ATOMIC_RELAXED);
+	static char root[PATH_MAX];
+	static int is_read;
+	const char *found;
 
-	if (!found) {
+	if (!__atomic_load_n(&is_read, __ATOMIC_ACQUIRE)) { /* pairs with the store */
 		found = secure_getenv("SOFTHCA_VIEW_ROOT");
-		found = found ? found : "";
-		__atomic_store_n(&root, found, __ATOMIC_RELAXED);
+		if (found && strlen(found) < sizeof(root))
+			strcpy(root, found);
+		__atomic_store_n(&is_read, 1, __ATOMIC_RELEASE);
 	}
-	return found;
+	return root;
 }
 
 __attribute__((constructor)) static void begin(void)

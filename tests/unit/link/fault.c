@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <errno.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include "link/fault_live.h"
 #include "test.h"
@@ -85,7 +87,8 @@ TEST(settings_are_parsed_and_nonsense_is_refused)
 					   "seed=x",	     "loss=1%,",    ",",
 					   "loss=nan",	     "delay=nanus", "qp=",
 					   "qp=0x1000000",   "psn=5-",	    "psn=16777216",
-					   "count=x" };
+					   "count=x",	     "loss=0x1p-3", "delay= 5us",
+					   "loss=.",	     "loss=1e",	    "loss=1.2.3" };
 	struct fault_config c;
 
 	check_eq(fault_parse("loss=1%,dup=0.1%,delay=50us,reorder=0.002,corrupt=100%,seed=9", &c),
@@ -97,6 +100,9 @@ TEST(settings_are_parsed_and_nonsense_is_refused)
 	check_eq(c.seed, 9);
 	check_eq(fault_parse("qp=0x412,psn=16777215-3,count=2", &c), 0);
 	check(c.qp == 0x412 && c.only_psn && c.psn == 0xffffff && c.psn_last == 3 && c.count == 2);
+	check_eq(fault_parse("loss=1e-4,dup=.5,delay=2.5e1us", &c), 0);
+	check(c.loss > 0.000099 && c.loss < 0.000101 && c.dup > 0.49 && c.dup < 0.51);
+	check_eq(c.delay, 25000);
 	check_eq(fault_parse("psn=7", &c), 0);
 	check(!c.qp && c.only_psn && c.psn == 7 && c.psn_last == 7);
 	check_eq(fault_parse("", &c), 0);
@@ -183,6 +189,29 @@ TEST(faults_change_while_segments_go)
 	}
 	check_eq(fault_live_write(getpid(), ""), 0);
 	d->ops->put(d);
+}
+
+/* It has no page of its own yet, and its parent's is not taken for one. */
+TEST(a_forked_child_does_not_have_its_parents_page)
+{
+	char byte = 0;
+	int ends[2];
+	pid_t child;
+
+	fault_live_start();
+	check_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	fault_fork_begin();
+	child = fork();
+	fault_fork_end(!child);
+	if (!child) {
+		close(ends[1]);
+		_exit(write(ends[0], &byte, 1) == 1 && !read(ends[0], &byte, 1) ? 0 : 1);
+	}
+	close(ends[0]);
+	check_eq(read(ends[1], &byte, 1), 1);
+	check_eq(fault_live_write(child, "loss=100%"), ENOENT);
+	close(ends[1]);
+	check_eq(waitpid(child, NULL, 0), child);
 }
 
 TEST(without_faults_everything_comes_through_by_value)
@@ -308,5 +337,6 @@ RUN_TESTS(unit_test(settings_are_parsed_and_nonsense_is_refused),
 	  unit_test(delay_holds_back_until_the_time_and_keeps_the_order),
 	  unit_test(what_is_delayed_leaves_though_its_destination_was_put),
 	  unit_test(a_seed_makes_the_same_faults_again), unit_test(direct_access_is_refused),
-	  /* the last: it leaves its page */
-	  unit_test(faults_change_while_segments_go))
+	  /* the last two: they leave their page */
+	  unit_test(faults_change_while_segments_go),
+	  unit_test(a_forked_child_does_not_have_its_parents_page))
