@@ -27,11 +27,13 @@ dist_command()
 
 dist_compile() # FOLDER OPTION...
 {
-	local dir=$1
+	local dir=$1 map
 	shift
-	[[ $top != *[\'\\]* ]] || die 2 "meson takes no folder with a quote or a backslash: $top"
 	# a list, since meson splits other texts at blanks
-	compile "$dir" --prefix=/usr "-Dc_args=['-ffile-prefix-map=$top=.']" "$@"
+	map="['-ffile-prefix-map=$top=.', '-Wa,--debug-prefix-map=$top=.']"
+	[[ $top != *[\'\\]* ]] || die 2 "meson takes no folder with a quote or a backslash: $top"
+	# also for the linker, which compiles what is optimised as a whole
+	compile "$dir" --prefix=/usr "-Dc_args=$map" "-Dc_link_args=$map" "$@"
 }
 
 dist_tarball() # NAME
