@@ -104,14 +104,15 @@ static void input(struct eqp *e, const struct seg *s, uint64_t now)
 {
 	struct dc_target *t = to_target(e);
 	const struct ibv_qp_attr *attr = &e->q.qp.attr;
-	bool wrong = s->va != t->access_key;
 	struct dest *d;
+	bool wrong;
 
 	(void)now;
 	if (s->op != OP_DC_CONNECT || e->q.qp.state != IBV_QPS_RTR) {
 		turn_away(e, s);
 		return;
 	}
+	wrong = s->va != t->access_key; /* set before it can be in RTR */
 	if (!s->dma_len || dc_responder_way(e, attr, s, &d))
 		return;
 	if (wrong)

@@ -237,12 +237,13 @@ int path_of_modify(struct eqp *e, const struct ibv_qp_attr *attr, int mask, bool
 	struct av av;
 	struct path_ask ask = { .av = &av };
 	const struct ibv_ah_attr *ah = alternate ? &attr->alt_ah_attr : &attr->ah_attr;
-	unsigned int mtu = mask & IBV_QP_PATH_MTU ? attr->path_mtu : old->path_mtu;
+	unsigned int mtu;
 
 	*out = NULL;
 	if (!(mask & (alternate ? IBV_QP_ALT_PATH : IBV_QP_AV)) || !ah->is_global ||
 	    !e->q.qp.service->connected || e->q.qp.service->wqe == WQE_DC)
 		return 0;
+	mtu = mask & IBV_QP_PATH_MTU ? attr->path_mtu : old->path_mtu;
 	if (mtu < IBV_MTU_256 || mtu > IBV_MTU_4096)
 		return 0; /* qp_modify() refuses it */
 	av_from_attr(ah, &av);

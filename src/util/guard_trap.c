@@ -232,7 +232,9 @@ static int slot_set(struct slot *s)
 	level = level_of(found.fn);
 	if (level < 0) {
 		level = next_level(s, &found);
-		s->below[level] = found;
+		/* What was only put back is being read, where a fault is handled now. */
+		if (memcmp(&s->below[level], &found, sizeof(found)) != 0)
+			s->below[level] = found;
 		mine = (struct action){ .fn = entries[level], .restorer = guard_asm_restorer };
 		mine.flags = SA_SIGINFO | SA_NODEFER | RESTORER;
 		mine.flags |= found.flags & (SA_ONSTACK | SA_RESTART);
