@@ -11,13 +11,15 @@
 enum { LEN = 64, CALLS = 6, PATIENCE_MS = 60000 };
 
 static int countdown; /* the call that fails is the one that finds 1; atomic */
-static bool receives; /* recvmsg() fails, else sendmsg() */
+static bool receives; /* recvmsg() fails, else sendmsg(); atomic */
 
-static bool fails(int fd)
+static bool fails(bool receiving, int fd)
 {
 	int type = 0;
 	socklen_t len = sizeof(type);
 
+	if (__atomic_load_n(&receives, __ATOMIC_RELAXED) != receiving)
+		return false;
 	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) || type != SOCK_SEQPACKET)
 		return false;
 	return __atomic_fetch_sub(&countdown, 1, __ATOMIC_RELAXED) == 1;
@@ -27,7 +29,7 @@ static bool fails(int fd)
 #pragma GCC visibility push(default)
 ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 {
-	if (receives && fails(fd)) {
+	if (fails(true, fd)) {
 		errno = ENOMEM;
 		return -1;
 	}
@@ -36,7 +38,7 @@ ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 
 ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 {
-	if (!receives && fails(fd)) {
+	if (fails(false, fd)) {
 		errno = ENOBUFS;
 		return -1;
 	}
@@ -71,7 +73,7 @@ static void open_side(struct side *s, int fd, const struct ask *ask, bool mine)
 	want(s->mr);
 	peer_ep_create(&s->dev, &opts, &s->ep);
 	if (mine) { /* before the other side can begin */
-		receives = ask->receives;
+		__atomic_store_n(&receives, ask->receives, __ATOMIC_RELAXED);
 		__atomic_store_n(&countdown, ask->call, __ATOMIC_RELAXED);
 	}
 	peer_ep_swap(fd, &s->ep);
