@@ -107,6 +107,7 @@ socklen_t udp_addr_set(union udp_addr *a, const union ibv_gid *gid, uint32_t ifi
 
 int udp_option(int fd, int level, int option, int value);
 void udp_socket_receive_buffer(int fd); /* makes it as large as the system allows */
+void udp_socket_deafen(int fd); /* it sends, and keeps nothing that is sent to it */
 
 /* The steps of udp_socket_listen() and udp_socket_sender(), for udp_mcast.c. */
 int udp_socket_open(const struct udp_port *p, int *fd);
