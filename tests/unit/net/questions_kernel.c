@@ -109,12 +109,32 @@ TEST(only_an_address_of_this_host_is_remembered)
 	gid_table_destroy(t);
 }
 
+/* Where nobody tells the table of changes it remembers nothing; its descriptor is closed once. */
+TEST(a_table_without_its_watch_remembers_nothing)
+{
+	struct gid_table *t;
+	int fd, next;
+
+	check_eq(gid_table_create("t0", &t), 0);
+	check_eq(gid_table_watch(t, &fd), 0);
+	gid_table_unwatch(t);
+	next = dup(0);
+	check_eq(next, fd);
+	check_eq(of_table(t, "10.7.0.1"), ROUTE_LOCAL);
+	asked();
+	check_eq(of_table(t, "10.7.0.1"), ROUTE_LOCAL);
+	check_eq(asked(), 1);
+	gid_table_destroy(t);
+	check_eq(close(next), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		unit_test(one_question_tells_the_way_and_a_second_the_neighbour),
 		unit_test(interfaces_without_neighbours_know_all),
 		unit_test(only_an_address_of_this_host_is_remembered),
+		unit_test(a_table_without_its_watch_remembers_nothing),
 	};
 
 	netns_enter();
