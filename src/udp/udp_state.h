@@ -42,7 +42,8 @@ struct udp_port {
 	uint32_t ifindex; /* 0 unless link-local */
 	bool ipv4;
 	int fd; /* bound to UDP 4791; -1: not yet */
-	bool foreign; /* another program had it when it was wanted; under udp->lock */
+	bool foreign; /* to be tried again: another program had it when it was wanted, or no
+		       * descriptor was left; under udp->lock */
 	struct udp_seen *seen; /* IPv4; NULL: no CAP_NET_RAW */
 	int hello; /* socket that questions to peers leave by */
 	int sender[UDP_SOCKETS]; /* -1: not open yet; under udp->lock */

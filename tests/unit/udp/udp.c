@@ -355,6 +355,30 @@ TEST(packets_do_not_leave_from_the_port_that_receives)
 	udp_destroy(u);
 }
 
+/* A process at its limit of descriptors misses the port for a moment only. */
+TEST(a_port_that_lacks_a_descriptor_is_tried_again)
+{
+	union ibv_gid local = address(false, 3);
+	struct udp *u = start();
+	struct rlimit full, low;
+	unsigned int taken, next = (unsigned int)dup(0);
+
+	close((int)next);
+	check_eq(getrlimit(RLIMIT_NOFILE, &full), 0);
+	low = full;
+	for (unsigned int spare = 0; spare < 2; spare++) {
+		low.rlim_cur = next + spare; /* none for the port; then none to ask peers from */
+		check_eq(setrlimit(RLIMIT_NOFILE, &low), 0);
+		check_eq(udp_listen(u, &local, 0), EMFILE);
+		check(udp_again(u, &taken));
+		check_eq(taken, 0);
+	}
+	check_eq(setrlimit(RLIMIT_NOFILE, &full), 0);
+	check(!udp_again(u, &taken));
+	check_eq(taken, 1);
+	udp_destroy(u);
+}
+
 /* Bytes that wait in sockets which are bound to @port of 127.0.0.1. */
 static unsigned int waiting(uint16_t port)
 {
@@ -415,4 +439,4 @@ RUN_TESTS(unit_test(sockets_that_send_keep_nothing),
 	  unit_test(a_port_that_another_holds_is_refused_with_the_holder),
 	  unit_test(what_the_kernel_refuses_to_send_is_told),
 	  unit_test(what_became_of_an_earlier_packet_stops_no_other),
-	  unit_test(families_do_not_mix))
+	  unit_test(families_do_not_mix), unit_test(a_port_that_lacks_a_descriptor_is_tried_again))
