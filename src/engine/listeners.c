@@ -3,11 +3,18 @@
 #include <errno.h>
 #include "engine/links.h"
 #include "engine/port_wait.h"
+#include "net/rtnl.h"
 #include "obs/explain.h"
 #include "util/clock.h"
 #include "util/log.h"
 
-/* @loud: says which ports other programs have. */
+/* Another program has the port, or this process lacks a descriptor at this moment. */
+static bool may_pass(int err)
+{
+	return err == EADDRINUSE || rtnl_is_passing(err);
+}
+
+/* @loud: says which ports cannot be had now. */
 static void listen_all(struct device *d, bool loud)
 {
 	struct gid_entry entry;
@@ -20,7 +27,7 @@ static void listen_all(struct device *d, bool loud)
 		return;
 	for (unsigned int i = 1; i < GID_TABLE_LEN; i += 2) {
 		if (gid_table_get(d->gids, i, &entry) || !entry.used ||
-		    links_listen(d->node, &entry.gid, entry.ifindex) != EADDRINUSE)
+		    !may_pass(links_listen(d->node, &entry.gid, entry.ifindex)))
 			continue;
 		taken = true;
 		if (loud && !explain_last(why, sizeof(why)))

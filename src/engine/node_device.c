@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 #include "engine/frames.h"
 #include "engine/timers.h"
 #include "obs/explain.h"
@@ -74,7 +73,7 @@ static void watch(struct node *n, struct device *d)
 	if (gid_table_watch(d->gids, &d->watch_fd)) {
 		d->watch_fd = -1;
 	} else if (node_device_watch(n, d->watch_fd)) {
-		close(d->watch_fd);
+		gid_table_unwatch(d->gids);
 		d->watch_fd = -1;
 	}
 }
@@ -82,9 +81,7 @@ static void watch(struct node *n, struct device *d)
 /* One that was not made whole: nobody has seen it. */
 static void give_up(struct device *d)
 {
-	if (d->watch_fd >= 0)
-		close(d->watch_fd); /* which takes it out of the node's epoll set */
-	gid_table_destroy(d->gids);
+	gid_table_destroy(d->gids); /* closes the watch: it leaves the node's epoll set */
 	free(d->hca.counters);
 	free(d);
 }

@@ -112,7 +112,7 @@ bool path_again(struct tqp *q)
 
 /* --- the network --- */
 
-/* @way: ROUTE_NONE: the kernel knows none. */
+/* @way: ROUTE_NONE: the kernel knows none; ROUTE_UNKNOWN: it could not be asked. */
 static int check_route(struct eqp *e, const struct path_ask *ask, enum route_kind way)
 {
 	const union ibv_gid *to = &ask->av->dgid;
@@ -121,6 +121,11 @@ static int check_route(struct eqp *e, const struct path_ask *ask, enum route_kin
 	uint32_t mtu;
 
 	gid_text(to, text, sizeof(text));
+	if (way == ROUTE_UNKNOWN)
+		return refuse(EMFILE,
+			      "QP 0x%x: no memory or no descriptor to ask the kernel for the route "
+			      "to %s; raise ulimit -n",
+			      e->q.qp.qpn, text);
 	gid_table_netdev(device_of(&e->q)->gids, &dev);
 	if (dev.loopback)
 		return refuse(EHOSTUNREACH,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* When to try for a port again. UDP 4791 of an address may belong to another user's program, or to
- * the kernel's rdma_rxe, and no event tells when it is free. While UD QPs wait for datagrams by it,
- * it is tried again after a second, then after twice as long each time, up to eight seconds
- * (port_events.h).
+ * the kernel's rdma_rxe, or this process lacks a descriptor for it, and no event tells when that
+ * is over. While UD QPs wait for datagrams by it, it is tried again after a second, then after
+ * twice as long each time, up to eight seconds (port_events.h).
  * Locking: node->wheel_lock. Any thread, outside any turn. */
 #pragma once
 #include <stdbool.h>

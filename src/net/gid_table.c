@@ -216,10 +216,17 @@ int gid_table_create(const char *netdev, struct gid_table **out)
 	return err;
 }
 
+void gid_table_unwatch(struct gid_table *t)
+{
+	if (t->watch_fd >= 0)
+		close(t->watch_fd);
+	t->watch_fd = -1;
+}
+
 void gid_table_destroy(struct gid_table *t)
 {
-	if (t && t->watch_fd >= 0)
-		close(t->watch_fd);
+	if (t)
+		gid_table_unwatch(t);
 	free(t);
 }
 

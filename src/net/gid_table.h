@@ -52,6 +52,8 @@ unsigned int gid_table_apply(struct gid_table *t, const struct netdev_scan *scan
  * creation, so none is lost; it is called once, before @t is shared. A positive errno where netlink
  * is refused: the table then stays as it is. */
 int gid_table_watch(struct gid_table *t, int *fd); /* @t owns the descriptor */
+/* Closes it, before @t is shared: the table stays as it is, and remembers no routes. */
+void gid_table_unwatch(struct gid_table *t);
 unsigned int gid_table_sync(struct gid_table *t);
 /* The last sync lacked memory or a descriptor: call it again, though nothing is readable. */
 bool gid_table_is_behind(const struct gid_table *t);

@@ -120,12 +120,6 @@ static int take_route(const struct nlmsghdr *msg, void *arg)
 	return MNL_CB_OK;
 }
 
-/* Of this process or at this moment: it tells nothing of what the kernel has. */
-static bool is_passing(int err)
-{
-	return err == EMFILE || err == ENFILE || err == ENOBUFS || err == ENOMEM || err == EINTR;
-}
-
 /* IPv4 first: its addresses come first in a GID table, its default route counts before IPv6's. A
  * family that the kernel lacks has no addresses. */
 int netdev_scan_rtnl(struct netdev_scan *out, bool routes)
@@ -139,7 +133,7 @@ int netdev_scan_rtnl(struct netdev_scan *out, bool routes)
 		err = rtnl_dump(RTM_GETADDR, families[i], take_addr, &s);
 		if (!err && routes && !s.default_index)
 			err = rtnl_dump(RTM_GETROUTE, families[i], take_route, &found);
-		if (families[i] == AF_INET6 && !is_passing(err))
+		if (families[i] == AF_INET6 && !rtnl_is_passing(err))
 			err = 0;
 	}
 	if (err)

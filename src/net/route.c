@@ -60,7 +60,7 @@ static enum route_kind ask(const union ibv_gid *gid, uint32_t oif, struct rtnl_r
 	if (rtnl_refused(err))
 		return can_bind(gid, link_local ? oif : 0) ? ROUTE_LOCAL : ROUTE_OUT;
 	if (err)
-		return ROUTE_NONE;
+		return rtnl_is_passing(err) ? ROUTE_UNKNOWN : ROUTE_NONE;
 	if (out->type == RTN_LOCAL)
 		return ROUTE_LOCAL;
 	return out->type == RTN_UNICAST ? ROUTE_OUT : ROUTE_NONE;

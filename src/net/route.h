@@ -11,8 +11,9 @@
 #include "net/rtnl.h"
 #include "util/spin.h"
 
-/* ROUTE_OUT: through an interface; also where netlink is refused, since then sending shows it. */
-enum route_kind { ROUTE_LOCAL, ROUTE_OUT, ROUTE_NONE };
+/* ROUTE_OUT: through an interface; also where netlink is refused, since then sending shows it.
+ * ROUTE_UNKNOWN: no memory or no descriptor to ask with, at this moment. */
+enum route_kind { ROUTE_LOCAL, ROUTE_OUT, ROUTE_NONE, ROUTE_UNKNOWN };
 
 #define ROUTE_CACHE_LEN 8
 

@@ -60,6 +60,11 @@ bool rtnl_refused(int err)
 	       err == ENOSYS;
 }
 
+bool rtnl_is_passing(int err)
+{
+	return err == EMFILE || err == ENFILE || err == ENOBUFS || err == ENOMEM || err == EINTR;
+}
+
 /* Sends and feeds @fn until the kernel's last message. The socket is not bound: the kernel gives it
  * a number when it sends. */
 static int ask(int bus, struct question *q, mnl_cb_t fn, void *arg)

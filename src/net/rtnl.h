@@ -10,6 +10,8 @@
 
 /* Does @err say that netlink itself is refused, and not this question? */
 bool rtnl_refused(int err);
+/* Is @err of this process or of this moment? It tells nothing of what the kernel has. */
+bool rtnl_is_passing(int err);
 
 /* A message may be shorter than it should be: a netlink socket takes messages from other senders
  * than the kernel, too. @n: bytes of the message's fixed part. */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include "net/gid.h"
 #include "net/route.h"
+#include "net/rtnl.h"
 #include "obs/explain.h"
 #include "udp/udp_batch.h"
 #include "udp/udp_state.h"
@@ -156,8 +157,9 @@ static int port_listen(struct udp *u, struct udp_port *p)
 {
 	int fd = -1, err = udp_socket_listen(p, &fd);
 
-	p->foreign = err == EADDRINUSE;
-	return err ? udp_refuse_port(err, &p->gid) : port_open(u, p, fd);
+	err = err ? udp_refuse_port(err, &p->gid) : port_open(u, p, fd);
+	p->foreign = err == EADDRINUSE || rtnl_is_passing(err);
+	return err;
 }
 
 /* A port whose address is gone is not tried again; a process without descriptors tries again. */
@@ -247,7 +249,12 @@ bool udp_again(struct udp *u, unsigned int *taken)
 
 static bool is_idle(const struct udp_port *p)
 {
-	return !load_acquire(&p->dests) && !route_is_local(NULL, &p->gid, p->ifindex);
+	enum route_kind way;
+
+	if (load_acquire(&p->dests))
+		return false;
+	way = route_kind(NULL, &p->gid, p->ifindex);
+	return way == ROUTE_OUT || way == ROUTE_NONE;
 }
 
 /* False: another thread is in the middle of a drain, and may want u->lock. */

@@ -52,8 +52,9 @@ void udp_leave(struct udp *u);
 /* Packets to @local reach this process from now on. EADDRINUSE: another program has the UDP port;
  * EADDRNOTAVAIL: the kernel does not know the address; with a reason. */
 int udp_listen(struct udp *u, const union ibv_gid *local, uint32_t ifindex);
-/* Tries again to open the ports that other programs had, and records no reason; the log says which
- * it has opened. *@taken: how many. True: other programs still have some. */
+/* Tries again to open the ports that other programs had or that no descriptor was left for, and
+ * records no reason; the log says which it has opened. *@taken: how many. True: some are still not
+ * to be had. */
 bool udp_again(struct udp *u, unsigned int *taken);
 /* The host's addresses have changed: closes the ports of addresses that are gone, but for those
  * that destinations use, since an address may come back. Never inside deliver(). */

@@ -64,7 +64,7 @@ int udp_mcast_sender(struct udp *u, struct udp_port *p, uint32_t ifindex)
 	}
 	err = err ? err : leave_by(p, s, ifindex, known);
 	if (!err)
-		*fd = s;
+		udp_socket_deafen(*fd = s);
 	else if (s >= 0)
 		close(s);
 	return err;

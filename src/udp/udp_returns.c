@@ -16,6 +16,7 @@ int udp_returns_sender(struct udp *u, struct udp_port *p)
 	err = udp_socket_sender(p, (uint16_t)(getpid() + 1), false, &fd, &p->sport[UDP_TELLER]);
 	if (err)
 		return err;
+	udp_socket_deafen(fd);
 	err = p->ipv4 ? udp_option(fd, IPPROTO_IP, IP_RECVERR, 1)
 		      : udp_option(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
 	if (!err && epoll_ctl(u->returns, EPOLL_CTL_ADD, fd, &ev))

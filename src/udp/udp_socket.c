@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <errno.h>
+#include <linux/filter.h>
 #include <netinet/udp.h>
 #include <string.h>
 #include <unistd.h>
@@ -110,6 +111,16 @@ int udp_socket_listen(const struct udp_port *p, int *fd)
 	return err;
 }
 
+/* Nobody reads it: what is sent to it would fill the memory that the host has for UDP. A filter
+ * drops it; errors that ICMP brings pass. */
+void udp_socket_deafen(int fd)
+{
+	struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
+	struct sock_fprog prog = { .len = 1, .filter = &drop };
+
+	setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog));
+}
+
 /* Leaves the descriptor open when it fails. */
 static int bind_near(const struct udp_port *p, int fd, uint16_t want, uint16_t *got)
 {
@@ -126,6 +137,8 @@ int udp_socket_sender(const struct udp_port *p, uint16_t want, bool shared, int 
 {
 	int s = -1, err = udp_socket_open(p, &s);
 
+	if (!err && shared)
+		udp_socket_deafen(s);
 	err = err ? err : udp_option(s, SOL_SOCKET, SO_REUSEPORT, shared);
 	err = err ? err : bind_near(p, s, want, got);
 	if (!err)
@@ -139,6 +152,8 @@ int udp_socket_chosen(const struct udp_port *p, uint16_t port, int *fd)
 {
 	int s = -1, err = udp_socket_open(p, &s);
 
+	if (!err)
+		udp_socket_deafen(s);
 	err = err ? err : udp_option(s, SOL_SOCKET, SO_REUSEPORT, 1);
 	err = err ? err : udp_socket_bind(p, s, port);
 	if (!err)
@@ -152,6 +167,8 @@ static int open_train(const struct udp_port *p, uint16_t sport, int *fd)
 {
 	int s = -1, err = udp_socket_open(p, &s);
 
+	if (!err)
+		udp_socket_deafen(s);
 	err = err ? err : udp_option(s, SOL_SOCKET, SO_NO_CHECK, 0); /* or it takes no trains */
 	err = err ? err : udp_option(s, SOL_SOCKET, SO_REUSEPORT, 1);
 	err = err ? err : udp_socket_bind(p, s, sport);

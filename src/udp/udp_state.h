@@ -42,7 +42,8 @@ struct udp_port {
 	uint32_t ifindex; /* 0 unless link-local */
 	bool ipv4;
 	int fd; /* bound to UDP 4791; -1: not yet */
-	bool foreign; /* another program had it when it was wanted; under udp->lock */
+	bool foreign; /* to be tried again: another program had it when it was wanted, or no
+		       * descriptor was left; under udp->lock */
 	struct udp_seen *seen; /* IPv4; NULL: no CAP_NET_RAW */
 	int hello; /* socket that questions to peers leave by */
 	int sender[UDP_SOCKETS]; /* -1: not open yet; under udp->lock */
@@ -107,6 +108,7 @@ socklen_t udp_addr_set(union udp_addr *a, const union ibv_gid *gid, uint32_t ifi
 
 int udp_option(int fd, int level, int option, int value);
 void udp_socket_receive_buffer(int fd); /* makes it as large as the system allows */
+void udp_socket_deafen(int fd); /* it sends, and keeps nothing that is sent to it */
 
 /* The steps of udp_socket_listen() and udp_socket_sender(), for udp_mcast.c. */
 int udp_socket_open(const struct udp_port *p, int *fd);

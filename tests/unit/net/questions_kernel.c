@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Routes and neighbours as the kernel knows them now, and how many sockets it takes to ask, in a
  * network namespace of the test's own. */
+#include <errno.h>
 #include <linux/neighbour.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -9,11 +10,16 @@
 #include "net/neigh.h"
 
 static unsigned int sockets;
+static int failing; /* errno that each call brings; 0: none */
 
 /* In place of the C library's, also for libmnl. */
 __attribute__((visibility("default"))) int socket(int domain, int type, int protocol)
 {
 	sockets++;
+	if (failing) {
+		errno = failing;
+		return -1;
+	}
 	return (int)syscall(SYS_socket, domain, type, protocol);
 }
 
@@ -109,12 +115,45 @@ TEST(only_an_address_of_this_host_is_remembered)
 	gid_table_destroy(t);
 }
 
+/* A process that lacks a descriptor for a moment does not know that an address is not its own. */
+TEST(a_question_that_cannot_be_asked_has_no_answer)
+{
+	struct rtnl_route route;
+
+	failing = EMFILE;
+	check_eq(route_to("10.7.0.1", &route), ROUTE_UNKNOWN);
+	check_eq(route_to("10.7.0.2", &route), ROUTE_UNKNOWN);
+	failing = 0;
+	check_eq(route_to("10.7.0.1", &route), ROUTE_LOCAL);
+}
+
+/* Where nobody tells the table of changes it remembers nothing; its descriptor is closed once. */
+TEST(a_table_without_its_watch_remembers_nothing)
+{
+	struct gid_table *t;
+	int fd, next;
+
+	check_eq(gid_table_create("t0", &t), 0);
+	check_eq(gid_table_watch(t, &fd), 0);
+	gid_table_unwatch(t);
+	next = dup(0);
+	check_eq(next, fd);
+	check_eq(of_table(t, "10.7.0.1"), ROUTE_LOCAL);
+	asked();
+	check_eq(of_table(t, "10.7.0.1"), ROUTE_LOCAL);
+	check_eq(asked(), 1);
+	gid_table_destroy(t);
+	check_eq(close(next), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		unit_test(one_question_tells_the_way_and_a_second_the_neighbour),
 		unit_test(interfaces_without_neighbours_know_all),
 		unit_test(only_an_address_of_this_host_is_remembered),
+		unit_test(a_question_that_cannot_be_asked_has_no_answer),
+		unit_test(a_table_without_its_watch_remembers_nothing),
 	};
 
 	netns_enter();

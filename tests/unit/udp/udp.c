@@ -2,6 +2,7 @@
 /* The udp link over the loopback interface: two addresses of 127.0.0.0/8 are two ends. */
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -354,7 +355,83 @@ TEST(packets_do_not_leave_from_the_port_that_receives)
 	udp_destroy(u);
 }
 
-RUN_TESTS(unit_test(packets_leave_from_the_port_that_is_chosen),
+/* A process at its limit of descriptors misses the port for a moment only. */
+TEST(a_port_that_lacks_a_descriptor_is_tried_again)
+{
+	union ibv_gid local = address(false, 3);
+	struct udp *u = start();
+	struct rlimit full, low;
+	unsigned int taken, next = (unsigned int)dup(0);
+
+	close((int)next);
+	check_eq(getrlimit(RLIMIT_NOFILE, &full), 0);
+	low = full;
+	for (unsigned int spare = 0; spare < 2; spare++) {
+		low.rlim_cur = next + spare; /* none for the port; then none to ask peers from */
+		check_eq(setrlimit(RLIMIT_NOFILE, &low), 0);
+		check_eq(udp_listen(u, &local, 0), EMFILE);
+		check(udp_again(u, &taken));
+		check_eq(taken, 0);
+	}
+	check_eq(setrlimit(RLIMIT_NOFILE, &full), 0);
+	check(!udp_again(u, &taken));
+	check_eq(taken, 1);
+	udp_destroy(u);
+}
+
+/* Bytes that wait in sockets which are bound to @port of 127.0.0.1. */
+static unsigned int waiting(uint16_t port)
+{
+	FILE *f = fopen("/proc/net/udp", "re");
+	unsigned int at, queue, sum = 0;
+	char line[256], local[9];
+
+	check(f);
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, " %*u: %8s:%x %*s %*x %*x:%x", local, &at, &queue) == 3 &&
+		    strtoul(local, NULL, 16) == htonl(INADDR_LOOPBACK) && at == port)
+			sum += queue;
+	fclose(f);
+	return sum;
+}
+
+static void throw_at(uint16_t port)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET,
+				  .sin_addr = { htonl(INADDR_LOOPBACK) },
+				  .sin_port = htons(port) };
+	static const uint8_t bytes[BYTES];
+	int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	check(s >= 0);
+	for (unsigned int i = 0; i < 16; i++)
+		check_eq(sendto(s, bytes, BYTES, 0, (struct sockaddr *)&to, sizeof(to)), BYTES);
+	close(s);
+}
+
+/* Nobody reads the sockets that packets leave from: what anybody sends to them is not kept. */
+TEST(sockets_that_send_keep_nothing)
+{
+	struct udp *u = start();
+	struct udp_path p = { .net = { address(false, 1), address(false, 2) },
+			      .mtu = 1024,
+			      .sport = 55555 };
+	struct dest *plain = path(u, false), *chosen;
+
+	check_eq(udp_dest(u, &p, &chosen), 0);
+	send_datagrams(plain, 4);
+	drain(u, 4);
+	throw_at(got.last.sport);
+	check_eq(waiting(got.last.sport), 0);
+	throw_at(55555);
+	check_eq(waiting(55555), 0);
+	chosen->ops->put(chosen);
+	plain->ops->put(plain);
+	udp_destroy(u);
+}
+
+RUN_TESTS(unit_test(sockets_that_send_keep_nothing),
+	  unit_test(packets_leave_from_the_port_that_is_chosen),
 	  unit_test(packets_do_not_leave_from_the_port_that_receives),
 	  unit_test(packets_arrive_whole_over_ipv4), unit_test(packets_arrive_whole_over_ipv6),
 	  unit_test(nonsense_and_damage_are_counted_and_dropped),
@@ -362,4 +439,4 @@ RUN_TESTS(unit_test(packets_leave_from_the_port_that_is_chosen),
 	  unit_test(a_port_that_another_holds_is_refused_with_the_holder),
 	  unit_test(what_the_kernel_refuses_to_send_is_told),
 	  unit_test(what_became_of_an_earlier_packet_stops_no_other),
-	  unit_test(families_do_not_mix))
+	  unit_test(families_do_not_mix), unit_test(a_port_that_lacks_a_descriptor_is_tried_again))
