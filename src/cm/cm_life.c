@@ -18,8 +18,13 @@
 
 enum { LID_OF_GROUPS = 0xc000 };
 
-/* exit(): peers on networks are told, each once. Peers on this host see it by themselves. */
-static void at_exit(void)
+/* A message that waits for others to be answered will have no other moment. */
+static bool parts(const struct cm_id *id)
+{
+	return id->way.net && (!id->gone || id->held);
+}
+
+void cm_call_farewell(void)
 {
 	struct timespec until;
 	struct list *pos;
@@ -33,7 +38,7 @@ static void at_exit(void)
 		{
 			struct cm_id *id = container_of(pos, struct cm_id, node);
 
-			if (id->way.net && !id->gone)
+			if (parts(id))
 				cm_talk_farewell(id);
 		}
 	mutex_unlock(&cm.lock);
@@ -50,7 +55,7 @@ int cm_call_channel_create(struct cm_channel **out, int *fd)
 	err = cm_arrive_begin();
 	cm_removal_begin();
 	if (!registered) /* a child has what its parent has registered */
-		registered = !atexit(at_exit);
+		registered = !atexit(cm_call_farewell);
 	mutex_unlock(&cm.lock);
 	return err ? err : cm_channel_create(out, fd);
 }
@@ -87,7 +92,7 @@ static void finish(struct cm_id *id)
 	id->gone = true;
 	id->channel = NULL;
 	lasts = cm_fsm_destroy(&id->fsm, clock_now(), &out);
-	if (lasts || out.send)
+	if (lasts || out.send || !list_empty(&id->flight))
 		cm_talk(id, &out); /* frees it, or time does */
 	else
 		cm_id_free(id);

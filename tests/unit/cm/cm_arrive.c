@@ -30,6 +30,8 @@ enum {
 	TO_END = 35,
 };
 
+#define LONG_AGO UINT64_C(2000000000)
+
 static const uint64_t guid = 0x1234567890;
 static const union ibv_gid here = { .raw = { [10] = 0xff, 0xff, 10, 9, 0, 1 } };
 static const union ibv_gid peer = { .raw = { [10] = 0xff, 0xff, 10, 9, 0, 2 } };
@@ -229,14 +231,15 @@ static int fetch(struct cm_id **id)
 	return 0;
 }
 
-/* A connection that comes from @local_id and PEER_QPN of @from, and is accepted. */
-static struct cm_id *accepted(const union ibv_gid *from, uint32_t local_id)
+/* A connection that comes from @local_id and @qpn of @from, and is accepted. */
+static struct cm_id *accepted_of(const union ibv_gid *from, uint32_t local_id, uint32_t qpn)
 {
 	struct cm_param p = { .qpn = 5 };
 	struct cm_msg m = request(CM_REQ, from, PORT);
 	struct cm_id *id = NULL;
 
 	m.local_id = local_id;
+	m.qpn = qpn;
 	comes(&m, from);
 	check_eq(fetch(&id), RDMA_CM_EVENT_CONNECT_REQUEST);
 	check_eq(cm_call_accept(id, &p), 0);
@@ -247,13 +250,18 @@ static struct cm_id *accepted(const union ibv_gid *from, uint32_t local_id)
 	return id;
 }
 
+static struct cm_id *accepted(const union ibv_gid *from, uint32_t local_id)
+{
+	return accepted_of(from, local_id, PEER_QPN);
+}
+
 /* Its request to @peer has left. */
-static struct cm_id *asked(void)
+static struct cm_id *asked_by(int ps, int type, int state)
 {
 	struct cm_param p = { .qpn = 5 };
 	struct cm_id *id;
 
-	check_eq(cm_id_new(&channel, RDMA_PS_TCP, IBV_QPT_RC, &id), 0);
+	check_eq(cm_id_new(&channel, (uint32_t)ps, type, &id), 0);
 	id->phase = PHASE_ROUTE;
 	id->way.net = true;
 	id->way.sgid = here;
@@ -261,8 +269,19 @@ static struct cm_id *asked(void)
 	cm_addr_of_gid(&here, NOT_OURS, 0, &id->src);
 	cm_addr_of_gid(&peer, PORT, 0, &id->dst);
 	check_eq(cm_call_connect(id, &p), 0);
-	check_eq(id->fsm.state, CM_REQ_SENT);
+	check_eq(id->fsm.state, state);
 	return id;
+}
+
+static struct cm_id *asked(void)
+{
+	return asked_by(RDMA_PS_TCP, IBV_QPT_RC, CM_REQ_SENT);
+}
+
+/* For a UD queue pair. */
+static struct cm_id *questioned(void)
+{
+	return asked_by(RDMA_PS_UDP, IBV_QPT_UD, CM_SIDR_SENT);
 }
 
 static void answered(const struct cm_id *id, uint32_t local_id, uint32_t qpn)
@@ -506,6 +525,110 @@ TEST(a_request_that_is_held_back_does_not_grow_old)
 	close_cm();
 }
 
+/* Nothing says so to the peer, and another one leaves in its place. */
+TEST(a_question_that_is_given_up_leaves_its_place)
+{
+	struct cm_id *first, *last;
+	uint32_t fetched;
+
+	open_cm();
+	first = questioned();
+	while (net.sent[CM_SIDR_REQ] < AT_ONCE)
+		questioned();
+	last = questioned();
+	check_eq(net.sent[CM_SIDR_REQ], AT_ONCE);
+	check(!timer_running(&last->timer));
+	check_eq(cm_call_id_destroy(first, &fetched), 0);
+	check_eq(net.sent[CM_SIDR_REQ], AT_ONCE + 1);
+	check_eq(net.last.local_id, last->fsm.local_id);
+	check(timer_running(&last->timer));
+	close_cm();
+}
+
+/* A peer that answers no more keeps others of its host from being asked for a second. */
+TEST(a_request_that_left_long_ago_has_left_its_place)
+{
+	struct cm_id *first, *last;
+
+	open_cm();
+	first = asked();
+	while (net.sent[CM_REQ] < AT_ONCE)
+		asked();
+	last = asked();
+	first->timer.fire(&first->timer, first->fsm.deadline);
+	check(!timer_running(&last->timer));
+	first->departed -= LONG_AGO;
+	first->timer.fire(&first->timer, first->fsm.deadline);
+	check_eq(net.last.local_id, last->fsm.local_id);
+	check(timer_running(&last->timer) && timer_running(&first->timer));
+	check(asked()->held);
+	close_cm();
+}
+
+/* As the kernel would, for those that others have kept from leaving, too. */
+TEST(a_process_that_ends_tells_each_peer)
+{
+	struct cm_id *id[AT_ONCE + 3];
+	uint32_t fetched;
+	bool follows;
+
+	open_cm();
+	for (unsigned int i = 0; i < AT_ONCE + 3; i++)
+		id[i] = accepted_of(&peer, 9 + i, PEER_QPN + i);
+	check_eq(cm_call_disconnect(id[0], &follows), 0);
+	for (unsigned int i = 1; i < AT_ONCE + 2; i++)
+		check_eq(cm_call_id_destroy(id[i], &fetched), 0);
+	check_eq(cm_call_disconnect(id[AT_ONCE + 2], &follows), 0);
+	check_eq(net.sent[CM_DREQ], AT_ONCE);
+	cm_call_farewell();
+	check_eq(net.sent[CM_DREQ], AT_ONCE + 3);
+	close_cm();
+}
+
+/* What the peer said when it asked is no part of its silence. */
+TEST(an_end_without_a_message_shows_none)
+{
+	struct cm_param p = { .qpn = 5 };
+	struct cm_msg m;
+	struct cm_id *id = NULL;
+	struct cm_news n;
+
+	open_cm();
+	m = request(CM_REQ, &peer, PORT);
+	m.responder_resources = 4;
+	comes(&m, &peer);
+	check_eq(fetch(&id), RDMA_CM_EVENT_CONNECT_REQUEST);
+	check_eq(cm_call_accept(id, &p), 0);
+	id->timer.fire(&id->timer, id->fsm.deadline = id->fsm.give_up);
+	check_eq(cm_channel_next(&channel, &n), 0);
+	check_eq(n.event, RDMA_CM_EVENT_UNREACHABLE);
+	check_eq(n.param.data_len, 0);
+	check_eq(n.param.initiator_depth, 0);
+	close_cm();
+}
+
+/* rdma_migrate_id(): "moves any pending events". */
+TEST(requests_follow_their_listener_to_its_channel)
+{
+	struct cm_param p = { .qpn = 5 };
+	struct cm_channel *ch;
+	struct cm_id *id = NULL;
+	struct cm_msg m;
+	int fd;
+
+	open_cm();
+	check_eq(cm_channel_create(&ch, &fd), 0);
+	cm_event_move(listener, ch);
+	m = request(CM_REQ, &peer, PORT);
+	comes(&m, &peer);
+	cm_event_move(listener, &channel);
+	cm_call_channel_destroy(ch);
+	check_eq(net.sent[CM_REJ], 0);
+	check_eq(fetch(&id), RDMA_CM_EVENT_CONNECT_REQUEST);
+	check_eq(cm_call_accept(id, &p), 0);
+	close_cm();
+}
+
 /* As in Linux: what the channel's ids have begun ends with it. */
 TEST(a_channel_that_is_destroyed_takes_its_conversations_with_it)
 {
@@ -595,6 +718,11 @@ RUN_TESTS(unit_test(a_request_ends_a_connection_with_its_own_sender_alone),
 	  unit_test(an_answer_names_a_queue_pair_of_a_program),
 	  unit_test(a_MAD_of_another_partition_is_dropped),
 	  unit_test(a_request_that_is_held_back_does_not_grow_old),
+	  unit_test(a_question_that_is_given_up_leaves_its_place),
+	  unit_test(a_request_that_left_long_ago_has_left_its_place),
+	  unit_test(a_process_that_ends_tells_each_peer),
+	  unit_test(an_end_without_a_message_shows_none),
+	  unit_test(requests_follow_their_listener_to_its_channel),
 	  unit_test(a_channel_that_is_destroyed_takes_its_conversations_with_it),
 	  unit_test(no_message_passes_those_that_wait),
 	  unit_test(strangers_are_answered_a_thousand_times_a_second))
