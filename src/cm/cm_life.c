@@ -124,9 +124,21 @@ int cm_call_id_destroy(struct cm_id *id, uint32_t *fetched)
 		return 0; /* of a parent process: there is nothing to end here */
 	drop_events(id);
 	*fetched = id->fetched;
+	id->kept = true;
 	finish(id);
 	cm_leave();
 	return 0;
+}
+
+void cm_call_id_release(struct cm_id *id)
+{
+	mutex_lock(&cm.lock);
+	if (cm_ours(id)) {
+		id->kept = false;
+		if (id->over)
+			free(id);
+	}
+	mutex_unlock(&cm.lock);
 }
 
 /* The peer is told, as by Linux; the id stays the program's, which hears no more of it. */

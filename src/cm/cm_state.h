@@ -101,8 +101,11 @@ struct cm_id {
 	int qp_type;
 	enum cm_phase phase;
 	bool gone; /* the program has destroyed it: only its state machine goes on, to its end */
+	bool kept; /* threads of the program may still name it: until id_release() */
+	bool over; /* its machine has ended while it was kept: it is in no list or table */
 	bool muted; /* a request that was not accepted: raises no events */
 	bool reuse, afonly;
+	bool has_afonly; /* the program has set it */
 	bool has_ack_timeout;
 	uint8_t tos, ack_timeout; /* options */
 	struct sockaddr_storage src, dst; /* port 0: none yet */

@@ -2,6 +2,7 @@
 /* MADs of strangers: what they may end, and how often they are answered. A network takes what is
  * sent, and the messages come as the engine's thread hands them over. */
 #include "cm/cm_arrive.h"
+#include <errno.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 #include "cm/cm_addr.h"
@@ -137,8 +138,12 @@ static void open_cm(void)
 
 static void close_cm(void)
 {
-	while (!list_empty(&cm.ids))
-		cm_id_free(list_first_entry(&cm.ids, struct cm_id, node));
+	while (!list_empty(&cm.ids)) {
+		struct cm_id *id = list_first_entry(&cm.ids, struct cm_id, node);
+
+		id->kept = false;
+		cm_id_free(id);
+	}
 	while (!list_empty(&channel.events)) {
 		struct list *first = channel.events.next;
 
@@ -542,6 +547,7 @@ TEST(a_question_that_is_given_up_leaves_its_place)
 	check_eq(net.sent[CM_SIDR_REQ], AT_ONCE + 1);
 	check_eq(net.last.local_id, last->fsm.local_id);
 	check(timer_running(&last->timer));
+	cm_call_id_release(first);
 	close_cm();
 }
 
@@ -626,6 +632,34 @@ TEST(requests_follow_their_listener_to_its_channel)
 	check_eq(net.sent[CM_REJ], 0);
 	check_eq(fetch(&id), RDMA_CM_EVENT_CONNECT_REQUEST);
 	check_eq(cm_call_accept(id, &p), 0);
+	close_cm();
+}
+
+/* Another thread may be at work on an event of it that it has fetched. */
+TEST(an_id_that_is_destroyed_remains_until_it_is_released)
+{
+	struct cm_id *idle, *open;
+	struct cm_view view;
+	uint32_t fetched;
+
+	open_cm();
+	check_eq(cm_id_new(&channel, RDMA_PS_TCP, IBV_QPT_RC, &idle), 0);
+	check_eq(cm_call_id_destroy(idle, &fetched), 0);
+	check_eq(cm_call_view(idle, &view), EINVAL);
+	cm_call_id_release(idle);
+	for (uint32_t i = 0; i < 2; i++) {
+		open = accepted_of(&peer, 9 + i, PEER_QPN + i);
+		check_eq(cm_call_id_destroy(open, &fetched), 0);
+		if (i) /* its conversation ends first, or last */
+			cm_call_id_release(open);
+		open->timer.fire(&open->timer, open->fsm.deadline = open->fsm.give_up);
+		open->timer.fire(&open->timer, open->fsm.deadline);
+		if (i)
+			continue;
+		check_eq(cm_call_view(open, &view), EINVAL);
+		cm_call_id_release(open);
+	}
+	check(cm.ids.next == &listener->node && cm.ids.prev == &listener->node);
 	close_cm();
 }
 
@@ -723,6 +757,7 @@ RUN_TESTS(unit_test(a_request_ends_a_connection_with_its_own_sender_alone),
 	  unit_test(a_process_that_ends_tells_each_peer),
 	  unit_test(an_end_without_a_message_shows_none),
 	  unit_test(requests_follow_their_listener_to_its_channel),
+	  unit_test(an_id_that_is_destroyed_remains_until_it_is_released),
 	  unit_test(a_channel_that_is_destroyed_takes_its_conversations_with_it),
 	  unit_test(no_message_passes_those_that_wait),
 	  unit_test(strangers_are_answered_a_thousand_times_a_second))
