@@ -132,7 +132,7 @@ struct cm_id {
 	bool lost; /* the peer's socket on this host did not take the last message */
 	struct list flight; /* in cm.flights or cm.departures */
 	bool held; /* it is in cm.departures: its timers begin when it leaves */
-	bool landed; /* its request left so long ago that it counts no more */
+	bool landed; /* its request is repeated, and counts no more */
 	uint64_t departed; /* ns: when it came into cm.flights */
 	struct cm_msg peer; /* its REQ, REP or SIDR_REP */
 	uint64_t request_key, qp_key; /* in cm.requests, cm.qpns; 0 none */

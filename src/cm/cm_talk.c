@@ -234,9 +234,9 @@ static void on_timer(struct timer *t, uint64_t now)
 	struct cm_id *id = container_of(t, struct cm_id, timer);
 	struct cm_out out;
 
-	if (asks(id) && now - id->departed >= FLIGHT_NS)
-		id->landed = true;
 	cm_fsm_timer(&id->fsm, now, is_quick(id), &out);
+	if (out.send && asks(id) && now - id->departed >= FLIGHT_NS)
+		id->landed = true;
 	cm_talk(id, &out);
 }
 

@@ -31,8 +31,6 @@ enum {
 	TO_END = 35,
 };
 
-#define LONG_AGO UINT64_C(2000000000)
-
 static const uint64_t guid = 0x1234567890;
 static const union ibv_gid here = { .raw = { [10] = 0xff, 0xff, 10, 9, 0, 1 } };
 static const union ibv_gid peer = { .raw = { [10] = 0xff, 0xff, 10, 9, 0, 2 } };
@@ -551,8 +549,8 @@ TEST(a_question_that_is_given_up_leaves_its_place)
 	close_cm();
 }
 
-/* A peer that answers no more keeps others of its host from being asked for a second. */
-TEST(a_request_that_left_long_ago_has_left_its_place)
+/* A program that does not answer keeps nobody from the others of its host for long. */
+TEST(a_request_that_is_repeated_late_leaves_its_place)
 {
 	struct cm_id *first, *last;
 
@@ -561,10 +559,12 @@ TEST(a_request_that_left_long_ago_has_left_its_place)
 	while (net.sent[CM_REQ] < AT_ONCE)
 		asked();
 	last = asked();
+	first->quick = true;
 	first->timer.fire(&first->timer, first->fsm.deadline);
+	check_eq(net.last.local_id, first->fsm.local_id);
 	check(!timer_running(&last->timer));
-	first->departed -= LONG_AGO;
-	first->timer.fire(&first->timer, first->fsm.deadline);
+	first->timer.fire(&first->timer, first->fsm.deadline = first->fsm.next_full);
+	check_eq(net.sent[CM_REQ], AT_ONCE + 3);
 	check_eq(net.last.local_id, last->fsm.local_id);
 	check(timer_running(&last->timer) && timer_running(&first->timer));
 	check(asked()->held);
@@ -753,7 +753,7 @@ RUN_TESTS(unit_test(a_request_ends_a_connection_with_its_own_sender_alone),
 	  unit_test(a_MAD_of_another_partition_is_dropped),
 	  unit_test(a_request_that_is_held_back_does_not_grow_old),
 	  unit_test(a_question_that_is_given_up_leaves_its_place),
-	  unit_test(a_request_that_left_long_ago_has_left_its_place),
+	  unit_test(a_request_that_is_repeated_late_leaves_its_place),
 	  unit_test(a_process_that_ends_tells_each_peer),
 	  unit_test(an_end_without_a_message_shows_none),
 	  unit_test(requests_follow_their_listener_to_its_channel),
