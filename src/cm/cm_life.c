@@ -12,6 +12,7 @@
 #include "cm/cm_removal.h"
 #include "cm/cm_talk.h"
 #include "cm/cm_watch.h"
+#include "engine/node.h"
 #include "obs/explain.h"
 #include "util/clock.h"
 #include "util/fork.h"
@@ -46,7 +47,6 @@ void cm_call_farewell(void)
 
 int cm_call_channel_create(struct cm_channel **out, int *fd)
 {
-	static bool registered; /* under cm.lock */
 	int err = cm_start();
 
 	if (err)
@@ -54,8 +54,7 @@ int cm_call_channel_create(struct cm_channel **out, int *fd)
 	mutex_lock(&cm.lock);
 	err = cm_arrive_begin();
 	cm_removal_begin();
-	if (!registered) /* a child has what its parent has registered */
-		registered = !atexit(cm_call_farewell);
+	node_at_exit(cm_call_farewell);
 	mutex_unlock(&cm.lock);
 	return err ? err : cm_channel_create(out, fd);
 }
