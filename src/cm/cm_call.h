@@ -9,9 +9,12 @@ void cm_call_channel_destroy(struct cm_channel *ch);
 int cm_call_id_create(struct cm_channel *ch, void *owner, uint32_t ps, int qp_type,
 		      struct cm_id **out);
 int cm_call_id_destroy(struct cm_id *id, uint32_t *fetched);
+void cm_call_id_release(struct cm_id *id);
 int cm_call_set_owner(struct cm_id *id, void *owner, struct cm_channel *ch);
 int cm_call_migrate(struct cm_id *id, struct cm_channel *to, uint32_t *fetched);
 int cm_call_view(struct cm_id *id, struct cm_view *out);
+/* exit(): peers on networks are told, each once. Peers on this host see it by themselves. */
+void cm_call_farewell(void);
 int cm_call_write_event(struct cm_id *id, int event, int status, uint64_t arg);
 
 /* cm_resolve.c */

@@ -209,8 +209,11 @@ void cm_event_move(struct cm_id *id, struct cm_channel *to)
 	id->channel = to;
 	list_for_each_safe(pos, tmp, &moved)
 	{
+		struct cm_event *e = container_of(pos, struct cm_event, node);
+
 		list_del(pos);
-		cm_event_queue(container_of(pos, struct cm_event, node));
+		e->news.id->channel = to; /* a request's is as its listener's */
+		cm_event_queue(e);
 	}
 }
 

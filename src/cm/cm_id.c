@@ -105,5 +105,8 @@ void cm_id_free(struct cm_id *id)
 	list_del(&id->requester.node);
 	cm_far_leave(id);
 	free(id->answer);
-	free(id);
+	id->answer = NULL;
+	id->over = true;
+	if (!id->kept)
+		free(id);
 }

@@ -12,14 +12,20 @@
 #include "cm/cm_removal.h"
 #include "cm/cm_talk.h"
 #include "cm/cm_watch.h"
+#include "engine/node.h"
 #include "obs/explain.h"
 #include "util/clock.h"
 #include "util/fork.h"
 
 enum { LID_OF_GROUPS = 0xc000 };
 
-/* exit(): peers on networks are told, each once. Peers on this host see it by themselves. */
-static void at_exit(void)
+/* A message that waits for others to be answered will have no other moment. */
+static bool parts(const struct cm_id *id)
+{
+	return id->way.net && (!id->gone || id->held);
+}
+
+void cm_call_farewell(void)
 {
 	struct timespec until;
 	struct list *pos;
@@ -33,7 +39,7 @@ static void at_exit(void)
 		{
 			struct cm_id *id = container_of(pos, struct cm_id, node);
 
-			if (id->way.net && !id->gone)
+			if (parts(id))
 				cm_talk_farewell(id);
 		}
 	mutex_unlock(&cm.lock);
@@ -41,7 +47,6 @@ static void at_exit(void)
 
 int cm_call_channel_create(struct cm_channel **out, int *fd)
 {
-	static bool registered; /* under cm.lock */
 	int err = cm_start();
 
 	if (err)
@@ -49,8 +54,7 @@ int cm_call_channel_create(struct cm_channel **out, int *fd)
 	mutex_lock(&cm.lock);
 	err = cm_arrive_begin();
 	cm_removal_begin();
-	if (!registered) /* a child has what its parent has registered */
-		registered = !atexit(at_exit);
+	node_at_exit(cm_call_farewell);
 	mutex_unlock(&cm.lock);
 	return err ? err : cm_channel_create(out, fd);
 }
@@ -87,7 +91,7 @@ static void finish(struct cm_id *id)
 	id->gone = true;
 	id->channel = NULL;
 	lasts = cm_fsm_destroy(&id->fsm, clock_now(), &out);
-	if (lasts || out.send)
+	if (lasts || out.send || !list_empty(&id->flight))
 		cm_talk(id, &out); /* frees it, or time does */
 	else
 		cm_id_free(id);
@@ -119,9 +123,21 @@ int cm_call_id_destroy(struct cm_id *id, uint32_t *fetched)
 		return 0; /* of a parent process: there is nothing to end here */
 	drop_events(id);
 	*fetched = id->fetched;
+	id->kept = true;
 	finish(id);
 	cm_leave();
 	return 0;
+}
+
+void cm_call_id_release(struct cm_id *id)
+{
+	mutex_lock(&cm.lock);
+	if (cm_ours(id)) {
+		id->kept = false;
+		if (id->over)
+			free(id);
+	}
+	mutex_unlock(&cm.lock);
 }
 
 /* The peer is told, as by Linux; the id stays the program's, which hears no more of it. */

@@ -302,9 +302,14 @@ int cm_port_listen(struct cm_id *id)
 
 	if (!err && !id->names[0])
 		err = names_get(id);
+	if (err == EADDRINUSE || err == EADDRNOTAVAIL)
+		return refuse(err,
+			      "rdma_listen: another id listens on port %u; take another port, or "
+			      "destroy that id",
+			      cm_addr_port(&id->src));
 	return err ? refuse(err,
-			    "rdma_listen: another id listens on port %u; take another port, or "
-			    "destroy that id",
+			    "rdma_listen: port %u cannot be had; free memory or raise "
+			    "RLIMIT_NOFILE",
 			    cm_addr_port(&id->src))
 		   : 0;
 }

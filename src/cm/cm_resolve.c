@@ -78,10 +78,8 @@ static int bind_locked(struct cm_id *id, const struct sockaddr *a, const char *c
 	if (!cm_addr_any(a) && cm_addr_own_device(a, &id->way) && !cm_addr_loop(a))
 		return no_address(a, call);
 	id->src = text;
-	if (a->sa_family == AF_INET)
-		id->afonly = true;
-	else
-		id->afonly |= v6_only();
+	if (!id->has_afonly)
+		id->afonly = a->sa_family == AF_INET || v6_only();
 	err = cm_port_bind(id, call);
 	if (err) {
 		memset(&id->src, 0, sizeof(id->src));
@@ -359,6 +357,7 @@ static int set_int(struct cm_id *id, int name, const void *val, size_t len)
 	if (id->phase != PHASE_IDLE && id->phase != PHASE_BOUND)
 		return EINVAL;
 	id->afonly = on;
+	id->has_afonly = true;
 	return 0;
 }
 

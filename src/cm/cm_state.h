@@ -101,8 +101,11 @@ struct cm_id {
 	int qp_type;
 	enum cm_phase phase;
 	bool gone; /* the program has destroyed it: only its state machine goes on, to its end */
+	bool kept; /* threads of the program may still name it: until id_release() */
+	bool over; /* its machine has ended while it was kept: it is in no list or table */
 	bool muted; /* a request that was not accepted: raises no events */
 	bool reuse, afonly;
+	bool has_afonly; /* the program has set it */
 	bool has_ack_timeout;
 	uint8_t tos, ack_timeout; /* options */
 	struct sockaddr_storage src, dst; /* port 0: none yet */
@@ -129,6 +132,8 @@ struct cm_id {
 	bool lost; /* the peer's socket on this host did not take the last message */
 	struct list flight; /* in cm.flights or cm.departures */
 	bool held; /* it is in cm.departures: its timers begin when it leaves */
+	bool landed; /* its request is repeated, and counts no more */
+	uint64_t departed; /* ns: when it came into cm.flights */
 	struct cm_msg peer; /* its REQ, REP or SIDR_REP */
 	uint64_t request_key, qp_key; /* in cm.requests, cm.qpns; 0 none */
 	uint32_t refused_id; /* comm id of a REP that was refused as stale; 0 none */

@@ -10,6 +10,7 @@ const struct cm_calls *cm_table(void)
 		.next_event = cm_channel_next,
 		.id_create = cm_call_id_create,
 		.id_destroy = cm_call_id_destroy,
+		.id_release = cm_call_id_release,
 		.set_owner = cm_call_set_owner,
 		.migrate = cm_call_migrate,
 		.view = cm_call_view,

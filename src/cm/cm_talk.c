@@ -106,17 +106,26 @@ void cm_talk_param(const struct cm_id *id, const struct cm_msg *m, struct cm_par
 		out->qpn = out->qkey = 0;
 }
 
-/* An event of which the program sees the peer's message. */
+/* An event of which the program sees the peer's message; one of an end may have come without. */
 static bool shows_message(const struct cm_id *id, int event)
 {
-	return event == RDMA_CM_EVENT_CONNECT_RESPONSE || event == RDMA_CM_EVENT_REJECTED ||
-	       event == RDMA_CM_EVENT_UNREACHABLE ||
-	       (event == RDMA_CM_EVENT_ESTABLISHED && id->fsm.udp);
+	switch (event) {
+	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+		return id->peer.kind;
+	case RDMA_CM_EVENT_ESTABLISHED:
+		return id->fsm.udp && id->peer.kind;
+	case RDMA_CM_EVENT_REJECTED:
+		return id->peer.kind == CM_REJ;
+	case RDMA_CM_EVENT_UNREACHABLE:
+		return id->peer.kind == CM_SIDR_REP;
+	default:
+		return false;
+	}
 }
 
 static void fill(const struct cm_id *id, struct cm_event *e)
 {
-	if (shows_message(id, e->news.event) && id->peer.kind)
+	if (shows_message(id, e->news.event))
 		cm_talk_param(id, &id->peer, &e->news.param);
 }
 
@@ -133,6 +142,7 @@ static void raise_event(struct cm_id *id, const struct cm_out *out)
 /* Requests to one host that are not answered yet: a socket has room for some 270 messages, and one
  * that is lost costs its sender seconds. */
 enum { FLIGHT = 64 };
+#define FLIGHT_NS UINT64_C(1000000000) /* no socket holds a message that long */
 
 static bool asks(const struct cm_id *id)
 {
@@ -151,7 +161,7 @@ static bool must_wait(struct cm_id *id)
 	unsigned int others = 0;
 	struct list *pos;
 
-	if (!asks(id))
+	if (!asks(id) || id->landed)
 		return false;
 	list_for_each(pos, &cm.flights)
 	{
@@ -165,6 +175,7 @@ static bool must_wait(struct cm_id *id)
 	if (!id->held) {
 		list_del(&id->flight);
 		list_add(&cm.flights, &id->flight);
+		id->departed = clock_now();
 		return false;
 	}
 	if (list_empty(&id->flight))
@@ -178,7 +189,11 @@ static void land(struct cm_id *id)
 	struct list *pos;
 	struct cm_out out;
 
-	if (asks(id) || list_empty(&id->flight))
+	if (!asks(id))
+		id->landed = false; /* what it asks next counts anew */
+	else if (!id->landed)
+		return;
+	if (list_empty(&id->flight))
 		return;
 	list_del(&id->flight);
 	id->held = false;
@@ -220,6 +235,8 @@ static void on_timer(struct timer *t, uint64_t now)
 	struct cm_out out;
 
 	cm_fsm_timer(&id->fsm, now, is_quick(id), &out);
+	if (out.send && asks(id) && now - id->departed >= FLIGHT_NS)
+		id->landed = true;
 	cm_talk(id, &out);
 }
 
@@ -393,6 +410,8 @@ void cm_talk_farewell(struct cm_id *id)
 	cm_fsm_destroy(&id->fsm, clock_now(), &out);
 	if (out.send)
 		transmit(id, &out.msg);
+	else if (id->held && id->fsm.state == CM_DREQ_SENT)
+		transmit(id, &id->fsm.sent);
 }
 
 /* --- the connection to a peer on this host --- */

@@ -273,12 +273,22 @@ int cm_start(void)
 	return err;
 }
 
+bool cm_ours(const struct cm_id *id)
+{
+	return cm.epoch && fork_is_ours(cm.epoch) && id->epoch == cm.epoch;
+}
+
 int cm_enter(const struct cm_id *id, const char *call)
 {
+	bool gone;
+
 	mutex_lock(&cm.lock);
-	if (cm.epoch && fork_is_ours(cm.epoch) && id->epoch == cm.epoch)
+	if (cm_ours(id) && !id->gone)
 		return 0;
+	gone = cm_ours(id);
 	mutex_unlock(&cm.lock);
+	if (gone)
+		return refuse(EINVAL, "%s: another thread destroys the id; make a new one", call);
 	return refuse(EIO, "%s: the id is of a parent process; make a new one", call);
 }
 

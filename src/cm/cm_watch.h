@@ -12,6 +12,8 @@ int cm_watch(struct cm_watch *w, void (*ready)(struct cm_watch *w));
 void cm_unwatch(struct cm_watch *w); /* and closes it; fine when it is not watched */
 void cm_timer(struct timer *t, uint64_t at); /* UINT64_MAX: stops it */
 
-/* Takes cm.lock for a call on @id. EIO with a reason, and no lock: it is a parent process'. */
+bool cm_ours(const struct cm_id *id); /* false: it is a parent process'; under cm.lock */
+/* Takes cm.lock for a call on @id. With a reason, and no lock: EIO, it is a parent process';
+ * EINVAL, the program destroys it. */
 int cm_enter(const struct cm_id *id, const char *call);
 void cm_leave(void);

@@ -62,13 +62,23 @@ static void fork_child(void)
 	mutex_unlock(&make_lock);
 }
 
+static void (*last_words)(void); /* atomic */
+
+void node_at_exit(void (*farewell)(void))
+{
+	__atomic_store_n(&last_words, farewell, __ATOMIC_RELEASE);
+}
+
 /* exit(), and the program has not destroyed its QPs. The peers shall have ACKs for all that it has
  * taken, as of hardware. Not from a signal handler that has interrupted a turn, which would never
  * be given back; one that has interrupted malloc() would wait for ever if it asked for memory. */
 __attribute__((destructor)) static void leave(void)
 {
+	void (*farewell)(void) = __atomic_load_n(&last_words, __ATOMIC_ACQUIRE);
 	struct node *n = node_self();
 
+	if (farewell)
+		farewell();
 	if (!n || quiesce_inside())
 		return;
 	quiesce_at_exit();

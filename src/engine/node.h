@@ -15,3 +15,5 @@ struct node;
 unsigned int node_device_names(char names[][IBV_SYSFS_NAME_MAX], uint64_t *guids);
 /* The device @name of this process, made on demand. ENODEV: no such device. */
 int node_hca(const char *name, struct hca **out);
+/* What exit() does first, behind all handlers and destructors of the program. */
+void node_at_exit(void (*farewell)(void));

@@ -126,6 +126,7 @@ static int on_request(struct event *e, const struct cm_news *n)
 	err = err ? err : id_look(i);
 	if (err) {
 		softhca_cm()->id_destroy(n->id, &fetched);
+		softhca_cm()->id_release(n->id);
 		if (i)
 			id_free(i);
 		return err;

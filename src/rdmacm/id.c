@@ -130,7 +130,8 @@ EXPORT int rdma_destroy_id(struct rdma_cm_id *id)
 		id->event = NULL;
 	}
 	wait_for_acks(i, fetched);
-	groups_leave(i); /* last: an event of a join that was fetched meanwhile uses the group */
+	groups_leave(i); /* late: an event of a join that was fetched meanwhile uses the group */
+	softhca_cm()->id_release(i->cm);
 	id_free(i);
 	return 0;
 }

@@ -175,6 +175,29 @@ static void privileged_ports(int arg)
 	want_eq(rdma_destroy_id(id), 0);
 }
 
+/* Both families are served, as if no other address had been tried before. */
+static void a_bind_that_fails_leaves_nothing(int arg)
+{
+	struct sockaddr_in6 any = { .sin6_family = AF_INET6 };
+	struct rdma_conn_param p = { .qp_num = 77 };
+	struct rdma_cm_id *id = made(), *active, *l;
+	struct sockaddr_in at = loop(0);
+
+	(void)arg;
+	l = listening(&at.sin_port);
+	want_minus1(rdma_bind_addr(id, (struct sockaddr *)&at), EADDRINUSE);
+	want_eq(rdma_bind_addr(id, (struct sockaddr *)&any), 0);
+	want_eq(rdma_listen(id, 1), 0);
+	active = resolved(rdma_get_src_port(id));
+	want_eq(rdma_resolve_route(active, 1000), 0);
+	passes(RDMA_CM_EVENT_ROUTE_RESOLVED);
+	want_eq(rdma_connect(active, &p), 0);
+	want_eq(rdma_destroy_id(passes(RDMA_CM_EVENT_CONNECT_REQUEST)), 0);
+	want_eq(rdma_destroy_id(active), 0);
+	want_eq(rdma_destroy_id(id), 0);
+	want_eq(rdma_destroy_id(l), 0);
+}
+
 /* --- forks --- */
 
 static char names[1 << 16]; /* the kernel's list of Unix sockets */
@@ -347,11 +370,9 @@ static void a_child_hears_eio(int arg)
 int main(void)
 {
 	static const struct test_case list[] = {
-		CASE(one_way_one_port),
-		CASE(one_connection_one_port),
-		CASE(privileged_ports),
-		CASE(a_child_has_no_ports),
-		CASE(a_child_has_ports_of_its_own),
+		CASE(one_way_one_port),	    CASE(one_connection_one_port),
+		CASE(privileged_ports),	    CASE(a_bind_that_fails_leaves_nothing),
+		CASE(a_child_has_no_ports), CASE(a_child_has_ports_of_its_own),
 		CASE(a_child_hears_eio),
 	};
 

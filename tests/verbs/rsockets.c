@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 #include "verbs/cases.h"
@@ -199,6 +201,118 @@ static void select_timeouts(int arg)
 	want_eq(write(pipe_[1], "x", 1), 1);
 	want_eq(pthread_join(t, NULL), 0);
 	want_eq(selecting.ret, 1);
+}
+
+/* The kernel counts each entry that it is given against the limit of descriptors. */
+static void waits_for_many(int arg)
+{
+	enum { DESCRIPTORS = 1024, POLLED = 600 };
+	static struct pollfd p[POLLED];
+	struct timeval soon = { 0, 20000 };
+	struct rlimit limit, before;
+	int near, far, pipe_[2];
+	fd_set r;
+
+	(void)arg;
+	want_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+	limit = before;
+	limit.rlim_cur = DESCRIPTORS;
+	want_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	connected(&near, &far);
+	FD_ZERO(&r);
+	FD_SET(near, &r);
+	want_eq(rselect(FD_SETSIZE, &r, NULL, NULL, &soon), 0);
+	want_eq(pipe(pipe_), 0);
+	for (int i = 0; i < POLLED; i++)
+		p[i] = (struct pollfd){ .fd = i ? pipe_[0] : near, .events = POLLIN };
+	want_eq(rpoll(p, POLLED, 20), 0);
+	want_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+	want_eq(rclose(near), 0);
+	want_eq(rclose(far), 0);
+}
+
+/* The queue pair has what it can have of the size that was asked for. */
+static void large_queues(int arg)
+{
+	const int size = 30000, inlined = 512;
+	struct sockaddr_in at;
+	int l = rsocket(AF_INET, SOCK_STREAM, 0), fd = rsocket(AF_INET, SOCK_STREAM, 0), far;
+	socklen_t len = sizeof(at);
+	char c;
+
+	(void)arg;
+	for (int i = 0; i < 2; i++) {
+		want_eq(rsetsockopt(i ? l : fd, SOL_RDMA, RDMA_SQSIZE, &size, sizeof(size)), 0);
+		want_eq(rsetsockopt(i ? l : fd, SOL_RDMA, RDMA_INLINE, &inlined, sizeof(inlined)),
+			0);
+	}
+	at = any_port();
+	want_eq(rbind(l, (struct sockaddr *)&at, sizeof(at)), 0);
+	want_eq(rgetsockname(l, (struct sockaddr *)&at, &len), 0);
+	want_eq(rlisten(l, 1), 0);
+	want_eq(rconnect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	far = raccept(l, NULL, NULL);
+	want(far >= 0);
+	want_eq(rsend(fd, "x", 1, 0), 1);
+	want_eq(rrecv(far, &c, 1, 0), 1);
+	want_eq(rclose(fd), 0);
+	want_eq(rclose(far), 0);
+	want_eq(rclose(l), 0);
+}
+
+/* Entries of the I/O map go ahead of a byte. */
+static void exchange(int from, int to)
+{
+	char c;
+
+	want_eq(rsend(from, "x", 1, 0), 1);
+	want_eq(rrecv(to, &c, 1, 0), 1);
+}
+
+/* rsocket(7): "for local only access (PROT_NONE)". */
+static void memory_for_local_access(int arg)
+{
+	static char memory[64];
+	int near, far;
+
+	(void)arg;
+	connected(&near, &far);
+	want(riomap(far, memory, sizeof(memory), PROT_NONE, 0, 0) == 0);
+	want_eq(riounmap(far, memory, sizeof(memory)), 0);
+	want_eq(rclose(near), 0);
+	want_eq(rclose(far), 0);
+	iomaps = 1;
+	connected(&near, &far);
+	want(riomap(far, memory, sizeof(memory), PROT_NONE, 0, 0) == 0);
+	exchange(far, near);
+	want_minus1((ssize_t)riowrite(near, "a", 1, 0, 0), EINVAL);
+	exchange(near, far);
+	want_eq(rclose(near), 0);
+	want_eq(rclose(far), 0);
+	iomaps = 0;
+}
+
+/* Its entry is free at once, though the peer is still to hear of it. */
+static void memory_mapped_anew(int arg)
+{
+	static char first[64], second[64];
+	int near, far;
+
+	(void)arg;
+	iomaps = 1;
+	connected(&near, &far);
+	want(riomap(far, first, sizeof(first), PROT_WRITE, 0, 0) == 0);
+	exchange(far, near);
+	want_eq(riounmap(far, first, sizeof(first)), 0);
+	want(riomap(far, second, sizeof(second), PROT_WRITE, 0, 0) == 0);
+	want_minus1(riomap(far, first, sizeof(first), PROT_WRITE, 0, 64), ENXIO);
+	exchange(far, near);
+	want_eq(riowrite(near, "a", 1, 0, 0), 1);
+	exchange(near, far);
+	want(second[0] == 'a' && !first[0]);
+	want_eq(rclose(near), 0);
+	want_eq(rclose(far), 0);
+	iomaps = 0;
 }
 
 /* The library's threads take the signal of a store into a doorbell page: one that blocks it makes
@@ -645,6 +759,10 @@ int main(void)
 		CASE(bytes),
 		CASE(both_kinds),
 		CASE(select_timeouts),
+		CASE(waits_for_many),
+		CASE(large_queues),
+		CASE(memory_for_local_access),
+		CASE(memory_mapped_anew),
 		CASE(threads_that_block_no_faults),
 		CASE(much),
 		CASE_ARG(lied_to, 0),

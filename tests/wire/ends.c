@@ -2,9 +2,10 @@
 /* One end of a connection of rdma_cm, without queue pairs, which tells each event in a line.
  *
  *	ends listen ADDRESS PORT [asked]
- *	ends connect ADDRESS PORT MS [udp|answered]
+ *	ends connect ADDRESS PORT MS [udp|answered|late]
  *
- * asked: it accepts nobody; answered: it does not establish what was accepted.
+ * asked: it accepts nobody; answered: it does not establish what was accepted; late: it looks from
+ * a handler of exit() whether it is still connected (106) or not (22).
  * "listening" says that a server is ready. MS: time for rdma_resolve_addr(). A call that fails is a
  * line with its errno: "rdma_resolve_addr 101"; an event is its name and status. When standard
  * input ends, it leaves by exit() with all that it has. */
@@ -98,6 +99,11 @@ static void address(const char *text, const char *port, struct sockaddr_storage 
 	}
 }
 
+static void look(void)
+{
+	tell("rdma_notify", rdma_notify(me.id, IBV_EVENT_COMM_EST) ? errno : 0);
+}
+
 int main(int argc, char **argv)
 {
 	bool listens = argc > 3 && !strcmp(argv[1], "listen");
@@ -108,6 +114,8 @@ int main(int argc, char **argv)
 	if (argc < 4 + !listens)
 		return 2;
 	me.stays = !strcmp(more, "asked") || !strcmp(more, "answered");
+	if (!strcmp(more, "late"))
+		must("atexit", atexit(look));
 	address(argv[2], argv[3], &to);
 	me.channel = rdma_create_event_channel();
 	must("rdma_create_event_channel", me.channel ? 0 : -1);

@@ -101,10 +101,10 @@ class Stage:
         self.ends.append(End(host, *argv))
         return self.ends[-1]
 
-    def connected(self, address, port=PORT):
+    def connected(self, address, port=PORT, *more):
         server = self.start(self.one, "listen", address, port)
         server.says("listening 0")
-        client = self.start(self.other, "connect", address, port, "2000")
+        client = self.start(self.other, "connect", address, port, "2000", *more)
         client.says(*CONNECTED)
         server.says("RDMA_CM_EVENT_CONNECT_REQUEST 0", "RDMA_CM_EVENT_ESTABLISHED 0")
         return server, client
@@ -156,6 +156,14 @@ def leaves(stage, ip):
         ends = stage.connected(ONE[ip], str(7610 + way))
         ends[way].leave()
         ends[not way].says("RDMA_CM_EVENT_DISCONNECTED 0")
+
+
+def leaves_late(stage, ip):
+    """What the program does at exit() comes first."""
+    server, client = stage.connected(ONE[ip], PORT, "late")
+    client.leave()
+    client.says("rdma_notify 106")
+    server.says("RDMA_CM_EVENT_DISCONNECTED 0")
 
 
 def ways_of(ip):
@@ -212,8 +220,8 @@ def run(case, ip):
     return pair.Result("")
 
 
-CASES = (no_route, no_neighbour, new_neighbour, no_process, no_listener, host_dies, leaves, killed,
-         killed_beside_another, killed_on_its_host, stopped)
+CASES = (no_route, no_neighbour, new_neighbour, no_process, no_listener, host_dies, leaves,
+         leaves_late, killed, killed_beside_another, killed_on_its_host, stopped)
 
 LONG = ((host_dies, "IPv6"), *((stopped, ip) for ip in ONE))
 

@@ -8,6 +8,7 @@
 #include "rdmacm/rsocket/dgram.h"
 
 enum { GRH = 40, HEAD4 = 8, HEAD6 = 24, ROOM = GRH + HEAD6 + DGRAM_MAX };
+enum { SENDS = 16384 }; /* of two blocks each: as many as a queue has (hca/limits.h) */
 enum { VERSION4 = 4, VERSION6 = 6, IPV4_AT = 20, IPV4_FROM = 32, IPV6_FROM = 8, HOPS = 64 };
 
 struct head { /* of a message */
@@ -171,7 +172,7 @@ int dgram_qp_open(const struct sockaddr *local, uint32_t sq, uint32_t rq, struct
 
 	if (!qp)
 		return ENOMEM;
-	qp->sq = sq;
+	qp->sq = sq < SENDS ? sq : SENDS;
 	qp->rq = rq;
 	gid_of(local, &qp->gid);
 	say_address(qp);

@@ -80,19 +80,15 @@ static bool is_taken(const struct sock *s, int index)
 	return false;
 }
 
-static int map(struct sock *s, void *buf, size_t len, int prot, off_t *offset)
+/* A new one, of a free entry of the peer's table if it is for the peer. */
+static int new_exported(struct sock *s, bool for_peer, struct exported **out)
 {
-	int access = prot & PROT_WRITE ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : 0;
 	struct exported *x;
-	int index = 0;
+	int index = for_peer ? 0 : -1;
 
-	if (s->state != SOCK_OPEN && !(s->passive && meet_underway(s)))
-		return ENOTCONN;
-	if (prot & ~PROT_WRITE || !len || len > UINT32_MAX)
-		return EINVAL;
-	while (is_taken(s, index))
+	while (for_peer && is_taken(s, index))
 		index++;
-	if ((uint32_t)index >= s->their_iomap_count)
+	if (for_peer && (uint32_t)index >= s->their_iomap_count)
 		return softhca_refuse(ENXIO,
 				      "riomap: the peer's I/O map has %u entries "
 				      "(RDMA_IOMAPSIZE), which are in use; riounmap some, or let "
@@ -101,18 +97,48 @@ static int map(struct sock *s, void *buf, size_t len, int prot, off_t *offset)
 	x = calloc(1, sizeof(*x));
 	if (!x)
 		return ENOMEM;
-	x->mr = ibv_reg_mr(s->id->pd, buf, len, access);
-	if (!x->mr) {
-		free(x);
+	x->index = index;
+	x->told = !for_peer;
+	x->next = s->exported;
+	s->exported = x;
+	s->untold += for_peer;
+	*out = x;
+	return 0;
+}
+
+/* One that was withdrawn, of which the peer is still to hear: it hears of what follows it. */
+static struct exported *withdrawn(const struct sock *s)
+{
+	struct exported *x = s->exported;
+
+	while (x && x->mr)
+		x = x->next;
+	return x;
+}
+
+static int map(struct sock *s, void *buf, size_t len, int prot, off_t *offset)
+{
+	int access = prot & PROT_WRITE ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : 0;
+	struct exported *x = access ? withdrawn(s) : NULL;
+	struct ibv_mr *mr;
+	int err;
+
+	if (s->state != SOCK_OPEN && !(s->passive && meet_underway(s)))
+		return ENOTCONN;
+	if (prot & ~PROT_WRITE || !len || len > UINT32_MAX)
+		return EINVAL;
+	mr = ibv_reg_mr(s->id->pd, buf, len, access);
+	if (!mr)
 		return errno;
+	err = x ? 0 : new_exported(s, access, &x);
+	if (err) {
+		ibv_dereg_mr(mr);
+		return err;
 	}
 	if (*offset == -1)
 		*offset = (off_t)(uintptr_t)buf;
+	x->mr = mr;
 	x->offset = (uint64_t)*offset;
-	x->index = index;
-	x->next = s->exported;
-	s->exported = x;
-	s->untold++;
 	return 0;
 }
 
@@ -138,12 +164,12 @@ static int unmap(struct sock *s, const void *buf, size_t len)
 		return EINVAL;
 	ibv_dereg_mr(x->mr);
 	x->mr = NULL;
-	if (x->told) { /* an entry of length 0 */
+	if (x->told && x->index >= 0) { /* an entry of length 0 */
 		x->told = false;
 		s->untold++;
 		return 0;
 	}
-	s->untold--;
+	s->untold -= !x->told;
 	*at = x->next;
 	free(x);
 	return 0;

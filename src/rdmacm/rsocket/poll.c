@@ -12,7 +12,8 @@ struct looked { /* one rpoll() */
 	struct pollfd *fds;
 	nfds_t n;
 	struct sock **socks; /* n; NULL: a plain descriptor */
-	struct pollfd *real; /* 2 n + 1: what the kernel is asked */
+	struct pollfd *real; /* 2 n + 1 at most: what the kernel is asked */
+	nfds_t n_real;
 	struct sleeper me;
 	int was; /* the program's state of cancellation */
 	int err; /* of the sleep */
@@ -85,21 +86,28 @@ static void expect_all(struct looked *l, int asleep)
 			expect(l->socks[i], asleep);
 }
 
-/* Before the kernel is asked. */
+static void list_one(struct looked *l, int fd, short events)
+{
+	if (fd >= 0)
+		l->real[l->n_real++] = (struct pollfd){ .fd = fd, .events = events };
+}
+
+/* Before the kernel is asked. It takes no more entries than there may be descriptors, and counts
+ * those of none. */
 static void list_descriptors(struct looked *l)
 {
+	l->n_real = 0;
 	for (nfds_t i = 0; i < l->n; i++) {
 		struct sock *s = l->socks[i];
-		struct pollfd *one = &l->real[2 * i], *two = one + 1;
 
-		*one = l->fds[i];
-		*two = (struct pollfd){ .fd = -1 };
-		if (!s)
+		if (!s) {
+			list_one(l, l->fds[i].fd, l->fds[i].events);
 			continue;
-		*one = (struct pollfd){ .fd = s->fd, .events = POLLIN };
-		*two = (struct pollfd){ .fd = sock_event_fd(s), .events = POLLIN };
+		}
+		list_one(l, s->fd, POLLIN);
+		list_one(l, sock_event_fd(s), POLLIN);
 	}
-	l->real[2 * l->n] = (struct pollfd){ .fd = l->me.fd, .events = POLLIN };
+	list_one(l, l->me.fd, POLLIN);
 }
 
 static void awake(struct looked *l)
@@ -132,7 +140,7 @@ static void sleep_in(struct looked *l, const struct timespec *left)
 {
 	pthread_cleanup_push(cancelled, l);
 	uncancelled_end(l->was);
-	if (ppoll(l->real, 2 * l->n + 1, left, NULL) < 0)
+	if (ppoll(l->real, l->n_real, left, NULL) < 0)
 		l->err = errno;
 	uncancelled_begin();
 	pthread_cleanup_pop(0);
@@ -203,7 +211,11 @@ static int poll_for(struct pollfd *fds, nfds_t nfds, int64_t timeout)
 {
 	struct sock *few_socks[FEW];
 	struct pollfd few_real[2 * FEW + 1];
-	struct looked l = { fds, nfds, few_socks, few_real, { 0 }, uncancelled_begin(), 0 };
+	struct looked l = { .fds = fds,
+			    .n = nfds,
+			    .socks = few_socks,
+			    .real = few_real,
+			    .was = uncancelled_begin() };
 	int err = 0, ready = 0;
 
 	if (nfds > FEW) {

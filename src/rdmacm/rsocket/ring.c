@@ -6,6 +6,7 @@
 
 enum { VERSION = 1, FLAG_BIG_ENDIAN = 1, FLAG_IOMAP = 2 };
 enum { BATCH = 16, PAGE = 4096, LOW_WATER = 2048, GREETING = 40 };
+enum { BLOCKS = 32768, BLOCK = 64, WRITE_HEADER = 36 }; /* of a queue; bytes; bytes */
 
 /* What a completion is of: in wr_id's upper half. The lower: bytes of the send buffer. */
 enum { OF_RECEIVE = 1, OF_SEND, OF_CONTROL };
@@ -29,6 +30,15 @@ static uint32_t from_scale(uint8_t n)
 static size_t whole_pages(size_t n)
 {
 	return (n + PAGE - 1) & ~(size_t)(PAGE - 1);
+}
+
+/* A queue of sends has LIMIT_QP_WR blocks (hca/limits.h): large inline data leave fewer places. */
+static void fit_queue(struct sock *s)
+{
+	uint32_t blocks = (WRITE_HEADER + s->opt.inlined + BLOCK - 1) / BLOCK;
+
+	if (s->opt.sq > BLOCKS / blocks)
+		s->opt.sq = BLOCKS / blocks;
 }
 
 static int make_memory(struct sock *s)
@@ -110,6 +120,7 @@ int ring_make(struct sock *s)
 {
 	int err = s->id->pd ? 0 : ENODEV;
 
+	fit_queue(s);
 	err = err ? err : make_memory(s);
 	err = err ? err : make_cq(s);
 	err = err ? err : make_qp(s);

@@ -50,7 +50,7 @@ struct exported { /* memory that riomap() shows the peer */
 	struct exported *next;
 	struct ibv_mr *mr; /* NULL: withdrawn, and the peer is to be told */
 	uint64_t offset;
-	int index; /* of the peer's table */
+	int index; /* of the peer's table; -1: of none, the memory is for local access */
 	bool told;
 };
 

@@ -2,6 +2,7 @@
 /* MADs of strangers: what they may end, and how often they are answered. A network takes what is
  * sent, and the messages come as the engine's thread hands them over. */
 #include "cm/cm_arrive.h"
+#include <errno.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 #include "cm/cm_addr.h"
@@ -135,8 +136,12 @@ static void open_cm(void)
 
 static void close_cm(void)
 {
-	while (!list_empty(&cm.ids))
-		cm_id_free(list_first_entry(&cm.ids, struct cm_id, node));
+	while (!list_empty(&cm.ids)) {
+		struct cm_id *id = list_first_entry(&cm.ids, struct cm_id, node);
+
+		id->kept = false;
+		cm_id_free(id);
+	}
 	while (!list_empty(&channel.events)) {
 		struct list *first = channel.events.next;
 
@@ -229,14 +234,15 @@ static int fetch(struct cm_id **id)
 	return 0;
 }
 
-/* A connection that comes from @local_id and PEER_QPN of @from, and is accepted. */
-static struct cm_id *accepted(const union ibv_gid *from, uint32_t local_id)
+/* A connection that comes from @local_id and @qpn of @from, and is accepted. */
+static struct cm_id *accepted_of(const union ibv_gid *from, uint32_t local_id, uint32_t qpn)
 {
 	struct cm_param p = { .qpn = 5 };
 	struct cm_msg m = request(CM_REQ, from, PORT);
 	struct cm_id *id = NULL;
 
 	m.local_id = local_id;
+	m.qpn = qpn;
 	comes(&m, from);
 	check_eq(fetch(&id), RDMA_CM_EVENT_CONNECT_REQUEST);
 	check_eq(cm_call_accept(id, &p), 0);
@@ -247,13 +253,18 @@ static struct cm_id *accepted(const union ibv_gid *from, uint32_t local_id)
 	return id;
 }
 
+static struct cm_id *accepted(const union ibv_gid *from, uint32_t local_id)
+{
+	return accepted_of(from, local_id, PEER_QPN);
+}
+
 /* Its request to @peer has left. */
-static struct cm_id *asked(void)
+static struct cm_id *asked_by(int ps, int type, int state)
 {
 	struct cm_param p = { .qpn = 5 };
 	struct cm_id *id;
 
-	check_eq(cm_id_new(&channel, RDMA_PS_TCP, IBV_QPT_RC, &id), 0);
+	check_eq(cm_id_new(&channel, (uint32_t)ps, type, &id), 0);
 	id->phase = PHASE_ROUTE;
 	id->way.net = true;
 	id->way.sgid = here;
@@ -261,8 +272,19 @@ static struct cm_id *asked(void)
 	cm_addr_of_gid(&here, NOT_OURS, 0, &id->src);
 	cm_addr_of_gid(&peer, PORT, 0, &id->dst);
 	check_eq(cm_call_connect(id, &p), 0);
-	check_eq(id->fsm.state, CM_REQ_SENT);
+	check_eq(id->fsm.state, state);
 	return id;
+}
+
+static struct cm_id *asked(void)
+{
+	return asked_by(RDMA_PS_TCP, IBV_QPT_RC, CM_REQ_SENT);
+}
+
+/* For a UD queue pair. */
+static struct cm_id *questioned(void)
+{
+	return asked_by(RDMA_PS_UDP, IBV_QPT_UD, CM_SIDR_SENT);
 }
 
 static void answered(const struct cm_id *id, uint32_t local_id, uint32_t qpn)
@@ -506,6 +528,141 @@ TEST(a_request_that_is_held_back_does_not_grow_old)
 	close_cm();
 }
 
+/* Nothing says so to the peer, and another one leaves in its place. */
+TEST(a_question_that_is_given_up_leaves_its_place)
+{
+	struct cm_id *first, *last;
+	uint32_t fetched;
+
+	open_cm();
+	first = questioned();
+	while (net.sent[CM_SIDR_REQ] < AT_ONCE)
+		questioned();
+	last = questioned();
+	check_eq(net.sent[CM_SIDR_REQ], AT_ONCE);
+	check(!timer_running(&last->timer));
+	check_eq(cm_call_id_destroy(first, &fetched), 0);
+	check_eq(net.sent[CM_SIDR_REQ], AT_ONCE + 1);
+	check_eq(net.last.local_id, last->fsm.local_id);
+	check(timer_running(&last->timer));
+	cm_call_id_release(first);
+	close_cm();
+}
+
+/* A program that does not answer keeps nobody from the others of its host for long. */
+TEST(a_request_that_is_repeated_late_leaves_its_place)
+{
+	struct cm_id *first, *last;
+
+	open_cm();
+	first = asked();
+	while (net.sent[CM_REQ] < AT_ONCE)
+		asked();
+	last = asked();
+	first->quick = true;
+	first->timer.fire(&first->timer, first->fsm.deadline);
+	check_eq(net.last.local_id, first->fsm.local_id);
+	check(!timer_running(&last->timer));
+	first->timer.fire(&first->timer, first->fsm.deadline = first->fsm.next_full);
+	check_eq(net.sent[CM_REQ], AT_ONCE + 3);
+	check_eq(net.last.local_id, last->fsm.local_id);
+	check(timer_running(&last->timer) && timer_running(&first->timer));
+	check(asked()->held);
+	close_cm();
+}
+
+/* As the kernel would, for those that others have kept from leaving, too. */
+TEST(a_process_that_ends_tells_each_peer)
+{
+	struct cm_id *id[AT_ONCE + 3];
+	uint32_t fetched;
+	bool follows;
+
+	open_cm();
+	for (unsigned int i = 0; i < AT_ONCE + 3; i++)
+		id[i] = accepted_of(&peer, 9 + i, PEER_QPN + i);
+	check_eq(cm_call_disconnect(id[0], &follows), 0);
+	for (unsigned int i = 1; i < AT_ONCE + 2; i++)
+		check_eq(cm_call_id_destroy(id[i], &fetched), 0);
+	check_eq(cm_call_disconnect(id[AT_ONCE + 2], &follows), 0);
+	check_eq(net.sent[CM_DREQ], AT_ONCE);
+	cm_call_farewell();
+	check_eq(net.sent[CM_DREQ], AT_ONCE + 3);
+	close_cm();
+}
+
+/* What the peer said when it asked is no part of its silence. */
+TEST(an_end_without_a_message_shows_none)
+{
+	struct cm_param p = { .qpn = 5 };
+	struct cm_msg m;
+	struct cm_id *id = NULL;
+	struct cm_news n;
+
+	open_cm();
+	m = request(CM_REQ, &peer, PORT);
+	m.responder_resources = 4;
+	comes(&m, &peer);
+	check_eq(fetch(&id), RDMA_CM_EVENT_CONNECT_REQUEST);
+	check_eq(cm_call_accept(id, &p), 0);
+	id->timer.fire(&id->timer, id->fsm.deadline = id->fsm.give_up);
+	check_eq(cm_channel_next(&channel, &n), 0);
+	check_eq(n.event, RDMA_CM_EVENT_UNREACHABLE);
+	check_eq(n.param.data_len, 0);
+	check_eq(n.param.initiator_depth, 0);
+	close_cm();
+}
+
+/* rdma_migrate_id(): "moves any pending events". */
+TEST(requests_follow_their_listener_to_its_channel)
+{
+	struct cm_param p = { .qpn = 5 };
+	struct cm_channel *ch;
+	struct cm_id *id = NULL;
+	struct cm_msg m;
+	int fd;
+
+	open_cm();
+	check_eq(cm_channel_create(&ch, &fd), 0);
+	cm_event_move(listener, ch);
+	m = request(CM_REQ, &peer, PORT);
+	comes(&m, &peer);
+	cm_event_move(listener, &channel);
+	cm_call_channel_destroy(ch);
+	check_eq(net.sent[CM_REJ], 0);
+	check_eq(fetch(&id), RDMA_CM_EVENT_CONNECT_REQUEST);
+	check_eq(cm_call_accept(id, &p), 0);
+	close_cm();
+}
+
+/* Another thread may be at work on an event of it that it has fetched. */
+TEST(an_id_that_is_destroyed_remains_until_it_is_released)
+{
+	struct cm_id *idle, *open;
+	struct cm_view view;
+	uint32_t fetched;
+
+	open_cm();
+	check_eq(cm_id_new(&channel, RDMA_PS_TCP, IBV_QPT_RC, &idle), 0);
+	check_eq(cm_call_id_destroy(idle, &fetched), 0);
+	check_eq(cm_call_view(idle, &view), EINVAL);
+	cm_call_id_release(idle);
+	for (uint32_t i = 0; i < 2; i++) {
+		open = accepted_of(&peer, 9 + i, PEER_QPN + i);
+		check_eq(cm_call_id_destroy(open, &fetched), 0);
+		if (i) /* its conversation ends first, or last */
+			cm_call_id_release(open);
+		open->timer.fire(&open->timer, open->fsm.deadline = open->fsm.give_up);
+		open->timer.fire(&open->timer, open->fsm.deadline);
+		if (i)
+			continue;
+		check_eq(cm_call_view(open, &view), EINVAL);
+		cm_call_id_release(open);
+	}
+	check(cm.ids.next == &listener->node && cm.ids.prev == &listener->node);
+	close_cm();
+}
+
 /* As in Linux: what the channel's ids have begun ends with it. */
 TEST(a_channel_that_is_destroyed_takes_its_conversations_with_it)
 {
@@ -595,6 +752,12 @@ RUN_TESTS(unit_test(a_request_ends_a_connection_with_its_own_sender_alone),
 	  unit_test(an_answer_names_a_queue_pair_of_a_program),
 	  unit_test(a_MAD_of_another_partition_is_dropped),
 	  unit_test(a_request_that_is_held_back_does_not_grow_old),
+	  unit_test(a_question_that_is_given_up_leaves_its_place),
+	  unit_test(a_request_that_is_repeated_late_leaves_its_place),
+	  unit_test(a_process_that_ends_tells_each_peer),
+	  unit_test(an_end_without_a_message_shows_none),
+	  unit_test(requests_follow_their_listener_to_its_channel),
+	  unit_test(an_id_that_is_destroyed_remains_until_it_is_released),
 	  unit_test(a_channel_that_is_destroyed_takes_its_conversations_with_it),
 	  unit_test(no_message_passes_those_that_wait),
 	  unit_test(strangers_are_answered_a_thousand_times_a_second))
