@@ -190,7 +190,8 @@ static uint32_t ack_psn(const struct tqp *q)
 	for (uint32_t i = 1; i <= n; i++) {
 		const struct saved *e = &rd->saved[(rd->nsaved - i) % RESPONDER_DEPTH];
 
-		if (!psn_within(psn, e->psn, e->npsn))
+		/* Where others came behind it, that PSN is its own no more, but another's since. */
+		if (e->followed || !psn_within(psn, e->psn, e->npsn))
 			break;
 		psn = psn_add(e->psn, PSN_MASK);
 	}

@@ -67,7 +67,7 @@ static void save(struct tqp *q, const struct seg *s, const struct answer *a)
 	struct responder_reads *rd = q->rsp.reads;
 
 	rd->saved[rd->nsaved++ % RESPONDER_DEPTH] =
-		(struct saved){ s->psn, s->npsn, a->kind, a->orig };
+		(struct saved){ s->psn, s->npsn, a->kind, 0, a->orig };
 }
 
 static int operate(const struct seg *s, uint64_t addr, uint64_t *orig)

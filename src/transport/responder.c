@@ -55,6 +55,15 @@ static void no_receive(struct tqp *q, uint64_t now)
 	silence(q, aeth_rnr(q->qp.attr.min_rnr_timer));
 }
 
+/* PSNs come again after 2^24: then that of the newest READ or atomic is a message's. */
+static void follow_saved(struct tqp *q)
+{
+	struct responder_reads *rd = q->rsp.reads;
+
+	if (unlikely(rd && rd->nsaved))
+		rd->saved[(rd->nsaved - 1) % RESPONDER_DEPTH].followed = true;
+}
+
 static void message(struct tqp *q, const struct seg *s, uint64_t now)
 {
 	struct refusal no;
@@ -62,6 +71,7 @@ static void message(struct tqp *q, const struct seg *s, uint64_t now)
 	switch (place_segment(q, s, &no)) {
 	case PLACE_DONE:
 		executed(q, s);
+		follow_saved(q);
 		moved_add(&q->tally.received, s->len, s->npsn);
 		answer_ack(q, s); /* first: the program may answer the completion by another QP */
 		if (opcode_has(s->op, WIRE_LAST))

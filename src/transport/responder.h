@@ -24,6 +24,7 @@ enum answer_kind { ANSWER_READ, ANSWER_ATOMIC, ANSWER_WRITTEN /* atomic write: n
 struct saved { /* a READ or atomic that was executed lately, for its duplicates */
 	uint32_t psn, npsn;
 	uint8_t kind; /* enum answer_kind */
+	uint8_t followed; /* by a SEND or a WRITE, if it is the newest */
 	uint64_t orig; /* atomics: the value that was replaced */
 };
 

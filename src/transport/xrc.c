@@ -114,16 +114,23 @@ int xrc_load(struct tqp *q, const struct xrc_state *s, bool moved, uint64_t now)
 	return 0;
 }
 
+static void store_saved(const struct responder_reads *rd, struct xrc_state *s)
+{
+	uint32_t newest = (rd->nsaved - 1) % RESPONDER_DEPTH;
+
+	if (unlikely(s->nsaved != rd->nsaved))
+		memcpy(s->saved, rd->saved, sizeof(s->saved));
+	else if (rd->nsaved)
+		s->saved[newest].followed = rd->saved[newest].followed;
+	s->nsaved = rd->nsaved;
+}
+
 void xrc_store(const struct tqp *q, struct xrc_state *s)
 {
-	const struct responder_reads *rd = q->rsp.reads;
-	uint32_t nsaved = rd ? rd->nsaved : 0;
-
-	if (unlikely(s->nsaved != nsaved)) {
-		s->nsaved = nsaved;
-		if (rd)
-			memcpy(s->saved, rd->saved, sizeof(s->saved));
-	}
+	if (q->rsp.reads)
+		store_saved(q->rsp.reads, s);
+	else
+		s->nsaved = 0;
 	s->state = q->qp.state;
 	s->epsn = q->rsp.epsn;
 	s->msn = q->rsp.msn;

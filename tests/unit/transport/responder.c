@@ -161,6 +161,25 @@ TEST(a_duplicate_read_is_read_again)
 	pair_close(p);
 }
 
+/* No atomic came since, so what was saved of the last one names a PSN that is a WRITE's now. */
+TEST(psns_come_again)
+{
+	struct pair *p = pair_open(&pair_lossy, &rig_rc);
+	struct seg add = request(p, OP_FETCH_ADD, 0), write = request(p, OP_WRITE_ONLY, 1);
+
+	input(p, &add);
+	input(p, &write);
+	tqp_flush_ack(&p->b->q);
+	check_eq(p->log[p->n - 1].psn, 1);
+	p->b->q.rsp.epsn = 0; /* 2^24 - 2 WRITEs later */
+	write.psn = 0;
+	input(p, &write);
+	tqp_flush_ack(&p->b->q);
+	check_eq(p->log[p->n - 1].op, OP_ACKNOWLEDGE);
+	check_eq(p->log[p->n - 1].psn, 0);
+	pair_close(p);
+}
+
 TEST(a_read_that_was_never_granted_is_not_repeated)
 {
 	struct pair *p = pair_open(&pair_lossy, &rig_rc);
@@ -675,6 +694,7 @@ RUN_TESTS(unit_test(a_long_response_leaves_in_parts),
 	  unit_test(an_atomic_write_of_another_form_is_refused),
 	  unit_test(all_outstanding_atomics_can_be_answered_again),
 	  unit_test(compare_and_swap_swaps_only_equals), unit_test(a_duplicate_read_is_read_again),
+	  unit_test(psns_come_again),
 	  unit_test(a_read_that_was_never_granted_is_not_repeated),
 	  unit_test(a_duplicate_send_is_acknowledged_and_not_delivered),
 	  unit_test(no_plain_ack_carries_the_psn_of_a_read_or_an_atomic),
