@@ -8,18 +8,26 @@
 #include <unistd.h>
 #include "util/uncancelled.h"
 
-static char started_in[PATH_MAX]; /* a folder; empty: not known. Frozen when main() begins */
+static char begun_in[PATH_MAX]; /* a folder; empty: not known */
 
-__attribute__((constructor)) static void begin(void)
+static void remember(void)
 {
-	if (!getcwd(started_in, sizeof(started_in)))
-		started_in[0] = '\0';
+	if (!getcwd(begun_in, sizeof(begun_in)))
+		begun_in[0] = '\0';
+}
+
+void output_begin(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, remember);
 }
 
 int output_path(const char *name, char path[PATH_MAX])
 {
-	const char *folder = *name == '/' ? "" : started_in;
+	const char *folder = *name == '/' ? "" : begun_in;
 
+	output_begin();
 	if (snprintf(path, PATH_MAX, "%s%s%s", folder, *folder ? "/" : "", name) >= PATH_MAX)
 		return ENAMETOOLONG;
 	return 0;

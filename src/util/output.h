@@ -6,8 +6,10 @@
 #include <limits.h>
 #include <sys/types.h>
 
-/* The file of that name, from the root: the program may leave the folder in which it was started.
- * ENAMETOOLONG. */
+/* Relative names begin in the folder in which the process is now. The first call counts. */
+void output_begin(void);
+/* The file of that name, from the root: the program may leave the folder in which it has begun to
+ * use the library. ENAMETOOLONG. */
 int output_path(const char *name, char path[PATH_MAX]);
 
 /* As write(2), but it raises no signal and is no point of cancellation. Any thread; in signal

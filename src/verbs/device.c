@@ -10,6 +10,7 @@
 #include "hca/alive.h"
 #include "obs/explain.h"
 #include "util/barrier.h"
+#include "util/output.h"
 #include "util/settings.h"
 #include "verbs/export.h"
 #include "verbs/ops.h"
@@ -79,6 +80,7 @@ EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 	struct ibv_device **list = calloc(n + 1, sizeof(void *));
 	unsigned int count = 0;
 
+	output_begin();
 	settings_check();
 	if (num_devices)
 		*num_devices = 0;

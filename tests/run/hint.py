@@ -17,10 +17,10 @@ import ctypes, os, signal, sys
 for each in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores, and others do not
     signal.signal(each, signal.SIG_DFL)
 v = ctypes.CDLL("libibverbs.so.1")
-os.chdir("/")  # as a daemon does
 for name in ("ibv_get_device_list", "ibv_open_device", "ibv_alloc_pd", "ibv_reg_mr"):
     getattr(v, name).restype = ctypes.c_void_p
 devices = v.ibv_get_device_list(None)
+os.chdir("/")  # as a daemon does
 first = ctypes.cast(devices, ctypes.POINTER(ctypes.c_void_p))[0]
 pd = v.ibv_alloc_pd(ctypes.c_void_p(v.ibv_open_device(ctypes.c_void_p(first))))
 for i in range(int(sys.argv[1])):
@@ -102,7 +102,7 @@ def nobody_is_left_to_read():
 
 
 def relative_names():
-    """They begin in the folder in which the program was started."""
+    """They begin in the folder in which the program has first used the library."""
     with tempfile.TemporaryDirectory() as folder:
         was = os.getcwd()
         os.chdir(folder)
