@@ -7,6 +7,7 @@ byte, with four threads a rank.
 Four threads a rank that spin on one lock of UCX make so little progress where they share two cores
 that the short run gives them fewer sizes."""
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -26,6 +27,8 @@ STARTERS = {"openmpi": [*OPEN_MPI, "-np"], "mpich": ["mpiexec.mpich", "-iface", 
 SHORT = [("openmpi", "rc_v", 2), ("openmpi", "ud_v", 2), ("mpich", "rc_v", 2), ("mpich", "ud_v", 2)]
 MORE = [("openmpi", "rc_v", 4), ("openmpi", "rc_v,ud_v", 3), ("mpich", "rc_v", 4),
         ("mpich", "ud_v", 3)]
+# UCX repeats what it has sent by UD to a rank that has ended already.
+LEFT = re.compile(r"^softhca: .* dropped \(.*this process has no QP .*\n", re.MULTILINE)
 
 
 def build(library, folder):
@@ -51,7 +54,7 @@ def run(library, transport, ranks, folder):
     if process.returncode:
         return pair.Result(f"ended with {process.returncode}", client=output)
     said = f"{ranks} ranks, {threads} threads each: every byte is right"
-    why = pair.silent(output) if said in output else "does not say that all is right"
+    why = pair.silent(LEFT.sub("", output)) if said in output else "does not say that all is right"
     return pair.Result(why, client=output)
 
 
