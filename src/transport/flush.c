@@ -136,6 +136,9 @@ void flush_to_sqe(struct tqp *q, uint64_t id, uint64_t now)
 	q->req.sqd.draining = false;
 	flush_sq(q, now);
 	blocked_drop(q, &q->req.ud.full);
+	/* What was done of the work request that failed is no part of the next one. */
+	q->req.direct.done = 0;
+	q->req.direct.waited = false;
 	q->req.una = q->req.max_psn = q->req.next_psn = q->req.psn;
 	if (q->env->moved)
 		q->env->moved(q);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The requester's rules: order, fence, windows, keys, by value and by reference, direct access. */
 #include "pair.h"
+#include "transport/flush.h"
 
 TEST(send_delivers_bytes_and_immediate)
 {
@@ -454,6 +455,25 @@ TEST(a_long_direct_access_goes_on_in_later_turns)
 	pair_close(p);
 }
 
+/* UC goes on after an error, and the next one begins at its beginning. */
+TEST(a_direct_access_that_ends_half_way_leaves_nothing_behind)
+{
+	struct pair *p = open_uc();
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 20000);
+	struct link_ops ops = directly(p, 8000);
+
+	exchange(p);
+	p->a->end.d.ops = &ops;
+	rig_post(p->a, &w);
+	check_eq(p->a->q.req.direct.done, 8000);
+	flush_to_sqe(&p->a->q, 0, p->rig.net.now);
+	store_relaxed(&p->a->q.qp.state, IBV_QPS_RTS);
+	rig_post(p->a, &w);
+	check_eq(direct_calls, 2);
+	check_eq(direct_last.done, 0);
+	pair_close(p);
+}
+
 TEST(a_direct_access_that_fails_half_way_goes_by_the_ring_whole)
 {
 	struct pair *p = pair_open(&pair_host, &rig_rc);
@@ -748,6 +768,7 @@ RUN_TESTS(unit_test(send_delivers_bytes_and_immediate), unit_test(psns_wrap_at_2
 	  unit_test(direct_access_needs_one_exchange_and_takes_no_psn),
 	  unit_test(direct_access_of_UC_needs_one_message_and_names_its_psn),
 	  unit_test(a_long_direct_access_goes_on_in_later_turns),
+	  unit_test(a_direct_access_that_ends_half_way_leaves_nothing_behind),
 	  unit_test(a_direct_access_that_fails_half_way_goes_by_the_ring_whole),
 	  unit_test(a_stream_of_writes_leaves_direct_access_for_the_ring),
 	  unit_test(bursts_of_UC_stay_in_the_ring_while_they_are_long),
