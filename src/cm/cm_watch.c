@@ -2,7 +2,6 @@
 #include "cm/cm_watch.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -13,6 +12,7 @@
 #include "obs/explain.h"
 #include "util/clock.h"
 #include "util/fork.h"
+#include "util/own_thread.h"
 #include "util/secret.h"
 #include "util/uncancelled.h"
 
@@ -156,25 +156,6 @@ static void fork_child(void)
 	mutex_unlock(&cm.lock);
 }
 
-static int thread_start(void)
-{
-	sigset_t all, old;
-	pthread_attr_t attr;
-	pthread_t t;
-	int err;
-
-	sigfillset(&all);
-	sigdelset(&all, SIGSEGV); /* a thread that blocks it turns doorbell traps off */
-	sigdelset(&all, SIGBUS);
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&t, &attr, run, NULL);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
-	return err;
-}
-
 static int open_devices(void)
 {
 	char names[NODE_DEVICES][IBV_SYSFS_NAME_MAX];
@@ -245,7 +226,7 @@ static int begin(void)
 	if (cm.epoll_fd < 0 || cm.kick_fd < 0 || cm.spare_fd < 0 ||
 	    epoll_ctl(cm.epoll_fd, EPOLL_CTL_ADD, cm.kick_fd, &ev))
 		err = errno;
-	err = err ? err : thread_start();
+	err = err ? err : own_thread_start(0, run, NULL);
 	if (err) {
 		close(cm.epoll_fd);
 		close(cm.kick_fd);

@@ -4,7 +4,6 @@
 #include <limits.h>
 #include <sched.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -28,6 +27,7 @@
 #include "obs/explain.h"
 #include "util/clock.h"
 #include "util/guard.h"
+#include "util/own_thread.h"
 #include "util/quiesce.h"
 
 #define EVENTS	   8 /* of descriptors at a time */
@@ -383,24 +383,12 @@ static void *thread_main(void *arg)
 int loop_start(struct node *n)
 {
 	struct start start = { .n = n };
-	sigset_t all, old;
-	pthread_attr_t attr;
-	pthread_t thread;
 	int err;
 
 	if (n->started)
 		return 0;
-	sigfillset(&all);
-	sigdelset(&all, SIGSEGV);
-	sigdelset(&all, SIGBUS);
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, 256 << 10);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
 	sem_init(&start.up, 0, 0);
-	err = pthread_create(&thread, &attr, thread_main, &start);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
+	err = own_thread_start(256 << 10, thread_main, &start);
 	if (err)
 		return refuse(err,
 			      "the engine thread could not be started: error %d; raise the limit "

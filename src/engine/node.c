@@ -66,7 +66,7 @@ static void (*last_words)(void); /* atomic */
 
 void node_at_exit(void (*farewell)(void))
 {
-	__atomic_store_n(&last_words, farewell, __ATOMIC_RELEASE);
+	store_release(&last_words, farewell); /* pairs with leave() */
 }
 
 /* exit(), and the program has not destroyed its QPs. The peers shall have ACKs for all that it has
@@ -74,7 +74,7 @@ void node_at_exit(void (*farewell)(void))
  * be given back; one that has interrupted malloc() would wait for ever if it asked for memory. */
 __attribute__((destructor)) static void leave(void)
 {
-	void (*farewell)(void) = __atomic_load_n(&last_words, __ATOMIC_ACQUIRE);
+	void (*farewell)(void) = load_acquire(&last_words); /* pairs with node_at_exit() */
 	struct node *n = node_self();
 
 	if (farewell)

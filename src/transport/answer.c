@@ -190,7 +190,7 @@ static uint32_t ack_psn(const struct tqp *q)
 	for (uint32_t i = 1; i <= n; i++) {
 		const struct saved *e = &rd->saved[(rd->nsaved - i) % RESPONDER_DEPTH];
 
-		/* Where others came behind it, that PSN is its own no more, but another's since. */
+		/* PSNs come again: once a message has followed it, such a PSN is a message's. */
 		if (e->followed || !psn_within(psn, e->psn, e->npsn))
 			break;
 		psn = psn_add(e->psn, PSN_MASK);

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "util/closer.h"
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 #include "util/barrier.h"
+#include "util/own_thread.h"
 
 enum { THREADS = 64, STACK = 64 << 10 };
 
@@ -37,28 +36,9 @@ static void *run(void *fd)
 	return NULL;
 }
 
-static int start(int fd)
-{
-	sigset_t all, old;
-	pthread_attr_t attr;
-	pthread_t t;
-	int err;
-
-	sigfillset(&all);
-	sigdelset(&all, SIGSEGV); /* a thread that blocks it keeps doorbells from being trapped */
-	sigdelset(&all, SIGBUS);
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, STACK);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&t, &attr, run, (void *)(intptr_t)fd);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
-	return err;
-}
-
 void closer_close(int fd)
 {
-	if (fetch_add_relaxed(&threads, 1) >= THREADS || start(fd))
+	if (fetch_add_relaxed(&threads, 1) >= THREADS ||
+	    own_thread_start(STACK, run, (void *)(intptr_t)fd))
 		fetch_sub_acq_rel(&threads, 1);
 }

@@ -25,9 +25,10 @@ void output_begin(void)
 
 int output_path(const char *name, char path[PATH_MAX])
 {
-	const char *folder = *name == '/' ? "" : begun_in;
+	const char *folder;
 
 	output_begin();
+	folder = *name == '/' ? "" : begun_in;
 	if (snprintf(path, PATH_MAX, "%s%s%s", folder, *folder ? "/" : "", name) >= PATH_MAX)
 		return ENAMETOOLONG;
 	return 0;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "rdmacm/rsocket/service.h"
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "rdmacm/rsocket/now.h"
 #include "rdmacm/rsocket/ring.h"
+#include "util/own_thread.h"
 
 enum { RETRY = 20, NEVER = -1, DAY = 86400000 }; /* ms */
 
@@ -148,26 +148,17 @@ static void *run(void *arg)
 
 static int start(void)
 {
-	sigset_t all, old;
-	pthread_t t;
 	int err;
 
 	wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (wake_fd < 0)
 		return errno;
-	sigfillset(&all);
-	sigdelset(&all, SIGSEGV); /* a thread that blocks it turns doorbell traps off */
-	sigdelset(&all, SIGBUS);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&t, NULL, run, NULL);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	err = own_thread_start(0, run, NULL);
 	if (err) {
 		close(wake_fd);
 		wake_fd = -1;
-		return err;
 	}
-	pthread_detach(t);
-	return 0;
+	return err;
 }
 
 /* --- forks: the thread is the parent's, and so are the sockets --- */
