@@ -206,7 +206,7 @@ static void number_of_nothing(int arg)
 {
 	(void)arg;
 	begin(true);
-	silent(mistake.far_qp + 0x100, unless_apart(NO_QP));
+	silent(mistake.far_qp ^ 0x100, unless_apart(NO_QP)); /* of the same process */
 }
 
 /* The number of a process that is not there. */
