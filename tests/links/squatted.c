@@ -344,12 +344,27 @@ TEST(so_it_is_where_nobody_can_connect_to_those)
 	full = false;
 }
 
-RUN_TESTS(unit_test(a_process_is_found_though_another_user_has_its_name),
-	  unit_test(so_is_one_whose_name_nobody_can_connect_to),
-	  unit_test(a_process_needs_no_name_for_what_it_has_read_for_itself),
-	  unit_test(who_may_not_look_does_not_say_that_a_process_is_not_there),
-	  unit_test(processes_that_are_not_there_are_looked_for_seldom),
-	  unit_test(a_process_needs_no_name_for_requests_to_ports_of_its_own),
-	  unit_test(the_engines_thread_keeps_what_is_for_its_own_process),
-	  unit_test(one_process_at_a_time_is_at_the_doors_of_which_another_user_has_some),
-	  unit_test(so_it_is_where_nobody_can_connect_to_those))
+/* The names are of a network namespace: of one in which only this program's processes are. */
+static int enter(void **state)
+{
+	(void)state;
+	return unshare(CLONE_NEWNET);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		/* Before others have looked for that process. */
+		unit_test(who_may_not_look_does_not_say_that_a_process_is_not_there),
+		unit_test(a_process_is_found_though_another_user_has_its_name),
+		unit_test(so_is_one_whose_name_nobody_can_connect_to),
+		unit_test(a_process_needs_no_name_for_what_it_has_read_for_itself),
+		unit_test(processes_that_are_not_there_are_looked_for_seldom),
+		unit_test(a_process_needs_no_name_for_requests_to_ports_of_its_own),
+		unit_test(the_engines_thread_keeps_what_is_for_its_own_process),
+		unit_test(one_process_at_a_time_is_at_the_doors_of_which_another_user_has_some),
+		unit_test(so_it_is_where_nobody_can_connect_to_those),
+	};
+
+	return cmocka_run_group_tests(tests, enter, NULL) ? 1 : 0;
+}

@@ -22,8 +22,8 @@ DAT_CONF = 'lo u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 "lo 0" ""\n'
 # {p}: the port, {f}: a folder
 PROGRAMS = [
     ("rping", ("rping -s -C 20 -v -a {a} -p {p}", "rping -c -C 20 -v -a {a} -p {p}")),
-    ("rping, big", ("rping -s -C 5 -S 65000 -V -a {a} -p {p}",
-                    "rping -c -C 5 -S 65000 -V -a {a} -p {p}")),
+    ("rping, big", ("rping -s -C 5 -S 65000 -v -V -a {a} -p {p}",
+                    "rping -c -C 5 -S 65000 -v -V -a {a} -p {p}")),
     ("ucmatose", ("ucmatose -c 20 -C 5 -b {a} -p {p}", "ucmatose -c 20 -C 5 -s {a} -p {p}")),
     ("ucmatose -P ib", ("ucmatose -P ib -C 5 -b {a} -p {p}", "ucmatose -P ib -C 5 -s {a} -p {p}")),
     ("ucmatose, migrated", ("ucmatose -m -C 5 -b {a} -p {p}", "ucmatose -m -C 5 -s {a} -p {p}")),
