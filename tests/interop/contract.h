@@ -49,6 +49,7 @@ struct crew {
 	struct rdma_event_channel *active, *passive, *other;
 	struct rdma_cm_id *id[SIDES];
 	enum side subject;
+	enum state wanted; /* it is on the way there */
 	FILE *out; /* to text */
 	char *text;
 	size_t len;

@@ -24,7 +24,12 @@ int take_event(struct crew *c, struct rdma_event_channel *ch)
 	int type;
 	struct rdma_cm_event *e;
 
-	must(poll(&p, 1, PATIENCE_MS) == 1, "an event is missing");
+	if (poll(&p, 1, PATIENCE_MS) != 1) {
+		fprintf(stderr, "contract: %s, on the way to %s: no event of the %s side\n",
+			c->kind->name, state_names[c->wanted],
+			ch == c->active ? "active" : "passive");
+		exit(1);
+	}
 	if (rdma_get_cm_event(ch, &e)) { /* the library may keep it for itself */
 		must(errno == EAGAIN, "rdma_get_cm_event");
 		return NO_EVENT;
@@ -217,6 +222,7 @@ struct rdma_event_channel *make_channel(void)
 
 void reach(struct crew *c, enum state s)
 {
+	c->wanted = s;
 	c->active = make_channel();
 	c->passive = make_channel();
 	c->other = make_channel();

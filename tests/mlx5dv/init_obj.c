@@ -3,6 +3,7 @@
  * reads CQEs in their ring, arms by the record, and calls nothing in between. */
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include "mlx5dv/hand.h"
@@ -51,18 +52,13 @@ static void messages(int how)
 	}
 }
 
-/* The store to the page is the call: what it asks for has happened when it returns, unless the
- * engine thread has just that queue pair's turn, as it often does on a busy machine. If it had all
- * of them, hardly one in a hundred would be done at once. */
-static void stores_ring(int arg)
+/* How many of a hundred stores were done when they returned. */
+static unsigned int stores_at_once(void)
 {
 	unsigned int at_once = 0;
 	uint8_t wqe[SEG];
 
-	(void)arg;
-	open_memory();
-	connected(IBV_QPT_RC, NULL);
-	for (uint32_t i = 0; i < 100 * WRS; i++) {
+	for (unsigned int i = 0; i < 100; i++) {
 		mlx5dv_set_ctrl_seg((void *)wqe, a.sent, MLX5_OPCODE_NOP, 0, a.ep.qp->qp_num,
 				    MLX5_WQE_CTRL_CQ_UPDATE, 1, 0, 0);
 		memcpy(block(&a, a.sent++), wqe, sizeof(wqe));
@@ -71,8 +67,28 @@ static void stores_ring(int arg)
 		want(comes(&a, 10000));
 		want_eq(mlx5dv_get_cqe_opcode(entry(&a)), MLX5_CQE_REQ);
 		take(&a);
+		sched_yield(); /* the engine thread, if it has the turn, can give it back */
 	}
-	want(at_once > 10 * WRS);
+	return at_once;
+}
+
+/* The store to the page is the call: what it asks for has happened when it returns, unless the
+ * engine thread has just that queue pair's turn. On a busy machine it can have many in a row: it
+ * completes one, and the next store is there before it has given back the turn. If it had all of
+ * them, hardly one in a hundred would be done at once. */
+static void stores_ring(int arg)
+{
+	unsigned int best = 0;
+
+	(void)arg;
+	open_memory();
+	connected(IBV_QPT_RC, NULL);
+	for (unsigned int i = 0; i < ROUNDS && best < 50; i++) {
+		unsigned int at_once = stores_at_once();
+
+		best = at_once > best ? at_once : best;
+	}
+	want(best >= 50);
 }
 
 /* What names no queue pair, or is no doorbell, does nothing; a copy of a whole WQE rings, too. */
