@@ -358,7 +358,7 @@ TEST(forked_child_copies_its_own_memory)
 	check_passes(faults_in_a_child);
 }
 
-/* As in a process that has closed the way to its own memory behind it, or has no descriptor left. */
+/* As in a process that cannot open its own memory any more, or has no descriptor left. */
 static int copies_without_descriptors(void)
 {
 	struct rlimit none = { 0, 0 };
