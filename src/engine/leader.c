@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "engine/leader.h"
-#include <sys/uio.h>
 #include "engine/wake.h"
-#include "util/uncancelled.h"
-
-#ifndef RWF_NOWAIT
-#define RWF_NOWAIT 8 /* linux/fs.h; musl's headers lack it */
-#endif
+#include "hca/event_fd.h"
 
 static __thread bool leading __attribute__((tls_model("initial-exec")));
 
@@ -44,12 +39,7 @@ void leader_end(struct node *n)
 
 void leader_take_ring(struct node *n)
 {
-	uint64_t count;
-	struct iovec iov = { &count, sizeof(count) };
-	ssize_t got;
-
-	UNCANCELLED(got, preadv2(host_doorbell_fd(n->host), &iov, 1, -1, RWF_NOWAIT));
-	if (got < 0)
+	if (event_fd_try(host_doorbell_fd(n->host)))
 		return;
 	full_fence(); /* pairs with leader_begin(): we see the leader, or it sees the segment */
 	if (load_relaxed(&n->led))

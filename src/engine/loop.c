@@ -392,8 +392,8 @@ int loop_start(struct node *n)
 	if (err)
 		return refuse(err,
 			      "the engine thread could not be started: error %d; raise the limit "
-			      "of processes (ulimit -u)",
-			      err);
+			      "of %s",
+			      err, err == EINVAL ? "stacks (ulimit -s)" : "processes (ulimit -u)");
 	while (sem_wait(&start.up)) /* EINTR */
 		;
 	sem_destroy(&start.up);

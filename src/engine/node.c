@@ -29,6 +29,7 @@
 #include "util/fork.h"
 #include "util/guard.h"
 #include "util/mutex.h"
+#include "util/page_trap.h"
 
 /* Guards node_current and its devices. */
 static struct mutex make_lock = MUTEX_INITIALIZER;
@@ -36,6 +37,7 @@ static struct mutex make_lock = MUTEX_INITIALIZER;
 static void fork_prepare(void)
 {
 	mutex_lock(&make_lock);
+	page_trap_fork_begin();
 	mr_null_fork_begin();
 	fault_fork_begin();
 	alive_fork_begin();
@@ -46,6 +48,7 @@ static void fork_parent(void)
 	alive_fork_end();
 	fault_fork_end(false);
 	mr_null_fork_end();
+	page_trap_fork_end();
 	mutex_unlock(&make_lock);
 }
 
@@ -59,6 +62,7 @@ static void fork_child(void)
 	alive_fork_end();
 	fault_fork_end(true);
 	mr_null_fork_end();
+	page_trap_fork_end();
 	mutex_unlock(&make_lock);
 }
 

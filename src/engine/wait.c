@@ -124,16 +124,31 @@ static int follow(struct node *n, struct comp_channel *ch, struct ibv_cq **cq)
 	return err;
 }
 
-int wait_cq_event(struct comp_channel *ch, struct ibv_cq **cq)
+static int sleep_for(struct comp_channel *ch, struct ibv_cq **cq)
 {
 	struct node *n = node_self();
+
+	if (!n)
+		return comp_channel_wait(ch, cq);
+	return leader_begin(n) ? lead(n, ch, cq) : follow(n, ch, cq);
+}
+
+static void leave(void *channel)
+{
+	comp_channel_leave(channel);
+}
+
+int wait_cq_event(struct comp_channel *ch, struct ibv_cq **cq)
+{
 	int err = comp_channel_pop(ch, cq);
 
 	if (err != EAGAIN || nonblocking(ch->ib.fd))
 		return err;
-	if (!n)
-		return comp_channel_wait(ch, cq);
-	return leader_begin(n) ? lead(n, ch, cq) : follow(n, ch, cq);
+	comp_channel_enter(ch);
+	pthread_cleanup_push(leave, ch);
+	err = sleep_for(ch, cq);
+	pthread_cleanup_pop(1);
+	return err;
 }
 
 int wait_async_event(struct context *ctx, struct ibv_async_event *out)

@@ -2,11 +2,11 @@
 #include "hca/comp_channel.h"
 #include <errno.h>
 #include <stdlib.h>
-#include <unistd.h>
 #include "hca/alive.h"
 #include "hca/event_fd.h"
 #include "obs/explain.h"
 #include "util/fork.h"
+#include "util/uncancelled.h"
 
 enum { DELAYED_MAX = 4 }; /* events beyond these are pushed at once */
 
@@ -49,9 +49,51 @@ int comp_channel_create(struct context *ctx, struct comp_channel **out)
 	ch->ctx = ctx;
 	ch->epoch = fork_epoch();
 	ch->also_fd = -1;
+	ref_init(&ch->threads);
 	context_get(ctx);
 	*out = ch;
 	return 0;
+}
+
+void comp_channel_enter(struct comp_channel *ch)
+{
+	ref_get(&ch->threads);
+}
+
+/* The number stays taken until then: no thread reads a file that has got it meanwhile. */
+void comp_channel_leave(struct comp_channel *ch)
+{
+	if (!ref_put(&ch->threads))
+		return;
+	uncancelled_close(ch->ib.fd);
+	free(ch->queue);
+	free(ch);
+}
+
+/* A thread that waits for the channel's events but sleeps on the descriptor of
+ * comp_channel_also() */
+static void wake_also(struct comp_channel *ch)
+{
+	int also;
+
+	/* pairs with the fence of the caller of comp_channel_also(), which sees the event, or this
+	 * thread sees the descriptor */
+	full_fence();
+	also = load_relaxed(&ch->also_fd);
+	if (also != -1)
+		event_fd_up(also);
+}
+
+/* The threads that sleep in comp_channel_wait() pass the one count on to each other. */
+static void end_waits(struct comp_channel *ch)
+{
+	pthread_mutex_lock(&ch->queue->lock);
+	ch->gone = true;
+	pthread_mutex_unlock(&ch->queue->lock);
+	if (ref_count(&ch->threads) == 1)
+		return;
+	event_fd_up(ch->ib.fd);
+	wake_also(ch);
 }
 
 int comp_channel_destroy(struct comp_channel *ch)
@@ -65,10 +107,12 @@ int comp_channel_destroy(struct comp_channel *ch)
 			      "destroy %s first",
 			      cqs, cqs == 1 ? "" : "s", cqs == 1 ? "s" : "",
 			      alive_users(&ch->ib, users), cqs == 1 ? "it" : "them");
-	close(ch->ib.fd);
 	context_put(ch->ctx);
-	free(ch->queue);
-	free(ch);
+	if (fork_is_ours(ch->epoch))
+		end_waits(ch);
+	else
+		ref_init(&ch->threads); /* the others are the parent's */
+	comp_channel_leave(ch);
 	return 0;
 }
 
@@ -89,19 +133,12 @@ void comp_channel_put(struct comp_channel *ch)
 
 static void push(struct comp_channel *ch, struct comp_event *ev)
 {
-	int also;
-
 	pthread_mutex_lock(&ch->queue->lock);
 	if (!ev->pending++)
 		list_add_tail(&ch->queue->list, &ev->node);
 	event_fd_up(ch->ib.fd);
 	pthread_mutex_unlock(&ch->queue->lock);
-	/* pairs with the fence of the caller of comp_channel_also(), which sees the event, or this
-	 * thread sees the descriptor */
-	full_fence();
-	also = load_relaxed(&ch->also_fd);
-	if (also != -1)
-		event_fd_up(also);
+	wake_also(ch);
 }
 
 void comp_channel_push(struct comp_channel *ch, struct comp_event *ev)
@@ -127,19 +164,30 @@ void comp_release(void)
 	delayed.n = 0;
 }
 
+/* Under the mutex. EAGAIN is an answer, not a refusal. */
+static int pop_refused(const struct comp_channel *ch)
+{
+	if (ch->gone)
+		return refuse(EBADF, "ibv_get_cq_event: the channel was destroyed while this "
+				     "thread waited for its events; end the thread first");
+	return list_empty(&ch->queue->list) ? EAGAIN : 0;
+}
+
 int comp_channel_pop(struct comp_channel *ch, struct ibv_cq **cq)
 {
 	struct comp_queue *q = ch->queue;
 	struct comp_event *ev;
+	int err;
 
 	if (!fork_is_ours(ch->epoch))
 		return refuse(EIO,
 			      "ibv_get_cq_event: the channel was made before fork(); make a new "
 			      "one");
 	pthread_mutex_lock(&q->lock);
-	if (list_empty(&q->list)) {
+	err = pop_refused(ch);
+	if (err) {
 		pthread_mutex_unlock(&q->lock);
-		return EAGAIN; /* an answer, not a refusal */
+		return err;
 	}
 	ev = list_first_entry(&q->list, struct comp_event, node);
 	list_del(&ev->node);

@@ -2,12 +2,18 @@
 #include "hca/event_fd.h"
 #include <errno.h>
 #include <sched.h>
+#include <poll.h>
 #include <stdint.h>
 #include <sys/eventfd.h>
+#include <sys/uio.h>
 #include <unistd.h>
 #include "obs/explain.h"
 #include "util/log.h"
 #include "util/uncancelled.h"
+
+#ifndef RWF_NOWAIT
+#define RWF_NOWAIT 8 /* linux/fs.h; musl's headers lack it */
+#endif
 
 int event_fd_open(const char *call, int *out)
 {
@@ -31,18 +37,44 @@ void event_fd_up(int fd)
 		log_warn_once("an event descriptor cannot be written; was it closed?");
 }
 
-/* A thread in event_fd_await() has a count for a moment, and puts it back without the mutex, so
- * this ends; the bound is for programs that read the descriptor themselves. */
-void event_fd_down(int fd)
+int event_fd_try(int fd)
 {
+	uint64_t count;
+	struct iovec iov = { &count, sizeof(count) };
+	ssize_t n;
+
+	UNCANCELLED(n, preadv2(fd, &iov, 1, -1, RWF_NOWAIT));
+	return n < 0 ? errno : 0;
+}
+
+/* Where preadv2() cannot do it (Linux before 5.8, qemu-user, a filter of system calls). Only a
+ * thread in event_fd_await() can be faster than this, and puts the count back. */
+static int look_and_read(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
 	uint64_t one;
 	ssize_t n;
 
+	UNCANCELLED(n, poll(&p, 1, 0));
+	if (!n)
+		return EAGAIN;
+	UNCANCELLED(n, read(fd, &one, sizeof(one)));
+	return n < 0 ? errno : 0;
+}
+
+/* A thread in event_fd_await() has a count for a moment, and puts it back without the mutex, so
+ * this ends; the bound is for programs that read the descriptor themselves, and for threads that
+ * were cancelled there. */
+void event_fd_down(int fd)
+{
 	for (int tries = 0;; tries++) {
-		UNCANCELLED(n, read(fd, &one, sizeof(one)));
-		if (n >= 0)
+		int err = event_fd_try(fd);
+
+		if (err && err != EAGAIN)
+			err = look_and_read(fd);
+		if (!err)
 			return;
-		if ((errno != EAGAIN && errno != EINTR) || tries == 1000) {
+		if ((err != EAGAIN && err != EINTR) || tries == 1000) {
 			log_warn_once("an event descriptor was read or closed by the program");
 			return;
 		}

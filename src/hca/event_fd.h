@@ -6,7 +6,9 @@
 
 int event_fd_open(const char *call, int *out); /* @call names the caller in the reason */
 void event_fd_up(int fd); /* one event more */
-void event_fd_down(int fd); /* one event less; under the mutex */
+void event_fd_down(int fd); /* one event less; under the mutex; does not wait for one */
+/* Reads a count if there is one. EAGAIN: there is none; another errno: it cannot be told. */
+int event_fd_try(int fd);
 /* Sleeps until the count is not 0, by read(2), which decides about EINTR, restarting and EAGAIN.
  * The count is put back: the thread that takes the event counts it down, under the mutex. */
 int event_fd_await(int fd);

@@ -117,6 +117,7 @@ struct dest {
 	uint64_t process; /* atomic: on this host, the number of the process behind it, the same in
 			     all destinations to that process; 0: none yet, none any more, or a
 			     network */
+	uint32_t unanswered; /* atomic: requests from it that engine/unanswered.h keeps */
 	bool same_host; /* lossless, ordered, knows sqpn, piggybacks ACKs; no ack timer */
 	bool dead; /* the peer has ended; a hint, set once */
 	struct dest *inner; /* the destination that this one wraps; NULL: none */

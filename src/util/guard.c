@@ -187,16 +187,30 @@ static int asm_copy(char *dst, const char *src, size_t n, size_t last)
 	return guard_asm_line(dst + (n - last), src + (n - last), last);
 }
 
+/* This thread blocks the signals. Where the memory cannot be opened (no descriptor is free, the
+ * process has given up its rights, there is no /proc) they are unblocked for the copy. */
+static int blocked_copy(void *dst, const void *src, size_t n, size_t last)
+{
+	uint64_t mask;
+	int err;
+
+	if (mem_fd() >= 0 || guard_trap_unblock(&mask))
+		return mem_copy_all(dst, src, n, last);
+	err = last ? asm_copy(dst, src, n, last) : guard_asm_bulk(dst, src, n);
+	guard_trap_restore(mask);
+	return err;
+}
+
 int guard_copy(void *dst, const void *src, size_t n)
 {
 	size_t last = last_line(dst, n);
 
-	return may_fault() ? asm_copy(dst, src, n, last) : mem_copy_all(dst, src, n, last);
+	return may_fault() ? asm_copy(dst, src, n, last) : blocked_copy(dst, src, n, last);
 }
 
 int guard_copy_unordered(void *dst, const void *src, size_t n)
 {
-	return may_fault() ? guard_asm_bulk(dst, src, n) : mem_copy_all(dst, src, n, 0);
+	return may_fault() ? guard_asm_bulk(dst, src, n) : blocked_copy(dst, src, n, 0);
 }
 
 #define locked_fetch_add guard_asm_fetch_add

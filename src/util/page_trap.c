@@ -187,9 +187,20 @@ static bool possible(void)
 
 #endif
 
+static struct spin lock; /* of page_trap_make() */
+
+void page_trap_fork_begin(void)
+{
+	spin_lock(&lock);
+}
+
+void page_trap_fork_end(void)
+{
+	spin_unlock(&lock);
+}
+
 void *page_trap_make(size_t len, page_trap_fn stored, bool on)
 {
-	static struct spin lock;
 	void *p = MAP_FAILED;
 	bool can;
 

@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -350,7 +352,9 @@ static void event_comes_without_polling(int where)
 
 struct waiter {
 	pthread_t thread;
-	int result;
+	pid_t tid; /* atomic */
+	struct ibv_comp_channel *on;
+	int result, error;
 };
 
 static void *wait_for_event(void *arg)
@@ -359,7 +363,9 @@ static void *wait_for_event(void *arg)
 	struct ibv_cq *got;
 	void *ctx;
 
-	w->result = ibv_get_cq_event(channel, &got, &ctx);
+	__atomic_store_n(&w->tid, gettid(), __ATOMIC_RELEASE);
+	w->result = ibv_get_cq_event(w->on, &got, &ctx);
+	w->error = errno;
 	if (!w->result)
 		ibv_ack_cq_events(got, 1);
 	return NULL;
@@ -406,12 +412,57 @@ static void work_that_lacked_memory_is_done_without_polling(int arg)
 	end();
 }
 
+static void until_asleep(const struct waiter *w)
+{
+	char path[64], stat[64];
+	pid_t tid;
+	int fd;
+
+	while (!(tid = __atomic_load_n(&w->tid, __ATOMIC_ACQUIRE)))
+		sched_yield();
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)tid);
+	do {
+		memset(stat, 0, sizeof(stat));
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		want(fd >= 0);
+		want(read(fd, stat, sizeof(stat) - 1) > 0);
+		want_eq(close(fd), 0);
+	} while (!strstr(stat, ") S "));
+}
+
+/* Two of them: the one that is the engine meanwhile, and another. */
+static void a_channel_that_ends_wakes_who_waits(int arg)
+{
+	struct ibv_comp_channel *ending;
+	struct waiter w[2];
+
+	(void)arg;
+	begin();
+	ending = ibv_create_comp_channel(dev.ctx);
+	want(ending);
+	for (int i = 0; i < 2; i++) {
+		w[i] = (struct waiter){ .on = ending };
+		want_eq(pthread_create(&w[i].thread, NULL, wait_for_event, &w[i]), 0);
+		until_asleep(&w[i]);
+	}
+	want_eq(ibv_destroy_comp_channel(ending), 0);
+	for (int i = 0; i < 2; i++) {
+		want_eq(pthread_join(w[i].thread, NULL), 0);
+		want_eq(w[i].result, -1);
+		want_eq(w[i].error, EBADF);
+	}
+	write_one(1);
+	completion(1);
+	end();
+}
+
 static void a_blocked_thread_is_woken(int arg)
 {
 	struct waiter w = { .result = -2 };
 
 	(void)arg;
 	begin();
+	w.on = channel;
 	want_eq(ibv_req_notify_cq(cq, 0), 0);
 	want_eq(pthread_create(&w.thread, NULL, wait_for_event, &w), 0);
 	write_one(1);
@@ -579,6 +630,7 @@ static const struct test_case cases[] = {
 	{ "event_comes_without_polling between two", event_comes_without_polling, 1 },
 	CASE(work_that_lacked_memory_is_done_without_polling),
 	CASE(a_blocked_thread_is_woken),
+	CASE(a_channel_that_ends_wakes_who_waits),
 	CASE(resize_keeps_what_is_in_it),
 	CASE(resize_below_its_content_changes_nothing),
 	CASE(overrun_tells_cq_and_qp),

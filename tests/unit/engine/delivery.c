@@ -120,6 +120,44 @@ TEST(the_sender_hears_that_there_is_no_such_QP)
 	close_qps();
 }
 
+/* One that does not read its answers. */
+TEST(requests_of_a_full_sender_are_kept_up_to_a_bound)
+{
+	struct parcel *p;
+	uint32_t kept = 0;
+
+	open_qps();
+	stand->refuse = EAGAIN;
+	for (uint32_t i = 0; i < UNANSWERED_MAX + 1000; i++)
+		arrive(number_make(STAND_SLOT, 77), i);
+	unanswered_tell(&stand->n);
+	for (p = stand->n.unanswered; p; p = p->next)
+		kept++;
+	check_eq(kept, UNANSWERED_MAX);
+	check_eq(stand->peer.unanswered, UNANSWERED_MAX);
+	while ((p = stand->n.unanswered)) {
+		stand->n.unanswered = p->next;
+		parcel_free(p);
+	}
+	close_qps();
+}
+
+TEST(a_sender_that_was_told_may_ask_again)
+{
+	open_qps();
+	for (uint32_t i = 0; i < 3; i++) {
+		stand->refuse = EAGAIN;
+		arrive(number_make(STAND_SLOT, 77), i);
+		check_eq(stand->peer.unanswered, 1);
+		stand->refuse = 0;
+		unanswered_tell(&stand->n);
+		check_eq(stand->peer.unanswered, 0);
+	}
+	close_qps();
+}
+
 RUN_TESTS(unit_test(a_burst_costs_one_turn), unit_test(never_two_turns_at_once),
 	  unit_test(a_busy_QP_gets_a_parcel), unit_test(no_segment_passes_a_parcel),
-	  unit_test(the_sender_hears_that_there_is_no_such_QP))
+	  unit_test(the_sender_hears_that_there_is_no_such_QP),
+	  unit_test(requests_of_a_full_sender_are_kept_up_to_a_bound),
+	  unit_test(a_sender_that_was_told_may_ask_again))

@@ -160,6 +160,53 @@ TEST(a_push_counts_a_second_descriptor_up_while_there_is_one)
 	fixture_close(f);
 }
 
+/* Else the pop would wait for a count, with the mutex that the next push takes. */
+TEST(a_count_that_the_program_has_read_holds_nobody_up)
+{
+	struct fixture *f = fixture_open(8);
+	struct comp_channel *ch;
+	struct ibv_cq cq, *got;
+	struct comp_event e = event_of(&cq);
+	uint64_t count;
+
+	list_init(&e.node);
+	check_eq(comp_channel_create(f->ctx, &ch), 0);
+	comp_channel_push(ch, &e);
+	check_eq(read(ch->ib.fd, &count, sizeof(count)), sizeof(count));
+	alarm(30);
+	check_eq(comp_channel_pop(ch, &got), 0);
+	alarm(0);
+	check(got == &cq);
+	check_eq(comp_channel_destroy(ch), 0);
+	fixture_close(f);
+}
+
+/* As ibv_destroy_comp_channel() does beside a thread that waits. */
+TEST(a_channel_stays_until_the_last_wait_ends)
+{
+	struct fixture *f = fixture_open(8);
+	int bell = eventfd(0, EFD_CLOEXEC), fd;
+	struct comp_channel *ch;
+	struct ibv_cq *got;
+
+	check_eq(comp_channel_create(f->ctx, &ch), 0);
+	fd = ch->ib.fd;
+	comp_channel_enter(ch);
+	comp_channel_enter(ch);
+	comp_channel_also(ch, bell);
+	check_eq(comp_channel_destroy(ch), 0);
+	check(readable(bell));
+	comp_channel_also(ch, -1);
+	check_eq(comp_channel_pop(ch, &got), EBADF);
+	comp_channel_leave(ch);
+	check_eq(comp_channel_wait(ch, &got), EBADF);
+	check(readable(fd));
+	comp_channel_leave(ch);
+	check_eq(fcntl(fd, F_GETFD), -1);
+	close(bell);
+	fixture_close(f);
+}
+
 enum { WAITERS = 3, EVENTS = 2000 };
 
 static void *wait_for_events(void *arg)
@@ -206,4 +253,6 @@ RUN_TESTS(unit_test(the_descriptor_is_readable_while_events_wait),
 	  unit_test(drop_takes_one_queues_events_and_their_counts),
 	  unit_test(waiting_honours_a_nonblocking_descriptor),
 	  unit_test(a_push_counts_a_second_descriptor_up_while_there_is_one),
+	  unit_test(a_count_that_the_program_has_read_holds_nobody_up),
+	  unit_test(a_channel_stays_until_the_last_wait_ends),
 	  unit_test(each_event_wakes_one_waiter_and_the_count_stays_true))

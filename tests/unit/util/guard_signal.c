@@ -9,10 +9,12 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "test.h"
+#include "util/guard_asm.h"
 
 static sigjmp_buf back;
 static volatile int seen, seen_first;
@@ -356,7 +358,41 @@ TEST(forked_child_copies_its_own_memory)
 	check_passes(faults_in_a_child);
 }
 
+/* As in a process that cannot open its own memory any more, or has no descriptor left. */
+static int copies_without_descriptors(void)
+{
+	struct rlimit none = { 0, 0 };
+	int from = 7, copy = 0;
+	sigset_t set, after;
+
+	sigfillset(&set);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	guard_init();
+	if (setrlimit(RLIMIT_NOFILE, &none))
+		return 1;
+	if (guard_copy(&copy, &from, sizeof(copy)) || copy != 7)
+		return 2;
+	from = 8;
+	if (guard_copy_unordered(&copy, &from, sizeof(copy)) || copy != 8)
+		return 3;
+	if (!guarded_fault_is_efault() || guard_copy_unordered(hole, &from, 4) != EFAULT)
+		return 4;
+	sigprocmask(SIG_BLOCK, NULL, &after);
+	return sigismember(&after, SIGSEGV) && sigismember(&after, SIGBUS) ? 0 : 5;
+}
+
+TEST(a_thread_that_blocks_the_signals_needs_no_descriptor)
+{
+#if GUARD_ASM
+	check_passes(copies_without_descriptors);
+#else
+	(void)copies_without_descriptors;
+	skip();
+#endif
+}
+
 RUN_TESTS(unit_test(program_handler_gets_the_program_faults),
 	  unit_test(handlers_that_lead_to_us_never_go_round),
 	  unit_test(without_a_handler_the_process_dies_as_before),
-	  unit_test(forked_child_copies_its_own_memory))
+	  unit_test(forked_child_copies_its_own_memory),
+	  unit_test(a_thread_that_blocks_the_signals_needs_no_descriptor))
