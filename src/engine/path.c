@@ -105,7 +105,6 @@ bool path_again(struct tqp *q)
 	if (wrapped(e, &av, d, &d))
 		return false;
 	path_swap(e, d);
-	tqp_unblock(q); /* it is on no list any more */
 	e->met = false;
 	return true;
 }
@@ -272,6 +271,7 @@ void path_swap(struct eqp *e, struct dest *d)
 	if (!old)
 		return;
 	old->ops->cancel(old, &e->q.waiter);
+	tqp_unblock(&e->q);
 	old->ops->put(old);
 }
 

@@ -21,7 +21,8 @@ int path_find_cast(struct eqp *e, const struct av *av, struct dest **out);
 int path_of_modify(struct eqp *e, const struct ibv_qp_attr *attr, int mask, bool alternate,
 		   struct dest **out);
 
-/* Under the turn: the QP's destination is @d from now on, whose reference it takes over. */
+/* Under the turn: the QP's destination is @d from now on, whose reference it takes over. What has
+ * waited for room at the old one goes on in a later turn (turn_after()). */
 void path_swap(struct eqp *e, struct dest *d);
 void path_swap_alternate(struct eqp *e, struct dest *d);
 void path_put(struct dest *d); /* NULL is fine */

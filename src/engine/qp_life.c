@@ -283,7 +283,6 @@ int qp_life_udp_sport(struct tqp *q, uint16_t sport)
 	if (d && d->net) { /* within the host there is no packet, and the old way stays */
 		path_swap(e, d);
 		d = NULL;
-		tqp_unblock(q); /* it is on no list any more */
 		turn_after(e);
 	}
 	turn_leave(e);

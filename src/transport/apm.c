@@ -38,6 +38,7 @@ static bool migrate(struct tqp *q, uint64_t now)
 	if (old)
 		blocked_cancel(q, old);
 	corked_flush(q);
+	q->again |= q->req.blocked;
 	q->req.blocked = false;
 	q->req.direct.exchanged = false; /* no direct access before the peer knows the new path */
 	q->dest = q->alternate;

@@ -135,6 +135,14 @@ static const enum verdict nak_verdict[] = {
 	[NAK_REMOTE_OPERATIONAL] = V_REMOTE_OP,
 };
 
+/* Is @psn, of which a NAK has come, the oldest entry's? Else a READ before it has no answer yet. */
+static bool is_oldest(const struct tqp *q, uint32_t psn)
+{
+	const struct sent *e = sent_at(&q->req, q->req.head);
+
+	return psn_within(psn, e->psn, e->npsn);
+}
+
 /* The entry at @psn was refused; those before it are done. */
 static void refused(struct tqp *q, uint32_t psn, enum verdict v, uint64_t now)
 {
@@ -143,11 +151,24 @@ static void refused(struct tqp *q, uint32_t psn, enum verdict v, uint64_t now)
 	completer_acked(q, psn, now);
 	if (q->qp.state == IBV_QPS_ERR || r->head == r->tail)
 		return;
-	if (!psn_within(psn, sent_at(r, r->head)->psn, sent_at(r, r->head)->npsn)) {
+	if (!is_oldest(q, psn)) {
 		retry_gap(q, now); /* a READ before it has lost its answer */
 		return;
 	}
 	completion_fail(q, v, blame_peer(q, sent_at(r, r->head), v), now);
+}
+
+/* Nobody waits for receives while a READ before them has no answer. On one host none is lost: the
+ * READ has been asked for again already (no_ref), and the RNR NAK comes again behind its answer. */
+static void rnr(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	completer_acked(q, s->psn, now);
+	if (q->qp.state == IBV_QPS_ERR || q->req.head == q->req.tail)
+		return;
+	if (is_oldest(q, s->psn))
+		retry_rnr(q, s->syndrome, now);
+	else if (!link_is_lossless(q->dest))
+		retry_gap(q, now);
 }
 
 static void nak(struct tqp *q, const struct seg *s, uint64_t now)
@@ -220,13 +241,10 @@ static void acknowledge(struct tqp *q, const struct seg *s, uint64_t now)
 			ack_timer_out_of_step(q, now);
 		return;
 	}
-	if (aeth_kind(s->syndrome) == AETH_RNR) {
-		completer_acked(q, s->psn, now);
-		if (q->qp.state != IBV_QPS_ERR)
-			retry_rnr(q, s->syndrome, now);
-	} else if (aeth_kind(s->syndrome) == AETH_NAK) {
+	if (aeth_kind(s->syndrome) == AETH_RNR)
+		rnr(q, s, now);
+	else if (aeth_kind(s->syndrome) == AETH_NAK)
 		nak(q, s, now);
-	}
 }
 
 void completer_piggyback(struct tqp *q, const struct seg *s, uint64_t now)

@@ -66,8 +66,13 @@ static void save(struct tqp *q, const struct seg *s, const struct answer *a)
 {
 	struct responder_reads *rd = q->rsp.reads;
 
-	rd->saved[rd->nsaved++ % RESPONDER_DEPTH] =
-		(struct saved){ s->psn, s->npsn, a->kind, 0, a->orig };
+	rd->saved[rd->nsaved++ % RESPONDER_DEPTH] = (struct saved){ .psn = s->psn,
+								    .npsn = s->npsn,
+								    .kind = a->kind,
+								    .rkey = s->rkey,
+								    .len = a->len,
+								    .va = s->va,
+								    .orig = a->orig };
 }
 
 static int operate(const struct seg *s, uint64_t addr, uint64_t *orig)
@@ -144,14 +149,23 @@ static const struct saved *find(const struct responder_reads *rd, const struct s
 	return NULL;
 }
 
+/* A READ's duplicate may begin behind it and end before it. It gets no other memory than what was
+ * granted, and nothing once the program has withdrawn the right. */
+static bool may_read_again(const struct tqp *q, const struct saved *e, const struct seg *s)
+{
+	uint64_t skip = s->va - e->va;
+
+	return q->qp.attr.qp_access_flags & IBV_ACCESS_REMOTE_READ && s->rkey == e->rkey &&
+	       skip <= e->len && s->dma_len <= e->len - skip && s->npsn == psns(q, s->dma_len);
+}
+
 bool execute_again(struct tqp *q, const struct seg *s, struct answer *out)
 {
 	const struct responder_reads *rd = q->rsp.reads;
 	const struct saved *e = rd && s->npsn ? find(rd, s) : NULL;
-	bool read = s->op == OP_READ_REQUEST;
 
 	if (!e || e->kind != kind_of(s->op) || rd->last - rd->first >= RESPONDER_DEPTH ||
-	    (read && s->npsn != psns(q, s->dma_len)))
+	    (e->kind == ANSWER_READ && !may_read_again(q, e, s)))
 		return false;
 	*out = (struct answer){ .psn = s->psn,
 				.npsn = s->npsn,

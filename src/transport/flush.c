@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "hca/async.h"
+#include "link/parcel.h"
 #include "obs/explain.h"
 #include "transport/flush.h"
 #include "transport/blocked.h"
@@ -72,7 +73,8 @@ void flush_sq(struct tqp *q, uint64_t now)
 		r->next_block += w.nbb < left ? w.nbb : left;
 	}
 	r->una = r->max_psn;
-	r->timer_at = q->deadline = TQP_NEVER;
+	r->timer_at = TQP_NEVER;
+	q->deadline = q->rsp.frames ? q->rsp.frames->at : TQP_NEVER;
 	r->wait = WAIT_NOTHING;
 }
 

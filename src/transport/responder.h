@@ -25,6 +25,8 @@ struct saved { /* a READ or atomic that was executed lately, for its duplicates 
 	uint32_t psn, npsn;
 	uint8_t kind; /* enum answer_kind */
 	uint8_t followed; /* by a SEND or a WRITE, if it is the newest */
+	uint32_t rkey, len; /* READs: a duplicate asks for a part of [va, va + len) */
+	uint64_t va;
 	uint64_t orig; /* atomics: the value that was replaced */
 };
 

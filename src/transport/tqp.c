@@ -424,5 +424,6 @@ void tqp_release(struct tqp *q)
 
 void tqp_unblock(struct tqp *q)
 {
+	q->again |= q->req.blocked;
 	q->req.blocked = false;
 }

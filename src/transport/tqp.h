@@ -35,7 +35,7 @@ struct tqp {
 	uint64_t cnp_at; /* ns: when the peer was last sent a CNP; 0: never */
 	bool ack_due; /* an ACK waits for the next segment, for tqp_flush_ack(), or for the link */
 	bool unsettled; /* the link has segments that leave by tqp_settle() */
-	bool again; /* long work goes on in a later turn, by tqp_resume(); the engine clears it */
+	bool again; /* work goes on in a later turn, by tqp_resume(); the engine clears it */
 	bool asking; /* DC: a target is asked for a connection, and has not answered */
 	bool rnr_waiting; /* a sender waits: call tqp_rq_doorbell() when a receive is posted */
 	struct rnr_since waits, refused; /* the last message that waited there, and here */
@@ -132,7 +132,8 @@ void tqp_settle(struct tqp *q);
 void tqp_uncork(struct tqp *q); /* what env->cork() has let wait leaves now */
 /* XRC: the answers to a segment may leave now, an ACK without waiting for a segment to ride on. */
 void tqp_release(struct tqp *q);
-void tqp_unblock(struct tqp *q); /* the destination that the QP waited for is gone */
+/* q->dest was swapped, and the QP is on no waiting list: if it was, it goes on in a later turn. */
+void tqp_unblock(struct tqp *q);
 /* A process of this host has ended, or is reached again. If it was the peer's, the requests that it
  * has not answered are lost: they go out again to its new destination, or the ack timeout starts,
  * since no timer runs on a lossless link. */

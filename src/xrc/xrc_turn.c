@@ -99,7 +99,6 @@ int xrc_turn_catch_up(struct xrc_target *x, uint64_t now)
 	if (moved) {
 		tqp_settle(&x->e.q); /* answers wait there to leave together */
 		path_swap(&x->e, NULL);
-		tqp_unblock(&x->e.q);
 	}
 	err = xrc_load(&x->e.q, &t->state, moved, now);
 	if (err)

@@ -2,11 +2,14 @@
 /* What becomes of work when a QP stops: flushes, RESET, SQD, and what is never signalled. Each case
  * with the peer in this process and in another one. */
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
 #include "verbs/cases.h"
 #include "verbs/duo.h"
 
 enum { TOGETHER, APART };
+enum { WRITES = 400, PAGE = 4096 }; /* more than a ring has room for */
 
 static struct duo duo;
 static struct ibv_qp *qp;
@@ -298,6 +301,46 @@ static void sqd_still_receives(int where)
 	duo_close(&duo);
 }
 
+/* The ring to a process that is stopped fills. A new path, here the same again, ends the wait for
+ * room on the old one, and the queue pair goes on by itself. */
+static void sqd_takes_a_new_path_while_the_link_is_full(int arg)
+{
+	struct duo_opts o = {
+		.qp = { .type = IBV_QPT_RC, .cap = { WRITES + 2, 4, 1, 1, 0 }, .timeout = 20 }
+	};
+	struct ibv_sge sg;
+	struct ibv_send_wr wr;
+	struct ibv_qp_attr a = { 0 };
+	struct ibv_qp_init_attr init;
+	struct ibv_async_event ev;
+	int status;
+
+	(void)arg;
+	begin(APART, o);
+	far_receives(2);
+	post(0, IBV_WR_SEND, IBV_SEND_SIGNALED);
+	want_eq(duo_wc(&duo).wr_id, 0);
+	want_eq(kill(duo.pid, SIGSTOP), 0);
+	want_eq(waitpid(duo.pid, &status, WUNTRACED), duo.pid);
+	post(0, IBV_WR_SEND, 0); /* no WRITE overtakes it */
+	wr = duo_wr(&duo, IBV_WR_RDMA_WRITE, &sg, PAGE);
+	for (wr.wr_id = 1; wr.wr_id <= WRITES; wr.wr_id++) {
+		wr.send_flags = wr.wr_id == WRITES ? IBV_SEND_SIGNALED : 0;
+		want_eq(duo_post(&duo, &wr), 0);
+	}
+	want_eq(ibv_query_qp(qp, &a, IBV_QP_AV, &init), 0);
+	a.qp_state = IBV_QPS_SQD;
+	a.en_sqd_async_notify = 1;
+	want_eq(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+	want_eq(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_AV), 0);
+	want_eq(kill(duo.pid, SIGCONT), 0);
+	want(side_event(&duo.near, &ev, 10000));
+	want_eq(ev.event_type, IBV_EVENT_SQ_DRAINED);
+	want_eq(move_to(IBV_QPS_RTS), 0);
+	want_eq(duo_wc(&duo).wr_id, WRITES);
+	duo_close(&duo);
+}
+
 /* --- SRQ --- */
 
 static void srq_limit_event_comes_once(int where)
@@ -338,6 +381,7 @@ static const struct test_case cases[] = {
 	BOTH(sq_sig_all_signals_all),
 	BOTH(sqd_drains_and_says_so),
 	BOTH(sqd_still_receives),
+	CASE(sqd_takes_a_new_path_while_the_link_is_full),
 	BOTH(srq_limit_event_comes_once),
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* UC and UD: what arrives is whole, what is wrong is dropped, sends complete at once. */
+/* UC, UD, RAW_PACKET: what arrives is whole, what is wrong is dropped, sends complete at once. */
 #include "pair.h"
+#include "wire/frame.h"
 
 static const struct net_config wide = { .max_seg = 1024, .delay = 1000 };
 
@@ -269,6 +270,25 @@ TEST(ud_own_multicast_is_blocked_on_request)
 	}
 }
 
+TEST(raw_frames_that_are_kept_end_in_time_after_a_failed_send)
+{
+	struct pair *p = open_as(IBV_QPT_RAW_PACKET);
+	const uint8_t bytes[FRAME_MIN] = { 0 };
+	struct seg s = { .op = FRAME_OP, .npsn = 1, .data = bytes, .len = sizeof(bytes) };
+	struct rig_wr w = pair_send(p->b, 0, sizeof(bytes));
+
+	tqp_input(&p->b->q, &s, 0);
+	w.sge[0].key ^= 1;
+	rig_post(p->b, &w);
+	pair_bad(p->b, false, MLX5_CQE_SYNDROME_LOCAL_PROT_ERR, VENDOR_LOC_PROT);
+	rig_move(p->b, IBV_QPS_RTS);
+	rig_run_until(&p->rig, 2000000000);
+	check_eq(p->rig.counters.v[COUNTER_OUT_OF_BUFFER], 1);
+	pair_receive(p->b, 0x4000, 100);
+	pair_none(p->b, true);
+	pair_close(p);
+}
+
 TEST(uc_message_with_a_gap_is_dropped_whole)
 {
 	struct pair *p = open_as(IBV_QPT_UC);
@@ -406,6 +426,7 @@ RUN_TESTS(unit_test(ud_leaves_40_bytes_for_the_grh), unit_test(ud_wrong_qkey_is_
 	  unit_test(ud_to_nowhere_completes), unit_test(ud_hears_of_whom_it_has_waited_for),
 	  unit_test(ud_forgets_whom_a_failed_send_has_waited_for),
 	  unit_test(ud_own_multicast_is_blocked_on_request),
+	  unit_test(raw_frames_that_are_kept_end_in_time_after_a_failed_send),
 	  unit_test(uc_message_with_a_gap_is_dropped_whole),
 	  unit_test(uc_first_lost_next_message_arrives),
 	  unit_test(uc_write_after_a_broken_send_completes_no_receive),

@@ -161,6 +161,65 @@ TEST(a_duplicate_read_is_read_again)
 	pair_close(p);
 }
 
+/* By va, dma_len: within [RIG_IOVA, RIG_IOVA + 768). */
+TEST(a_duplicate_read_names_memory_that_was_granted)
+{
+	static const struct {
+		uint64_t va;
+		uint32_t psn, npsn, len;
+		bool other_key, answered;
+	} asks[] = {
+		{ 0, 0, 3, 768, false, true },	   { 512, 2, 1, 256, false, true },
+		{ 256, 1, 1, 256, false, true },   { 512, 2, 1, 257, false, false },
+		{ 768, 2, 1, 1, false, false },	   { 0x1000, 0, 3, 768, false, false },
+		{ -1UL, 0, 1, 256, false, false }, { 256, 0, 3, 768, false, false },
+		{ 0, 0, 3, 768, true, false },
+	};
+
+	for (unsigned int i = 0; i < sizeof(asks) / sizeof(asks[0]); i++) {
+		struct pair *p = pair_open(&pair_lossy, &rig_rc);
+		struct seg s = request(p, OP_READ_REQUEST, 0);
+		struct mr_attr a = { p->b->mem, RIG_MEM, RIG_IOVA, rig_rc.access };
+		struct mr *other;
+
+		check_eq(mr_create(p->b->pd, &a, &other), 0);
+		s.dma_len = 768;
+		s.npsn = 3;
+		input(p, &s);
+		check_eq(p->n, 3);
+		s.va += asks[i].va;
+		s.psn = asks[i].psn;
+		s.npsn = asks[i].npsn;
+		s.dma_len = asks[i].len;
+		if (asks[i].other_key)
+			s.rkey = other->ib.rkey;
+		input(p, &s);
+		check_eq(p->n, asks[i].answered ? 3 + s.npsn : 3);
+		check_eq(p->b->q.qp.state, IBV_QPS_RTS);
+		check_eq(mr_destroy(other), 0);
+		pair_close(p);
+	}
+}
+
+/* What the program allows no more is not read again; the result of an atomic is nobody's memory. */
+TEST(a_duplicate_read_needs_the_right_that_it_had)
+{
+	struct pair *p = pair_open(&pair_lossy, &rig_rc);
+	struct seg read = request(p, OP_READ_REQUEST, 0), add = request(p, OP_FETCH_ADD, 1);
+
+	read.dma_len = 8;
+	input(p, &read);
+	input(p, &add);
+	check_eq(p->n, 2);
+	p->b->q.qp.attr.qp_access_flags = 0;
+	input(p, &read);
+	check_eq(p->n, 2);
+	input(p, &add);
+	check_eq(p->n, 3);
+	check_eq(p->log[2].op, OP_ATOMIC_ACK);
+	pair_close(p);
+}
+
 /* No atomic came since, so what was saved of the last one names a PSN that is a WRITE's now. */
 TEST(psns_come_again)
 {
@@ -639,7 +698,7 @@ TEST(a_long_response_leaves_in_parts)
 	check_eq(p->rig.net.sent, 1 + TURN);
 	again.npsn = TURN + 1;
 	again.dma_len = again.npsn * 256;
-	again.va += 10 * 256;
+	again.va += 0x8000 + 10 * 256;
 	input(p, &again);
 	write.flags |= SEG_ACKREQ;
 	input(p, &write);
@@ -694,7 +753,9 @@ RUN_TESTS(unit_test(a_long_response_leaves_in_parts),
 	  unit_test(an_atomic_write_of_another_form_is_refused),
 	  unit_test(all_outstanding_atomics_can_be_answered_again),
 	  unit_test(compare_and_swap_swaps_only_equals), unit_test(a_duplicate_read_is_read_again),
-	  unit_test(psns_come_again), unit_test(a_read_that_was_never_granted_is_not_repeated),
+	  unit_test(a_duplicate_read_names_memory_that_was_granted),
+	  unit_test(a_duplicate_read_needs_the_right_that_it_had), unit_test(psns_come_again),
+	  unit_test(a_read_that_was_never_granted_is_not_repeated),
 	  unit_test(a_duplicate_send_is_acknowledged_and_not_delivered),
 	  unit_test(no_plain_ack_carries_the_psn_of_a_read_or_an_atomic),
 	  unit_test(a_gap_is_told_once), unit_test(a_duplicate_that_reaches_beyond_is_cut),

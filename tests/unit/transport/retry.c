@@ -385,6 +385,48 @@ TEST(an_ack_behind_a_read_says_its_response_was_lost)
 	pair_close(p);
 }
 
+/* The RNR NAK of a SEND behind it says so, too, and is no refusal of the READ. */
+static void rnr_behind_a_read(const struct net_config *cfg, uint32_t len, uint8_t tries)
+{
+	struct rig_attr attr = rig_rc;
+
+	attr.rnr_retry = 0;
+	attr.retry_cnt = tries;
+	struct pair *p = pair_open(cfg, &attr);
+	struct rig_wr read = pair_remote(p, MLX5_OPCODE_RDMA_READ, 0, len);
+	struct rig_wr send = pair_send(p->a, 0x1000, 8);
+
+	p->rig.net.drop_at = 3; /* on one host nothing is */
+	rig_post(p->a, &read);
+	rig_post(p->a, &send);
+	rig_run_until(&p->rig, 10000); /* less than a time-out */
+	check_eq(pair_good(p->a, false).wqe_opcode, MLX5_OPCODE_RDMA_READ);
+	pair_bad(p->a, false, MLX5_CQE_SYNDROME_RNR_RETRY_EXC_ERR, VENDOR_RNR_RETRY);
+	check_mem(p->a->mem, p->b->mem + 0x8000, len);
+	check_eq(pair_count(p, p->b, OP_READ_REQUEST), 2);
+	pair_close(p);
+}
+
+TEST(an_rnr_nak_behind_a_read_says_its_response_was_lost)
+{
+	static const struct net_config reports = { .max_seg = 256,
+						   .delay = 1000,
+						   .window = 32,
+						   .abilities = { DEST_REPORTS, DEST_REPORTS } };
+
+	rnr_behind_a_read(&pair_lossy, 200, 1);
+	rnr_behind_a_read(&reports, 200, 0);
+}
+
+/* Its response cannot be fetched, so it is asked for again while the RNR NAK is on its way. */
+TEST(one_host_an_rnr_nak_behind_a_read_waits_for_its_response)
+{
+	struct net_config cfg = pair_host;
+
+	cfg.cannot_fetch = true;
+	rnr_behind_a_read(&cfg, 1000, 0);
+}
+
 RUN_TESTS(unit_test(timeout_times_retry_count), unit_test(timeout_0_waits_for_ever),
 	  unit_test(what_the_kernel_refused_to_send_is_not_blamed_on_the_peer),
 	  unit_test(one_host_nobody_there_takes_the_same_time),
@@ -401,4 +443,6 @@ RUN_TESTS(unit_test(timeout_times_retry_count), unit_test(timeout_0_waits_for_ev
 	  unit_test(a_lost_packet_is_sent_again_at_once_after_the_nak),
 	  unit_test(a_lost_read_response_is_asked_for_again),
 	  unit_test(a_read_goes_on_where_its_response_broke_off),
-	  unit_test(an_ack_behind_a_read_says_its_response_was_lost))
+	  unit_test(an_ack_behind_a_read_says_its_response_was_lost),
+	  unit_test(an_rnr_nak_behind_a_read_says_its_response_was_lost),
+	  unit_test(one_host_an_rnr_nak_behind_a_read_waits_for_its_response))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* State moves: ERR flushes, SQD drains, RESET forgets; overrun; shared receive queues. */
 #include "pair.h"
+#include "transport/apm.h"
 
 TEST(err_completes_everything_in_order)
 {
@@ -270,6 +271,26 @@ TEST(a_shared_receive_that_comes_late_ends_the_rnr_wait)
 	pair_close(p);
 }
 
+/* It has waited for room on the path that it leaves. */
+TEST(a_full_path_is_left_for_the_alternate_one)
+{
+	struct pair *p = pair_open(&pair_host, &rig_rc);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
+	struct tqp *q = &p->a->q;
+	struct net_end other;
+
+	net_end_init(&other, &p->rig.net, q->qp.qpn);
+	q->alternate = &other.d;
+	p->a->end.refuse = EAGAIN;
+	rig_post(p->a, &w);
+	check_eq(p->n, 0);
+	q->qp.attr.path_mig_state = IBV_MIG_MIGRATED;
+	apm_modified(q, IBV_MIG_ARMED, p->rig.net.now);
+	check(rig_go_on(&p->rig));
+	check_eq(pair_count(p, p->b, OP_WRITE_ONLY), 1);
+	pair_close(p);
+}
+
 RUN_TESTS(unit_test(err_completes_everything_in_order), unit_test(err_sends_the_ack_that_is_due),
 	  unit_test(reset_sends_the_ack_that_is_due_to_its_peer),
 	  unit_test(posts_in_err_are_flushed), unit_test(flushes_name_the_first_cause),
@@ -277,6 +298,6 @@ RUN_TESTS(unit_test(err_completes_everything_in_order), unit_test(err_sends_the_
 	  unit_test(sqd_is_drained_when_the_last_frame_is_given_up),
 	  unit_test(sqd_with_nothing_started_is_drained_at_once),
 	  unit_test(a_qp_works_again_after_reset), unit_test(reset_leaves_the_waiting_list),
-	  unit_test(a_full_cq_stops_its_qp),
+	  unit_test(a_full_path_is_left_for_the_alternate_one), unit_test(a_full_cq_stops_its_qp),
 	  unit_test(err_on_a_shared_receive_queue_says_the_last_wqe_is_reached),
 	  unit_test(a_shared_receive_that_comes_late_ends_the_rnr_wait))
