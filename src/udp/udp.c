@@ -249,11 +249,12 @@ bool udp_again(struct udp *u, unsigned int *taken)
 
 static bool is_idle(const struct udp_port *p)
 {
+	const struct route_ends ends = { .to = p->gid, .oif = p->ifindex };
 	enum route_kind way;
 
 	if (load_acquire(&p->dests))
 		return false;
-	way = route_kind(NULL, &p->gid, p->ifindex);
+	way = route_kind(NULL, &ends);
 	return way == ROUTE_OUT || way == ROUTE_NONE;
 }
 

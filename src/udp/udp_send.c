@@ -180,10 +180,11 @@ static void udp_get_to_know(struct dest *d)
 static void udp_silence(struct dest *d, struct link_silence *out)
 {
 	const struct udp_dest *t = to_udp(d);
+	const struct route_ends ends = { t->net.remote, t->net.local, t->port->ifindex };
 
 	out->sent = t->way.sent;
 	out->refusals = t->way.refusals;
-	out->no_neighbour = !neigh_known(&t->net.remote, t->port->ifindex, NULL);
+	out->no_neighbour = !neigh_known(&ends, NULL);
 	out->answers = t->peer && load_relaxed(&t->peer->abilities) & UDP_ANSWERED &&
 		       load_relaxed(&t->peer->ask_at) == UINT64_MAX;
 }
