@@ -348,7 +348,7 @@ static int sender_get(struct udp *u, struct udp_port *port, const struct udp_pat
 	if (p->sport && !casts && !tells)
 		return chosen_get(port, p->sport, out);
 	if (port->sender[i] < 0 && casts)
-		err = udp_mcast_sender(u, port, p->ifindex);
+		err = udp_mcast_sender(u, port);
 	else if (port->sender[i] < 0 && tells)
 		err = udp_returns_sender(u, port);
 	else if (port->sender[i] < 0)
