@@ -206,9 +206,10 @@ static socklen_t length(const void *a)
 	return is4(a) ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
 }
 
-int cm_addr_source(const struct sockaddr *dst, struct sockaddr_storage *src)
+int cm_addr_source(const struct sockaddr *dst, const struct sockaddr_storage *bound,
+		   struct sockaddr_storage *src)
 {
-	struct sockaddr_storage to;
+	struct sockaddr_storage to, from = bound ? *bound : (struct sockaddr_storage){ 0 };
 	socklen_t len = sizeof(*src);
 	int s = socket(dst->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), err = 0;
 
@@ -218,7 +219,9 @@ int cm_addr_source(const struct sockaddr *dst, struct sockaddr_storage *src)
 	if (!cm_addr_port(&to))
 		cm_addr_set_port(&to, 9); /* it is not sent to */
 	memset(src, 0, sizeof(*src));
-	if (connect(s, (struct sockaddr *)&to, length(&to)) ||
+	cm_addr_set_port(&from, 0);
+	if ((bound && bind(s, (struct sockaddr *)&from, length(&from))) ||
+	    connect(s, (struct sockaddr *)&to, length(&to)) ||
 	    getsockname(s, (struct sockaddr *)src, &len))
 		err = errno;
 	close(s);

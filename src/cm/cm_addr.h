@@ -24,6 +24,8 @@ void cm_addr_of_ip(unsigned int version, const uint8_t ip[16], uint16_t port,
 int cm_addr_device(const void *a, struct cm_way *out);
 int cm_addr_own_device(const void *a, struct cm_way *out);
 int cm_addr_gid_device(const union ibv_gid *gid, struct cm_way *out);
-/* The address from which the kernel would send to @dst. ENETUNREACH … */
-int cm_addr_source(const struct sockaddr *dst, struct sockaddr_storage *src);
+/* The address from which the kernel would send to @dst. @bound: one that is given; NULL: none.
+ * ENETUNREACH … */
+int cm_addr_source(const struct sockaddr *dst, const struct sockaddr_storage *bound,
+		   struct sockaddr_storage *src);
 bool cm_addr_exists(const void *a); /* some interface has it */

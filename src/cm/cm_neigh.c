@@ -20,7 +20,9 @@ static void end(struct cm_id *id, int status)
 
 static bool is_known(const struct cm_id *id, const struct rtnl_route *route)
 {
-	return neigh_known(&id->way.dgid, id->way.ifindex, route);
+	const struct route_ends ends = { id->way.dgid, id->way.sgid, id->way.ifindex };
+
+	return neigh_known(&ends, route);
 }
 
 static void neighs_ready(struct cm_watch *w)

@@ -163,12 +163,12 @@ static int choose_source(struct cm_id *id, const struct sockaddr *dst)
 
 	if (given && cm_addr_group(dst))
 		return 0;
-	err = cm_addr_source(dst, &src);
+	err = cm_addr_source(dst, given ? &id->src : NULL, &src);
 	if (err)
 		return refuse(err,
 			      "rdma_resolve_addr: the kernel has no route to %s; take an address "
-			      "that `ip route get` finds",
-			      cm_blame_address(dst, text));
+			      "that `ip route get` finds%s",
+			      cm_blame_address(dst, text), given ? " from the bound one" : "");
 	if (given)
 		return 0;
 	id->src = src;
@@ -191,6 +191,7 @@ static void loop_instead_of_any(struct sockaddr_storage *dst)
 /* 0, or the -errno of an ADDR_ERROR. *@route: the kernel's, of a way through a network. */
 static int find_way(struct cm_id *id, struct rtnl_route *route)
 {
+	struct route_ends ends;
 	union ibv_gid to;
 
 	if (!id->way.hca && cm_addr_device(&id->src, &id->way))
@@ -199,7 +200,8 @@ static int find_way(struct cm_id *id, struct rtnl_route *route)
 	id->way.dgid = to;
 	if (cm_addr_group(&id->dst))
 		return 0;
-	id->way.net = route_ask(&to, id->way.ifindex, route) != ROUTE_LOCAL;
+	ends = (struct route_ends){ to, id->way.sgid, id->way.ifindex };
+	id->way.net = route_ask(&ends, route) != ROUTE_LOCAL;
 	if (id->way.net)
 		return 0;
 	/* On this host: the address of a device, as a queue pair can be told. */

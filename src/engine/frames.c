@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "engine/frames.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -34,7 +35,7 @@ static int open_fd(struct device *d, bool receive)
 
 	gid_table_netdev(d->gids, &dev);
 	if (!dev.loopback)
-		err = packet_open(dev.index, receive, &fd);
+		err = !dev.index ? ENODEV : packet_open(dev.index, receive, &fd);
 	if (fd < 0)
 		why_not(d, &dev, err);
 	return fd;
@@ -43,6 +44,7 @@ static int open_fd(struct device *d, bool receive)
 void frames_begin(struct device *d)
 {
 	mutex_lock(&d->frames_lock);
+	d->frames_begun = true;
 	if (d->frames_out < 0)
 		store_release(&d->frames_out, open_fd(d, false)); /* pairs with to_network() */
 	mutex_unlock(&d->frames_lock);
@@ -89,8 +91,44 @@ static void rules_changed(void *arg, bool any)
 	mutex_unlock(&d->frames_lock);
 }
 
+/* A sender may be about to use the number: it becomes the new socket's at once. */
+static void out_again(struct device *d)
+{
+	int fd = open_fd(d, false);
+
+	if (fd < 0 || d->frames_out < 0) {
+		if (fd >= 0)
+			store_release(&d->frames_out, fd); /* pairs with to_network() */
+		return;
+	}
+	dup3(fd, d->frames_out, O_CLOEXEC);
+	close(fd);
+}
+
+void frames_follow(struct device *d)
+{
+	struct netdev dev;
+
+	gid_table_netdev(d->gids, &dev);
+	mutex_lock(&d->frames_lock);
+	if (dev.index && dev.index != d->frames_ifindex) {
+		d->frames_ifindex = dev.index;
+		if (d->frames_begun)
+			out_again(d);
+		if (d->frames_wanted > 0) {
+			listen_end(d);
+			listen_begin(d);
+		}
+	}
+	mutex_unlock(&d->frames_lock);
+}
+
 int frames_start(struct device *d)
 {
+	struct netdev dev;
+
+	gid_table_netdev(d->gids, &dev);
+	d->frames_ifindex = dev.index;
 	d->frames_out = d->frames_in = -1;
 	mutex_init(&d->frames_lock);
 	mutex_init(&d->frames_reading);
@@ -115,6 +153,10 @@ static void to_network(struct device *d, const struct seg *s, const struct netde
 		reason("frame of %u B: %s has an MTU of %u B, so it is not sent there; send "
 		       "shorter ones",
 		       s->len, dev->name, dev->mtu);
+	else if (err != EAGAIN && err != ENOBUFS)
+		reason("frame of %u B: %s does not take it (error %d), so it is not sent there; "
+		       "see `ip link`",
+		       s->len, dev->name, err);
 }
 
 int frames_send(struct tqp *q, const struct seg *s)

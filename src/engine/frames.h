@@ -10,6 +10,8 @@
 int frames_start(struct device *d); /* its flow table; ENOMEM */
 /* A RAW_PACKET QP is made: opens the way to the network, or records why there is none. */
 void frames_begin(struct device *d);
+/* The interface has changed, or is another one now: what was bound to the one before is no more. */
+void frames_follow(struct device *d);
 int frames_send(struct tqp *q, const struct seg *s); /* as tqp_env.cast, of FRAME_OP */
 void frames_deliver(struct node *n, const struct seg *s); /* FRAME_OP; in a drain */
 /* The engine's epoll found @fd readable; false: it is not one of ours. */

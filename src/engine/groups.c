@@ -79,20 +79,16 @@ int groups_send(struct tqp *q, const struct seg *s)
 struct fan_out {
 	struct node *node;
 	const struct seg *seg;
-	uint32_t ifindex; /* only QPs on this interface get it; 0: all do */
+	const void *owner; /* only QPs of this device get it; NULL: all do */
 };
 
 static void to_member(void *arg, uint32_t qpn)
 {
 	const struct fan_out *f = arg;
-	struct eqp *e = f->ifindex ? node_qp(f->node, qpn) : NULL;
-	struct netdev dev;
+	const struct eqp *e = f->owner ? node_qp(f->node, qpn) : NULL;
 
-	if (e) {
-		gid_table_netdev(device_of(&e->q)->gids, &dev);
-		if (dev.index != f->ifindex)
-			return;
-	}
+	if (e && device_of(&e->q) != f->owner)
+		return;
 	delivery_to_qp(f->node, qpn, f->seg);
 }
 
@@ -110,7 +106,7 @@ void groups_deliver(struct node *n, const struct seg *s)
 	if (grh_parse(s->grh, &g))
 		return;
 	memcpy(gid.raw, g.dgid, sizeof(gid));
-	f.ifindex = load_acquire(&n->n_devices) > 1 ? s->ifindex
-						    : 0; /* pairs with node_device_make() */
+	f.owner = load_acquire(&n->n_devices) > 1 ? s->owner
+						  : NULL; /* pairs with node_device_make() */
 	mcast_each(n->mcast, &gid, to_member, &f);
 }

@@ -33,6 +33,8 @@ struct device {
 	struct mutex frames_reading; /* guards reading and closing of frames_in */
 	int frames_wanted; /* 1 while the flow table has rules; its two calls may cross */
 	int frames_out, frames_in; /* AF_PACKET; -1 none; atomic */
+	bool frames_begun; /* the first of them is wanted; under frames_lock, as the next */
+	uint32_t frames_ifindex; /* the interface that they are bound to */
 	struct counters shown; /* what the port's files have of hca.counters; under
 				* node->counts.files */
 };

@@ -112,14 +112,15 @@ bool path_again(struct tqp *q)
 /* --- the network --- */
 
 /* @way: ROUTE_NONE: the kernel knows none; ROUTE_UNKNOWN: it could not be asked. */
-static int check_route(struct eqp *e, const struct path_ask *ask, enum route_kind way)
+static int check_route(struct eqp *e, const struct path_ask *ask, const union ibv_gid *from,
+		       enum route_kind way)
 {
-	const union ibv_gid *to = &ask->av->dgid;
+	char text[INET6_ADDRSTRLEN], own[INET6_ADDRSTRLEN];
 	struct netdev dev;
-	char text[INET6_ADDRSTRLEN];
 	uint32_t mtu;
 
-	gid_text(to, text, sizeof(text));
+	gid_text(&ask->av->dgid, text, sizeof(text));
+	gid_text(from, own, sizeof(own));
 	if (way == ROUTE_UNKNOWN)
 		return refuse(EMFILE,
 			      "QP 0x%x: no memory or no descriptor to ask the kernel for the route "
@@ -139,8 +140,9 @@ static int check_route(struct eqp *e, const struct path_ask *ask, enum route_kin
 			      "lower path_mtu or raise the interface's MTU",
 			      e->q.qp.qpn, ask->mtu, dev.name, dev.mtu, mtu);
 	if (way == ROUTE_NONE)
-		return refuse(EHOSTUNREACH, "QP 0x%x: the kernel has no route to %s; add one",
-			      e->q.qp.qpn, text);
+		return refuse(EHOSTUNREACH,
+			      "QP 0x%x: the kernel has no route from %s to %s; add one",
+			      e->q.qp.qpn, own, text);
 	return 0;
 }
 
@@ -166,7 +168,7 @@ static int network_find(struct eqp *e, const struct path_ask *ask, enum route_ki
 				     .tclass = ask->av->traffic_class,
 				     .hop_limit = ask->av->hop_limit };
 
-	err = grh_gid_is_group(ask->av->dgid.raw) ? 0 : check_route(e, ask, way);
+	err = grh_gid_is_group(ask->av->dgid.raw) ? 0 : check_route(e, ask, &from.gid, way);
 	return err ? err : links_dest(e->node, &p, out);
 }
 
@@ -174,10 +176,14 @@ static int network_find(struct eqp *e, const struct path_ask *ask, enum route_ki
 
 static int find(struct eqp *e, const struct path_ask *ask, struct dest **out)
 {
-	enum route_kind way = gid_table_route(device_of(&e->q)->gids, &ask->av->dgid);
+	struct gid_table *gids = device_of(&e->q)->gids;
+	struct gid_entry from = { 0 };
+	enum route_kind way;
 	struct dest *d;
 	int err;
 
+	gid_table_get(gids, ask->av->sgid_index, &from);
+	way = gid_table_route(gids, &from.gid, &ask->av->dgid);
 	if (way == ROUTE_LOCAL)
 		return path_to_number(e, ask->av, ask->dqpn, out);
 	err = network_find(e, ask, way, &d);
@@ -201,7 +207,8 @@ bool path_usable(struct tqp *q)
 
 	return q->alternate && !gid_table_get(d->gids, to->sgid_index, &from) &&
 	       memcmp(&from.gid, &none, sizeof(none)) &&
-	       (!q->alternate->same_host || gid_table_is_local(d->gids, &to->dgid));
+	       (!q->alternate->same_host ||
+		gid_table_route(d->gids, &from.gid, &to->dgid) == ROUTE_LOCAL);
 }
 
 static int find_cast(struct eqp *e, const struct av *av, struct dest **out)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "engine/port_events.h"
+#include "engine/frames.h"
 #include "engine/groups.h"
 #include "engine/links.h"
 #include "engine/listeners.h"
@@ -33,6 +34,7 @@ static void follow(struct device *d)
 		port_wait_begin(d->node, clock_now());
 	listeners_follow(d);
 	groups_follow(d);
+	frames_follow(d);
 	raise_all(d, changed);
 }
 

@@ -74,11 +74,11 @@ struct seg {
 		uint32_t port; /* FRAME_OP: interface index of the port */
 	};
 	uint32_t srqn; /* XRCETH: the SRQ that a request names */
-	uint64_t va; /* RETH, AtomicETH */
 	union {
-		uint32_t rkey; /* RETH, AtomicETH */
-		uint32_t ifindex; /* SEG_NET with SEG_MCAST: the interface that it came in by */
+		uint64_t va; /* RETH, AtomicETH */
+		const void *owner; /* SEG_NET with SEG_MCAST: whose joining brought it here */
 	};
+	uint32_t rkey; /* RETH, AtomicETH */
 	uint32_t dma_len; /* RETH: bytes */
 	/* AtomicETH, host order; of an ATOMIC ACK swap_add is the original value */
 	uint64_t swap_add, compare;

@@ -308,15 +308,13 @@ bool gid_table_is_behind(const struct gid_table *t)
 	return load_relaxed(&t->behind);
 }
 
-enum route_kind gid_table_route(struct gid_table *t, const union ibv_gid *gid)
+enum route_kind gid_table_route(struct gid_table *t, const union ibv_gid *from,
+				const union ibv_gid *to)
 {
+	struct route_ends ends = { .to = *to, .from = *from };
 	struct view v;
 
 	view_read(t, &v);
-	return route_kind(t->watch_fd < 0 ? NULL : &t->routes, gid, v.dev.index);
-}
-
-bool gid_table_is_local(struct gid_table *t, const union ibv_gid *gid)
-{
-	return gid_table_route(t, gid) == ROUTE_LOCAL;
+	ends.oif = v.dev.index;
+	return route_kind(t->watch_fd < 0 ? NULL : &t->routes, &ends);
 }

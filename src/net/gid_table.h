@@ -58,9 +58,9 @@ unsigned int gid_table_sync(struct gid_table *t);
 /* The last sync lacked memory or a descriptor: call it again, though nothing is readable. */
 bool gid_table_is_behind(const struct gid_table *t);
 
-/* Where a packet to @gid would go. LOCAL: it would stay on this host. The kernel's routing decides,
- * for a link-local address on @t's interface; link-local GIDs made from the MAC of an interface of
- * this host are local too. A watched table remembers the last few that are, until the next change.
- */
-enum route_kind gid_table_route(struct gid_table *t, const union ibv_gid *gid);
-bool gid_table_is_local(struct gid_table *t, const union ibv_gid *gid);
+/* Where a packet from @from (zero: any) to @to would go. LOCAL: it would stay on this host. The
+ * kernel's routing decides, for a link-local address on @t's interface; link-local GIDs made from
+ * the MAC of an interface of this host are local too. A watched table remembers the last few that
+ * are, until the next change. */
+enum route_kind gid_table_route(struct gid_table *t, const union ibv_gid *from,
+				const union ibv_gid *to);

@@ -29,17 +29,17 @@ static bool asks_nobody(uint32_t oif)
 }
 
 /* An interface without neighbours is asked about only if the kernel knows none: seldom. */
-static bool is_known(const union ibv_gid *gid, uint32_t oif, const struct rtnl_route *route)
+static bool is_known(const struct route_ends *ends, const struct rtnl_route *route)
 {
-	bool ipv4 = gid_is_ipv4(gid);
+	bool ipv4 = gid_is_ipv4(&ends->to);
 	unsigned char family = ipv4 ? AF_INET : AF_INET6;
-	const uint8_t *addr = ipv4 ? gid->raw + 12 : gid->raw;
+	const uint8_t *addr = ends->to.raw + (ipv4 ? 12 : 0);
 	struct rtnl_route asked = { 0 };
 	uint16_t state = 0;
 	int err = 0;
 
 	if (!route) {
-		err = rtnl_route(family, addr, gid_is_link_local(gid) ? oif : 0, &asked);
+		err = route_of(ends, &asked);
 		route = &asked;
 	}
 	if (err || route->type != RTN_UNICAST)
@@ -55,10 +55,10 @@ static bool is_known(const union ibv_gid *gid, uint32_t oif, const struct rtnl_r
 }
 
 /* A requester that gives up asks under its turn. */
-bool neigh_known(const union ibv_gid *gid, uint32_t oif, const struct rtnl_route *route)
+bool neigh_known(const struct route_ends *ends, const struct rtnl_route *route)
 {
 	bool known;
 
-	UNCANCELLED(known, is_known(gid, oif, route));
+	UNCANCELLED(known, is_known(ends, route));
 	return known;
 }

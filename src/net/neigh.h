@@ -5,9 +5,8 @@
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include "net/rtnl.h"
+#include "net/route.h"
 
-/* @oif: the interface of a link-local address, else not used. @route: what route_ask() said of the
- * address just now; NULL: it is asked. True also for interfaces that have no neighbours, and where
- * netlink is refused. */
-bool neigh_known(const union ibv_gid *gid, uint32_t oif, const struct rtnl_route *route);
+/* The next hop from @ends->from to @ends->to. @route: what route_ask() said of them just now; NULL:
+ * it is asked. True also for interfaces that have no neighbours, and where netlink is refused. */
+bool neigh_known(const struct route_ends *ends, const struct rtnl_route *route);

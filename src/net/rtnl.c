@@ -150,7 +150,8 @@ static int take_route(const struct nlmsghdr *msg, void *arg)
 	return MNL_CB_STOP;
 }
 
-int rtnl_route(unsigned char family, const void *addr, uint32_t oif, struct rtnl_route *out)
+int rtnl_route(unsigned char family, const void *to, const void *from, uint32_t oif,
+	       struct rtnl_route *out)
 {
 	size_t len = family == AF_INET ? 4 : 16;
 	struct question q;
@@ -160,7 +161,11 @@ int rtnl_route(unsigned char family, const void *addr, uint32_t oif, struct rtnl
 	rt = mnl_nlmsg_put_extra_header(q.msg, sizeof(*rt));
 	rt->rtm_family = family;
 	rt->rtm_dst_len = (unsigned char)(8 * len);
-	mnl_attr_put(q.msg, RTA_DST, len, addr);
+	mnl_attr_put(q.msg, RTA_DST, len, to);
+	if (from) {
+		rt->rtm_src_len = rt->rtm_dst_len;
+		mnl_attr_put(q.msg, RTA_SRC, len, from);
+	}
 	if (oif)
 		mnl_attr_put_u32(q.msg, RTA_OIF, oif);
 	return ask(NETLINK_ROUTE, &q, take_route, out);

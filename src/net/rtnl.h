@@ -34,8 +34,10 @@ struct rtnl_route {
 
 /* Dumps RTM_GETLINK, RTM_GETADDR or RTM_GETROUTE (@request) of @family; @fn sees each message. */
 int rtnl_dump(uint16_t request, unsigned char family, mnl_cb_t fn, void *arg);
-/* Where a packet to @addr (4 or 16 bytes) would go; @oif: only by that interface, 0: by any. */
-int rtnl_route(unsigned char family, const void *addr, uint32_t oif, struct rtnl_route *out);
+/* Where a packet to @to (4 or 16 bytes) would go. @from: the source address, which rules may ask
+ * for (`ip rule add from`); NULL: none yet. @oif: only by that interface, 0: by any. */
+int rtnl_route(unsigned char family, const void *to, const void *from, uint32_t oif,
+	       struct rtnl_route *out);
 
 /* The neighbour's state (NUD_REACHABLE, …) on interface @oif. ENOENT: there is none. */
 int rtnl_neigh(unsigned char family, const void *addr, uint32_t oif, uint16_t *state);

@@ -61,14 +61,19 @@ static void counts_leave(struct udp *u)
 	u->counts = &u->unshown;
 }
 
+static void unsee(struct udp_port *p)
+{
+	udp_seen_free(p->seen);
+	p->seen = NULL;
+}
+
 static void port_leave(struct udp_port *p)
 {
 	for (unsigned int i = 0; i < UDP_SOCKETS; i++)
 		leave(&p->sender[i]), leave(&p->train[i]);
 	leave(&p->hello);
 	leave(&p->fd);
-	udp_seen_free(p->seen);
-	p->seen = NULL;
+	unsee(p);
 }
 
 static void port_free(struct udp_port *p)
@@ -139,12 +144,11 @@ static int port_open(struct udp *u, struct udp_port *p, int fd)
 	if (err) {
 		close(fd);
 		leave(&p->hello);
+		unsee(p);
 		return refuse(
 			err, "the udp link: no socket to ask peers from: error %d; raise ulimit -n",
 			err);
 	}
-	if (p->ipv4 && udp_seen_open(&p->gid, &p->seen))
-		p->seen = NULL; /* without the right to look, identifications are solved for */
 	store_release(&p->fd, fd); /* pairs with drain_port() */
 	if (spin_trylock(&u->drain_lock)) { /* else a packet that goes astray asks */
 		udp_steer_ask(p, clock_now());
@@ -153,9 +157,22 @@ static int port_open(struct udp *u, struct udp_port *p, int fd)
 	return 0;
 }
 
+/* What the UDP socket gets has been seen: nothing comes between the two. */
+static int seeing(struct udp_port *p, int *fd)
+{
+	int err;
+
+	if (p->ipv4 && udp_seen_open(&p->gid, &p->seen))
+		p->seen = NULL; /* without the right to look, identifications are solved for */
+	err = udp_socket_listen(p, fd);
+	if (err)
+		unsee(p);
+	return err;
+}
+
 static int port_listen(struct udp *u, struct udp_port *p)
 {
-	int fd = -1, err = udp_socket_listen(p, &fd);
+	int fd = -1, err = seeing(p, &fd);
 
 	err = err ? udp_refuse_port(err, &p->gid) : port_open(u, p, fd);
 	p->foreign = err == EADDRINUSE || rtnl_is_passing(err);
@@ -166,7 +183,7 @@ static int port_listen(struct udp *u, struct udp_port *p)
 static unsigned int port_again(struct udp *u, struct udp_port *p)
 {
 	char text[INET6_ADDRSTRLEN];
-	int fd = -1, err = udp_socket_listen(p, &fd);
+	int fd = -1, err = seeing(p, &fd);
 
 	err = err ? err : port_open(u, p, fd);
 	p->foreign = err && err != EADDRNOTAVAIL;
@@ -249,11 +266,12 @@ bool udp_again(struct udp *u, unsigned int *taken)
 
 static bool is_idle(const struct udp_port *p)
 {
+	const struct route_ends ends = { .to = p->gid, .oif = p->ifindex };
 	enum route_kind way;
 
 	if (load_acquire(&p->dests))
 		return false;
-	way = route_kind(NULL, &p->gid, p->ifindex);
+	way = route_kind(NULL, &ends);
 	return way == ROUTE_OUT || way == ROUTE_NONE;
 }
 
@@ -347,7 +365,7 @@ static int sender_get(struct udp *u, struct udp_port *port, const struct udp_pat
 	if (p->sport && !casts && !tells)
 		return chosen_get(port, p->sport, out);
 	if (port->sender[i] < 0 && casts)
-		err = udp_mcast_sender(u, port, p->ifindex);
+		err = udp_mcast_sender(u, port);
 	else if (port->sender[i] < 0 && tells)
 		err = udp_returns_sender(u, port);
 	else if (port->sender[i] < 0)

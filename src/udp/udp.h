@@ -60,9 +60,10 @@ bool udp_again(struct udp *u, unsigned int *taken);
  * that destinations use, since an address may come back. Never inside deliver(). */
 void udp_tidy(struct udp *u);
 /* Datagrams to @group that come in by interface @ifindex (0: by none yet) reach this process from
- * now on, as segments with SEG_MCAST: those of other hosts and of this host's other users, not
- * those of our fellows. @owner: the device whose interface it is; its calls are counted. Errors as
- * above, with a reason; udp_rejoin() tries again after an error. Never inside deliver(). */
+ * now on, as segments with SEG_MCAST, one for each owner: those of other hosts and of this host's
+ * other users, not those of our fellows. @owner: the device whose interface it is; its calls are
+ * counted. Errors as above, with a reason; udp_rejoin() tries again after an error. Never inside
+ * deliver(). */
 int udp_join(struct udp *u, const union ibv_gid *group, const void *owner, uint32_t ifindex);
 void udp_part(struct udp *u, const union ibv_gid *group, const void *owner);
 /* The interface of @owner has changed, or is another one now; 0: it has none. */

@@ -12,7 +12,9 @@
 enum {
 	FULL_WAIT_MS = 2,
 	TRAIN_BYTES = 65000,
-	CONTROL = 3 * CMSG_SPACE(sizeof(int)) / sizeof(uint64_t), /* TOS, TTL, size of a segment */
+	/* TOS, TTL; size of a segment, or the interface */
+	CONTROL = (2 * CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct in6_pktinfo))) /
+		  sizeof(uint64_t),
 };
 
 /* One packet, or a train: packets of @size bytes, the last of at most that. */
@@ -95,6 +97,19 @@ static void add_segment_size(struct msghdr *m, uint16_t size)
 	memcpy(CMSG_DATA(add(m, SOL_UDP, UDP_SEGMENT, sizeof(size))), &size, sizeof(size));
 }
 
+/* Said with each message: the interface may be made anew, and others may have its address. */
+static void add_interface(struct msghdr *m, const struct udp_way *w)
+{
+	struct in_pktinfo v4 = { .ipi_ifindex = (int)w->ifindex };
+	struct in6_pktinfo v6 = { .ipi6_ifindex = w->ifindex };
+
+	memcpy(&v4.ipi_spec_dst, w->from->raw + 12, sizeof(v4.ipi_spec_dst));
+	if (w->level == IPPROTO_IP)
+		memcpy(CMSG_DATA(add(m, IPPROTO_IP, IP_PKTINFO, sizeof(v4))), &v4, sizeof(v4));
+	else
+		memcpy(CMSG_DATA(add(m, IPPROTO_IPV6, IPV6_PKTINFO, sizeof(v6))), &v6, sizeof(v6));
+}
+
 static struct message *begin_message(struct udp_way *w, struct udp_batch *b, uint8_t tos)
 {
 	unsigned int i = b->messages++;
@@ -111,6 +126,8 @@ static struct message *begin_message(struct udp_way *w, struct udp_batch *b, uin
 			      .msg_control = about->control };
 	add_option(m, w->level, w->tos_type, tos);
 	add_option(m, w->level, w->ttl_type, w->hops);
+	if (w->ifindex)
+		add_interface(m, w);
 	return about;
 }
 

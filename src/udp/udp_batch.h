@@ -18,6 +18,8 @@ struct udp_way {
 	int level, tos_type, ttl_type; /* socket options of the address family */
 	bool tells; /* the kernel tells the socket which packets did not arrive (IP_RECVERR) */
 	int hops; /* TTL or hop limit */
+	uint32_t ifindex; /* of a group: the interface to leave by; else 0 */
+	const union ibv_gid *from; /* of a group: the source address */
 	uint32_t *refused; /* dest.refused */
 	size_t refused_size; /* bytes of a packet that was refused */
 	uint64_t sent, refusals; /* packets that the kernel took, and that it refused */

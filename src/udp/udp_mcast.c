@@ -34,22 +34,15 @@ static int set(int fd, int level, int option, const void *value, socklen_t n)
 
 /* --- sending --- */
 
-static int leave_by(const struct udp_port *p, int fd, uint32_t ifindex, int loop)
+static int loop_back(const struct udp_port *p, int fd, int loop)
 {
-	struct ip_mreqn by = { .imr_ifindex = (int)ifindex };
-	int err;
-
-	if (!p->ipv4) {
-		err = udp_option(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, (int)ifindex);
-		return err ? err : udp_option(fd, IPPROTO_IPV6, IPV6_MULTICAST_LOOP, loop);
-	}
-	err = set(fd, IPPROTO_IP, IP_MULTICAST_IF, &by, sizeof(by));
-	return err ? err : udp_option(fd, IPPROTO_IP, IP_MULTICAST_LOOP, loop);
+	return p->ipv4 ? udp_option(fd, IPPROTO_IP, IP_MULTICAST_LOOP, loop)
+		       : udp_option(fd, IPPROTO_IPV6, IPV6_MULTICAST_LOOP, loop);
 }
 
 /* SO_REUSEPORT: only our fellows share the port. Where another user happens to have it, receivers
  * could not tell our packets, and this host's other users go without them. */
-int udp_mcast_sender(struct udp *u, struct udp_port *p, uint32_t ifindex)
+int udp_mcast_sender(struct udp *u, struct udp_port *p)
 {
 	int *fd = &p->sender[UDP_CASTER], s = -1, err = udp_socket_open(p, &s);
 	bool known;
@@ -62,7 +55,7 @@ int udp_mcast_sender(struct udp *u, struct udp_port *p, uint32_t ifindex)
 		s = -1;
 		err = udp_socket_sender(p, fellows_port(u) ^ 1, false, &s, &p->sport[UDP_CASTER]);
 	}
-	err = err ? err : leave_by(p, s, ifindex, known);
+	err = err ? err : loop_back(p, s, known);
 	if (!err)
 		udp_socket_deafen(*fd = s);
 	else if (s >= 0)
@@ -72,10 +65,13 @@ int udp_mcast_sender(struct udp *u, struct udp_port *p, uint32_t ifindex)
 
 /* --- joining --- */
 
-/* Behind the IP header: the UDP header, and in it first the source port. */
-static int drop_fellows(const struct udp *u, int fd)
+/* And what came in by another interface: IPv6 gives it to all members of the group. Behind the IP
+ * header: the UDP header, and in it first the source port. */
+static int drop_fellows(const struct udp *u, const struct udp_port *p, int fd)
 {
 	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_IFINDEX)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, p->ifindex, 0, 4),
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE)),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_LOOPBACK, 0, 3),
 		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 0),
@@ -107,7 +103,7 @@ static int group_socket(const struct udp *u, const struct udp_port *p, int fd)
 	int err = udp_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
 
 	err = err ? err : udp_socket_receives(p, fd);
-	err = err ? err : drop_fellows(u, fd);
+	err = err ? err : drop_fellows(u, p, fd);
 	if (!err && p->ipv4)
 		err = udp_option(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
 	else if (!err) /* before Linux 4.20: unknown */

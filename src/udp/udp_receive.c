@@ -166,7 +166,7 @@ static void deliver(struct udp *u, const struct arrival *a, const struct pkt *p)
 	s.flags |= SEG_NET;
 	if (p->dqpn == MULTICAST_QPN) {
 		s.flags |= SEG_MCAST;
-		s.ifindex = a->port->ifindex;
+		s.owner = container_of(a->port, const struct udp_group, port)->owner;
 	}
 	s.marked = (a->tclass & ECN) == ECN;
 	if (a->asks > a->packet && get_be24(a->asks + BTH_DQPN) == s.dqpn)

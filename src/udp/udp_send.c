@@ -180,10 +180,11 @@ static void udp_get_to_know(struct dest *d)
 static void udp_silence(struct dest *d, struct link_silence *out)
 {
 	const struct udp_dest *t = to_udp(d);
+	const struct route_ends ends = { t->net.remote, t->net.local, t->port->ifindex };
 
 	out->sent = t->way.sent;
 	out->refusals = t->way.refusals;
-	out->no_neighbour = !neigh_known(&t->net.remote, t->port->ifindex, NULL);
+	out->no_neighbour = !neigh_known(&ends, NULL);
 	out->answers = t->peer && load_relaxed(&t->peer->abilities) & UDP_ANSWERED &&
 		       load_relaxed(&t->peer->ask_at) == UINT64_MAX;
 }
@@ -224,7 +225,8 @@ static const struct link_ops udp_ops = {
 static void set_way(struct udp_dest *t, struct udp *u, const struct udp_path *p)
 {
 	struct grh g = { .next_hdr = GRH_NEXT_UDP };
-	bool v4 = t->port->ipv4;
+	bool v4 = t->port->ipv4, casts = grh_gid_is_group(p->net.remote.raw);
+	int hops = casts ? 1 : HOPS;
 
 	memcpy(g.sgid, t->net.local.raw, sizeof(g.sgid));
 	memcpy(g.dgid, t->net.remote.raw, sizeof(g.dgid));
@@ -236,9 +238,9 @@ static void set_way(struct udp_dest *t, struct udp *u, const struct udp_path *p)
 				   .ttl_type = v4 ? IP_TTL : IPV6_HOPLIMIT,
 				   .refused = &t->d.refused,
 				   .tells = t->sender == UDP_TELLER,
-				   .hops = p->hop_limit				 ? p->hop_limit
-					   : grh_gid_is_group(p->net.remote.raw) ? 1
-										 : HOPS };
+				   .hops = p->hop_limit ? p->hop_limit : hops,
+				   .ifindex = casts ? p->ifindex : 0,
+				   .from = &t->net.local };
 	grh_build(&g, t->way.header);
 	t->way.to_len = udp_addr_set(&t->way.to, &p->net.remote, p->ifindex, UDP_ROCE_PORT);
 	t->tclass = t->tclass_data = p->tclass;

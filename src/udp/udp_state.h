@@ -115,8 +115,8 @@ int udp_socket_open(const struct udp_port *p, int *fd);
 int udp_socket_bind(const struct udp_port *p, int fd, uint16_t port);
 int udp_socket_receives(const struct udp_port *p, int fd); /* with TOS, TTL and destination */
 
-/* udp_mcast.c: opens the socket of @p that sends to groups, by interface @ifindex. */
-int udp_mcast_sender(struct udp *u, struct udp_port *p, uint32_t ifindex);
+/* udp_mcast.c: opens the socket of @p that sends to groups. */
+int udp_mcast_sender(struct udp *u, struct udp_port *p);
 void udp_mcast_leave(struct udp *u); /* as udp_leave() */
 void udp_mcast_free(struct udp *u);
 /* udp_returns.c: opens the socket of @p that sends to QP 1. Under u->lock. */

@@ -199,7 +199,7 @@ static void route(void)
 	struct rtnl_route r = { 0 };
 	uint16_t state;
 
-	rtnl_route(AF_INET6, to, 1, &r);
+	rtnl_route(AF_INET6, to, NULL, 1, &r);
 	rtnl_neigh(AF_INET, to, 1, &state);
 }
 

@@ -146,6 +146,59 @@ static void frames_come_from_the_wire(int arg)
 	cut_wire();
 }
 
+static void await(enum ibv_event_type type)
+{
+	struct ibv_async_event ev;
+
+	do {
+		want_eq(ibv_get_async_event(dev.ctx, &ev), 0);
+		ibv_ack_async_event(&ev);
+	} while (ev.event_type != type);
+}
+
+static void an_interface_that_is_made_anew_is_used(int arg)
+{
+	struct ether_frame f = { .src = 9, .dst = 1, .ip = 4, .len = 300 };
+	struct ether_rule r = ether_rule(IBV_FLOW_ATTR_NORMAL, 0);
+	uint8_t sent[ETHER_ROOM], bytes[ETHER_ROOM];
+	struct ether_got got;
+	struct ibv_flow *flow;
+	struct ether e;
+	size_t len;
+
+	(void)arg;
+	said_begin();
+	make_wire();
+	peer_open(&dev);
+	ether_open(&dev, 0, &e);
+	ether_recv(&e, 2);
+	ether_spec_dst(&r, 1);
+	flow = ether_steer(&e, &r);
+	cut_wire();
+	await(IBV_EVENT_DEVICE_FATAL);
+	f.dst = 3; /* not ours */
+	len = ether_build(&f, sent);
+	ether_send_bytes(&e, sent, len, 0);
+	said_want(SAID_NEAR,
+		  "frame of %zu B: softhca0 does not take it (error %d), so it is not sent there; "
+		  "see `ip link`",
+		  len, ENXIO);
+	make_wire();
+	await(IBV_EVENT_PORT_ACTIVE);
+	ether_send_bytes(&e, sent, len, 0);
+	want_eq(from_wire(bytes, sizeof(bytes), 10000), len);
+	want(!memcmp(bytes, sent, len));
+	f.dst = 1;
+	len = ether_build(&f, sent);
+	want_eq(send(wire, sent, len, 0), len);
+	ether_want(&e, &got);
+	want_eq(got.len, len);
+	want(!memcmp(got.p, sent, len));
+	want_eq(ibv_destroy_flow(flow), 0);
+	ether_close(&e);
+	cut_wire();
+}
+
 static void drop_net_raw(void)
 {
 	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
@@ -188,6 +241,7 @@ static void without_the_right_frames_stay_here(int arg)
 static const struct test_case list[] = {
 	CASE(frames_reach_the_wire),
 	CASE(frames_come_from_the_wire),
+	CASE(an_interface_that_is_made_anew_is_used),
 	CASE(without_the_right_frames_stay_here),
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* A member of a multicast group with two QPs, each of which is to get each datagram once.
+/* A member of a multicast group with two QPs, each of which is to get each datagram once; on a
+ * device of its own if there are two.
  *
  *	caster GID-INDEX GROUP ID
  *
@@ -34,11 +35,10 @@ struct datagram {
 };
 
 static struct {
-	struct ibv_context *ctx;
-	struct ibv_pd *pd;
-	struct ibv_cq *cq;
+	struct ibv_pd *pd[QPS];
+	struct ibv_cq *cq[QPS];
 	struct ibv_qp *qp[QPS];
-	struct ibv_mr *mr;
+	struct ibv_mr *mr[QPS];
 	struct ibv_ah *ah;
 	union ibv_gid group;
 	uint8_t *mem; /* receives of the QPs, then what is sent */
@@ -49,21 +49,22 @@ static struct {
 
 static void post_recv(unsigned int slot)
 {
-	struct ibv_sge sg = { (uintptr_t)me.mem + slot * ROOM, ROOM, me.mr->lkey };
+	unsigned int i = slot / RECVS;
+	struct ibv_sge sg = { (uintptr_t)me.mem + slot * ROOM, ROOM, me.mr[i]->lkey };
 	struct ibv_recv_wr wr = { .wr_id = slot, .sg_list = &sg, .num_sge = 1 }, *bad;
 
-	if (ibv_post_recv(me.qp[slot / RECVS], &wr, &bad))
+	if (ibv_post_recv(me.qp[i], &wr, &bad))
 		die("ibv_post_recv");
 }
 
-static struct ibv_qp *make_qp(void)
+static struct ibv_qp *make_qp(int i)
 {
 	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_UD,
-					 .send_cq = me.cq,
-					 .recv_cq = me.cq,
+					 .send_cq = me.cq[i],
+					 .recv_cq = me.cq[i],
 					 .cap = { RECVS, RECVS, 1, 1, 0 } };
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY };
-	struct ibv_qp *qp = ibv_create_qp(me.pd, &init);
+	struct ibv_qp *qp = ibv_create_qp(me.pd[i], &init);
 
 	if (!qp ||
 	    ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY))
@@ -77,29 +78,40 @@ static struct ibv_qp *make_qp(void)
 	return qp;
 }
 
+static void open_device(int i, struct ibv_device *device)
+{
+	struct ibv_context *ctx = device ? ibv_open_device(device) : NULL;
+
+	me.pd[i] = ctx ? ibv_alloc_pd(ctx) : NULL;
+	me.cq[i] = me.pd[i] ? ibv_create_cq(ctx, 4 * RECVS, NULL, NULL, 0) : NULL;
+	me.mr[i] = me.cq[i] ? ibv_reg_mr(me.pd[i], me.mem, QPS * RECVS * ROOM + BYTES,
+					 IBV_ACCESS_LOCAL_WRITE)
+			    : NULL;
+	if (!me.mr[i])
+		die("the device");
+}
+
 static void begin(int gid_index, const char *group)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
+	int n = 0;
+	struct ibv_device **list = ibv_get_device_list(&n);
 	struct ibv_ah_attr to = { .is_global = 1, .port_num = 1 };
 	bool ipv6 = strchr(group, ':');
 
-	me.ctx = list && list[0] ? ibv_open_device(list[0]) : NULL;
-	me.pd = me.ctx ? ibv_alloc_pd(me.ctx) : NULL;
-	me.cq = me.pd ? ibv_create_cq(me.ctx, 4 * RECVS, NULL, NULL, 0) : NULL;
+	if (!list)
+		die("ibv_get_device_list");
 	me.mem = peer_memory(QPS * RECVS * ROOM + BYTES, false);
-	me.mr = me.cq ? ibv_reg_mr(me.pd, me.mem, QPS * RECVS * ROOM + BYTES,
-				   IBV_ACCESS_LOCAL_WRITE)
-		      : NULL;
+	for (int i = 0; i < QPS; i++)
+		open_device(i, list[i < n ? i : 0]);
 	me.group.raw[10] = me.group.raw[11] = ipv6 ? 0 : 0xff;
-	if (!me.mr ||
-	    inet_pton(ipv6 ? AF_INET6 : AF_INET, group, me.group.raw + (ipv6 ? 0 : 12)) != 1)
-		die("the device");
+	if (inet_pton(ipv6 ? AF_INET6 : AF_INET, group, me.group.raw + (ipv6 ? 0 : 12)) != 1)
+		fail("%s is no address", group);
 	to.grh.dgid = me.group;
 	to.grh.sgid_index = (uint8_t)gid_index;
 	to.grh.hop_limit = 1;
-	me.ah = ibv_create_ah(me.pd, &to);
+	me.ah = ibv_create_ah(me.pd[0], &to);
 	for (int i = 0; i < QPS; i++) {
-		me.qp[i] = make_qp();
+		me.qp[i] = make_qp(i);
 		if (ibv_attach_mcast(me.qp[i], &me.group, 0))
 			die("ibv_attach_mcast");
 	}
@@ -146,18 +158,21 @@ static void take(const struct ibv_wc *wc)
 static void look(void)
 {
 	struct ibv_wc wc;
-	int n = ibv_poll_cq(me.cq, 1, &wc);
 
-	if (n < 0)
-		fail("ibv_poll_cq: %d", n);
-	if (n)
-		take(&wc);
+	for (int i = 0; i < QPS; i++) {
+		int n = ibv_poll_cq(me.cq[i], 1, &wc);
+
+		if (n < 0)
+			fail("ibv_poll_cq: %d", n);
+		if (n)
+			take(&wc);
+	}
 }
 
 static void send_one(void)
 {
 	struct datagram *d = (struct datagram *)(me.mem + QPS * RECVS * ROOM);
-	struct ibv_sge sg = { (uintptr_t)d, sizeof(*d), me.mr->lkey };
+	struct ibv_sge sg = { (uintptr_t)d, sizeof(*d), me.mr[0]->lkey };
 	struct ibv_send_wr wr = { .sg_list = &sg, .num_sge = 1, .opcode = IBV_WR_SEND }, *bad;
 
 	d->id = me.id;

@@ -22,8 +22,8 @@ EACH = 12
 class Member:
     """A caster that answers line by line."""
 
-    def __init__(self, host, address, number, around=()):
-        env = {**os.environ, **pair.preload()}
+    def __init__(self, host, address, number, around=(), more=None):
+        env = {**os.environ, **pair.preload(), **(more or {})}
         env.pop("LD_LIBRARY_PATH", None)
         self.popen = subprocess.Popen(
             [*host.enter, *around, *pair.ALONE, CASTER, hosts.GID[address], GROUPS[address][0],
@@ -85,6 +85,24 @@ def exactly_once(address):
     return pair.Result(why, "\n".join(f"{n}: {m.heard}" for n, m in enumerate(members)))
 
 
+def two_devices(address):
+    """Two devices follow one interface."""
+    with hosts.Pair() as (one, other):
+        members = [Member(host, address, number,
+                          more={"SOFTHCA_DEVICES": "mlx5_0=eth0,mlx5_1=eth0"})
+                   for number, host in enumerate((one, other))]
+        for member in members:
+            member.do(f"send {EACH}")
+        for member in members:
+            member.do(f"want {2 * EACH}")
+            member.do("count")
+        why = judge(members, [(2 * EACH, 2 * EACH)] * 2, [True])
+        codes = [member.end() for member in members]
+    if not why and any(codes):
+        why = f"exit codes {codes}"
+    return pair.Result(why, "\n".join(f"{n}: {m.heard}" for n, m in enumerate(members)))
+
+
 def perftest():
     """Between two hosts: (name, argv, check). Perftest's own group, ff01::, leaves no host."""
     groups = {"v4": "0:0:0:0:0:0:0:0:0:0:255:255:239:1:2:3",
@@ -104,6 +122,8 @@ def main():
         return cases.run(
             [(f"each QP gets each datagram once, {address}",
               lambda address=address: exactly_once(address)) for address in GROUPS] +
+            [(f"on two devices of one interface, {address}",
+              lambda address=address: two_devices(address)) for address in GROUPS] +
             [(name, lambda argv=argv, check=check: pair.run(argv, check, address="10.9.0.1",
                                                             **sides))
              for name, argv, check in perftest()])

@@ -12,6 +12,22 @@ from client import cases, cm, pair
 ADDRESSES = {"10.9.0.1": "10.9.0.2", "fd09::1": "fd09::2"}  # the server's, the client's
 
 
+RPING = ("rping -s -C 20 -v -a {a} -p {p}", "rping -c -C 20 -v -a {a} -I {o} -p {p}")
+
+
+def by_source(address):
+    """Each host has the routes of its interface in a table that a rule asks for the source."""
+    net = "fd09::/64" if ":" in address else "10.9.0.0/24"
+    family = "-6" if ":" in address else "-4"
+    with hosts.Pair(4300) as (one, other):
+        for host, own in ((one, address), (other, ADDRESSES[address])):
+            host.ip(family, "route", "del", net, "dev", "eth0")
+            host.ip(family, "route", "add", net, "dev", "eth0", "table", "100")
+            host.ip(family, "rule", "add", "from", own, "table", "100")
+        return cm.run(RPING, address, server=pair.Side(one.enter), client=pair.Side(other.enter),
+                      own=ADDRESSES[address])
+
+
 def between(argvs, address):
     with hosts.Pair(4300) as (one, other):
         return cm.run(argvs, address, server=pair.Side(one.enter), client=pair.Side(other.enter),
@@ -22,4 +38,6 @@ if __name__ == "__main__":
     sys.exit(cases.run([(f"{name}, {address}",
                          lambda argvs=argvs, address=address: between(argvs, address))
                         for name, argvs in cm.PROGRAMS for address in ADDRESSES
-                        if cm.speaks(name, address)]))
+                        if cm.speaks(name, address)] +
+                       [(f"rping, routes by source, {address}",
+                         lambda address=address: by_source(address)) for address in ADDRESSES]))

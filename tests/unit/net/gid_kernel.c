@@ -54,9 +54,9 @@ static void check_gid(struct gid_table *t, unsigned int index, const char *text)
 
 static bool is_local(struct gid_table *t, const char *text)
 {
-	union ibv_gid gid = netns_gid(text);
+	union ibv_gid gid = netns_gid(text), any = { 0 };
 
-	return gid_table_is_local(t, &gid);
+	return gid_table_route(t, &any, &gid) == ROUTE_LOCAL;
 }
 
 /* Adds an IPv6 address and waits until it is announced. */

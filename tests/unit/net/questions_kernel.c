@@ -2,6 +2,7 @@
 /* Routes and neighbours as the kernel knows them now, and how many sockets it takes to ask, in a
  * network namespace of the test's own. */
 #include <errno.h>
+#include <linux/fib_rules.h>
 #include <linux/neighbour.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -48,18 +49,27 @@ static void neighbour(const char *text, uint16_t state)
 	asked();
 }
 
+static struct route_ends ends(const char *from, const char *to)
+{
+	struct route_ends e = { .to = netns_gid(to), .oif = if_nametoindex("t0") };
+
+	if (from)
+		e.from = netns_gid(from);
+	return e;
+}
+
 static enum route_kind route_to(const char *text, struct rtnl_route *out)
 {
-	union ibv_gid gid = netns_gid(text);
+	const struct route_ends e = ends(NULL, text);
 
-	return route_ask(&gid, if_nametoindex("t0"), out);
+	return route_ask(&e, out);
 }
 
 static bool is_known(const char *text, const struct rtnl_route *route)
 {
-	union ibv_gid gid = netns_gid(text);
+	const struct route_ends e = ends(NULL, text);
 
-	return neigh_known(&gid, if_nametoindex("t0"), route);
+	return neigh_known(&e, route);
 }
 
 TEST(one_question_tells_the_way_and_a_second_the_neighbour)
@@ -88,11 +98,88 @@ TEST(interfaces_without_neighbours_know_all)
 	check(is_known("10.7.0.9", &route));
 }
 
+/* `ip rule add from @from table @table` */
+static void rule(const char *from, uint8_t table)
+{
+	struct netns_request r;
+	struct fib_rule_hdr *m =
+		netns_start(&r, RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, sizeof(*m));
+	bool ipv6 = strchr(from, ':');
+	uint8_t addr[16];
+
+	check_eq(inet_pton(ipv6 ? AF_INET6 : AF_INET, from, addr), 1);
+	m->family = ipv6 ? AF_INET6 : AF_INET;
+	m->src_len = ipv6 ? 128 : 32;
+	m->table = table;
+	m->action = FR_ACT_TO_TBL;
+	mnl_attr_put(r.msg, FRA_SRC, m->src_len / 8, addr);
+	netns_do(&r);
+}
+
+/* `ip route add @to dev t0 table @table` */
+static void route_in(const char *to, uint8_t table)
+{
+	struct netns_request r;
+	struct rtmsg *m = netns_start(&r, RTM_NEWROUTE, NLM_F_CREATE, sizeof(*m));
+	bool ipv6 = strchr(to, ':');
+	uint8_t addr[16];
+
+	check_eq(inet_pton(ipv6 ? AF_INET6 : AF_INET, to, addr), 1);
+	m->rtm_family = ipv6 ? AF_INET6 : AF_INET;
+	m->rtm_dst_len = ipv6 ? 128 : 32;
+	m->rtm_table = table;
+	m->rtm_protocol = RTPROT_STATIC;
+	m->rtm_scope = ipv6 ? RT_SCOPE_UNIVERSE : RT_SCOPE_LINK;
+	m->rtm_type = RTN_UNICAST;
+	mnl_attr_put(r.msg, RTA_DST, m->rtm_dst_len / 8, addr);
+	mnl_attr_put_u32(r.msg, RTA_OIF, if_nametoindex("t0"));
+	netns_do(&r);
+}
+
+static enum route_kind between(const char *from, const char *to)
+{
+	const struct route_ends e = ends(from, to);
+	struct rtnl_route route;
+
+	return route_ask(&e, &route);
+}
+
+static void by_source(const char *ruled, const char *other, const char *far)
+{
+	struct route_ends e = ends(ruled, far);
+
+	netns_add("t1", ruled);
+	netns_add("t1", other);
+	rule(ruled, 100);
+	route_in(far, 100);
+	check_eq(between(ruled, far), ROUTE_OUT);
+	check(!neigh_known(&e, NULL));
+	check_eq(between(other, far), ROUTE_NONE);
+	check_eq(between(NULL, far), ROUTE_NONE);
+	e.from = netns_gid(other);
+	check(neigh_known(&e, NULL)); /* no route: what is sent says so */
+}
+
+/* Hosts with several interfaces have the routes of each in a table of its own. */
+TEST(rules_that_ask_for_the_source_decide)
+{
+	netns_up("t0", false); /* its default route goes */
+	netns_up("t0", true);
+	by_source("10.9.0.1", "10.9.0.3", "10.9.0.2");
+	by_source("fd09::1", "fd09::3", "fd09::2");
+	check_eq(between("10.7.0.99", "10.7.0.1"), ROUTE_LOCAL); /* a source that has gone */
+}
+
+static enum route_kind of_table_from(struct gid_table *t, const char *from, const char *text)
+{
+	const struct route_ends e = ends(from, text);
+
+	return gid_table_route(t, &e.from, &e.to);
+}
+
 static enum route_kind of_table(struct gid_table *t, const char *text)
 {
-	union ibv_gid gid = netns_gid(text);
-
-	return gid_table_route(t, &gid);
+	return of_table_from(t, NULL, text);
 }
 
 TEST(only_an_address_of_this_host_is_remembered)
@@ -106,6 +193,8 @@ TEST(only_an_address_of_this_host_is_remembered)
 	asked();
 	check_eq(of_table(t, "10.7.0.1"), ROUTE_LOCAL);
 	check_eq(asked(), 0);
+	check_eq(of_table_from(t, "10.7.0.1", "10.7.0.1"), ROUTE_LOCAL); /* another way */
+	check_eq(asked(), 1);
 	check_eq(of_table(t, "10.7.0.2"), ROUTE_OUT);
 	check_eq(asked(), 1);
 	check_eq(of_table(t, "10.7.0.2"), ROUTE_OUT);
@@ -154,6 +243,7 @@ int main(void)
 		unit_test(only_an_address_of_this_host_is_remembered),
 		unit_test(a_question_that_cannot_be_asked_has_no_answer),
 		unit_test(a_table_without_its_watch_remembers_nothing),
+		unit_test(rules_that_ask_for_the_source_decide),
 	};
 
 	netns_enter();

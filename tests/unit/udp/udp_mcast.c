@@ -67,15 +67,20 @@ static void part(struct process *p, int family)
 	udp_part(p->u, &group, p);
 }
 
-static struct dest *path(struct process *p, int family)
+static struct dest *path_by(struct process *p, int family, const char *dev)
 {
 	struct udp_path to = { .net = { netns_gid(ours[family]), netns_gid(groups[family]) },
-			       .ifindex = if_nametoindex("t0"),
+			       .ifindex = if_nametoindex(dev),
 			       .mtu = 1024 };
 	struct dest *d;
 
 	check_eq(udp_dest(p->u, &to, &d), 0);
 	return d;
+}
+
+static struct dest *path(struct process *p, int family)
+{
+	return path_by(p, family, "t0");
 }
 
 static void send_one(struct dest *d, uint8_t op, uint32_t imm)
@@ -124,7 +129,7 @@ static void this_host(int family)
 	check_eq(other.n, 3);
 	check_eq(other.last.imm, 3);
 	check_eq(other.last.flags, SEG_NET | SEG_MCAST);
-	check_eq(other.last.ifindex, if_nametoindex("t0"));
+	check(other.last.owner == &other);
 	check_eq(grh_parse(other.grh, &g), 0);
 	check_mem(g.dgid, netns_gid(groups[family]).raw, 16);
 	check_mem(g.sgid, netns_gid(ours[family]).raw, 16);
@@ -161,10 +166,96 @@ TEST(another_host_may_use_the_same_port)
 		send_one(d, SVC_UD | OP_SEND_ONLY, 0);
 		drain(&far, 0);
 	}
-	check_eq(far.last.ifindex, if_nametoindex("t1"));
+	check(far.last.owner == &far);
 	d->ops->put(d);
 	udp_destroy(sender.u);
 	udp_destroy(far.u);
+}
+
+static void make_cable(void)
+{
+	netns_veth("t0", "t1");
+	netns_up("t0", true);
+	netns_up("t1", true);
+	for (int i = 0; i < 2; i++)
+		netns_add("t0", ours[i]);
+}
+
+/* The address is the same, and a sender still uses it. */
+static void cable_made_anew(int family)
+{
+	struct process sender, other;
+	struct dest *before, *after;
+
+	begin(&sender, US);
+	begin(&other, OTHERS);
+	join(&other, family, "t0");
+	before = path(&sender, family);
+	send_one(before, SVC_UD | OP_SEND_ONLY, 0);
+	drain(&other, 1);
+	netns_remove("t0");
+	make_cable();
+	udp_rejoin(other.u, &other, if_nametoindex("t0"));
+	after = path(&sender, family);
+	send_one(after, SVC_UD | OP_SEND_ONLY, 0);
+	drain(&other, 2);
+	check_eq(other.n, 2);
+	before->ops->put(before);
+	after->ops->put(after);
+	udp_destroy(sender.u);
+	udp_destroy(other.u);
+}
+
+TEST(a_cable_that_is_made_anew_is_sent_by_ipv4)
+{
+	cable_made_anew(0);
+}
+
+TEST(a_cable_that_is_made_anew_is_sent_by_ipv6)
+{
+	cable_made_anew(1);
+}
+
+/* A datagram leaves by the interface of its path. */
+static void two_interfaces(int family)
+{
+	struct process sender, one, two;
+	struct dest *first, *second;
+
+	netns_veth("t2", "t3");
+	netns_up("t2", true);
+	netns_add("t2", ours[family]);
+	begin(&sender, US);
+	begin(&one, OTHERS);
+	begin(&two, OTHERS);
+	join(&one, family, "t0");
+	join(&two, family, "t2");
+	first = path_by(&sender, family, "t0");
+	second = path_by(&sender, family, "t2");
+	for (uint32_t i = 1; i <= 2; i++) {
+		send_one(first, SVC_UD | OP_SEND_ONLY_IMM, i);
+		send_one(second, SVC_UD | OP_SEND_ONLY_IMM, 10 + i);
+	}
+	drain(&one, 2);
+	drain(&two, 2);
+	check_eq(one.last.imm, 2);
+	check_eq(two.last.imm, 12);
+	first->ops->put(first);
+	second->ops->put(second);
+	udp_destroy(sender.u);
+	udp_destroy(one.u);
+	udp_destroy(two.u);
+	netns_remove("t2");
+}
+
+TEST(two_interfaces_with_one_address_are_two_ways_ipv4)
+{
+	two_interfaces(0);
+}
+
+TEST(two_interfaces_with_one_address_are_two_ways_ipv6)
+{
+	two_interfaces(1);
 }
 
 static bool in_proc(const char *file, const char *what)
@@ -269,11 +360,7 @@ static int start(void **state)
 {
 	(void)state;
 	netns_enter();
-	netns_veth("t0", "t1");
-	netns_up("t0", true);
-	netns_up("t1", true);
-	for (int i = 0; i < 2; i++)
-		netns_add("t0", ours[i]);
+	make_cable();
 	return fork_init() || guard_init();
 }
 
@@ -283,6 +370,10 @@ int main(void)
 		unit_test(other_users_of_this_host_hear_us_once_ipv4),
 		unit_test(other_users_of_this_host_hear_us_once_ipv6),
 		unit_test(another_host_may_use_the_same_port),
+		unit_test(a_cable_that_is_made_anew_is_sent_by_ipv4),
+		unit_test(a_cable_that_is_made_anew_is_sent_by_ipv6),
+		unit_test(two_interfaces_with_one_address_are_two_ways_ipv4),
+		unit_test(two_interfaces_with_one_address_are_two_ways_ipv6),
 		unit_test(the_kernel_knows_as_long_as_somebody_listens),
 		unit_test(a_group_takes_no_other_service),
 		unit_test(a_group_that_another_program_holds_is_tried_again),

@@ -137,6 +137,42 @@ TEST(others_accept_what_the_sender_could_have_used)
 	check(accepted > 100 && accepted < 300);
 }
 
+static bool one_comes_at_once;
+
+static void send_good(void)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET };
+	int raw = socket(AF_INET, SOCK_RAW, IPPROTO_RAW);
+	uint8_t b[256];
+	size_t len = build(b, 0, FIRST_ID, FIRST_ID);
+
+	memcpy(&to.sin_addr, here, 4);
+	check_eq(sendto(raw, b, len, 0, (struct sockaddr *)&to, sizeof(to)), len);
+	close(raw);
+}
+
+/* In place of the library's: a peer that has waited for the port. */
+int bind(int fd, __CONST_SOCKADDR_ARG addr, socklen_t len)
+{
+	int ret = (int)syscall(SYS_bind, fd, addr.__sockaddr__, len);
+
+	if (!ret && one_comes_at_once && addr.__sockaddr_in__->sin_port == htons(UDP_ROCE_PORT))
+		send_good();
+	return ret;
+}
+
+TEST(the_first_packet_is_seen)
+{
+	struct udp *u;
+
+	one_comes_at_once = true;
+	u = start(true);
+	one_comes_at_once = false;
+	udp_drain(u, 1, true);
+	check_eq(got, 1);
+	udp_destroy(u);
+}
+
 static int begin(void **state)
 {
 	(void)state;
@@ -148,6 +184,7 @@ static int begin(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		unit_test(the_first_packet_is_seen),
 		unit_test(who_may_look_accepts_none_that_is_damaged),
 		unit_test(others_accept_what_the_sender_could_have_used),
 	};
