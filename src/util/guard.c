@@ -192,9 +192,10 @@ static int asm_copy(char *dst, const char *src, size_t n, size_t last)
 static int blocked_copy(void *dst, const void *src, size_t n, size_t last)
 {
 	uint64_t mask;
-	int err;
+	int fd, err;
 
-	if (mem_fd() >= 0 || guard_trap_unblock(&mask))
+	UNCANCELLED(fd, mem_fd());
+	if (fd >= 0 || guard_trap_unblock(&mask))
 		return mem_copy_all(dst, src, n, last);
 	err = last ? asm_copy(dst, src, n, last) : guard_asm_bulk(dst, src, n);
 	guard_trap_restore(mask);
