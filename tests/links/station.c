@@ -116,7 +116,7 @@ void station_turn(struct station *st)
 		return;
 	if (st->turns++ % 64 && host_deadline(st->h))
 		return;
-	now = clock_now() + st->ahead;
+	now = clock_now() / (st->slow ? st->slow : 1) + st->ahead;
 	host_control(st->h, now);
 	sched_yield();
 }
