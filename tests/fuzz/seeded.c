@@ -11,7 +11,7 @@
 #include "length.h"
 #include "util/rand.h"
 
-enum { CHANGES = 6, FULL = 20, LONGEST = 10 /* seconds that an input may take */ };
+enum { CHANGES = 6, FULL = 20, LONGEST = 30 /* seconds that an input may take */ };
 
 static struct fuzz_input corpus[FUZZ_INPUTS];
 static size_t n_corpus;
@@ -20,7 +20,7 @@ static size_t now_len;
 
 static void too_long(int signal)
 {
-	static const char said[] = "an input takes longer than 10 s\n";
+	static const char said[] = "an input takes longer than 30 s\n";
 
 	(void)signal;
 	if (write(STDERR_FILENO, said, sizeof(said) - 1) > 0)

@@ -100,7 +100,8 @@ TEST(killed_in_the_middle_of_anything_a_peer_is_noticed_and_cleaned_up)
 		if (!round)
 			fds = open_fds();
 	}
-	check(open_fds() <= fds + 1);
+	while (still(open_fds() > fds + 1)) /* what the last ones left behind */
+		station_turn(&st);
 	station_close(&st);
 }
 

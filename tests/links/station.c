@@ -116,7 +116,7 @@ void station_turn(struct station *st)
 		return;
 	if (st->turns++ % 64 && host_deadline(st->h))
 		return;
-	now = clock_now() + st->ahead;
+	now = clock_now() / (st->slow ? st->slow : 1) + st->ahead;
 	host_control(st->h, now);
 	sched_yield();
 }
@@ -183,8 +183,15 @@ int station_send(struct station *st, struct dest *d, const struct seg *s)
 
 void station_until(struct station *st, const uint64_t *value, uint64_t least)
 {
-	while (in_child ? load_acquire(value) < least : still(load_acquire(value) < least))
+	uint64_t now, before = 0;
+
+	while (in_child ? load_acquire(value) < least : still(load_acquire(value) < least)) {
 		station_turn(st);
+		now = load_acquire(value);
+		if (now != before)
+			still_over(); /* it goes on: only a standstill is one */
+		before = now;
+	}
 }
 
 void station_mutual(struct station *st, struct dest *d)

@@ -24,6 +24,7 @@ struct station {
 	uint64_t count, bytes;
 	uint32_t deaths, dead_slot;
 	uint64_t turns, ahead; /* ahead: ns by which its clock is before the others' */
+	unsigned int slow; /* its clock takes so many times as long, 0: once; deadlines come late */
 	pthread_t thread;
 	bool threaded, stop;
 };

@@ -187,7 +187,7 @@ static void shows_a_page(int conn, unsigned int slot, int file)
 
 struct attack {
 	void (*f)(int conn, unsigned int slot, int file);
-	unsigned int slot, mine; /* the station's; one that is free */
+	unsigned int slot, mine; /* the station's; from which on it takes one that is free */
 };
 
 /* 0: the file system was there to the end. It outlives this process, else the kernel would close
@@ -195,7 +195,8 @@ struct attack {
 static int peer(int talk, void *arg)
 {
 	const struct attack *a = arg;
-	int dev, file, conn, name;
+	int dev, file, conn, name, err;
+	unsigned int mine = a->mine;
 	struct child fs;
 
 	if (!mounts(&dev)) {
@@ -205,9 +206,11 @@ static int peer(int talk, void *arg)
 	fs = child_start(file_system, &dev);
 	close(dev);
 	file = open(place, O_RDONLY | O_CLOEXEC); /* for others: its owner is not mapped yet */
-	if (file < 0 || host_name_bind(a->mine, &name) || host_name_connect(a->slot, &conn))
+	while ((err = host_name_bind(mine, &name)) == EADDRINUSE) /* by chance the honest one's */
+		mine = (mine + 1) % NUMBER_SLOTS;
+	if (err || file < 0 || host_name_connect(a->slot, &conn))
 		return 1;
-	a->f(conn, a->mine, file);
+	a->f(conn, mine, file);
 	child_tell(talk, 1);
 	child_hear(talk); /* the station has gone on, sooner or later */
 	kill(fs.pid, SIGUSR1);
@@ -240,7 +243,7 @@ static void meets(void (*f)(int conn, unsigned int slot, int file))
 	close(mkstemp(place));
 	station_open(&st);
 	a.slot = st.slot;
-	a.mine = (st.slot + NUMBER_SLOTS / 2) % NUMBER_SLOTS; /* those near are of stations */
+	a.mine = (st.slot + NUMBER_SLOTS / 2) % NUMBER_SLOTS;
 	good = child_start(honest, NULL);
 	c = child_start(peer, &a);
 	for (p = (struct pollfd){ .fd = c.talk, .events = POLLIN }; poll(&p, 1, 0) == 0;)

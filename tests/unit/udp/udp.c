@@ -18,6 +18,10 @@
 
 enum { BYTES = 1000 };
 
+/* Ports that a test chooses: below those that the link has by itself, of which one follows from the
+ * number of the process. */
+enum { CHOSEN = 25555, PORTS = 8, ANOTHER = 24444 };
+
 static struct {
 	unsigned int n;
 	struct seg last;
@@ -318,26 +322,26 @@ TEST(packets_leave_from_the_port_that_is_chosen)
 {
 	struct udp *u = start();
 	struct udp_path p = { .net = { address(false, 1), address(false, 2) }, .mtu = 1024 };
-	struct dest *d[8], *other, *plain = path(u, false);
+	struct dest *d[PORTS], *other, *plain = path(u, false);
 
-	for (uint16_t i = 0; i < 8; i++) {
-		p.sport = 55555 + i;
+	for (uint16_t i = 0; i < PORTS; i++) {
+		p.sport = CHOSEN + i;
 		check_eq(udp_dest(u, &p, &d[i]), 0);
 		send_datagrams(d[i], 1);
 		while (still(!udp_drain(u, 64, true)))
 			;
-		check_eq(got.last.sport, 55555 + i);
+		check_eq(got.last.sport, CHOSEN + i);
 	}
-	p.sport = 44444;
+	p.sport = ANOTHER;
 	check_eq(udp_dest(u, &p, &other), ENOSPC);
-	p.sport = 55557;
+	p.sport = CHOSEN + 2;
 	check_eq(udp_dest(u, &p, &other), 0); /* a second one shares it */
 	send_datagrams(plain, 1);
 	while (still(!udp_drain(u, 64, true)))
 		;
-	check(got.last.sport < 55555 || got.last.sport > 55562);
+	check(got.last.sport < CHOSEN || got.last.sport >= CHOSEN + PORTS);
 	other->ops->put(other);
-	for (uint16_t i = 0; i < 8; i++)
+	for (uint16_t i = 0; i < PORTS; i++)
 		d[i]->ops->put(d[i]);
 	plain->ops->put(plain);
 	udp_destroy(u);
@@ -415,7 +419,7 @@ TEST(sockets_that_send_keep_nothing)
 	struct udp *u = start();
 	struct udp_path p = { .net = { address(false, 1), address(false, 2) },
 			      .mtu = 1024,
-			      .sport = 55555 };
+			      .sport = CHOSEN };
 	struct dest *plain = path(u, false), *chosen;
 
 	check_eq(udp_dest(u, &p, &chosen), 0);
@@ -423,8 +427,8 @@ TEST(sockets_that_send_keep_nothing)
 	drain(u, 4);
 	throw_at(got.last.sport);
 	check_eq(waiting(got.last.sport), 0);
-	throw_at(55555);
-	check_eq(waiting(55555), 0);
+	throw_at(CHOSEN);
+	check_eq(waiting(CHOSEN), 0);
 	chosen->ops->put(chosen);
 	plain->ops->put(plain);
 	udp_destroy(u);

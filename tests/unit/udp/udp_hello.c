@@ -18,7 +18,8 @@
 #include "wire/icrc.h"
 #include "wire/packet.h"
 
-enum { ONE = 0x7f000001, OTHER = 0x7f000002, MTU = 1024, FOREIGN_ID = 5, SPORT = 50000 };
+enum { ONE = 0x7f000001, OTHER = 0x7f000002, MTU = 1024, FOREIGN_ID = 5 };
+enum { SPORT = 30000 /* no port that a link has by itself */ };
 enum { PACKET = 128 };
 
 static unsigned int got;

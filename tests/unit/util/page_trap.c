@@ -177,7 +177,7 @@ static bool it_opens_without_memory(void)
 	volatile uint8_t *p = page(true);
 	bool good = p && page_trap_closed() && !setrlimit(RLIMIT_DATA, &none);
 
-	alarm(5);
+	alarm(30);
 	return good && !p[0x800] && !page_trap_closed();
 }
 
@@ -214,7 +214,7 @@ static bool what_is_unmapped_comes_back(bool on, bool load)
 {
 	volatile uint8_t *p = page(on);
 
-	alarm(5);
+	alarm(30);
 	if (!p || munmap((void *)p, PAGE) || (load && p[1]))
 		return false;
 	p[0x800] = 1;
@@ -241,7 +241,7 @@ static bool an_open_page_may_lose_its_rights(void)
 {
 	volatile uint8_t *p = page(false);
 
-	alarm(5);
+	alarm(30);
 	if (!p || mprotect((void *)p, PAGE, PROT_NONE))
 		return false;
 	p[0x800] = 1;
@@ -294,7 +294,7 @@ static bool a_jump_there_is_the_programs(void)
 	if (sigaction(SIGSEGV, &sa, NULL))
 		return false;
 	to.p = page(true);
-	alarm(5);
+	alarm(30);
 	to.fn();
 	return false;
 }
