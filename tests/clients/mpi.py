@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-# traits: alone timeout=480
+# traits: alone timeout=900
 """Open MPI and MPICH over UCX over queue pairs of ours: the program in mpi/, which checks every
 byte, with four threads a rank.
 

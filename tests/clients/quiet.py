@@ -21,7 +21,7 @@ PAIRS = ["ib_write_bw RC plain", "ib_read_bw RC plain", "ib_send_bw UD plain", "
 def look(argv):
     env = {**os.environ, **pair.preload(), **pair.EXPLAIN}
     ran = subprocess.run([*pair.RUN, *argv], env=env, check=False, capture_output=True, text=True,
-                         timeout=60)
+                         timeout=60 * pair.PATIENCE)
     why = pair.silent(ran.stderr)
     if ran.returncode:
         why = f"exit code {ran.returncode}"

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-# traits: alone timeout=480
+# traits: alone timeout=900
 """UCX over queue pairs of ours: ucx_info, and ucx_perftest between two processes, over each
 transport one pair that runs a list of tests. Shared memory and TCP are closed to it.
 
@@ -85,7 +85,7 @@ def perftest(transports, lines):
         path.chmod(0o644)
         # without a terminal those built with MPI wait for mpirun
         side = pair.Side(env=environment(transports), terminal=True)
-        return pair.run(["ucx_perftest", "-b", str(path)], done(lines), side, side)
+        return pair.run(["ucx_perftest", "-b", str(path)], done(lines), side, side, limit=300)
 
 
 def count(size):

@@ -20,6 +20,16 @@ offers() { # EXPECTED WORD...: for the last word
 		"$(printf '%s\n' "${COMPREPLY[@]}" | sort | paste -sd '|')"
 }
 
+offers_process() { # PID: it and, maybe, others whose numbers begin alike
+	COMP_WORDS=(softhca counters "$1")
+	COMP_CWORD=2
+	_softhca
+	[[ " ${COMPREPLY[*]} " = *" $1 "* ]] || fail "no $1 among: ${COMPREPLY[*]}"
+	for word in "${COMPREPLY[@]}"; do
+		[[ $word = "$1"* ]] || fail "$word behind $1"
+	done
+}
+
 cd "$tmp"
 : >"my trace.pcapng"
 : >"my*"
@@ -34,7 +44,7 @@ offers "--explain" run --
 offers "" run cat --
 offers "-b|-d|-n" top -
 offers "-o" report -
-offers "$$" counters "$$"
+offers_process "$$"
 offers "" ps my
 for command in $(softhca --help | sed -n 's/^  \([a-z][a-z]*\).*/\1/p'); do
 	usage=$(softhca "$command" --help | sed 1q)

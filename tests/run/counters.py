@@ -45,12 +45,12 @@ def until_listening(server, pid="self"):
 
 
 def start(program, *words, run=()):
-    words = ("-n", str(COUNT), "-s", str(SIZE), "-x", "3", *words)
+    """-F: perftest fails where it cannot measure the CPU's frequency, as under load."""
+    words = ("-F", "-n", str(COUNT), "-s", str(SIZE), "-x", "3", *words)
     return start_as_it_is([*run, program, *words])
 
 
 def start_as_it_is(words):
-    """perftest gives up where it cannot measure the CPU's frequency; HASTY has it measure less."""
     preloaded = os.environ["SOFTHCA_PRELOAD"], str(pair.HASTY), os.environ.get("LD_PRELOAD", "")
     env = {**os.environ, "LD_PRELOAD": ":".join(preloaded), "ASAN_OPTIONS": NO_LEAKS}
     return subprocess.Popen(words, env=env, stdout=subprocess.DEVNULL)

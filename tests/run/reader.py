@@ -20,8 +20,10 @@ TOP = HERE.parent.parent
 PAGES = ["README.md", "docs/tutorial.md", "docs/troubleshooting.md"]
 TOOL = os.environ["SOFTHCA_PREFIX"] + "/bin/softhca"
 COMMANDS = "demo | test | dist | install | uninstall"
-# The tool of an instrumented build starts programs that are not.
+# The tool of an instrumented build starts programs that are not. perftest fails without -F where it
+# cannot measure the CPU's frequency, as under load.
 WRAPPER = f"""#!/bin/sh
+case " $* " in *" ib_"*) set -- "$@" -F ;; esac
 LD_PRELOAD=$SOFTHCA_PRELOAD ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 exec {TOOL} "$@"
 """
 # The clone is built already, and tests/fresh.sh runs its two commands.

@@ -40,8 +40,9 @@ def install_other(folder):
 def start(prefix, program, *words, enter=(), device="lo"):
     env = {**os.environ, "SOFTHCA_DEVICES": f"mlx5_0={device}", "SOFTHCA_EXPLAIN": "1",
            "LD_PRELOAD": os.environ["SOFTHCA_PRELOAD"], "ASAN_OPTIONS": NO_LEAKS}
-    return subprocess.Popen([*enter, prefix / "bin/softhca", "run", "--", program, "-n", "100",
-                             "-x", "3", *words], env=env, stdout=subprocess.PIPE,
+    # -F: without it a program fails that cannot measure the CPU's frequency, as under load.
+    return subprocess.Popen([*enter, prefix / "bin/softhca", "run", "--", program, "-F", "-n",
+                             "100", "-x", "3", *words], env=env, stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT, text=True)
 
 
@@ -60,9 +61,10 @@ def pair(server_prefix, client_prefix, *words):
 
 
 def one_host():
-    """Both write, at once."""
+    """Both write, at once. The first to give up ends, and the other one must have asked it before:
+    they try for two seconds, not for half of one."""
     for prefixes in ((PREFIX, other), (other, PREFIX)):
-        status, said = pair(*prefixes, "ib_write_bw", "-b")
+        status, said = pair(*prefixes, "ib_write_bw", "-b", "-u", "16")
         for mine, code, text in zip(prefixes, status, said):
             named = SENTENCE.search(text)
             assert code != 0 and named, (mine, code, text)

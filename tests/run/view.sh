@@ -66,12 +66,16 @@ if command -v lstopo-no-graphics >/dev/null; then # hwloc
 fi
 
 # Names, types, link targets, device numbers, inodes of everything but what is ours and what a
-# process sees of itself.
+# process sees of itself. What others add or remove meanwhile was not there before or is not
+# afterwards.
 cat >"$tmp/list.py" <<'END'
 import os, stat
 OURS = ("infiniband", ".softhca", "ptmx") # that is a link to the real one
 def show(path):
-    st = os.lstat(path)
+    try:
+        st = os.lstat(path)
+    except FileNotFoundError: # it is gone meanwhile
+        return
     if stat.S_ISLNK(st.st_mode):
         print(path, os.readlink(path))
     else:
@@ -87,10 +91,14 @@ for top, depth in (("/sys", 1), ("/sys/class", 2), ("/dev", 2)):
             if not name.startswith(OURS) and path != "/sys/class":
                 show(path)
 END
-python3 "$tmp/list.py" | sort >"$tmp/before"
-"$softhca" run python3 "$tmp/list.py" | sort >"$tmp/within"
+python3 "$tmp/list.py" | sort -u >"$tmp/before"
+"$softhca" run python3 "$tmp/list.py" | sort -u >"$tmp/within"
+python3 "$tmp/list.py" | sort -u >"$tmp/after"
 [ "$(wc -l <"$tmp/before")" -gt 50 ] || fail "hardly anything was listed"
-diff "$tmp/before" "$tmp/within" >"$tmp/diff" || fail "not as before: $(cat "$tmp/diff")"
+comm -12 "$tmp/before" "$tmp/after" | comm -23 - "$tmp/within" >"$tmp/diff"
+[ ! -s "$tmp/diff" ] || fail "not there: $(cat "$tmp/diff")"
+sort -u "$tmp/before" "$tmp/after" | comm -13 - "$tmp/within" >"$tmp/diff"
+[ ! -s "$tmp/diff" ] || fail "new: $(cat "$tmp/diff")"
 equal "/dev/zero" 5 "$("$softhca" run head -c 5 /dev/zero | wc -c)"
 "$softhca" run sh -c 'echo >/dev/null && echo >/dev/shm/softhca.$$ && rm /dev/shm/softhca.$$' ||
 	fail "/dev/null or /dev/shm cannot be written"

@@ -6,7 +6,7 @@ import subprocess
 import time
 from pathlib import Path
 
-GRACE = 3.0
+GRACE = 30.0  # s: a busy machine takes its time to end what was killed
 LOOK = 1.0
 
 
@@ -48,9 +48,9 @@ def members(session):
     found = {}
     for proc in Path("/proc").glob("[0-9]*"):
         try:
-            state, _, _, sid = (proc / "stat").read_text().rpartition(")")[2].split()[:4]
+            state, _, _, sid = _text(proc / "stat").rpartition(")")[2].split()[:4]
             if int(sid) == session and state not in "ZX":
-                line = (proc / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                line = _text(proc / "cmdline").replace("\0", " ")
                 found[int(proc.name)] = f"{line.strip()[:120]} [{state}]"
         except (FileNotFoundError, ProcessLookupError):
             continue

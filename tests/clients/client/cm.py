@@ -42,7 +42,8 @@ PROGRAMS = [
                           f"udpong -s {{a}} -p {{p}} -C 200 -S {size} -T {how}"))
       for how, size in (("b", 64), ("n", 1000), ("a", 2000))],
     ("rcopy", ("rcopy -p {p}", "rcopy /proc/self/exe {a}:{f}/copy -p {p}")),
-    *[(f"{name} -R", (f"{name} -R -n 200 -p {{p}}", f"{name} -R -n 200 -p {{p}} {{a}}"))
+    # -F: without it a program fails that cannot measure the CPU's frequency, as under load.
+    *[(f"{name} -R", (f"{name} -F -R -n 200 -p {{p}}", f"{name} -F -R -n 200 -p {{p}} {{a}}"))
       for name in ("ib_write_bw", "ib_read_lat", "ib_atomic_bw", "ib_send_lat",
                    "ib_send_bw -c UD")],
     *[(f"fio, {verb}", (FIO + "--name=server --port={p} --rw=read",
@@ -97,6 +98,8 @@ OWN_PORT = {"udaddy": 7174,  # its -p is the port space
 ENDLESS = {"cmtime", "rcopy", "qperf", "udpong", "iperf", "dapltest"}
 # What clients say when nobody listens yet; some end with 0 all the same.
 REFUSED = ("rdma_connect: Connection refused", "rconnect: Connection refused",
+           "rconnect failed\n: Connection refused", "connect failed: Connection refused",
+           "event is RDMA_CM_EVENT_REJECTED instead of", "RDMA_CM_EVENT_REJECTED; error: 8",
            "RDMA_CM_EVENT_REJECTED, error 8",
            "unexpected event from RDMA CM: Event rejected",
            "RDMA_CM_EVENT_REJECTED, error: 8", "RDMA_CM_EVENT_UNREACHABLE, error: 1")

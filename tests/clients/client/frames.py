@@ -10,13 +10,14 @@ from pathlib import Path
 from . import pair
 
 MACS = ("02:00:00:00:00:01", "02:00:00:00:00:02")
-FIGURES = re.compile(r"^ \d+ +\d+ +[\d.]+", re.MULTILINE)
+FIGURES = re.compile(r"^ \d+ +\d+ +(\d|-?nan|inf)", re.MULTILINE)
 READY = re.compile(r"^ #bytes", re.MULTILINE)
 
 
 def start(program, role, path):
     mine, theirs = MACS if role == "--server" else reversed(MACS)
-    argv = ["stdbuf", "-oL", *program, "-d", "mlx5_0", role, "-B", mine, "-E", theirs]
+    # -F: without it a program fails that cannot measure the CPU's frequency, as under load.
+    argv = ["stdbuf", "-oL", *program, "-F", "-d", "mlx5_0", role, "-B", mine, "-E", theirs]
     env = {**os.environ, **pair.preload(), "LD_LIBRARY_PATH": pair.LIB}
     with open(path, "wb") as out:
         return subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stdout=out,
