@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include "length.h"
 
-enum { SKIPPED = 77, SECONDS = 60, REASON = 200 };
+enum { SKIPPED = 77, SECONDS = 120, REASON = 200 };
 
 /* A case may end with objects alive, as programs do; what the library loses is leaks.c's
  * business. */

@@ -32,6 +32,8 @@ static void ip(const char *fmt, ...)
 static void begin(void)
 {
 	ip("link add softhca0 type veth peer name softhca1");
+	ip("link set softhca0 addrgenmode none"); /* IPv6 addresses come when they like */
+	ip("link set softhca1 addrgenmode none");
 	ip("link set softhca1 up");
 	ip("addr add 10.77.0.1/24 dev softhca0");
 	ip("link set softhca0 up");

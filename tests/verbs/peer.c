@@ -326,8 +326,8 @@ bool peer_poll(struct ibv_cq *cq, struct ibv_wc *wc, int ms)
 
 void peer_poll_ok(struct ibv_cq *cq, struct ibv_wc *wc)
 {
-	if (!peer_poll(cq, wc, 10000))
-		fail("no completion within 10 s");
+	if (!peer_poll(cq, wc, 30000))
+		fail("no completion within 30 s");
 	if (wc->status)
 		fail("completion of wr_id %llu: %s, vendor_err 0x%x", (unsigned long long)wc->wr_id,
 		     ibv_wc_status_str(wc->status), wc->vendor_err);

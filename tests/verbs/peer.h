@@ -89,7 +89,7 @@ void peer_ep_swap(int fd, struct peer_ep *ep); /* mine ↔ theirs */
 
 /* Polls one completion, at most @ms; false: none came. */
 bool peer_poll(struct ibv_cq *cq, struct ibv_wc *wc, int ms);
-void peer_poll_ok(struct ibv_cq *cq, struct ibv_wc *wc); /* one, successful, within 10 s */
+void peer_poll_ok(struct ibv_cq *cq, struct ibv_wc *wc); /* one, successful, within 30 s */
 void peer_recv(struct peer_ep *ep, uint64_t wr_id, struct ibv_sge *sg, int n);
 
 /* Seeded bytes: a pattern that differs at every offset and for every seed. */

@@ -127,8 +127,8 @@ static void closed_while_made(int arg)
 	if (rconnect(near, (struct sockaddr *)&at, sizeof(at)))
 		want(errno == ECONNREFUSED || errno == ECONNABORTED);
 	far = raccept(l, NULL, NULL);
+	want_eq(pthread_join(closer, NULL), 0); /* it may have slept before it came to this one */
 	want_minus1(rclose(far), EBADF);
-	want_eq(pthread_join(closer, NULL), 0);
 	want_eq(rclose(near), 0);
 
 	near = rsocket(AF_INET, SOCK_STREAM, 0);

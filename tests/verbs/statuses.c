@@ -339,7 +339,7 @@ static void times_out(enum ibv_wr_opcode op)
 
 	fails(&wr, IBV_WC_RETRY_EXC_ERR, NO_ANSWER);
 	want(seconds() - start >= least * 0.99);
-	want(seconds() - start < least * 4 + 5);
+	want(seconds() - start < least * 4 + 15); /* a busy machine takes its part */
 }
 
 static const struct duo_opts patient = { .qp = { .type = IBV_QPT_RC, .timeout = 14, .retry = 2 } };
