@@ -6,7 +6,7 @@
  *
  * Does what standard input says, a line each, and answers with a line:
  *	send N   sends N datagrams, numbered on from the last: "sent"
- *	want N   waits until each QP has N that are whole: "full", or after a while "not full"
+ *	want N M waits until its QPs have N and M whole ones: "full", or after a while "not full"
  *	leave    its second QP leaves the group: "left"
  *	count    what each QP has by now, how many came again, damaged: "got A B twice C bad D" */
 #include <arpa/inet.h>
@@ -25,8 +25,8 @@ enum {
 	RECVS = 128,
 	QKEY = 0x77,
 	GROUP_QPN = 0xffffff,
-	PATIENCE_S = 20,
-	LAST_LOOKS = 2000, /* what is on its way has come by then */
+	PATIENCE_S = 60,
+	LAST_LOOKS = 2000, /* for what comes too often */
 };
 
 struct datagram {
@@ -189,19 +189,19 @@ static void send_one(void)
 		look();
 }
 
-static bool wait_for(unsigned int n)
+static bool wait_for(const unsigned int n[QPS])
 {
 	time_t end = time(NULL) + PATIENCE_S;
 
-	while ((me.got[0] < n || me.got[1] < n) && time(NULL) < end)
+	while ((me.got[0] < n[0] || me.got[1] < n[1]) && time(NULL) < end)
 		look();
-	return me.got[0] >= n && me.got[1] >= n;
+	return me.got[0] >= n[0] && me.got[1] >= n[1];
 }
 
-static void obey(const char *word, unsigned int n)
+static void obey(const char *word, const unsigned int n[QPS])
 {
 	if (!strcmp(word, "send")) {
-		for (unsigned int i = 0; i < n; i++)
+		for (unsigned int i = 0; i < n[0]; i++)
 			send_one();
 		puts("sent");
 	} else if (!strcmp(word, "want")) {
@@ -229,9 +229,9 @@ int main(int argc, char **argv)
 	puts("joined");
 	fflush(stdout);
 	while (fgets(line, sizeof(line), stdin)) {
-		unsigned int n = 0;
+		unsigned int n[QPS] = { 0 };
 
-		if (sscanf(line, "%15s %u", word, &n) >= 1)
+		if (sscanf(line, "%15s %u %u", word, &n[0], &n[1]) >= 1)
 			obey(word, n);
 	}
 	return 0;

@@ -20,8 +20,9 @@ ENDS = str(Path(os.environ["SOFTHCA_BUILD"]) / "tests/wire/ends")
 PATIENCE = 40 * pair.PATIENCE  # of 74 s that Linux repeats a message
 PORT = "7600"
 # Seconds in which a death is seen, and what a busy machine may add.
-NEAR, FAR, BUSY = 0.1, 6, 1 * pair.PATIENCE
+NEAR, FAR, BUSY = 0.1, 6, 3 * pair.PATIENCE
 STOPPED = 9
+LONG_ENOUGH = "20000"  # ms to resolve an address that is there
 ONE = {"IPv4": "10.9.0.1", "IPv6": "fd09::1"}
 NOBODY = {"IPv4": "10.9.0.77", "IPv6": "fd09::77"}
 OUTSIDE = {"IPv4": "192.0.2.1", "IPv6": "2001:db8::1"}
@@ -104,14 +105,15 @@ class Stage:
     def connected(self, address, port=PORT, *more):
         server = self.start(self.one, "listen", address, port)
         server.says("listening 0")
-        client = self.start(self.other, "connect", address, port, "2000", *more)
+        client = self.start(self.other, "connect", address, port, LONG_ENOUGH, *more)
         client.says(*CONNECTED)
         server.says("RDMA_CM_EVENT_CONNECT_REQUEST 0", "RDMA_CM_EVENT_ESTABLISHED 0")
         return server, client
 
 
 def no_route(stage, ip):
-    stage.start(stage.other, "connect", OUTSIDE[ip], PORT, "2000").says("rdma_resolve_addr 101")
+    stage.start(stage.other, "connect", OUTSIDE[ip], PORT, LONG_ENOUGH).says(
+        "rdma_resolve_addr 101")
 
 
 def no_neighbour(stage, ip):
@@ -127,9 +129,9 @@ def new_neighbour(stage, ip):
 
 
 def no_process(stage, ip):
-    stage.start(stage.other, "connect", ONE[ip], PORT, "2000").says(
+    stage.start(stage.other, "connect", ONE[ip], PORT, LONG_ENOUGH).says(
         *CONNECTED[:2], "RDMA_CM_EVENT_REJECTED 8")
-    stage.start(stage.other, "connect", ONE[ip], PORT, "2000", "udp").says(
+    stage.start(stage.other, "connect", ONE[ip], PORT, LONG_ENOUGH, "udp").says(
         *CONNECTED[:2], "RDMA_CM_EVENT_UNREACHABLE 1")
 
 
@@ -146,7 +148,7 @@ def host_dies(stage, ip):
     stage.other.ip("neigh", "del", ONE[ip], "dev", "eth0")
     stage.other.ip("neigh", "add", ONE[ip], "lladdr", "02:00:00:00:00:99", "dev", "eth0",
                    "nud", "stale")
-    stage.start(stage.other, "connect", ONE[ip], PORT, "2000").says(
+    stage.start(stage.other, "connect", ONE[ip], PORT, LONG_ENOUGH).says(
         *CONNECTED[:2], "RDMA_CM_EVENT_UNREACHABLE -113")
 
 
@@ -192,7 +194,7 @@ def killed_on_its_host(stage, ip):
         port = str(7620 + number)
         server = stage.start(stage.one, "listen", ONE[ip], port, *listen)
         server.says("listening 0")
-        client = stage.start(stage.one, "connect", ONE[ip], port, "2000", *connect)
+        client = stage.start(stage.one, "connect", ONE[ip], port, LONG_ENOUGH, *connect)
         client.says(*CONNECTED[:2 if listen else 3])
         server.says("RDMA_CM_EVENT_CONNECT_REQUEST 0")
         if not listen and not connect:

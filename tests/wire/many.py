@@ -52,6 +52,8 @@ def killed():
     with hosts.Pair() as (one, other), tempfile.TemporaryDirectory() as folder:
         servers, clients = start(one, other, folder)
         kills = kill_some(dice, servers, clients)
+        for process in servers + clients:  # the last one that was killed may hardly have started
+            process.begin(1)
         ends = [process.end() for process in clients + servers]
     whys = [why for why, _, _ in ends if why]
     rounds = sum(rounds for _, rounds, _ in ends)

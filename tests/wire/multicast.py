@@ -66,18 +66,18 @@ def exactly_once(address):
         for member in members:
             member.do(f"send {EACH}")
         for member in members:
-            member.do(f"want {EACH * len(members)}")
+            member.do(f"want {EACH * len(members)} {EACH * len(members)}")
         for leaver in (members[1], members[4]):
             leaver.do("leave")
         members[0].do(f"send {EACH}")
         members[3].do(f"send {EACH}")
         before, after = EACH * len(members), EACH * (len(members) + 2)
-        for member in (members[0], members[2], members[3]):
-            member.do(f"want {after}")
+        totals = [(after, before if m in (members[1], members[4]) else after) for m in members]
+        for member, (first, second) in zip(members, totals):
+            member.do(f"want {first} {second}")
         for member in members:
             member.do("count")
-        why = judge(members, [(after, before if m in (members[1], members[4]) else after)
-                              for m in members], joined)
+        why = judge(members, totals, joined)
         codes = [member.end() for member in members]
         left = [is_member(host, address) for host in (one, other)]
     if not why and (any(codes) or any(left)):
@@ -94,7 +94,7 @@ def two_devices(address):
         for member in members:
             member.do(f"send {EACH}")
         for member in members:
-            member.do(f"want {2 * EACH}")
+            member.do(f"want {2 * EACH} {2 * EACH}")
             member.do("count")
         why = judge(members, [(2 * EACH, 2 * EACH)] * 2, [True])
         codes = [member.end() for member in members]

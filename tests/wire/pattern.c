@@ -6,7 +6,8 @@
  *
  * Without ADDRESS it is the server of one PORT, which takes the client's terms; the client has a
  * connection to each of its PORTs. -k: on and on, anew where a peer has gone, until standard input
- * ends; the server serves any number of clients. Prints the seed, and at the end what was done. */
+ * ends; the server serves any number of clients. Prints the seed, "begun" for each connection that
+ * has done its first round, and at the end what was done. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>

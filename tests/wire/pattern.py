@@ -17,6 +17,7 @@ SEED = int(os.environ.get("SOFTHCA_SEED", random.randrange(1 << 32)))
 ROUNDS = programs.part(64, 4)
 HUGE = "8388608"
 LARGEST = HUGE if programs.FULL else "1048576"
+TIMEOUT = "17"  # a process may have no core for seconds; what is lost is repeated sooner
 HARD = ["loss=5"]  # with huge messages
 ALL = ["loss=1", "dup=1", "reorder=1", "corrupt=1"]
 PLAN = [([], "v4", "256"), ([], "v6", "4096"), ([], "link-local", "1024"),
@@ -30,7 +31,7 @@ def done(_side, output):
 
 def run(number, fault, address, mtu):
     argv = [str(BUILD / "pattern"), "-g", hosts.GID[address], "-m", mtu, "-n", str(ROUNDS), "-z",
-            HUGE if fault == HARD else LARGEST, "-s", str(SEED + number)]
+            HUGE if fault == HARD else LARGEST, "-s", str(SEED + number), "-o", TIMEOUT]
     joined = (hosts.Relayed(BUILD / "relay", [*fault, f"seed={SEED + number}"], 4300) if fault
               else hosts.Pair(4300))
     with joined as (one, other):

@@ -2,6 +2,7 @@
 #include "wire/rounds.h"
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -364,6 +365,13 @@ static void count(const struct conn *c, struct counts *sum)
 	fetch_add_relaxed(&sum->bytes, bytes);
 }
 
+/* For a script that waits for it. */
+static void say_begun(void)
+{
+	puts("begun");
+	fflush(stdout);
+}
+
 bool conn_run(struct conn *c, const bool *stop, struct counts *sum)
 {
 	char word = 'r', theirs = 'r';
@@ -375,6 +383,8 @@ bool conn_run(struct conn *c, const bool *stop, struct counts *sum)
 			return false;
 		}
 		count(c, sum);
+		if (!round)
+			say_begun();
 	}
 	return true;
 }

@@ -32,7 +32,7 @@ def patience():
 def list_ids(suite, env):
     """All ids that the loader knows, in its order; empty when it fails."""
     listing = subprocess.run([PYTHON, str(suite), "--list-tests"], env=env, text=True,
-                             capture_output=True, timeout=60, check=False)
+                             capture_output=True, timeout=60 * patience(), check=False)
     return [line for line in listing.stdout.splitlines() if re.fullmatch(r"tests(\.\w+){3}", line)]
 
 

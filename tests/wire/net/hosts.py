@@ -3,6 +3,7 @@
 with the processes that hold the namespaces."""
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "clients"))
@@ -11,6 +12,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "clients"
 GID = {"v4": "3", "link-local": "1", "v6": "5"}
 QUIET = ["net.ipv6.conf.all.accept_dad=0", "net.ipv6.conf.default.accept_dad=0",
          "net.ipv6.conf.all.router_solicitations=0"]
+
+SETTLED = 60  # seconds
 
 
 def sh(*argv):
@@ -38,6 +41,22 @@ class Host:
         self.ip("addr", "add", f"10.9.0.{number}/24", "dev", dev)
         self.ip("addr", "add", f"fd09::{number}/64", "dev", dev, "nodad")
         self.ip("link", "set", dev, "mtu", str(mtu), "up")
+
+    def _ipv6(self, table):
+        text = Path(f"/proc/{self.pid}/net/{table}").read_text()
+        return [line.split() for line in text.splitlines()]
+
+    def settle(self, dev):
+        """Waits until the kernel's worker has done with @dev: it has a link-local address, which it
+        gets once its cable is known to be plugged in, and its addresses are routed to."""
+        deadline = time.monotonic() + SETTLED
+        while time.monotonic() < deadline:
+            own = {words[0] for words in self._ipv6("if_inet6") if words[-1] == dev}
+            if {words[0] for words in self._ipv6("ipv6_route") if words[1] == "80"} >= own and \
+                    any(address.startswith("fe80") for address in own):
+                return
+            time.sleep(0.005)
+        raise RuntimeError(f"{dev} is not ready: {own}")
 
     def mac(self, dev):
         shown = subprocess.run([*self.enter, "ip", "-br", "link", "show", dev], check=True,
@@ -77,6 +96,8 @@ class Pair:
         for number, host in enumerate(self.hosts, 1):
             host.address("eth0", number, self.mtu)
         acquaint(*self.hosts)
+        for host in self.hosts:
+            host.settle("eth0")
         return self.hosts
 
     def __exit__(self, *_):
@@ -100,6 +121,8 @@ class Relayed(Pair):
             host.address("eth0", number, self.mtu)
             host.ip("link", "set", "eth0", "gso_max_segs", "1")  # the relay's dice are for packets
         acquaint(*self.hosts[:2])
+        for host in self.hosts[:2]:
+            host.settle("eth0")
         self.relay = subprocess.Popen([*middle.enter, *self.argv], stdin=subprocess.PIPE,
                                       stdout=subprocess.PIPE, text=True)
         self.relay.stdout.readline()

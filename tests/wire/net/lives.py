@@ -4,6 +4,7 @@ import os
 import re
 import select
 import subprocess
+import time
 from pathlib import Path
 
 from client import pair
@@ -33,6 +34,13 @@ class Process:
         with open(self.path, "wb") as out:
             self.popen = subprocess.Popen(self.argv, env=env, stdin=subprocess.PIPE, stdout=out,
                                           stderr=subprocess.STDOUT)
+
+    def begin(self, connections):
+        """Waits until so many of its connections have done a round, unless it ends before."""
+        deadline = time.monotonic() + PATIENCE
+        while self.popen.poll() is None and time.monotonic() < deadline and \
+                self.path.read_text(errors="replace").count("begun\n") < connections:
+            time.sleep(0.01)
 
     def kill(self):
         """Gone for good: what the program listened on is free for its next life. Behind
