@@ -101,6 +101,7 @@ static void make_initiator(void)
 static void begin(bool ready)
 {
 	mistake_begin_rc();
+	mistake_meet();
 	make_initiator();
 	ah = peer_ah(&DUO->near.dev, &DUO->near.ep.theirs);
 	mistake.near_qp = i.qp->qp_num;

@@ -388,6 +388,7 @@ static void mkey_of_the_peer(int with_list)
 	uint32_t rkey;
 
 	begin();
+	mistake_meet();
 	rkey = (uint32_t)duo_do(DUO, far_mkey, 0, (uint32_t)with_list, 0).value;
 	wr = mistake_write(64, &sg);
 	wr.wr.rdma.rkey = rkey;

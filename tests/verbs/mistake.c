@@ -2,6 +2,8 @@
 #include "verbs/mistake.h"
 #include <stdarg.h>
 #include <stdio.h>
+#include <unistd.h>
+#include "udp/udp_counts.h"
 
 enum { TEXTS = 4 };
 
@@ -38,6 +40,22 @@ void mistake_begin_rc(void)
 	mistake_begin((struct duo_opts){ .qp.type = IBV_QPT_RC });
 }
 
+void mistake_meet(void)
+{
+	struct duo *d = &mistake.duo;
+	struct udp_counts c = { 0 };
+
+	if (!mistake.apart)
+		return;
+	do {
+		duo_tell(d, (struct duo_order){ DUO_RECV, .len = 8 });
+		duo_send(d, IBV_WR_SEND, 8);
+		want_eq(duo_wc(d).status, IBV_WC_SUCCESS);
+		want_eq(duo_far_wc(d).status, IBV_WC_SUCCESS);
+		want_eq(udp_counts_of(getpid(), &c), 0);
+	} while (!c.answers_received);
+}
+
 int mistake_timeout(void)
 {
 	return mistake.apart ? 14 : 10;
@@ -67,6 +85,7 @@ void mistake_acquaint(void)
 		duo_send(&mistake.duo, IBV_WR_RDMA_WRITE, 8);
 		want_eq(duo_wc(&mistake.duo).status, IBV_WC_SUCCESS);
 	}
+	mistake_meet();
 }
 
 char *mistake_text(const char *fmt, ...)

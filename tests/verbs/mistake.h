@@ -26,6 +26,10 @@ int mistake_main(int argc, char **argv, const struct test_case *list, size_t n);
 
 void mistake_begin(struct duo_opts o);
 void mistake_begin_rc(void);
+/* A host tells its reasons to hosts that have said that they understand them. They say so with
+ * their packets until they have an answer: the first may come before the other host listens, and
+ * one may overtake it. SENDs of RC until then, at least one. */
+void mistake_meet(void);
 /* Tries three times, with that timeout: quickly on one host; another host is asked whether it is
  * there, and has time to answer. */
 void mistake_begin_impatient(enum ibv_qp_type type);

@@ -3,7 +3,6 @@
  * poster the same in the peer's words, which came with the NAK. */
 #include <stdio.h>
 #include <unistd.h>
-#include "udp/udp_counts.h"
 #include "verbs/mistake.h"
 
 enum { LEN = 64, LOC = IBV_ACCESS_LOCAL_WRITE, OP = 0x89, INVALID = 0x8a, ACCESS = 0x88 };
@@ -16,26 +15,10 @@ enum { LEN = 64, LOC = IBV_ACCESS_LOCAL_WRITE, OP = 0x89, INVALID = 0x8a, ACCESS
 static struct ibv_sge sg;
 static struct ibv_send_wr wr;
 
-/* A host tells its reasons to hosts that have said that they understand them. They say so with
- * their packets until they have an answer: the first may come before the other host listens, and
- * one may overtake it. */
-static void meet(void)
-{
-	struct udp_counts c = { 0 };
-
-	while (mistake.apart && !c.answers_received) {
-		duo_tell(DUO, (struct duo_order){ DUO_RECV, .len = 8 });
-		duo_send(DUO, IBV_WR_SEND, 8);
-		want_eq(duo_wc(DUO).status, IBV_WC_SUCCESS);
-		want_eq(duo_far_wc(DUO).status, IBV_WC_SUCCESS);
-		want_eq(udp_counts_of(getpid(), &c), 0);
-	}
-}
-
 static void begin(struct duo_opts o)
 {
 	mistake_begin(o);
-	meet();
+	mistake_meet();
 }
 
 static void begin_rc(void)
@@ -241,7 +224,7 @@ static void invalidation_of_a_region(int arg)
 {
 	(void)arg;
 	mistake_begin_impatient(IBV_QPT_RC);
-	meet();
+	mistake_meet();
 	duo_tell(DUO, (struct duo_order){ DUO_RECV, .len = LEN });
 	prepare(IBV_WR_SEND_WITH_INV, LEN);
 	wr.invalidate_rkey = mistake.rkey;
@@ -318,7 +301,7 @@ static void more_reads_than_agreed(int arg)
 	(void)arg;
 	mistake_begin_rc();
 	duo_do(DUO, take_no_reads, 0, 0, 0);
-	meet();
+	mistake_meet();
 	prepare(IBV_WR_RDMA_READ, LEN);
 	mistake_fails(&wr, IBV_WC_REM_INV_REQ_ERR);
 	both("RDMA READ", INVALID, words, words);
@@ -348,7 +331,7 @@ static void write_with_another_mtu(int arg)
 	(void)arg;
 	mistake_begin_rc();
 	another_mtu(IBV_MTU_1024);
-	meet();
+	mistake_meet();
 	prepare(IBV_WR_RDMA_WRITE, 8192);
 	mistake_fails(&wr, IBV_WC_REM_INV_REQ_ERR);
 	both("RDMA WRITE", INVALID, mtu_words(), mtu_words());
@@ -359,7 +342,7 @@ static void send_with_another_mtu(int arg)
 	(void)arg;
 	mistake_begin_rc();
 	another_mtu(IBV_MTU_1024);
-	meet();
+	mistake_meet();
 	duo_tell(DUO, (struct duo_order){ DUO_RECV, .len = 8192 });
 	prepare(IBV_WR_SEND, 8192);
 	mistake_fails(&wr, IBV_WC_REM_INV_REQ_ERR);

@@ -212,6 +212,7 @@ static void begin(bool ready)
 	uint64_t numbers;
 
 	mistake_begin_rc();
+	mistake_meet();
 	a.pd = DUO->near.dev.pd;
 	a.send_cq = ep->scq;
 	ep->qp = ibv_create_qp_ex(DUO->near.dev.ctx, &a);
