@@ -283,7 +283,7 @@ void peer_unmap(void *p, size_t n)
 {
 	if (munmap(p, n))
 		die("munmap");
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 	/* The sanitizer maps memory all the time: a file that has no bytes keeps the place, and
 	 * faults. */
 	int fd = memfd_create("nothing", MFD_CLOEXEC);
