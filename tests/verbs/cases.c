@@ -61,7 +61,8 @@ static bool chosen(const char *name)
 	return !any;
 }
 
-/* Its exit status; what it left behind in its process group is killed. */
+/* Its exit status; what it left behind in its process group is killed, and gone: what ends while
+ * the next case runs would have a part of its packets. */
 static int ended(pid_t pid)
 {
 	int seconds = SECONDS * (cases_full() ? 20 : 1) * (cases_sanitized() ? 10 : 1);
@@ -78,6 +79,8 @@ static int ended(pid_t pid)
 	if (waitpid(pid, &status, 0) < 0)
 		die("waitpid");
 	kill(-pid, SIGKILL);
+	while (waitpid(-pid, NULL, 0) > 0 || errno == EINTR)
+		;
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
@@ -114,6 +117,7 @@ int cases_run(const struct test_case *list, size_t n)
 	reason = mmap(NULL, REASON, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (reason == MAP_FAILED)
 		die("mmap");
+	prctl(PR_SET_CHILD_SUBREAPER, 1); /* ended() waits for what cases leave behind */
 	for (size_t i = 0; i < n; i++)
 		if (chosen(list[i].name))
 			failed += !run(&list[i], ++number);
