@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -412,24 +411,6 @@ static void work_that_lacked_memory_is_done_without_polling(int arg)
 	end();
 }
 
-static void until_asleep(const struct waiter *w)
-{
-	char path[64], stat[64];
-	pid_t tid;
-	int fd;
-
-	while (!(tid = __atomic_load_n(&w->tid, __ATOMIC_ACQUIRE)))
-		sched_yield();
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)tid);
-	do {
-		memset(stat, 0, sizeof(stat));
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-		want(fd >= 0);
-		want(read(fd, stat, sizeof(stat) - 1) > 0);
-		want_eq(close(fd), 0);
-	} while (!strstr(stat, ") S "));
-}
-
 /* Two of them: the one that is the engine meanwhile, and another. */
 static void a_channel_that_ends_wakes_who_waits(int arg)
 {
@@ -443,7 +424,7 @@ static void a_channel_that_ends_wakes_who_waits(int arg)
 	for (int i = 0; i < 2; i++) {
 		w[i] = (struct waiter){ .on = ending };
 		want_eq(pthread_create(&w[i].thread, NULL, wait_for_event, &w[i]), 0);
-		until_asleep(&w[i]);
+		peer_until_asleep(&w[i].tid);
 	}
 	want_eq(ibv_destroy_comp_channel(ending), 0);
 	for (int i = 0; i < 2; i++) {

@@ -120,24 +120,6 @@ static struct {
 	int fetched, failed; /* atomic */
 } waiting;
 
-static void until_asleep(void)
-{
-	char path[64], stat[64];
-	pid_t tid;
-	int fd;
-
-	while (!(tid = __atomic_load_n(&waiting.thread, __ATOMIC_ACQUIRE)))
-		sched_yield();
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)tid);
-	do {
-		memset(stat, 0, sizeof(stat));
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-		want(fd >= 0);
-		want(read(fd, stat, sizeof(stat) - 1) > 0);
-		want_eq(close(fd), 0);
-	} while (!strstr(stat, ") S "));
-}
-
 static void *fetches_one(void *arg)
 {
 	struct rdma_cm_event *e;
@@ -164,7 +146,7 @@ static void interrupted(int restart)
 	begin();
 	want_eq(sigaction(SIGUSR1, &a, NULL), 0);
 	want_eq(pthread_create(&t, NULL, fetches_one, NULL), 0);
-	until_asleep();
+	peer_until_asleep(&waiting.thread);
 	want_eq(pthread_kill(t, SIGUSR1), 0);
 	if (restart)
 		resolve(0);

@@ -5,7 +5,6 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <rdma/rdma_verbs.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -219,24 +218,6 @@ static void *leave(void *arg)
 	return NULL;
 }
 
-/* Fails when the thread has ended. */
-static void until_asleep(const pid_t *thread)
-{
-	char path[64], stat[64] = "";
-	pid_t tid;
-	int fd;
-
-	while (!(tid = __atomic_load_n(thread, __ATOMIC_ACQUIRE)))
-		sched_yield();
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)tid);
-	while (!strstr(stat, ") S ")) {
-		fd = open(path, O_RDONLY);
-		want(fd >= 0);
-		want(read(fd, stat, sizeof(stat) - 1) > 0);
-		want_eq(close(fd), 0);
-	}
-}
-
 static void begin_leaving(struct rdma_event_channel *channel)
 {
 	struct sockaddr_in here = { .sin_family = AF_INET,
@@ -263,7 +244,7 @@ static void left_beside_the_event(int arg)
 	want_eq(event->event, RDMA_CM_EVENT_MULTICAST_JOIN);
 	want(event->param.ud.private_data == &leaving);
 	want_eq(pthread_create(&thread, NULL, leave, NULL), 0);
-	until_asleep(&leaving.thread);
+	peer_until_asleep(&leaving.thread);
 	want_eq(rdma_ack_cm_event(event), 0);
 	want_eq(pthread_join(thread, NULL), 0);
 	want_eq(rdma_destroy_id(leaving.id), 0);

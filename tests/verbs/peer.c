@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "verbs/peer.h"
 #include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -292,6 +294,24 @@ void peer_unmap(void *p, size_t n)
 		die("mmap over what was unmapped");
 	close(fd);
 #endif
+}
+
+void peer_until_asleep(const pid_t *thread)
+{
+	char path[64], stat[64];
+	pid_t tid;
+	int fd;
+
+	while (!(tid = __atomic_load_n(thread, __ATOMIC_ACQUIRE)))
+		sched_yield();
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)tid);
+	do {
+		memset(stat, 0, sizeof(stat));
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0 || read(fd, stat, sizeof(stat) - 1) <= 0)
+			die("the thread's stat");
+		close(fd);
+	} while (!strstr(stat, ") S "));
 }
 
 void peer_ep_swap(int fd, struct peer_ep *ep)

@@ -87,6 +87,10 @@ void peer_sync(int fd);
 void peer_unmap(void *p, size_t n);
 void peer_ep_swap(int fd, struct peer_ep *ep); /* mine ↔ theirs */
 
+/* Waits until the thread with that id, which is atomic (0: it is still to begin), sleeps; fails
+ * when it has ended. */
+void peer_until_asleep(const pid_t *thread);
+
 /* Polls one completion, at most @ms; false: none came. */
 bool peer_poll(struct ibv_cq *cq, struct ibv_wc *wc, int ms);
 void peer_poll_ok(struct ibv_cq *cq, struct ibv_wc *wc); /* one, successful, within 30 s */
