@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include "verbs/peer.h"
 
-enum { TEXT = 1024, SAID = 1 << 16 };
+enum { TEXT = 1024 };
 
 static const char *prefix = "softhca: ";
 static char files[2][512];
@@ -30,14 +30,20 @@ void said_begin(void)
 	setenv("SOFTHCA_EXPLAIN", files[SAID_NEAR], 1);
 }
 
-static void read_all(enum said_side side, char *buf)
+/* All of it, to free(); "" when nothing was said. */
+static char *read_all(enum said_side side)
 {
 	FILE *f = fopen(files[side], "re");
-	size_t n = f ? fread(buf, 1, SAID - 1, f) : 0;
+	char *text = NULL;
+	size_t n = 0;
 
-	buf[n] = 0;
+	if (!f || getdelim(&text, &n, 0, f) < 0) {
+		free(text);
+		text = strdup("");
+	}
 	if (f)
 		fclose(f);
+	return text;
 }
 
 static bool same(const char *text, const char *want)
@@ -72,32 +78,36 @@ static bool among(char *lines, const char *want)
 	return false;
 }
 
+static bool has_said(enum said_side side, const char *want)
+{
+	char *lines = read_all(side);
+	bool has = among(lines, want);
+
+	free(lines);
+	return has;
+}
+
 bool said_yet(enum said_side side, const char *fmt, ...)
 {
-	static char lines[SAID];
 	char want[TEXT];
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(want, sizeof(want), fmt, ap);
 	va_end(ap);
-	read_all(side, lines);
-	return among(lines, want);
+	return has_said(side, want);
 }
 
 void said_want(enum said_side side, const char *fmt, ...)
 {
-	static char all[SAID], lines[SAID];
 	char want[TEXT];
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(want, sizeof(want), fmt, ap);
 	va_end(ap);
-	read_all(side, all);
-	memcpy(lines, all, sizeof(lines));
-	if (!among(lines, want))
-		fail("not said on the %s side:\n\t%s\nbut:\n%s", side == SAID_NEAR ? "near" : "far",
-		     want, *all ? all : "nothing");
+	if (!has_said(side, want))
+		fail("the %s side said:\n%s\nand not:\n\t%s", side == SAID_NEAR ? "near" : "far",
+		     read_all(side), want);
 	unlink(files[side]);
 }
