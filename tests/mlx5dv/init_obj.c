@@ -426,7 +426,7 @@ static void arms(int late)
 		want(event(&b, 10000));
 		received_ok(&b, LEN, i);
 	}
-	for (uint32_t i = 0; i < 4; i++) { /* each send has the record looked at again */
+	for (uint32_t i = 0; i < 40; i++) { /* now and then the record is looked at again */
 		hand_recv(&b);
 		hand_send(&a, 0, i);
 		received_ok(&b, LEN, i);

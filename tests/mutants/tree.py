@@ -38,6 +38,7 @@ class Tree:
         self.jobs = max(1, (os.cpu_count() or 1) // beside)
         self.tests = {}
         self.programs = {}
+        self.preloaded = []
         # One compiler cache serves all trees, and the file that is put back after a bug.
         self.env = {**os.environ, "CCACHE_BASEDIR": str(top), "CCACHE_NOHASHDIR": "1"}
 
@@ -60,6 +61,8 @@ class Tree:
         files = [(Path(file).relative_to(self.builddir), target) for target in listing
                  for file in target["filename"] if target["type"] != "static library"]
         self.installed = [str(file) for file, target in files if target["installed"]]
+        self.preloaded = [str(file) for file, target in files
+                          if target["type"] == "shared library" and file.parent.name == "clients"]
         self.programs = {file.name: str(file) for file, _ in files if file.parts[0] == "tests"}
 
     def _left_out(self, folder, names):
@@ -79,11 +82,12 @@ class Tree:
 
     def _programs(self, select):
         """The programs that @select runs: a compiled test's own; for a script those of its kind
-        and those that it names."""
+        and those that it names, and what the clients' package preloads, whoever imports it."""
         for test in self.found(select):
             if test.compiled:
                 yield str(test.path.relative_to(self.builddir))
                 continue
+            yield from self.preloaded
             text = test.path.read_text()
             for name, file in self.programs.items():
                 if file.startswith(f"tests/{test.kind}/") or name in text:
