@@ -66,8 +66,13 @@ static void let_ack_go(struct eqp *e, uint64_t now)
 
 static void work(struct eqp *e, uint32_t notes)
 {
-	uint64_t now = clock_now();
+	uint64_t now;
 
+	if (notes == TURN_SQ && tqp_doorbell_timeless(&e->q)) {
+		turn_after(e);
+		return;
+	}
+	now = clock_now();
 	if (notes & TURN_INBOX)
 		work_inbox(e, now);
 	if (notes & TURN_RESUME)

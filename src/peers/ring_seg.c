@@ -21,7 +21,12 @@ enum {
 	EXT_ALL = 4095,
 };
 
-enum { FIXED = 28, BITS24 = 0xffffff };
+enum {
+	FIXED = 28, /* bytes of a record before its extensions */
+	FIXED_PLAIN = 32,
+	FIXED_ACK = 40, /* before the body, without one and with EXT_ACK */
+	BITS24 = 0xffffff
+};
 
 struct fixed { /* behind the word */
 	uint32_t dqpn_syndrome; /* 24 + 8 bits */
@@ -110,6 +115,13 @@ void ring_seg_plan(const struct seg *s, bool by_ref, struct ring_plan *out)
 		out->bytes = round_up(head + (uint32_t)body, RING_LINE);
 }
 
+void ring_seg_plan_plain(const struct seg *s, struct ring_plan *out)
+{
+	uint32_t ext = s->flags & SEG_ACK ? EXT_ACK : 0, head = ext ? FIXED_ACK : FIXED_PLAIN;
+
+	*out = (struct ring_plan){ ext, head, round_up(head + s->len, RING_LINE) };
+}
+
 static uint8_t *put(uint8_t *p, const void *v, size_t n)
 {
 	memcpy(p, v, n);
@@ -122,10 +134,6 @@ static void put_ext(const struct seg *s, uint32_t ext, uint8_t *p)
 {
 	uint8_t ud[2] = { s->l3, s->sl };
 
-	if (ext & EXT_ACK) {
-		PUT(p, s->ack_psn);
-		PUT(p, s->ack_msn);
-	}
 	if (ext & EXT_MSN)
 		PUT(p, s->msn);
 	if (ext & EXT_IMM)
@@ -152,20 +160,28 @@ static void put_ext(const struct seg *s, uint32_t ext, uint8_t *p)
 		put(p, &s->srqn, sizeof(s->srqn));
 }
 
+/* Two members that stand side by side: whoever copies the record has whole words to load. */
+static uint64_t pair(uint32_t first, uint32_t second)
+{
+	_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the first one stands lower");
+	return first | (uint64_t)second << 32;
+}
+
 uint64_t ring_seg_encode(const struct seg *s, const struct ring_plan *p, bool by_ref, uint8_t *rec)
 {
 	uint8_t flags = flags_out(s, by_ref);
-	struct fixed f = {
-		.dqpn_syndrome = (s->dqpn & BITS24) | (uint32_t)s->syndrome << 24,
-		.sqpn_npieces = (s->sqpn & BITS24) | (by_ref ? (uint32_t)s->npieces << 24 : 0),
-		.psn = s->psn,
-		.npsn = s->npsn,
-		.len = s->len,
-	};
+	uint32_t dqpn = (s->dqpn & BITS24) | (uint32_t)s->syndrome << 24;
+	uint32_t sqpn = (s->sqpn & BITS24) | (by_ref ? (uint32_t)s->npieces << 24 : 0);
+	uint32_t ack = p->ext & EXT_ACK ? s->ack_psn : 0;
+	uint64_t *to = (uint64_t *)(void *)rec;
 
-	memcpy(rec + sizeof(uint64_t), &f, sizeof(f));
-	if (p->ext)
-		put_ext(s, p->ext, rec + FIXED);
+	to[1] = pair(dqpn, sqpn);
+	to[2] = pair(s->psn, s->npsn);
+	to[3] = pair(s->len, ack);
+	if (p->ext & EXT_ACK)
+		to[4] = s->ack_msn; /* its upper half is the next extension's */
+	if (p->ext & ~EXT_ACK)
+		put_ext(s, p->ext & ~EXT_ACK, rec + FIXED + (p->ext & EXT_ACK ? 8 : 0));
 	if (by_ref)
 		memcpy(rec + p->head, s->pieces, s->npieces * sizeof(struct piece));
 	return ring_word(RING_SEG, p->bytes,

@@ -37,8 +37,9 @@ static int fill(struct contact *c, const struct seg *s, const struct ring_plan *
 
 /* A short record is put together outside the ring and stored at once: the consumer polls its first
  * line, and would take the line away between two stores that are far apart. */
-static int fill_short(struct contact *c, const struct seg *s, const struct ring_plan *plan,
-		      bool by_ref, uint8_t *rec)
+static inline __attribute__((always_inline)) int fill_short(struct contact *c, const struct seg *s,
+							    const struct ring_plan *plan,
+							    bool by_ref, uint8_t *rec)
 {
 	uint64_t copy[SHORT / sizeof(uint64_t)], *to = (uint64_t *)(void *)rec, word;
 	uint32_t body = by_ref ? s->npieces * (uint32_t)sizeof(struct piece) : s->len;
@@ -115,6 +116,26 @@ int shm_send_to(struct contact *c, const struct dest *d, const struct seg *s)
 		contact_break(c, "it moved its position in the ring beyond ours");
 	}
 	return err == EPROTO ? ENETUNREACH : err;
+}
+
+/* What is not as it should be, shm_send() finds once more, and acts. */
+static int shm_send_plain(struct dest *d, const struct seg *s)
+{
+	struct target *t = to_target(d);
+	struct ring_plan plan;
+	uint8_t *rec;
+	int err;
+
+	if (unlikely(load_acquire(&t->state) != TARGET_UP || load_relaxed(&t->c->broken)))
+		return EAGAIN;
+	ring_seg_plan_plain(s, &plan);
+	spin_lock(&t->c->out_lock);
+	err = ring_reserve(&t->c->out.ring, plan.bytes, &rec);
+	if (likely(!err))
+		err = plan.bytes <= SHORT ? fill_short(t->c, s, &plan, false, rec)
+					  : fill(t->c, s, &plan, false, rec);
+	spin_unlock(&t->c->out_lock);
+	return err;
 }
 
 static int send_grh(struct target *t, const struct seg *s)
@@ -258,6 +279,7 @@ static void shm_silence(struct dest *d, struct link_silence *out)
 const struct link_ops shm_ops = {
 	.name = "shm",
 	.send = shm_send,
+	.send_plain = shm_send_plain,
 	.flush = shm_flush,
 	.fetch = shm_fetch,
 	.direct = shm_direct,

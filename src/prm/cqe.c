@@ -51,34 +51,31 @@ static void write_tag(struct mlx5_cqe64 *e, const struct cqe *c)
 	}
 }
 
+/* The slot may be read meanwhile; its last byte says whose it is, and is stored last. */
 void cqe_write(struct mlx5_cqe64 *slot, const struct cqe *c, uint8_t owner)
 {
-	struct mlx5_cqe64 e;
-
-	memset(&e, 0, sizeof(e));
-	e.srqn_uidx = htobe32(c->uidx);
-	e.wqe_counter = htobe16(c->wqe_counter);
-	e.sop_drop_qpn = htobe32((uint32_t)c->wqe_opcode << 24 | (c->qpn & 0xffffff));
+	memset(slot, 0, offsetof(struct mlx5_cqe64, op_own));
+	slot->srqn_uidx = htobe32(c->uidx);
+	slot->wqe_counter = htobe16(c->wqe_counter);
+	slot->sop_drop_qpn = htobe32((uint32_t)c->wqe_opcode << 24 | (c->qpn & 0xffffff));
 	if (is_error(c->opcode)) {
-		write_error((struct mlx5_err_cqe *)&e, c);
+		write_error((struct mlx5_err_cqe *)slot, c);
 	} else {
-		e.imm_inval_pkey = c->imm;
-		e.byte_cnt = htobe32(c->byte_cnt);
-		e.timestamp = htobe64(c->timestamp);
-		e.vlan_info = htobe16(c->vlan);
-		e.flags_rqpn = htobe32((c->grh ? GRH : 0) | (uint32_t)c->l3 << 24 |
-				       (c->src_qp & 0xffffff));
+		slot->imm_inval_pkey = c->imm;
+		slot->byte_cnt = htobe32(c->byte_cnt);
+		slot->timestamp = htobe64(c->timestamp);
+		slot->vlan_info = htobe16(c->vlan);
+		slot->flags_rqpn = htobe32((c->grh ? GRH : 0) | (uint32_t)c->l3 << 24 |
+					   (c->src_qp & 0xffffff));
 		if (c->csum_ok) {
-			e.hds_ip_ext = CSUM_OK;
-			e.l4_hdr_type_etc = MLX5_CQE_L3_HDR_TYPE_IPV4 << L3_SHIFT;
+			slot->hds_ip_ext = CSUM_OK;
+			slot->l4_hdr_type_etc = MLX5_CQE_L3_HDR_TYPE_IPV4 << L3_SHIFT;
 		}
 		if (c->vlan)
-			e.l4_hdr_type_etc |= HAS_VLAN;
+			slot->l4_hdr_type_etc |= HAS_VLAN;
 	}
 	if (unlikely(c->app_op))
-		write_tag(&e, c);
-	e.op_own = 0;
-	memcpy(slot, &e, offsetof(struct mlx5_cqe64, op_own));
+		write_tag(slot, c);
 	/* (A) */
 	store_release(&slot->op_own,
 		      (uint8_t)(c->opcode << 4 | (c->solicited ? SOLICITED : 0) | (owner & OWNER)));

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* The receive WQE that the message in hand uses. */
+/* What the responder's files have in common: the usual sender, the receive WQE of the message in
+ * hand, and the account of requests that are executed. */
 #pragma once
 #include <errno.h>
 #include "transport/tqp.h"
+#include "wire/opcode.h"
 
 /* Takes one into q->rsp.rwqe, if none is taken yet. ENOENT: none is posted. */
 static inline int receive_take(struct tqp *q)
@@ -15,4 +17,30 @@ static inline int receive_take(struct tqp *q)
 		return ENOENT;
 	q->rsp.have_rwqe = true;
 	return 0;
+}
+
+/* The request @s is executed: the next one is expected. */
+static inline void receive_executed(struct tqp *q, const struct seg *s)
+{
+	q->rsp.epsn = psn_add(q->rsp.epsn, s->npsn);
+	if (opcode_has(s->op, WIRE_LAST))
+		q->rsp.msn = psn_add(q->rsp.msn, 1);
+}
+
+/* It is of a message. PSNs come again after 2^24: then that of the newest READ or atomic is a
+ * message's. */
+static inline void receive_counted(struct tqp *q, const struct seg *s)
+{
+	struct responder_reads *rd = q->rsp.reads;
+
+	if (unlikely(rd && rd->nsaved))
+		rd->saved[(rd->nsaved - 1) % RESPONDER_DEPTH].followed = true;
+	moved_add(&q->tally.received, s->len, s->npsn);
+}
+
+/* Is it from the peer's process on this host? The usual case of sender_admits(), without a call. */
+static inline bool receive_from_peer(const struct tqp *q, const struct seg *s)
+{
+	return s->from && s->from == q->dest && s->sqpn == q->qp.attr.dest_qp_num &&
+	       (s->flags & (SEG_NET | SEG_SQPN)) == SEG_SQPN;
 }

@@ -8,6 +8,7 @@
 #include "transport/flush.h"
 #include "transport/hold.h"
 #include "transport/place.h"
+#include "transport/receive.h"
 #include "wire/aeth.h"
 #include "wire/opcode.h"
 
@@ -35,13 +36,6 @@ static void refuse_request(struct tqp *q, const struct refusal *no, uint64_t now
 		answer_grounds(q, q->rsp.epsn);
 }
 
-static void executed(struct tqp *q, const struct seg *s)
-{
-	q->rsp.epsn = psn_add(q->rsp.epsn, s->npsn);
-	if (opcode_has(s->op, WIRE_LAST))
-		q->rsp.msn = psn_add(q->rsp.msn, 1);
-}
-
 /* Receives are posted without this QP's turn: the holder of the turn looks at the queue once more
  * after it has set rnr_waiting. */
 static void no_receive(struct tqp *q, uint64_t now)
@@ -55,24 +49,14 @@ static void no_receive(struct tqp *q, uint64_t now)
 	silence(q, aeth_rnr(q->qp.attr.min_rnr_timer));
 }
 
-/* PSNs come again after 2^24: then that of the newest READ or atomic is a message's. */
-static void follow_saved(struct tqp *q)
-{
-	struct responder_reads *rd = q->rsp.reads;
-
-	if (unlikely(rd && rd->nsaved))
-		rd->saved[(rd->nsaved - 1) % RESPONDER_DEPTH].followed = true;
-}
-
 static void message(struct tqp *q, const struct seg *s, uint64_t now)
 {
 	struct refusal no;
 
 	switch (place_segment(q, s, &no)) {
 	case PLACE_DONE:
-		executed(q, s);
-		follow_saved(q);
-		moved_add(&q->tally.received, s->len, s->npsn);
+		receive_executed(q, s);
+		receive_counted(q, s);
 		answer_ack(q, s); /* first: the program may answer the completion by another QP */
 		if (opcode_has(s->op, WIRE_LAST))
 			place_complete(q, s, now);
@@ -114,7 +98,7 @@ static void question(struct tqp *q, const struct seg *s, uint64_t now)
 		refuse_request(q, &no, now);
 		return;
 	}
-	executed(q, s);
+	receive_executed(q, s);
 	a.msn = q->rsp.msn;
 	answer_add(q, &a);
 }

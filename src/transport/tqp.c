@@ -16,7 +16,9 @@
 #include "transport/hold.h"
 #include "transport/inner.h"
 #include "transport/pace.h"
+#include "transport/predicted/predicted.h"
 #include "transport/raw_receive.h"
+#include "transport/receive.h"
 #include "transport/recovery.h"
 #include "transport/retry.h"
 #include "transport/rewind.h"
@@ -175,6 +177,11 @@ void tqp_doorbell(struct tqp *q, uint64_t now)
 	answer_behind(q);
 }
 
+bool tqp_doorbell_timeless(struct tqp *q)
+{
+	return predicted_doorbell(q);
+}
+
 void tqp_rq_doorbell(struct tqp *q, uint64_t now)
 {
 	if (q->qp.state == IBV_QPS_ERR)
@@ -211,13 +218,6 @@ static bool is_notice_of_drop(const struct tqp *q, uint8_t op)
 	return op == OP_DROPPED || (op == OP_GROUNDS && !q->qp.service->reliable);
 }
 
-/* The usual case of sender_admits(), without a call. */
-static bool from_its_peer(const struct tqp *q, const struct seg *s)
-{
-	return s->from && s->from == q->dest && s->sqpn == q->qp.attr.dest_qp_num &&
-	       (s->flags & (SEG_NET | SEG_SQPN)) == SEG_SQPN;
-}
-
 /* False: a receiver drops it in silence before it looks at the PSN. */
 static bool mine(struct tqp *q, const struct seg *s, uint64_t now)
 {
@@ -225,7 +225,7 @@ static bool mine(struct tqp *q, const struct seg *s, uint64_t now)
 		return false;
 	if ((s->pkey & 0x7fff) != 0x7fff)
 		return false;
-	return likely(from_its_peer(q, s)) || sender_admits(q, s, now);
+	return likely(receive_from_peer(q, s)) || sender_admits(q, s, now);
 }
 
 static bool receiving(const struct tqp *q)
@@ -245,6 +245,15 @@ static void network_read(struct tqp *q, const struct seg *s, uint64_t now)
 	responder_input(q, &whole, now);
 }
 
+/* What an answer, or the ACK that rides on a request, has let the requester send. */
+static void go_on(struct tqp *q, const struct seg *s, bool response, uint64_t now)
+{
+	if (!response && !(s->flags & SEG_ACK) && !inner_waits(q))
+		return;
+	requester_answered(q, now);
+	flush_drained(q);
+}
+
 static void rc_input(struct tqp *q, const struct seg *s, uint64_t now)
 {
 	bool response =
@@ -258,10 +267,7 @@ static void rc_input(struct tqp *q, const struct seg *s, uint64_t now)
 		network_read(q, s, now);
 	else
 		responder_input(q, s, now);
-	if (response || inner_waits(q) || (s->flags & SEG_ACK)) {
-		requester_answered(q, now);
-		flush_drained(q);
-	}
+	go_on(q, s, response, now);
 }
 
 /* From the peer that seemed to be gone? */
@@ -307,6 +313,10 @@ void tqp_input(struct tqp *q, const struct seg *s, uint64_t now)
 {
 	struct counters *c = q->qp.ctx->hca->counters;
 
+	if (likely(predicted_receive(q, s, now))) {
+		go_on(q, s, false, now);
+		return;
+	}
 	if (unlikely(s->op == FRAME_OP)) {
 		if (receiving(q) || q->qp.hash.table)
 			raw_receive(q, s, now);

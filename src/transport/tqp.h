@@ -118,6 +118,8 @@ void tqp_fini(struct tqp *q);
 void tqp_moved(struct tqp *q, enum ibv_qp_state old, uint64_t now);
 
 void tqp_doorbell(struct tqp *q, uint64_t now); /* the SQ may have new WQEs */
+/* The same, where it needs no time. False: it does; tqp_doorbell() goes on from here. */
+bool tqp_doorbell_timeless(struct tqp *q);
 /* Receives were posted. In ERR they are flushed; else a sender that waits for one is told. */
 void tqp_rq_doorbell(struct tqp *q, uint64_t now);
 void tqp_input(struct tqp *q, const struct seg *s, uint64_t now);

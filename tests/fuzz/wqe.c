@@ -6,7 +6,7 @@
 #include <string.h>
 #include "fuzz.h"
 #include "prm/umr.h"
-#include "prm/wqe.h"
+#include "prm/wqe_single.h"
 
 enum { MAX_LOG = 5, HEAD = 7 };
 
@@ -35,6 +35,20 @@ static uint64_t list_len(const struct sge *sge, unsigned int n)
 	return sum;
 }
 
+/* What the short way takes is what the parser finds. */
+static void single_send(const struct sq_ring *ring, uint16_t pi, enum wqe_service svc, int err,
+			const struct wqe *w)
+{
+	struct wqe_single s;
+
+	if (!wqe_single_send(ring, pi, w->qpn, &s) || svc != WQE_CONNECTED || err)
+		return;
+	must(w->opcode == MLX5_OPCODE_SEND && !w->opmod && w->idx == pi && !w->fence);
+	must(w->nsge == 1 && w->inlined == s.inlined && w->len == s.sge.len && w->nbb == s.nbb);
+	must(w->sge[0].addr == s.sge.addr && w->sge[0].key == s.sge.key);
+	must(w->signaled == s.signaled && w->solicited == s.solicited);
+}
+
 static void send_queue(const struct sq_ring *ring, uint16_t pi, uint16_t avail,
 		       enum wqe_service svc)
 {
@@ -48,6 +62,7 @@ static void send_queue(const struct sq_ring *ring, uint16_t pi, uint16_t avail,
 	must(first.nbb >= 1 && first.nbb <= WQE_MAX_BB);
 	err = wqe_parse(ring, pi, avail, svc, &w);
 	must(w.nbb == first.nbb && w.opcode == first.opcode && w.idx == first.idx);
+	single_send(ring, pi, svc, err, &w);
 	if (err)
 		return;
 	must(w.nbb <= avail);
@@ -63,10 +78,13 @@ static void send_queue(const struct sq_ring *ring, uint16_t pi, uint16_t avail,
 
 static void receive_queue(const struct rq_ring *ring, uint16_t idx)
 {
+	struct sge only;
 	struct rwqe w;
 	uint16_t next;
 
 	rwqe_parse(ring, idx, &w);
+	if (rwqe_single(ring, idx, &only))
+		must(w.nsge == 1 && !memcmp(&only, &w.sge[0], sizeof(only)));
 	must(w.idx == idx && w.nsge <= WQE_MAX_SGE && list_len(w.sge, w.nsge) == w.len);
 	srwqe_parse(ring, idx, &w, &next);
 	must(w.idx < ring->cnt && w.nsge <= WQE_MAX_SGE && list_len(w.sge, w.nsge) == w.len);

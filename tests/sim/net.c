@@ -226,6 +226,35 @@ static int end_send(struct dest *d, const struct seg *s, struct waiter *w)
 	return send_or_hold(e, s);
 }
 
+/* All that a link reads of such a segment. */
+static int end_send_plain(struct dest *d, const struct seg *s)
+{
+	struct net *n = ((struct net_end *)d)->net;
+	struct seg only = { .op = s->op,
+			    .flags = s->flags,
+			    .syndrome = s->syndrome,
+			    .pkey = s->pkey,
+			    .dqpn = s->dqpn,
+			    .sqpn = s->sqpn,
+			    .psn = s->psn,
+			    .npsn = s->npsn,
+			    .len = s->len,
+			    .pieces = s->pieces,
+			    .npieces = s->npieces,
+			    .more = true };
+	int err;
+
+	if (s->flags & SEG_ACK) {
+		only.ack_psn = s->ack_psn;
+		only.ack_msn = s->ack_msn;
+	}
+	if (rand_chance(&n->rand, n->cfg.again))
+		return EAGAIN;
+	err = end_send(d, &only, NULL);
+	n->plain += !err;
+	return err;
+}
+
 static int end_fetch(struct dest *d, const struct seg *s, uint32_t skip, const struct piece *dst,
 		     unsigned int ndst)
 {
@@ -276,6 +305,27 @@ static const struct link_ops ops = {
 	.put = end_put,
 };
 
+static const struct link_ops ops_ordinary = {
+	.name = "net",
+	.send = end_send,
+	.fetch = end_fetch,
+	.flush = end_flush,
+	.taken = end_taken,
+	.cancel = end_cancel,
+	.put = end_put,
+};
+
+static const struct link_ops ops_predicted = {
+	.name = "net",
+	.send = end_send,
+	.send_plain = end_send_plain,
+	.fetch = end_fetch,
+	.flush = end_flush,
+	.taken = end_taken,
+	.cancel = end_cancel,
+	.put = end_put,
+};
+
 static const struct link_ops ops_with_flush = {
 	.name = "net",
 	.send = end_send,
@@ -285,11 +335,18 @@ static const struct link_ops ops_with_flush = {
 	.put = end_put,
 };
 
+static const struct link_ops *ops_of(const struct net_config *cfg)
+{
+	if (cfg->prediction == NET_NO_PREDICTION)
+		return cfg->cork > 0 ? &ops_with_flush : &ops;
+	return cfg->prediction == NET_PREDICTED ? &ops_predicted : &ops_ordinary;
+}
+
 void net_end_init(struct net_end *e, struct net *n, uint32_t qpn)
 {
 	static const struct dest_net net;
 
-	*e = (struct net_end){ .d = { .ops = n->cfg.cork > 0 ? &ops_with_flush : &ops,
+	*e = (struct net_end){ .d = { .ops = ops_of(&n->cfg),
 				      .refs = 1,
 				      .max_seg = n->cfg.max_seg,
 				      .max_ref = n->cfg.max_ref,
@@ -363,6 +420,8 @@ void net_step(struct net *n)
 	} else if (n->cfg.same_host) {
 		f->seg.pieces = f->pieces;
 		f->seg.data = f->bytes;
+		if (n->cfg.prediction == NET_ORDINARY)
+			f->seg.pkey = 0x7fff; /* a limited member's, which is taken as well */
 		n->deliver(n->arg, f->to, &f->seg, n->now);
 	} else {
 		land_packet(n, f);

@@ -8,8 +8,13 @@
 #include "link/link.h"
 #include "util/rand.h"
 
+/* How ends of one host take SENDs of the predicted form (transport/predicted): no shorter way; the
+ * shorter way; the same ends without it, and with segments that no receiver predicts. */
+enum net_prediction { NET_NO_PREDICTION, NET_PREDICTED, NET_ORDINARY };
+
 struct net_config {
 	bool same_host;
+	enum net_prediction prediction; /* same host; other than none: ends have flush() */
 	double loss, dup, late, flip; /* probabilities; lossy networks */
 	double cork; /* that a doorbell's segments wait for more; not 0: ends have flush() */
 	double again; /* that a send is answered by EAGAIN */
@@ -52,6 +57,7 @@ struct net {
 	uint64_t busy; /* until when the shared part is */
 	uint64_t overflows; /* payloads that found the queue full */
 	uint64_t no_reference; /* fetches refused */
+	uint64_t plain; /* segments that went the shorter way */
 	void (*watch)(void *arg, const struct seg *s); /* sees each segment that is sent */
 	void *watch_arg;
 	uint8_t drops[1 << 14]; /* by fingerprint of the packet */

@@ -420,7 +420,8 @@ static inline uint16_t rig_write(struct rig_qp *p, const struct rig_wr *w)
 
 static inline void rig_ring(struct rig_qp *p)
 {
-	tqp_doorbell(&p->q, p->rig->net.now);
+	if (!tqp_doorbell_timeless(&p->q))
+		tqp_doorbell(&p->q, p->rig->net.now);
 }
 
 static inline uint16_t rig_post(struct rig_qp *p, const struct rig_wr *w)

@@ -52,7 +52,7 @@ struct record { /* what a run left behind */
 	uint64_t hash;
 };
 
-static uint64_t current_seed;
+static uint64_t current_seed, plain; /* segments that went the shorter way, in all runs */
 
 static void complain(const char *what, uint64_t a, uint64_t b)
 {
@@ -104,6 +104,18 @@ static bool is_atomic(uint8_t op)
 	return op == MLX5_OPCODE_ATOMIC_CS || op == MLX5_OPCODE_ATOMIC_FA;
 }
 
+/* A SEND as header prediction knows it. */
+static void make_usual(struct rand *r, struct rig_wr *w)
+{
+	*w = (struct rig_wr){ .op = MLX5_OPCODE_SEND,
+			      .signaled = rand_chance(r, 0.7),
+			      .solicited = rand_chance(r, 0.2),
+			      .inl = rand_chance(r, 0.4),
+			      .nsge = 1 };
+	w->sge[0] = (struct sge){ RIG_IOVA + rand_below(r, RECEIVES - SLOT),
+				  1 + rand_below(r, w->inl ? 49 : 80), 0 };
+}
+
 static void make_wr(struct rand *r, struct rig_wr *w, unsigned int i)
 {
 	uint32_t len = size(r);
@@ -146,7 +158,7 @@ static void add(struct script *s, struct action a)
 }
 
 /* Posts in the order of their indices: the times are sorted by drawing them increasing. */
-static void make_side(struct rand *r, struct script *s, uint8_t side)
+static void make_side(struct rand *r, struct script *s, uint8_t side, double usual)
 {
 	uint64_t at = 0, late = rand_chance(r, 0.3) ? 2 * SPAN : 0, receive_at = 0;
 
@@ -155,7 +167,10 @@ static void make_side(struct rand *r, struct script *s, uint8_t side)
 
 		at += rand_chance(r, 0.6) ? 0 : rand_below(r, SPAN / OPS);
 		a.at = at;
-		make_wr(r, &a.wr, i);
+		if (rand_chance(r, usual))
+			make_usual(r, &a.wr);
+		else
+			make_wr(r, &a.wr, i);
 		a.wr.signaled |= i == OPS - 1;
 		add(s, a);
 		if (takes_receive(a.wr.op)) {
@@ -174,7 +189,8 @@ static void make_side(struct rand *r, struct script *s, uint8_t side)
 	}
 }
 
-static void make_script(struct rand *r, struct script *s, bool to_err)
+/* @usual: probability of a work request as header prediction knows it. */
+static void make_script(struct rand *r, struct script *s, bool to_err, double usual)
 {
 	uint32_t psn[2] = { rand_chance(r, 0.5) ? 0xffffffU - rand_below(r, 100)
 						: rand_u64(r) & 0xffffff,
@@ -191,8 +207,8 @@ static void make_script(struct rand *r, struct script *s, bool to_err)
 	}
 	s->attr[1].dest_rd_atomic = s->attr[0].rd_atomic;
 	s->attr[0].dest_rd_atomic = s->attr[1].rd_atomic;
-	make_side(r, s, 0);
-	make_side(r, s, 1);
+	make_side(r, s, 0, usual);
+	make_side(r, s, 1, usual);
 	if (to_err)
 		add(s, (struct action){ .at = rand_below(r, SPAN), .side = 0, .kind = TO_ERR });
 }
@@ -216,9 +232,9 @@ static void act(struct rig *r, const struct action *a, struct record *out)
 		out->newest[a->side] = rig_post(p, &w);
 		break;
 	case RECEIVE:
-		s[0] = rig_sge(p, RECEIVES + a->index * SLOT, 100);
+		s[0] = rig_sge(p, RECEIVES + a->index * SLOT, a->index % 2 ? 100 : SLOT);
 		s[1] = rig_sge(p, RECEIVES + a->index * SLOT + 100, SLOT - 100);
-		rig_receive(p, s, 2);
+		rig_receive(p, s, 1 + a->index % 2);
 		break;
 	case TO_SQD:
 		if (p->q.qp.state == IBV_QPS_RTS)
@@ -263,6 +279,7 @@ static void play(const struct script *s, const struct net_config *cfg, struct re
 	memset(out->ncqe, 0, sizeof(out->ncqe));
 	collect(&r, out);
 	out->hash = r.net.hash;
+	plain += r.net.plain;
 	for (int i = 0; i < 2; i++) {
 		memcpy(out->mem[i], r.qp[i]->mem, RIG_MEM);
 		out->state[i] = r.qp[i]->q.qp.state;
@@ -368,6 +385,7 @@ static void same_host(struct rand *r, struct net_config *c)
 	c->max_ref = rand_chance(r, 0.6) ? 1024 << rand_below(r, 4) : 0;
 	c->cannot_fetch = rand_chance(r, 0.3);
 	c->again = rand_chance(r, 0.5) ? 0.3 : 0;
+	c->prediction = rand_chance(r, 0.5) ? NET_PREDICTED : NET_NO_PREDICTION;
 }
 
 static void some_network(struct rand *r, struct net_config *c)
@@ -380,6 +398,22 @@ static void some_network(struct rand *r, struct net_config *c)
 		lossy(r, c);
 }
 
+/* The same run without prediction: where chance is the same, each segment leaves at the same
+ * moment. */
+static void unpredicted(const struct script *s, const struct net_config *cfg,
+			const struct record *a, struct record *b)
+{
+	struct net_config c = *cfg;
+
+	c.prediction = NET_ORDINARY;
+	play(s, &c, b);
+	if (cfg->again == 0)
+		expect(a->hash == b->hash, "prediction has changed what was sent", a->hash,
+		       b->hash);
+	if (!s->moves_to_err)
+		compare(a, b);
+}
+
 static uint64_t reliable(struct rand *r, struct record *a, struct record *b)
 {
 	static const struct net_config perfect = { .max_seg = 256, .delay = 1000 };
@@ -388,9 +422,11 @@ static uint64_t reliable(struct rand *r, struct record *a, struct record *b)
 	bool to_err = rand_chance(r, 0.15);
 
 	some_network(r, &c);
-	make_script(r, &s, to_err);
+	make_script(r, &s, to_err, c.prediction ? 0.7 : 0);
 	play(&s, &c, a);
 	check_all_ended(a);
+	if (c.prediction)
+		unpredicted(&s, &c, a, b);
 	if (to_err) {
 		check_error_run(&s, a);
 		return a->hash;
@@ -409,7 +445,7 @@ static uint64_t skewed(struct rand *r, struct record *a)
 	struct script s;
 
 	some_network(r, &c);
-	make_script(r, &s, false);
+	make_script(r, &s, false, c.prediction ? 0.7 : 0);
 	s.attr[1].rq_psn += rand_chance(r, 0.5) ? skew : -skew;
 	s.attr[1].rq_psn &= 0xffffff;
 	play(&s, &c, a);
@@ -527,8 +563,10 @@ int main(int argc, char **argv)
 		hash ^= h;
 		rand_mix(&hash);
 	}
-	printf("sim: %lu runs from seed %lu: hash %016lx\n", (unsigned long)runs,
-	       (unsigned long)first, (unsigned long)hash);
+	expect(runs < 100 || plain > runs, "few segments went the shorter way", plain, runs);
+	printf("sim: %lu runs from seed %lu, %lu segments predicted: hash %016lx\n",
+	       (unsigned long)runs, (unsigned long)first, (unsigned long)plain,
+	       (unsigned long)hash);
 	for (int i = 0; i < 2; i++) {
 		free(a->mem[i]);
 		free(b->mem[i]);

@@ -205,6 +205,42 @@ TEST(a_short_send_with_an_acknowledgement_takes_one_line)
 	check_eq(plan.bytes, RING_LINE);
 }
 
+/* The shorter way of a SEND makes the same record, from the members that it names alone. */
+TEST(a_plain_record_is_that_of_the_same_segment)
+{
+	uint64_t ordinary[16] = { 0 }, plain[16] = { 0 };
+
+	for (unsigned int i = 0; i < 64; i++) {
+		struct seg s = { .op = OP_SEND_ONLY,
+				 .flags = SEG_SQPN | SEG_ACKREQ | (i & 1 ? SEG_ACK : 0),
+				 .pkey = 0xffff,
+				 .dqpn = 0x123456,
+				 .sqpn = 0xfedcba,
+				 .psn = 0xffffff,
+				 .npsn = 1,
+				 .len = 1 + i };
+		struct seg other = s;
+		struct ring_plan a, b;
+
+		other.va = other.swap_add = other.compare = 7;
+		other.imm = other.qkey = other.srqn = other.msn = 7;
+		other.grh = grh;
+		other.marked = true;
+		if (i & 1) {
+			s.ack_psn = other.ack_psn = 0xfffffe;
+			s.ack_msn = other.ack_msn = 5;
+		}
+		ring_seg_plan(&s, false, &a);
+		ring_seg_plan_plain(&other, &b);
+		check_eq(a.ext, b.ext);
+		check_eq(a.head, b.head);
+		check_eq(a.bytes, b.bytes);
+		check_eq(ring_seg_encode(&s, &a, false, (uint8_t *)ordinary),
+			 ring_seg_encode(&other, &b, false, (uint8_t *)plain));
+		assert_memory_equal(ordinary, plain, sizeof(plain));
+	}
+}
+
 TEST(too_long_a_payload_is_never_planned_to_fit)
 {
 	static const uint32_t lens[] = { RING_RECORD_MAX, RING_RECORD_MAX + 1, 1U << 31,
@@ -271,6 +307,7 @@ RUN_TESTS(unit_test(every_field_of_every_opcode_comes_over_by_value),
 	  unit_test(every_field_of_every_opcode_comes_over_by_reference),
 	  unit_test(the_flags_of_a_record_are_8_bits),
 	  unit_test(a_short_send_with_an_acknowledgement_takes_one_line),
+	  unit_test(a_plain_record_is_that_of_the_same_segment),
 	  unit_test(too_long_a_payload_is_never_planned_to_fit),
 	  unit_test(a_request_carries_nothing_that_it_does_not_set),
 	  unit_test(random_records_decode_within_bounds_or_not_at_all))

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+/* The usual WQEs of the mlx5 format in few steps: a SEND of one piece, a receive of one piece. What
+ * prm/wqe.h promises holds here, too: each field is read once, and bounded by the ring. */
+#pragma once
+#include "prm/wqe.h"
+#include "util/be.h"
+
+struct wqe_single {
+	struct sge sge; /* inlined: address in the ring, key 0 */
+	bool inlined, signaled, solicited;
+	uint8_t nbb; /* blocks it takes */
+};
+
+enum {
+	WQE_SINGLE_LIST = 16, /* where the list begins, behind the control segment: bytes */
+	WQE_SINGLE_FLAGS = MLX5_WQE_CTRL_CQ_UPDATE | MLX5_WQE_CTRL_SOLICITED,
+	WQE_SINGLE_END = 0x100, /* MLX5_INVALID_LKEY: with a byte count of 0 it ends a list */
+};
+
+static inline bool wqe_single_data(const uint8_t *p, uint32_t n, uint32_t ds,
+				   struct wqe_single *out)
+{
+	out->inlined = false;
+	out->nbb = 1;
+	out->sge = (struct sge){ get_be64(p + 8), n, get_be32(p + 4) };
+	return n && ds == 2;
+}
+
+/* @room: blocks up to the ring's end */
+static inline bool wqe_single_inline(const uint8_t *p, uint32_t n, uint32_t ds, uint32_t room,
+				     struct wqe_single *out)
+{
+	n &= 0x3ff;
+	out->inlined = true;
+	out->nbb = (uint8_t)((ds + 3) / 4);
+	out->sge = (struct sge){ (uintptr_t)(p + 4), n, 0 };
+	return n && ds == 1 + (n + 4 + 15) / 16 && out->nbb <= room;
+}
+
+/* MLX5_OPCODE_* of the WQE at block @pi, which need not be posted */
+static inline uint8_t wqe_single_opcode(const struct sq_ring *ring, uint16_t pi)
+{
+	return ring->buf[(size_t)(pi & (ring->cnt - 1)) * WQE_BB + 3];
+}
+
+/* Is the WQE at block @pi a SEND of QP @qpn, unfenced, of one piece that does not wrap? */
+static inline bool wqe_single_send(const struct sq_ring *ring, uint16_t pi, uint32_t qpn,
+				   struct wqe_single *out)
+{
+	uint32_t block = pi & (ring->cnt - 1);
+	const uint8_t *p = ring->buf + (size_t)block * WQE_BB;
+	uint32_t qpn_ds = get_be32(p + 4), n = get_be32(p + WQE_SINGLE_LIST);
+	uint8_t flags = p[11];
+
+	if (get_be32(p) != ((uint32_t)pi << 8 | MLX5_OPCODE_SEND) || qpn_ds >> 8 != qpn ||
+	    (flags & ~WQE_SINGLE_FLAGS))
+		return false;
+	out->signaled = flags & MLX5_WQE_CTRL_CQ_UPDATE;
+	out->solicited = flags & MLX5_WQE_CTRL_SOLICITED;
+	p += WQE_SINGLE_LIST;
+	return n >> 31 ? wqe_single_inline(p, n, qpn_ds & 0x3f, ring->cnt - block, out)
+		       : wqe_single_data(p, n, qpn_ds & 0x3f, out);
+}
+
+/* Has the receive WQE @idx, as rwqe_parse() takes it, just one piece? */
+static inline bool rwqe_single(const struct rq_ring *ring, uint16_t idx, struct sge *out)
+{
+	const uint8_t *p = ring->buf + (size_t)(idx & (ring->cnt - 1)) * ring->stride;
+
+	*out = (struct sge){ get_be64(p + 8), get_be32(p), get_be32(p + 4) };
+	return out->len &&
+	       (ring->stride == 16 || (!get_be32(p + 16) && get_be32(p + 20) == WQE_SINGLE_END));
+}
