@@ -170,6 +170,28 @@ TEST(nothing_overtakes_what_was_started)
 	pair_close(p);
 }
 
+/* Nor is one that waits for a READ. */
+TEST(nothing_overtakes_a_fence)
+{
+	struct pair *p = open_pair();
+	struct rig_wr read = pair_remote(p, MLX5_OPCODE_RDMA_READ, 0x9000, 8);
+	struct rig_wr fence = pair_send(p->a, 64, LEN), last = pair_send(p->a, 4096, LEN / 2);
+
+	fence.fence = true;
+	pair_receive(p->b, 0x4000, 64);
+	pair_receive(p->b, 0x5000, 64);
+	rig_post(p->a, &read);
+	rig_post(p->a, &fence);
+	rig_post(p->a, &last);
+	check_eq(p->rig.net.plain, 0);
+	rig_run(&p->rig);
+	for (int i = 0; i < 3; i++)
+		pair_good(p->a, false);
+	check_eq(pair_good(p->b, true).byte_cnt, LEN);
+	check_eq(pair_good(p->b, true).byte_cnt, LEN / 2);
+	pair_close(p);
+}
+
 TEST(a_foreign_key_is_refused)
 {
 	struct pair *p = open_pair();
@@ -320,9 +342,9 @@ TEST(who_is_not_the_peer_is_not_heard)
 RUN_TESTS(unit_test(a_short_send_goes_the_shorter_way),
 	  unit_test(what_is_not_as_predicted_goes_as_it_did),
 	  unit_test(a_link_without_room_gets_it_by_the_ordinary_way),
-	  unit_test(nothing_overtakes_what_was_started), unit_test(a_foreign_key_is_refused),
-	  unit_test(an_ack_rides_on_it), unit_test(in_sqd_nothing_is_started),
-	  unit_test(a_receive_of_two_pieces_gets_its_bytes),
+	  unit_test(nothing_overtakes_what_was_started), unit_test(nothing_overtakes_a_fence),
+	  unit_test(a_foreign_key_is_refused), unit_test(an_ack_rides_on_it),
+	  unit_test(in_sqd_nothing_is_started), unit_test(a_receive_of_two_pieces_gets_its_bytes),
 	  unit_test(a_receive_that_is_too_short_fails),
 	  unit_test(a_receive_without_the_right_to_write_fails),
 	  unit_test(without_a_receive_the_sender_waits_for_one),
