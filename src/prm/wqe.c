@@ -275,8 +275,8 @@ int wqe_parse(const struct sq_ring *ring, uint16_t pi, uint16_t avail, enum wqe_
 		return 0; /* it may have been another, which the driver has taken back */
 	if ((out->opcode != MLX5_OPCODE_MMO && service(&c, svc, out)) || operation(&c, out))
 		return malformed(out, WQE_CUT_OFF);
-	if (out->opcode == MLX5_OPCODE_UMR) /* its list is umr.h's */
-		return 0;
+	if (out->opcode == MLX5_OPCODE_UMR || out->opcode == MLX5_OPCODE_SET_PSV)
+		return 0; /* the one's list is umr.h's, the other has none */
 	return data(&c, out);
 }
 

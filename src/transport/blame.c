@@ -209,6 +209,11 @@ static uint64_t blame_malformed(const struct tqp *q, const struct wqe *w)
 			"WQE 0x%x on QP 0x%x: opcode 0x%x is softhca's own for binding windows; "
 			"bind by the verbs",
 			w->idx, q->qp.qpn, w->opcode);
+	if (w->opcode == MLX5_OPCODE_SET_PSV)
+		return reason("%s sets a PSV, and this device has none: a signature's seeds and "
+			      "tags stand in the BSF of the mkey; write them there by a UMR, or "
+			      "call mlx5dv_wr_set_mkey_sig_block",
+			      name);
 	if (w->opcode == MLX5_OPCODE_MMO && q->qp.service->copies)
 		return reason("%s is no copy: it has opmod %u and %u data segments; a copy has "
 			      "opmod 1 and two of equal length, at most %d B",
