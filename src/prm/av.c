@@ -6,6 +6,11 @@
 #define AV_GRH	    (1U << 30) /* grh_gid_fl */
 #define AV_EXTENDED (1U << 31) /* dqp_dct: the 48-byte form */
 
+bool av_is_extended(const struct mlx5_wqe_av *av)
+{
+	return be32toh(av->dqp_dct) & AV_EXTENDED;
+}
+
 void av_encode(const struct av *av, struct mlx5_wqe_av *out)
 {
 	memset(out, 0, sizeof(*out));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Address vector, as the device sees it: decoded from a struct mlx5_wqe_av or an ibv_ah_attr. */
 #pragma once
+#include <stdbool.h>
 #include <stdint.h>
 #include <infiniband/mlx5dv.h>
 
@@ -14,6 +15,8 @@ struct av {
 	uint8_t dmac[6];
 };
 
+/* Of the two forms, that of 48 bytes, which has a GID: RoCE's. The other one ends behind rlid. */
+bool av_is_extended(const struct mlx5_wqe_av *av);
 void av_encode(const struct av *av, struct mlx5_wqe_av *out); /* RoCE form, extended AV, 48 bytes */
 void av_decode(const struct mlx5_wqe_av *in, struct av *out);
 void av_from_attr(const struct ibv_ah_attr *attr, struct av *out);

@@ -63,6 +63,10 @@ static int datagram(struct cursor *c, struct wqe *out)
 		if (!p)
 			return EBADMSG;
 		memcpy((uint8_t *)&av + i * SEG, p, SEG);
+		if (!i && !av_is_extended(&av)) {
+			out->wrong = WQE_COMPACT_AV;
+			return EBADMSG;
+		}
 	}
 	out->qkey = be32toh(av.key.qkey.qkey);
 	out->dc_key = be64toh(av.key.dc_key);
@@ -249,9 +253,11 @@ static int operation(struct cursor *c, struct wqe *out)
 	}
 }
 
+/* What it is in the first place, unless a part of the parser has said more. */
 static int malformed(struct wqe *out, enum wqe_wrong wrong)
 {
-	out->wrong = wrong;
+	if (out->wrong == WQE_RIGHT)
+		out->wrong = wrong;
 	return EBADMSG;
 }
 

@@ -55,6 +55,7 @@ enum wqe_wrong {
 	WQE_CUT_OFF, /* ds ends it before a segment that the opcode or the service needs */
 	WQE_INLINE_CUT_OFF, /* ds ends it before the end of its inline data */
 	WQE_MANY_SGES, /* more than WQE_MAX_SGE */
+	WQE_COMPACT_AV, /* its address vector is the form of 16 bytes, which names a LID */
 };
 
 struct wqe {

@@ -160,6 +160,12 @@ static uint64_t blame_size(const struct tqp *q, const struct wqe *w, const char 
 			      name, w->len, w->ds);
 	case WQE_MANY_SGES:
 		return reason("%s has more than %d data segments; split it", name, WQE_MAX_SGE);
+	case WQE_COMPACT_AV:
+		return reason(
+			"%s has the address vector of 16 B, which names a LID, and RoCE needs "
+			"a GID; write the one of 48 B, as mlx5dv_init_obj() gives it for an "
+			"AH, and set bit 31 of dqp_dct",
+			name);
 	default:
 		return reason("%s has ds %u, its opcode needs %u segments before the data; count "
 			      "all of them in ds",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "prm/wqe.h"
 #include <errno.h>
+#include <stddef.h>
 #include "test.h"
 #include "util/be.h"
 #include "util/rand.h"
@@ -242,6 +243,8 @@ TEST(what_is_malformed_is_refused)
 		{ MLX5_OPCODE_RDMA_WRITE, 1, 1, WQE_CONNECTED, WQE_CUT_OFF, 2 },
 		{ MLX5_OPCODE_ATOMIC_CS, 2, 1, WQE_CONNECTED, WQE_CUT_OFF, 3 },
 		{ MLX5_OPCODE_SEND, 3, 1, WQE_DATAGRAM, WQE_CUT_OFF, 4 },
+		{ MLX5_OPCODE_SEND, 4, 1, WQE_DATAGRAM, WQE_COMPACT_AV, 2 },
+		{ MLX5_OPCODE_SEND, 2, 1, WQE_DC, WQE_COMPACT_AV, 2 },
 		{ MLX5_OPCODE_SEND, 1, 1, WQE_XRC, WQE_CUT_OFF, 2 },
 		{ MLX5_OPCODE_ATOMIC_FA, 3, 1, WQE_XRC, WQE_CUT_OFF, 4 },
 		{ MLX5_OPCODE_SEND, 33, BLOCKS, WQE_CONNECTED, WQE_MANY_SGES, 1 },
@@ -256,6 +259,8 @@ TEST(what_is_malformed_is_refused)
 			buf[k + 3] = 1; /* as data segments: one byte each */
 		put_ctrl(&w, bad[i].opcode, 0, 0);
 		put_ds(&w, bad[i].ds);
+		if (bad[i].wrong != WQE_COMPACT_AV)
+			buf[16 + offsetof(struct mlx5_wqe_av, dqp_dct)] = 0x80;
 		check_eq(wqe_parse(&ring, 0, bad[i].avail, bad[i].svc, &got), EBADMSG);
 		check(got.nbb >= 1);
 		check_eq(got.wrong, bad[i].wrong);
