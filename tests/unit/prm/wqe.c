@@ -138,9 +138,12 @@ TEST(inline_data_wraps_at_the_end_of_the_ring)
 
 TEST(an_address_vector_reads_back)
 {
-	struct av av = {
-		.flow_label = 0xabcde, .sgid_index = 3, .hop_limit = 64, .traffic_class = 5, .sl = 2
-	};
+	struct av av = { .flow_label = 0xabcde,
+			 .sgid_index = 3,
+			 .hop_limit = 64,
+			 .traffic_class = 5,
+			 .sl = 2,
+			 .sport = 0xd123 };
 	struct writer w = { .pi = BLOCKS - 1 }; /* the AV wraps */
 	struct mlx5_wqe_av raw;
 	struct wqe got;
