@@ -139,6 +139,29 @@ static int atomic(struct cursor *c, struct wqe *out)
 	return 0;
 }
 
+/* Behind the address: of a swap the operands and then their masks, of an addition one of each. */
+static int masked(struct cursor *c, struct wqe *out)
+{
+	const uint8_t *p;
+
+	if (out->opmod != WQE_MASKED_8) {
+		out->wrong = WQE_MASKED_SIZE;
+		return EBADMSG;
+	}
+	if (remote(c, out) || atomic(c, out))
+		return EBADMSG;
+	out->swap_mask = out->compare;
+	out->compare_mask = 0;
+	if (out->opcode == MLX5_OPCODE_ATOMIC_MASKED_FA)
+		return 0;
+	p = take(c);
+	if (!p)
+		return EBADMSG;
+	out->swap_mask = get_be64(p);
+	out->compare_mask = get_be64(p + 8);
+	return 0;
+}
+
 static int bind(struct cursor *c, struct wqe *out)
 {
 	struct wqe_bind_seg s;
@@ -244,6 +267,9 @@ static int operation(struct cursor *c, struct wqe *out)
 	case MLX5_OPCODE_ATOMIC_FA:
 		err = remote(c, out);
 		return err ? err : atomic(c, out);
+	case MLX5_OPCODE_ATOMIC_MASKED_CS:
+	case MLX5_OPCODE_ATOMIC_MASKED_FA:
+		return masked(c, out);
 	case WQE_OPCODE_BIND_MW:
 		return bind(c, out);
 	case MLX5_OPCODE_MMO: /* where an adapter may note what it needs for itself */
