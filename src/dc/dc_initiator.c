@@ -161,7 +161,8 @@ static bool same(const struct dc_initiator *i, const struct wqe *w)
 	return i->dctn == w->dqpn && i->key == w->dc_key &&
 	       !memcmp(&i->av.dgid, &w->av.dgid, sizeof(i->av.dgid)) &&
 	       i->av.sgid_index == w->av.sgid_index && i->av.flow_label == w->av.flow_label &&
-	       i->av.traffic_class == w->av.traffic_class && i->av.hop_limit == w->av.hop_limit;
+	       i->av.traffic_class == w->av.traffic_class && i->av.hop_limit == w->av.hop_limit &&
+	       i->av.sport == w->av.sport;
 }
 
 /* tqp_env.route */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "driver/arms.h"
 #include "driver/cq_readers.h"
 #include "driver/ring_memory.h"
 #include "engine/doorbell.h"
@@ -214,11 +215,15 @@ int dcq_destroy(struct dcq *cq)
 	bool ours = fork_is_ours(cq->epoch), laid_open = ours && unrung_is(&cq->unrung);
 	int err;
 
-	if (laid_open)
+	if (laid_open) {
 		unrung_del(&cq->unrung);
+		arms_del(cq);
+	}
 	err = cq_destroy(cq->dev);
-	if (err && laid_open)
+	if (err && laid_open) {
 		unrung_add(&cq->unrung, cq->unrung.look);
+		arms_add(cq);
+	}
 	if (err)
 		return err;
 	if (ours)

@@ -2,6 +2,7 @@
 #include "driver/doorbell_page.h"
 #include <stdlib.h>
 #include <string.h>
+#include "driver/arms.h"
 #include "engine/doorbell.h"
 #include "engine/unrung.h"
 #include "obs/explain.h"
@@ -17,13 +18,24 @@ static uint32_t qpn_of(uint64_t value)
 	return be32toh((uint32_t)(value >> 32)) >> 8;
 }
 
+/* That of an arm: as the record, and the number of its CQ. */
+static uint32_t cqn_of(uint64_t value)
+{
+	return be32toh((uint32_t)(value >> 32)) & 0xffffff;
+}
+
+static bool rings(size_t at, uint64_t value)
+{
+	return at == DOORBELL_ARM ? arms_by_number(cqn_of(value))
+				  : at >= DOORBELL_BLUE && doorbell_by_number(qpn_of(value));
+}
+
 /* A thread that has interrupted itself inside the library or malloc() may have their locks: the
  * engine thread does it. So too where the stack may be too small for a requester. A handler whose
  * signal is not blocked (SA_NODEFER) is only found inside a section. */
 static void stored(size_t at, unsigned int bytes, uint64_t value, bool delicate)
 {
-	if (bytes != 8 || at < DOORBELL_BLUE || delicate || quiesce_inside() ||
-	    !doorbell_by_number(qpn_of(value)))
+	if (bytes != 8 || delicate || quiesce_inside() || !rings(at, value))
 		unrung_soon();
 }
 

@@ -2,7 +2,7 @@
 #include "driver/lay_open.h"
 #include <errno.h>
 #include <string.h>
-#include "driver/dcq_ring.h"
+#include "driver/arms.h"
 #include "driver/doorbell_page.h"
 #include "driver/dsrq_ring.h"
 #include "driver/dwq.h"
@@ -14,11 +14,6 @@
 #include "hca/wq.h"
 #include "obs/explain.h"
 #include "util/fork.h"
-
-#define ARM_RECORD 1 /* of the two of a CQ */
-#define SOLICIT	   (1U << 24) /* in the arm record */
-#define CI_MASK	   0xffffffU
-#define NO_ARM	   0xffffffffU /* in the arm record: no program's, whose highest bits are 0 */
 
 static int ours(uint32_t epoch, const char *what, uint32_t number)
 {
@@ -64,17 +59,9 @@ static bool look_at_srq(struct unrung *u)
 	return doorbell_srq(srq->dev) || !doorbell_page_rings();
 }
 
-/* Takes the arm out of its record, so that the same may be stored again. */
 static bool look_at_cq(struct unrung *u)
 {
-	struct dcq *cq = container_of(u, struct dcq, unrung);
-	uint32_t arm = load_relaxed(&cq->dbrec[ARM_RECORD]);
-
-	if (arm == NO_ARM)
-		return false;
-	arm = be32toh(xchg_acq_rel(&cq->dbrec[ARM_RECORD], NO_ARM));
-	cq_arm_since(cq->dev, arm & SOLICIT, arm & CI_MASK);
-	return true;
+	return arms_take(container_of(u, struct dcq, unrung));
 }
 
 /* --- rings in pages of their own --- */
@@ -340,12 +327,13 @@ static void tell_cq(struct dcq *cq, uint8_t *page, struct mlx5dv_cq *out)
 				   .cq_uar = page,
 				   .cqn = cq->dev->cqn };
 	if (!cq->told) /* a thread that was told earlier may have armed it since */
-		store_relaxed(&cq->dbrec[ARM_RECORD], NO_ARM);
+		arms_none(cq);
 	cq->told = true;
 	dcq_ring_unlock(cq);
 	*out = told;
 	cq_lay_open(cq->dev);
 	unrung_add(&cq->unrung, look_at_cq);
+	arms_add(cq);
 }
 
 int lay_open_cq(struct dcq *cq, struct mlx5dv_cq *out)

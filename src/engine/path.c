@@ -165,6 +165,7 @@ static int network_find(struct eqp *e, const struct path_ask *ask, enum route_ki
 				     .rqpn = ask->dqpn,
 				     .flow_label = ask->av->flow_label,
 				     .sport = e->q.qp.udp_sport,
+				     .wish = ask->av->sport,
 				     .tclass = ask->av->traffic_class,
 				     .hop_limit = ask->av->hop_limit };
 

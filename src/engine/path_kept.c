@@ -31,7 +31,7 @@ static bool same_way(const struct av *a, const struct av *b)
 {
 	return !memcmp(&a->dgid, &b->dgid, sizeof(a->dgid)) && a->flow_label == b->flow_label &&
 	       a->sgid_index == b->sgid_index && a->hop_limit == b->hop_limit &&
-	       a->traffic_class == b->traffic_class;
+	       a->traffic_class == b->traffic_class && a->sport == b->sport;
 }
 
 static bool is_kept(const struct path_kept *k, const struct av *av, uint32_t dqpn, uint64_t now)

@@ -87,6 +87,8 @@ int ah_create(struct pd *pd, const struct ibv_ah_attr *attr, struct ah **out)
 	ah->pd = pd;
 	ah->epoch = fork_epoch();
 	av_from_attr(attr, &ah->av);
+	if (ah->av.flow_label)
+		ah->av.sport = av_flow_port(ah->av.flow_label);
 	av_encode(&ah->av, &ah->wire);
 	leaks_made(ah, pd->ctx, "AH of PD", pd->pdn);
 	*out = ah;

@@ -6,11 +6,17 @@
 #define AV_GRH	    (1U << 30) /* grh_gid_fl */
 #define AV_EXTENDED (1U << 31) /* dqp_dct: the 48-byte form */
 
+bool av_is_extended(const struct mlx5_wqe_av *av)
+{
+	return be32toh(av->dqp_dct) & AV_EXTENDED;
+}
+
 void av_encode(const struct av *av, struct mlx5_wqe_av *out)
 {
 	memset(out, 0, sizeof(*out));
 	out->dqp_dct = htobe32(AV_EXTENDED);
 	out->stat_rate_sl = av->sl & 0xf;
+	out->rlid = htobe16(av->sport);
 	memcpy(out->rmac, av->dmac, sizeof(out->rmac));
 	out->tclass = av->traffic_class;
 	out->hop_limit = av->hop_limit;
@@ -30,6 +36,7 @@ void av_decode(const struct mlx5_wqe_av *in, struct av *out)
 	out->traffic_class = in->tclass;
 	out->sl = in->stat_rate_sl & 0xf;
 	memcpy(out->dmac, in->rmac, sizeof(out->dmac));
+	out->sport = be16toh(in->rlid);
 }
 
 void av_from_attr(const struct ibv_ah_attr *attr, struct av *out)

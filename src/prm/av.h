@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Address vector, as the device sees it: decoded from a struct mlx5_wqe_av or an ibv_ah_attr. */
 #pragma once
+#include <stdbool.h>
 #include <stdint.h>
 #include <infiniband/mlx5dv.h>
 
@@ -12,7 +13,16 @@ struct av {
 	uint8_t traffic_class;
 	uint8_t sl;
 	uint8_t dmac[6];
+	uint16_t sport; /* UDP port to send from; 0: the link chooses */
 };
+
+/* Of the two forms, that of 48 bytes, which has a GID: RoCE's. The other one ends behind rlid. */
+bool av_is_extended(const struct mlx5_wqe_av *av);
+/* RoCEv2's rule for the source port of a flow: its label, 20 bits, folded to 14. */
+static inline uint16_t av_flow_port(uint32_t flow_label)
+{
+	return (uint16_t)(0xc000 | ((flow_label & 0x3fff) ^ (flow_label & 0xfc000) >> 14));
+}
 
 void av_encode(const struct av *av, struct mlx5_wqe_av *out); /* RoCE form, extended AV, 48 bytes */
 void av_decode(const struct mlx5_wqe_av *in, struct av *out);

@@ -4,8 +4,9 @@
 #include <string.h>
 #include "util/be.h"
 
-#define SEG	  16 /* bytes */
-#define MASK(bit) ((uint64_t)MLX5_WQE_UMR_CTRL_MKEY_MASK_##bit)
+#define SEG	    16 /* bytes */
+#define INLINE_FLAG (1U << 31) /* of a data segment */
+#define MASK(bit)   ((uint64_t)MLX5_WQE_UMR_CTRL_MKEY_MASK_##bit)
 #define RIGHTS                                                                                     \
 	(MASK(ACCESS_LOCAL_WRITE) | MASK(ACCESS_REMOTE_READ) | MASK(ACCESS_REMOTE_WRITE) |         \
 	 MASK(ACCESS_ATOMIC))
@@ -50,44 +51,55 @@ static void context(const uint8_t *buf, struct umr *out)
 }
 
 /* A head and entries of 16 bytes, @n in all */
-static const char *interleaved(const uint8_t *p, unsigned int n, struct umr *out)
+static const char *interleaved(const uint8_t *p, unsigned int n, struct umr_part *part,
+			       struct umr *out)
 {
 	unsigned int parts = get_be16(p + 14);
 
-	if (!parts || parts >= n || parts > UMR_PARTS)
+	if (!parts || parts >= n)
 		return "its interleaved list has no entries, or more than the list's segments";
 	out->times = get_be32(p + 8);
 	out->nparts = parts;
 	for (unsigned int i = 0; i < parts; i++) {
 		p += SEG;
-		out->part[i] = (struct umr_part){ .stride = get_be16(p),
-						  .len = get_be16(p + 2),
-						  .key = get_be32(p + 4),
-						  .va = get_be64(p + 8) };
+		part[i] = (struct umr_part){ .stride = get_be16(p),
+					     .len = get_be16(p + 2),
+					     .key = get_be32(p + 4),
+					     .va = get_be64(p + 8) };
 	}
 	return NULL;
 }
 
-static const char *list(const uint8_t *p, unsigned int n, struct umr *out)
+/* @n entries into @part, which has room for all */
+static const char *list(const uint8_t *p, unsigned int n, struct umr_part *part, struct umr *out)
 {
 	out->listed = true;
 	if (get_be32(p + 4) == UMR_REPEAT)
-		return interleaved(p, n, out);
-	if (n > UMR_PARTS)
-		return "its list is longer than a work request";
+		return interleaved(p, n, part, out);
 	out->times = 1;
 	out->nparts = n;
 	for (unsigned int i = 0; i < n; i++, p += SEG)
-		out->part[i] = (struct umr_part){ .len = get_be32(p),
-						  .key = get_be32(p + 4),
-						  .va = get_be64(p + 8) };
+		part[i] = (struct umr_part){ .len = get_be32(p),
+					     .key = get_be32(p + 4),
+					     .va = get_be64(p + 8) };
 	return NULL;
+}
+
+const char *umr_read_list(struct umr *u, const uint8_t *buf, struct umr_part *part)
+{
+	u->read = part;
+	return list(buf, u->away.len / SEG, part, u);
 }
 
 /* What stands inline behind the mkey's context, @klm and @bsf segments of it */
 static const char *inlined(const uint8_t *p, unsigned int klm, unsigned int bsf, struct umr *out)
 {
-	const char *why = klm ? list(p, klm, out) : NULL;
+	const char *why = NULL;
+
+	if (klm > UMR_PARTS)
+		return "its list is longer than a work request";
+	if (klm)
+		why = list(p, klm, out->part, out);
 
 	if (why || !bsf)
 		return why;
@@ -95,6 +107,24 @@ static const char *inlined(const uint8_t *p, unsigned int klm, unsigned int bsf,
 		return "its BSF is not one of 64 bytes";
 	out->brings_sig = true;
 	return bsf_parse(p + (size_t)klm * SEG, &out->sig);
+}
+
+/* @klm segments stand where the data segment @p says, the only one behind the mkey's context. */
+static const char *pointed(const uint8_t *p, unsigned int segs, unsigned int klm, struct umr *out)
+{
+	const struct sge s = { get_be64(p + 8), get_be32(p), get_be32(p + 4) };
+
+	if (segs != UMR_FIXED_SEGS + 1)
+		return "its list is not inline, and one data segment must say where it stands; "
+		       "write that one, or set MLX5_WQE_UMR_CTRL_FLAG_INLINE";
+	if (s.len & INLINE_FLAG)
+		return "its data segment is inline data; set MLX5_WQE_UMR_CTRL_FLAG_INLINE, and "
+		       "write the list alone";
+	if (s.len && s.len < klm * SEG) /* 0 is 2 GiB */
+		return "its data segment is shorter than the list; let its byte_count cover "
+		       "klm_octowords of 16 bytes";
+	out->away = (struct sge){ s.addr, klm * SEG, s.key };
+	return NULL;
 }
 
 const char *umr_parse(const struct sq_ring *ring, uint16_t pi, struct umr *out)
@@ -121,11 +151,15 @@ const char *umr_parse(const struct sq_ring *ring, uint16_t pi, struct umr *out)
 	klm = be16toh(ctrl.klm_octowords);
 	bsf = be16toh(ctrl.bsf_octowords);
 	out->listed = out->brings_sig = false;
+	out->away.len = 0;
+	out->read = NULL;
 	if (ctrl.flags &
 	    (MLX5_WQE_UMR_CTRL_FLAG_TRNSLATION_OFFSET | MLX5_WQE_UMR_CTRL_FLAG_CHECK_QPN))
 		return "its flags change a part of a list or look at the QP, which is not built";
-	if ((klm || bsf) && !(ctrl.flags & MLX5_WQE_UMR_CTRL_FLAG_INLINE))
-		return "its list is not inline; set MLX5_WQE_UMR_CTRL_FLAG_INLINE";
+	if (bsf && !(ctrl.flags & MLX5_WQE_UMR_CTRL_FLAG_INLINE))
+		return "its BSF is not inline; set MLX5_WQE_UMR_CTRL_FLAG_INLINE";
+	if (klm && !(ctrl.flags & MLX5_WQE_UMR_CTRL_FLAG_INLINE))
+		return pointed(list_of(wqe + SEG), segs, klm, out);
 	if (klm + bsf > segs - UMR_FIXED_SEGS)
 		return "its list is longer than the work request";
 	return inlined(list_of(wqe + SEG), klm, bsf, out);

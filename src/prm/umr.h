@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* UMR work requests in mlx5's format: behind the control segment stand a segment that says what
- * changes, the mkey's new context, and inline the list of the mkey's parts and its signature (BSF).
- * The driver writes them, or the program itself, so umr_parse() copies the whole out of the ring
- * first and bounds everything by that copy. Pure. */
+ * changes, the mkey's new context, and then inline the list of the mkey's parts and its signature
+ * (BSF), or a data segment that says where the list stands in memory. The driver writes them, or
+ * the program itself, so umr_parse() copies the whole out of the ring first and bounds everything
+ * by that copy; so does the caller of umr_read_list() with the list. Pure. */
 #pragma once
 #include "prm/bsf.h"
 #include "prm/wqe.h"
@@ -10,6 +11,7 @@
 enum {
 	UMR_PARTS = 55, /* of a list, at most: 63 segments less UMR_FIXED_SEGS */
 	UMR_FIXED_SEGS = 1 + 3 + 4, /* segments of 16 bytes before the list */
+	UMR_ENTRY = 16, /* bytes of an entry of the list */
 	UMR_LIST_UNIT = 4, /* segments: zeros fill a list up to a multiple of this */
 	UMR_REPEAT = 0x400, /* in place of a key: the head of an interleaved list */
 	UMR_FREE = 1 << 6, /* mlx5_wqe_mkey_context_seg.free */
@@ -39,14 +41,19 @@ struct umr {
 	bool is_signed; /* the mkey has a signature from now on */
 	bool brings_sig; /* sig is valid: the UMR brings a signature */
 	struct signature sig;
-	bool listed; /* the members below are valid: the UMR brings a list */
+	struct sge away; /* where the list stands in memory; len 0: it brings none, or inline */
+	bool listed; /* the members below are valid: the UMR brings a list, and it was read */
 	uint32_t times; /* rounds through the parts; 1 unless the list is interleaved */
 	unsigned int nparts;
-	struct umr_part part[UMR_PARTS];
+	const struct umr_part *read; /* those of a list in memory; NULL: it was inline */
+	struct umr_part part[UMR_PARTS]; /* those of an inline list */
 };
 
 /* The UMR at block @pi, which wqe_parse() has found well-formed. NULL, or what is wrong. */
 const char *umr_parse(const struct sq_ring *ring, uint16_t pi, struct umr *out);
+/* Reads the list of @u that stands in memory: @buf is the caller's copy of u->away.len bytes, @part
+ * has room for one part for each 16 of them. NULL, or what is wrong. */
+const char *umr_read_list(struct umr *u, const uint8_t *buf, struct umr_part *part);
 
 /* The segments behind the control segment, as a builder fills them: @buf has UMR_MAX bytes and
  * begins with zeros. */

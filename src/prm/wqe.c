@@ -63,6 +63,10 @@ static int datagram(struct cursor *c, struct wqe *out)
 		if (!p)
 			return EBADMSG;
 		memcpy((uint8_t *)&av + i * SEG, p, SEG);
+		if (!i && !av_is_extended(&av)) {
+			out->wrong = WQE_COMPACT_AV;
+			return EBADMSG;
+		}
 	}
 	out->qkey = be32toh(av.key.qkey.qkey);
 	out->dc_key = be64toh(av.key.dc_key);
@@ -132,6 +136,29 @@ static int atomic(struct cursor *c, struct wqe *out)
 		return EBADMSG;
 	out->swap_add = get_be64(p);
 	out->compare = get_be64(p + 8);
+	return 0;
+}
+
+/* Behind the address: of a swap the operands and then their masks, of an addition one of each. */
+static int masked(struct cursor *c, struct wqe *out)
+{
+	const uint8_t *p;
+
+	if (out->opmod != WQE_MASKED_8) {
+		out->wrong = WQE_MASKED_SIZE;
+		return EBADMSG;
+	}
+	if (remote(c, out) || atomic(c, out))
+		return EBADMSG;
+	out->swap_mask = out->compare;
+	out->compare_mask = 0;
+	if (out->opcode == MLX5_OPCODE_ATOMIC_MASKED_FA)
+		return 0;
+	p = take(c);
+	if (!p)
+		return EBADMSG;
+	out->swap_mask = get_be64(p);
+	out->compare_mask = get_be64(p + 8);
 	return 0;
 }
 
@@ -240,6 +267,9 @@ static int operation(struct cursor *c, struct wqe *out)
 	case MLX5_OPCODE_ATOMIC_FA:
 		err = remote(c, out);
 		return err ? err : atomic(c, out);
+	case MLX5_OPCODE_ATOMIC_MASKED_CS:
+	case MLX5_OPCODE_ATOMIC_MASKED_FA:
+		return masked(c, out);
 	case WQE_OPCODE_BIND_MW:
 		return bind(c, out);
 	case MLX5_OPCODE_MMO: /* where an adapter may note what it needs for itself */
@@ -249,9 +279,11 @@ static int operation(struct cursor *c, struct wqe *out)
 	}
 }
 
+/* What it is in the first place, unless a part of the parser has said more. */
 static int malformed(struct wqe *out, enum wqe_wrong wrong)
 {
-	out->wrong = wrong;
+	if (out->wrong == WQE_RIGHT)
+		out->wrong = wrong;
 	return EBADMSG;
 }
 
@@ -275,8 +307,8 @@ int wqe_parse(const struct sq_ring *ring, uint16_t pi, uint16_t avail, enum wqe_
 		return 0; /* it may have been another, which the driver has taken back */
 	if ((out->opcode != MLX5_OPCODE_MMO && service(&c, svc, out)) || operation(&c, out))
 		return malformed(out, WQE_CUT_OFF);
-	if (out->opcode == MLX5_OPCODE_UMR) /* its list is umr.h's */
-		return 0;
+	if (out->opcode == MLX5_OPCODE_UMR || out->opcode == MLX5_OPCODE_SET_PSV)
+		return 0; /* the one's list is umr.h's, the other has none */
 	return data(&c, out);
 }
 

@@ -55,7 +55,17 @@ enum wqe_wrong {
 	WQE_CUT_OFF, /* ds ends it before a segment that the opcode or the service needs */
 	WQE_INLINE_CUT_OFF, /* ds ends it before the end of its inline data */
 	WQE_MANY_SGES, /* more than WQE_MAX_SGE */
+	WQE_MASKED_SIZE, /* a masked atomic on other than 8 bytes */
+	WQE_COMPACT_AV, /* its address vector is the form of 16 bytes, which names a LID */
 };
+
+/* opmod of a masked atomic on 8 bytes: 8, and the logarithm of the bytes less 2. */
+enum { WQE_MASKED_8 = 9 };
+
+static inline bool wqe_is_masked(uint8_t opcode)
+{
+	return opcode == MLX5_OPCODE_ATOMIC_MASKED_CS || opcode == MLX5_OPCODE_ATOMIC_MASKED_FA;
+}
 
 struct wqe {
 	uint8_t wrong; /* enum wqe_wrong */
@@ -70,6 +80,9 @@ struct wqe {
 	uint64_t raddr;
 	uint32_t rkey;
 	uint64_t swap_add, compare; /* host order */
+	/* Masked atomics: of a swap the bits that are swapped and those that are compared; of an
+	 * addition swap_mask has the highest bit of each field, but of the last one. */
+	uint64_t swap_mask, compare_mask;
 	struct { /* WQE_OPCODE_BIND_MW */
 		uint32_t rkey, lkey, access;
 		uint64_t addr, len;

@@ -33,6 +33,10 @@ static const char *wqe_name(uint8_t opcode)
 		return "compare and swap";
 	case MLX5_OPCODE_ATOMIC_FA:
 		return "fetch and add";
+	case MLX5_OPCODE_ATOMIC_MASKED_CS:
+		return "masked compare and swap";
+	case MLX5_OPCODE_ATOMIC_MASKED_FA:
+		return "masked fetch and add";
 	case WQE_OPCODE_ATOMIC_WRITE:
 		return "atomic write";
 	case MLX5_OPCODE_TSO:
@@ -73,6 +77,10 @@ const char *blame_name(uint8_t op)
 		return "compare and swap";
 	case OP_FETCH_ADD:
 		return "fetch and add";
+	case OP_MASKED_SWAP:
+		return "masked compare and swap";
+	case OP_MASKED_ADD:
+		return "masked fetch and add";
 	case OP_ATOMIC_WRITE:
 		return "atomic write";
 	case OP_WRITE_LAST_IMM:
@@ -122,7 +130,7 @@ static uint64_t blame_sge(const struct tqp *q, const struct wqe *w, const struct
 static bool is_atomic(uint8_t opcode)
 {
 	return opcode == MLX5_OPCODE_ATOMIC_CS || opcode == MLX5_OPCODE_ATOMIC_FA ||
-	       opcode == WQE_OPCODE_ATOMIC_WRITE;
+	       wqe_is_masked(opcode) || opcode == WQE_OPCODE_ATOMIC_WRITE;
 }
 
 static bool is_read(const struct wqe *w)
@@ -160,6 +168,16 @@ static uint64_t blame_size(const struct tqp *q, const struct wqe *w, const char 
 			      name, w->len, w->ds);
 	case WQE_MANY_SGES:
 		return reason("%s has more than %d data segments; split it", name, WQE_MAX_SGE);
+	case WQE_MASKED_SIZE:
+		return reason("%s, a masked atomic, has opmod %u; this device has those on 8 "
+			      "bytes, whose opmod is %d",
+			      name, w->opmod, WQE_MASKED_8);
+	case WQE_COMPACT_AV:
+		return reason(
+			"%s has the address vector of 16 B, which names a LID, and RoCE needs "
+			"a GID; write the one of 48 B, as mlx5dv_init_obj() gives it for an "
+			"AH, and set bit 31 of dqp_dct",
+			name);
 	default:
 		return reason("%s has ds %u, its opcode needs %u segments before the data; count "
 			      "all of them in ds",
@@ -209,6 +227,11 @@ static uint64_t blame_malformed(const struct tqp *q, const struct wqe *w)
 			"WQE 0x%x on QP 0x%x: opcode 0x%x is softhca's own for binding windows; "
 			"bind by the verbs",
 			w->idx, q->qp.qpn, w->opcode);
+	if (w->opcode == MLX5_OPCODE_SET_PSV)
+		return reason("%s sets a PSV, and this device has none: a signature's seeds and "
+			      "tags stand in the BSF of the mkey; write them there by a UMR, or "
+			      "call mlx5dv_wr_set_mkey_sig_block",
+			      name);
 	if (w->opcode == MLX5_OPCODE_MMO && q->qp.service->copies)
 		return reason("%s is no copy: it has opmod %u and %u data segments; a copy has "
 			      "opmod 1 and two of equal length, at most %d B",
@@ -484,7 +507,7 @@ uint64_t blame_peer(struct tqp *q, const struct sent *e, enum verdict v)
 
 static uint64_t blame_refused(const struct tqp *q, const struct seg *s, const char *what)
 {
-	bool atomic = s->op == OP_COMPARE_SWAP || s->op == OP_FETCH_ADD;
+	bool atomic = s->op == OP_COMPARE_SWAP || s->op == OP_FETCH_ADD || opcode_is_masked(s->op);
 
 	if (!atomic && !opcode_has(s->op, WIRE_RETH))
 		return reason("%s of %u B by QP 0x%x refused by QP 0x%x: %s", blame_name(s->op),

@@ -3,6 +3,7 @@
 #include "transport/answer.h"
 #include "transport/blame.h"
 #include "transport/execute.h"
+#include "util/be.h"
 #include "util/guard.h"
 #include "wire/aeth.h"
 #include "wire/opcode.h"
@@ -59,6 +60,8 @@ static struct grounds unfit(const struct tqp *q, const struct seg *s, unsigned i
 		return GROUNDS(GROUNDS_ATOMIC_PSNS);
 	if (s->op == OP_ATOMIC_WRITE && (s->len != 8 || s->dma_len != 8 || s->flags & SEG_BYREF))
 		return GROUNDS(GROUNDS_ATOMIC_WRITE);
+	if (opcode_is_masked(s->op) && (s->len != ATOMIC_MASKS || s->flags & SEG_BYREF))
+		return GROUNDS(GROUNDS_MASKS);
 	return GROUNDS(GROUNDS_NONE);
 }
 
@@ -75,12 +78,45 @@ static void save(struct tqp *q, const struct seg *s, const struct answer *a)
 								    .orig = a->orig };
 }
 
+/* Adds fields, each but the last ending with a bit of @ends, out of which nothing is carried. */
+static uint64_t add_fields(uint64_t a, uint64_t b, uint64_t ends)
+{
+	return ((a & ~ends) + (b & ~ends)) ^ ((a ^ b) & ends);
+}
+
+/* What @s makes of @was. */
+static uint64_t masked(const struct seg *s, const uint64_t mask[2], uint64_t was)
+{
+	if (s->op == OP_MASKED_ADD)
+		return add_fields(was, s->swap_add, mask[0]);
+	if ((was ^ s->compare) & mask[1])
+		return was;
+	return (was & ~mask[0]) | (s->swap_add & mask[0]);
+}
+
+/* By the processor's own compare and swap, again while others change the word. */
+static int operate_masked(const struct seg *s, uint64_t *p, uint64_t *orig)
+{
+	const uint64_t mask[2] = { get_be64(s->data), get_be64(s->data + 8) };
+	uint64_t was = 0, seen = 0;
+	int err = guard_fetch_add(p, 0, &seen);
+
+	do {
+		was = seen;
+		err = err ? err : guard_cmp_swap(p, was, masked(s, mask, was), &seen);
+	} while (!err && seen != was);
+	*orig = was;
+	return err;
+}
+
 static int operate(const struct seg *s, uint64_t addr, uint64_t *orig)
 {
 	uint64_t *p = (uint64_t *)(uintptr_t)addr;
 
 	if (s->op == OP_ATOMIC_WRITE)
 		return guard_copy(p, s->data, 8); /* aligned: one store */
+	if (opcode_is_masked(s->op))
+		return operate_masked(s, p, orig);
 	if (s->op == OP_COMPARE_SWAP)
 		return guard_cmp_swap(p, s->compare, s->swap_add, orig);
 	return guard_fetch_add(p, s->swap_add, orig);

@@ -20,6 +20,8 @@ const struct form forms[256] = {
 	[MLX5_OPCODE_RDMA_READ]      = { OP(RDMA_READ), true, .only = OP_READ_REQUEST },
 	[MLX5_OPCODE_ATOMIC_CS]      = { OP(ATOMIC_CMP_AND_SWP), true, .only = OP_COMPARE_SWAP },
 	[MLX5_OPCODE_ATOMIC_FA]      = { OP(ATOMIC_FETCH_AND_ADD), true, .only = OP_FETCH_ADD },
+	[MLX5_OPCODE_ATOMIC_MASKED_CS] = { OP(ATOMIC_CMP_AND_SWP), true, .only = OP_MASKED_SWAP },
+	[MLX5_OPCODE_ATOMIC_MASKED_FA] = { OP(ATOMIC_FETCH_AND_ADD), true, .only = OP_MASKED_ADD },
 	[MLX5_OPCODE_NOP]            = { .local = true },
 	[MLX5_OPCODE_LOCAL_INVAL]    = { OP(LOCAL_INV), .local = true },
 	[MLX5_OPCODE_UMR]            = { OP(BIND_MW), .local = true },

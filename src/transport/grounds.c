@@ -26,6 +26,7 @@ static const char *const clauses[GROUNDS_CODES] = {
 	[GROUNDS_ALIGNMENT] = "the address of an atomic must be aligned to 8 bytes",
 	[GROUNDS_ATOMIC_PSNS] = "an atomic takes one PSN",
 	[GROUNDS_ATOMIC_WRITE] = "an atomic write brings 8 bytes",
+	[GROUNDS_MASKS] = "a masked atomic brings 16 bytes of masks",
 	[GROUNDS_NO_MEMORY] = "there is no memory for it",
 	[GROUNDS_INVALIDATE] = "the key that it invalidates is not bound, or not one that its peer "
 			       "may invalidate",

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "transport/local_work.h"
+#include <stdio.h>
+#include <stdlib.h>
 #include "hca/mkey/fleeting.h"
 #include "hca/mkey/mkey.h"
 #include "hca/mw.h"
@@ -12,20 +14,61 @@
 #include "util/be.h"
 
 enum { SOURCE = 0, TARGET = 1 }; /* entries of a copy's list */
+enum { WHY = 384 /* bytes of the text that says what refused a UMR */ };
 enum { AT_ONCE = 64 << 10 /* bytes: so few have few pieces, whatever the layout of a key */ };
 
-static const char *execute_umr(struct tqp *q, const struct sent *e)
+/* Copies the list of @u, which stands in the program's memory, once, to @buf. */
+static const char *fetch_list(const struct tqp *q, const struct umr *u, uint8_t *buf,
+			      char text[WHY])
+{
+	const struct key_table *keys = q->qp.ctx->hca->keys;
+	const struct gather_ask ask = { &u->away, 1, 0, u->away.len, q->qp.pd->pdn, 0, 0 };
+	char key[WHY / 2];
+	struct gather g;
+
+	if (!gather(keys, &ask, &g)) {
+		snprintf(text, WHY, "its list: %s; use a key of the QP's PD that covers it",
+			 key_describe(keys, g.why, &g.refused, key, sizeof(key)));
+		return text;
+	}
+	if (copy_gather(buf, g.piece, g.n, 0, u->away.len))
+		return "the memory of its list is not mapped any more; keep it mapped until the "
+		       "completion";
+	return NULL;
+}
+
+/* As long as the list, which the mkey copies. */
+static const char *umr_from_memory(struct tqp *q, struct umr *u, char text[WHY])
+{
+	uint8_t *buf = malloc(u->away.len);
+	struct umr_part *part = calloc(u->away.len / UMR_ENTRY, sizeof(*part));
+	const char *why = "there is no memory for its list; raise the limit (ulimit -v)";
+
+	if (buf && part)
+		why = fetch_list(q, u, buf, text);
+	if (buf && part && !why)
+		why = umr_read_list(u, buf, part);
+	why = why ? why : mkey_umr(q->qp.ctx->hca->keys, u, q->qp.pd->pdn);
+	free(part);
+	free(buf);
+	return why;
+}
+
+static const char *execute_umr(struct tqp *q, const struct sent *e, char text[WHY])
 {
 	struct umr u;
 	const char *why = "work requests of its service have no place for it";
 
 	if (q->qp.service->wqe == WQE_CONNECTED)
 		why = umr_parse(&q->qp.sq, e->block, &u);
+	if (!why && u.away.len)
+		return umr_from_memory(q, &u, text);
 	return why ? why : mkey_umr(q->qp.ctx->hca->keys, &u, q->qp.pd->pdn);
 }
 
-/* NULL: @w, the WQE of @e, is executed; else what refused it. */
-static const char *execute_local(struct tqp *q, const struct sent *e, const struct wqe *w)
+/* NULL: @w, the WQE of @e, is executed; else what refused it, which may stand in @text. */
+static const char *execute_local(struct tqp *q, const struct sent *e, const struct wqe *w,
+				 char text[WHY])
 {
 	struct key_table *keys = q->qp.ctx->hca->keys;
 	struct mw_bind b = { .window = be32toh(w->imm),
@@ -40,7 +83,7 @@ static const char *execute_local(struct tqp *q, const struct sent *e, const stru
 	if (w->opcode == WQE_OPCODE_BIND_MW)
 		return mw_bind(keys, &b);
 	if (w->opcode == MLX5_OPCODE_UMR)
-		return execute_umr(q, e);
+		return execute_umr(q, e, text);
 	if (w->opcode == MLX5_OPCODE_LOCAL_INVAL)
 		return fleeting_invalidate(keys,
 					   &(struct invalidation){ b.window, b.pdn, b.qpn, false });
@@ -105,13 +148,14 @@ bool local_work_do(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t 
 {
 	struct requester *r = &q->req;
 	const char *why = NULL;
+	char text[WHY];
 
 	if (e->flags & SENT_FLUSHED) /* of a stream in error */
 		return pass(q, now);
 	if (w->opcode == MLX5_OPCODE_MMO)
 		return copy(q, e, w, now);
 	if (!(e->flags & SENT_DONE))
-		why = execute_local(q, e, w);
+		why = execute_local(q, e, w, text);
 	if (why) {
 		if (r->cur == r->head)
 			completion_fail(q, V_MW_BIND, blame_window(q, w, why), now);

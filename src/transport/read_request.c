@@ -3,11 +3,13 @@
 #include <errno.h>
 #include "transport/congestion.h"
 #include "transport/direct.h"
+#include "transport/execute.h"
 #include "transport/form.h"
 #include "transport/gather.h"
 #include "transport/recovery.h"
 #include "transport/request.h"
 #include "transport/sent.h"
+#include "util/be.h"
 #include "wire/aeth.h"
 
 static bool read_allowed(const struct tqp *q)
@@ -64,6 +66,15 @@ static bool gather_read(struct tqp *q, const struct sent *e, const struct wqe *w
 	return true;
 }
 
+/* Operands that the headers have no room for */
+static void put_masks(const struct wqe *w, struct seg *s, uint8_t masks[ATOMIC_MASKS])
+{
+	put_be64(masks, w->swap_mask);
+	put_be64(masks + 8, w->compare_mask);
+	s->len = ATOMIC_MASKS;
+	s->data = masks;
+}
+
 bool read_request_send(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t now)
 {
 	struct requester *r = &q->req;
@@ -71,6 +82,7 @@ bool read_request_send(struct tqp *q, struct sent *e, const struct wqe *w, uint6
 	struct gather g;
 	uint32_t left = e->npsn - skip, part = read_part(q, skip, left);
 	struct seg s = { .npsn = part, .rkey = w->rkey };
+	uint8_t masks[ATOMIC_MASKS];
 	enum direct_way way;
 	bool apart = false;
 	int err;
@@ -96,6 +108,8 @@ bool read_request_send(struct tqp *q, struct sent *e, const struct wqe *w, uint6
 	s.dma_len = part == left ? w->len - skip * r->mtu : part * r->mtu;
 	s.swap_add = w->swap_add;
 	s.compare = w->compare;
+	if (unlikely(wqe_is_masked(w->opcode)))
+		put_masks(w, &s, masks);
 	err = request_emit(q, &s, now);
 	if (err == EFAULT) {
 		g.why = KEY_OK;

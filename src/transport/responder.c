@@ -106,7 +106,7 @@ static void question(struct tqp *q, const struct seg *s, uint64_t now)
 static bool is_question(uint8_t op)
 {
 	return op == OP_READ_REQUEST || op == OP_COMPARE_SWAP || op == OP_FETCH_ADD ||
-	       op == OP_ATOMIC_WRITE;
+	       op == OP_ATOMIC_WRITE || opcode_is_masked(op);
 }
 
 static void duplicate(struct tqp *q, const struct seg *s)

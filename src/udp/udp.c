@@ -12,6 +12,7 @@
 #include "net/route.h"
 #include "net/rtnl.h"
 #include "obs/explain.h"
+#include "prm/av.h"
 #include "udp/udp_batch.h"
 #include "udp/udp_state.h"
 #include "udp/udp_talk.h"
@@ -322,33 +323,46 @@ static uint16_t source_port(const struct udp_path *p)
 		v ^= v >> 40;
 		fl = v & 0xfffff;
 	}
-	return (uint16_t)(0xc000 | ((fl & 0x3fff) ^ (fl & 0xfc000) >> 14));
+	return av_flow_port(fl);
 }
 
-/* Under u->lock. The sockets stay as long as the address does. */
-static int chosen_get(struct udp_port *port, uint16_t sport, unsigned int *out)
+/* Under u->lock. The socket that sends from @sport, one of those from @first up to @end, which stay
+ * as long as the address does. ENOSPC: all of them send from others. */
+static int exact_get(struct udp_port *port, uint16_t sport, unsigned int first, unsigned int end,
+		     unsigned int *out)
 {
-	unsigned int i = UDP_CHOSEN;
-	int err = EINVAL;
+	unsigned int i = first;
+	int err;
 
-	while (i < UDP_SOCKETS && port->sender[i] >= 0 && port->sport[i] != sport)
+	while (i < end && port->sender[i] >= 0 && port->sport[i] != sport)
 		i++;
-	if (i == UDP_SOCKETS)
-		return refuse(ENOSPC,
-			      "the udp link: %d source ports have been chosen on this address, "
-			      "which are all that can be; choose one of them",
-			      UDP_SOCKETS - UDP_CHOSEN);
+	if (i == end)
+		return ENOSPC;
 	*out = i;
 	if (port->sender[i] >= 0)
 		return 0;
-	if (sport != UDP_ROCE_PORT) /* packets that come in would be shared with that socket */
-		err = udp_socket_chosen(port, sport, &port->sender[i]);
+	if (sport == UDP_ROCE_PORT) /* packets that come in would be shared with that socket */
+		return EINVAL;
+	err = udp_socket_chosen(port, sport, &port->sender[i]);
+	port->sport[i] = sport;
+	return err;
+}
+
+/* Under u->lock. */
+static int chosen_get(struct udp_port *port, uint16_t sport, unsigned int *out)
+{
+	int err = exact_get(port, sport, UDP_CHOSEN, UDP_WISHED, out);
+
+	if (err == ENOSPC)
+		return refuse(ENOSPC,
+			      "the udp link: %d source ports have been chosen on this address, "
+			      "which are all that can be; choose one of them",
+			      UDP_WISHED - UDP_CHOSEN);
 	if (err)
 		return refuse(err,
 			      "the udp link: nothing can be sent from UDP port %u: error %d; "
 			      "choose another port",
 			      sport, err);
-	port->sport[i] = sport;
 	return 0;
 }
 
@@ -364,6 +378,8 @@ static int sender_get(struct udp *u, struct udp_port *port, const struct udp_pat
 
 	if (p->sport && !casts && !tells)
 		return chosen_get(port, p->sport, out);
+	if (p->wish && !casts && !tells && !exact_get(port, p->wish, UDP_WISHED, UDP_SOCKETS, out))
+		return 0;
 	if (port->sender[i] < 0 && casts)
 		err = udp_mcast_sender(u, port);
 	else if (port->sender[i] < 0 && tells)

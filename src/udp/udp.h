@@ -39,6 +39,7 @@ struct udp_path {
 	uint32_t mtu; /* payload bytes of one packet */
 	uint32_t lqpn, rqpn, flow_label; /* the source port is computed from them */
 	uint16_t sport; /* the source port that the program has chosen; 0: none */
+	uint16_t wish; /* that which an address vector names, if it is to be had; 0: none */
 	uint8_t tclass, hop_limit;
 };
 

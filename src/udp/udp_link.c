@@ -29,6 +29,7 @@ static struct udp_path path(const struct link_path *to)
 				  .rqpn = to->rqpn,
 				  .flow_label = to->flow_label,
 				  .sport = to->sport,
+				  .wish = to->wish,
 				  .tclass = to->tclass,
 				  .hop_limit = to->hop_limit };
 }

@@ -23,7 +23,8 @@ enum {
 	UDP_CASTER = UDP_SENDERS, /* index of one more, which sends to groups */
 	UDP_TELLER, /* one more, to QP 1, which learns what did not arrive (udp_returns.c) */
 	UDP_CHOSEN, /* index of the first of those with ports that programs have chosen */
-	UDP_SOCKETS = UDP_CHOSEN + 8,
+	UDP_WISHED = UDP_CHOSEN + 8, /* of those with ports that address vectors name */
+	UDP_SOCKETS = UDP_WISHED + 8,
 	UDP_GROUPS = 256,
 	UDP_BATCH = 32, /* packets that are sent by one system call */
 	UDP_INBOX = 16, /* messages that are received by one system call */

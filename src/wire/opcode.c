@@ -58,6 +58,9 @@ const struct opcode opcodes[256] = {
 	RC_______XRC(FETCH_ADD,        "FETCH ADD",        ONLY_Q  | WIRE_ATOMICETH),
 	RC_______XRC(SEND_LAST_INV,    "SEND LAST INV",    LAST_QD | WIRE_IETH),
 	RC_______XRC(SEND_ONLY_INV,    "SEND ONLY INV",    ONLY_QD | WIRE_IETH),
+	/* payload: the masks (docs/design/atomics.md) */
+	RC_______XRC(MASKED_SWAP,      "MASKED SWAP",      ONLY_QD | WIRE_ATOMICETH),
+	RC_______XRC(MASKED_ADD,       "MASKED ADD",       ONLY_QD | WIRE_ATOMICETH),
 	RC__________(FLUSH,            "FLUSH",            ONLY_Q  | WIRE_FETH | WIRE_RETH),
 	RC__________(ATOMIC_WRITE,     "ATOMIC WRITE",     ONLY_QD | WIRE_RETH),
 	/* what the headers mean: docs/design/dynamically-connected.md */

@@ -43,6 +43,9 @@ enum {
 	OP_FETCH_ADD = 0x14,
 	OP_SEND_LAST_INV = 0x16,
 	OP_SEND_ONLY_INV = 0x17,
+	OP_MASKED_SWAP =
+		0x18, /* softhca's own, as the next: codes that the specification reserves */
+	OP_MASKED_ADD = 0x19,
 	OP_FLUSH = 0x1c,
 	OP_ATOMIC_WRITE = 0x1d,
 	OP_DC_CONNECT = 0x55, /* the whole byte, as the next: asks for a connection, or ends it */
@@ -106,6 +109,11 @@ extern const struct opcode opcodes[256];
 static inline bool opcode_has(uint8_t op, uint32_t flags)
 {
 	return (opcodes[op].flags & flags) == flags;
+}
+
+static inline bool opcode_is_masked(uint8_t op) /* of RC's */
+{
+	return op == OP_MASKED_SWAP || op == OP_MASKED_ADD;
 }
 
 /* The operation without its service: one of OP_*. */

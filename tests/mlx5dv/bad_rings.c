@@ -151,6 +151,32 @@ static void softhcas_own_opcode(int arg)
 		  a.ep.qp->qp_num);
 }
 
+/* The form of 16 bytes, which a datagram or a DC initiator's work request may have on InfiniBand */
+static void compact_address(int arg)
+{
+	struct mlx5_wqe_av av;
+	struct mlx5dv_ah of;
+	struct mlx5dv_obj obj = { .ah = { .out = &of } };
+
+	(void)arg;
+	open_memory();
+	connected(IBV_QPT_UD, NULL);
+	obj.ah.in = peer_ah(&dev, &b.ep.mine);
+	want_eq(mlx5dv_init_obj(&obj, MLX5DV_OBJ_AH), 0);
+	av = *of.av;
+	want_eq(be32toh(av.dqp_dct), 1U << 31);
+	av.dqp_dct = htobe32(b.ep.mine.qpn);
+	announce(&a, write_send(&a, &av, MLX5_WQE_CTRL_CQ_UPDATE, 1));
+	want_eq(take(&a).op_own >> 4, MLX5_CQE_REQ_ERR);
+	want_eq(state_of(&a), IBV_QPS_SQE);
+	said_want(
+		SAID_NEAR,
+		"WQE 0x0 (opcode 0xb) on UD QP 0x%x has the address vector of 16 B, which names a "
+		"LID, and RoCE needs a GID; write the one of 48 B, as mlx5dv_init_obj() gives it "
+		"for an AH, and set bit 31 of dqp_dct",
+		a.ep.qp->qp_num);
+}
+
 /* --- records --- */
 
 enum { AHEAD, BACK };
@@ -442,6 +468,7 @@ static const struct test_case cases[] = {
 	CASE_ARG(wrong_wqes, 13),
 	CASE_ARG(wrong_wqes, 14),
 	CASE(softhcas_own_opcode),
+	CASE(compact_address),
 	CASE_ARG(send_record, AHEAD),
 	CASE_ARG(send_record, BACK),
 	CASE_ARG(receive_record, AHEAD),

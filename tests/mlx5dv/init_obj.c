@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include "mlx5dv/hand.h"
 #include "verbs/said.h"
 
@@ -434,6 +435,42 @@ static void arms(int late)
 	want(!event(&b, 0)); /* one for each arm */
 }
 
+/* How often the other threads of this process have gone to sleep */
+static long others_slept(void)
+{
+	struct rusage all, mine;
+
+	want(!getrusage(RUSAGE_SELF, &all) && !getrusage(RUSAGE_THREAD, &mine));
+	return all.ru_nvcsw - mine.ru_nvcsw;
+}
+
+/* Arming is a call, too: it needs no other thread. The entry is there before, so each arm raises an
+ * event; the engine thread, which looks at records now and then, sleeps far less often than that,
+ * unless this thread had to wait for a core. */
+static void arming_wakes_nobody(int arg)
+{
+	enum { ARMS = 1000 };
+	long least = ARMS;
+
+	(void)arg;
+	open_memory();
+	connected(IBV_QPT_RC, NULL);
+	hand_recv(&b);
+	hand_send(&a, 0, 1);
+	want(comes(&b, 10000));
+	for (unsigned int i = 0; i < 20 && least > ARMS / 4; i++) {
+		long before = others_slept(), slept;
+
+		for (uint32_t k = 0; k < ARMS; k++) {
+			arm(&b, 0, k);
+			want(event(&b, 10000));
+		}
+		slept = others_slept() - before;
+		least = slept < least ? slept : least;
+	}
+	want(least <= ARMS / 4);
+}
+
 enum { EARLY, LATE, LATE_AND_LARGE };
 
 /* The same value twice is armed twice: the sequence number need not change. */
@@ -605,6 +642,7 @@ static const struct test_case cases[] = {
 	CASE(shared_receives),
 	CASE_ARG(arms, false),
 	CASE_ARG(arms, true),
+	CASE(arming_wakes_nobody),
 	CASE_ARG(arms_for_solicited, EARLY),
 	CASE_ARG(arms_for_solicited, LATE),
 	CASE_ARG(arms_for_solicited, LATE_AND_LARGE),

@@ -12,7 +12,7 @@
 #include "verbs/said.h"
 
 enum { OTHER_PROCESS, THIS_PROCESS };
-enum { LIST, INTERLEAVED, NEW_LIST, NEW_INTERLEAVED, RAW_LIST, KINDS };
+enum { LIST, INTERLEAVED, NEW_LIST, NEW_INTERLEAVED, RAW_LIST, LIST_IN_MEMORY, KINDS };
 enum {
 	INDIRECT = MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT,
 	REMOTE_INVALIDATE = MLX5DV_MKEY_INIT_ATTR_FLAGS_REMOTE_INVALIDATE
@@ -122,8 +122,25 @@ static void pattern(const struct side *s, struct mlx5dv_mr_interleaved *p)
 						       s->mr->lkey };
 }
 
-/* The list of sges(), as a program writes it that knows the header alone */
-static void raw_list(const struct side *s, const struct mlx5dv_mkey *m, unsigned int access)
+/* @n entries as they stand in a work request or in memory */
+static void write_list(struct mlx5_wqe_umr_klm_seg *to, const struct ibv_sge *sg, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++) {
+		to[i].byte_count = htobe32(sg[i].length);
+		to[i].mkey = htobe32(sg[i].lkey);
+		to[i].address = htobe64(sg[i].addr);
+	}
+}
+
+/* Where a list stands that is not inline: behind what the mkeys cover */
+static struct mlx5_wqe_umr_klm_seg *away(const struct side *s)
+{
+	return (void *)(s->mem + 32768);
+}
+
+/* The list of sges(), as a program writes it that knows the header alone: inline, or in memory */
+static void raw_list(const struct side *s, const struct mlx5dv_mkey *m, unsigned int access,
+		     bool in_memory)
 {
 	uint8_t wqe[(1 + 3 + 4 + 4) * 16] __attribute__((aligned(64))) = { 0 };
 	struct mlx5_wqe_umr_ctrl_seg *umr = (void *)(wqe + 16);
@@ -135,9 +152,9 @@ static void raw_list(const struct side *s, const struct mlx5dv_mkey *m, unsigned
 			MLX5_WQE_UMR_CTRL_MKEY_MASK_FREE;
 	struct ibv_sge sg[ENTRIES];
 
-	mlx5dv_set_ctrl_seg((void *)wqe, 0, MLX5_OPCODE_UMR, 0, 0, MLX5_WQE_CTRL_CQ_UPDATE, 12, 0,
-			    htobe32(m->lkey));
-	umr->flags = MLX5_WQE_UMR_CTRL_FLAG_INLINE;
+	mlx5dv_set_ctrl_seg((void *)wqe, 0, MLX5_OPCODE_UMR, 0, 0, MLX5_WQE_CTRL_CQ_UPDATE,
+			    in_memory ? 9 : 12, 0, htobe32(m->lkey));
+	umr->flags = in_memory ? 0 : MLX5_WQE_UMR_CTRL_FLAG_INLINE;
 	umr->klm_octowords = htobe16(4);
 	umr->mkey_mask = htobe64(mask);
 	ctx->access_flags = (uint8_t)(4 | (access & IBV_ACCESS_LOCAL_WRITE ? 8 : 0) |
@@ -146,11 +163,10 @@ static void raw_list(const struct side *s, const struct mlx5dv_mkey *m, unsigned
 	ctx->qpn_mkey = htobe32(0xffffff00 | (m->lkey & 0xff));
 	ctx->len = htobe64(bytes_of(RAW_LIST));
 	sges(s, sg);
-	for (unsigned int i = 0; i < ENTRIES; i++) {
-		ctx->inseg[i].klm.byte_count = htobe32(sg[i].length);
-		ctx->inseg[i].klm.mkey = htobe32(sg[i].lkey);
-		ctx->inseg[i].klm.address = htobe64(sg[i].addr);
-	}
+	write_list(in_memory ? away(s) : &ctx->inseg[0].klm, sg, ENTRIES);
+	if (in_memory)
+		mlx5dv_set_data_seg((void *)(ctx + 1), 4 * sizeof(*away(s)), s->mr->lkey,
+				    (uintptr_t)away(s));
 	mlx5dv_wr_raw_wqe(dv_of(s), wqe);
 }
 
@@ -168,8 +184,8 @@ static void set_up(const struct side *s, struct mlx5dv_mkey *m, int kind, unsign
 		mlx5dv_wr_mr_list(dv, m, access, ENTRIES, sg);
 	else if (kind == INTERLEAVED)
 		mlx5dv_wr_mr_interleaved(dv, m, access, TIMES, ENTRIES, p);
-	else if (kind == RAW_LIST)
-		raw_list(s, m, access);
+	else if (kind == RAW_LIST || kind == LIST_IN_MEMORY)
+		raw_list(s, m, access, kind == LIST_IN_MEMORY);
 	else
 		mlx5dv_wr_mkey_configure(dv, m, 2, &none);
 	if (kind == NEW_LIST) {
@@ -180,10 +196,11 @@ static void set_up(const struct side *s, struct mlx5dv_mkey *m, int kind, unsign
 		mlx5dv_wr_set_mkey_layout_interleaved(dv, TIMES, ENTRIES, p);
 	}
 	want_eq(ibv_wr_complete(ex), 0);
-	if (kind == RAW_LIST)
+	if (kind == RAW_LIST || kind == LIST_IN_MEMORY)
 		want_eq(completed(s).status, IBV_WC_SUCCESS);
 	else
 		done(s);
+	memset(away(s), 0, 4 * sizeof(*away(s))); /* the device has its own copy */
 }
 
 /* The far side makes an mkey of kind @id with the rights @len and the flags @off. */
@@ -719,7 +736,7 @@ static void device_refuses(int where)
 	raw_refused(m, MLX5_WQE_UMR_CTRL_FLAG_INLINE | MLX5_WQE_UMR_CTRL_FLAG_CHECK_FREE, 4, 0);
 	raw_refused(m, MLX5_WQE_UMR_CTRL_FLAG_INLINE | MLX5_WQE_UMR_CTRL_FLAG_TRNSLATION_OFFSET, 4,
 		    0);
-	raw_refused(m, 0, 4, 0); /* a list that is not inline */
+	raw_refused(m, 0, 4, 0); /* not inline, and more than one data segment */
 	raw_refused(m, MLX5_WQE_UMR_CTRL_FLAG_INLINE, 5, 0); /* longer than the WQE */
 	raw_refused(m, MLX5_WQE_UMR_CTRL_FLAG_INLINE, 4, 1ULL << 40);
 	raw_refused(m, MLX5_WQE_UMR_CTRL_FLAG_INLINE, 4, MLX5_WQE_UMR_CTRL_MKEY_MASK_MKEY);

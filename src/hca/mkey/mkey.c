@@ -280,12 +280,13 @@ static const char *change(struct key_table *keys, struct mkey *m, const struct u
 static const char *layout_from(const struct umr *u, struct mkey_layout **out, uint64_t *covers)
 {
 	struct mkey_layout *l = calloc(1, sizeof(*l) + u->nparts * sizeof(l->part[0]));
+	const struct umr_part *part = u->read ? u->read : u->part;
 
 	if (!l)
 		return "there is no memory for its list";
 	l->times = u->times;
 	for (unsigned int i = 0; i < u->nparts; i++) {
-		const struct umr_part *p = &u->part[i];
+		const struct umr_part *p = &part[i];
 
 		if (p->len) /* zeros fill a list up */
 			l->part[l->n++] = (struct mkey_part){

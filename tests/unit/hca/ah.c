@@ -27,6 +27,23 @@ TEST(an_ah_keeps_its_vector)
 	fixture_close(f);
 }
 
+/* The source port is the flow label's, where there is one; else the link chooses it. */
+TEST(a_flow_label_names_the_source_port)
+{
+	struct fixture *f = fixture_open(8);
+	struct ibv_ah_attr a = good;
+	struct ah *ah;
+
+	check_eq(ah_create(f->pd, &a, &ah), 0);
+	check_eq(ah->wire.rlid, 0);
+	check_eq(ah_destroy(ah), 0);
+	a.grh.flow_label = 0xabcde;
+	check_eq(ah_create(f->pd, &a, &ah), 0);
+	check_eq(be16toh(ah->wire.rlid), 0xc000 | (0x3cde ^ 0x2a));
+	check_eq(ah_destroy(ah), 0);
+	fixture_close(f);
+}
+
 static int create(struct fixture *f, const struct ibv_ah_attr *attr, const char *word)
 {
 	struct ah *ah;
@@ -75,6 +92,6 @@ TEST(max_ah_handles_can_be_made_and_not_one_more)
 	fixture_close(f);
 }
 
-RUN_TESTS(unit_test(an_ah_keeps_its_vector),
+RUN_TESTS(unit_test(an_ah_keeps_its_vector), unit_test(a_flow_label_names_the_source_port),
 	  unit_test(bad_vectors_are_refused_with_the_member_named),
 	  unit_test(max_ah_handles_can_be_made_and_not_one_more))

@@ -138,6 +138,86 @@ TEST(a_signature_stands_behind_the_list)
 	}
 }
 
+/* A data segment of @bytes under @key at @va, and what says how long the list is */
+static void built_away(uint16_t klm, uint32_t bytes, uint32_t key, uint64_t va)
+{
+	uint8_t *seg = built + (UMR_FIXED_SEGS - 1) * SEG;
+
+	memset(built, 0, sizeof(built));
+	put_be16(built + 4, klm);
+	put_be32(seg, bytes);
+	put_be32(seg + 4, key);
+	put_be64(seg + 8, va);
+}
+
+TEST(a_list_in_memory_reads_back)
+{
+	enum { N = 4000 };
+	static struct umr_part part[N], got[N];
+	static uint8_t bytes[N * SEG];
+	struct rand r;
+	struct umr u;
+
+	rand_init(&r, 11);
+	some_parts(&r, part, N);
+	for (unsigned int i = 0; i < N; i++) {
+		put_be32(bytes + (size_t)i * SEG, part[i].len);
+		put_be32(bytes + (size_t)i * SEG + 4, part[i].key);
+		put_be64(bytes + (size_t)i * SEG + 8, part[i].va);
+	}
+	for (unsigned int more = 0; more < 3; more++) { /* a longer segment; 2 GiB */
+		built_away(N, more == 2 ? 0 : (N + more) * SEG, 0x4712, 0x1234567);
+		place(14, 1, 0x4711);
+		check(umr_parse(&ring, 14, &u) == NULL);
+		check(!u.listed);
+		check_eq(u.away.len, N * SEG);
+		check_eq(u.away.key, 0x4712);
+		check_eq(u.away.addr, 0x1234567);
+	}
+	check(umr_read_list(&u, bytes, got) == NULL);
+	check(u.listed && u.read == got);
+	check_eq(u.nparts, N);
+	check_eq(u.times, 1);
+	for (unsigned int i = 0; i < N; i++)
+		check(got[i].va == part[i].va && got[i].len == part[i].len &&
+		      got[i].key == part[i].key && !got[i].stride);
+	put_be32(bytes + 4, UMR_REPEAT);
+	put_be32(bytes + 8, 9);
+	put_be16(bytes + 14, N - 1);
+	check(umr_read_list(&u, bytes, got) == NULL);
+	check_eq(u.nparts, N - 1);
+	check_eq(u.times, 9);
+	check_eq(got[N - 2].len, part[N - 1].len & 0xffff);
+	put_be16(bytes + 14, N); /* one more than there are */
+	check(umr_read_list(&u, bytes, got) != NULL);
+	put_be16(bytes + 14, 0);
+	check(umr_read_list(&u, bytes, got) != NULL);
+}
+
+TEST(where_a_list_in_memory_stands_is_said_once_and_whole)
+{
+	struct umr u;
+
+	built_away(4, 4 * SEG - 1, 7, 0x1000);
+	place(3, 1, 1);
+	check(umr_parse(&ring, 3, &u) != NULL);
+	built_away(4, 4 * SEG, 7, 0x1000);
+	place(3, 0, 1);
+	check(umr_parse(&ring, 3, &u) != NULL);
+	place(3, 2, 1);
+	check(umr_parse(&ring, 3, &u) != NULL);
+	put_be16(built + 6, BSF_SEGS);
+	place(3, 1, 1);
+	check(umr_parse(&ring, 3, &u) != NULL);
+	built_away(4, 1U << 31 | 4 * SEG, 7, 0x1000);
+	place(3, 1, 1);
+	check(umr_parse(&ring, 3, &u) != NULL);
+	built_away(0, 4 * SEG, 7, 0x1000); /* no list at all */
+	place(3, 1, 1);
+	check(umr_parse(&ring, 3, &u) == NULL);
+	check(!u.listed && !u.away.len);
+}
+
 TEST(garbage_is_bounded)
 {
 	struct rand r;
@@ -160,4 +240,6 @@ TEST(garbage_is_bounded)
 
 RUN_TESTS(unit_test(lists_read_back_at_every_place_of_the_ring),
 	  unit_test(a_list_is_no_longer_than_its_work_request),
-	  unit_test(a_signature_stands_behind_the_list), unit_test(garbage_is_bounded))
+	  unit_test(a_signature_stands_behind_the_list), unit_test(a_list_in_memory_reads_back),
+	  unit_test(where_a_list_in_memory_stands_is_said_once_and_whole),
+	  unit_test(garbage_is_bounded))

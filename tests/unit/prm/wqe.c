@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "prm/wqe.h"
 #include <errno.h>
+#include <stddef.h>
 #include "test.h"
 #include "util/be.h"
 #include "util/rand.h"
@@ -137,9 +138,12 @@ TEST(inline_data_wraps_at_the_end_of_the_ring)
 
 TEST(an_address_vector_reads_back)
 {
-	struct av av = {
-		.flow_label = 0xabcde, .sgid_index = 3, .hop_limit = 64, .traffic_class = 5, .sl = 2
-	};
+	struct av av = { .flow_label = 0xabcde,
+			 .sgid_index = 3,
+			 .hop_limit = 64,
+			 .traffic_class = 5,
+			 .sl = 2,
+			 .sport = 0xd123 };
 	struct writer w = { .pi = BLOCKS - 1 }; /* the AV wraps */
 	struct mlx5_wqe_av raw;
 	struct wqe got;
@@ -159,6 +163,40 @@ TEST(an_address_vector_reads_back)
 	check(got.solicited && got.fence && !got.signaled);
 	check_mem(&got.av, &av, sizeof(av));
 	check_eq(got.len, 0);
+}
+
+/* The forms of 8 bytes. */
+TEST(masked_atomics_read_back_at_every_place_of_the_ring)
+{
+	const struct sge sge = { 0x1000, 8, 5 };
+
+	for (uint16_t pi = 0; pi < 2 * BLOCKS; pi++)
+		for (int swap = 0; swap < 2; swap++) {
+			struct writer w = { .pi = pi };
+			struct wqe got;
+
+			put_ctrl(&w,
+				 swap ? MLX5_OPCODE_ATOMIC_MASKED_CS : MLX5_OPCODE_ATOMIC_MASKED_FA,
+				 0, 0);
+			buf[pi * WQE_BB % sizeof(buf)] = 9; /* opmod */
+			put_remote(&w, 0x1122334455667788, 0xabcd);
+			for (int i = 0; i <= swap; i++) {
+				uint8_t *p = seg(&w);
+
+				put_be64(p, 0x1111 + 2U * (unsigned int)i);
+				put_be64(p + 8, 0x1112 + 2U * (unsigned int)i);
+			}
+			put_data(&w, &sge);
+			put_ds(&w, w.segs);
+			check_eq(wqe_parse(&ring, pi, BLOCKS, WQE_CONNECTED, &got), 0);
+			check_eq(got.raddr, 0x1122334455667788);
+			check_eq(got.swap_add, 0x1111);
+			check_eq(swap ? got.compare : got.swap_mask, 0x1112);
+			check_eq(got.nsge, 1);
+			check_eq(got.len, 8);
+			if (swap)
+				check(got.swap_mask == 0x1113 && got.compare_mask == 0x1114);
+		}
 }
 
 TEST(a_bind_reads_back_at_every_place_of_the_ring)
@@ -241,7 +279,10 @@ TEST(what_is_malformed_is_refused)
 		{ MLX5_OPCODE_SEND, 5, 1, WQE_CONNECTED, WQE_TOO_LONG, 1 },
 		{ MLX5_OPCODE_RDMA_WRITE, 1, 1, WQE_CONNECTED, WQE_CUT_OFF, 2 },
 		{ MLX5_OPCODE_ATOMIC_CS, 2, 1, WQE_CONNECTED, WQE_CUT_OFF, 3 },
+		{ MLX5_OPCODE_ATOMIC_MASKED_FA, 4, 1, WQE_CONNECTED, WQE_MASKED_SIZE, 1 },
 		{ MLX5_OPCODE_SEND, 3, 1, WQE_DATAGRAM, WQE_CUT_OFF, 4 },
+		{ MLX5_OPCODE_SEND, 4, 1, WQE_DATAGRAM, WQE_COMPACT_AV, 2 },
+		{ MLX5_OPCODE_SEND, 2, 1, WQE_DC, WQE_COMPACT_AV, 2 },
 		{ MLX5_OPCODE_SEND, 1, 1, WQE_XRC, WQE_CUT_OFF, 2 },
 		{ MLX5_OPCODE_ATOMIC_FA, 3, 1, WQE_XRC, WQE_CUT_OFF, 4 },
 		{ MLX5_OPCODE_SEND, 33, BLOCKS, WQE_CONNECTED, WQE_MANY_SGES, 1 },
@@ -256,6 +297,8 @@ TEST(what_is_malformed_is_refused)
 			buf[k + 3] = 1; /* as data segments: one byte each */
 		put_ctrl(&w, bad[i].opcode, 0, 0);
 		put_ds(&w, bad[i].ds);
+		if (bad[i].wrong != WQE_COMPACT_AV)
+			buf[16 + offsetof(struct mlx5_wqe_av, dqp_dct)] = 0x80;
 		check_eq(wqe_parse(&ring, 0, bad[i].avail, bad[i].svc, &got), EBADMSG);
 		check(got.nbb >= 1);
 		check_eq(got.wrong, bad[i].wrong);
@@ -448,6 +491,7 @@ RUN_TESTS(unit_test(what_was_taken_back_has_no_data),
 	  unit_test(inline_data_does_not_reach_past_the_wqe),
 	  unit_test(a_wqe_is_not_longer_than_its_ring), unit_test(an_address_vector_reads_back),
 	  unit_test(the_number_of_an_srq_reads_back),
+	  unit_test(masked_atomics_read_back_at_every_place_of_the_ring),
 	  unit_test(a_bind_reads_back_at_every_place_of_the_ring),
 	  unit_test(a_byte_count_of_zero_is_two_gib), unit_test(what_is_malformed_is_refused),
 	  unit_test(random_bytes_never_lead_outside_the_ring),

@@ -347,6 +347,38 @@ TEST(packets_leave_from_the_port_that_is_chosen)
 	udp_destroy(u);
 }
 
+/* Ports that address vectors name are had while there are sockets for them, and are no reason to
+ * refuse anything; they leave those that programs choose alone. */
+TEST(packets_leave_from_the_port_that_is_wished)
+{
+	struct udp *u = start();
+	struct udp_path p = { .net = { address(false, 1), address(false, 2) }, .mtu = 1024 };
+	struct dest *d;
+
+	check_eq(udp_listen(u, &p.net.remote, 0), 0);
+	for (uint16_t i = 0; i < PORTS + 2; i++) {
+		p.wish = CHOSEN + i;
+		check_eq(udp_dest(u, &p, &d), 0);
+		send_datagrams(d, 1);
+		while (still(!udp_drain(u, 64, true)))
+			;
+		check((got.last.sport == CHOSEN + i) == (i < PORTS));
+		check(got.last.sport >= 0xc000 || i < PORTS);
+		d->ops->put(d);
+	}
+	p.wish = UDP_ROCE_PORT;
+	check_eq(udp_dest(u, &p, &d), 0);
+	d->ops->put(d);
+	p.sport = ANOTHER;
+	check_eq(udp_dest(u, &p, &d), 0);
+	send_datagrams(d, 1);
+	while (still(!udp_drain(u, 64, true)))
+		;
+	check_eq(got.last.sport, ANOTHER);
+	d->ops->put(d);
+	udp_destroy(u);
+}
+
 TEST(packets_do_not_leave_from_the_port_that_receives)
 {
 	struct udp *u = start();
@@ -436,6 +468,7 @@ TEST(sockets_that_send_keep_nothing)
 
 RUN_TESTS(unit_test(sockets_that_send_keep_nothing),
 	  unit_test(packets_leave_from_the_port_that_is_chosen),
+	  unit_test(packets_leave_from_the_port_that_is_wished),
 	  unit_test(packets_do_not_leave_from_the_port_that_receives),
 	  unit_test(packets_arrive_whole_over_ipv4), unit_test(packets_arrive_whole_over_ipv6),
 	  unit_test(nonsense_and_damage_are_counted_and_dropped),
