@@ -312,7 +312,7 @@ static int create(struct pd *pd, struct ibv_qp_init_attr_ex *a, const struct ser
 	spin_init(&qp->sq.lock);
 	spin_init(&qp->rq.lock);
 	ignore_cap(a, service, &a->cap);
-	err = ring_memory_record(pd->ctx, qp->record, &qp->dbrec);
+	err = ring_memory_record(pd->ctx, pd, qp->record, &qp->dbrec);
 	err = err ? err : dqp_raw_check(qp, a);
 	if (!err && !dqp_is_rss(a)) {
 		err = service->sends ? sq_memory(qp, pd, &a->cap) : 0;

@@ -81,7 +81,7 @@ int dsrq_create(struct pd *pd, struct ibv_srq_init_attr_ex *attr, struct dsrq **
 	memset(srq, 0, sizeof(*srq));
 	srq->epoch = fork_epoch();
 	spin_init(&srq->lock);
-	err = ring_memory_record(pd->ctx, srq->record, &srq->dbrec);
+	err = ring_memory_record(pd->ctx, pd, srq->record, &srq->dbrec);
 	err = err ? err : ring_memory(srq, pd, &attr->attr);
 	if (!err && tm)
 		err = dsrq_tags_create(&attr->tm_cap, &srq->tags);

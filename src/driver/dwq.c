@@ -162,7 +162,7 @@ int dwq_create(struct context *ctx, struct ibv_wq_init_attr *a, struct dwq **out
 	memset(wq, 0, sizeof(*wq));
 	wq->epoch = fork_epoch();
 	spin_init(&wq->rq.lock);
-	err = ring_memory_record(ctx, wq->record, &wq->dbrec);
+	err = ring_memory_record(ctx, to_pd(a->pd), wq->record, &wq->dbrec);
 	err = err ? err : memory(wq, a);
 	if (!err)
 		err = objects_add(OBJECT_WQ, wq, &wq->uidx);
