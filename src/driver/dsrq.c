@@ -130,8 +130,12 @@ static int device_half_destroy(struct dsrq *srq)
 	if (cq)
 		cq_get(cq->dev);
 	err = srq->dev->xrcd ? xrc_srq_destroy(srq->dev) : srq_destroy(srq->dev);
-	if (!err && ours && cq)
+	if (!err && ours && cq) {
 		dcq_ring_purge(cq, srq->uidx);
+		objects_del(srq->uidx);
+		srq->uidx = 0;
+		dcq_ring_settle(cq);
+	}
 	if (cq)
 		cq_put(cq->dev);
 	return err;

@@ -194,8 +194,12 @@ static int device_half_destroy(struct dwq *wq)
 
 	cq_get(cq);
 	err = wq_destroy(wq->dev);
-	if (!err && ours)
+	if (!err && ours) {
 		dcq_ring_purge(to_dcq(wq->ib.cq), wq->uidx);
+		objects_del(wq->uidx);
+		wq->uidx = 0;
+		dcq_ring_settle(to_dcq(wq->ib.cq));
+	}
 	cq_put(cq);
 	return err;
 }

@@ -262,7 +262,80 @@ static void change_under_way(int of)
 	want(bits.changes > times);
 }
 
+/* --- queue pairs that go while their entries are read --- */
+
+static struct ibv_cq *common;
+
+static void *poll_all(void *arg)
+{
+	struct ibv_wc wc;
+
+	(void)arg;
+	while (!__atomic_load_n(&bits.ends, __ATOMIC_RELAXED))
+		want(ibv_poll_cq(common, 1, &wc) >= 0);
+	return NULL;
+}
+
+static void on_common(struct peer_ep *ep)
+{
+	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC,
+					 .send_cq = common,
+					 .recv_cq = common,
+					 .cap = { WRS, WRS, 1, 1, 0 } };
+
+	ep->qp = ibv_create_qp(dev.pd, &attr);
+	want(ep->qp);
+	ep->mine = (struct peer_addr){ .qpn = ep->qp->qp_num, .psn = 7, .gid = dev.gid };
+}
+
+static void some_messages(struct peer_ep *from, struct peer_ep *to)
+{
+	struct ibv_sge sge = { (uintptr_t)own, 8, own_mr->lkey };
+	struct ibv_send_wr wr = { .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED },
+			   *bad;
+
+	for (uint64_t i = 0; i < WRS; i++) {
+		peer_recv(to, i, &sge, 1);
+		want_eq(ibv_post_send(from->qp, &wr, &bad), 0);
+	}
+}
+
+/* Another thread polls the CQ by the verbs, though it is laid open. */
+static void polled_while_they_go(int arg)
+{
+	struct peer_opts o = { .type = IBV_QPT_RC };
+	struct mlx5dv_cq out = { 0 };
+	struct mlx5dv_obj obj = { .cq = { .out = &out } };
+	struct peer_ep x, y;
+	pthread_t thread;
+
+	(void)arg;
+	beside();
+	common = obj.cq.in = ibv_create_cq(dev.ctx, 255, NULL, NULL, 0);
+	want(common);
+	want_eq(mlx5dv_init_obj(&obj, MLX5DV_OBJ_CQ), 0);
+	want(!pthread_create(&thread, NULL, poll_all, NULL));
+	for (unsigned int i = 0; i < 20 * TIMES; i++) {
+		on_common(&x);
+		on_common(&y);
+		x.theirs = y.mine;
+		y.theirs = x.mine;
+		peer_connect(&x, &o);
+		peer_connect(&y, &o);
+		some_messages(&x, &y);
+		want_eq(ibv_destroy_qp(x.qp), 0);
+		want_eq(ibv_destroy_qp(y.qp), 0);
+	}
+	__atomic_store_n(&bits.ends, true, __ATOMIC_RELAXED);
+	want(!pthread_join(thread, NULL));
+	one_message(1);
+}
+
 static const struct test_case cases[] = {
+	CASE(polled_while_they_go),
 	CASE_ARG(change_under_way, OF(SENDS, IBV_QPT_RC, 0)),
 	CASE_ARG(change_under_way, OF(RECEIVES, IBV_QPT_RC, 0)),
 	CASE_ARG(change_under_way, OF(RECEIVES, IBV_QPT_RC, 1)),
