@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* Queue pairs whose rings and records a program writes itself, with anything in them, while they
  * work. Whatever stands there, only memory that its keys allow is written, the queue pair works or
- * stops, and the pair beside it goes on message by message. The input is a script: the service, then
- * what is written, rung and waited for. */
+ * stops, and the pair beside it goes on message by message. The input is a script: the service,
+ * then what is written, rung and waited for. */
 #include <string.h>
 #include "fuzz.h"
 #include "hca/srq.h"
