@@ -173,8 +173,9 @@ int dcq_create(struct context *ctx, const struct ibv_cq_init_attr_ex *attr,
 	cq->ctx = ctx;
 	cq->epoch = fork_epoch();
 	cq->cqe_size = size;
-	err = ring_memory_record(ctx, cq->record, &cq->dbrec);
-	err = err ? err : take_domain(cq, attr);
+	cq->dbrec = cq->record;
+	err = take_domain(cq, attr);
+	err = err ? err : ring_memory_record(ctx, cq->pd, cq->record, &cq->dbrec);
 	err = err ? err : make_ring(cq, ring_entries(attr->cqe));
 	if (err)
 		goto fail;

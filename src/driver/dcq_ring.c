@@ -63,3 +63,11 @@ void dcq_ring_purge(struct dcq *cq, uint32_t uidx)
 	dcq_ring_publish(cq);
 	dcq_ring_unlock(cq);
 }
+
+void dcq_ring_settle(struct dcq *cq)
+{
+	if (likely(!unrung_is(&cq->unrung)))
+		return; /* no entry was left */
+	dcq_ring_lock(cq);
+	dcq_ring_unlock(cq);
+}

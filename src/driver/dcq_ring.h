@@ -116,3 +116,6 @@ static inline void dcq_ring_unlock(struct dcq *cq)
 /* Drops every unread entry of object @uidx, which is in RESET or destroyed and so gets no more;
  * slots of shared receives go back to their SRQ. */
 void dcq_ring_purge(struct dcq *cq, uint32_t uidx);
+/* The entries of a CQ that is laid open stay when their object goes. Returns when no thread that
+ * polls such a CQ uses an object that objects_del() has taken away before. */
+void dcq_ring_settle(struct dcq *cq);

@@ -312,7 +312,7 @@ static int create(struct pd *pd, struct ibv_qp_init_attr_ex *a, const struct ser
 	spin_init(&qp->sq.lock);
 	spin_init(&qp->rq.lock);
 	ignore_cap(a, service, &a->cap);
-	err = ring_memory_record(pd->ctx, qp->record, &qp->dbrec);
+	err = ring_memory_record(pd->ctx, pd, qp->record, &qp->dbrec);
 	err = err ? err : dqp_raw_check(qp, a);
 	if (!err && !dqp_is_rss(a)) {
 		err = service->sends ? sq_memory(qp, pd, &a->cap) : 0;
@@ -374,6 +374,20 @@ static void purge(struct dqp *qp)
 		dcq_ring_purge(to_dcq(ib->recv_cq), qp->uidx);
 }
 
+/* As purge(), of a QP that is gone: no thread that polls uses it any more. */
+static void forget(struct dqp *qp)
+{
+	struct ibv_qp *ib = &qp->ib.qp_base;
+
+	purge(qp);
+	objects_del(qp->uidx);
+	qp->uidx = 0;
+	if (ib->send_cq && qp->service->sends)
+		dcq_ring_settle(to_dcq(ib->send_cq));
+	if (ib->recv_cq && qp->service->receives && ib->recv_cq != ib->send_cq)
+		dcq_ring_settle(to_dcq(ib->recv_cq));
+}
+
 /* Destroys the device's half, and what it has left on its CQs, which stay until then. */
 static int device_half_destroy(struct dqp *qp)
 {
@@ -387,7 +401,7 @@ static int device_half_destroy(struct dqp *qp)
 		cq_get(rcq);
 	err = qp_life_destroy(qp->dev);
 	if (!err && ours)
-		purge(qp);
+		forget(qp);
 	if (rcq)
 		cq_put(rcq);
 	if (scq)

@@ -81,7 +81,7 @@ int dsrq_create(struct pd *pd, struct ibv_srq_init_attr_ex *attr, struct dsrq **
 	memset(srq, 0, sizeof(*srq));
 	srq->epoch = fork_epoch();
 	spin_init(&srq->lock);
-	err = ring_memory_record(pd->ctx, srq->record, &srq->dbrec);
+	err = ring_memory_record(pd->ctx, pd, srq->record, &srq->dbrec);
 	err = err ? err : ring_memory(srq, pd, &attr->attr);
 	if (!err && tm)
 		err = dsrq_tags_create(&attr->tm_cap, &srq->tags);
@@ -130,8 +130,12 @@ static int device_half_destroy(struct dsrq *srq)
 	if (cq)
 		cq_get(cq->dev);
 	err = srq->dev->xrcd ? xrc_srq_destroy(srq->dev) : srq_destroy(srq->dev);
-	if (!err && ours && cq)
+	if (!err && ours && cq) {
 		dcq_ring_purge(cq, srq->uidx);
+		objects_del(srq->uidx);
+		srq->uidx = 0;
+		dcq_ring_settle(cq);
+	}
 	if (cq)
 		cq_put(cq->dev);
 	return err;

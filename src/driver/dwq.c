@@ -162,7 +162,7 @@ int dwq_create(struct context *ctx, struct ibv_wq_init_attr *a, struct dwq **out
 	memset(wq, 0, sizeof(*wq));
 	wq->epoch = fork_epoch();
 	spin_init(&wq->rq.lock);
-	err = ring_memory_record(ctx, wq->record, &wq->dbrec);
+	err = ring_memory_record(ctx, to_pd(a->pd), wq->record, &wq->dbrec);
 	err = err ? err : memory(wq, a);
 	if (!err)
 		err = objects_add(OBJECT_WQ, wq, &wq->uidx);
@@ -194,8 +194,12 @@ static int device_half_destroy(struct dwq *wq)
 
 	cq_get(cq);
 	err = wq_destroy(wq->dev);
-	if (!err && ours)
+	if (!err && ours) {
 		dcq_ring_purge(to_dcq(wq->ib.cq), wq->uidx);
+		objects_del(wq->uidx);
+		wq->uidx = 0;
+		dcq_ring_settle(to_dcq(wq->ib.cq));
+	}
 	cq_put(cq);
 	return err;
 }

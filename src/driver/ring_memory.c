@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "driver/ring_memory.h"
 #include <errno.h>
+#include <infiniband/mlx5dv.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 #define OWN_MAPPING (64 << 10)
 #define PAGE	    ((size_t)4096)
 #define LINE	    ((size_t)64)
+#define RECORD	    ((size_t)8) /* two words */
 #define RENEWING    UINT32_MAX
 #define TRIES	    10000000
 
@@ -257,15 +259,16 @@ int ring_memory_alloc_on(struct context *ctx, struct pd *pd, uint64_t type, size
 	return lend(p, &l, out);
 }
 
-int ring_memory_record(struct context *ctx, uint32_t *own, uint32_t **out)
+int ring_memory_record(struct context *ctx, struct pd *pd, uint32_t *own, uint32_t **out)
 {
-	uint8_t *p;
+	const struct lent l = { .bytes = RECORD, .pd = pd, .type = MLX5DV_RES_TYPE_DBR };
 	int err;
+	uint8_t *p = pd_memory_alloc(pd, RECORD, RECORD, l.type, &err);
 
 	*out = own;
-	if (likely(!ctx->memory.alloc))
-		return 0;
-	err = context_memory(ctx, LINE, &p);
+	if (likely(!p && (err || !ctx->memory.alloc)))
+		return err;
+	err = p ? lend(p, &l, &p) : context_memory(ctx, LINE, &p);
 	if (!err)
 		*out = (uint32_t *)p;
 	return err;

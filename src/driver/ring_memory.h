@@ -2,9 +2,9 @@
 /* Memory of the rings that the driver makes: zeroed, aligned to 64 bytes. A forked child gets a
  * copy of its own, which is of no use.
  * In a parent domain with memory functions these make the ring, aligned to a page and whole pages
- * long; else those of the context (mlx5dv_set_context_attr()), of which whole pages are asked, and
- * doorbell records too. They are called in the thread that makes or destroys the queue, under no
- * lock.
+ * long, and its doorbell records; else those of the context (mlx5dv_set_context_attr()), of which
+ * whole pages are asked, and the records too. They are called in the thread that makes or destroys
+ * the queue, under no lock.
  * Pages of the program's functions and ring_pages may be taken away while the queue lives: what is
  * unmapped, or cut off with its file, comes back as zeros at the next access, so that the queue
  * fails and not the process; rights that were taken are given back. */
@@ -25,8 +25,9 @@ int ring_memory_alloc_on(struct context *ctx, struct pd *pd, uint64_t type, size
 			 uint8_t **out);
 /* Of any origin; the parent domain must still be there (ring_memory_hold()). NULL is fine. */
 void ring_memory_free(uint8_t *p, size_t size);
-/* Doorbell records of a queue: @own, which is part of its struct, or the context's functions'. */
-int ring_memory_record(struct context *ctx, uint32_t *own, uint32_t **out);
+/* Doorbell records of a queue: @own, which is part of its struct, or of the functions of its parent
+ * domain (@pd: any, or NULL) or the context. */
+int ring_memory_record(struct context *ctx, struct pd *pd, uint32_t *own, uint32_t **out);
 void ring_memory_record_free(uint32_t *record, const uint32_t *own);
 bool ring_memory_lent(uint8_t *p); /* did a program's function make it? */
 /* Keeps @pd, if its functions make rings, until those of a queue are freed that is being destroyed:

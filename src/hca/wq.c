@@ -89,10 +89,12 @@ int wq_destroy(struct wq *wq)
 static void flush(struct wq *wq)
 {
 	struct rwqe w;
+	uint16_t left;
 
 	store_relaxed(&wq->state, IBV_WQS_ERR);
 	full_fence(); /* pairs with wq_doorbell(): it sees the state, or we its WQEs */
-	while (!rq_take(&wq->rq, &w)) {
+	left = rq_posted(&wq->rq); /* the record may change meanwhile */
+	for (; left && !rq_take(&wq->rq, &w); left--) {
 		struct cqe c = { .opcode = MLX5_CQE_RESP_ERR,
 				 .syndrome = MLX5_CQE_SYNDROME_WR_FLUSH_ERR,
 				 .vendor_err = VENDOR_RECV_FLUSH,

@@ -97,9 +97,11 @@ static void receive_cqe(struct tqp *q, uint64_t now)
 
 void flush_rq(struct tqp *q, uint64_t now)
 {
+	uint16_t left = q->qp.srq ? 0 : rq_posted(&q->qp.rq); /* the record may change meanwhile */
+
 	if (q->rsp.have_rwqe)
 		receive_cqe(q, now);
-	while (!q->qp.srq && !receive_take(q))
+	for (; left && !receive_take(q); left--)
 		receive_cqe(q, now);
 }
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* Messages in lockstep between two processes, for callgrind to count: instructions RC|UC|UD
- * send|write|read|atomic SIZE COUNT BATCH. What callgrind counts stands in the functions step_*();
- * waiting for the other process stands outside of them.
+ * send|write|read|atomic SIZE COUNT BATCH post|wr|raw. What callgrind counts stands in the
+ * functions step_*(); waiting for the other process stands outside of them.
+ *
+ * The last word says by which calls the sender posts: ibv_post_send(), ibv_wr_*(), or
+ * mlx5dv_wr_raw_wqe() with a WQE that it has written itself.
  *
  * A batch is posted by as many calls; then the receiver polls until it has the messages and once
  * more, which lets its ACK go; then the sender polls until its completions are there.
@@ -16,6 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <infiniband/mlx5dv.h>
 #include "verbs/peer.h"
 
 enum { DEPTH = 512, WARM_UP = 64 };
@@ -30,6 +34,9 @@ struct run {
 	struct peer_ep ep;
 	struct ibv_mr *mr;
 	struct ibv_ah *ah;
+	void (*post)(struct run *r);
+	struct ibv_qp_ex *ex;
+	struct mlx5dv_qp_ex *dv;
 };
 
 static void post_receive(struct run *r)
@@ -39,7 +46,7 @@ static void post_receive(struct run *r)
 	peer_recv(&r->ep, 0, &sge, 1);
 }
 
-static void post_send(struct run *r)
+static void by_post_send(struct run *r)
 {
 	struct ibv_sge sge = { (uintptr_t)r->mr->addr, r->size, r->mr->lkey };
 	struct ibv_send_wr wr = { .opcode = r->op, .sg_list = &sge, .num_sge = 1 }, *bad;
@@ -59,6 +66,55 @@ static void post_send(struct run *r)
 	}
 	if (ibv_post_send(r->ep.qp, &wr, &bad))
 		die("ibv_post_send");
+}
+
+static void complete(struct run *r)
+{
+	if (ibv_wr_complete(r->ex))
+		die("ibv_wr_complete");
+}
+
+static void by_wr(struct run *r)
+{
+	ibv_wr_start(r->ex);
+	r->ex->wr_id = 0;
+	r->ex->wr_flags = IBV_SEND_SIGNALED;
+	if (r->op == IBV_WR_SEND)
+		ibv_wr_send(r->ex);
+	else
+		ibv_wr_rdma_write(r->ex, r->ep.theirs.rkey, r->ep.theirs.va);
+	ibv_wr_set_sge(r->ex, r->mr->lkey, (uintptr_t)r->mr->addr, r->size);
+	complete(r);
+}
+
+static void by_raw(struct run *r)
+{
+	struct {
+		struct mlx5_wqe_ctrl_seg ctrl;
+		union {
+			struct mlx5_wqe_raddr_seg to;
+			struct mlx5_wqe_data_seg first;
+		};
+		struct mlx5_wqe_data_seg data;
+	} w;
+	bool send = r->op == IBV_WR_SEND;
+
+	mlx5dv_set_ctrl_seg(&w.ctrl, 0, send ? MLX5_OPCODE_SEND : MLX5_OPCODE_RDMA_WRITE, 0, 0,
+			    MLX5_WQE_CTRL_CQ_UPDATE, send ? 2 : 3, 0, 0);
+	if (!send)
+		w.to = (struct mlx5_wqe_raddr_seg){ htobe64(r->ep.theirs.va),
+						    htobe32(r->ep.theirs.rkey), 0 };
+	mlx5dv_set_data_seg(send ? &w.first : &w.data, r->size, r->mr->lkey,
+			    (uintptr_t)r->mr->addr);
+	ibv_wr_start(r->ex);
+	r->ex->wr_id = 0;
+	mlx5dv_wr_raw_wqe(r->dv, &w);
+	complete(r);
+}
+
+static void post_send(struct run *r)
+{
+	r->post(r);
 }
 
 static int poll(struct ibv_cq *cq)
@@ -132,11 +188,21 @@ static void ready(struct run *r, int fd)
 {
 	struct peer_opts o = { .type = r->type,
 			       .cap = { DEPTH, DEPTH, 1, 1, 0 },
-			       .cqe = 2 * DEPTH };
+			       .cqe = 2 * DEPTH,
+			       .send_ops =
+				       r->post == by_post_send
+					       ? 0
+					       : IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE };
 	size_t len = (r->size + 4096) & ~(size_t)4095;
 
 	peer_open(&r->dev);
 	peer_ep_create(&r->dev, &o, &r->ep);
+	if (o.send_ops) {
+		r->ex = ibv_qp_to_qp_ex(r->ep.qp);
+		r->dv = r->ex ? mlx5dv_qp_ex_from_ibv_qp_ex(r->ex) : NULL;
+		if (!r->dv)
+			die("mlx5dv_qp_ex_from_ibv_qp_ex");
+	}
 	r->mr = ibv_reg_mr(r->dev.pd, peer_memory(len, false), len,
 			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 				   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
@@ -212,8 +278,9 @@ int main(int argc, char **argv)
 	pid_t child;
 	int fd;
 
-	if (argc != 6)
-		fail("usage: instructions RC|UC|UD send|write|read|atomic SIZE COUNT BATCH");
+	if (argc != 7)
+		fail("usage: instructions RC|UC|UD send|write|read|atomic SIZE COUNT BATCH "
+		     "post|wr|raw");
 	r = (struct run){
 		.type = !strcmp(argv[1], "RC")	 ? IBV_QPT_RC
 			: !strcmp(argv[1], "UC") ? IBV_QPT_UC
@@ -222,6 +289,9 @@ int main(int argc, char **argv)
 		.size = (uint32_t)strtoul(argv[3], NULL, 0),
 		.count = (unsigned int)strtoul(argv[4], NULL, 0),
 		.batch = (unsigned int)strtoul(argv[5], NULL, 0),
+		.post = !strcmp(argv[6], "wr")	  ? by_wr
+			: !strcmp(argv[6], "raw") ? by_raw
+						  : by_post_send,
 	};
 	if (fcntl(0, F_SETFL, O_NONBLOCK))
 		die("fcntl");

@@ -24,11 +24,16 @@ ASLEEP = {"35", "230", *WAITS}
 libc = ctypes.CDLL(None, use_errno=True)
 libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
 
-# transport, operation, size, messages, messages a batch
+# transport, operation, size, messages, messages a batch; by which calls, behind these
 PATHS = [("RC", "send", 8, 2000, 1), ("RC", "send", 8, 6400, 64), ("RC", "send", 4096, 2000, 1),
          ("RC", "send", 65536, 320, 1), ("RC", "write", 8, 2000, 1), ("RC", "write", 65536, 320, 1),
          ("RC", "read", 8, 2000, 1), ("RC", "read", 65536, 320, 1), ("RC", "atomic", 8, 2000, 1),
          ("UC", "send", 8, 2000, 1), ("UC", "write", 8, 2000, 1), ("UD", "send", 8, 2000, 1)]
+# the same by other calls
+PATHS = [(*path, "post") for path in PATHS] + [
+    ("RC", "send", 8, 2000, 1, "wr"), ("RC", "send", 8, 2000, 1, "raw"),
+    ("RC", "write", 8, 2000, 1, "wr"), ("RC", "write", 8, 2000, 1, "raw")]
+HOW = {"post": "", "wr": ", ibv_wr_*", "raw": ", mlx5dv_wr_raw_wqe"}
 COUNTED = re.compile(r"^(?:summary|totals): (\d+)", re.MULTILINE)
 
 # How often a run begins anew whose receiver's engine thread is armed and does not nap: a busy
@@ -135,14 +140,15 @@ def main():
     ours, base = os.environ["SOFTHCA_LIB"], os.environ.get("SOFTHCA_BASE")
     if base and not (Path(base) / "libibverbs.so.1").exists():
         raise Failed(f"SOFTHCA_BASE: {base} has no libibverbs.so.1")
-    print("instructions a message        sender receiver"
+    print("instructions a message            sender receiver"
           + ("     base: sender receiver    change" if base else "")
           + "     * behind an engine that is armed: the machine is busy")
     for path in PATHS:
-        service, op, size, _count, batch = path
-        name = f"{service} {op} {size} B" + (f", {batch} at a time" if batch > 1 else "")
+        service, op, size, _count, batch, how = path
+        name = (f"{service} {op} {size} B" + (f", {batch} at a time" if batch > 1 else "")
+                + HOW[how])
         new = counted(ours, path)
-        line = f"{name:<28} {new[0]:>7.0f} {new[1]:>8.0f}{new[2]}"
+        line = f"{name:<32} {new[0]:>7.0f} {new[1]:>8.0f}{new[2]}"
         if base:
             old = counted(base, path)
             line += (f"          {old[0]:>7.0f} {old[1]:>8.0f}{old[2]}"

@@ -24,12 +24,16 @@ OPEN_MPI = ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "--allow-r
             "--mca", "oob_tcp_if_include", "lo", "--mca", "plm", "isolated"]
 STARTERS = {"openmpi": [*OPEN_MPI, "-np"], "mpich": ["mpiexec.mpich", "-iface", "lo", "-n"]}
 # library, transport, ranks
-SHORT = [("openmpi", "rc_v", 2), ("openmpi", "ud_v", 2), ("mpich", "rc_v", 2), ("mpich", "ud_v", 2)]
+SHORT = [("openmpi", "rc_v", 2), ("openmpi", "ud_v", 2), ("mpich", "rc_v", 2), ("mpich", "ud_v", 2),
+         ("openmpi", "rc_x", 2), ("mpich", "dc_x", 2)]  # _x: UCX writes the rings itself
 MORE = [("openmpi", "rc_v", 4), ("openmpi", "rc_v,ud_v", 3), ("mpich", "rc_v", 4),
-        ("mpich", "ud_v", 3)]
+        ("mpich", "ud_v", 3), ("openmpi", "ud_x", 2), ("openmpi", "dc_x", 2), ("mpich", "rc_x", 2),
+        ("mpich", "ud_x", 2)]
 # UCX repeats what it has sent by UD to a rank that has ended already, and one that ends gives back
-# the memory of its receives before it destroys the queue pair that has them.
+# the memory of its receives before it destroys the queue pair that has them. Before it writes rings
+# itself it asks whether it may command the device, too.
 LEFT = re.compile(r"^softhca: .*( dropped \(.*this process has no QP "
+                  r"|: mlx5dv_open_device: MLX5DV_CONTEXT_FLAGS_DEVX, "
                   r"|: ibv_post_recv: QP .* (is not mapped any more|names no memory region)).*\n",
                   re.MULTILINE)
 
@@ -44,7 +48,8 @@ def build(library, folder):
 def run(library, transport, ranks, folder):
     threads, every = "4", "1" if programs.FULL else "7"
     env = {**os.environ, **pair.preload(), "UCX_TLS": f"{transport},self",
-           "UCX_NET_DEVICES": "mlx5_0:1", **pair.EXPLAIN, "UCX_WARN_UNUSED_ENV_VARS": "n"}
+           "UCX_NET_DEVICES": "mlx5_0:1", **pair.EXPLAIN, "UCX_WARN_UNUSED_ENV_VARS": "n",
+           "SOFTHCA_MLX5DV": "1" if transport.endswith("_x") else "0"}
     argv = [*pair.RUN, *STARTERS[library], str(ranks), build(library, folder), threads, every]
     process = subprocess.Popen(argv, env=env, text=True, errors="replace", stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, process_group=0)

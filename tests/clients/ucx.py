@@ -36,7 +36,8 @@ UCT = {
                  for layout in ("short", "bcopy", "zcopy") for size in (8, 1000)
                  if (layout, size) not in (("short", 1000), ("zcopy", 8))],
 }
-UCT["dc_mlx5"] = UCT["rc_verbs"]
+UCT["rc_mlx5"] = UCT["dc_mlx5"] = UCT["rc_verbs"]
+UCT["ud_mlx5"] = UCT["ud_verbs"]
 SHOWN = {"0": ["rc_verbs", "ud_verbs"],
          "1": ["rc_verbs", "rc_mlx5", "dc_mlx5", "ud_verbs", "ud_mlx5"]}  # by SOFTHCA_MLX5DV
 # its rc_verbs has no flush at the remote side, on no device, and says so since 1.18
@@ -122,7 +123,7 @@ def main():
         lines = {f"{test}_{layout}_{size}":
                  f"-d {DEVICE} -x {transport} -t {test} -D {layout} -s {size} {count(size)}"
                  for test, layout, size in rows}
-        of = "dc_x" if transport == "dc_mlx5" else "rc_v,ud_v"
+        of = transport[:2] + "_x" if transport.endswith("_mlx5") else "rc_v,ud_v"
         table.append((f"ucx_perftest -x {transport}", lambda t=of, x=lines: perftest(t, x)))
     return cases.run(table)
 

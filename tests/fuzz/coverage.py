@@ -31,6 +31,10 @@ MEANT = {
             "hca/tag_list"],
     "steer": ["udp/udp_steer", "udp/udp_hello", "udp/udp_talk"],
     "meeting": ["peers/meeting"],
+    "laid": ["transport/sent", "transport/form", "transport/message", "transport/local_work",
+             "transport/flush", "transport/raw", "transport/ud", "transport/receive", "hca/srq"],
+    "mkey": ["hca/mkey/mkey", "hca/mkey/mkey_layout", "hca/mkey/signature", "hca/key_table",
+             "prm/umr", "prm/bsf", "transport/gather", "transport/linear/linear"],
     "tables": ["peers/shm_access", "peers/hazard"],
 }
 LINES = re.compile(r"File '([^']*)'\nLines executed:([\d.]+)% of (\d+)")

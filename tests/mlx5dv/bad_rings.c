@@ -274,7 +274,7 @@ static void links(int next)
 
 /* --- memory that goes --- */
 
-enum { SENDS, RECEIVES, ENTRIES, PAGE, OPEN_PAGE };
+enum { SENDS, RECEIVES, ENTRIES, RECORDS, PAGE, OPEN_PAGE };
 
 static void take_away(int what)
 {
@@ -358,6 +358,8 @@ static const struct taken {
 	{ "their sends, unmapped", true, SENDS, 0, UNMAPPED },
 	{ "their receives, unmapped", true, RECEIVES, 0, UNMAPPED },
 	{ "their entries, unmapped", true, ENTRIES, 0, UNMAPPED },
+	{ "their records, unmapped", true, RECORDS, 0, UNMAPPED },
+	{ "their records, cut off", true, RECORDS, 0, CUT_OFF },
 	{ "their sends, cut off", true, SENDS, 0, CUT_OFF },
 	{ "their entries, cut off", true, ENTRIES, 0, CUT_OFF },
 	{ "their entries, to be read", true, ENTRIES, PROT_READ, PROTECTED },
@@ -368,9 +370,13 @@ static const struct taken {
 static void take_from(const struct taken *t)
 {
 	size_t len = t->ring == SENDS	   ? (size_t)a.qp.sq.wqe_cnt * BLOCK
+		     : t->ring == RECORDS  ? 8
 		     : t->ring == RECEIVES ? (size_t)b.qp.rq.wqe_cnt * b.qp.rq.stride
 					   : (size_t)b.cq.cqe_cnt * b.cq.cqe_size;
-	void *at = t->ring == SENDS ? a.qp.sq.buf : t->ring == RECEIVES ? b.qp.rq.buf : b.cq.buf;
+	void *at = t->ring == SENDS	 ? a.qp.sq.buf
+		   : t->ring == RECORDS	 ? (void *)a.qp.dbrec
+		   : t->ring == RECEIVES ? b.qp.rq.buf
+					 : b.cq.buf;
 	uintptr_t page = (uintptr_t)at & ~(uintptr_t)4095; /* ours have both rings in one */
 
 	len += (uintptr_t)at - page;
@@ -382,8 +388,8 @@ static void take_from(const struct taken *t)
 		want_eq(mprotect((void *)page, len, t->rights), 0);
 }
 
-/* What is gone is zeros: its queue pair fails, with a sentence. What has only lost its rights is as
- * good as before, as with an adapter. */
+/* What is gone is zeros: its queue pair fails, with a sentence, unless it is a record, which is
+ * stored anew. What has only lost its rights is as good as before, as with an adapter. */
 static void lacks(const struct taken *t)
 {
 	const void *first;
@@ -392,12 +398,12 @@ static void lacks(const struct taken *t)
 	first = write_send(&a, NULL, MLX5_WQE_CTRL_CQ_UPDATE, 2);
 	take_from(t);
 	announce(&a, first);
-	if (t->how != PROTECTED && t->ring != ENTRIES) {
+	if (t->how != PROTECTED && t->ring != ENTRIES && t->ring != RECORDS) {
 		errs(&a);
 		want(explained());
 		return;
 	}
-	if (t->how == PROTECTED)
+	if (t->how == PROTECTED || t->ring == RECORDS)
 		received_ok(&b, LEN, 2);
 	want_eq(take(&a).op_own >> 4, MLX5_CQE_REQ);
 }
@@ -491,6 +497,8 @@ static const struct test_case cases[] = {
 	CASE_ARG(taken, 5),
 	CASE_ARG(taken, 6),
 	CASE_ARG(taken, 7),
+	CASE_ARG(taken, 8),
+	CASE_ARG(taken, 9),
 	CASE(closes),
 };
 

@@ -86,27 +86,30 @@ static void receive(void)
 	record(ring.dbrec, ++b.received);
 }
 
-/* @inlined bytes of @frame in the WQE, the rest by a key. */
-static void send_frame(const uint8_t *frame, size_t len, uint16_t inlined, uint8_t checksums)
+/* What the device is to do with a frame */
+struct doing {
+	uint16_t inlined; /* bytes in the WQE; the rest by a key */
+	uint8_t checksums;
+	uint16_t mss; /* not 0: of each of several segments */
+};
+
+static void send_frame(const uint8_t *frame, size_t len, struct doing what)
 {
-	uint8_t wqe[4 * BLOCK] = { 0 }, *at = wqe + sizeof(struct mlx5_wqe_ctrl_seg);
+	uint8_t segs[4 * BLOCK] = { 0 }, *at = segs + SEG;
 	uint8_t *from = tx.mem + (size_t)ETHER_SLOTS * ETHER_ROOM;
-	const void *first = block(&a, a.sent);
-	struct mlx5_wqe_eth_seg eth = { .cs_flags = checksums, .inline_hdr_sz = htobe16(inlined) };
-	size_t more = inlined > 2 ? (inlined - 2U + SEG - 1) / SEG * SEG : 0, ds;
+	struct mlx5_wqe_eth_seg eth = { .cs_flags = what.checksums,
+					.mss = htobe16(what.mss),
+					.inline_hdr_sz = htobe16(what.inlined) };
+	const struct hand_op op = { what.mss ? MLX5_OPCODE_TSO : MLX5_OPCODE_SEND,
+				    MLX5_WQE_CTRL_CQ_UPDATE, 0 };
 
 	memcpy(from, frame, len);
-	memcpy(at, &eth, SEG);
-	memcpy(at + offsetof(struct mlx5_wqe_eth_seg, inline_hdr_start), frame, inlined);
-	at += SEG + more;
-	mlx5dv_set_data_seg((void *)at, (uint32_t)(len - inlined), tx.mr->lkey,
-			    (uintptr_t)from + inlined);
-	ds = (size_t)(at + SEG - wqe) / SEG;
-	mlx5dv_set_ctrl_seg((void *)wqe, a.sent, MLX5_OPCODE_SEND, 0, tx.qp->qp_num,
-			    MLX5_WQE_CTRL_CQ_UPDATE, (uint8_t)ds, 0, 0);
-	for (uint8_t *p = wqe; p < wqe + ds * SEG; p += BLOCK)
-		memcpy(block(&a, a.sent++), p, BLOCK);
-	announce(&a, first);
+	memcpy(segs, &eth, SEG);
+	memcpy(segs + offsetof(struct mlx5_wqe_eth_seg, inline_hdr_start), frame, what.inlined);
+	at += what.inlined > 2 ? (what.inlined - 2U + SEG - 1) / SEG * SEG : 0;
+	mlx5dv_set_data_seg((void *)at, (uint32_t)(len - what.inlined), tx.mr->lkey,
+			    (uintptr_t)from + what.inlined);
+	announce(&a, write_wqe(&a, &op, segs, (size_t)(at + SEG - segs)));
 }
 
 /* Every second frame lacks its IP checksum, which the device fills in. */
@@ -124,7 +127,8 @@ static void frame(uint32_t i)
 	if (i % 2)
 		memset(given + L2 + 10, 0, 2);
 	receive();
-	send_frame(given, len, inlined[i % 4], i % 2 ? MLX5_ETH_WQE_L3_CSUM : 0);
+	send_frame(given, len,
+		   (struct doing){ inlined[i % 4], i % 2 ? MLX5_ETH_WQE_L3_CSUM : 0, 0 });
 	e = take(&a);
 	want_eq(mlx5dv_get_cqe_opcode(&e), MLX5_CQE_REQ);
 	want_eq(be16toh(e.wqe_counter), at);
@@ -136,7 +140,7 @@ static void frame(uint32_t i)
 	want(!memcmp(slot(i), right, len));
 }
 
-static void frames(int by)
+static void opened(int by)
 {
 	struct ether_rule r = ether_rule(IBV_FLOW_ATTR_NORMAL, 0);
 
@@ -152,14 +156,66 @@ static void frames(int by)
 	want_eq(b.cq.cqe_size, by == LARGE_ENTRIES ? 128 : 64);
 	ether_spec_dst(&r, TARGET);
 	ether_steer(&rx, &r);
+}
+
+static void frames(int by)
+{
+	opened(by);
 	for (uint32_t i = 0; i < FRAMES; i++)
 		frame(i);
 }
 
+enum { HEADERS = L2 + 20 + 20, MSS = 400, SEGMENTS = 3, LAST = 123 };
+
+static uint32_t sequence(const uint8_t *frame)
+{
+	uint32_t n;
+
+	memcpy(&n, frame + L2 + 20 + 4, sizeof(n));
+	return be32toh(n);
+}
+
+/* One WQE whose headers lie in several blocks becomes a row of TCP segments, of which each has its
+ * own sequence number and checksums. */
+static void segments(int by)
+{
+	static uint8_t whole[ETHER_ROOM];
+	struct ether_frame f = {
+		.dst = TARGET, .ip = 4, .proto = 6, .sport = 5, .len = (SEGMENTS - 1) * MSS + LAST
+	};
+	size_t len = ether_build(&f, whole);
+
+	opened(by);
+	want_eq(len, HEADERS + f.len);
+	for (uint32_t i = 0; i < FRAMES; i++) {
+		uint16_t at = a.sent;
+		struct mlx5_cqe64 e;
+
+		for (uint32_t k = 0; k < SEGMENTS; k++)
+			receive();
+		send_frame(whole, len, (struct doing){ HEADERS, 0, MSS });
+		e = take(&a);
+		want_eq(be32toh(e.sop_drop_qpn), (uint32_t)MLX5_OPCODE_TSO << 24 | tx.qp->qp_num);
+		want_eq(be16toh(e.wqe_counter), at);
+		for (uint32_t k = 0; k < SEGMENTS; k++) {
+			const uint8_t *got = slot(i * SEGMENTS + k);
+			uint32_t n = k == SEGMENTS - 1 ? LAST : MSS;
+
+			e = take(&b);
+			want_eq(mlx5dv_get_cqe_opcode(&e), MLX5_CQE_RESP_SEND);
+			want_eq(be32toh(e.byte_cnt), HEADERS + n);
+			want_eq(e.hds_ip_ext & (MLX5_CQE_L3_OK | MLX5_CQE_L4_OK),
+				MLX5_CQE_L3_OK | MLX5_CQE_L4_OK);
+			want_eq(sequence(got), sequence(whole) + k * MSS);
+			want(!memcmp(got + HEADERS, whole + HEADERS + k * MSS, n));
+		}
+	}
+}
+
 static const struct test_case cases[] = {
-	CASE_ARG(frames, QUEUE),
-	CASE_ARG(frames, WORK_QUEUE),
-	CASE_ARG(frames, LARGE_ENTRIES),
+	CASE_ARG(frames, QUEUE),	 CASE_ARG(frames, WORK_QUEUE),
+	CASE_ARG(frames, LARGE_ENTRIES), CASE_ARG(segments, QUEUE),
+	CASE_ARG(segments, WORK_QUEUE),	 CASE_ARG(segments, LARGE_ENTRIES),
 };
 
 int main(void)

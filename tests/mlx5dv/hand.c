@@ -70,13 +70,25 @@ void announce(struct hand *h, const void *ctrl)
 	*(volatile uint64_t *)h->qp.bf.reg = first;
 }
 
+const void *write_wqe(struct hand *h, const struct hand_op *op, const void *segs, size_t n)
+{
+	uint8_t wqe[16 * BLOCK] = { 0 };
+	size_t size = sizeof(struct mlx5_wqe_ctrl_seg) + n;
+	const void *first = block(h, h->sent);
+
+	mlx5dv_set_ctrl_seg((void *)wqe, h->sent, op->code, 0, h->ep.qp->qp_num, op->flags,
+			    (uint8_t)(size / SEG), 0, htobe32(op->imm));
+	memcpy(wqe + sizeof(struct mlx5_wqe_ctrl_seg), segs, n);
+	for (const uint8_t *p = wqe; p < wqe + size; p += BLOCK)
+		memcpy(block(h, h->sent++), p, BLOCK);
+	return first;
+}
+
 const void *write_send(struct hand *h, const struct mlx5_wqe_av *av, uint8_t flags, uint32_t imm)
 {
-	uint8_t wqe[4 * BLOCK] = { 0 };
-	uint8_t *at = wqe + sizeof(struct mlx5_wqe_ctrl_seg);
+	uint8_t segs[3 * BLOCK] = { 0 }, *at = segs;
 	uint32_t head = htobe32(INLINED | 0x80000000U);
-	const void *first = block(h, h->sent);
-	uint8_t ds;
+	struct hand_op op = { MLX5_OPCODE_SEND_IMM, flags, imm };
 
 	if (av) {
 		memcpy(at, av, sizeof(*av));
@@ -86,12 +98,7 @@ const void *write_send(struct hand *h, const struct mlx5_wqe_av *av, uint8_t fla
 	memcpy(at + sizeof(head), mem, INLINED);
 	at += (sizeof(head) + INLINED + SEG - 1) / SEG * SEG;
 	mlx5dv_set_data_seg((void *)at, LEN - INLINED, mr->lkey, (uintptr_t)mem + INLINED);
-	ds = (uint8_t)((at + SEG - wqe) / SEG);
-	mlx5dv_set_ctrl_seg((void *)wqe, h->sent, MLX5_OPCODE_SEND_IMM, 0, h->ep.qp->qp_num, flags,
-			    ds, 0, htobe32(imm));
-	for (uint8_t *p = wqe; p < wqe + ds * SEG; p += BLOCK)
-		memcpy(block(h, h->sent++), p, BLOCK);
-	return first;
+	return write_wqe(h, &op, segs, (size_t)(at + SEG - segs));
 }
 
 void hand_send(struct hand *h, uint8_t flags, uint32_t imm)

@@ -19,6 +19,11 @@ struct hand {
 	uint32_t polled;
 };
 
+struct hand_op {
+	uint8_t code, flags; /* MLX5_OPCODE_*, MLX5_WQE_CTRL_* */
+	uint32_t imm;
+};
+
 extern struct peer_dev dev;
 extern uint8_t *mem; /* BYTES */
 extern struct ibv_mr *mr; /* of mem */
@@ -35,6 +40,8 @@ void announce(struct hand *h, const void *ctrl); /* the doorbell too, as the har
  * else NULL. Not announced. */
 const void *write_send(struct hand *h, const struct mlx5_wqe_av *av, uint8_t flags, uint32_t imm);
 void hand_send(struct hand *h, uint8_t flags, uint32_t imm);
+/* @n bytes of segments behind a control segment; not announced. */
+const void *write_wqe(struct hand *h, const struct hand_op *op, const void *segs, size_t n);
 void write_recv(struct hand *h); /* to the second half, in two pieces */
 void hand_recv(struct hand *h);
 

@@ -152,19 +152,11 @@ static void the_same_after_reset(int arg)
 	}
 }
 
-/* @n bytes of segments behind a control segment. */
 static void post(uint8_t opcode, const void *segs, size_t n)
 {
-	uint8_t wqe[4 * BLOCK] = { 0 };
-	size_t size = sizeof(struct mlx5_wqe_ctrl_seg) + n;
-	const void *first = block(&a, a.sent);
+	struct hand_op op = { opcode, MLX5_WQE_CTRL_CQ_UPDATE, 0 };
 
-	mlx5dv_set_ctrl_seg((void *)wqe, a.sent, opcode, 0, a.ep.qp->qp_num,
-			    MLX5_WQE_CTRL_CQ_UPDATE, (uint8_t)(size / SEG), 0, 0);
-	memcpy(wqe + sizeof(struct mlx5_wqe_ctrl_seg), segs, n);
-	for (uint8_t *p = wqe; p < wqe + size; p += BLOCK)
-		memcpy(block(&a, a.sent++), p, BLOCK);
-	announce(&a, first);
+	announce(&a, write_wqe(&a, &op, segs, n));
 }
 
 static void posted_ok(uint8_t opcode, uint16_t at, uint32_t len)

@@ -379,6 +379,80 @@ static void by_the_program(int arg)
 	want_eq(n_left, 0);
 }
 
+static void *alloc_in(struct ibv_pd *pd, void *context, size_t size, size_t align, uint64_t type)
+{
+	want(pd == dev.pd && align <= PAGE);
+	want_eq(size == 8, type == MLX5DV_RES_TYPE_DBR);
+	return alloc(size, context);
+}
+
+static void release_in(struct ibv_pd *pd, void *context, void *p, uint64_t type)
+{
+	want(pd == dev.pd && type >> 32 == MLX5DV_RES_TYPE_DBR >> 32);
+	release(p, context);
+}
+
+static struct ibv_cq *cq_in_domain(void)
+{
+	struct ibv_cq_init_attr_ex attr = { .cqe = 31,
+					    .comp_mask = IBV_CQ_INIT_ATTR_MASK_PD,
+					    .parent_domain = dev.pd };
+
+	return ibv_cq_ex_to_cq(ibv_create_cq_ex(dev.ctx, &attr));
+}
+
+/* The same by the functions of a parent domain, for all that is made in it. */
+static void by_a_parent_domain(int arg)
+{
+	struct ibv_parent_domain_init_attr attr = {
+		.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
+			     IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT,
+		.alloc = alloc_in,
+		.free = release_in,
+		.pd_context = &n_left,
+	};
+	struct ibv_srq_init_attr sa = { .attr = { .max_wr = 7, .max_sge = 1 } };
+	struct ibv_wq_init_attr wa = { .wq_type = IBV_WQT_RQ, .max_wr = 5, .max_sge = 3 };
+	struct ibv_srq *srq;
+	struct ibv_wq *wq;
+
+	(void)arg;
+	open_memory();
+	attr.pd = dev.pd;
+	dev.pd = ibv_alloc_parent_domain(dev.ctx, &attr);
+	want(dev.pd);
+	connected(IBV_QPT_RC, NULL);
+	for (struct hand *h = &a; h; h = h == &a ? &b : NULL) {
+		theirs(h->qp.sq.buf, (size_t)h->qp.sq.wqe_cnt * h->qp.sq.stride);
+		theirs(h->qp.rq.buf, (size_t)h->qp.rq.wqe_cnt * h->qp.rq.stride);
+		theirs(h->qp.dbrec, 8);
+	}
+	for (uint32_t i = 0; i < 20; i++) {
+		uint16_t at = a.sent;
+
+		hand_recv(&b);
+		hand_send(&a, MLX5_WQE_CTRL_CQ_UPDATE, i);
+		received_ok(&b, LEN, i);
+		sent_ok(&a, at);
+	}
+	srq = ibv_create_srq(dev.pd, &sa);
+	wa.pd = dev.pd;
+	wa.cq = cq_in_domain();
+	want(srq && wa.cq);
+	wq = ibv_create_wq(dev.ctx, &wa);
+	want(wq);
+	want_eq(n_left, 2 * 3 + 3 * 2); /* each ring, and a record of each queue */
+	theirs(cq_of(wa.cq).dbrec, 8);
+	dry = true;
+	want(!cq_in_domain());
+	want_eq(ibv_destroy_wq(wq), 0);
+	want_eq(ibv_destroy_cq(wa.cq), 0);
+	want_eq(ibv_destroy_srq(srq), 0);
+	ends(&a);
+	ends(&b);
+	want_eq(n_left, 0);
+}
+
 static struct mlx5dv_obj beside;
 static struct mlx5dv_cq beside_cq;
 static struct mlx5dv_srq beside_srq;
@@ -461,6 +535,7 @@ static const struct test_case cases[] = {
 	CASE(under_way),
 	CASE(within_a_batch),
 	CASE(by_the_program),
+	CASE(by_a_parent_domain),
 	CASE_ARG(while_it_is_resized, false),
 	CASE_ARG(while_it_is_resized, true),
 	CASE(beside_a_resize),

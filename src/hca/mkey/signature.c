@@ -69,6 +69,7 @@ struct sig_part sig_part(const struct signature *s, uint64_t mem, uint64_t wire,
 	if (end > mem) /* memory ends within a field, which is none then */
 		end = sig_same_places(s) && store ? mem : end - s->mem.field;
 	begin = least(begin, end);
+	p.image = least(p.image, begin);
 	p.skip = begin - p.image;
 	p.size = end - p.image;
 	p.load = store ? p.skip : p.size;

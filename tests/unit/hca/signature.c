@@ -404,6 +404,36 @@ TEST(a_field_that_memory_cuts_is_none)
 		}
 }
 
+static void parts_need_little(const struct signature *s, uint64_t mem, bool store)
+{
+	uint64_t wire = sig_wire_len(s, mem);
+
+	for (uint64_t at = 0; at < wire; at++)
+		for (uint64_t n = 1; n < 12 && at + n <= wire; n++) {
+			struct sig_part p = sig_part(s, mem, at, n, store);
+
+			check(p.skip <= p.size && p.load <= p.size);
+			check(p.size <= 512 + 2 * SIG_FIELD + n);
+			check(p.image + p.size <= mem);
+		}
+}
+
+/* Whatever part is asked for, alone: it never needs more than a block and its fields beside it. */
+TEST(parts_at_the_end_of_memory_need_little)
+{
+	static const enum checksum some[] = { CHECKSUM_NONE, CHECKSUM_CRC16, CHECKSUM_CRC32 };
+	struct signature s = { 0 };
+
+	for (unsigned int k = 0; k < 9; k++) {
+		s.mem = domain(some[k / 3], 512, true);
+		s.wire = domain(some[k % 3], 512, false);
+		for (uint64_t mem = 500; mem < 532; mem++) {
+			parts_need_little(&s, mem, true);
+			parts_need_little(&s, mem, false);
+		}
+	}
+}
+
 RUN_TESTS(
 	unit_test(each_pair_of_domains_with_each_block_size_in_parts_of_any_size),
 	unit_test(parts_that_cut_fields), unit_test(parts_that_are_sent_again_are_the_same),
@@ -411,4 +441,5 @@ RUN_TESTS(
 	unit_test(of_several_errors_the_first_in_the_order_of_guard_application_and_reference_tag),
 	unit_test(only_bytes_of_the_check_mask_are_checked), unit_test(escapes),
 	unit_test(bytes_of_the_copy_mask_are_taken_over_and_the_others_computed),
-	unit_test(a_field_that_memory_cuts_is_none))
+	unit_test(a_field_that_memory_cuts_is_none),
+	unit_test(parts_at_the_end_of_memory_need_little))

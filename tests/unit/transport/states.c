@@ -49,6 +49,19 @@ static void owes_an_ack(enum ibv_qp_state to)
 	pair_close(p);
 }
 
+/* The record is the program's, and may say anything: no more receives than the ring has. */
+TEST(err_completes_the_receives_of_one_ring)
+{
+	struct pair *p = pair_open(&pair_lossy, &rig_rc);
+
+	p->a->dbrec[0] = htobe32(60000);
+	rig_move(p->a, IBV_QPS_ERR);
+	for (int i = 0; i < RIG_RQ; i++)
+		pair_bad(p->a, true, MLX5_CQE_SYNDROME_WR_FLUSH_ERR, VENDOR_RECV_FLUSH);
+	pair_none(p->a, true);
+	pair_close(p);
+}
+
 TEST(err_sends_the_ack_that_is_due)
 {
 	owes_an_ack(IBV_QPS_ERR);
@@ -291,7 +304,9 @@ TEST(a_full_path_is_left_for_the_alternate_one)
 	pair_close(p);
 }
 
-RUN_TESTS(unit_test(err_completes_everything_in_order), unit_test(err_sends_the_ack_that_is_due),
+RUN_TESTS(unit_test(err_completes_everything_in_order),
+	  unit_test(err_completes_the_receives_of_one_ring),
+	  unit_test(err_sends_the_ack_that_is_due),
 	  unit_test(reset_sends_the_ack_that_is_due_to_its_peer),
 	  unit_test(posts_in_err_are_flushed), unit_test(flushes_name_the_first_cause),
 	  unit_test(sqd_finishes_what_was_started_and_says_so),
