@@ -405,6 +405,16 @@ static void guest_ready(struct cm_watch *w)
 		guest_free(g);
 }
 
+/* Its other end asks again. */
+static void close_busy(int fd)
+{
+	const uint8_t busy = GSI_BUSY;
+	ssize_t n = send(fd, &busy, sizeof(busy), MSG_DONTWAIT | MSG_NOSIGNAL);
+
+	(void)n; /* < 0: that end has gone */
+	close(fd);
+}
+
 /* Without descriptors the connection is taken and closed, or its name would stay ready for ever. */
 static void turn_away(int name_fd)
 {
@@ -415,7 +425,7 @@ static void turn_away(int name_fd)
 	close(cm.spare_fd);
 	fd = accept4(name_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd >= 0)
-		close(fd);
+		close_busy(fd);
 	cm.spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
@@ -434,7 +444,7 @@ static void name_ready(struct cm_watch *w)
 	if (!contact_user(fd, &who) && (!who.stranger || admits(&cm.guests, who.uid, "connection")))
 		g = calloc(1, sizeof(*g));
 	if (!g) {
-		close(fd);
+		close_busy(fd);
 		return;
 	}
 	g->watch.fd = fd;

@@ -420,10 +420,14 @@ int cm_talk_read(int fd, struct gsi_mad *mad, struct cm_msg *m)
 {
 	ssize_t n = recv(fd, mad, sizeof(*mad), MSG_DONTWAIT);
 
+	if (n < 0 && errno == ECONNRESET) /* it closed before it read all; what it sent is there */
+		n = recv(fd, mad, sizeof(*mad), MSG_DONTWAIT);
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? EAGAIN : ENOTCONN;
 	if (n == 0)
 		return ENOTCONN;
+	if (n == 1 && *(const uint8_t *)mad == GSI_BUSY)
+		return EBUSY;
 	if (n != sizeof(*mad) || mad->magic != GSI_MAGIC)
 		return EBADMSG;
 	return cm_parse(mad->mad, MAD_LEN, m);
@@ -444,6 +448,8 @@ static void conn_ready(struct cm_watch *w)
 		return;
 	}
 	cm_unwatch(w);
+	if (err == EBUSY && (id->fsm.state == CM_REQ_SENT || id->fsm.state == CM_SIDR_SENT))
+		return; /* its timer repeats the request, by another connection */
 	cm_fsm_death(&id->fsm, clock_now(), &out);
 	cm_talk(id, &out);
 }

@@ -17,6 +17,8 @@
 #include "verbs/said.h"
 
 enum { LIMIT = 15000, FILES = 256, EACH = FILES / 32, MANY = 40, SOMEBODY = 54321 };
+/* Requests that are fetched, those that wait with a connection, those for which there is none. */
+enum { OFTEN = 3 * EACH, BUSY = 0x62 /* engine/gsi/gsi.h */ };
 
 static struct rdma_event_channel *channel;
 static struct rdma_cm_id *id;
@@ -94,6 +96,18 @@ static void who_asks_nothing_is_closed(int arg)
 	end();
 }
 
+/* It is to ask again: a process that ends says nothing. */
+static void refused(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	char c = 0;
+
+	want_eq(poll(&p, 1, LIMIT), 1);
+	want_eq(recv(fd, &c, 1, 0), 1);
+	want_eq(c, BUSY);
+	closed(fd);
+}
+
 /* In a child, of another user. */
 static void connect_often(void)
 {
@@ -103,7 +117,7 @@ static void connect_often(void)
 	for (int i = 0; i < MANY; i++)
 		fds[i] = connected();
 	for (int i = EACH; i < MANY; i++)
-		closed(fds[i]);
+		refused(fds[i]);
 	_exit(0);
 }
 
@@ -128,6 +142,34 @@ static void another_user_has_few(int arg)
 		"user, or raise ulimit -n",
 		SOMEBODY, EACH);
 	end();
+}
+
+static void connect_in_vain(void)
+{
+	for (int i = 0; i < MANY; i++)
+		refused(connected());
+	_exit(0);
+}
+
+static void a_process_without_descriptors_is_busy(int arg)
+{
+	const struct rlimit few = { FILES, FILES };
+	int status, fd, last = -1;
+	pid_t child;
+
+	(void)arg;
+	want_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+	begin();
+	while ((fd = dup(0)) >= 0)
+		last = fd;
+	want_eq(errno, EMFILE);
+	child = fork();
+	if (!child) {
+		close(last);
+		connect_in_vain();
+	}
+	want_eq(waitpid(child, &status, 0), child);
+	want_eq(status, 0);
 }
 
 /* --- requests --- */
@@ -170,7 +212,7 @@ static struct rdma_cm_id *asks(struct rdma_event_channel *ch, __be16 port, char 
 static void ask_often(int talk)
 {
 	struct rdma_event_channel *ch;
-	struct rdma_cm_id *ids[2 * EACH];
+	struct rdma_cm_id *ids[OFTEN];
 	struct rdma_cm_event *event;
 	__be16 port;
 
@@ -178,15 +220,15 @@ static void ask_often(int talk)
 	want_eq(read(talk, &port, sizeof(port)), sizeof(port));
 	ch = rdma_create_event_channel();
 	want(ch);
-	for (int i = 0; i < 2 * EACH; i++)
+	for (int i = 0; i < OFTEN; i++)
 		ids[i] = asks(ch, port, 2);
 	want_eq(write(talk, "", 1), 1);
-	for (int i = 0; i < 2 * EACH; i++) {
+	for (int i = 0; i < OFTEN; i++) {
 		event = next(ch, RDMA_CM_EVENT_REJECTED);
 		want_eq(*(const char *)event->param.conn.private_data, 3);
 		want_eq(rdma_ack_cm_event(event), 0);
 	}
-	for (int i = 0; i < 2 * EACH; i++)
+	for (int i = 0; i < OFTEN; i++)
 		want_eq(rdma_destroy_id(ids[i]), 0);
 	rdma_destroy_event_channel(ch);
 	_exit(0);
@@ -239,7 +281,7 @@ static void another_user_has_few_requests(int arg)
 		SOMEBODY, EACH);
 	while (n)
 		reject(waiting[--n]);
-	for (int i = 0; i < EACH; i++) {
+	for (int i = EACH; i < OFTEN; i++) {
 		event = next(channel, RDMA_CM_EVENT_CONNECT_REQUEST);
 		reject(event->id);
 		want_eq(rdma_ack_cm_event(event), 0);
@@ -307,6 +349,7 @@ int main(void)
 	static const struct test_case list[] = {
 		CASE(who_asks_nothing_is_closed),
 		CASE(another_user_has_few),
+		CASE(a_process_without_descriptors_is_busy),
 		CASE(another_user_has_few_requests),
 		CASE(a_user_without_an_id_connects_to_nobody),
 	};

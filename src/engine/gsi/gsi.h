@@ -20,6 +20,10 @@ struct gsi_mad {
 
 enum { GSI_MAGIC = 0x73636d31 };
 
+/* Instead of a MAD: the owner of a port has no room for the connection, which it closes; its other
+ * end asks again. One byte; the end of a connection without it is its owner's death. */
+enum { GSI_BUSY = 0x62 };
+
 /* The slot of the process whose comm id @id is. */
 static inline unsigned int gsi_slot(uint32_t id)
 {
