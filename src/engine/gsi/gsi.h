@@ -13,7 +13,7 @@ struct gsi_mad {
 	uint32_t magic; /* GSI_MAGIC */
 	uint32_t net; /* 1: read from a network, or to be sent there */
 	uint32_t ifindex; /* of link-local addresses */
-	uint32_t reserved;
+	uint32_t lossy; /* 1: its sender, of this host, loses messages (SOFTHCA_FAULT) */
 	union ibv_gid from, to; /* its sender's and its receiver's address */
 	uint8_t mad[MAD_LEN];
 };
