@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <rdma/rdma_cma.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <stddef.h>
@@ -344,6 +345,98 @@ static void a_user_without_an_id_connects_to_nobody(int arg)
 	end();
 }
 
+/* --- ports --- */
+
+/* In a child, of another user. */
+static void bind_a_port(int talk)
+{
+	__be16 port;
+
+	want_eq(setresuid(SOMEBODY, SOMEBODY, SOMEBODY), 0);
+	begin();
+	port = rdma_get_src_port(id);
+	want_eq(write(talk, &port, sizeof(port)), sizeof(port));
+	pause();
+}
+
+static void a_port_of_another_user_names_him(int wide)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(wide ? INADDR_ANY : INADDR_LOOPBACK) };
+	int talk[2];
+	pid_t child;
+
+	want_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, talk), 0);
+	child = fork();
+	if (!child)
+		bind_a_port(talk[1]);
+	want_eq(read(talk[0], &at.sin_port, sizeof(at.sin_port)), sizeof(at.sin_port));
+	said_begin();
+	channel = rdma_create_event_channel();
+	want(channel);
+	want_eq(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
+	want_minus1(rdma_bind_addr(id, (struct sockaddr *)&at), wide ? EADDRNOTAVAIL : EADDRINUSE);
+	said_want(SAID_NEAR,
+		  "rdma_bind_addr: port %u is taken by a process of user id %u; take another "
+		  "port, or end that process",
+		  be16toh(at.sin_port), SOMEBODY);
+	want_eq(kill(child, SIGKILL), 0);
+	want_eq(waitpid(child, NULL, 0), child);
+}
+
+/* In a child, of another user: the name of our port at 127.0.0.1. */
+static void take_the_address(int talk)
+{
+	static const char address[] = "00000000000000000000ffff7f000001";
+	size_t n = name_len - offsetof(struct sockaddr_un, sun_path) - strlen("any4");
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	want_eq(setresuid(SOMEBODY, SOMEBODY, SOMEBODY), 0);
+	memcpy(name.sun_path + n, address, sizeof(address));
+	n += offsetof(struct sockaddr_un, sun_path) + strlen(address);
+	want_eq(bind(fd, (struct sockaddr *)&name, (socklen_t)n), 0);
+	want_eq(listen(fd, 8), 0);
+	want_eq(write(talk, "", 1), 1);
+	pause();
+}
+
+static void nobody_comes_between_a_user_and_his_own_wildcard(int arg)
+{
+	struct sockaddr_in any = { .sin_family = AF_INET };
+	struct pollfd p = { .events = POLLIN };
+	struct rdma_event_channel *ch;
+	struct rdma_cm_id *first;
+	int talk[2];
+	pid_t child;
+	char c;
+
+	(void)arg;
+	begin();
+	first = id;
+	want_eq(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
+	want_eq(rdma_bind_addr(id, (struct sockaddr *)&any), 0);
+	want_eq(rdma_listen(id, 0), 0);
+	find_name();
+	want_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, talk), 0);
+	child = fork();
+	if (!child)
+		take_the_address(talk[1]);
+	want_eq(read(talk[0], &c, 1), 1);
+	ch = rdma_create_event_channel();
+	want(ch);
+	asks(ch, rdma_get_src_port(id), 1);
+	p.fd = channel->fd;
+	want_eq(poll(&p, 1, LIMIT), 1);
+	take(channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+	said_want(SAID_NEAR,
+		  "connection management: user id %u has taken port %u at one address, where a "
+		  "process has it at all; that process is asked; end the other one",
+		  SOMEBODY, be16toh(rdma_get_src_port(id)));
+	want(first);
+	want_eq(kill(child, SIGKILL), 0);
+	want_eq(waitpid(child, NULL, 0), child);
+}
+
 int main(void)
 {
 	static const struct test_case list[] = {
@@ -352,6 +445,9 @@ int main(void)
 		CASE(a_process_without_descriptors_is_busy),
 		CASE(another_user_has_few_requests),
 		CASE(a_user_without_an_id_connects_to_nobody),
+		CASE_ARG(a_port_of_another_user_names_him, false),
+		CASE_ARG(a_port_of_another_user_names_him, true),
+		CASE(nobody_comes_between_a_user_and_his_own_wildcard),
 	};
 
 	return CASES_RUN(list);
