@@ -8,11 +8,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "cm/cm_addr.h"
+#include "cm/cm_blame.h"
 #include "cm/cm_event.h"
 #include "cm/cm_id.h"
 #include "cm/cm_port.h"
 #include "cm/cm_talk.h"
 #include "cm/cm_watch.h"
+#include "engine/gsi/gsi_way.h"
 #include "net/gid.h"
 #include "obs/explain.h"
 #include "peers/contact_peer.h"
@@ -67,24 +69,35 @@ static void reply(const struct request *r, struct cm_msg *a)
 	cm_build(a, out.mad);
 	if (r->mad->net)
 		gsi_send(cm.node, &out, NULL);
-	else if (send(r->guest->watch.fd, &out, sizeof(out), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-		return; /* the peer has gone */
+	else
+		gsi_way_say(cm.node, r->guest->watch.fd, &out);
 }
 
-static void reject(const struct request *r, uint16_t rej, uint16_t sidr)
+static void reject(const struct request *r, uint16_t rej)
 {
 	struct cm_msg a = { .kind = CM_REJ, .remote_id = r->m->local_id, .reason = rej };
 
 	if (r->m->kind == CM_SIDR_REQ) {
 		a.kind = CM_SIDR_REP;
 		a.local_id = r->m->local_id;
-		a.reason = sidr;
+		a.reason = rej == CM_REJ_SERVICE ? CM_SIDR_SERVICE : SIDR_REJECTED;
 	}
 	if (rej == CM_REJ_GID) {
 		a.info_len = 16;
 		memcpy(a.info, r->mad->to.raw, 16);
 	}
 	reply(r, &a);
+}
+
+/* And says why. @of_type: as in cm_blame.h. */
+static void refuse_it(const struct request *r, uint16_t rej, bool of_type)
+{
+	struct sockaddr_storage from, to = { .ss_family = AF_INET };
+
+	cm_addr_of_gid(&r->mad->from, 0, 0, &from);
+	cm_addr_set_port(&to, (uint16_t)r->m->service_id);
+	cm_blame_refusal(&from, &to, rej, of_type);
+	reject(r, rej);
 }
 
 /* --- requests --- */
@@ -159,6 +172,7 @@ static void fill_in(struct cm_id *id, const struct request *r)
 	id->way = r->way;
 	id->way.net = r->mad->net;
 	id->way.dgid = r->mad->from;
+	id->quick = r->mad->lossy;
 	id->responder_resources = m->initiator_depth;
 	id->initiator_depth = m->responder_resources;
 	id->retry_count = m->retry_count;
@@ -224,27 +238,41 @@ static int enter(struct cm_id *id, const struct request *r)
 	return err;
 }
 
-/* A new id for it. EAGAIN: no room, the peer asks again. */
-static int make(struct cm_id *listener, const struct request *r)
+/* The id of a request and the event that tells of it. An errno: no memory. */
+static int make(struct cm_id *listener, const struct request *r, struct cm_id **made,
+		struct cm_event **told)
+{
+	struct cm_event *e;
+	struct cm_id *id;
+	int err = cm_id_new(listener->channel, listener->ps, qp_type_of(r->m), &id);
+
+	if (err)
+		return err;
+	fill_in(id, r);
+	e = cm_event_new(listener, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	err = e ? enter(id, r) : ENOMEM;
+	if (err) {
+		free(e);
+		cm_id_free(id);
+		return err;
+	}
+	*made = id;
+	*told = e;
+	return 0;
+}
+
+/* EAGAIN: no room, the peer asks again. */
+static int take_in(struct cm_id *listener, const struct request *r)
 {
 	struct cm_event *e;
 	struct cm_out out;
 	struct cm_id *id;
-	int err;
 
-	if (listener->pending >= listener->backlog)
-		return EAGAIN;
-	if (r->guest && r->guest->who.stranger &&
+	if (listener->pending < listener->backlog && r->guest && r->guest->who.stranger &&
 	    !admits(&cm.requesters, r->guest->who.uid, "request"))
 		return EAGAIN;
-	err = cm_id_new(listener->channel, listener->ps, qp_type_of(r->m), &id);
-	if (err)
-		return EAGAIN;
-	fill_in(id, r);
-	e = cm_event_new(listener, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
-	if (!e || enter(id, r)) {
-		free(e);
-		cm_id_free(id);
+	if (listener->pending >= listener->backlog || make(listener, r, &id, &e)) {
+		cm_blame_wait(&r->from, listener);
 		return EAGAIN;
 	}
 	if (r->m->kind == CM_SIDR_REQ) /* the question alone names it */
@@ -273,7 +301,7 @@ static bool is_stale(const struct request *r)
 
 	if (!old || !same_end(old, r))
 		return false;
-	reject(r, CM_REJ_STALE, 0);
+	refuse_it(r, CM_REJ_STALE, false);
 	if (!cm_fsm_disconnect(&old->fsm, clock_now(), &out))
 		cm_talk(old, &out);
 	return true;
@@ -285,6 +313,7 @@ static int request(struct request *r)
 	struct cm_id *listener, *known = r->key ? hash_get(&cm.requests, r->key) : NULL;
 	uint32_t ps = (uint32_t)(r->m->service_id >> 16);
 	uint16_t rej;
+	bool of_type;
 
 	if (known) {
 		if (same_end(known, r) && (!r->mad->net || gsi_may_answer()))
@@ -295,15 +324,16 @@ static int request(struct request *r)
 	listener = rej == CM_REJ_CONSUMER ? NULL : cm_port_listener(ps, &r->to);
 	if (!rej && !listener)
 		rej = CM_REJ_SERVICE;
-	if (!rej && listener->qp_type != qp_type_of(r->m))
+	of_type = !rej && listener->qp_type != qp_type_of(r->m);
+	if (of_type)
 		rej = CM_REJ_CONSUMER;
 	if (!rej && is_stale(r))
 		return 0;
 	if (rej) {
-		reject(r, rej, rej == CM_REJ_SERVICE ? CM_SIDR_SERVICE : SIDR_REJECTED);
+		refuse_it(r, rej, of_type);
 		return 0;
 	}
-	return make(listener, r);
+	return take_in(listener, r);
 }
 
 /* --- from a network --- */
@@ -380,10 +410,13 @@ static void too_silent(struct timer *t, uint64_t now)
 /* What it has said is done. False: it has no more to say here. */
 static bool guest_stays(struct guest *g)
 {
-	struct gsi_mad mad;
+	struct gsi_hearing hearing;
 	struct cm_msg m = { 0 };
-	int err = cm_talk_read(g->watch.fd, &mad, &m);
+	struct gsi_mad mad;
+	int err;
 
+	gsi_way_hears(&hearing);
+	err = cm_talk_read(g->watch.fd, &mad, &m);
 	if (!err && mad.net) {
 		if (!g->who.stranger)
 			from_network(&mad, &m);
@@ -391,7 +424,11 @@ static bool guest_stays(struct guest *g)
 		struct request r = { .mad = &mad, .m = &m, .guest = g };
 
 		err = request(&r);
+		if (g->watch.fd >= 0 && gsi_way_loses(cm.node))
+			err = EAGAIN; /* the answer may be lost: the request comes again */
 	}
+	if (m.kind)
+		gsi_way_heard(cm.node, &hearing, &mad);
 	if (err == EAGAIN && m.kind)
 		cm_timer(&g->patience, clock_now() + REPEAT_NS);
 	return err == EAGAIN;
@@ -405,9 +442,20 @@ static void guest_ready(struct cm_watch *w)
 		guest_free(g);
 }
 
+/* Its other end asks again. */
+static void close_busy(int fd)
+{
+	const uint8_t busy = GSI_BUSY;
+	ssize_t n = send(fd, &busy, sizeof(busy), MSG_DONTWAIT | MSG_NOSIGNAL);
+
+	(void)n; /* < 0: that end has gone */
+	close(fd);
+}
+
 /* Without descriptors the connection is taken and closed, or its name would stay ready for ever. */
 static void turn_away(int name_fd)
 {
+	static uint64_t times;
 	int fd;
 
 	if (cm.spare_fd < 0)
@@ -415,7 +463,11 @@ static void turn_away(int name_fd)
 	close(cm.spare_fd);
 	fd = accept4(name_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd >= 0)
-		close(fd);
+		close_busy(fd);
+	if (explain_due(++times))
+		reason("connection management: a connection has to come again, the %luth of this "
+		       "kind: no descriptor is left; raise ulimit -n",
+		       (unsigned long)times);
 	cm.spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
@@ -434,7 +486,7 @@ static void name_ready(struct cm_watch *w)
 	if (!contact_user(fd, &who) && (!who.stranger || admits(&cm.guests, who.uid, "connection")))
 		g = calloc(1, sizeof(*g));
 	if (!g) {
-		close(fd);
+		close_busy(fd);
 		return;
 	}
 	g->watch.fd = fd;

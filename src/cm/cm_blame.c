@@ -85,3 +85,85 @@ void cm_blame_event(const struct cm_id *id, int event, int status)
 		       cm_blame_address((const struct sockaddr *)&id->dst, text),
 		       cm_addr_port(&id->dst), why);
 }
+
+static const char *end_in(enum cm_state state)
+{
+	switch (state) {
+	case CM_REQ_SENT:
+	case CM_SIDR_SENT:
+		return "before it answered the request; look why it ended, and connect again";
+	case CM_REQ_RCVD:
+	case CM_REP_RCVD:
+	case CM_REP_SENT:
+		return "before the connection was established; look why it ended";
+	case CM_ESTABLISHED:
+		return "without rdma_disconnect; look why it ended";
+	default:
+		return NULL;
+	}
+}
+
+void cm_blame_end(const struct cm_id *id, enum cm_state state)
+{
+	char text[INET6_ADDRSTRLEN];
+	const char *when = end_in(state);
+
+	if (when)
+		reason("connection management: the process at %s, port %u has ended %s",
+		       cm_blame_address((const struct sockaddr *)&id->dst, text),
+		       cm_addr_port(&id->dst), when);
+}
+
+/* --- the passive end --- */
+
+static const char *of_request(unsigned int rej, bool of_type)
+{
+	if (of_type)
+		return "its queue pair is of another type than the listener's; use the same at "
+		       "both ends";
+	switch (rej) {
+	case CM_REJ_SERVICE:
+		return "no id listens there in that port space; call rdma_listen first, or "
+		       "correct the client's port";
+	case CM_REJ_STALE:
+		return "it names a queue pair of which a connection is still open; that one is "
+		       "ended now, and the client has to ask again";
+	case CM_REJ_GID:
+		return "its path does not name the addresses that it came by; correct the "
+		       "client's route";
+	case CM_REJ_MTU:
+		return "there is no such path MTU; correct it at the client";
+	default:
+		return "its private data does not begin with the addresses that it came by, or it "
+		       "names no queue pair; use librdmacm at the client";
+	}
+}
+
+void cm_blame_refusal(const struct sockaddr_storage *from, const struct sockaddr_storage *to,
+		      unsigned int rej, bool of_type)
+{
+	char text[INET6_ADDRSTRLEN];
+	static uint64_t times;
+
+	if (explain_due(++times))
+		reason("connection management: a request from %s to port %u is refused (REJ %u), "
+		       "the %luth of this process: %s",
+		       cm_blame_address((const struct sockaddr *)from, text), cm_addr_port(to), rej,
+		       (unsigned long)times, of_request(rej, of_type));
+}
+
+void cm_blame_wait(const struct sockaddr_storage *from, const struct cm_id *listener)
+{
+	bool full = listener->pending >= listener->backlog;
+	char text[INET6_ADDRSTRLEN];
+	static uint64_t times;
+
+	if (explain_due(++times))
+		reason("connection management: a request from %s to port %u has to come again, the "
+		       "%luth of this process: %d of %d that may wait do; %s",
+		       cm_blame_address((const struct sockaddr *)from, text),
+		       cm_addr_port(&listener->src), (unsigned long)times, listener->pending,
+		       listener->backlog,
+		       full ? "fetch events sooner, or give rdma_listen a larger backlog"
+			    : "there is no memory for it: raise ulimit -v");
+}

@@ -386,6 +386,7 @@ static void on_dreq(struct cm_fsm *f, const struct cm_msg *m, uint64_t now, stru
 		parted(f, out, 0);
 		break;
 	case CM_TIMEWAIT:
+	case CM_CLOSED: /* the DREPs until then were lost */
 		message(f, out, CM_DREP)->tid = m->tid;
 		break;
 	default:

@@ -103,8 +103,9 @@ static bool foreign(const struct gsi_port *p)
 }
 
 /* A wildcard meets each address of the host, an address both wildcards. The name is bound already:
- * of two processes that do this at once one sees the other. */
-static bool meets_foreign(const struct gsi_port *own)
+ * of two processes that do this at once one sees the other. *at: the name that was asked
+ * for last. */
+static bool meets_foreign(const struct gsi_port *own, struct gsi_port *at)
 {
 	struct gsi_port p = *own;
 	struct netdev_scan scan;
@@ -112,6 +113,7 @@ static bool meets_foreign(const struct gsi_port *own)
 
 	if (own->any == GSI_ADDRESS) {
 		p.any = gid_is_ipv4(&own->addr) ? GSI_ANY4 : GSI_ANY6;
+		*at = p;
 		return foreign(&p);
 	}
 	if (netdev_scan(&scan))
@@ -123,6 +125,7 @@ static bool meets_foreign(const struct gsi_port *own)
 		met = v4 == (own->any == GSI_ANY4) && foreign(&p);
 	}
 	netdev_scan_free(&scan);
+	*at = p;
 	return met;
 }
 
@@ -147,15 +150,17 @@ static void names_put(struct cm_id *id)
 	id->names[0] = id->names[1] = NULL;
 }
 
-static int names_get(struct cm_id *id)
+/* *met, also on success: the last name that was asked for. */
+static int names_get(struct cm_id *id, struct gsi_port *met)
 {
 	struct gsi_port p[2];
 	unsigned int n = ports_of(id, p);
 	int err = 0;
 
 	for (unsigned int i = 0; i < n && !err; i++) {
+		*met = p[i];
 		err = name_get(&p[i], &id->names[i]);
-		if (!err && meets_foreign(&p[i]))
+		if (!err && meets_foreign(&p[i], met))
 			err = EADDRNOTAVAIL;
 		if (!err)
 			gsi_own_port(&p[i], true);
@@ -231,11 +236,13 @@ static bool may_take(uint16_t port)
 	return err != EACCES;
 }
 
-static int bind_here(struct cm_id *id)
+/* *met: the name that may be another process'; port 0: none. */
+static int bind_here(struct cm_id *id, struct gsi_port *met)
 {
 	int err = conflicts(id, false);
 
-	return err || id->reuse ? err : names_get(id);
+	met->port = 0;
+	return err || id->reuse ? err : names_get(id, met);
 }
 
 static void range(unsigned int *low, unsigned int *n)
@@ -264,34 +271,48 @@ static unsigned int random_below(unsigned int n)
 
 static int bind_random(struct cm_id *id)
 {
+	struct gsi_port met;
 	unsigned int low, n;
 	int err = EADDRNOTAVAIL;
 
 	range(&low, &n);
 	for (int i = 0; i < TRIES && (err == EADDRINUSE || err == EADDRNOTAVAIL); i++) {
 		cm_addr_set_port(&id->src, (uint16_t)(low + random_below(n)));
-		err = bind_here(id);
+		err = bind_here(id, &met);
 	}
 	if (err)
 		cm_addr_set_port(&id->src, 0);
 	return err;
 }
 
+/* A port that is taken: by whom, if that is another user. */
+static int refuse_taken(int err, const char *call, const struct gsi_port *met, uint16_t port)
+{
+	uint32_t uid;
+
+	if (met->port && !gsi_name_owner(met, &uid))
+		return refuse(err,
+			      "%s: port %u is taken by a process of user id %u; take another port, "
+			      "or end that process",
+			      call, port, uid);
+	return refuse(err,
+		      "%s: port %u is taken by another id, of this process or another; take "
+		      "another port, or 0",
+		      call, port);
+}
+
 int cm_port_bind(struct cm_id *id, const char *call)
 {
 	uint16_t port = cm_addr_port(&id->src);
+	struct gsi_port met = { .port = 0 };
 	int err;
 
 	if (port && !may_take(port))
 		return refuse(EACCES, "%s: port %u needs CAP_NET_BIND_SERVICE; take one above 1023",
 			      call, port);
-	err = port ? bind_here(id) : bind_random(id);
+	err = port ? bind_here(id, &met) : bind_random(id);
 	if (err == EADDRINUSE || err == EADDRNOTAVAIL)
-		return refuse(
-			err,
-			"%s: port %u is taken by another id, of this process or another; take "
-			"another port, or 0",
-			call, port);
+		return refuse_taken(err, call, &met, port);
 	return err ? refuse(err, "%s: port %u cannot be had; take another port, or 0", call, port)
 		   : 0;
 }
@@ -299,9 +320,12 @@ int cm_port_bind(struct cm_id *id, const char *call)
 int cm_port_listen(struct cm_id *id)
 {
 	int err = conflicts(id, true);
+	struct gsi_port met = { .port = 0 };
 
 	if (!err && !id->names[0])
-		err = names_get(id);
+		err = names_get(id, &met);
+	if ((err == EADDRINUSE || err == EADDRNOTAVAIL) && met.port)
+		return refuse_taken(err, "rdma_listen", &met, cm_addr_port(&id->src));
 	if (err == EADDRINUSE || err == EADDRNOTAVAIL)
 		return refuse(err,
 			      "rdma_listen: another id listens on port %u; take another port, or "

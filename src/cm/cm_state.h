@@ -128,7 +128,7 @@ struct cm_id {
 	struct cm_fsm fsm;
 	struct timer timer;
 	struct cm_watch conn; /* to the peer on this host */
-	bool quick; /* the peer's host has softhca */
+	bool quick; /* the peer's host has softhca; on this host: messages get lost on purpose */
 	bool lost; /* the peer's socket on this host did not take the last message */
 	struct list flight; /* in cm.flights or cm.departures */
 	bool held; /* it is in cm.departures: its timers begin when it leaves */

@@ -9,6 +9,7 @@
 #include "cm/cm_far.h"
 #include "cm/cm_id.h"
 #include "cm/cm_watch.h"
+#include "engine/gsi/gsi_way.h"
 #include "engine/node.h"
 #include "util/clock.h"
 
@@ -50,9 +51,10 @@ static int transmit(struct cm_id *id, const struct cm_msg *m)
 	if (id->conn.fd < 0 && (m->kind == CM_REQ || m->kind == CM_SIDR_REQ))
 		err = connect_peer(id);
 	if (!err && id->conn.fd >= 0)
-		if (send(id->conn.fd, &mad, sizeof(mad), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		if (gsi_way_say(cm.node, id->conn.fd, &mad))
 			err = EAGAIN;
 	id->lost = err == EAGAIN;
+	id->quick |= gsi_way_loses(cm.node);
 	return err;
 }
 
@@ -221,10 +223,10 @@ static void over(struct cm_id *id)
 }
 
 /* Whether a repetition soon is any use. On one host nothing is lost but what a socket did not take,
- * and requests that meet a full listener. */
+ * and requests that meet a full listener; unless SOFTHCA_FAULT says so. */
 static bool is_quick(const struct cm_id *id)
 {
-	if (id->way.net)
+	if (id->way.net || id->quick)
 		return id->quick;
 	return id->lost || id->fsm.state == CM_REQ_SENT || id->fsm.state == CM_SIDR_SENT;
 }
@@ -332,6 +334,8 @@ void cm_talk_take(struct cm_id *id, const struct cm_msg *m)
 		return;
 	}
 	cm_fsm_message(&id->fsm, m, clock_now(), &out);
+	if (m->kind == CM_DREP && id->fsm.state != before.state)
+		cm_blame_end(id, before.state);
 	if (id->fsm.refusals != before.refusals)
 		cm_unwatch(&id->conn); /* whoever listens next has another */
 	if (id->fsm.state != before.state &&
@@ -420,10 +424,14 @@ int cm_talk_read(int fd, struct gsi_mad *mad, struct cm_msg *m)
 {
 	ssize_t n = recv(fd, mad, sizeof(*mad), MSG_DONTWAIT);
 
+	if (n < 0 && errno == ECONNRESET) /* it closed before it read all; what it sent is there */
+		n = recv(fd, mad, sizeof(*mad), MSG_DONTWAIT);
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? EAGAIN : ENOTCONN;
 	if (n == 0)
 		return ENOTCONN;
+	if (n == 1 && *(const uint8_t *)mad == GSI_BUSY)
+		return EBUSY;
 	if (n != sizeof(*mad) || mad->magic != GSI_MAGIC)
 		return EBADMSG;
 	return cm_parse(mad->mad, MAD_LEN, m);
@@ -434,16 +442,24 @@ static void conn_ready(struct cm_watch *w)
 	struct cm_id *id = container_of(w, struct cm_id, conn);
 	struct gsi_mad mad;
 	struct cm_msg m;
+	struct gsi_hearing hearing;
 	struct cm_out out;
-	int err = cm_talk_read(w->fd, &mad, &m);
+	int err;
 
+	gsi_way_hears(&hearing);
+	err = cm_talk_read(w->fd, &mad, &m);
 	if (err == EAGAIN)
 		return;
 	if (!err) {
+		id->quick |= mad.lossy;
 		cm_talk_take(id, &m);
+		gsi_way_heard(cm.node, &hearing, &mad);
 		return;
 	}
 	cm_unwatch(w);
+	if (err == EBUSY && (id->fsm.state == CM_REQ_SENT || id->fsm.state == CM_SIDR_SENT))
+		return; /* its timer repeats the request, by another connection */
+	cm_blame_end(id, id->fsm.state);
 	cm_fsm_death(&id->fsm, clock_now(), &out);
 	cm_talk(id, &out);
 }

@@ -20,5 +20,6 @@ int cm_talk_connected(struct cm_id *id);
 /* Fills in what an event shows of the message @m. */
 void cm_talk_param(const struct cm_id *id, const struct cm_msg *m, struct cm_param *out);
 void cm_talk_ah(const struct cm_id *id, struct ibv_ah_attr *out); /* to the peer */
-/* One connection's next message: 0, EAGAIN, EBADMSG, ENOTCONN (the peer has closed it). */
+/* One connection's next message: 0, EAGAIN, EBADMSG, EBUSY (GSI_BUSY), ENOTCONN (the peer has
+ * closed it). */
 int cm_talk_read(int fd, struct gsi_mad *mad, struct cm_msg *m);

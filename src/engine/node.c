@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "engine/backlog.h"
+#include "engine/gsi/gsi_way.h"
 #include "engine/inbound.h"
 #include "engine/links.h"
 #include "engine/loop.h"
@@ -196,6 +197,7 @@ static int node_parts(struct node *n)
 	int err;
 
 	tracing_start();
+	gsi_way_begin(n);
 	err = make_host(n);
 	err = err ? err : make_links(n);
 	err = err ? err : make_tables(n);
@@ -223,6 +225,7 @@ static void node_init(struct node *n)
 /* Of a failed start: no thread runs, and no link is open. A program may try again. */
 static void node_free(struct node *n)
 {
+	gsi_way_end(n);
 	qp_table_end(n);
 	key_table_destroy(n->keys);
 	mcast_table_destroy(n->mcast);

@@ -19,6 +19,7 @@
 
 #define FIRST_INDEX 2 /* QPN 0 and 1 are special; kept free in every block */
 
+struct fault_dice;
 struct passing;
 struct xrc_domain;
 
@@ -64,6 +65,7 @@ struct node {
 	uint32_t networks; /* open ones: link[1] and those that follow it; atomic */
 	struct key_table *keys;
 	struct mcast_table *mcast;
+	struct fault_dice *mad_faults; /* SOFTHCA_FAULT of MADs; NULL: none; gsi_way.h */
 	struct mutex lock;
 	struct device *devices[NODE_DEVICES];
 	unsigned int n_devices; /* atomic */

@@ -27,6 +27,16 @@ static int refuse_faults(const char *text)
 	return refuse(EINVAL, "SOFTHCA_FAULT: %s", why);
 }
 
+bool path_faults(struct fault_config *out)
+{
+	const char *text = secure_getenv("SOFTHCA_FAULT");
+
+	if (!text)
+		return false;
+	fault_live_start();
+	return !fault_parse(text, out);
+}
+
 /* SOFTHCA_FAULT wraps every path. */
 static int with_faults(struct dest *d, struct dest **out)
 {

@@ -3,6 +3,12 @@
 #pragma once
 #include "engine/node_state.h"
 
+struct fault_config;
+
+/* The faults of SOFTHCA_FAULT, with the page by which they change. False: none are set, or what is
+ * set cannot be parsed, which the first path of a queue pair refuses. */
+bool path_faults(struct fault_config *out);
+
 /* What a connected QP's or a datagram's destination is found by. */
 struct path_ask {
 	const struct av *av;

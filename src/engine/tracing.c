@@ -82,18 +82,6 @@ static void ends_of_arrival(struct node *n, const struct seg *s, struct trace_en
 	}
 }
 
-/* The name of a message of connection management, as a part of a sentence. */
-static const char *message(uint32_t qpn, const struct trace_frame *f, char *out, size_t n)
-{
-	struct cm_msg m;
-
-	*out = '\0';
-	if (qpn == GSI_QPN && f->len > MAD_LEN + ICRC_LEN &&
-	    !cm_parse(f->b + f->len - ICRC_LEN - MAD_LEN, MAD_LEN, &m))
-		snprintf(out, n, " CM %s", cm_name(m.kind));
-	return out;
-}
-
 /* The PSN of the last packet that was built, and the @ahead-th after what the QP expects. */
 static const char *numbers(const struct tracing_arrival *a, uint32_t ahead, char *out, size_t n)
 {
@@ -112,12 +100,12 @@ static void describe(const struct tracing_arrival *a, uint32_t ahead, const char
 		     size_t n)
 {
 	const struct trace_frame *f = &a->last;
-	char what[32], psn[48];
+	char what[TRACE_MESSAGE], psn[48];
 
 	snprintf(out, n, "QP 0x%x receives%s%s%s; verdict: %s%s", a->ends.qpn,
-		 message(a->ends.qpn, f, what, sizeof(what)), numbers(a, ahead, psn, sizeof(psn)),
-		 f->carried ? " (with the next packet)" : "", fate,
-		 f->payload_lost ? "; the payload could not be read" : "");
+		 trace_message(&a->ends, f, what, sizeof(what)),
+		 numbers(a, ahead, psn, sizeof(psn)), f->carried ? " (with the next packet)" : "",
+		 fate, f->payload_lost ? "; the payload could not be read" : "");
 }
 
 /* What was said while the thread worked on the packet (obs/verdict.h, obs/explain.h). */
@@ -164,4 +152,15 @@ void tracing_arrived(const struct tracing_arrival *a)
 	describe(a, a->ahead, fate, comment, sizeof(comment));
 	if (a->last.len)
 		trace_put(&a->last, a->now, TRACE_IN, comment);
+}
+
+void tracing_heard(const struct trace_ends *ends, const struct seg *s, uint64_t now,
+		   uint64_t sentences)
+{
+	struct tracing_arrival a = {
+		.now = now, .sentences = sentences, .ends = *ends, .op = s->op
+	};
+
+	trace_build(s, 0, TRACE_IN, ends, &a.last);
+	tracing_arrived(&a);
 }

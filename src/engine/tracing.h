@@ -23,6 +23,11 @@ struct tracing_arrival { /* a segment that is being delivered */
 void tracing_arrives(struct node *n, const struct seg *s, struct tracing_arrival *out);
 void tracing_arrived(const struct tracing_arrival *a); /* delivered: writes the last packet */
 
+/* The packet @s, which came at @now by no link, has been worked on: @sentences are the thread's
+ * reasons until then. Only while tracing. */
+void tracing_heard(const struct trace_ends *ends, const struct seg *s, uint64_t now,
+		   uint64_t sentences);
+
 /* A frame or multicast datagram of @e has left. Only while tracing. */
 void tracing_cast(struct eqp *e, const struct seg *s);
 

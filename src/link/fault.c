@@ -20,14 +20,19 @@ enum { MAX_SEG = 4096, IP_LEN = 20, UDP_LEN = 8, PORT = 4791, ROUTED_BYTE = 4, F
 #define LEAVE_NS   UINT64_C(1000000000) /* exit() waits so long for room */
 #define QUEUE_MAX  4096 /* delayed segments of a destination; more are lost */
 
-struct fault {
-	struct dest d; /* d.inner: the destination that it wraps */
+struct fault_dice {
+	struct spin lock; /* guards the rest */
 	struct fault_config cfg;
-	struct spin lock; /* guards cfg, rand, seen, hits and the queue */
 	struct rand rand;
-	uint64_t index; /* number of the destination; added to the seed */
+	uint64_t index; /* number of the dice; added to the seed */
 	uint32_t seen; /* number of the live settings; see fault_live_changed() */
 	uint64_t hits; /* segments that cfg has picked */
+};
+
+struct fault {
+	struct dest d; /* d.inner: the destination that it wraps */
+	struct fault_dice own, *dice; /* dice: own, or those of several destinations */
+	struct spin lock; /* guards the queue */
 	struct parcel *first; /* delayed segments, by time; each has a reference to d */
 	uint32_t queued; /* delayed segments */
 	uint64_t pause; /* ns: none of them leaves before, since the link had no room */
@@ -71,9 +76,9 @@ static bool happens(struct fault *f, double p)
 
 	if (p <= 0)
 		return false;
-	spin_lock(&f->lock);
-	yes = rand_chance(&f->rand, p);
-	spin_unlock(&f->lock);
+	spin_lock(&f->dice->lock);
+	yes = rand_chance(&f->dice->rand, p);
+	spin_unlock(&f->dice->lock);
 	return yes;
 }
 
@@ -81,9 +86,9 @@ static uint64_t below(struct fault *f, uint64_t n)
 {
 	uint64_t v;
 
-	spin_lock(&f->lock);
-	v = rand_below(&f->rand, n);
-	spin_unlock(&f->lock);
+	spin_lock(&f->dice->lock);
+	v = rand_below(&f->dice->rand, n);
+	spin_unlock(&f->dice->lock);
 	return v;
 }
 
@@ -202,28 +207,28 @@ static bool is_for(const struct fault_config *c, const struct seg *s)
 }
 
 /* The settings as they are now. True: they pick this segment, which is counted. */
-static bool settings(struct fault *f, const struct seg *s, struct fault_config *out)
+static bool settings(struct fault_dice *dice, const struct seg *s, struct fault_config *out)
 {
 	bool yes;
 
-	spin_lock(&f->lock);
-	if (unlikely(fault_live_changed(&f->seen, &f->cfg))) {
-		f->hits = 0;
-		rand_init(&f->rand, f->cfg.seed + f->index);
+	spin_lock(&dice->lock);
+	if (unlikely(fault_live_changed(&dice->seen, &dice->cfg))) {
+		dice->hits = 0;
+		rand_init(&dice->rand, dice->cfg.seed + dice->index);
 	}
-	*out = f->cfg;
-	yes = is_for(out, s) && (!out->count || f->hits < out->count);
-	f->hits += yes;
-	spin_unlock(&f->lock);
+	*out = dice->cfg;
+	yes = is_for(out, s) && (!out->count || dice->hits < out->count);
+	dice->hits += yes;
+	spin_unlock(&dice->lock);
 	return yes;
 }
 
 /* The link did not take the segment: the sender brings it again, and it counts then. */
-static int not_taken(struct fault *f, int err)
+static int not_taken(struct fault_dice *dice, int err)
 {
-	spin_lock(&f->lock);
-	f->hits -= f->hits > 0;
-	spin_unlock(&f->lock);
+	spin_lock(&dice->lock);
+	dice->hits -= dice->hits > 0;
+	spin_unlock(&dice->lock);
 	return err;
 }
 
@@ -248,7 +253,7 @@ static int fault_send(struct dest *d, const struct seg *s, struct waiter *w)
 	if (s->len > MAX_SEG)
 		return EINVAL;
 	by_value.flags |= SEG_NO_REF;
-	if (!settings(f, s, &cfg))
+	if (!settings(f->dice, s, &cfg))
 		return send_plainly(f, &by_value, w);
 	if (happens(f, cfg.loss)) {
 		count(&counts.lost);
@@ -257,7 +262,7 @@ static int fault_send(struct dest *d, const struct seg *s, struct waiter *w)
 	by_value.damaged = happens(f, cfg.corrupt);
 	err = send_one(f, &cfg, &by_value, w);
 	if (err)
-		return not_taken(f, err);
+		return not_taken(f->dice, err);
 	if (by_value.damaged) {
 		count(&counts.damaged);
 		if (!is_noticed(f, s))
@@ -312,24 +317,61 @@ static const struct link_ops fault_ops = {
 	.put = fault_put,
 };
 
-int fault_wrap(struct dest *inner, const struct fault_config *cfg, struct dest **out)
+static void dice_init(struct fault_dice *dice, const struct fault_config *cfg)
+{
+	dice->cfg = *cfg;
+	dice->index = fetch_add_relaxed(&wrapped, 1);
+	rand_init(&dice->rand, cfg->seed + dice->index);
+}
+
+int fault_dice_make(const struct fault_config *cfg, struct fault_dice **out)
+{
+	struct fault_dice *dice = calloc(1, sizeof(*dice));
+
+	if (!dice)
+		return ENOMEM;
+	dice_init(dice, cfg);
+	*out = dice;
+	return 0;
+}
+
+static struct fault *fault_new(struct dest *inner)
 {
 	struct fault *f = calloc(1, sizeof(*f));
 
 	if (!f)
-		return ENOMEM;
+		return NULL;
 	f->d = (struct dest){ .ops = &fault_ops,
 			      .refs = 1,
 			      .max_seg = inner->max_seg < MAX_SEG ? inner->max_seg : MAX_SEG,
 			      .inline_max = UINT32_MAX,
 			      .net = inner->net,
 			      .inner = inner };
-	f->cfg = *cfg;
-	f->index = fetch_add_relaxed(&wrapped, 1);
-	rand_init(&f->rand, cfg->seed + f->index);
 	spin_lock(&all_lock);
 	list_add_tail(&everyone, &f->all);
 	spin_unlock(&all_lock);
+	return f;
+}
+
+int fault_wrap(struct dest *inner, const struct fault_config *cfg, struct dest **out)
+{
+	struct fault *f = fault_new(inner);
+
+	if (!f)
+		return ENOMEM;
+	f->dice = &f->own;
+	dice_init(f->dice, cfg);
+	*out = &f->d;
+	return 0;
+}
+
+int fault_wrap_with(struct dest *inner, struct fault_dice *dice, struct dest **out)
+{
+	struct fault *f = fault_new(inner);
+
+	if (!f)
+		return ENOMEM;
+	f->dice = dice;
 	*out = &f->d;
 	return 0;
 }

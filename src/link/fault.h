@@ -36,6 +36,11 @@ int fault_parse(const char *text, struct fault_config *out);
 bool fault_wrong(const char *text, char *buf, size_t n);
 /* Takes over the caller's reference on @inner, on success only. */
 int fault_wrap(struct dest *inner, const struct fault_config *cfg, struct dest **out);
+/* The same for one of several destinations that count as one: what they draw from, as long as one
+ * of them is there. free() ends it. */
+struct fault_dice;
+int fault_dice_make(const struct fault_config *cfg, struct fault_dice **out);
+int fault_wrap_with(struct dest *inner, struct fault_dice *dice, struct dest **out);
 void fault_count(struct fault_counts *out);
 
 extern uint32_t fault_queued; /* delayed segments of all destinations */

@@ -13,6 +13,7 @@
 #include "util/log.h"
 #include "util/output.h"
 #include "wire/aeth.h"
+#include "wire/cm_msg.h"
 #include "wire/grh.h"
 #include "wire/icrc.h"
 
@@ -292,17 +293,30 @@ void trace_build(const struct seg *s, uint32_t k, enum trace_way way, const stru
 	build_roce(&part, skip, way, ends, out);
 }
 
+const char *trace_message(const struct trace_ends *ends, const struct trace_frame *f, char *out,
+			  size_t n)
+{
+	struct cm_msg m;
+
+	*out = '\0';
+	if (ends->qpn == GSI_QPN && f->len > MAD_LEN + ICRC_LEN &&
+	    !cm_parse(f->b + f->len - ICRC_LEN - MAD_LEN, MAD_LEN, &m))
+		snprintf(out, n, " CM %s", cm_name(m.kind));
+	return out;
+}
+
 void trace_sent(const struct trace_ends *ends, const char *by, const struct seg *s,
 		const char *verdict, uint64_t now)
 {
 	uint32_t n = trace_count(s);
-	char comment[COMMENT];
+	char comment[COMMENT], what[TRACE_MESSAGE];
 	struct trace_frame f;
 
 	for (uint32_t k = 0; k < n; k++) {
 		trace_build(s, k, TRACE_OUT, ends, &f);
-		snprintf(comment, sizeof(comment), "QP 0x%x sends PSN %u%s by %s; verdict: %s%s",
-			 ends->qpn, f.psn, f.carried ? " (with the next packet)" : "", by, verdict,
+		snprintf(comment, sizeof(comment), "QP 0x%x sends%s PSN %u%s by %s; verdict: %s%s",
+			 ends->qpn, trace_message(ends, &f, what, sizeof(what)), f.psn,
+			 f.carried ? " (with the next packet)" : "", by, verdict,
 			 f.payload_lost ? "; the payload could not be read" : "");
 		if (f.len)
 			trace_put(&f, now, TRACE_OUT, comment);

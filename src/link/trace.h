@@ -39,6 +39,10 @@ uint32_t trace_count(const struct seg *s); /* packets of a segment, at least 1 *
 void trace_build(const struct seg *s, uint32_t k, enum trace_way way, const struct trace_ends *ends,
 		 struct trace_frame *out);
 uint64_t trace_now(void); /* ns, wall clock */
+enum { TRACE_MESSAGE = 32 };
+/* The name of a message of connection management in @f, " CM REQ", into @out; "" if it is none. */
+const char *trace_message(const struct trace_ends *ends, const struct trace_frame *f, char *out,
+			  size_t n);
 /* Writes the packets of @s, which the link called @by has sent. */
 void trace_sent(const struct trace_ends *ends, const char *by, const struct seg *s,
 		const char *verdict, uint64_t now);

@@ -20,6 +20,8 @@ from client import pair  # noqa: E402
 
 TOOL = os.environ["SOFTHCA_PREFIX"] + "/bin/softhca"
 WAITING = os.environ["SOFTHCA_BUILD"] + "/tests/verbs/verbs_shown"
+CONNECTION = os.environ["SOFTHCA_BUILD"] + "/tests/verbs/verbs_cm_mads"
+MADS, MAD = 5, 256  # REQ, REP, RTU, DREQ, DREP
 PORT = Path("/sys/class/infiniband/mlx5_0/ports/1")
 NO_LEAKS = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"  # perftest's are not ours
 COUNT, SIZE, MTU = 100, 65536, 4096
@@ -109,6 +111,15 @@ def within_errors():
     is_moved(1)
     for name in "out_of_sequence", "duplicate_request", "packet_seq_err":
         assert read(name) > 0, name
+
+
+def within_connection():
+    """What connection management says on one host counts as what it says through a network."""
+    env = {**os.environ, "SOFTHCA_CASES": "each_message_is_in_the_trace"}
+    subprocess.run([CONNECTION], check=True, env=env, stdout=subprocess.DEVNULL)
+    for way in "xmit", "rcv":
+        assert read(f"port_{way}_packets") == MADS, read(f"port_{way}_packets")
+        assert read(f"port_{way}_data") == MADS * MAD // 4
 
 
 def until(name, least):
@@ -215,6 +226,10 @@ def errors():
     passes(inside("errors", SOFTHCA_FAULT="loss=10%,dup=10%,seed=3"))
 
 
+def connection():
+    passes(inside("connection"))
+
+
 def killed():
     passes(inside("killed"))
 
@@ -241,4 +256,4 @@ if __name__ == "__main__":
         globals()["within_" + sys.argv[1]]()
     else:
         sys.exit(cases.run([messages, brief_programs, copied_files, run_within_a_run, errors,
-                            killed, no_descriptor, locked, two_hosts]))
+                            connection, killed, no_descriptor, locked, two_hosts]))

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <rdma/rdma_cma.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <stddef.h>
@@ -17,6 +18,8 @@
 #include "verbs/said.h"
 
 enum { LIMIT = 15000, FILES = 256, EACH = FILES / 32, MANY = 40, SOMEBODY = 54321 };
+/* Requests that are fetched, those that wait with a connection, those for which there is none. */
+enum { OFTEN = 3 * EACH, BUSY = 0x62 /* engine/gsi/gsi.h */ };
 
 static struct rdma_event_channel *channel;
 static struct rdma_cm_id *id;
@@ -94,6 +97,18 @@ static void who_asks_nothing_is_closed(int arg)
 	end();
 }
 
+/* It is to ask again: a process that ends says nothing. */
+static void refused(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	char c = 0;
+
+	want_eq(poll(&p, 1, LIMIT), 1);
+	want_eq(recv(fd, &c, 1, 0), 1);
+	want_eq(c, BUSY);
+	closed(fd);
+}
+
 /* In a child, of another user. */
 static void connect_often(void)
 {
@@ -103,7 +118,7 @@ static void connect_often(void)
 	for (int i = 0; i < MANY; i++)
 		fds[i] = connected();
 	for (int i = EACH; i < MANY; i++)
-		closed(fds[i]);
+		refused(fds[i]);
 	_exit(0);
 }
 
@@ -128,6 +143,34 @@ static void another_user_has_few(int arg)
 		"user, or raise ulimit -n",
 		SOMEBODY, EACH);
 	end();
+}
+
+static void connect_in_vain(void)
+{
+	for (int i = 0; i < MANY; i++)
+		refused(connected());
+	_exit(0);
+}
+
+static void a_process_without_descriptors_is_busy(int arg)
+{
+	const struct rlimit few = { FILES, FILES };
+	int status, fd, last = -1;
+	pid_t child;
+
+	(void)arg;
+	want_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+	begin();
+	while ((fd = dup(0)) >= 0)
+		last = fd;
+	want_eq(errno, EMFILE);
+	child = fork();
+	if (!child) {
+		close(last);
+		connect_in_vain();
+	}
+	want_eq(waitpid(child, &status, 0), child);
+	want_eq(status, 0);
 }
 
 /* --- requests --- */
@@ -170,7 +213,7 @@ static struct rdma_cm_id *asks(struct rdma_event_channel *ch, __be16 port, char 
 static void ask_often(int talk)
 {
 	struct rdma_event_channel *ch;
-	struct rdma_cm_id *ids[2 * EACH];
+	struct rdma_cm_id *ids[OFTEN];
 	struct rdma_cm_event *event;
 	__be16 port;
 
@@ -178,15 +221,15 @@ static void ask_often(int talk)
 	want_eq(read(talk, &port, sizeof(port)), sizeof(port));
 	ch = rdma_create_event_channel();
 	want(ch);
-	for (int i = 0; i < 2 * EACH; i++)
+	for (int i = 0; i < OFTEN; i++)
 		ids[i] = asks(ch, port, 2);
 	want_eq(write(talk, "", 1), 1);
-	for (int i = 0; i < 2 * EACH; i++) {
+	for (int i = 0; i < OFTEN; i++) {
 		event = next(ch, RDMA_CM_EVENT_REJECTED);
 		want_eq(*(const char *)event->param.conn.private_data, 3);
 		want_eq(rdma_ack_cm_event(event), 0);
 	}
-	for (int i = 0; i < 2 * EACH; i++)
+	for (int i = 0; i < OFTEN; i++)
 		want_eq(rdma_destroy_id(ids[i]), 0);
 	rdma_destroy_event_channel(ch);
 	_exit(0);
@@ -239,7 +282,7 @@ static void another_user_has_few_requests(int arg)
 		SOMEBODY, EACH);
 	while (n)
 		reject(waiting[--n]);
-	for (int i = 0; i < EACH; i++) {
+	for (int i = EACH; i < OFTEN; i++) {
 		event = next(channel, RDMA_CM_EVENT_CONNECT_REQUEST);
 		reject(event->id);
 		want_eq(rdma_ack_cm_event(event), 0);
@@ -302,13 +345,109 @@ static void a_user_without_an_id_connects_to_nobody(int arg)
 	end();
 }
 
+/* --- ports --- */
+
+/* In a child, of another user. */
+static void bind_a_port(int talk)
+{
+	__be16 port;
+
+	want_eq(setresuid(SOMEBODY, SOMEBODY, SOMEBODY), 0);
+	begin();
+	port = rdma_get_src_port(id);
+	want_eq(write(talk, &port, sizeof(port)), sizeof(port));
+	pause();
+}
+
+static void a_port_of_another_user_names_him(int wide)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(wide ? INADDR_ANY : INADDR_LOOPBACK) };
+	int talk[2];
+	pid_t child;
+
+	want_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, talk), 0);
+	child = fork();
+	if (!child)
+		bind_a_port(talk[1]);
+	want_eq(read(talk[0], &at.sin_port, sizeof(at.sin_port)), sizeof(at.sin_port));
+	said_begin();
+	channel = rdma_create_event_channel();
+	want(channel);
+	want_eq(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
+	want_minus1(rdma_bind_addr(id, (struct sockaddr *)&at), wide ? EADDRNOTAVAIL : EADDRINUSE);
+	said_want(SAID_NEAR,
+		  "rdma_bind_addr: port %u is taken by a process of user id %u; take another "
+		  "port, or end that process",
+		  be16toh(at.sin_port), SOMEBODY);
+	want_eq(kill(child, SIGKILL), 0);
+	want_eq(waitpid(child, NULL, 0), child);
+}
+
+/* In a child, of another user: the name of our port at 127.0.0.1. */
+static void take_the_address(int talk)
+{
+	static const char address[] = "00000000000000000000ffff7f000001";
+	size_t n = name_len - offsetof(struct sockaddr_un, sun_path) - strlen("any4");
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	want_eq(setresuid(SOMEBODY, SOMEBODY, SOMEBODY), 0);
+	memcpy(name.sun_path + n, address, sizeof(address));
+	n += offsetof(struct sockaddr_un, sun_path) + strlen(address);
+	want_eq(bind(fd, (struct sockaddr *)&name, (socklen_t)n), 0);
+	want_eq(listen(fd, 8), 0);
+	want_eq(write(talk, "", 1), 1);
+	pause();
+}
+
+static void nobody_comes_between_a_user_and_his_own_wildcard(int arg)
+{
+	struct sockaddr_in any = { .sin_family = AF_INET };
+	struct pollfd p = { .events = POLLIN };
+	struct rdma_event_channel *ch;
+	struct rdma_cm_id *first;
+	int talk[2];
+	pid_t child;
+	char c;
+
+	(void)arg;
+	begin();
+	first = id;
+	want_eq(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
+	want_eq(rdma_bind_addr(id, (struct sockaddr *)&any), 0);
+	want_eq(rdma_listen(id, 0), 0);
+	find_name();
+	want_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, talk), 0);
+	child = fork();
+	if (!child)
+		take_the_address(talk[1]);
+	want_eq(read(talk[0], &c, 1), 1);
+	ch = rdma_create_event_channel();
+	want(ch);
+	asks(ch, rdma_get_src_port(id), 1);
+	p.fd = channel->fd;
+	want_eq(poll(&p, 1, LIMIT), 1);
+	take(channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+	said_want(SAID_NEAR,
+		  "connection management: user id %u has taken port %u at one address, where a "
+		  "process has it at all; that process is asked; end the other one",
+		  SOMEBODY, be16toh(rdma_get_src_port(id)));
+	want(first);
+	want_eq(kill(child, SIGKILL), 0);
+	want_eq(waitpid(child, NULL, 0), child);
+}
+
 int main(void)
 {
 	static const struct test_case list[] = {
 		CASE(who_asks_nothing_is_closed),
 		CASE(another_user_has_few),
+		CASE(a_process_without_descriptors_is_busy),
 		CASE(another_user_has_few_requests),
 		CASE(a_user_without_an_id_connects_to_nobody),
+		CASE_ARG(a_port_of_another_user_names_him, false),
+		CASE_ARG(a_port_of_another_user_names_him, true),
+		CASE(nobody_comes_between_a_user_and_his_own_wildcard),
 	};
 
 	return CASES_RUN(list);

@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <string.h>
 #include "engine/gsi/gsi_names.h"
+#include "engine/gsi/gsi_way.h"
 #include "engine/links.h"
 #include "engine/listeners.h"
+#include "obs/explain.h"
 #include "obs/verdict.h"
 #include "util/allowance.h"
 #include "wire/grh.h"
@@ -12,7 +14,6 @@
 #include "wire/packet.h"
 
 enum {
-	PKEY = 0xffff,
 	PARTITION = 0x7fff, /* without the bit of full members */
 	MTU = 256,
 	NOBODY_LISTENS = 8, /* REJ */
@@ -33,27 +34,15 @@ static struct link_path path_of(const struct gsi_mad *m)
 
 int gsi_send(struct node *n, const struct gsi_mad *m, bool *softhca)
 {
-	const struct piece piece = { (uintptr_t)m->mad, MAD_LEN, 0 };
 	const struct link_path path = path_of(m);
-	const struct seg s = { .op = SVC_UD | OP_SEND_ONLY,
-			       .pkey = PKEY,
-			       .dqpn = GSI_QPN,
-			       .sqpn = GSI_QPN,
-			       .qkey = (uint32_t)CM_QKEY,
-			       .npsn = 1,
-			       .len = MAD_LEN,
-			       .npieces = 1,
-			       .pieces = &piece };
 	struct dest *d;
 	int err = links_dest(n, &path, &d);
 
 	if (err)
 		return err;
-	err = dest_send(d, &s, NULL);
 	if (softhca)
 		*softhca = dest_abilities(d) != 0;
-	d->ops->put(d);
-	return err;
+	return gsi_way_send(n, d, m);
 }
 
 bool gsi_knock(struct node *n, const struct gsi_mad *m, bool wake)
@@ -107,8 +96,15 @@ void gsi_listen(const struct hca *hca)
 bool gsi_may_answer(void)
 {
 	static struct allowance answers;
+	static uint64_t dropped;
 
-	return allowance_take(&answers, ANSWERS_A_SECOND);
+	if (allowance_take(&answers, ANSWERS_A_SECOND))
+		return true;
+	if (explain_due(fetch_add_relaxed(&dropped, 1) + 1))
+		reason("connection management: more than %d requests a second want an answer, and "
+		       "%lu in all got none; look with softhca trace who sends them",
+		       ANSWERS_A_SECOND, (unsigned long)load_relaxed(&dropped));
+	return false;
 }
 
 /* What a host says of a port on which nobody listens, and of a connection that it does not know. */
@@ -201,5 +197,6 @@ void gsi_packet(struct node_link *from, const struct seg *s)
 		verdict_say("dropped, no MAD of connection management");
 		return;
 	}
+	gsi_way_came(from->node, &mad);
 	hand_over(from->node, &mad, &m);
 }

@@ -13,12 +13,16 @@ struct gsi_mad {
 	uint32_t magic; /* GSI_MAGIC */
 	uint32_t net; /* 1: read from a network, or to be sent there */
 	uint32_t ifindex; /* of link-local addresses */
-	uint32_t reserved;
+	uint32_t lossy; /* 1: its sender, of this host, loses messages (SOFTHCA_FAULT) */
 	union ibv_gid from, to; /* its sender's and its receiver's address */
 	uint8_t mad[MAD_LEN];
 };
 
 enum { GSI_MAGIC = 0x73636d31 };
+
+/* Instead of a MAD: the owner of a port has no room for the connection, which it closes; its other
+ * end asks again. One byte; the end of a connection without it is its owner's death. */
+enum { GSI_BUSY = 0x62 };
 
 /* The slot of the process whose comm id @id is. */
 static inline unsigned int gsi_slot(uint32_t id)

@@ -8,6 +8,7 @@
 #include "engine/gsi/gsi_own.h"
 #include "link/number.h"
 #include "net/gid.h"
+#include "obs/explain.h"
 #include "peers/contact_peer.h"
 #include "peers/host_names.h"
 #include "util/allowance.h"
@@ -65,15 +66,83 @@ int gsi_name_connect(const struct gsi_port *p, int *fd)
 	return connect_name(port_name(p, name), fd);
 }
 
+int gsi_name_owner(const struct gsi_port *p, uint32_t *uid)
+{
+	struct trust_name who;
+	int fd, err = gsi_name_connect(p, &fd);
+
+	if (err)
+		return err;
+	err = contact_user(fd, &who);
+	close(fd);
+	if (!err && !who.stranger)
+		err = EPERM;
+	if (!err)
+		*uid = who.uid;
+	return err;
+}
+
+/* How far its owner is believed: of our own user, root, another user. */
+enum belief { OF_STRANGER, OF_ROOT, OF_US };
+
+static enum belief belief(int fd, uint32_t *uid)
+{
+	socklen_t len = sizeof(struct ucred);
+	struct ucred cred;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len))
+		return OF_STRANGER;
+	*uid = cred.uid;
+	return cred.uid == geteuid() ? OF_US : cred.uid ? OF_STRANGER : OF_ROOT;
+}
+
+static void say_passed_over(const struct gsi_port *p, uint32_t uid)
+{
+	static uint64_t times;
+
+	if (explain_due(fetch_add_relaxed(&times, 1) + 1))
+		reason("connection management: user id %u has taken port %u at one address, where "
+		       "a process has it at all; that process is asked; end the other one",
+		       uid, p->port);
+}
+
+/* The owner of an address and that of the wildcard refuse each other (cm_port.c), so where both are
+ * there one has taken a port that was not free. @fd: the address'; -1: its queue is full. */
+static int between(struct gsi_port *p, int *fd)
+{
+	enum belief of_address = OF_STRANGER, of_any;
+	uint32_t uid = UINT32_MAX, other;
+	int any;
+
+	if (*fd >= 0)
+		of_address = belief(*fd, &uid);
+	if (of_address == OF_US || gsi_name_connect(p, &any))
+		return *fd < 0 ? EAGAIN : 0;
+	of_any = belief(any, &other);
+	if (of_any <= of_address) {
+		close(any);
+		return *fd < 0 ? EAGAIN : 0;
+	}
+	say_passed_over(p, uid);
+	if (*fd >= 0)
+		close(*fd);
+	*fd = any;
+	return 0;
+}
+
 int gsi_port_connect(uint32_t ps, uint16_t port, const union ibv_gid *addr, int *fd)
 {
 	struct gsi_port p = { ps, port, GSI_ADDRESS, *addr };
-	int err = gsi_name_connect(&p, fd);
+	int conn = -1, err = gsi_name_connect(&p, &conn);
 
-	if (err != ECONNREFUSED)
-		return err;
 	p.any = gid_is_ipv4(addr) ? GSI_ANY4 : GSI_ANY6;
-	return gsi_name_connect(&p, fd);
+	if (err == ECONNREFUSED)
+		return gsi_name_connect(&p, fd);
+	if (!err || err == EAGAIN)
+		err = between(&p, &conn);
+	if (!err)
+		*fd = conn;
+	return err;
 }
 
 /* Another user may have the name that all share: the process has one of its user's then, of which

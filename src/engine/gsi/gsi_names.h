@@ -25,7 +25,12 @@ int gsi_name_bind(const struct gsi_port *p, int *fd);
 /* A connection to the owner, which listens. ECONNREFUSED: no process does; EAGAIN: its queue is
  * full. */
 int gsi_name_connect(const struct gsi_port *p, int *fd);
-/* The same for the process that listens on the address, else on the wildcard of its family. */
+/* Which other user's process has the name. EPERM: it is of our own user; ECONNREFUSED: none
+ * listens; EAGAIN: its queue is full. */
+int gsi_name_owner(const struct gsi_port *p, uint32_t *uid);
+/* The same for the process that listens on the address, else on the wildcard of its family. On the
+ * wildcard at once if that is our own user's or root's and the address a stranger's, who has taken
+ * it behind the wildcard's back. */
 int gsi_port_connect(uint32_t ps, uint16_t port, const union ibv_gid *addr, int *fd);
 /* The name of a process as such; listens. Where another user has it: one that its own user's
  * processes find, but for those that have looked for one in vain within the last two seconds.

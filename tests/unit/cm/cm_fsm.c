@@ -363,6 +363,24 @@ TEST(only_a_connection_that_was_ended_has_a_timewait_to_tell_of)
 	check_eq(out.event, RDMA_CM_EVENT_TIMEWAIT_EXIT);
 }
 
+/* An id that its program still has answers as its host would for one that is gone. */
+TEST(an_end_that_is_over_answers_a_dreq)
+{
+	struct cm_msg dreq = { .kind = CM_DREQ, .local_id = 2, .remote_id = 1, .qpn = 11 };
+	struct cm_fsm *f = connected();
+	struct cm_out out;
+
+	cm_fsm_message(f, &dreq, 0, &out);
+	check_eq(cm_fsm_disconnect(f, 0, &out), 0);
+	cm_fsm_timer(f, f->deadline, true, &out);
+	check_eq(f->state, CM_CLOSED);
+	cm_fsm_message(f, &dreq, f->deadline, &out);
+	check(out.send && out.msg.kind == CM_DREP && out.event == CM_NO_EVENT);
+	dreq.qpn = 12;
+	cm_fsm_message(f, &dreq, f->deadline, &out);
+	check(!out.send);
+}
+
 RUN_TESTS(unit_test(who_listens_a_moment_later_is_met),
 	  unit_test(a_request_that_was_held_back_has_all_its_tries_before_it),
 	  unit_test(two_ends_of_a_bad_network_end_closed_with_each_event_once),
@@ -372,4 +390,5 @@ RUN_TESTS(unit_test(who_listens_a_moment_later_is_met),
 	  unit_test(the_question_whether_a_peer_lives_ends_nothing),
 	  unit_test(a_request_that_comes_again_after_the_end_is_refused),
 	  unit_test(only_a_message_without_an_answer_can_meet_no_host),
-	  unit_test(only_a_connection_that_was_ended_has_a_timewait_to_tell_of))
+	  unit_test(only_a_connection_that_was_ended_has_a_timewait_to_tell_of),
+	  unit_test(an_end_that_is_over_answers_a_dreq))

@@ -328,6 +328,25 @@ TEST(direct_access_is_refused)
 	d->ops->put(d);
 }
 
+TEST(destinations_with_the_same_dice_count_as_one)
+{
+	struct fault_dice *dice;
+	struct fault_config cfg;
+	struct dest *a, *b;
+
+	memset(&sink, 0, sizeof(sink));
+	check_eq(fault_parse("loss=100%,count=3", &cfg), 0);
+	check_eq(fault_dice_make(&cfg, &dice), 0);
+	check_eq(fault_wrap_with(&inner, dice, &a), 0);
+	check_eq(fault_wrap_with(&inner, dice, &b), 0);
+	send_n(a, 2);
+	send_n(b, 2);
+	a->ops->put(a);
+	b->ops->put(b);
+	check_eq(sink.n, 1);
+	free(dice);
+}
+
 RUN_TESTS(unit_test(settings_are_parsed_and_nonsense_is_refused),
 	  unit_test(what_is_mistyped_is_named), unit_test(faults_may_be_for_some_segments_only),
 	  unit_test(without_faults_everything_comes_through_by_value),
@@ -336,7 +355,9 @@ RUN_TESTS(unit_test(settings_are_parsed_and_nonsense_is_refused),
 	  unit_test(reordering_moves_and_loses_nothing),
 	  unit_test(delay_holds_back_until_the_time_and_keeps_the_order),
 	  unit_test(what_is_delayed_leaves_though_its_destination_was_put),
-	  unit_test(a_seed_makes_the_same_faults_again), unit_test(direct_access_is_refused),
+	  unit_test(a_seed_makes_the_same_faults_again),
+	  unit_test(destinations_with_the_same_dice_count_as_one),
+	  unit_test(direct_access_is_refused),
 	  /* the last two: they leave their page */
 	  unit_test(faults_change_while_segments_go),
 	  unit_test(a_forked_child_does_not_have_its_parents_page))
