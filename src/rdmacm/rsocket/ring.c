@@ -49,11 +49,10 @@ static int make_memory(struct sock *s)
 	const int theirs = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 	uint8_t *m;
 
-	s->memory = aligned_alloc(PAGE, tables + sending + receiving);
 	s->known = calloc(s->opt.iomaps ? s->opt.iomaps : 1, sizeof(struct iomap));
-	if (!s->memory || !s->known)
+	if (!s->known || softhca_arena_take(tables + sending + receiving, &s->memory))
 		return ENOMEM;
-	m = memset(s->memory, 0, tables + sending + receiving);
+	m = softhca_arena_at(s->memory);
 	s->sges = (struct sge *)m;
 	s->iomaps = (struct iomap *)(s->sges + SGES);
 	s->rbuf = m + tables;
@@ -121,8 +120,8 @@ int ring_make(struct sock *s)
 	int err = s->id->pd ? 0 : ENODEV;
 
 	fit_queue(s);
+	err = err ? err : make_cq(s); /* first: memory can do without a descriptor */
 	err = err ? err : make_memory(s);
-	err = err ? err : make_cq(s);
 	err = err ? err : make_qp(s);
 	err = err ? err : post_receives(s, s->opt.rq);
 	if (err)
@@ -158,7 +157,7 @@ void ring_free(struct sock *s)
 	dereg(s->smr);
 	dereg(s->rmr);
 	dereg(s->tmr);
-	free(s->memory);
+	softhca_arena_give(s->memory);
 	free(s->known);
 }
 
