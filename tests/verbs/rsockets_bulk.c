@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* Streams of many bytes between two processes: by which memory they come. */
+/* Streams of many bytes between two processes: by which memory they come, and in how few
+ * messages. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,10 +116,56 @@ static void comes_by_mapped_memory(int arg)
 	ends_well(fd, pid);
 }
 
+/* --- few messages --- */
+
+enum { LAST = 40960 };
+
+static void takes_all(int fd)
+{
+	size_t n = 0;
+	ssize_t k;
+
+	want_eq(rsend(fd, "x", 1, 0), 1);
+	while ((k = rrecv(fd, block, BLOCK, 0)) > 0)
+		n += (size_t)k;
+	want_eq(k, 0);
+	want_eq(n, 3 * BLOCK + LAST);
+}
+
+static bool is_writable(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLOUT };
+
+	return rpoll(&p, 1, 0) == 1;
+}
+
+/* The peer takes nothing, so each message keeps its slot, of which there are 12. The first call
+ * finds nothing under way: it begins with little, by six messages. The others need one each. */
+static void few_messages_while_busy(int arg)
+{
+	pid_t pid;
+	int fd = served_by(takes_all, 16, &pid);
+	char c;
+
+	(void)arg;
+	want_eq(rrecv(fd, &c, 1, 0), 1);
+	want_eq(kill(pid, SIGSTOP), 0);
+	want_eq(waitpid(pid, NULL, WUNTRACED), pid);
+	for (int i = 0; i < 3; i++)
+		want_eq(rsend(fd, block, BLOCK, MSG_DONTWAIT), BLOCK);
+	want(is_writable(fd)); /* a quarter of the buffer is free */
+	want_eq(rsend(fd, block, LAST, MSG_DONTWAIT), LAST);
+	want(!is_writable(fd)); /* less is not worth a message */
+	want_minus1(rsend(fd, block, BLOCK, MSG_DONTWAIT), EAGAIN);
+	want_eq(kill(pid, SIGCONT), 0);
+	ends_well(fd, pid);
+}
+
 int main(void)
 {
 	const struct test_case list[] = {
 		CASE(comes_by_mapped_memory),
+		CASE(few_messages_while_busy),
 	};
 
 	return CASES_RUN(list);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum { VERSION = 1, FLAG_BIG_ENDIAN = 1, FLAG_IOMAP = 2 };
-enum { BATCH = 16, PAGE = 4096, LOW_WATER = 2048, GREETING = 40 };
+enum { BATCH = 16, PAGE = 4096, GREETING = 40 };
 enum { BLOCKS = 32768, BLOCK = 64, WRITE_HEADER = 36 }; /* of a queue; bytes; bytes */
 
 /* What a completion is of: in wr_id's upper half. The lower: bytes of the send buffer. */
@@ -278,10 +278,12 @@ void ring_place(struct sock *s, uint32_t n, struct write *w)
 	s->spos = (s->spos + n) % s->opt.sndbuf;
 }
 
+/* A sender that went on with every byte that becomes free would send as little at a time, for
+ * ever. */
 bool ring_can_send(const struct sock *s)
 {
-	return s->sends_free && (s->sfree >= LOW_WATER || s->sfree == s->opt.sndbuf) &&
-	       s->sent != s->send_limit && s->targets;
+	return s->sends_free && s->sfree >= s->opt.sndbuf / 4 && s->sent != s->send_limit &&
+	       s->targets;
 }
 
 bool ring_is_idle(const struct sock *s)
