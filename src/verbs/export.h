@@ -36,6 +36,11 @@ static inline int positive_errno(int err)
 void softhca_clock(uint64_t *raw, uint64_t *wall);
 /* obs/explain.h's refuse(): records why a call is refused, and returns @err. */
 int softhca_refuse(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+struct arena_part;
+/* Memory that peers may map (util/arena.h). */
+int softhca_arena_take(size_t len, struct arena_part **out);
+void *softhca_arena_at(const struct arena_part *p);
+void softhca_arena_give(struct arena_part *p);
 struct ibv_qp_ex;
 struct mlx5dv_qp_ex;
 /* The builder's second table, of a queue pair that has the first (driver/wr_dv.c). */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum { VERSION = 1, FLAG_BIG_ENDIAN = 1, FLAG_IOMAP = 2 };
-enum { BATCH = 16, PAGE = 4096, LOW_WATER = 2048, GREETING = 40 };
+enum { BATCH = 16, PAGE = 4096, GREETING = 40 };
 enum { BLOCKS = 32768, BLOCK = 64, WRITE_HEADER = 36 }; /* of a queue; bytes; bytes */
 
 /* What a completion is of: in wr_id's upper half. The lower: bytes of the send buffer. */
@@ -49,11 +49,10 @@ static int make_memory(struct sock *s)
 	const int theirs = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 	uint8_t *m;
 
-	s->memory = aligned_alloc(PAGE, tables + sending + receiving);
 	s->known = calloc(s->opt.iomaps ? s->opt.iomaps : 1, sizeof(struct iomap));
-	if (!s->memory || !s->known)
+	if (!s->known || softhca_arena_take(tables + sending + receiving, &s->memory))
 		return ENOMEM;
-	m = memset(s->memory, 0, tables + sending + receiving);
+	m = softhca_arena_at(s->memory);
 	s->sges = (struct sge *)m;
 	s->iomaps = (struct iomap *)(s->sges + SGES);
 	s->rbuf = m + tables;
@@ -121,8 +120,8 @@ int ring_make(struct sock *s)
 	int err = s->id->pd ? 0 : ENODEV;
 
 	fit_queue(s);
+	err = err ? err : make_cq(s); /* first: memory can do without a descriptor */
 	err = err ? err : make_memory(s);
-	err = err ? err : make_cq(s);
 	err = err ? err : make_qp(s);
 	err = err ? err : post_receives(s, s->opt.rq);
 	if (err)
@@ -158,7 +157,7 @@ void ring_free(struct sock *s)
 	dereg(s->smr);
 	dereg(s->rmr);
 	dereg(s->tmr);
-	free(s->memory);
+	softhca_arena_give(s->memory);
 	free(s->known);
 }
 
@@ -279,10 +278,12 @@ void ring_place(struct sock *s, uint32_t n, struct write *w)
 	s->spos = (s->spos + n) % s->opt.sndbuf;
 }
 
+/* A sender that went on with every byte that becomes free would send as little at a time, for
+ * ever. */
 bool ring_can_send(const struct sock *s)
 {
-	return s->sends_free && (s->sfree >= LOW_WATER || s->sfree == s->opt.sndbuf) &&
-	       s->sent != s->send_limit && s->targets;
+	return s->sends_free && s->sfree >= s->opt.sndbuf / 4 && s->sent != s->send_limit &&
+	       s->targets;
 }
 
 bool ring_is_idle(const struct sock *s)

@@ -118,7 +118,7 @@ struct sock {
 		struct sock *accepted; /* of a listener: the first; of it: the next */
 		uint64_t probe_at; /* ns */
 	} svc;
-	void *memory; /* what rbuf, sbuf, sges, iomaps are in */
+	struct arena_part *memory; /* what rbuf, sbuf, sges, iomaps are in */
 };
 
 /* defaults.c */
