@@ -203,9 +203,14 @@ static int device_half_destroy(struct dwq *wq)
 /* As above, of a WQ with the ring in memory that its parent domain may have made. */
 static int destroy(struct dwq *wq)
 {
-	bool ours = fork_is_ours(wq->epoch);
-	int err = device_half_destroy(wq);
+	bool ours = fork_is_ours(wq->epoch), laid_open = ours && unrung_is(&wq->unrung);
+	int err;
 
+	if (laid_open)
+		unrung_del(&wq->unrung);
+	err = device_half_destroy(wq);
+	if (err && laid_open)
+		unrung_add(&wq->unrung, wq->unrung.look);
 	if (err)
 		return err;
 	if (ours) {

@@ -12,6 +12,7 @@ struct dwq {
 	struct dqp_rq rq;
 	uint32_t async_delivered; /* events taken; account.h */
 	uint32_t *dbrec; /* @record, or that of @pages; under rq.lock */
+	struct unrung unrung; /* listed: the program writes the ring itself (lay_open.h) */
 	struct ring_pages pages; /* of the ring, once it is laid open */
 	uint32_t record[2] __attribute__((aligned(64)));
 };

@@ -36,7 +36,8 @@ int wq_destroy(struct wq *wq); /* EBUSY while a table names it */
 int wq_modify(struct wq *wq, const struct ibv_wq_attr *attr, bool *reset);
 /* Another ring of the same size and content, and another record, take the place of the old ones. */
 void wq_switch(struct wq *wq, const struct rq_ring *ring);
-/* The WQ may have new WQEs, whose count was stored by store_fenced(): in ERR they are flushed. */
+/* The WQ may have new WQEs: in ERR they are flushed. The caller has stored their count by
+ * store_fenced(), or calls it again and again. */
 void wq_doorbell(struct wq *wq);
 
 /* The WQ has failed: it goes to ERR and its WQEs are flushed. Under its lock; the caller raises the
