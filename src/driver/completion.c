@@ -82,9 +82,10 @@ static bool complete_tags(struct dsrq *srq, const struct cqe *c, struct completi
 	return true;
 }
 
-static bool complete_wq(struct dwq *wq, const struct cqe *c, struct completion *d)
+static bool complete_wq(struct dwq *wq, const struct mlx5_cqe64 *e, const struct cqe *c,
+			struct completion *d)
 {
-	d->wr_id = dwq_complete(wq, c->wqe_counter);
+	d->wr_id = dwq_complete(wq, e, c);
 	d->op = IBV_WC_RECV;
 	d->wc_flags = c->csum_ok ? IBV_WC_IP_CSUM_OK : 0;
 	d->qpn = wq->ib.wq_num;
@@ -94,7 +95,7 @@ static bool complete_wq(struct dwq *wq, const struct cqe *c, struct completion *
 }
 
 /* Gives the slot back to its queue. False: the object is gone, the CQE is skipped. */
-static bool resolve(const struct cqe *c, struct completion *d)
+static bool resolve(const struct mlx5_cqe64 *e, const struct cqe *c, struct completion *d)
 {
 	enum object_kind kind;
 	struct dqp *qp = objects_get(c->uidx, &kind);
@@ -102,7 +103,7 @@ static bool resolve(const struct cqe *c, struct completion *d)
 	if (unlikely(c->app_op) && qp && kind == OBJECT_SRQ)
 		return complete_tags((void *)qp, c, d);
 	if (unlikely(qp && kind == OBJECT_WQ))
-		return complete_wq((struct dwq *)(void *)qp, c, d);
+		return complete_wq((struct dwq *)(void *)qp, e, c, d);
 	if (!qp)
 		return false;
 	if (unlikely(kind != OBJECT_QP)) {
@@ -129,7 +130,7 @@ bool completion_next(struct dcq *cq, struct cqe *c, struct completion *d)
 			return false;
 		cqe_read(e, c);
 		store_relaxed(&cq->ci, cq->ci + 1); /* dcq_ring_idle() */
-		if (resolve(c, d))
+		if (resolve(e, c, d))
 			return true;
 	}
 }

@@ -52,14 +52,22 @@ static uint32_t pow2_at_least(uint32_t n)
 	return n <= 1 ? 1 : 1U << (32 - __builtin_clz(n - 1));
 }
 
+/* Segments of a WQE before its list. */
+static uint32_t lead_of(const struct dwq *wq)
+{
+	return wq->strides.size_log ? 1 : 0;
+}
+
 static int memory(struct dwq *wq, const struct ibv_wq_init_attr *a)
 {
+	uint32_t lead = lead_of(wq);
+	uint32_t segs = pow2_at_least((a->max_sge ? a->max_sge : 1) + lead);
 	struct dqp_rq *rq = &wq->rq;
 	size_t bytes;
 
 	rq->cnt = rq->max_wr = pow2_at_least(a->max_wr);
-	rq->stride = pow2_at_least(a->max_sge) * SEG;
-	rq->max_sge = rq->stride / SEG < LIMIT_SGE ? rq->stride / SEG : LIMIT_SGE;
+	rq->stride = segs * SEG;
+	rq->max_sge = segs - lead < LIMIT_SGE ? segs - lead : LIMIT_SGE;
 	bytes = (size_t)rq->cnt * rq->stride;
 	rq->wr_id = calloc(rq->cnt, sizeof(*rq->wr_id));
 	if (!rq->wr_id || ring_memory_alloc_in(to_pd(a->pd), MLX5DV_RES_TYPE_RWQ, bytes, &rq->buf))
@@ -83,7 +91,7 @@ static void dwq_free(struct dwq *wq)
 static int post_one(struct dwq *wq, const struct ibv_recv_wr *wr)
 {
 	struct dqp_rq *rq = &wq->rq;
-	uint32_t i = rq->head & (rq->cnt - 1);
+	uint32_t i = rq->head & (rq->cnt - 1), lead = lead_of(wq);
 
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->max_sge)
 		return refuse(EINVAL,
@@ -97,8 +105,8 @@ static int post_one(struct dwq *wq, const struct ibv_recv_wr *wr)
 			      "completions first",
 			      rq->max_wr, wq->ib.wq_num);
 	rq->wr_id[i] = wr->wr_id;
-	data_segment_list(rq->buf + (size_t)i * rq->stride, wr->sg_list, wr->num_sge,
-			  rq->stride / SEG);
+	data_segment_list(rq->buf + (size_t)i * rq->stride + (size_t)lead * SEG, wr->sg_list,
+			  wr->num_sge, rq->stride / SEG - lead);
 	rq->head++;
 	return 0;
 }
@@ -141,6 +149,7 @@ static int device_half(struct dwq *wq, const struct ibv_wq_init_attr *a)
 	struct wq_attr dev = {
 		.cq = to_dcq(a->cq)->dev,
 		.rq = { wq->rq.buf, wq->rq.cnt, wq->rq.stride, &wq->dbrec[MLX5_RCV_DBR] },
+		.strides = wq->strides,
 		.flags = a->comp_mask & IBV_WQ_INIT_ATTR_FLAGS ? a->create_flags : 0,
 		.uidx = wq->uidx,
 		.user = &wq->ib,
@@ -149,7 +158,8 @@ static int device_half(struct dwq *wq, const struct ibv_wq_init_attr *a)
 	return wq_create(to_pd(a->pd), &dev, &wq->dev);
 }
 
-int dwq_create(struct context *ctx, struct ibv_wq_init_attr *a, struct dwq **out)
+int dwq_create(struct context *ctx, struct ibv_wq_init_attr *a, const struct stride_form *strides,
+	       struct dwq **out)
 {
 	struct dwq *wq;
 	int err = check_attr(ctx, a);
@@ -162,6 +172,8 @@ int dwq_create(struct context *ctx, struct ibv_wq_init_attr *a, struct dwq **out
 	memset(wq, 0, sizeof(*wq));
 	wq->epoch = fork_epoch();
 	spin_init(&wq->rq.lock);
+	if (strides)
+		wq->strides = *strides;
 	err = ring_memory_record(ctx, to_pd(a->pd), wq->record, &wq->dbrec);
 	err = err ? err : memory(wq, a);
 	if (!err)
@@ -207,9 +219,14 @@ static int device_half_destroy(struct dwq *wq)
 /* As above, of a WQ with the ring in memory that its parent domain may have made. */
 static int destroy(struct dwq *wq)
 {
-	bool ours = fork_is_ours(wq->epoch);
-	int err = device_half_destroy(wq);
+	bool ours = fork_is_ours(wq->epoch), laid_open = ours && unrung_is(&wq->unrung);
+	int err;
 
+	if (laid_open)
+		unrung_del(&wq->unrung);
+	err = device_half_destroy(wq);
+	if (err && laid_open)
+		unrung_add(&wq->unrung, wq->unrung.look);
 	if (err)
 		return err;
 	if (ours) {
@@ -249,10 +266,20 @@ int dwq_modify(struct dwq *wq, struct ibv_wq_attr *attr)
 	return 0;
 }
 
-uint64_t dwq_complete(struct dwq *wq, uint16_t idx)
+/* Was that the last of a striding WQ's receive? After an error it has no more. */
+static bool is_last(const struct dwq *wq, const struct cqe *c)
 {
+	return c->syndrome ||
+	       c->wqe_counter + cqe_strides(c->byte_cnt) == 1U << wq->strides.count_log;
+}
+
+uint64_t dwq_complete(struct dwq *wq, const struct mlx5_cqe64 *e, const struct cqe *c)
+{
+	bool strides = wq->strides.size_log;
+	uint16_t idx = strides && !c->syndrome ? cqe_wqe_id(e) : c->wqe_counter;
 	uint64_t wr_id = wq->rq.wr_id[idx & (wq->rq.cnt - 1)];
 
-	store_release(&wq->rq.tail, wq->rq.tail + 1); /* (B) */
+	if (!strides || is_last(wq, c))
+		store_release(&wq->rq.tail, wq->rq.tail + 1); /* (B) */
 	return wr_id;
 }

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Receive work queue, the driver's half: ring memory, cursors, wr_ids.
+/* Receive work queue, the driver's half: ring memory, cursors, wr_ids. In a striding one
+ * (hca/strides.h) each entry of the CQ is a completion of its own, whose wr_id is that of the
+ * receive and whose byte_len is the entry's byte count, strides and all, as by libmlx5; the last of
+ * them gives the slot back.
  * Locking: rq.lock guards the cursors, as in dqp.h. */
 #pragma once
 #include "driver/dqp.h"
@@ -10,8 +13,10 @@ struct dwq {
 	uint32_t epoch;
 	uint32_t uidx;
 	struct dqp_rq rq;
+	struct stride_form strides; /* dev's, which ends before the last entries are read */
 	uint32_t async_delivered; /* events taken; account.h */
 	uint32_t *dbrec; /* @record, or that of @pages; under rq.lock */
+	struct unrung unrung; /* listed: the program writes the ring itself (lay_open.h) */
 	struct ring_pages pages; /* of the ring, once it is laid open */
 	uint32_t record[2] __attribute__((aligned(64)));
 };
@@ -27,8 +32,10 @@ static inline struct account dwq_account(struct dwq *wq)
 				 &wq->async_delivered };
 }
 
-int dwq_create(struct context *ctx, struct ibv_wq_init_attr *attr, struct dwq **out);
+/* @strides: NULL: a receive takes one frame. */
+int dwq_create(struct context *ctx, struct ibv_wq_init_attr *attr,
+	       const struct stride_form *strides, struct dwq **out);
 int dwq_destroy(struct dwq *wq); /* EBUSY while an indirection table names it */
 int dwq_modify(struct dwq *wq, struct ibv_wq_attr *attr);
-/* Gives slot @idx back, returns its wr_id. */
-uint64_t dwq_complete(struct dwq *wq, uint16_t idx);
+/* Gives back the slot that the entry @e, read as @c, completes; returns its wr_id. */
+uint64_t dwq_complete(struct dwq *wq, const struct mlx5_cqe64 *e, const struct cqe *c);

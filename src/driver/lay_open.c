@@ -59,6 +59,14 @@ static bool look_at_srq(struct unrung *u)
 	return doorbell_srq(srq->dev) || !doorbell_page_rings();
 }
 
+/* Frames that find no receive are dropped, so nobody waits for the record of a work queue; but what
+ * is posted in ERR is flushed. */
+static bool look_at_wq(struct unrung *u)
+{
+	wq_doorbell(container_of(u, struct dwq, unrung)->dev);
+	return false;
+}
+
 static bool look_at_cq(struct unrung *u)
 {
 	return arms_take(container_of(u, struct dcq, unrung));
@@ -376,7 +384,6 @@ int lay_open_srq(struct dsrq *srq, struct mlx5dv_srq *out)
 	return err;
 }
 
-/* Frames that find no receive are dropped, so nobody waits for the record. */
 int lay_open_wq(struct dwq *wq, struct mlx5dv_rwq *out)
 {
 	int err = ours(wq->epoch, "WQ", wq->ib.wq_num);
@@ -388,6 +395,7 @@ int lay_open_wq(struct dwq *wq, struct mlx5dv_rwq *out)
 				    .dbrec = wq->dbrec,
 				    .wqe_cnt = wq->rq.cnt,
 				    .stride = wq->rq.stride };
+	unrung_add(&wq->unrung, look_at_wq);
 	return 0;
 }
 

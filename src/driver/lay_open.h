@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* mlx5dv_init_obj(3): tells a program where rings and doorbell records lie, and how large they are.
  * The first call moves both into pages of their own (those from the program's own functions stay),
- * where they remain. From then on the engine looks at the records of a QP or SRQ without a call
+ * where they remain. From then on the engine looks at the records of a QP, SRQ or WQ without a call
  * (engine/unrung.h), and a CQ's entries are the program's: none is taken out when a QP ends. Stores
  * to the doorbell page ring (doorbell_page.h), and are not kept: what they say is in the records by
  * then. Each fills *out and clears the bits of its comp_mask that are not served. EIO: made before

@@ -38,6 +38,12 @@ enum {
 	LIMIT_MODERATE = 65535, /* completions, or microseconds, that one event may stand for */
 	LIMIT_FLOWS = 4096, /* rules of one process on a device */
 	LIMIT_WQ = 4096,
+	/* Striding WQs: bytes of a stride, strides of a receive, log2. Entries of completions have
+	 * 14 bits for the strides that a frame takes. */
+	LIMIT_STRIDE_LOG_MIN = 6,
+	LIMIT_STRIDE_LOG = 13,
+	LIMIT_STRIDES_LOG_MIN = 3,
+	LIMIT_STRIDES_LOG = 16,
 	LIMIT_RWQ_TABLES = 1024,
 	LIMIT_RWQ_TABLE_LOG = 10,
 	LIMIT_TSO = 256 << 10, /* payload bytes of one TSO send */

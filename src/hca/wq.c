@@ -52,6 +52,7 @@ int wq_create(struct pd *pd, const struct wq_attr *attr, struct wq **out)
 		.rq = { .ring = attr->rq },
 		.user = attr->user,
 	};
+	strides_init(&wq->strides, &attr->strides);
 	spin_init(&wq->lock);
 	pd_get(pd);
 	cq_get(wq->cq);
@@ -85,7 +86,19 @@ int wq_destroy(struct wq *wq)
 	return 0;
 }
 
-/* Under the lock. Into ERR, with all that is posted. */
+static void flush_one(struct wq *wq, uint16_t idx)
+{
+	struct cqe c = { .opcode = MLX5_CQE_RESP_ERR,
+			 .syndrome = MLX5_CQE_SYNDROME_WR_FLUSH_ERR,
+			 .vendor_err = VENDOR_RECV_FLUSH,
+			 .wqe_counter = idx,
+			 .uidx = wq->uidx,
+			 .qpn = wq->wqn };
+
+	cq_push(wq->cq, &c); /* an overrun CQ loses these as hardware's would */
+}
+
+/* Under the lock. Into ERR, with all that is posted; a WQE of which strides are left is one. */
 static void flush(struct wq *wq)
 {
 	struct rwqe w;
@@ -94,16 +107,10 @@ static void flush(struct wq *wq)
 	store_relaxed(&wq->state, IBV_WQS_ERR);
 	full_fence(); /* pairs with wq_doorbell(): it sees the state, or we its WQEs */
 	left = rq_posted(&wq->rq); /* the record may change meanwhile */
-	for (; left && !rq_take(&wq->rq, &w); left--) {
-		struct cqe c = { .opcode = MLX5_CQE_RESP_ERR,
-				 .syndrome = MLX5_CQE_SYNDROME_WR_FLUSH_ERR,
-				 .vendor_err = VENDOR_RECV_FLUSH,
-				 .wqe_counter = w.idx,
-				 .uidx = wq->uidx,
-				 .qpn = wq->wqn };
-
-		cq_push(wq->cq, &c); /* an overrun CQ loses these as hardware's would */
-	}
+	if (strides_end(&wq->strides))
+		flush_one(wq, wq->strides.wqe.idx);
+	for (; left && !rq_take(&wq->rq, &w); left--)
+		flush_one(wq, w.idx);
 }
 
 void wq_stop(struct wq *wq)
@@ -192,8 +199,10 @@ int wq_modify(struct wq *wq, const struct ibv_wq_attr *a, bool *reset)
 		else
 			store_relaxed(&wq->state, a->wq_state);
 		*reset = a->wq_state == IBV_WQS_RESET;
-		if (*reset)
+		if (*reset) {
 			wq->rq.head = 0;
+			strides_end(&wq->strides);
+		}
 	}
 	spin_unlock(&wq->lock);
 	return err;

@@ -30,7 +30,6 @@ static const struct {
 	/* clang-format off */
 	NONE(CQE_COMPRESION, cqe_comp_caps),
 	NONE(SWP, sw_parsing_caps),
-	NONE(STRIDING_RQ, striding_rq_caps),
 	NONE(DYN_BFREGS, max_dynamic_bfregs),
 	NONE(FLOW_ACTION_FLAGS, flow_action_flags),
 	NONE(CRYPTO_OFFLOAD, crypto_caps),
@@ -42,7 +41,7 @@ static const struct {
 	(MLX5DV_CONTEXT_MASK_CLOCK_INFO_UPDATE | MLX5DV_CONTEXT_MASK_DC_ODP_CAPS |                 \
 	 MLX5DV_CONTEXT_MASK_NUM_LAG_PORTS | MLX5DV_CONTEXT_MASK_SIGNATURE_OFFLOAD |               \
 	 MLX5DV_CONTEXT_MASK_DCI_STREAMS | MLX5DV_CONTEXT_MASK_WR_MEMCPY_LENGTH |                  \
-	 MLX5DV_CONTEXT_MASK_TUNNEL_OFFLOADS)
+	 MLX5DV_CONTEXT_MASK_TUNNEL_OFFLOADS | MLX5DV_CONTEXT_MASK_STRIDING_RQ)
 
 /* DC targets receive from SRQs alone, as XRC's do, and are RC's responders as these are. */
 static uint32_t dc_odp(struct ibv_context *context)
@@ -51,6 +50,15 @@ static uint32_t dc_odp(struct ibv_context *context)
 
 	return ibv_query_device_ex(context, NULL, &attr) ? 0 : attr.xrc_odp_caps;
 }
+
+static const struct mlx5dv_striding_rq_caps strides = {
+	.min_single_stride_log_num_of_bytes = LIMIT_STRIDE_LOG_MIN,
+	.max_single_stride_log_num_of_bytes = LIMIT_STRIDE_LOG,
+	.min_single_wqe_log_num_of_strides = LIMIT_STRIDES_LOG_MIN,
+	.max_single_wqe_log_num_of_strides = LIMIT_STRIDES_LOG,
+	/* gate: services: an attribute that names types to programs */
+	.supported_qpts = 1U << IBV_QPT_RAW_PACKET,
+};
 
 static void query_some(struct ibv_context *context, uint64_t asked, struct mlx5dv_context *attrs)
 {
@@ -61,6 +69,8 @@ static void query_some(struct ibv_context *context, uint64_t asked, struct mlx5d
 	if (ASKED(DCI_STREAMS))
 		attrs->dci_streams_caps = (struct mlx5dv_dci_streams_caps){ LIMIT_DCI_STREAMS_LOG,
 									    LIMIT_DCI_ERRORED_LOG };
+	if (ASKED(STRIDING_RQ))
+		attrs->striding_rq_caps = strides;
 	if (ASKED(TUNNEL_OFFLOADS))
 		attrs->tunnel_offloads_caps = MLX5DV_RAW_PACKET_CAP_TUNNELED_OFFLOAD_VXLAN |
 					      MLX5DV_RAW_PACKET_CAP_TUNNELED_OFFLOAD_GRE;

@@ -35,8 +35,12 @@ static bool is_match(uint8_t app_op)
 	return app_op == TM_CONSUMED;
 }
 
-static void write_tag(struct mlx5_cqe64 *e, const struct cqe *c)
+static void write_more(struct mlx5_cqe64 *e, const struct cqe *c)
 {
+	if (c->app_op == CQE_STRIDED) {
+		e->wqe_id = htobe16(c->wqe_id);
+		return;
+	}
 	e->app = APP_TAG_MATCHING;
 	e->app_op = c->app_op;
 	e->app_info = htobe16(c->app_info);
@@ -75,7 +79,7 @@ void cqe_write(struct mlx5_cqe64 *slot, const struct cqe *c, uint8_t owner)
 			slot->l4_hdr_type_etc |= HAS_VLAN;
 	}
 	if (unlikely(c->app_op))
-		write_tag(slot, c);
+		write_more(slot, c);
 	/* (A) */
 	store_release(&slot->op_own,
 		      (uint8_t)(c->opcode << 4 | (c->solicited ? SOLICITED : 0) | (owner & OWNER)));
@@ -111,6 +115,11 @@ static void read_tag(const struct mlx5_cqe64 *e, struct cqe *out)
 		out->tm_ctx = be32toh(e->tmh.app_ctx);
 		out->tm_tag = be64toh(e->tmh.tag);
 	}
+}
+
+uint16_t cqe_wqe_id(const struct mlx5_cqe64 *slot)
+{
+	return be16toh(slot->wqe_id);
 }
 
 bool cqe_ours(const struct mlx5_cqe64 *slot, uint32_t ci, uint32_t cnt)

@@ -34,22 +34,38 @@ struct cqe {
 	uint8_t sl;
 	bool csum_ok; /* RAW_PACKET receive: IPv4, and both checksums are right */
 	uint16_t vlan; /* receives of raw frames: the TCI that was stripped; 0: none */
-	uint16_t wqe_counter; /* of the WQE: first block of a send; number of a receive; SRQ slot */
+	/* Of the WQE: first block of a send; number of a receive; SRQ slot. Strided: the stride of
+	 * the WQE at which the frame begins. */
+	uint16_t wqe_counter;
 	uint16_t pkey;
 	uint32_t uidx; /* srqn_uidx: index of the QP or SRQ among the driver's objects */
 	uint32_t qpn; /* local QPN (XRC receive: the target QPN) or flow tag */
 	uint32_t src_qp; /* UD receive */
-	uint32_t byte_cnt; /* receives: bytes incl. 40 of GRH on UD; READ, atomics: bytes placed */
+	/* Receives: bytes incl. 40 of GRH on UD; READ, atomics: bytes placed. Strided: bytes of the
+	 * frame, without those of the shift; the strides that it takes (cqe_strides()), or, with
+	 * CQE_FILLER and no bytes, that are passed over. */
+	uint32_t byte_cnt;
 	uint32_t imm; /* the four bytes as in memory; RESP_SEND_INV: the rkey of the IETH */
 	uint64_t timestamp; /* clock_raw() */
 	uint64_t reason; /* errors: number of the explain record; 0: none */
-	uint8_t app_op; /* tag matching: hca/srq_tags.h's enum tag_cqe; 0: an ordinary entry */
+	/* Tag matching: hca/srq_tags.h's enum tag_cqe; 0: an ordinary entry. CQE_STRIDED: of a
+	 * striding WQ, and no error; such an entry has 0 in its own app_op. */
+	uint8_t app_op;
 	bool tm_success; /* list operations */
 	uint16_t app_info; /* the tagged buffer's slot */
 	uint16_t tm_phase; /* list operations: unexpected messages so far */
+	uint16_t wqe_id; /* strided: the WQE */
 	uint32_t tm_ctx; /* app_ctx and tag of a message that matched */
 	uint64_t tm_tag;
 };
+
+enum { CQE_STRIDED = 0xff };
+#define CQE_FILLER	  (1U << 31)
+#define CQE_STRIDES_SHIFT 16
+static inline uint32_t cqe_strides(uint32_t byte_cnt)
+{
+	return byte_cnt >> CQE_STRIDES_SHIFT & 0x3fff;
+}
 
 void cqe_write(struct mlx5_cqe64 *slot, const struct cqe *c, uint8_t owner);
 void cqe_read(const struct mlx5_cqe64 *slot, struct cqe *out);
@@ -57,6 +73,7 @@ void cqe_read(const struct mlx5_cqe64 *slot, struct cqe *out);
  * half if it has 128 bytes, else in the first half of the cqe64, where an RC entry has no field. */
 void cqe_write_inlined(uint8_t *entry, uint32_t cqe_size, const struct cqe *c, const void *data,
 		       uint8_t owner);
+uint16_t cqe_wqe_id(const struct mlx5_cqe64 *slot); /* of a strided entry; cqe_read() leaves it */
 bool cqe_ours(const struct mlx5_cqe64 *slot, uint32_t ci, uint32_t cnt);
 void cqe_init(void *buf, uint32_t cnt, uint32_t cqe_size); /* all entries invalid */
 /* Syndrome → IBV_WC_*; IBV_WC_GENERAL_ERR for unknown ones. */

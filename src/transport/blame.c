@@ -589,3 +589,36 @@ uint64_t blame_receive(struct tqp *q, const struct gather *g)
 		      key_describe(q->qp.ctx->hca->keys, g->why, &g->refused, text, sizeof(text)),
 		      q->qp.srq ? "SRQ's" : "QP's");
 }
+
+uint64_t blame_wq_receive(const struct wq *wq, const struct rwqe *w, const struct gather *g)
+{
+	char text[192];
+
+	if (g->why == KEY_OK)
+		return reason("ibv_post_wq_recv: WQ 0x%x: the memory of receive 0x%x is not mapped "
+			      "any more; keep it mapped until the completion",
+			      wq->wqn, w->idx);
+	return reason(
+		"ibv_post_wq_recv: WQ 0x%x: receive 0x%x, sge[%u]: %s; use a key of the "
+		"WQ's PD that covers the buffer with IBV_ACCESS_LOCAL_WRITE",
+		wq->wqn, w->idx, g->which,
+		key_describe(wq->pd->ctx->hca->keys, g->why, &g->refused, text, sizeof(text)));
+}
+
+uint64_t blame_wq_short(const struct wq *wq, const struct rwqe *w, uint64_t at, uint32_t len)
+{
+	const struct stride_form *form = &wq->strides.form;
+	unsigned int size = 1U << form->size_log, count = 1U << form->count_log;
+
+	if (!wq_strides(wq))
+		return reason("frame of %u B: the receive of WQ 0x%x has %lu B; post larger ones",
+			      len, wq->wqn, (unsigned long)w->len);
+	if (len > (uint64_t)size * count)
+		return reason("frame of %u B: a receive of WQ 0x%x has %u strides of %u B; create "
+			      "it with more or larger ones (mlx5dv_create_wq)",
+			      len, wq->wqn, count, size);
+	return reason(
+		"frame of %u B at byte %lu of receive 0x%x of WQ 0x%x, whose SGEs have %lu B; "
+		"post receives of %u strides of %u B",
+		len, (unsigned long)at, w->idx, wq->wqn, (unsigned long)w->len, count, size);
+}

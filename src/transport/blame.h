@@ -30,4 +30,9 @@ uint64_t blame_rkey(struct tqp *q, const struct seg *s, enum key_verdict why,
 uint64_t blame_short(struct tqp *q, const struct seg *s, uint64_t need, uint64_t have);
 /* An SGE of the receive WQE is refused; @g->why KEY_OK: its memory is not mapped. */
 uint64_t blame_receive(struct tqp *q, const struct gather *g);
+/* The same of the receive @w of a work queue. */
+uint64_t blame_wq_receive(const struct wq *wq, const struct rwqe *w, const struct gather *g);
+/* It is too small for a frame of @len bytes at its byte @at; of a striding work queue all may be.
+ */
+uint64_t blame_wq_short(const struct wq *wq, const struct rwqe *w, uint64_t at, uint32_t len);
 const char *blame_name(uint8_t op); /* BTH opcode: "RDMA WRITE" */

@@ -18,7 +18,7 @@
 #define KEEP_NS UINT64_C(1000000000)
 
 enum { KEEP_MAX = 4 << 20 }; /* bytes of frames, more than the largest ring has room for */
-enum { MACS = 12, TYPE_VLAN = 0x8100 };
+enum { MACS = 12, TYPE_VLAN = 0x8100, SHIFT = 2 };
 
 /* The bytes that are stored for a frame: runs, one behind the other. */
 struct image {
@@ -43,6 +43,7 @@ struct wish {
 	bool grh; /* a GRH area in front of the frame */
 	bool strip; /* the outermost VLAN tag goes into the completion instead */
 	bool fcs; /* the frame check sequence behind the frame */
+	bool shift; /* SHIFT zero bytes in front of the frame */
 };
 
 static void image_of(const struct frame *f, const struct wish *w, struct image *m, struct cqe *c)
@@ -53,6 +54,8 @@ static void image_of(const struct frame *f, const struct wish *w, struct image *
 	m->len = 0;
 	if (w->grh)
 		add(m, none, GRH_LEN);
+	if (w->shift)
+		add(m, none, SHIFT);
 	if (w->strip && f->outer.vlan && get_be16(f->buf + MACS) == TYPE_VLAN) {
 		c->vlan = get_be16(f->buf + MACS + 2);
 		add(m, f->buf, MACS);
@@ -74,17 +77,19 @@ static bool both_right(const struct tqp *q, const struct frame *f)
 	return l->l3 == FRAME_IP4 && frame_checksums(l) == (FRAME_L3_OK | FRAME_L4_OK);
 }
 
-/* A receive WQE, and the keys of its SGEs. */
+/* A receive WQE, or its bytes from @at on, and the keys of its SGEs. */
 struct slot {
 	const struct key_table *keys;
 	const struct rwqe *w;
 	uint32_t pdn;
+	uint64_t at;
 };
 
 /* Stores @m in @at, which is long enough. 0; EACCES, EFAULT: *g says what refused. */
 static int store(const struct slot *at, const struct image *m, struct gather *g)
 {
-	struct gather_ask ask = { at->w->sge, at->w->nsge, 0, 0, at->pdn, IBV_ACCESS_LOCAL_WRITE };
+	struct gather_ask ask = { at->w->sge, at->w->nsge, at->at,
+				  0,	      at->pdn,	   IBV_ACCESS_LOCAL_WRITE };
 
 	for (unsigned int i = 0; i < m->n; i++) {
 		ask.len = m->part[i].len;
@@ -106,7 +111,7 @@ static void to_queue(struct tqp *q, const struct seg *s, const struct frame *f, 
 				   q->qp.create_flags & IBV_QP_CREATE_CVLAN_STRIPPING,
 				   q->qp.create_flags & IBV_QP_CREATE_SCATTER_FCS };
 	const struct pd *pd = q->qp.srq ? q->qp.srq->pd : q->qp.pd;
-	struct slot at = { q->qp.ctx->hca->keys, &q->rsp.rwqe, pd->pdn };
+	struct slot at = { q->qp.ctx->hca->keys, &q->rsp.rwqe, pd->pdn, 0 };
 	struct cqe c = { .opcode = MLX5_CQE_RESP_SEND,
 			 .grh = wish.grh,
 			 .csum_ok = both_right(q, f),
@@ -206,9 +211,17 @@ void raw_receive_doorbell(struct tqp *q, uint64_t now)
 
 /* --- work queues --- */
 
-/* The WQE that was taken cannot take the frame: completes it with an error and stops the WQ. Under
- * the WQ's lock. */
-static void wq_refuse(struct wq *wq, struct cqe *c, enum verdict v, uint64_t id)
+static struct wish wish_of(const struct wq *wq)
+{
+	return (struct wish){ .strip = wq->flags & IBV_WQ_FLAGS_CVLAN_STRIPPING,
+			      .fcs = wq->flags & IBV_WQ_FLAGS_SCATTER_FCS,
+			      .shift = wq->strides.form.shift };
+}
+
+/* The WQE @w cannot take the frame: completes it with an error and stops the WQ. Under the WQ's
+ * lock. */
+static void wq_refuse(struct wq *wq, const struct rwqe *w, struct cqe *c, enum verdict v,
+		      uint64_t id)
 {
 	const struct fate *f = fate_at_responder(v, false);
 
@@ -216,35 +229,94 @@ static void wq_refuse(struct wq *wq, struct cqe *c, enum verdict v, uint64_t id)
 	c->syndrome = f->receive.syndrome;
 	c->vendor_err = f->receive.vendor;
 	c->reason = id;
+	c->app_op = 0;
+	c->wqe_counter = w->idx;
+	strides_end(&wq->strides); /* it gets no second entry */
 	cq_push(wq->cq, c);
 	wq_stop(wq);
 }
 
-/* Under the WQ's lock. */
-static void to_wqe(struct tqp *q, struct wq *wq, const struct rwqe *w, const struct frame *f,
-		   struct cqe *c)
+/* Under the WQ's lock. Stores the frame from byte @at of @w on, and writes its entry. */
+static void wq_store(struct tqp *q, struct wq *wq, const struct rwqe *w, uint64_t at,
+		     const struct image *m, struct cqe *c)
 {
-	const struct wish wish = { .strip = wq->flags & IBV_WQ_FLAGS_CVLAN_STRIPPING,
-				   .fcs = wq->flags & IBV_WQ_FLAGS_SCATTER_FCS };
-	struct slot at = { q->qp.ctx->hca->keys, w, wq->pd->pdn };
-	struct image m;
+	struct slot slot = { q->qp.ctx->hca->keys, w, wq->pd->pdn, at };
 	struct gather g;
 
-	image_of(f, &wish, &m, c);
-	if (m.len > w->len) {
-		wq_refuse(wq, c, V_LOCAL_LENGTH,
-			  reason("frame of %u B: the receive of WQ 0x%x has %lu B; post larger "
-				 "ones",
-				 m.len, wq->wqn, (unsigned long)w->len));
+	if (at + m->len > w->len) {
+		wq_refuse(wq, w, c, V_LOCAL_LENGTH, blame_wq_short(wq, w, at, m->len));
 		return;
 	}
-	if (store(&at, &m, &g)) {
-		wq_refuse(wq, c, V_LOCAL_PROT, blame_receive(q, &g));
+	if (store(&slot, m, &g)) {
+		wq_refuse(wq, w, c, V_LOCAL_PROT, blame_wq_receive(wq, w, &g));
 		return;
 	}
-	c->byte_cnt = m.len;
 	if (cq_push(wq->cq, c) == EOVERFLOW)
 		wq_stop(wq);
+}
+
+/* Under the WQ's lock. ENOENT: no receive is posted. */
+static int to_wqe(struct tqp *q, struct wq *wq, const struct frame *f, struct cqe *c)
+{
+	const struct wish wish = wish_of(wq);
+	struct image m;
+	struct rwqe w;
+
+	if (rq_take(&wq->rq, &w))
+		return ENOENT;
+	image_of(f, &wish, &m, c);
+	c->wqe_counter = w.idx;
+	c->byte_cnt = m.len;
+	wq_store(q, wq, &w, 0, &m, c);
+	return 0;
+}
+
+_Static_assert(FRAME_MAX + FRAME_FCS_LEN < 1 << CQE_STRIDES_SHIFT, "bytes of an entry's count");
+
+static void strided(const struct wq *wq, const struct stride_run *r, uint32_t low, struct cqe *c)
+{
+	c->app_op = CQE_STRIDED;
+	c->wqe_id = wq->strides.wqe.idx;
+	c->wqe_counter = (uint16_t)r->first;
+	c->byte_cnt = low | r->n << CQE_STRIDES_SHIFT;
+}
+
+/* Under the WQ's lock. The strides of @r stay empty; the WQE that they end is the program's. */
+static void pass_over(struct wq *wq, const struct stride_run *r, uint64_t now)
+{
+	struct cqe c = { .opcode = MLX5_CQE_RESP_SEND, .uidx = wq->uidx, .timestamp = now };
+
+	strided(wq, r, CQE_FILLER, &c);
+	if (cq_push(wq->cq, &c) == EOVERFLOW)
+		wq_stop(wq);
+}
+
+/* As to_wqe(), to a striding WQ. */
+static int to_strides(struct tqp *q, struct wq *wq, const struct frame *f, struct cqe *c)
+{
+	const struct wish wish = wish_of(wq);
+	const struct rwqe *w = &wq->strides.wqe;
+	enum strides_found found;
+	struct stride_run run;
+	struct image m;
+
+	image_of(f, &wish, &m, c);
+	found = strides_take(&wq->strides, &wq->rq, m.len, &run);
+	if (found == STRIDES_REST) {
+		pass_over(wq, &run, c->timestamp);
+		if (wq->state != IBV_WQS_RDY)
+			return ENOENT;
+		found = strides_take(&wq->strides, &wq->rq, m.len, &run);
+	}
+	if (found == STRIDES_NONE)
+		return ENOENT;
+	if (found == STRIDES_LONG) {
+		wq_refuse(wq, w, c, V_LOCAL_LENGTH, blame_wq_short(wq, w, 0, m.len));
+		return 0;
+	}
+	strided(wq, &run, m.len - (wish.shift ? SHIFT : 0), c);
+	wq_store(q, wq, w, strides_at(&wq->strides, run.first), &m, c);
+	return 0;
 }
 
 static void to_work_queue(struct tqp *q, const struct seg *s, const struct frame *f, uint64_t now)
@@ -257,17 +329,16 @@ static void to_work_queue(struct tqp *q, const struct seg *s, const struct frame
 			 .qpn = s->flow_tag,
 			 .timestamp = now };
 	bool failed = false;
-	struct rwqe w;
+	int err = ENOENT;
 
 	spin_lock(&wq->lock);
-	if (wq->state == IBV_WQS_RDY && !rq_take(&wq->rq, &w)) {
-		c.wqe_counter = w.idx;
-		to_wqe(q, wq, &w, f, &c);
+	if (wq->state == IBV_WQS_RDY) {
+		err = wq_strides(wq) ? to_strides(q, wq, f, &c) : to_wqe(q, wq, f, &c);
 		failed = wq->state == IBV_WQS_ERR;
-	} else {
-		counters_inc(q->qp.ctx->hca->counters, COUNTER_OUT_OF_BUFFER);
 	}
 	spin_unlock(&wq->lock);
+	if (err)
+		counters_inc(q->qp.ctx->hca->counters, COUNTER_OUT_OF_BUFFER);
 	if (failed)
 		async_push(wq->pd->ctx, IBV_EVENT_WQ_FATAL, wq->user);
 }

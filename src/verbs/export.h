@@ -72,6 +72,11 @@ struct ibv_cq_init_attr_ex;
  * @padded (driver/dcq.h). */
 struct ibv_cq_ex *softhca_create_cq(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr,
 				    uint16_t cqe_size, bool padded);
+struct ibv_wq_init_attr;
+struct stride_form;
+/* A striding work queue (hca/strides.h), without what the inline ibv_create_wq() adds. */
+struct ibv_wq *softhca_create_wq(struct ibv_context *context, struct ibv_wq_init_attr *attr,
+				 const struct stride_form *strides);
 /* Numbers that no queue pair gets (engine/reserved.h). */
 int softhca_qpn_reserve(struct ibv_context *context, uint32_t *qpn);
 int softhca_qpn_release(struct ibv_context *context, uint32_t qpn);

@@ -8,7 +8,8 @@
 #include "verbs/export.h"
 #include "verbs/ops.h"
 
-struct ibv_wq *ops_create_wq(struct ibv_context *ib, struct ibv_wq_init_attr *attr)
+static struct ibv_wq *create(struct ibv_context *ib, struct ibv_wq_init_attr *attr,
+			     const struct stride_form *strides)
 {
 	struct dwq *wq;
 	int err = alive_of(ib, ALIVE_PD, attr->pd, "ibv_create_wq");
@@ -16,8 +17,19 @@ struct ibv_wq *ops_create_wq(struct ibv_context *ib, struct ibv_wq_init_attr *at
 	if (!err)
 		err = alive_of(ib, ALIVE_CQ, attr->cq, "ibv_create_wq");
 	if (!err)
-		err = dwq_create(to_context(ib), attr, &wq);
+		err = dwq_create(to_context(ib), attr, strides, &wq);
 	return err ? null_errno(err) : alive_made(ALIVE_WQ, &wq->ib);
+}
+
+struct ibv_wq *ops_create_wq(struct ibv_context *ib, struct ibv_wq_init_attr *attr)
+{
+	return create(ib, attr, NULL);
+}
+
+EXPORT struct ibv_wq *softhca_create_wq(struct ibv_context *ib, struct ibv_wq_init_attr *attr,
+					const struct stride_form *strides)
+{
+	return create(ib, attr, strides);
 }
 
 int ops_destroy_wq(struct ibv_wq *wq)

@@ -208,6 +208,16 @@ static int create_wq(void *with)
 	return result(mlx5dv_create_wq(dev.ctx, &a, NULL));
 }
 
+static int create_striding_wq(void *with)
+{
+	struct ibv_wq_init_attr a = {
+		.wq_type = IBV_WQT_RQ, .max_wr = 1, .max_sge = 1, .pd = dev.pd, .cq = with
+	};
+	struct mlx5dv_wq_init_attr dv = { MLX5DV_WQ_INIT_ATTR_MASK_STRIDING_RQ, { 6, 3, 0 } };
+
+	return result(mlx5dv_create_wq(dev.ctx, &a, &dv));
+}
+
 static int create_cq(void *pd)
 {
 	struct ibv_cq_init_attr_ex a = { .cqe = 4,
@@ -270,6 +280,7 @@ static const struct call {
 	{ "create_qp with a CQ", "ibv_create_qp", CQ, create_with_cq },
 	{ "create_qp of a target", "mlx5dv_create_qp", SRQ, create_target },
 	{ "create_wq with a CQ", "ibv_create_wq", CQ, create_wq },
+	{ "create_wq of strides with a CQ", "ibv_create_wq", CQ, create_striding_wq },
 	{ "create_cq in a parent domain", "ibv_create_cq", PD, create_cq },
 	{ "modify_qp_udp_sport", "mlx5dv_modify_qp_udp_sport", QP, source_port },
 	{ "query_qp_lag_port", "mlx5dv_query_qp_lag_port", QP, query_lag },

@@ -35,7 +35,7 @@ static void receives_by_a_queue_pair(void)
 
 static void receives_by_a_work_queue(void)
 {
-	struct ibv_wq_init_attr wa = { .wq_type = IBV_WQT_RQ, .max_wr = ETHER_SLOTS, .max_sge = 1 };
+	struct ibv_wq_init_attr wa = { .wq_type = IBV_WQT_RQ, .max_wr = ETHER_SLOTS, .max_sge = 3 };
 	struct ibv_wq_attr ready = { .attr_mask = IBV_WQ_ATTR_STATE, .wq_state = IBV_WQS_RDY };
 	uint8_t key[40] = { 1 };
 	struct ibv_qp_init_attr_ex init = {
@@ -212,10 +212,65 @@ static void segments(int by)
 	}
 }
 
+static void wq_to(struct ibv_wq *wq, enum ibv_wq_state state)
+{
+	struct ibv_wq_attr attr = { .attr_mask = IBV_WQ_ATTR_STATE, .wq_state = state };
+
+	want_eq(ibv_modify_wq(wq, &attr), 0);
+}
+
+/* The WQEs up to @posted come back, each once. */
+static void flushed(uint16_t posted)
+{
+	for (; b.received != posted; b.received++) {
+		struct mlx5_cqe64 e = take(&b);
+		const struct mlx5_err_cqe *err = (const void *)&e;
+
+		want_eq(mlx5dv_get_cqe_opcode(&e), MLX5_CQE_RESP_ERR);
+		want_eq(err->syndrome, MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
+		want_eq(be16toh(err->wqe_counter), b.received);
+	}
+	want(!ready(&b));
+}
+
+/* What is posted to a work queue in ERR is flushed, though the program makes no call. */
+static void posted_in_err(int arg)
+{
+	struct ibv_wq_init_attr wa = { .wq_type = IBV_WQT_RQ, .max_wr = 4, .max_sge = 1 };
+	struct mlx5dv_rwq wq = { 0 };
+	struct mlx5dv_obj obj = { .rwq.out = &wq };
+
+	(void)arg;
+	open_memory();
+	wa.pd = dev.pd;
+	wa.cq = ibv_create_cq(dev.ctx, 8, NULL, NULL, 0);
+	want(wa.cq);
+	obj.rwq.in = ibv_create_wq(dev.ctx, &wa);
+	want(obj.rwq.in);
+	want_eq(mlx5dv_init_obj(&obj, MLX5DV_OBJ_RWQ), 0);
+	laid_open(&b, NULL, wa.cq);
+	for (unsigned int round = 0; round < 3; round++) {
+		wq_to(obj.rwq.in, IBV_WQS_RDY);
+		record(&wq.dbrec[MLX5_RCV_DBR], 2);
+		wq_to(obj.rwq.in, IBV_WQS_ERR);
+		flushed(2);
+		for (uint16_t n = 3; n < 12; n++) {
+			record(&wq.dbrec[MLX5_RCV_DBR], n);
+			flushed(n);
+		}
+		wq_to(obj.rwq.in, IBV_WQS_RESET);
+		want_eq(wq.dbrec[MLX5_RCV_DBR], 0);
+		b.received = 0;
+	}
+	want_eq(ibv_destroy_wq(obj.rwq.in), 0);
+	want_eq(ibv_destroy_cq(wa.cq), 0);
+}
+
 static const struct test_case cases[] = {
 	CASE_ARG(frames, QUEUE),	 CASE_ARG(frames, WORK_QUEUE),
 	CASE_ARG(frames, LARGE_ENTRIES), CASE_ARG(segments, QUEUE),
 	CASE_ARG(segments, WORK_QUEUE),	 CASE_ARG(segments, LARGE_ENTRIES),
+	CASE(posted_in_err),
 };
 
 int main(void)

@@ -194,8 +194,56 @@ TEST(a_work_queue_s_entry_frees_one_of_its_slots)
 	close_completions(&c);
 }
 
+/* Three entries of one receive, which a filler ends, then an error that ends the next. */
+TEST(the_last_entry_of_a_striding_receive_frees_its_slot)
+{
+	static const struct {
+		struct cqe e;
+		uint64_t wr_id;
+		uint32_t tail;
+	} rows[] = {
+		{ { .wqe_counter = 0, .byte_cnt = 100 | 2 << CQE_STRIDES_SHIFT }, 5, 0 },
+		{ { .wqe_counter = 2, .byte_cnt = 60 | 1 << CQE_STRIDES_SHIFT }, 5, 0 },
+		{ { .wqe_counter = 3, .byte_cnt = CQE_FILLER | 5 << CQE_STRIDES_SHIFT }, 5, 1 },
+		{ { .wqe_id = 1, .byte_cnt = 60 | 8 << CQE_STRIDES_SHIFT }, 6, 2 },
+		{ { .wqe_id = 2, .byte_cnt = 60 | 7 << CQE_STRIDES_SHIFT }, 7, 2 },
+		{ { .opcode = MLX5_CQE_RESP_ERR,
+		    .syndrome = MLX5_CQE_SYNDROME_WR_FLUSH_ERR,
+		    .wqe_counter = 2 },
+		  7,
+		  3 },
+	};
+	uint64_t ids[SLOTS] = { 5, 6, 7, 8 };
+	struct dwq *wq = aligned_alloc(64, sizeof(*wq));
+	struct completions c;
+	struct ibv_wc wc[1];
+
+	open_completions(&c);
+	memset(wq, 0, sizeof(*wq));
+	wq->strides = (struct stride_form){ 6, 3, false };
+	wq->rq = (struct dqp_rq){ .cnt = SLOTS, .wr_id = ids, .head = SLOTS };
+	check_eq(objects_add(OBJECT_WQ, wq, &wq->uidx), 0);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct cqe e = rows[i].e;
+
+		e.uidx = wq->uidx;
+		e.app_op = e.syndrome ? 0 : CQE_STRIDED;
+		e.opcode = e.syndrome ? e.opcode : MLX5_CQE_RESP_SEND;
+		write_cqe(&c, &e);
+		check_eq(poll_cq(&c, wc, 1), 1);
+		check_eq(wc[0].wr_id, rows[i].wr_id);
+		check_eq(wq->rq.tail, rows[i].tail);
+		if (e.app_op)
+			check_eq(wc[0].byte_len, e.byte_cnt);
+	}
+	objects_del(wq->uidx);
+	free(wq);
+	close_completions(&c);
+}
+
 RUN_TESTS(unit_test(a_send_s_completion_frees_those_before_it),
 	  unit_test(each_receive_frees_its_own),
 	  unit_test(shared_receives_go_back_to_the_free_list),
 	  unit_test(an_xrc_receive_names_the_srq_alone),
-	  unit_test(a_work_queue_s_entry_frees_one_of_its_slots))
+	  unit_test(a_work_queue_s_entry_frees_one_of_its_slots),
+	  unit_test(the_last_entry_of_a_striding_receive_frees_its_slot))

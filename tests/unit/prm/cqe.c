@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <endian.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -123,6 +124,31 @@ TEST(an_error_reads_back_with_its_reason)
 	check_eq(cqe_status(0xee), IBV_WC_GENERAL_ERR);
 }
 
+/* Byte count and stride index are the entry's; the WQE stands where others have nothing. */
+TEST(an_entry_of_strides_names_its_receive)
+{
+	struct cqe in = { .opcode = MLX5_CQE_RESP_SEND,
+			  .app_op = CQE_STRIDED,
+			  .wqe_id = 0xfedc,
+			  .wqe_counter = 0xffff,
+			  .byte_cnt = 0xffff | 0x3fff << CQE_STRIDES_SHIFT };
+	struct cqe out;
+
+	cqe_write(&ring[2], &in, 0);
+	cqe_read(&ring[2], &out);
+	check_eq(be16toh(ring[2].wqe_id), 0xfedc);
+	check_eq(cqe_wqe_id(&ring[2]), 0xfedc);
+	check_eq(out.wqe_counter, 0xffff);
+	check_eq(out.byte_cnt, 0x3fffffff);
+	check_eq(cqe_strides(out.byte_cnt), 0x3fff);
+	check_eq(cqe_strides(CQE_FILLER | 5 << CQE_STRIDES_SHIFT), 5);
+	check_eq(out.app_op, 0);
+	in.app_op = 0;
+	cqe_write(&ring[2], &in, 0);
+	check_eq(ring[2].wqe_id, 0);
+}
+
 RUN_TESTS(unit_test(a_fresh_ring_holds_nothing), unit_test(an_entry_belongs_to_one_pass_only),
 	  unit_test(the_owner_bit_is_stored_after_the_body), unit_test(a_receive_reads_back),
-	  unit_test(an_error_reads_back_with_its_reason))
+	  unit_test(an_error_reads_back_with_its_reason),
+	  unit_test(an_entry_of_strides_names_its_receive))
