@@ -137,7 +137,7 @@ static struct mlx5_wqe_data_seg *list(const struct queue *q, uint32_t wqe)
 			sizeof(struct mlx5_wqe_srq_next_seg));
 }
 
-static void write_wqe(struct queue *q, uint32_t wqe)
+static void write_receive(struct queue *q, uint32_t wqe)
 {
 	uint32_t bytes = q->size * q->count, first = bytes / (q->pieces + 1) + 1;
 	struct mlx5_wqe_data_seg *to = list(q, wqe);
@@ -156,7 +156,7 @@ static void write_wqe(struct queue *q, uint32_t wqe)
 static void post(struct queue *q, uint32_t n)
 {
 	while (n--)
-		write_wqe(q, q->posted++);
+		write_receive(q, q->posted++);
 	record(&q->ring.dbrec[MLX5_RCV_DBR], q->posted);
 }
 
@@ -679,7 +679,7 @@ static void any_bytes(int arg)
 	for (unsigned int round = 0; round < 300; round++) {
 		pattern_fill(q.ring.buf, (size_t)q.ring.wqe_cnt * q.ring.stride, ++seed, 0);
 		for (uint32_t i = 0; i < q.ring.wqe_cnt && round % 2; i++)
-			write_wqe(&q, i); /* right ones, but the record is wrong */
+			write_receive(&q, i); /* right ones, but the record is wrong */
 		for (unsigned int k = 0; k < 10; k++) {
 			record(&q.ring.dbrec[MLX5_RCV_DBR], (uint32_t)(seed * 0x9e3779b9U >> k));
 			send_one(60 + k * 50, 0, frame);
