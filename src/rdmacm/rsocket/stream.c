@@ -48,7 +48,7 @@ static void gather(struct cursor *c, void *to, size_t n)
 	uint8_t *at = to, *from;
 
 	for (size_t k; n && (k = piece(c, n, &from)); n -= k, at += k)
-		memcpy(at, from, k);
+		ring_copy(at, from, k);
 }
 
 static void scatter(struct cursor *c, const void *from, size_t n)
@@ -57,7 +57,7 @@ static void scatter(struct cursor *c, const void *from, size_t n)
 	uint8_t *to;
 
 	for (size_t k; n && (k = piece(c, n, &to)); n -= k, at += k)
-		memcpy(to, at, k);
+		ring_copy(to, at, k);
 }
 
 /* --- sending --- */
