@@ -161,11 +161,41 @@ static void few_messages_while_busy(int arg)
 	ends_well(fd, pid);
 }
 
+/* --- credits --- */
+
+/* A call that reads the whole buffer offers all of it again: the sender does not wait for the next
+ * call. */
+static void all_is_offered_again(int arg)
+{
+	enum { ALL = 1 << 17 };
+	static char bytes[ALL];
+	int near, far;
+
+	(void)arg;
+	connected(&near, &far);
+	want_eq(rsend(far, "x", 1, 0), 1); /* its second half goes with this */
+	want_eq(rrecv(near, bytes, 1, 0), 1);
+	for (int i = 0; i < 2; i++) {
+		for (size_t n = 0; n < ALL;) {
+			ssize_t k = rsend(near, bytes + n, ALL - n, MSG_DONTWAIT);
+
+			if (k > 0)
+				n += (size_t)k;
+			else
+				wait_for(near, POLLOUT);
+		}
+		want_eq(rrecv(far, bytes, ALL, MSG_WAITALL), ALL);
+	}
+	want_eq(rclose(near), 0);
+	want_eq(rclose(far), 0);
+}
+
 int main(void)
 {
 	const struct test_case list[] = {
 		CASE(comes_by_mapped_memory),
 		CASE(few_messages_while_busy),
+		CASE(all_is_offered_again),
 	};
 
 	return CASES_RUN(list);

@@ -208,7 +208,7 @@ static int write_chunk(struct sock *s, const uint8_t *from, uint32_t n, uint64_t
 	w.key = e->sge.key;
 	ring_place(s, n, &w);
 	for (int i = 0; i < w.sges; from += w.sge[i++].length)
-		memcpy((void *)(uintptr_t)w.sge[i].addr, from, w.sge[i].length);
+		ring_copy((void *)(uintptr_t)w.sge[i].addr, from, w.sge[i].length);
 	if (!ring_post(s, &w))
 		return 0;
 	sock_end(s, EIO);

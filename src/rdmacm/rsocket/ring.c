@@ -300,7 +300,8 @@ static void swap_sge(struct sge *e)
 	e->length = __builtin_bswap32(e->length);
 }
 
-void ring_credit(struct sock *s)
+/* False: nothing is due, or it cannot be said now. */
+static bool credit(struct sock *s)
 {
 	uint32_t half = s->opt.rcvbuf / 2;
 	bool offer = s->consumed >= half;
@@ -309,9 +310,9 @@ void ring_credit(struct sock *s)
 	struct write w = { .imm = ring_imm(OP_SGL, limit) };
 
 	if (s->state != SOCK_OPEN || !s->control_free)
-		return;
+		return false;
 	if (!offer && (int16_t)(s->received - s->renew_at) < 0)
-		return;
+		return false;
 	if (offer) {
 		if (s->swap)
 			swap_sge(&e);
@@ -323,16 +324,24 @@ void ring_credit(struct sock *s)
 	}
 	if (post_control(s, &w)) {
 		sock_end(s, EIO);
-		return;
+		return false;
 	}
 	s->receive_limit = limit;
 	s->renew_at = (uint16_t)(s->received + s->opt.rq / 2);
 	if (!offer)
-		return;
+		return true;
 	s->consumed -= half;
 	s->offered += half;
 	s->offer_at ^= 1;
 	s->next_theirs = (s->next_theirs + 1) % s->their_sge_count;
+	return true;
+}
+
+/* A call may have read both halves. */
+void ring_credit(struct sock *s)
+{
+	while (credit(s))
+		;
 }
 
 /* --- receiving --- */

@@ -8,6 +8,7 @@
  * an entry beyond the table end the connection with EIO, and no byte that it says is a length or
  * an address here. It writes only into registered memory of this connection. Under the lock. */
 #pragma once
+#include <string.h>
 #include "rdmacm/rsocket/sock.h"
 
 enum { OP_DATA, OP_SGL = 4, OP_IOMAP = 6, OP_CONTROL = 7 };
@@ -40,4 +41,11 @@ void ring_place(struct sock *s, uint32_t n, struct write *w);
 static inline uint32_t ring_imm(uint32_t op, uint32_t data)
 {
 	return op << 29 | data;
+}
+
+/* Bytes of the program, of any length. Of a memcpy() the compiler would make a loop here, which is
+ * slow for many bytes. */
+static inline void ring_copy(void *to, const void *from, size_t n)
+{
+	memmove(to, from, n);
 }

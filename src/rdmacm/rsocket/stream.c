@@ -48,7 +48,7 @@ static void gather(struct cursor *c, void *to, size_t n)
 	uint8_t *at = to, *from;
 
 	for (size_t k; n && (k = piece(c, n, &from)); n -= k, at += k)
-		memcpy(at, from, k);
+		ring_copy(at, from, k);
 }
 
 static void scatter(struct cursor *c, const void *from, size_t n)
@@ -57,7 +57,7 @@ static void scatter(struct cursor *c, const void *from, size_t n)
 	uint8_t *to;
 
 	for (size_t k; n && (k = piece(c, n, &to)); n -= k, at += k)
-		memcpy(to, at, k);
+		ring_copy(to, at, k);
 }
 
 /* --- sending --- */
@@ -115,12 +115,9 @@ static uint32_t next_size(const struct sock *s, size_t left, uint32_t *size)
 }
 
 /* Small at first, so that the peer copies while this end does. While bytes of an earlier call are
- * on their way the peer has enough to do, and fewer messages are less work for both. */
-static uint32_t first_size(struct sock *s, size_t left)
+ * not known to have arrived, fewer messages are less work for both. */
+static uint32_t first_size(const struct sock *s)
 {
-	if (left <= FIRST || s->sfree == s->opt.sndbuf)
-		return FIRST;
-	sock_progress(s);
 	return s->sfree == s->opt.sndbuf ? FIRST : BIGGEST;
 }
 
@@ -129,7 +126,7 @@ int stream_send(struct sock *s, const struct msghdr *m, int flags, size_t *out)
 	bool nonblock = s->flags & O_NONBLOCK || flags & MSG_DONTWAIT;
 	size_t len = length_of(m->msg_iov, m->msg_iovlen), left = len;
 	struct cursor c = { m->msg_iov, m->msg_iovlen, 0 };
-	uint32_t size = first_size(s, left);
+	uint32_t size = first_size(s);
 	int err = stream_opened(s);
 
 	if (!err && s->untold)
