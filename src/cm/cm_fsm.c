@@ -191,6 +191,7 @@ int cm_fsm_reject(struct cm_fsm *f, const struct cm_msg *rej, struct cm_out *out
 	completed(f, out, rej)->about = what_is_rejected(f);
 	if (f->state == CM_REQ_RCVD)
 		out->msg.local_id = 0; /* as Linux */
+	f->sent = out->msg; /* on_req() */
 	stop(f, CM_CLOSED);
 	return 0;
 }
@@ -302,6 +303,7 @@ static void on_req(struct cm_fsm *f, struct cm_out *out)
 		m->about = 2;
 		m->reason = CM_REJ_STALE;
 	} else if (f->state == CM_REP_SENT || f->state == CM_SIDR_DONE ||
+		   (f->state == CM_CLOSED && f->sent.kind == CM_REJ) ||
 		   (f->state == CM_TIMEWAIT && f->udp)) {
 		out->send = true;
 		out->msg = f->sent;
@@ -370,7 +372,9 @@ static void on_rtu(struct cm_fsm *f, const struct cm_msg *m, struct cm_out *out)
 
 static void on_dreq(struct cm_fsm *f, const struct cm_msg *m, uint64_t now, struct cm_out *out)
 {
-	if (!ids_match(f, m) || m->qpn != f->local_qpn)
+	bool asks = m->qpn == CM_ASK_QPN && (f->state == CM_TIMEWAIT || f->state == CM_CLOSED);
+
+	if (!ids_match(f, m) || (m->qpn != f->local_qpn && !asks))
 		return;
 	switch (f->state) {
 	case CM_REP_SENT:
@@ -386,7 +390,7 @@ static void on_dreq(struct cm_fsm *f, const struct cm_msg *m, uint64_t now, stru
 		parted(f, out, 0);
 		break;
 	case CM_TIMEWAIT:
-	case CM_CLOSED: /* the DREPs until then were lost */
+	case CM_CLOSED: /* what told the peer of the end was lost */
 		message(f, out, CM_DREP)->tid = m->tid;
 		break;
 	default:

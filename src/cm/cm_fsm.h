@@ -102,7 +102,8 @@ void cm_fsm_depart(struct cm_fsm *f, uint64_t now, struct cm_out *out);
 /* @quick: the peer's host runs softhca. */
 void cm_fsm_timer(struct cm_fsm *f, uint64_t now, bool quick, struct cm_out *out);
 /* Asks a peer on a network whether its end is still there, by a DREQ that can end nothing: an end
- * that is there leaves it alone, a host that does not know it answers with a DREP. */
+ * that is there leaves it alone; one that is over, and a host that does not know it, answer with a
+ * DREP. */
 void cm_fsm_ask(struct cm_fsm *f, struct cm_out *out);
 /* The message reached no host; @error says why. */
 void cm_fsm_unreached(struct cm_fsm *f, int error, struct cm_out *out);

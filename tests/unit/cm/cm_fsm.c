@@ -376,9 +376,30 @@ TEST(an_end_that_is_over_answers_a_dreq)
 	check_eq(f->state, CM_CLOSED);
 	cm_fsm_message(f, &dreq, f->deadline, &out);
 	check(out.send && out.msg.kind == CM_DREP && out.event == CM_NO_EVENT);
+	dreq.qpn = CM_ASK_QPN; /* the peer has not heard of the end, and asks */
+	cm_fsm_message(f, &dreq, f->deadline, &out);
+	check(out.send && out.msg.kind == CM_DREP && out.event == CM_NO_EVENT);
 	dreq.qpn = 12;
 	cm_fsm_message(f, &dreq, f->deadline, &out);
 	check(!out.send);
+}
+
+TEST(a_request_that_was_rejected_is_rejected_again)
+{
+	struct cm_msg req = { .kind = CM_REQ, .local_id = 1, .qpn = 11 };
+	struct cm_msg rej = {
+		.kind = CM_REJ, .reason = CM_REJ_CONSUMER, .private_len = 1, .private_data = { 7 }
+	};
+	struct cm_fsm f;
+	struct cm_out out;
+
+	cm_fsm_init(&f, 2, 200);
+	cm_fsm_requested(&f, &req, &out);
+	check_eq(cm_fsm_reject(&f, &rej, &out), 0);
+	rej = out.msg;
+	cm_fsm_message(&f, &req, 0, &out);
+	check(out.send && out.event == CM_NO_EVENT);
+	check_mem(&out.msg, &rej, sizeof(rej));
 }
 
 RUN_TESTS(unit_test(who_listens_a_moment_later_is_met),
@@ -391,4 +412,5 @@ RUN_TESTS(unit_test(who_listens_a_moment_later_is_met),
 	  unit_test(a_request_that_comes_again_after_the_end_is_refused),
 	  unit_test(only_a_message_without_an_answer_can_meet_no_host),
 	  unit_test(only_a_connection_that_was_ended_has_a_timewait_to_tell_of),
-	  unit_test(an_end_that_is_over_answers_a_dreq))
+	  unit_test(an_end_that_is_over_answers_a_dreq),
+	  unit_test(a_request_that_was_rejected_is_rejected_again))

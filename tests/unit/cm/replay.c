@@ -11,15 +11,14 @@
 
 enum { FILE_HEADER = 24, RECORD_HEADER = 16, ETH = 14, UDP = 8, FRAME_MAX = 65536, MADS = 4096 };
 
-static const char *const files[] = { "cm_rping",       "cm_rping_ipv6", "cm_rdma_client",
-				     "cm_ucmatose",    "cm_cmtime",	"cm_reject",
-				     "cm_reject_race", "rsocket",	"rc_send_bw_cm",
-				     "ulp_nvme_rdma" };
+static const char *const files[] = { "cm_rping",  "cm_rping_ipv6", "cm_rdma_client", "cm_ucmatose",
+				     "cm_cmtime", "cm_reject",	   "cm_reject_race", "cm_sidr",
+				     "rsocket",	  "rc_send_bw_cm", "ulp_nvme_rdma" };
 
 static struct {
 	struct cm_msg m[MADS];
 	size_t n;
-	unsigned int connected, ended, rejected;
+	unsigned int connected, ended, rejected, answered;
 } s;
 
 /* --- reading --- */
@@ -195,27 +194,58 @@ static void connects(const struct cm_msg *req, const struct cm_msg *rep)
 	ends(&passive, &active);
 }
 
+static const struct cm_msg *find_answer(const struct cm_msg *question)
+{
+	for (size_t i = 0; i < s.n; i++)
+		if (s.m[i].kind == CM_SIDR_REP && s.m[i].local_id == question->local_id)
+			return &s.m[i];
+	return NULL;
+}
+
+static void answers(const struct cm_msg *question, const struct cm_msg *answer)
+{
+	struct cm_msg p = of_program(answer);
+	struct cm_fsm active, passive;
+	struct cm_out out;
+
+	cm_fsm_init(&passive, 7, 7);
+	starts(&active, &passive, question);
+	check_eq(cm_fsm_accept(&passive, &p, 0, &out), 0);
+	same(&out, answer, true);
+	cm_fsm_message(&active, answer, 0, &out);
+	check_eq(out.event, RDMA_CM_EVENT_ESTABLISHED);
+	check_eq(active.remote_qpn, answer->qpn);
+	s.answered++;
+}
+
+static void replay(const struct cm_msg *m)
+{
+	const struct cm_msg *rep, *rej;
+
+	if (m->kind == CM_SIDR_REQ && find_answer(m))
+		answers(m, find_answer(m));
+	if (m->kind != CM_REQ)
+		return;
+	rep = find(CM_REP, 0, m->local_id);
+	rej = find(CM_REJ, 0, m->local_id);
+	if (rep)
+		connects(m, rep);
+	else if (rej)
+		rejects(m, rej);
+}
+
 TEST(each_message_of_a_real_conversation_is_what_we_would_send)
 {
 	for (size_t f = 0; f < sizeof(files) / sizeof(files[0]); f++) {
 		s.n = 0;
 		read_file(files[f]);
-		for (size_t i = 0; i < s.n; i++) {
-			const struct cm_msg *req = &s.m[i], *rep, *rej;
-
-			if (req->kind != CM_REQ)
-				continue;
-			rep = find(CM_REP, 0, req->local_id);
-			rej = find(CM_REJ, 0, req->local_id);
-			if (rep)
-				connects(req, rep);
-			else if (rej)
-				rejects(req, rej);
-		}
+		for (size_t i = 0; i < s.n; i++)
+			replay(&s.m[i]);
 	}
 	check_eq(s.connected, 22);
 	check_eq(s.rejected, 2);
 	check(s.ended >= 20);
+	check_eq(s.answered, 2);
 }
 
 RUN_TESTS(unit_test(each_message_of_a_real_conversation_is_what_we_would_send))
