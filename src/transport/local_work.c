@@ -56,14 +56,16 @@ static const char *umr_from_memory(struct tqp *q, struct umr *u, char text[WHY])
 
 static const char *execute_umr(struct tqp *q, const struct sent *e, char text[WHY])
 {
+	const char *why;
 	struct umr u;
-	const char *why = "work requests of its service have no place for it";
 
-	if (q->qp.service->wqe == WQE_CONNECTED)
-		why = umr_parse(&q->qp.sq, e->block, &u);
-	if (!why && u.away.len)
-		return umr_from_memory(q, &u, text);
-	return why ? why : mkey_umr(q->qp.ctx->hca->keys, &u, q->qp.pd->pdn);
+	if (q->qp.service->wqe != WQE_CONNECTED)
+		return "work requests of its service have no place for it";
+	why = umr_parse(&q->qp.sq, e->block, &u);
+	if (why)
+		return why;
+	return u.away.len ? umr_from_memory(q, &u, text)
+			  : mkey_umr(q->qp.ctx->hca->keys, &u, q->qp.pd->pdn);
 }
 
 /* NULL: @w, the WQE of @e, is executed; else what refused it, which may stand in @text. */

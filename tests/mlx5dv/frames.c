@@ -267,9 +267,12 @@ static void posted_in_err(int arg)
 }
 
 static const struct test_case cases[] = {
-	CASE_ARG(frames, QUEUE),	 CASE_ARG(frames, WORK_QUEUE),
-	CASE_ARG(frames, LARGE_ENTRIES), CASE_ARG(segments, QUEUE),
-	CASE_ARG(segments, WORK_QUEUE),	 CASE_ARG(segments, LARGE_ENTRIES),
+	CASE_ARG(frames, QUEUE),
+	CASE_ARG(frames, WORK_QUEUE),
+	CASE_ARG(frames, LARGE_ENTRIES),
+	CASE_ARG(segments, QUEUE),
+	CASE_ARG(segments, WORK_QUEUE),
+	CASE_ARG(segments, LARGE_ENTRIES),
 	CASE(posted_in_err),
 };
 

@@ -124,9 +124,8 @@ static unsigned int traced(const char *what)
 
 	want(f);
 	while ((len = getdelim(&text, &n, 0, f)) > 0)
-		for (at = text; at && (at = memmem(at, (size_t)(text + len - at), what,
-						   strlen(what)));
-		     at++)
+		for (at = text;
+		     at && (at = memmem(at, (size_t)(text + len - at), what, strlen(what))); at++)
 			times++;
 	free(text);
 	fclose(f);
@@ -301,14 +300,10 @@ static void a_death_is_told(int arg)
 int main(void)
 {
 	static const struct test_case list[] = {
-		CASE(each_message_is_in_the_trace),
-		CASE(a_lost_request_leaves_again),
-		CASE(late_messages_are_late),
-		CASE(lost_messages_leave_again),
-		CASE(doubled_messages_count_once),
-		CASE(an_id_that_does_not_listen_refuses),
-		CASE(a_full_backlog_is_told),
-		CASE(a_death_is_told),
+		CASE(each_message_is_in_the_trace), CASE(a_lost_request_leaves_again),
+		CASE(late_messages_are_late),	    CASE(lost_messages_leave_again),
+		CASE(doubled_messages_count_once),  CASE(an_id_that_does_not_listen_refuses),
+		CASE(a_full_backlog_is_told),	    CASE(a_death_is_told),
 	};
 
 	return CASES_RUN(list);

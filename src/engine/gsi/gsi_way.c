@@ -10,6 +10,7 @@
 #include "link/fault.h"
 #include "obs/explain.h"
 #include "obs/verdict.h"
+#include "util/uncancelled.h"
 #include "wire/opcode.h"
 
 enum { PKEY = 0xffff };
@@ -37,9 +38,14 @@ struct saying {
 
 static int say(int fd, const struct gsi_mad *m)
 {
-	if (send(fd, m, sizeof(*m), MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(*m))
-		return 0;
-	return errno == EAGAIN || errno == ENOBUFS ? EAGAIN : ENETUNREACH;
+	int was = uncancelled_begin(), err;
+	ssize_t n = send(fd, m, sizeof(*m), MSG_DONTWAIT | MSG_NOSIGNAL);
+
+	err = n == (ssize_t)sizeof(*m)		    ? 0
+	      : errno == EAGAIN || errno == ENOBUFS ? EAGAIN
+						    : ENETUNREACH;
+	uncancelled_end(was);
+	return err;
 }
 
 static int saying_send(struct dest *d, const struct seg *s, struct waiter *w)
@@ -53,10 +59,13 @@ static int saying_send(struct dest *d, const struct seg *s, struct waiter *w)
 static void saying_put(struct dest *d)
 {
 	struct saying *to = container_of(d, struct saying, d);
+	int was;
 
 	if (fetch_sub_acq_rel(&d->refs, 1) != 1)
 		return;
+	was = uncancelled_begin();
 	close(to->fd);
+	uncancelled_end(was);
 	free(to);
 }
 
