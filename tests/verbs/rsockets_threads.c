@@ -446,6 +446,47 @@ static void closed_without_descriptors(int arg)
 	free(l);
 }
 
+/* --- both ends close --- */
+
+static int looks; /* of the other thread; atomic */
+
+static int counted_poll(struct ibv_cq *cq, int n, struct ibv_wc *wc)
+{
+	if (gettid() == __atomic_load_n(&thread, __ATOMIC_ACQUIRE))
+		__atomic_add_fetch(&looks, 1, __ATOMIC_RELAXED);
+	return real_poll(cq, n, wc);
+}
+
+/* The peer goes while rclose() waits until it has everything: nobody will read what it may have
+ * sent before, so rclose() does not look for it. */
+static void closed_by_both(int arg)
+{
+	enum { FEW = 20 };
+	struct liar *l = calloc(1, sizeof(*l));
+	struct ibv_context *verbs;
+	pthread_t t;
+	void *ret;
+	int fd;
+
+	(void)arg;
+	want(l);
+	fd = meet_liar(l, 1, 0);
+	verbs = l->id->verbs;
+	real_poll = verbs->ops.poll_cq;
+	verbs->ops.poll_cq = counted_poll;
+	__atomic_store_n(&may_close, 1, __ATOMIC_RELEASE);
+	start(&t, closes, &fd);
+	until_asleep(&thread);
+	__atomic_store_n(&looks, 0, __ATOMIC_RELAXED);
+	rdma_disconnect(l->id);
+	want_eq(pthread_join(t, &ret), 0);
+	want_eq((intptr_t)ret, 0);
+	want(__atomic_load_n(&looks, __ATOMIC_RELAXED) < FEW);
+	verbs->ops.poll_cq = real_poll;
+	end_liar(l);
+	free(l);
+}
+
 /* --- forks --- */
 
 static pid_t main_thread;
@@ -537,6 +578,7 @@ int main(void)
 		CASE_ARG(cancelled_asleep, 40),
 		CASE(cancelled_awake),
 		CASE(closed_without_descriptors),
+		CASE(closed_by_both),
 		CASE_ARG(forked_meanwhile, 0),
 		CASE_ARG(forked_meanwhile, 1),
 	};

@@ -121,7 +121,7 @@ static int on_end(struct sock *s, const struct rdma_cm_event *e)
 		sock_end(s, error_of(e));
 		return 0;
 	}
-	if (e->event == RDMA_CM_EVENT_DISCONNECTED)
+	if (e->event == RDMA_CM_EVENT_DISCONNECTED && s->can_read)
 		take_the_rest(s);
 	sock_end(s, e->event == RDMA_CM_EVENT_DISCONNECTED ? 0 : error_of(e));
 	return 0;
