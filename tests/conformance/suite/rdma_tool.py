@@ -3,10 +3,11 @@
 ask `rdma`. Where the kernel has no RDMA it fails, and a script that knows the answer stands in."""
 import json
 import os
+import socket
 import subprocess
 
 
-def stand_in(folder, env):
+def stand_in(folder, env, netdev="lo"):
     """@env, with a stand-in for `rdma` in @folder first on PATH where the real one fails."""
     try:
         real = subprocess.run(["rdma", "link", "show", "-j"], capture_output=True, check=False)
@@ -15,7 +16,8 @@ def stand_in(folder, env):
     if real and real.returncode == 0:
         return env
     links = json.dumps([{"ifindex": 0, "ifname": "mlx5_0", "port": 1, "state": "ACTIVE",
-                         "physical_state": "LINK_UP", "netdev": "lo", "netdev_index": 1}])
+                         "physical_state": "LINK_UP", "netdev": netdev,
+                         "netdev_index": socket.if_nametoindex(netdev)}])
     script = folder / "rdma"
     script.write_text(f"#!/bin/sh\n[ \"$*\" = 'link show -j' ] && echo '{links}'\n")
     script.chmod(0o755)
