@@ -170,14 +170,27 @@ static const struct cqe *with_extras(struct cq *cq, const struct cqe *c, uint8_t
 	return with_time;
 }
 
+bool cq_misread(const struct cq *cq)
+{
+	uint32_t ci = be32toh(load_relaxed(&cq->dbrec[0]));
+
+	return ((load_relaxed(&cq->pi) - ci) & CI_MASK) > cq->cnt;
+}
+
 static int overrun(struct cq *cq, bool first)
 {
-	if (first) {
+	if (!first)
+		return EOVERFLOW;
+	if (cq_misread(cq))
+		reason("CQ 0x%x overrun: its doorbell record says that 0x%x entries were read, and "
+		       "0x%x were written; store there how many were read",
+		       cq->cqn, be32toh(load_relaxed(&cq->dbrec[0])) & CI_MASK,
+		       load_relaxed(&cq->pi) & CI_MASK);
+	else
 		reason("CQ 0x%x overrun: all its %u entries wait to be polled; poll more often or "
 		       "create it larger",
 		       cq->cqn, cq->cnt);
-		async_push(cq->ctx, IBV_EVENT_CQ_ERR, cq->user);
-	}
+	async_push(cq->ctx, IBV_EVENT_CQ_ERR, cq->user);
 	return EOVERFLOW;
 }
 

@@ -71,6 +71,9 @@ void cq_put(struct cq *cq);
 int cq_push(struct cq *cq, const struct cqe *c);
 /* The same, with the message's c->byte_cnt bytes, cq_room() at most, in the entry too. */
 int cq_push_inlined(struct cq *cq, const struct cqe *c, const void *data);
+/* Does the doorbell record say that more entries were read than were written? A program that writes
+ * it itself may; then the ring counts as full. */
+bool cq_misread(const struct cq *cq);
 /* Bytes of a message that fit into an entry; 0: its reader does not look for them there. */
 static inline uint32_t cq_room(const struct cq *cq)
 {

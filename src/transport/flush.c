@@ -174,12 +174,16 @@ void flush_drained(struct tqp *q)
 
 void flush_overrun(struct tqp *q, struct cq *cq, uint64_t now)
 {
+	bool misread = cq_misread(cq);
+
 	if (q->qp.state == IBV_QPS_ERR)
 		return;
 	flush_event(q, IBV_EVENT_QP_FATAL);
 	flush_to_err(q,
-		     reason("CQ 0x%x of %u entries is full when QP 0x%x completes a work request; "
-			    "poll more often or create it larger",
-			    cq->cqn, cq->cnt, q->qp.qpn),
+		     reason("CQ 0x%x of %u entries %s when QP 0x%x completes a work request; %s",
+			    cq->cqn, cq->cnt, misread ? "has a wrong doorbell record" : "is full",
+			    q->qp.qpn,
+			    misread ? "store there how many entries were read"
+				    : "poll more often or create it larger"),
 		     now);
 }

@@ -11,6 +11,7 @@
 #include "rdmacm/rsocket/iomap.c"
 #include "rdmacm/rsocket/stream.c"
 #include "fuzz.h"
+#include "util/arena.h"
 
 enum {
 	QUEUE = 16, /* places of each */
@@ -150,6 +151,21 @@ void rdma_destroy_qp(struct rdma_cm_id *id)
 }
 
 /* --- the rest of a socket --- */
+
+int softhca_arena_take(size_t len, struct arena_part **out)
+{
+	return arena_take(len, out);
+}
+
+void *softhca_arena_at(const struct arena_part *p)
+{
+	return arena_at(p);
+}
+
+void softhca_arena_give(struct arena_part *p)
+{
+	arena_give(p);
+}
 
 int softhca_refuse(int err, const char *fmt, ...)
 {

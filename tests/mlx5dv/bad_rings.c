@@ -216,6 +216,7 @@ static void receive_record(int how)
 	hand_send(&a, MLX5_WQE_CTRL_CQ_UPDATE, 1);
 	e = take(&a); /* it is refused: garbage is no receive */
 	want_eq(mlx5dv_get_cqe_opcode(&e), MLX5_CQE_REQ_ERR);
+	want(explained());
 	one_message(&c, &d, 1);
 	want_eq(ibv_destroy_qp(a.ep.qp), 0);
 	want_eq(ibv_destroy_qp(b.ep.qp), 0);
@@ -234,6 +235,11 @@ static void consumer_ahead(int by)
 	take(&a);
 	record(&b.cq.dbrec[1], 0xfffffff); /* an arm of nowhere */
 	*(volatile uint64_t *)((uint8_t *)b.cq.cq_uar + 0x20) = ~UINT64_C(0);
+	want_eq(state_of(&b), IBV_QPS_ERR);
+	said_want(SAID_NEAR,
+		  "CQ 0x%x overrun: its doorbell record says that 0x%x entries were read, and 0x1 "
+		  "were written; store there how many were read",
+		  b.cq.cqn, 1 + by);
 	one_message(&c, &d, 2);
 	want_eq(ibv_destroy_qp(b.ep.qp), 0);
 	want_eq(ibv_destroy_cq(b.ep.rcq), 0);
