@@ -19,6 +19,7 @@
 #define PAGE	    ((size_t)4096)
 #define LINE	    ((size_t)64)
 #define RECORD	    ((size_t)8) /* two words */
+#define WHOLE	    ((uintptr_t)1 << 32) /* in kept.shown: one thing that takes all of the page */
 #define RENEWING    UINT32_MAX
 #define TRIES	    10000000
 
@@ -30,7 +31,7 @@ static struct {
 	uint32_t epoch; /* of the process that filled them */
 	uint32_t count; /* of by_address; atomic */
 	struct hash by_address; /* → struct lent */
-	struct hash shown; /* numbers of pages with rings → how many things are in them */
+	struct hash shown; /* numbers of pages → things in them: WHOLE, or 1 for less than a page */
 } kept;
 
 struct lent {
@@ -76,15 +77,16 @@ static bool zeros_at(uintptr_t page, int flags)
 		    -1, 0) != MAP_FAILED;
 }
 
-/* Rights that the program has taken are given back: an adapter does not ask for them. What has no
- * memory any more gets zeros, which are no WQE, so that the queue fails and not the process. */
-static bool mend(const siginfo_t *info, uintptr_t page)
+/* Rights that the program has taken are given back: an adapter does not ask for them. Not where
+ * something of the program's may be in the page: the fault is its handler's. What has no memory any
+ * more gets zeros, which are no WQE, so that the queue fails and not the process. */
+static bool mend(const siginfo_t *info, uintptr_t page, bool whole)
 {
 	if (info->si_signo == SIGBUS) /* its file is shorter now */
 		return info->si_code == BUS_ADRERR && zeros_at(page, MAP_FIXED);
 	if (info->si_code == SEGV_MAPERR) /* EEXIST: another thread has had the same fault */
 		return zeros_at(page, MAP_FIXED_NOREPLACE) || errno == EEXIST;
-	return info->si_code == SEGV_ACCERR &&
+	return info->si_code == SEGV_ACCERR && whole &&
 	       (!mprotect((void *)page, PAGE, PROT_READ | PROT_WRITE) || zeros_at(page, MAP_FIXED));
 }
 
@@ -92,30 +94,39 @@ static bool mend(const siginfo_t *info, uintptr_t page)
 static bool came_back(const siginfo_t *info, ucontext_t *ctx)
 {
 	uintptr_t page = (uintptr_t)info->si_addr & ~(uintptr_t)(PAGE - 1);
-	bool ours;
+	uintptr_t things;
+	bool mended;
 	int was;
 
 	(void)ctx;
 	if (!fork_is_ours(load_acquire(&kept.epoch)) || !lock_for_a_while())
 		return false;
-	ours = hash_get(&kept.shown, page / PAGE);
+	things = (uintptr_t)hash_get(&kept.shown, page / PAGE);
 	spin_unlock(&kept.lock);
-	if (!ours)
+	if (!things)
 		return false;
 	was = errno;
-	ours = mend(info, page);
+	mended = mend(info, page, things >= WHOLE);
 	errno = was;
-	return ours;
+	return mended;
 }
 
 /* --- pages with rings; under the lock --- */
 
-/* @more: 1 or -1. Smaller pieces may share a page. ENOMEM: for a page that was not shown yet. */
-static int count_page(uintptr_t page, int more)
+/* @more: things, or as many less, modulo 2^64. ENOMEM: for a page that was not shown yet. */
+static int count_page(uintptr_t page, uintptr_t more)
 {
-	uintptr_t n = (uintptr_t)hash_del(&kept.shown, page) + (uintptr_t)more;
+	uintptr_t n = (uintptr_t)hash_del(&kept.shown, page) + more;
 
 	return n ? hash_put(&kept.shown, page, (void *)n) : 0;
+}
+
+/* What @bytes from @p on are in @page. */
+static uintptr_t share(const uint8_t *p, size_t bytes, uintptr_t page)
+{
+	uintptr_t from = (uintptr_t)p, at = page * PAGE;
+
+	return at >= from && at + PAGE <= from + bytes ? WHOLE : 1;
 }
 
 static void unshow(const uint8_t *p, size_t bytes)
@@ -123,7 +134,7 @@ static void unshow(const uint8_t *p, size_t bytes)
 	uintptr_t end = ((uintptr_t)p + bytes - 1) / PAGE;
 
 	for (uintptr_t page = (uintptr_t)p / PAGE; page <= end; page++)
-		count_page(page, -1);
+		count_page(page, -share(p, bytes, page));
 }
 
 static int show(const uint8_t *p, size_t bytes)
@@ -133,11 +144,11 @@ static int show(const uint8_t *p, size_t bytes)
 	int err = 0;
 
 	guard_trap_watch(came_back);
-	while (page <= end && !err)
-		err = count_page(page++, 1);
+	for (; page <= end && !err; page++)
+		err = count_page(page, share(p, bytes, page));
 	if (err)
 		for (page--; page > first; page--)
-			count_page(page - 1, -1);
+			count_page(page - 1, -share(p, bytes, page - 1));
 	return err;
 }
 

@@ -7,7 +7,8 @@
  * the queue, under no lock.
  * Pages of the program's functions and ring_pages may be taken away while the queue lives: what is
  * unmapped, or cut off with its file, comes back as zeros at the next access, so that the queue
- * fails and not the process; rights that were taken are given back. */
+ * fails and not the process; rights that were taken are given back, but not to a page that is
+ * something else of the program's, too. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,6 +3,7 @@
  * stays there. Queues that are in use already keep all that is in them. */
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -379,6 +380,37 @@ static void by_the_program(int arg)
 	want_eq(n_left, 0);
 }
 
+static volatile sig_atomic_t faults;
+static uintptr_t watched;
+
+static void on_fault(int signal)
+{
+	(void)signal;
+	faults++;
+	mprotect((void *)watched, PAGE, PROT_READ | PROT_WRITE);
+}
+
+/* The rest of a page with a record may be anything, such as a heap that is watched by its rights:
+ * the fault is the program's. */
+static void the_rest_of_a_page(int arg)
+{
+	struct mlx5dv_ctx_allocators f = { alloc, release, &n_left };
+
+	(void)arg;
+	want(signal(SIGSEGV, on_fault) != SIG_ERR);
+	open_memory();
+	want_eq(mlx5dv_set_context_attr(dev.ctx, MLX5DV_CTX_ATTR_BUF_ALLOCATORS, &f), 0);
+	connected(IBV_QPT_RC, NULL);
+	watched = (uintptr_t)a.qp.dbrec / PAGE * PAGE;
+	want_eq(mprotect((void *)watched, PAGE, PROT_READ), 0);
+	*(volatile uint8_t *)(watched + PAGE - 1) = 1;
+	want_eq(faults, 1); /* the device only reads there */
+	hand_recv(&b);
+	hand_send(&a, MLX5_WQE_CTRL_CQ_UPDATE, 3);
+	received_ok(&b, LEN, 3);
+	sent_ok(&a, 0);
+}
+
 static void *alloc_in(struct ibv_pd *pd, void *context, size_t size, size_t align, uint64_t type)
 {
 	want(pd == dev.pd && align <= PAGE);
@@ -536,6 +568,7 @@ static const struct test_case cases[] = {
 	CASE(within_a_batch),
 	CASE(by_the_program),
 	CASE(by_a_parent_domain),
+	CASE(the_rest_of_a_page),
 	CASE_ARG(while_it_is_resized, false),
 	CASE_ARG(while_it_is_resized, true),
 	CASE(beside_a_resize),
