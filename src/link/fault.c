@@ -436,10 +436,35 @@ static void send_due(struct fault *f, uint64_t now)
 	spin_unlock(&f->out);
 }
 
+struct fulls { /* destinations that had no room for a segment that is due */
+	unsigned int n;
+	struct {
+		const struct dest *to;
+		uint64_t until; /* ns: when it is tried again */
+	} at[8]; /* of more the order may be lost */
+};
+
+/* Under f->lock. What has gone to a full destination by another way is not overtaken: each datagram
+ * has a way of its own. */
+static bool may_go(struct fault *f, struct fulls *full, uint64_t now)
+{
+	for (unsigned int i = 0; i < full->n; i++)
+		if (full->at[i].to == f->d.inner && full->at[i].until > f->pause)
+			f->pause = full->at[i].until;
+	if (due(f, now))
+		return true;
+	if (f->first && f->first->at <= now && full->n < sizeof(full->at) / sizeof(full->at[0])) {
+		full->at[full->n].to = f->d.inner;
+		full->at[full->n++].until = f->pause;
+	}
+	return false;
+}
+
 /* The first destination with a segment that is due, with a reference. */
 static struct fault *next_due(uint64_t now)
 {
 	struct fault *f, *ready = NULL;
+	struct fulls full = { 0 };
 	struct list *pos;
 
 	spin_lock(&all_lock);
@@ -447,7 +472,7 @@ static struct fault *next_due(uint64_t now)
 	{
 		f = container_of(pos, struct fault, all);
 		spin_lock(&f->lock);
-		if (due(f, now))
+		if (may_go(f, &full, now))
 			ready = f;
 		spin_unlock(&f->lock);
 		if (ready)

@@ -295,6 +295,50 @@ TEST(what_is_delayed_leaves_though_its_destination_was_put)
 	check_eq(sink.puts, 1);
 }
 
+static bool has_room;
+
+static int send_if_room(struct dest *d, const struct seg *s, struct waiter *w)
+{
+	return has_room ? sink_send(d, s, w) : EAGAIN;
+}
+
+static struct dest *delayed(struct dest *to, uint32_t psn)
+{
+	struct seg s = { .op = 100, .pkey = 0xffff, .psn = psn, .npsn = 1 };
+	struct fault_config cfg;
+	struct dest *d;
+
+	check_eq(fault_parse("delay=1us", &cfg), 0);
+	check_eq(fault_wrap(to, &cfg, &d), 0);
+	check_eq(dest_send(d, &s, NULL), 0);
+	return d;
+}
+
+/* Each has a way of its own. The first has found no room and waits; the others become due. */
+TEST(datagrams_do_not_overtake_one_that_found_no_room)
+{
+	static const struct link_ops ops = { .name = "full",
+					     .send = send_if_room,
+					     .put = sink_put };
+	struct dest to = { .ops = &ops, .refs = 1, .max_seg = 4096 }, *d[3];
+
+	memset(&sink, 0, sizeof(sink));
+	has_room = false;
+	d[0] = delayed(&to, 0);
+	while (fault_deadline() <= clock_now() + 1000) /* until it was tried */
+		fault_progress();
+	has_room = true;
+	d[1] = delayed(&to, 1);
+	d[2] = delayed(&to, 2);
+	while (fault_deadline() != UINT64_MAX)
+		fault_progress();
+	check_eq(sink.n, 3);
+	for (uint32_t i = 0; i < 3; i++) {
+		check_eq(sink.psn[i], i);
+		d[i]->ops->put(d[i]);
+	}
+}
+
 TEST(a_seed_makes_the_same_faults_again)
 {
 	static uint32_t first[3 * N];
@@ -355,6 +399,7 @@ RUN_TESTS(unit_test(settings_are_parsed_and_nonsense_is_refused),
 	  unit_test(reordering_moves_and_loses_nothing),
 	  unit_test(delay_holds_back_until_the_time_and_keeps_the_order),
 	  unit_test(what_is_delayed_leaves_though_its_destination_was_put),
+	  unit_test(datagrams_do_not_overtake_one_that_found_no_room),
 	  unit_test(a_seed_makes_the_same_faults_again),
 	  unit_test(destinations_with_the_same_dice_count_as_one),
 	  unit_test(direct_access_is_refused),
