@@ -78,7 +78,8 @@ const void *write_wqe(struct hand *h, const struct hand_op *op, const void *segs
 
 	mlx5dv_set_ctrl_seg((void *)wqe, h->sent, op->code, 0, h->ep.qp->qp_num, op->flags,
 			    (uint8_t)(size / SEG), 0, htobe32(op->imm));
-	memcpy(wqe + sizeof(struct mlx5_wqe_ctrl_seg), segs, n);
+	if (n)
+		memcpy(wqe + sizeof(struct mlx5_wqe_ctrl_seg), segs, n);
 	for (const uint8_t *p = wqe; p < wqe + size; p += BLOCK)
 		memcpy(block(h, h->sent++), p, BLOCK);
 	return first;

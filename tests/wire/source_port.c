@@ -76,6 +76,7 @@ static int datagrams(char *netns)
 		sent_ok(&a, at);
 		av.rlid = htobe16(WISH);
 	}
+	want_eq(ibv_destroy_ah(obj.ah.in), 0);
 	return peer_wait(pid);
 }
 
