@@ -27,28 +27,33 @@ static int refuse_faults(const char *text)
 	return refuse(EINVAL, "SOFTHCA_FAULT: %s", why);
 }
 
+/* ENOENT: none are set; @text is NULL. */
+static int read_faults(const char **text, struct fault_config *out)
+{
+	*text = secure_getenv("SOFTHCA_FAULT");
+	if (!*text)
+		return ENOENT;
+	fault_live_start();
+	return fault_parse(*text, out);
+}
+
 bool path_faults(struct fault_config *out)
 {
-	const char *text = secure_getenv("SOFTHCA_FAULT");
+	const char *text;
 
-	if (!text)
-		return false;
-	fault_live_start();
-	return !fault_parse(text, out);
+	return !read_faults(&text, out);
 }
 
 /* SOFTHCA_FAULT wraps every path. */
 static int with_faults(struct dest *d, struct dest **out)
 {
-	const char *text = secure_getenv("SOFTHCA_FAULT");
+	const char *text;
 	struct fault_config cfg;
-	int err;
+	int err = read_faults(&text, &cfg);
 
 	*out = d;
 	if (!text)
 		return 0;
-	fault_live_start();
-	err = fault_parse(text, &cfg);
 	if (err)
 		err = refuse_faults(text);
 	else

@@ -60,20 +60,25 @@ static inline __attribute__((always_inline)) int fill_short(struct contact *c, c
 }
 
 /* Under out_lock. */
+static inline __attribute__((always_inline)) int
+put_planned(struct contact *c, const struct seg *s, const struct ring_plan *plan, bool by_ref)
+{
+	uint8_t *rec;
+	int err = ring_reserve(&c->out.ring, plan->bytes, &rec);
+
+	if (err)
+		return err;
+	return plan->bytes <= SHORT ? fill_short(c, s, plan, by_ref, rec)
+				    : fill(c, s, plan, by_ref, rec);
+}
+
+/* Under out_lock. */
 static int put_record(struct contact *c, const struct seg *s, bool by_ref)
 {
 	struct ring_plan plan;
-	uint8_t *rec;
-	int err;
 
 	ring_seg_plan(s, by_ref, &plan);
-	if (plan.bytes > RING_RECORD_MAX)
-		return EINVAL;
-	err = ring_reserve(&c->out.ring, plan.bytes, &rec);
-	if (err)
-		return err;
-	return plan.bytes <= SHORT ? fill_short(c, s, &plan, by_ref, rec)
-				   : fill(c, s, &plan, by_ref, rec);
+	return plan.bytes > RING_RECORD_MAX ? EINVAL : put_planned(c, s, &plan, by_ref);
 }
 
 /* An operation for which the peer's program need not poll: it may spin on its memory, or
@@ -123,17 +128,13 @@ static int shm_send_plain(struct dest *d, const struct seg *s)
 {
 	struct target *t = to_target(d);
 	struct ring_plan plan;
-	uint8_t *rec;
 	int err;
 
 	if (unlikely(load_acquire(&t->state) != TARGET_UP || load_relaxed(&t->c->broken)))
 		return EAGAIN;
 	ring_seg_plan_plain(s, &plan);
 	spin_lock(&t->c->out_lock);
-	err = ring_reserve(&t->c->out.ring, plan.bytes, &rec);
-	if (likely(!err))
-		err = plan.bytes <= SHORT ? fill_short(t->c, s, &plan, false, rec)
-					  : fill(t->c, s, &plan, false, rec);
+	err = put_planned(t->c, s, &plan, false);
 	spin_unlock(&t->c->out_lock);
 	return err;
 }

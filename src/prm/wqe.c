@@ -5,12 +5,10 @@
 #include <string.h>
 #include "util/be.h"
 
-#define SEG	      16 /* bytes */
-#define INLINE_FLAG   (1U << 31)
-#define INLINE_LEN    0x3ffU
-#define DATA_LIST_END 0x100 /* with a byte count of 0 it ends a list (MLX5_INVALID_LKEY) */
-#define FENCE_MASK    0xe0
-#define DS_MASK	      0x3fU
+#define SEG	    16 /* bytes */
+#define INLINE_FLAG (1U << 31)
+#define FENCE_MASK  0xe0
+#define DS_MASK	    0x3fU
 
 /* A segment reader: 16-byte steps that wrap at the ring's end, bounded by ds. */
 struct cursor {
@@ -212,9 +210,9 @@ static int data(struct cursor *c, struct wqe *out)
 		uint32_t n = get_be32(p);
 
 		if (n & INLINE_FLAG) {
-			if (inline_data(c, n & INLINE_LEN, out))
+			if (inline_data(c, n & WQE_INLINE_LEN, out))
 				return EBADMSG;
-			len += n & INLINE_LEN;
+			len += n & WQE_INLINE_LEN;
 			continue;
 		}
 		if (keyed++ == WQE_MAX_SGE) {
@@ -343,7 +341,7 @@ static void receive_list(const uint8_t *p, unsigned int n, struct rwqe *out)
 	for (; n && out->nsge < WQE_MAX_SGE; n--, p += SEG) {
 		uint32_t len = get_be32(p), key = get_be32(p + 4);
 
-		if (key == DATA_LIST_END && !len)
+		if (key == WQE_LIST_END && !len)
 			break;
 		len = len ? len : 1U << 31;
 		out->sge[out->nsge++] = (struct sge){ get_be64(p + 8), len, key };

@@ -18,6 +18,8 @@
 #define WQE_MAX_BB     16 /* that many segments */
 #define WQE_MAX_SGE    30
 #define WQE_MAX_RUNS   63 /* entries of a send list: 62 segments, one of which may wrap */
+#define WQE_INLINE_LEN 0x3ffU /* of the header of inline data: its bytes */
+#define WQE_LIST_END   0x100 /* with a byte count of 0 it ends a list (MLX5_INVALID_LKEY) */
 #define WQE_INLINE_MAX 828 /* advertised max_inline_data: ctrl, AV and a 4-byte header leave room */
 
 struct sge {

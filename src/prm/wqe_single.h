@@ -14,7 +14,6 @@ struct wqe_single {
 enum {
 	WQE_SINGLE_LIST = 16, /* where the list begins, behind the control segment: bytes */
 	WQE_SINGLE_FLAGS = MLX5_WQE_CTRL_CQ_UPDATE | MLX5_WQE_CTRL_SOLICITED,
-	WQE_SINGLE_END = 0x100, /* MLX5_INVALID_LKEY: with a byte count of 0 it ends a list */
 };
 
 static inline bool wqe_single_data(const uint8_t *p, uint32_t n, uint32_t ds,
@@ -30,7 +29,7 @@ static inline bool wqe_single_data(const uint8_t *p, uint32_t n, uint32_t ds,
 static inline bool wqe_single_inline(const uint8_t *p, uint32_t n, uint32_t ds, uint32_t room,
 				     struct wqe_single *out)
 {
-	n &= 0x3ff;
+	n &= WQE_INLINE_LEN;
 	out->inlined = true;
 	out->nbb = (uint8_t)((ds + 3) / 4);
 	out->sge = (struct sge){ (uintptr_t)(p + 4), n, 0 };
@@ -69,5 +68,5 @@ static inline bool rwqe_single(const struct rq_ring *ring, uint16_t idx, struct 
 
 	*out = (struct sge){ get_be64(p + 8), get_be32(p), get_be32(p + 4) };
 	return out->len &&
-	       (ring->stride == 16 || (!get_be32(p + 16) && get_be32(p + 20) == WQE_SINGLE_END));
+	       (ring->stride == 16 || (!get_be32(p + 16) && get_be32(p + 20) == WQE_LIST_END));
 }

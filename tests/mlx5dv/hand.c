@@ -199,3 +199,15 @@ void errs(struct hand *h)
 	want_eq(ibv_query_qp(h->ep.qp, &attr, IBV_QP_STATE, &init), 0);
 	want_eq(attr.qp_state, IBV_QPS_ERR);
 }
+
+void hand_messages(uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		uint16_t at = a.sent;
+
+		hand_recv(&b);
+		hand_send(&a, MLX5_WQE_CTRL_CQ_UPDATE, i);
+		received_ok(&b, LEN, i);
+		sent_ok(&a, at);
+	}
+}

@@ -50,5 +50,6 @@ bool ready(struct hand *h);
 bool comes(struct hand *h, unsigned int ms);
 struct mlx5_cqe64 take(struct hand *h); /* it must come */
 void sent_ok(struct hand *h, uint16_t at);
+void hand_messages(uint32_t n); /* from @a to @b, each completed at both ends before the next */
 struct mlx5_cqe64 received_ok(struct hand *h, uint32_t len, uint32_t imm);
 void errs(struct hand *h); /* an error of its requester must come, and it is in ERR */

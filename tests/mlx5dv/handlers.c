@@ -56,14 +56,7 @@ static void rings_and_faults(void)
 	volatile uint8_t *none = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	want(none != MAP_FAILED);
-	for (uint32_t i = 0; i < 10; i++) {
-		uint16_t at = a.sent;
-
-		hand_recv(&b);
-		hand_send(&a, MLX5_WQE_CTRL_CQ_UPDATE, i);
-		received_ok(&b, LEN, i);
-		sent_ok(&a, at);
-	}
+	hand_messages(10);
 	want_eq(called, 0);
 	if (!sigsetjmp(out, 1))
 		*none = 1;
@@ -187,14 +180,7 @@ static void block_it(void)
 
 static void rings_by_looks(void)
 {
-	for (uint32_t i = 0; i < 10; i++) {
-		uint16_t at = a.sent;
-
-		hand_recv(&b);
-		hand_send(&a, MLX5_WQE_CTRL_CQ_UPDATE, i);
-		received_ok(&b, LEN, i);
-		sent_ok(&a, at);
-	}
+	hand_messages(10);
 }
 
 static void *stores(void *arg)

@@ -352,14 +352,7 @@ static void by_the_program(int arg)
 	connected(IBV_QPT_RC, NULL);
 	theirs_all(&a);
 	theirs_all(&b);
-	for (uint32_t i = 0; i < 20; i++) {
-		uint16_t at = a.sent;
-
-		hand_recv(&b);
-		hand_send(&a, MLX5_WQE_CTRL_CQ_UPDATE, i);
-		received_ok(&b, LEN, i);
-		sent_ok(&a, at);
-	}
+	hand_messages(20);
 	srq = ibv_create_srq(dev.pd, &sa);
 	wa.pd = dev.pd;
 	wa.cq = a.ep.scq;
@@ -459,14 +452,7 @@ static void by_a_parent_domain(int arg)
 		theirs(h->qp.rq.buf, (size_t)h->qp.rq.wqe_cnt * h->qp.rq.stride);
 		theirs(h->qp.dbrec, 8);
 	}
-	for (uint32_t i = 0; i < 20; i++) {
-		uint16_t at = a.sent;
-
-		hand_recv(&b);
-		hand_send(&a, MLX5_WQE_CTRL_CQ_UPDATE, i);
-		received_ok(&b, LEN, i);
-		sent_ok(&a, at);
-	}
+	hand_messages(20);
 	srq = ibv_create_srq(dev.pd, &sa);
 	wa.pd = dev.pd;
 	wa.cq = cq_in_domain();

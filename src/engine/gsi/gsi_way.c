@@ -38,14 +38,12 @@ struct saying {
 
 static int say(int fd, const struct gsi_mad *m)
 {
-	int was = uncancelled_begin(), err;
-	ssize_t n = send(fd, m, sizeof(*m), MSG_DONTWAIT | MSG_NOSIGNAL);
+	ssize_t n;
 
-	err = n == (ssize_t)sizeof(*m)		    ? 0
-	      : errno == EAGAIN || errno == ENOBUFS ? EAGAIN
-						    : ENETUNREACH;
-	uncancelled_end(was);
-	return err;
+	UNCANCELLED(n, send(fd, m, sizeof(*m), MSG_DONTWAIT | MSG_NOSIGNAL));
+	if (n == (ssize_t)sizeof(*m))
+		return 0;
+	return errno == EAGAIN || errno == ENOBUFS ? EAGAIN : ENETUNREACH;
 }
 
 static int saying_send(struct dest *d, const struct seg *s, struct waiter *w)
@@ -59,13 +57,10 @@ static int saying_send(struct dest *d, const struct seg *s, struct waiter *w)
 static void saying_put(struct dest *d)
 {
 	struct saying *to = container_of(d, struct saying, d);
-	int was;
 
 	if (fetch_sub_acq_rel(&d->refs, 1) != 1)
 		return;
-	was = uncancelled_begin();
-	close(to->fd);
-	uncancelled_end(was);
+	uncancelled_close(to->fd);
 	free(to);
 }
 
