@@ -29,12 +29,20 @@ bool cqe_session_takes(const struct cqe_session *s, const struct cqe *c)
 	if (!s->n)
 		return is_receive(c);
 	return s->n < CQE_SESSION_MAX && is_receive(c) && alike(&s->title, c) &&
-	       c->wqe_counter == (uint16_t)(s->title.wqe_counter + s->n);
+	       (s->format == MLX5DV_CQE_RES_FORMAT_CSUM_STRIDX ||
+		c->wqe_counter == (uint16_t)(s->title.wqe_counter + s->n));
 }
 
-static uint32_t brief_be(uint8_t format, uint32_t brief)
+static uint32_t brief_be(uint8_t format, const struct cqe *c)
 {
-	return htobe32(format == MLX5DV_CQE_RES_FORMAT_CSUM ? brief << 16 : brief);
+	switch (format) {
+	case MLX5DV_CQE_RES_FORMAT_CSUM:
+		return htobe32(c->brief << 16);
+	case MLX5DV_CQE_RES_FORMAT_CSUM_STRIDX:
+		return htobe32(c->brief << 16 | c->wqe_counter);
+	default:
+		return htobe32(c->brief);
+	}
 }
 
 void cqe_session_add(struct cqe_session *s, const struct cqe *c)
@@ -43,7 +51,7 @@ void cqe_session_add(struct cqe_session *s, const struct cqe *c)
 		s->title = *c;
 	if (s->n % CQE_MINIS == 0)
 		memset(&s->mini[s->n], 0, CQE_MINIS * sizeof(s->mini[0]));
-	s->mini[s->n++] = (struct cqe_mini){ brief_be(s->format, c->brief), htobe32(c->byte_cnt) };
+	s->mini[s->n++] = (struct cqe_mini){ brief_be(s->format, c), htobe32(c->byte_cnt) };
 }
 
 /* Puts what @m carries where an ordinary entry has it. */
@@ -51,10 +59,12 @@ static void put_brief(struct mlx5_cqe64 *e, const struct cqe_mini *m, uint8_t fo
 {
 	uint8_t *p = (uint8_t *)e;
 
-	if (format == MLX5DV_CQE_RES_FORMAT_CSUM)
-		memcpy(p + AT_CHECKSUM, &m->brief, sizeof(uint16_t));
-	else
+	if (format == MLX5DV_CQE_RES_FORMAT_HASH)
 		memcpy(p + AT_HASH, &m->brief, sizeof(m->brief));
+	else
+		memcpy(p + AT_CHECKSUM, &m->brief, sizeof(uint16_t));
+	if (format == MLX5DV_CQE_RES_FORMAT_CSUM_STRIDX)
+		e->wqe_counter = htobe16((uint16_t)be32toh(m->brief));
 }
 
 /* Where array @k of the session stands that begins at entry @i. */

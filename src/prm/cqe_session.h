@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* Compressed completion entries. A session of n completions takes n entries of a ring: first the
  * title, an entry of format 3 that says n where others have a byte count, and whose other fields
- * all n share; then arrays of eight mini entries, a byte count and a hash or a checksum each. The
+ * all n share; then arrays of eight mini entries: a byte count each, and a hash, a checksum, or a
+ * checksum and the WQE counter, which of a striding queue is the stride. The
  * first array is entry 1 of the session, array k is entry 8 k. The device leaves the other entries
  * as they were in the pass before, so the consumer has to make all n its own, or invalid, before it
  * goes on. Pure. */
@@ -14,7 +15,7 @@ enum {
 };
 
 struct cqe_mini { /* big-endian */
-	uint32_t brief; /* the hash, or the checksum in its first half */
+	uint32_t brief; /* the hash; or the checksum, and in the second half 0 or the WQE counter */
 	uint32_t byte_cnt;
 };
 
@@ -27,7 +28,7 @@ struct cqe_session { /* completions that are not in the ring yet */
 };
 
 /* Can @c follow those of @s, or be its first? Receives without error can, whose fields are the same
- * but for the time and what a mini carries, and whose WQE is the next. */
+ * but for the time and what a mini carries, and whose WQE is the next if a mini does not say it. */
 bool cqe_session_takes(const struct cqe_session *s, const struct cqe *c);
 void cqe_session_add(struct cqe_session *s, const struct cqe *c);
 /* Writes the completions, 1 or more, to entry @i and those behind it; the first one's op_own is

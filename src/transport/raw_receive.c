@@ -105,7 +105,7 @@ static uint8_t hash_type(const struct frame *f, uint64_t fields)
 __attribute__((noinline)) static void describe(const struct tqp *q, const struct cq *cq,
 					       const struct frame *f, uint32_t hash, struct cqe *c)
 {
-	if (cq_brief(cq) == MLX5DV_CQE_RES_FORMAT_CSUM) {
+	if (cq_brief(cq) != MLX5DV_CQE_RES_FORMAT_HASH) {
 		c->brief = frame_sum(f);
 		return;
 	}

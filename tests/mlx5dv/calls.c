@@ -218,8 +218,9 @@ static void query(int arg)
 	want_eq(a.max_clock_info_update_nsec, INT64_MAX);
 	want_eq(a.dci_streams_caps.max_log_num_errored, 6);
 	want_eq(a.cqe_comp_caps.max_num, 64);
-	want_eq(a.cqe_comp_caps.supported_format,
-		MLX5DV_CQE_RES_FORMAT_HASH | MLX5DV_CQE_RES_FORMAT_CSUM);
+	want_eq(a.cqe_comp_caps.supported_format, MLX5DV_CQE_RES_FORMAT_HASH |
+							  MLX5DV_CQE_RES_FORMAT_CSUM |
+							  MLX5DV_CQE_RES_FORMAT_CSUM_STRIDX);
 	want(a.flags & MLX5DV_CONTEXT_FLAGS_CQE_128B_COMP);
 	memset(&a, 0xa5, sizeof(a));
 	a.comp_mask = 0;

@@ -12,6 +12,7 @@
 enum {
 	HASH = MLX5DV_CQE_RES_FORMAT_HASH,
 	CSUM = MLX5DV_CQE_RES_FORMAT_CSUM,
+	STRIDX = MLX5DV_CQE_RES_FORMAT_CSUM_STRIDX,
 	WIDE = 0x100, /* entries of 128 bytes */
 	PADDED = 0x200,
 	SPREAD = 0x400, /* by a hash, over work queues */
@@ -36,7 +37,7 @@ static struct ibv_cq *queue_on(struct ibv_pd *parent, int form, struct ibv_comp_
 	struct mlx5dv_cq_init_attr dv = {
 		.comp_mask = MLX5DV_CQ_INIT_ATTR_MASK_COMPRESSED_CQE |
 			     MLX5DV_CQ_INIT_ATTR_MASK_CQE_SIZE | MLX5DV_CQ_INIT_ATTR_MASK_FLAGS,
-		.cqe_comp_res_format = (uint8_t)(form & (HASH | CSUM)),
+		.cqe_comp_res_format = (uint8_t)(form & (HASH | CSUM | STRIDX)),
 		.flags = form & PADDED ? MLX5DV_CQ_INIT_ATTR_FLAGS_CQE_PAD : 0,
 		.cqe_size = form & WIDE ? 128 : 64,
 	};
@@ -281,7 +282,10 @@ static void got_frame(const struct mlx5_cqe64 *title, const struct mini *m, uint
 	want(!memcmp(at, right, len));
 	want_eq(title->hds_ip_ext & (MLX5_CQE_L3_OK | MLX5_CQE_L4_OK),
 		MLX5_CQE_L3_OK | MLX5_CQE_L4_OK);
-	if (form_now & CSUM)
+	if (form_now & STRIDX &&
+	    mlx5dv_get_cqe_format((struct mlx5_cqe64 *)(uintptr_t)title) == COMPRESSED)
+		want_eq(m->brief[2] << 8 | m->brief[3], (uint16_t)received);
+	if (form_now & (CSUM | STRIDX))
 		want_eq(brief >> 16, sum_of(right, len));
 	else
 		want_eq(brief | m->brief[2] << 8 | m->brief[3],
@@ -631,6 +635,7 @@ static void resized_and_purged(int arg)
 static const struct test_case cases[] = {
 	CASE_ARG(frames, HASH),
 	CASE_ARG(frames, CSUM),
+	CASE_ARG(frames, STRIDX),
 	CASE_ARG(frames, HASH | WIDE),
 	CASE_ARG(frames, CSUM | WIDE | PADDED),
 	CASE_ARG(frames, HASH | SPREAD),

@@ -6,6 +6,7 @@
 #include "util/be.h"
 
 enum { CNT = 128, HASH = MLX5DV_CQE_RES_FORMAT_HASH, CSUM = MLX5DV_CQE_RES_FORMAT_CSUM };
+enum { STRIDX = MLX5DV_CQE_RES_FORMAT_CSUM_STRIDX };
 enum { UNTOUCHED = 0x5a };
 
 static uint8_t memory[CNT * 128], single[CNT * 128];
@@ -14,6 +15,11 @@ static struct cqe_ring ring_of(uint8_t *buf, uint32_t size)
 {
 	memset(buf, UNTOUCHED, CNT * 128);
 	return (struct cqe_ring){ buf, CNT, size };
+}
+
+static uint8_t format_of(uint32_t n)
+{
+	return n % 3 == 2 ? STRIDX : n % 3 ? HASH : CSUM;
 }
 
 /* Completion @j of a run. */
@@ -83,7 +89,7 @@ static void check_mini(const uint8_t *p, uint8_t format, uint32_t j)
 		check_eq(get_be32(p), c.brief);
 	} else {
 		check_eq(get_be16(p), c.brief);
-		check_eq(get_be16(p + 2), 0);
+		check_eq(get_be16(p + 2), format == STRIDX ? c.wqe_counter : 0);
 	}
 }
 
@@ -110,8 +116,8 @@ TEST(title_and_arrays_stand_where_mlx5_has_them)
 			for (uint32_t i = CNT - 70; i < CNT + 2; i += 3) {
 				struct cqe_ring r = ring_of(memory, size);
 
-				write_run(&r, n % 2 ? HASH : CSUM, i, 0, n);
-				check_layout(&r, n % 2 ? HASH : CSUM, i, n);
+				write_run(&r, format_of(n), i, 0, n);
+				check_layout(&r, format_of(n), i, n);
 			}
 }
 
@@ -152,9 +158,9 @@ TEST(an_expanded_session_is_as_if_it_had_never_been_compressed)
 		for (uint32_t i = CNT - 70; i < CNT + 2; i += 3) {
 			struct cqe_ring r = ring_of(memory, n % 3 ? 64 : 128);
 
-			write_run(&r, n % 2 ? HASH : CSUM, i, 0, n);
-			cqe_session_expand(&r, i, n % 2 ? HASH : CSUM);
-			check_singles(&r, n % 2 ? HASH : CSUM, i, n);
+			write_run(&r, format_of(n), i, 0, n);
+			cqe_session_expand(&r, i, format_of(n));
+			check_singles(&r, format_of(n), i, n);
 		}
 }
 
@@ -253,7 +259,26 @@ TEST(a_session_ends_at_its_limit)
 	check(!cqe_session_takes(&s, &c));
 }
 
-RUN_TESTS(unit_test(title_and_arrays_stand_where_mlx5_has_them),
+/* What says its WQE counter itself need not be the next. */
+TEST(receives_that_are_apart_join_where_minis_tell_them)
+{
+	struct cqe_ring r = ring_of(memory, 64);
+	struct cqe_session s = { .format = STRIDX };
+	struct cqe c = nth(0);
+
+	for (uint16_t j = 0; j < 5; j++) {
+		c.wqe_counter = (uint16_t)(j * 7);
+		check(cqe_session_takes(&s, &c));
+		cqe_session_add(&s, &c);
+	}
+	cqe_session_write(&s, &r, 0);
+	cqe_session_expand(&r, 0, STRIDX);
+	for (uint32_t j = 0; j < 5; j++)
+		check_eq(be16toh(cqe_ring_at(&r, j)->wqe_counter), j * 7);
+}
+
+RUN_TESTS(unit_test(receives_that_are_apart_join_where_minis_tell_them),
+	  unit_test(title_and_arrays_stand_where_mlx5_has_them),
 	  unit_test(first_halves_are_written_for_padding_alone),
 	  unit_test(an_expanded_session_is_as_if_it_had_never_been_compressed),
 	  unit_test(sessions_between_other_entries_are_found),
