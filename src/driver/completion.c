@@ -128,6 +128,8 @@ bool completion_next(struct dcq *cq, struct cqe *c, struct completion *d)
 
 		if (!cqe_ours(e, cq->ci, cq->cnt))
 			return false;
+		if (unlikely(cq->compressed))
+			dcq_ring_expand(cq);
 		cqe_read(e, c);
 		store_relaxed(&cq->ci, cq->ci + 1); /* dcq_ring_idle() */
 		if (resolve(e, c, d))

@@ -14,6 +14,8 @@ static inline bool cq_poll_ready(const struct dcq *cq)
 		return true;
 	}
 	progress();
+	if (unlikely(cq->compressed))
+		cq_let_go(cq->dev); /* another thread drains, and has acknowledged them */
 	return !dcq_ring_idle(cq);
 }
 

@@ -189,11 +189,13 @@ int dcq_create(struct context *ctx, const struct ibv_cq_init_attr_ex *attr,
 		.ignore_overrun = has_flag(attr, IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN),
 		.extras = (attr->wc_flags & WC_TIMES ? CQ_STAMPED : 0) |
 			  (form->padded ? CQ_PADDED : 0),
+		.compressed = form->compressed,
 		.user = &cq->ib,
 	};
 	err = cq_create(ctx, &dev, &cq->dev);
 	if (err)
 		goto fail;
+	cq->compressed = cq->dev->run ? form->compressed : 0;
 	fill_public(cq, attr);
 	*out = cq;
 	return 0;

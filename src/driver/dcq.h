@@ -6,6 +6,7 @@
 struct dcq_form { /* of the ring */
 	uint16_t cqe_size; /* 64, 128; 0: as the environment's MLX5_CQE_SIZE says, else 64 */
 	bool padded; /* of 128: enum cq_extra's CQ_PADDED */
+	uint8_t compressed; /* enum mlx5dv_cqe_comp_res_format, one bit; 0: not at all */
 };
 
 /* EINVAL: MLX5_CQE_SIZE is neither 64 nor 128, cqe 0 or over the limit, comp_vector out of range;

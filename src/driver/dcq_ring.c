@@ -12,6 +12,15 @@ void dcq_ring_set(struct dcq *cq, uint8_t *buf, uint32_t cnt)
 	cq->cnt = cnt;
 }
 
+/* Out of line: few queues compress. */
+__attribute__((noinline)) void dcq_ring_expand(const struct dcq *cq)
+{
+	struct cqe_ring ring = dcq_ring_now(cq);
+
+	if (cqe_is_title(dcq_ring_next(cq)))
+		cqe_session_expand(&ring, cq->ci, cq->compressed);
+}
+
 static void give_back(const struct cqe *c)
 {
 	enum object_kind kind;
@@ -23,13 +32,16 @@ static void give_back(const struct cqe *c)
 }
 
 /* The number of the first entry that the device has not written yet. The device may write it at any
- * time; the entries before it are the consumer's. */
+ * time; the entries before it are the consumer's, and none is compressed any more. */
 static uint32_t end(const struct dcq *cq, const struct cqe_ring *ring)
 {
 	uint32_t i = cq->ci;
 
-	while (i - cq->ci < cq->cnt && cqe_ours(cqe_ring_at(ring, i), i, cq->cnt))
+	while (i - cq->ci < cq->cnt && cqe_ours(cqe_ring_at(ring, i), i, cq->cnt)) {
+		if (cqe_is_title(cqe_ring_at(ring, i)))
+			cqe_session_expand(ring, i, cq->compressed);
 		i++;
+	}
 	return i;
 }
 
@@ -58,6 +70,7 @@ void dcq_ring_purge(struct dcq *cq, uint32_t uidx)
 {
 	if (unlikely(unrung_is(&cq->unrung)))
 		return;
+	cq_let_go(cq->dev); /* the QPs of other turns complete receives of a work queue, too */
 	dcq_ring_lock(cq);
 	store_relaxed(&cq->ci, cq->ci + sweep(cq, uidx));
 	dcq_ring_publish(cq);

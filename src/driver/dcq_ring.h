@@ -33,6 +33,7 @@ struct dcq {
 	enum ibv_wc_opcode cur_op; /* verb of cur */
 	uint32_t cur_flags, cur_qpn; /* IBV_WC_* flags, QP number of cur */
 	bool cur_raw; /* cur.qpn is a flow tag */
+	uint8_t compressed; /* enum mlx5dv_cqe_comp_res_format, one bit; 0: nothing is */
 	uint64_t wc_flags; /* IBV_WC_EX_* asked for */
 	const void *poller; /* thread from start_poll to end_poll (dcq_ring_self); NULL: none */
 	bool single; /* the program polls from one thread only: start_poll takes no lock */
@@ -98,6 +99,9 @@ static inline const struct mlx5_cqe64 *dcq_ring_next(const struct dcq *cq)
 	return (const struct mlx5_cqe64 *)(cq->first +
 					   (size_t)(cq->ci & (cq->cnt - 1)) * cq->cqe_size);
 }
+
+/* The next entry is the consumer's: if it is a title, its session becomes ordinary entries. */
+void dcq_ring_expand(const struct dcq *cq);
 
 /* The consumer's lock, for calls that a thread may make between its ibv_start_poll() and its
  * ibv_end_poll(), when it has the lock already. */

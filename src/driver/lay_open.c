@@ -318,7 +318,8 @@ int lay_open_qp(struct dqp *qp, struct mlx5dv_qp *out)
 				   .sq = { qp->sq.buf, qp->sq.cnt, WQE_BB },
 				   .rq = { qp->rq.buf, qp->rq.cnt, qp->rq.cnt ? qp->rq.stride : 0 },
 				   .bf = { page + DOORBELL_BLUE, 0 } };
-	store_relaxed(&qp->dev->qp.inlines, qp->inlines);
+	store_relaxed(&qp->dev->qp.inlines,
+		      (uint8_t)(qp->inlines | (qp->dev->qp.inlines & QP_COMPRESSES)));
 	unrung_add(&qp->unrung, look_at_qp);
 	return 0;
 }

@@ -348,7 +348,8 @@ int qp_life_destroy(struct tqp *q)
 		if (e->ops && e->ops->forget)
 			e->ops->forget(e);
 		e->q.dest = e->q.alternate = e->q.req.ud.open = NULL; /* they are the parent's */
-		e->q.req.unflushed = e->q.unsettled = false;
+		e->q.req.unflushed = false;
+		e->q.unsettled = 0;
 		e->kept = NULL;
 		eqp_free(e);
 		return 0;

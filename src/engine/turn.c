@@ -8,6 +8,7 @@
 #include "engine/rq_waiters.h"
 #include "engine/timers.h"
 #include "engine/wake.h"
+#include "transport/receive.h"
 #include "util/clock.h"
 #include "util/reentry.h"
 
@@ -54,6 +55,7 @@ static void work_inbox(struct eqp *e, uint64_t now)
 		turn_after(e);
 		parcel_free(p);
 	}
+	receive_let_go(&e->q); /* other notes may take long */
 }
 
 static void let_ack_go(struct eqp *e, uint64_t now)

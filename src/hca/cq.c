@@ -15,7 +15,33 @@
 
 #define CI_MASK 0xffffffU /* the consumer index in the doorbell record has 24 bits */
 
+#define NEVER 0x80000000U /* cq_run.loud of a new CQ: long ago */
+
 NUMBERS(cqns, 1 << 18); /* LIMIT_CQ for each of 16 devices */
+
+/* @out: NULL, the CQ does not compress. */
+static int run_make(const struct cq_attr *attr, struct cq_run **out)
+{
+	struct cq_run *r = NULL;
+
+	if (attr->compressed && !(attr->extras & CQ_STAMPED)) {
+		r = calloc(1, sizeof(*r));
+		if (!r)
+			return ENOMEM;
+		r->session.format = attr->compressed;
+		r->session.padded = attr->extras & CQ_PADDED;
+		r->loud = NEVER;
+	}
+	*out = r;
+	return 0;
+}
+
+static void cq_free(struct cq *cq)
+{
+	if (cq)
+		free(cq->run);
+	free(cq);
+}
 
 int cq_create(struct context *ctx, const struct cq_attr *attr, struct cq **out)
 {
@@ -31,8 +57,8 @@ int cq_create(struct context *ctx, const struct cq_attr *attr, struct cq **out)
 	if (err)
 		return err;
 	cq = calloc(1, sizeof(*cq));
-	if (!cq || numbers_take(&cqns, &cq->cqn)) {
-		free(cq);
+	if (!cq || run_make(attr, &cq->run) || numbers_take(&cqns, &cq->cqn)) {
+		cq_free(cq);
 		device_give(&ctx->hca->count.cq);
 		return refuse(ENOMEM,
 			      "ibv_create_cq: no memory or no number left for a CQ; destroy some");
@@ -45,7 +71,7 @@ int cq_create(struct context *ctx, const struct cq_attr *attr, struct cq **out)
 	cq->cqe_size = attr->cqe_size;
 	cq->dbrec = attr->dbrec;
 	cq->ignore_overrun = attr->ignore_overrun;
-	cq->extras = attr->extras;
+	cq->extras = attr->extras | (cq->run ? CQ_COMPRESSES : 0);
 	list_init(&cq->timer.node);
 	cq->channel = attr->channel;
 	cq->user = attr->user;
@@ -82,7 +108,7 @@ int cq_destroy(struct cq *cq)
 		comp_channel_put(cq->channel);
 	}
 	context_put(cq->ctx);
-	free(cq);
+	cq_free(cq);
 	return 0;
 }
 
@@ -101,12 +127,13 @@ static bool is_error(const struct cqe *c)
 	return c->opcode == MLX5_CQE_REQ_ERR || c->opcode == MLX5_CQE_RESP_ERR;
 }
 
-/* Acquire pairs with the consumer's store of its index, after it has read the entries before. */
-static bool full(const struct cq *cq)
+/* Is there no room behind entry @i? Acquire pairs with the consumer's store of its index, after it
+ * has read the entries before. */
+static bool full(const struct cq *cq, uint32_t i)
 {
 	uint32_t ci = be32toh(load_acquire(&cq->dbrec[0]));
 
-	return !cq->ignore_overrun && ((cq->pi - ci) & CI_MASK) >= cq->cnt;
+	return !cq->ignore_overrun && ((i - ci) & CI_MASK) >= cq->cnt;
 }
 
 enum { NOTIFY_NOT, NOTIFY_NOW, NOTIFY_LATER };
@@ -158,12 +185,43 @@ static struct cqe stamped(struct cq *cq, const struct cqe *c)
 	return e;
 }
 
-/* Under the lock. */
-static const struct cqe *with_extras(struct cq *cq, const struct cqe *c, uint8_t *entry,
-				     struct cqe *with_time)
+static struct cqe_ring ring_of(const struct cq *cq)
 {
-	if (cq->extras & CQ_PADDED)
-		memset(entry, 0, cq->cqe_size - sizeof(struct mlx5_cqe64));
+	return (struct cqe_ring){ cq->buf, cq->cnt, cq->cqe_size };
+}
+
+/* Out of line: few queues compress. */
+__attribute__((noinline)) static void write_session(struct cq *cq)
+{
+	struct cqe_ring ring = ring_of(cq);
+	uint32_t n = cq->run->session.n;
+
+	cqe_session_write(&cq->run->session, &ring, cq->pi);
+	store_relaxed(&cq->pi, cq->pi + n); /* cq_written() */
+}
+
+/* Under the lock: cq_let_go(). */
+static void let_go(struct cq *cq)
+{
+	if (unlikely(cq->run && cq->run->session.n))
+		write_session(cq);
+}
+
+static uint8_t *entry_at(const struct cq *cq, uint32_t i)
+{
+	return cq->buf + (size_t)(i & (cq->cnt - 1)) * cq->cqe_size;
+}
+
+/* Under the lock: @c is to be the next entry, if there is room. */
+static const struct cqe *with_extras(struct cq *cq, const struct cqe *c, struct cqe *with_time)
+{
+	if (cq->extras & CQ_COMPRESSES) {
+		let_go(cq);
+		if (c->solicited || is_error(c))
+			cq->run->loud = cq->pi;
+	}
+	if (cq->extras & CQ_PADDED && !full(cq, cq->pi))
+		memset(entry_at(cq, cq->pi), 0, cq->cqe_size - sizeof(struct mlx5_cqe64));
 	if (!(cq->extras & CQ_STAMPED))
 		return c;
 	*with_time = stamped(cq, c);
@@ -202,15 +260,15 @@ static inline int push(struct cq *cq, const struct cqe *c, const void *data)
 	int when;
 
 	spin_lock(&cq->lock);
-	if (cq->overrun || full(cq)) {
+	if (unlikely(cq->extras))
+		c = with_extras(cq, c, &with_time);
+	if (cq->overrun || full(cq, cq->pi)) {
 		first = !cq->overrun;
 		cq->overrun = true;
 		spin_unlock(&cq->lock);
 		return overrun(cq, first);
 	}
-	entry = cq->buf + (size_t)(cq->pi & (cq->cnt - 1)) * cq->cqe_size;
-	if (unlikely(cq->extras))
-		c = with_extras(cq, c, entry, &with_time);
+	entry = entry_at(cq, cq->pi);
 	if (data)
 		cqe_write_inlined(entry, cq->cqe_size, c, data, !!(cq->pi & cq->cnt));
 	else
@@ -224,7 +282,8 @@ static inline int push(struct cq *cq, const struct cqe *c, const void *data)
 	return 0;
 }
 
-int cq_push(struct cq *cq, const struct cqe *c)
+/* Out of line: its callers are many, and long. */
+__attribute__((noinline)) int cq_push(struct cq *cq, const struct cqe *c)
 {
 	return push(cq, c, NULL);
 }
@@ -232,6 +291,76 @@ int cq_push(struct cq *cq, const struct cqe *c)
 int cq_push_inlined(struct cq *cq, const struct cqe *c, const void *data)
 {
 	return push(cq, c, data);
+}
+
+/* Under the lock. Puts the CQ on the list. False: it is on another turn's, which may last. */
+static bool listed(struct cq *cq, struct cq **list)
+{
+	struct cq_run *r = cq->run;
+
+	if (!r->list) {
+		r->list = list;
+		r->next = *list;
+		*list = cq;
+	}
+	return r->list == list;
+}
+
+/* Under the lock. An armed CQ is to raise its event at once. */
+static int hold_back(struct cq *cq, const struct cqe *c, struct cq **list)
+{
+	struct cqe_session *s = &cq->run->session;
+
+	cqe_session_add(s, c);
+	if (c->solicited)
+		cq->run->loud = cq->pi + s->n - 1;
+	if (cq->armed == CQ_IDLE && listed(cq, list))
+		return NOTIFY_NOT;
+	let_go(cq);
+	return fulfils(cq, c);
+}
+
+int cq_push_run(struct cq *cq, const struct cqe *c, struct cq **list)
+{
+	struct cq_run *r = cq->run;
+	int when = NOTIFY_NOT;
+	bool first, room;
+
+	spin_lock(&cq->lock);
+	if (r->list != list || !cqe_session_takes(&r->session, c) || r->session.n == cq->cnt)
+		let_go(cq);
+	room = !cq->overrun && !full(cq, cq->pi + r->session.n);
+	first = !room && !cq->overrun;
+	if (room)
+		when = hold_back(cq, c, list);
+	else
+		cq->overrun = true;
+	spin_unlock(&cq->lock);
+	if (when != NOTIFY_NOT)
+		notify(cq, when);
+	return room ? 0 : overrun(cq, first);
+}
+
+void cq_run_end(struct cq **list)
+{
+	struct cq *cq;
+
+	while ((cq = *list)) {
+		spin_lock(&cq->lock);
+		let_go(cq);
+		*list = cq->run->next;
+		cq->run->list = NULL;
+		spin_unlock(&cq->lock);
+	}
+}
+
+void cq_let_go(struct cq *cq)
+{
+	if (likely(!cq->run))
+		return;
+	spin_lock(&cq->lock);
+	let_go(cq);
+	spin_unlock(&cq->lock);
 }
 
 void cq_lay_open(struct cq *cq)
@@ -247,10 +376,13 @@ uint32_t cq_switch(struct cq *cq, const struct cqe_ring *ring, volatile uint32_t
 	uint32_t unread;
 
 	spin_lock(&cq->lock);
+	let_go(cq);
 	unread = cq->pi - ci;
 	if (unread < ring->cnt) {
-		struct cqe_ring old = { cq->buf, cq->cnt, cq->cqe_size };
+		struct cqe_ring old = ring_of(cq);
 
+		if (cq->run)
+			cqe_session_expand_all(&old, ci, cq->pi, cq->run->session.format);
 		cqe_ring_copy(&old, ring, ci, cq->pi);
 		cq->buf = ring->buf;
 		cq->cnt = ring->cnt;
@@ -265,6 +397,7 @@ uint32_t cq_switch(struct cq *cq, const struct cqe_ring *ring, volatile uint32_t
 void cq_arm(struct cq *cq, bool solicited)
 {
 	spin_lock(&cq->lock);
+	let_go(cq);
 	if (!solicited)
 		cq->armed = CQ_ARMED;
 	else if (cq->armed == CQ_IDLE)
@@ -280,6 +413,8 @@ static bool any_for(const struct cq *cq, bool solicited, uint32_t ci)
 
 	if (!solicited || n > cq->cnt)
 		return n != 0;
+	if (cq->run)
+		return cq->pi - cq->run->loud <= n;
 	for (uint32_t i = cq->pi - n; i != cq->pi; i++) {
 		const uint8_t *end = cq->buf + ((i & (cq->cnt - 1)) + 1ULL) * cq->cqe_size;
 		struct cqe c;
@@ -296,6 +431,7 @@ void cq_arm_since(struct cq *cq, bool solicited, uint32_t ci)
 	int when = NOTIFY_NOT;
 
 	spin_lock(&cq->lock);
+	let_go(cq);
 	if (any_for(cq, solicited, ci)) {
 		cq->armed = CQ_IDLE;
 		cq->moderate.pending = 0;

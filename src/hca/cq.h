@@ -3,16 +3,27 @@
  * raises completion events.
  * Locking: @lock is a leaf; it is taken in the turns of all QPs on the CQ and by cq_switch(). Of
  * the consumer's half, driver/dcq_ring.h, only the index in dbrec[0] is read, to notice an overrun
- * (docs/design/completions.md). */
+ * (docs/design/completions.md). A CQ with a run holds receives back for the length of a turn. */
 #pragma once
 #include "hca/comp_channel.h"
 #include "util/wheel.h"
-#include "prm/cqe_ring.h"
+#include "prm/cqe_session.h"
 
 enum cq_extra {
 	CQ_STAMPED = 1, /* each entry has the time when it was written */
 	CQ_PADDED = 2, /* entries of 128 bytes are written whole: their first half is zero */
 	CQ_LAID_OPEN = 4, /* the program reads entries itself, and finds small messages in them */
+	CQ_COMPRESSES = 8, /* it has a struct cq_run */
+};
+
+/* Receive completions of one turn that the device holds back to compress them
+ * (docs/design/compressed-completions.md). Under the CQ's lock, but for @next, which is the turn's
+ * that has the list. */
+struct cq_run {
+	struct cqe_session session;
+	struct cq **list; /* of the turn that has held back entries, with the CQ on it; or NULL */
+	struct cq *next; /* in it */
+	uint32_t loud; /* number of the last entry that is solicited or an error */
 };
 
 struct cq {
@@ -27,6 +38,7 @@ struct cq {
 	uint32_t pi; /* entries written; atomic for cq_written() */
 	bool ignore_overrun;
 	uint8_t extras; /* bits of enum cq_extra; 0 for most CQs; atomic */
+	struct cq_run *run; /* of a CQ that compresses; else NULL */
 	bool overrun; /* IBV_EVENT_CQ_ERR was raised, and no entry is written any more */
 	enum { CQ_IDLE, CQ_ARMED_SOLICITED, CQ_ARMED } armed;
 	uint64_t stamp; /* time of the last entry, clock_raw() */
@@ -51,7 +63,10 @@ struct cq_attr {
 	volatile uint32_t *dbrec;
 	struct comp_channel *channel;
 	bool ignore_overrun;
-	uint8_t extras;
+	uint8_t extras; /* without CQ_COMPRESSES */
+	/* enum mlx5dv_cqe_comp_res_format, one bit, or 0: nothing is compressed, as where entries
+	 * are stamped, since a compressed one has no time */
+	uint8_t compressed;
 	void *user;
 };
 
@@ -69,6 +84,11 @@ void cq_put(struct cq *cq);
 /* Writes one entry. EOVERFLOW: the ring was full. The CQ is in overrun from now on, its event is
  * raised once, and the caller moves its QP to ERR. */
 int cq_push(struct cq *cq, const struct cqe *c);
+/* The same for a receive in a turn, on a CQ with a run: the device may hold it back until
+ * cq_run_end(@list), which ends the turn. @list: of CQs, NULL when the turn begins. */
+int cq_push_run(struct cq *cq, const struct cqe *c, struct cq **list);
+void cq_run_end(struct cq **list);
+void cq_let_go(struct cq *cq); /* writes what it has held back */
 /* The same, with the message's c->byte_cnt bytes, cq_room() at most, in the entry too. */
 int cq_push_inlined(struct cq *cq, const struct cqe *c, const void *data);
 /* Does the doorbell record say that more entries were read than were written? A program that writes
@@ -78,6 +98,12 @@ bool cq_misread(const struct cq *cq);
 static inline uint32_t cq_room(const struct cq *cq)
 {
 	return load_relaxed(&cq->extras) & CQ_LAID_OPEN ? cq->cqe_size / 2 : 0;
+}
+
+/* What cqe.brief is to say of frames: enum mlx5dv_cqe_comp_res_format, one bit; 0: nothing. */
+static inline uint8_t cq_brief(const struct cq *cq)
+{
+	return likely(!cq->run) ? 0 : cq->run->session.format;
 }
 
 void cq_lay_open(struct cq *cq); /* the program reads the entries itself from now on */

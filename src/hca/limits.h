@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Every advertised limit. Each can be reached, and a test reaches it. */
 #pragma once
+#include "prm/cqe_session.h"
 #include "prm/wqe.h"
 
 enum {
@@ -14,6 +15,9 @@ enum {
 	LIMIT_DCI_ERRORED_LOG = 6, /* streams in error at which the initiator goes to ERR, log2 */
 	LIMIT_CQ = 16384,
 	LIMIT_CQE = (1 << 20) - 1,
+	LIMIT_CQE_SESSION = CQE_SESSION_MAX, /* completions in a compressed session */
+	LIMIT_CQE_FORMATS = MLX5DV_CQE_RES_FORMAT_HASH | MLX5DV_CQE_RES_FORMAT_CSUM |
+			    MLX5DV_CQE_RES_FORMAT_CSUM_STRIDX,
 	LIMIT_MR = 65536,
 	LIMIT_MW = 65536,
 	LIMIT_MEMCPY = 4 << 20, /* bytes of a copy from memory to memory */

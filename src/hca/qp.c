@@ -98,6 +98,7 @@ int qp_init(struct qp *qp, struct pd *pd, const struct qp_attr *attr, uint32_t q
 		.rq_ids = attr->rq_ids,
 		.scq = attr->scq,
 		.rcq = attr->rcq,
+		.inlines = attr->rcq && attr->rcq->run ? QP_COMPRESSES : 0,
 		.srq = attr->srq,
 		.sq = attr->sq,
 		.rq = { .ring = attr->rq },

@@ -20,6 +20,8 @@ struct qp_hash { /* of a QP that spreads frames over work queues (RSS) */
 enum qp_inlines {
 	QP_INLINES_RECEIVES = 1,
 	QP_INLINES_ANSWERS = 2, /* of READs and atomics */
+	QP_COMPRESSES = 4, /* none of these: its receive CQ does so */
+	QP_SPECIAL = QP_INLINES_RECEIVES | QP_COMPRESSES, /* receives are not just pushed */
 };
 
 /* Where the driver keeps the wr_ids of outstanding work, by a ring's index, so that reasons can
@@ -57,7 +59,7 @@ struct qp {
 	bool packet_credits; /* each packet of a SEND takes a credit; set before the QP is used */
 	uint8_t deaf; /* enum qp_deaf; set before the QP is used */
 	bool tunnels; /* VXLAN, GRE: inner checksums are checked; set before the QP is used */
-	uint8_t inlines; /* enum qp_inlines; 0 until its rings are laid open; atomic */
+	uint8_t inlines; /* enum qp_inlines; none until its rings are laid open; atomic */
 	uint32_t create_flags; /* IBV_QP_CREATE_* */
 	struct ibv_qp_cap cap; /* as granted */
 	struct wr_ids sq_ids, rq_ids; /* by block, by slot */

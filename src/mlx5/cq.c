@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* Completion queues with what only mlx5 devices have (mlx5dv_create_cq(3)). */
 #include <infiniband/mlx5dv.h>
+#include "driver/dcq.h"
+#include "hca/limits.h"
 #include "mlx5/given.h"
 
 #define MASK(name)  MLX5DV_CQ_INIT_ATTR_MASK_##name
@@ -49,6 +51,11 @@ static int check_size(const struct mlx5dv_cq_init_attr *dv)
 	return 0;
 }
 
+static bool is_offered(uint8_t format)
+{
+	return format & LIMIT_CQE_FORMATS && !(format & (format - 1));
+}
+
 static int check(const struct mlx5dv_cq_init_attr *dv)
 {
 	if (dv->comp_mask & ~KNOWN_MASKS)
@@ -57,11 +64,10 @@ static int check(const struct mlx5dv_cq_init_attr *dv)
 				      "known; leave it out",
 				      (unsigned long long)dv->comp_mask,
 				      (unsigned long long)(dv->comp_mask & ~KNOWN_MASKS));
-	if (dv->comp_mask & MASK(COMPRESSED_CQE))
+	if (dv->comp_mask & MASK(COMPRESSED_CQE) && !is_offered(dv->cqe_comp_res_format))
 		return softhca_refuse(EINVAL,
-				      "mlx5dv_create_cq: cqe_comp_res_format 0x%x, and this device "
-				      "compresses no entries (cqe_comp_caps.max_num is 0); leave "
-				      "out MLX5DV_CQ_INIT_ATTR_MASK_COMPRESSED_CQE",
+				      "mlx5dv_create_cq: cqe_comp_res_format 0x%x; use one bit of "
+				      "cqe_comp_caps.supported_format (mlx5dv_query_device)",
 				      dv->cqe_comp_res_format);
 	if (dv->comp_mask & MASK(FLAGS) && dv->flags & ~(uint32_t)MLX5DV_CQ_INIT_ATTR_FLAGS_CQE_PAD)
 		return softhca_refuse(EINVAL,
@@ -83,6 +89,13 @@ EXPORT struct ibv_cq_ex *mlx5dv_create_cq(struct ibv_context *context,
 	err = err ? err : given(attr, "mlx5dv_create_cq", "the queue's attribute");
 	err = err ? err : check_verbs(attr);
 	err = err ? err : check(with);
-	return err ? null_errno(err)
-		   : softhca_create_cq(context, attr, size_of(with), padded(with));
+	if (err)
+		return null_errno(err);
+	const struct dcq_form form = { .cqe_size = size_of(with),
+				       .padded = padded(with),
+				       .compressed = with->comp_mask & MASK(COMPRESSED_CQE)
+							     ? with->cqe_comp_res_format
+							     : 0 };
+
+	return softhca_create_cq(context, attr, &form);
 }

@@ -28,7 +28,6 @@ static const struct {
 	size_t at, len;
 } none[] = {
 	/* clang-format off */
-	NONE(CQE_COMPRESION, cqe_comp_caps),
 	NONE(SWP, sw_parsing_caps),
 	NONE(DYN_BFREGS, max_dynamic_bfregs),
 	NONE(FLOW_ACTION_FLAGS, flow_action_flags),
@@ -41,7 +40,8 @@ static const struct {
 	(MLX5DV_CONTEXT_MASK_CLOCK_INFO_UPDATE | MLX5DV_CONTEXT_MASK_DC_ODP_CAPS |                 \
 	 MLX5DV_CONTEXT_MASK_NUM_LAG_PORTS | MLX5DV_CONTEXT_MASK_SIGNATURE_OFFLOAD |               \
 	 MLX5DV_CONTEXT_MASK_DCI_STREAMS | MLX5DV_CONTEXT_MASK_WR_MEMCPY_LENGTH |                  \
-	 MLX5DV_CONTEXT_MASK_TUNNEL_OFFLOADS | MLX5DV_CONTEXT_MASK_STRIDING_RQ)
+	 MLX5DV_CONTEXT_MASK_TUNNEL_OFFLOADS | MLX5DV_CONTEXT_MASK_STRIDING_RQ |                   \
+	 MLX5DV_CONTEXT_MASK_CQE_COMPRESION)
 
 /* DC targets receive from SRQs alone, as XRC's do, and are RC's responders as these are. */
 static uint32_t dc_odp(struct ibv_context *context)
@@ -62,6 +62,9 @@ static const struct mlx5dv_striding_rq_caps strides = {
 
 static void query_some(struct ibv_context *context, uint64_t asked, struct mlx5dv_context *attrs)
 {
+	if (ASKED(CQE_COMPRESION))
+		attrs->cqe_comp_caps =
+			(struct mlx5dv_cqe_comp_caps){ LIMIT_CQE_SESSION, LIMIT_CQE_FORMATS };
 	if (ASKED(CLOCK_INFO_UPDATE)) /* a tick is a nanosecond for ever (clock.c) */
 		attrs->max_clock_info_update_nsec = INT64_MAX;
 	if (ASKED(DC_ODP_CAPS))
@@ -97,7 +100,8 @@ EXPORT int mlx5dv_query_device(struct ibv_context *context, struct mlx5dv_contex
 		return positive_errno(err);
 	asked = attrs->comp_mask;
 	attrs->version = 0;
-	attrs->flags = MLX5DV_CONTEXT_FLAGS_CQE_V1 | MLX5DV_CONTEXT_FLAGS_CQE_128B_PAD;
+	attrs->flags = MLX5DV_CONTEXT_FLAGS_CQE_V1 | MLX5DV_CONTEXT_FLAGS_CQE_128B_COMP |
+		       MLX5DV_CONTEXT_FLAGS_CQE_128B_PAD;
 	attrs->comp_mask = 0;
 	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
 		if (!(asked & none[i].bit))

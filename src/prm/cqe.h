@@ -23,6 +23,15 @@ enum { /* vendor_err as ConnectX shows it */
        VENDOR_MW_BIND = 0x78,
 };
 
+/* mlx5's: of what headers a hash is. */
+enum cqe_hash_type {
+	CQE_HASH_IP4 = 1 << 2,
+	CQE_HASH_IP6 = 2 << 2,
+	CQE_HASH_TCP = 1 << 6,
+	CQE_HASH_UDP = 2 << 6,
+	CQE_HASH_SPI = 3 << 6,
+};
+
 struct cqe {
 	uint8_t opcode; /* MLX5_CQE_REQ, _RESP_*, _REQ_ERR, _RESP_ERR, … */
 	uint8_t syndrome; /* errors: MLX5_CQE_SYNDROME_* */
@@ -46,8 +55,10 @@ struct cqe {
 	 * CQE_FILLER and no bytes, that are passed over. */
 	uint32_t byte_cnt;
 	uint32_t imm; /* the four bytes as in memory; RESP_SEND_INV: the rkey of the IETH */
+	uint32_t brief; /* compressed RAW_PACKET receives: the hash, or the checksum (16 bits) */
 	uint64_t timestamp; /* clock_raw() */
 	uint64_t reason; /* errors: number of the explain record; 0: none */
+	uint8_t hash_type; /* of brief: enum cqe_hash_type */
 	/* Tag matching: hca/srq_tags.h's enum tag_cqe; 0: an ordinary entry. CQE_STRIDED: of a
 	 * striding WQ, and no error; such an entry has 0 in its own app_op. */
 	uint8_t app_op;

@@ -15,6 +15,6 @@ struct cqe_ring {
 struct mlx5_cqe64 *cqe_ring_at(const struct cqe_ring *r, uint32_t i);
 /* Entry @from becomes entry @to. */
 void cqe_ring_move(const struct cqe_ring *r, uint32_t from, uint32_t to);
-/* Copies entries @ci to @pi - 1 to the same numbers of another ring. */
+/* Copies entries @ci to @pi - 1 to the same numbers of another ring; none is compressed. */
 void cqe_ring_copy(const struct cqe_ring *from, const struct cqe_ring *to, uint32_t ci,
 		   uint32_t pi);

@@ -346,7 +346,7 @@ static int put_small(struct tqp *q, struct answer *a)
 	err = put(q, &s);
 	if (err)
 		return err;
-	q->unsettled |= s.more;
+	q->unsettled |= s.more; /* UNSETTLED_LINK */
 	a->psn = psn_add(a->psn, 1);
 	return 0;
 }
@@ -436,7 +436,7 @@ static int put_read(struct tqp *q, struct answer *a)
 		read_failed(q, a, why, &ask);
 	if (err)
 		return err;
-	q->unsettled |= s.more;
+	q->unsettled |= s.more; /* UNSETTLED_LINK */
 	a->started = true;
 	a->va += s.len;
 	a->len -= s.len;
@@ -506,11 +506,11 @@ void answer_run(struct tqp *q)
 
 	while (rd && rd->first != rd->last) {
 		struct answer *a = &rd->out[rd->first % RESPONDER_ANSWERS];
-		bool again = a->again, first = !q->unsettled;
+		bool again = a->again, first = !(q->unsettled & UNSETTLED_LINK);
 
 		if (put_answer(q, a))
 			return;
-		if (q->unsettled)
+		if (q->unsettled & UNSETTLED_LINK)
 			let_half_go(q, first);
 		rd->first++;
 		rd->fresh -= !again;

@@ -296,7 +296,7 @@ static enum verdict store(struct tqp *q, const struct sent *e, const struct seg 
 		if (v != V_OK)
 			return v;
 	}
-	err = place_copy(s, 0, &g);
+	err = place_copy(q, s, 0, &g);
 	if (err == EFAULT) {
 		*id = blame_wqe(q, &w, V_LOCAL_PROT, &g);
 		return V_LOCAL_PROT;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "transport/corked.h"
 #include "transport/answer.h"
+#include "transport/receive.h"
 #include "transport/sent.h"
 
 static void flush_datagrams(struct requester *r)
@@ -19,9 +20,13 @@ void corked_flush(struct tqp *q)
 	flush_datagrams(&q->req);
 	if (!q->req.unflushed && !q->unsettled)
 		return;
+	receive_let_go(q);
+	if (!q->req.unflushed && !q->unsettled)
+		return;
 	if (q->req.unflushed)
 		answer_behind(q); /* the flush sends both */
-	q->req.unflushed = q->unsettled = false;
+	q->req.unflushed = false;
+	q->unsettled = 0;
 	q->dest->ops->flush(q->dest);
 }
 

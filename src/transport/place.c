@@ -35,12 +35,20 @@ static enum place refused(struct refusal *no, enum verdict v, uint64_t id)
 	return PLACE_REFUSED;
 }
 
-int place_copy(const struct seg *s, uint32_t skip, const struct gather *g)
+/* Large payload. Out of line: place_copy() is short without it, and inlined. */
+__attribute__((noinline)) static int fetch(struct tqp *q, const struct seg *s, uint32_t skip,
+					   const struct gather *g)
+{
+	receive_let_go(q);
+	return s->from->ops->fetch(s->from, s, skip, g->piece, g->n);
+}
+
+int place_copy(struct tqp *q, const struct seg *s, uint32_t skip, const struct gather *g)
 {
 	if (s->len == skip)
 		return 0;
 	if (s->flags & SEG_BYREF)
-		return s->from->ops->fetch(s->from, s, skip, g->piece, g->n);
+		return fetch(q, s, skip, g);
 	return copy_scatter(g->piece, g->n, 0, s->data + skip, s->len - skip);
 }
 
@@ -72,7 +80,7 @@ static struct grounds misshapen(const struct tqp *q, const struct seg *s)
 static enum place place_result(struct tqp *q, const struct seg *s, uint32_t skip,
 			       const struct gather *g, struct refusal *no)
 {
-	switch (place_copy(s, skip, g)) {
+	switch (place_copy(q, s, skip, g)) {
 	case 0:
 		return PLACE_DONE;
 	case EPERM:
@@ -256,7 +264,7 @@ static bool brings_data(const struct cqe *c)
 	       c->opcode == MLX5_CQE_RESP_SEND_INV;
 }
 
-/* What few queues have: tags, or entries with messages in them. */
+/* What few queues have: tags, entries with messages in them, or compressed ones. */
 static int push_special(struct tqp *q, struct cq *cq, const struct cqe *c)
 {
 	const struct rwqe *w = &q->rsp.rwqe;
@@ -267,7 +275,9 @@ static int push_special(struct tqp *q, struct cq *cq, const struct cqe *c)
 
 	if (c->app_op)
 		return srq_tags_push(q->qp.srq, c);
-	return brings_data(c) ? completion_push_inlined(q, cq, c, &ask) : cq_push(cq, c);
+	return brings_data(c) && q->qp.inlines & QP_INLINES_RECEIVES
+		       ? completion_push_inlined(q, cq, c, &ask)
+		       : receive_push(q, cq, c);
 }
 
 static void complete(struct tqp *q, struct cqe *c, uint64_t now)
@@ -275,9 +285,8 @@ static void complete(struct tqp *q, struct cqe *c, uint64_t now)
 	struct cq *cq = tag_cqe_route(q, c);
 
 	q->rsp.have_rwqe = false;
-	if ((unlikely(c->app_op | (q->qp.inlines & QP_INLINES_RECEIVES))
-		     ? push_special(q, cq, c)
-		     : cq_push(cq, c)) == EOVERFLOW)
+	if ((unlikely(c->app_op | (q->qp.inlines & QP_SPECIAL)) ? push_special(q, cq, c)
+								: cq_push(cq, c)) == EOVERFLOW)
 		flush_overrun(q, cq, now);
 	if (unlikely(q->rsp.tag.pending))
 		tag_rendezvous(q);

@@ -21,4 +21,4 @@ void place_complete(struct tqp *q, const struct seg *s, uint64_t now);
 void place_fail(struct tqp *q, const struct refusal *no, uint64_t now);
 /* Copies the payload from @skip on to @g's pieces. 0, EFAULT, EREMOTEIO, EPERM. */
 struct gather;
-int place_copy(const struct seg *s, uint32_t skip, const struct gather *g);
+int place_copy(struct tqp *q, const struct seg *s, uint32_t skip, const struct gather *g);

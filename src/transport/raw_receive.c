@@ -77,6 +77,45 @@ static bool both_right(const struct tqp *q, const struct frame *f)
 	return l->l3 == FRAME_IP4 && frame_checksums(l) == (FRAME_L3_OK | FRAME_L4_OK);
 }
 
+#define HASH_TCP (FRAME_HASH_SRC_TCP | FRAME_HASH_DST_TCP)
+#define HASH_UDP (FRAME_HASH_SRC_UDP | FRAME_HASH_DST_UDP)
+#define HASH_IP4 (FRAME_HASH_SRC_IP4 | FRAME_HASH_DST_IP4)
+#define HASH_IP6 (FRAME_HASH_SRC_IP6 | FRAME_HASH_DST_IP6)
+
+/* The headers that the hash is of. */
+static uint8_t hash_type(const struct frame *f, uint64_t fields)
+{
+	static const struct {
+		uint64_t fields;
+		uint8_t l3, l4, type;
+	} kinds[] = { { HASH_IP4, FRAME_IP4, 0, CQE_HASH_IP4 },
+		      { HASH_IP6, FRAME_IP6, 0, CQE_HASH_IP6 },
+		      { HASH_TCP, 0, FRAME_TCP, CQE_HASH_TCP },
+		      { HASH_UDP, 0, FRAME_UDP, CQE_HASH_UDP },
+		      { FRAME_HASH_SPI, 0, FRAME_ESP, CQE_HASH_SPI } };
+	const struct frame_layer *l = fields & FRAME_HASH_INNER ? &f->inner : &f->outer;
+	uint8_t type = 0;
+
+	for (unsigned int i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if (fields & kinds[i].fields && (!kinds[i].l3 || kinds[i].l3 == l->l3) &&
+		    (!kinds[i].l4 || kinds[i].l4 == l->l4))
+			type |= kinds[i].type;
+	return type;
+}
+
+/* What entries of a CQ that compresses say of a frame, which found its work queue by @hash. Out of
+ * line: few do. */
+__attribute__((noinline)) static void describe(const struct tqp *q, const struct cq *cq,
+					       const struct frame *f, uint32_t hash, struct cqe *c)
+{
+	if (cq_brief(cq) != MLX5DV_CQE_RES_FORMAT_HASH) {
+		c->brief = frame_sum(f);
+		return;
+	}
+	c->brief = hash;
+	c->hash_type = hash_type(f, q->qp.hash.fields);
+}
+
 /* A receive WQE, or its bytes from @at on, and the keys of its SGEs. */
 struct slot {
 	const struct key_table *keys;
@@ -136,8 +175,10 @@ static void to_queue(struct tqp *q, const struct seg *s, const struct frame *f, 
 	}
 	c.wqe_counter = q->rsp.rwqe.idx;
 	c.byte_cnt = m.len;
+	if (unlikely(cq_brief(q->qp.rcq)))
+		describe(q, q->qp.rcq, f, 0, &c);
 	q->rsp.have_rwqe = false;
-	if (cq_push(q->qp.rcq, &c) == EOVERFLOW)
+	if (receive_push(q, q->qp.rcq, &c) == EOVERFLOW)
 		flush_overrun(q, q->qp.rcq, now);
 }
 
@@ -251,7 +292,7 @@ static void wq_store(struct tqp *q, struct wq *wq, const struct rwqe *w, uint64_
 		wq_refuse(wq, w, c, V_LOCAL_PROT, blame_wq_receive(wq, w, &g));
 		return;
 	}
-	if (cq_push(wq->cq, c) == EOVERFLOW)
+	if (receive_push(q, wq->cq, c) == EOVERFLOW)
 		wq_stop(wq);
 }
 
@@ -322,7 +363,8 @@ static int to_strides(struct tqp *q, struct wq *wq, const struct frame *f, struc
 static void to_work_queue(struct tqp *q, const struct seg *s, const struct frame *f, uint64_t now)
 {
 	const struct qp_hash *h = &q->qp.hash;
-	struct wq *wq = h->table->wq[frame_hash(f, h->fields, h->key) & (h->table->n - 1)];
+	uint32_t hash = frame_hash(f, h->fields, h->key);
+	struct wq *wq = h->table->wq[hash & (h->table->n - 1)];
 	struct cqe c = { .opcode = MLX5_CQE_RESP_SEND,
 			 .csum_ok = both_right(q, f),
 			 .uidx = wq->uidx,
@@ -333,6 +375,8 @@ static void to_work_queue(struct tqp *q, const struct seg *s, const struct frame
 
 	spin_lock(&wq->lock);
 	if (wq->state == IBV_WQS_RDY) {
+		if (unlikely(cq_brief(wq->cq)))
+			describe(q, wq->cq, f, hash, &c);
 		err = wq_strides(wq) ? to_strides(q, wq, f, &c) : to_wqe(q, wq, f, &c);
 		failed = wq->state == IBV_WQS_ERR;
 	}

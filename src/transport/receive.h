@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* What the responder's files have in common: the usual sender, the receive WQE of the message in
- * hand, and the account of requests that are executed. */
+ * hand and its completion, and the account of requests that are executed. */
 #pragma once
 #include <errno.h>
 #include "transport/tqp.h"
@@ -43,4 +43,22 @@ static inline bool receive_from_peer(const struct tqp *q, const struct seg *s)
 {
 	return s->from && s->from == q->dest && s->sqpn == q->qp.attr.dest_qp_num &&
 	       (s->flags & (SEG_NET | SEG_SQPN)) == SEG_SQPN;
+}
+
+/* receive_push() on a CQ that compresses: it may hold the completion back until the turn ends
+ * (docs/design/compressed-completions.md). */
+int receive_hold_back(struct tqp *q, struct cq *cq, const struct cqe *c);
+void receive_end_run(struct tqp *q);
+
+/* cq_push() of its completion. */
+static inline int receive_push(struct tqp *q, struct cq *cq, const struct cqe *c)
+{
+	return likely(!cq->run) ? cq_push(cq, c) : receive_hold_back(q, cq, c);
+}
+
+/* What is held back becomes the program's: when the turn ends, or work begins that may last. */
+static inline void receive_let_go(struct tqp *q)
+{
+	if (unlikely(q->unsettled & UNSETTLED_ENTRIES))
+		receive_end_run(q);
 }

@@ -24,6 +24,12 @@
 
 struct tqp_env;
 
+/* What waits for tqp_settle(). */
+enum tqp_unsettled {
+	UNSETTLED_LINK = 1, /* segments, in the link */
+	UNSETTLED_ENTRIES = 2, /* completions, in CQs that compress them (receive.h) */
+};
+
 struct tqp {
 	struct qp qp; /* first */
 	const struct tqp_env *env;
@@ -34,7 +40,7 @@ struct tqp {
 	uint64_t watch_at; /* ns: the same for the watchdog's looks, which may be late */
 	uint64_t cnp_at; /* ns: when the peer was last sent a CNP; 0: never */
 	bool ack_due; /* an ACK waits for the next segment, for tqp_flush_ack(), or for the link */
-	bool unsettled; /* the link has segments that leave by tqp_settle() */
+	uint8_t unsettled; /* enum tqp_unsettled */
 	bool again; /* work goes on in a later turn, by tqp_resume(); the engine clears it */
 	bool asking; /* DC: a target is asked for a connection, and has not answered */
 	bool rnr_waiting; /* a sender waits: call tqp_rq_doorbell() when a receive is posted */
@@ -42,6 +48,7 @@ struct tqp {
 	struct sender sender; /* whose packets are accepted */
 	struct tally tally;
 	uint32_t *executed; /* UC: where processes of this host see rsp.epsn + 1; NULL: nowhere */
+	struct cq *held_back; /* list of CQs that hold back completions of this turn; or NULL */
 	uint64_t cause; /* the reason's record for ERR or SQE; 0: by modify */
 	struct requester req;
 	struct responder rsp;
@@ -129,7 +136,8 @@ void tqp_rate(struct tqp *q, uint32_t burst, uint64_t now);
 void tqp_resume(struct tqp *q, uint64_t now); /* the link has space again */
 void tqp_flush_ack(struct tqp *q);
 bool tqp_ack_waits(const struct tqp *q); /* is an ACK delayed by env->ack_delay()? */
-/* The turn ends: the packets that answer those that came in leave together. */
+/* The turn ends: the packets that answer those that came in leave together, and completions that
+ * were held back are the program's. */
 void tqp_settle(struct tqp *q);
 void tqp_uncork(struct tqp *q); /* what env->cork() has let wait leaves now */
 /* XRC: the answers to a segment may leave now, an ACK without waiting for a segment to ride on. */

@@ -150,7 +150,7 @@ static int store(struct tqp *q, const struct seg *s, struct gather *g)
 	ask.len = s->len;
 	if (!gather(q->qp.ctx->hca->keys, &ask, g) && !linear_place(q, &ask, s, 0, g))
 		return EACCES;
-	return place_copy(s, 0, g);
+	return place_copy(q, s, 0, g);
 }
 
 static void complete(struct tqp *q, const struct seg *s, uint64_t now)
@@ -174,7 +174,7 @@ static void complete(struct tqp *q, const struct seg *s, uint64_t now)
 	moved_add(&q->tally.received, s->len, 1);
 	if (unlikely(s->flags & SEG_MCAST))
 		counters_inc(q->qp.ctx->hca->counters, COUNTER_MULTICAST_RCV_PACKETS);
-	if (cq_push(q->qp.rcq, &c) == EOVERFLOW)
+	if (receive_push(q, q->qp.rcq, &c) == EOVERFLOW)
 		flush_overrun(q, q->qp.rcq, now);
 }
 

@@ -47,11 +47,9 @@ struct ibv_cq_ex *ops_create_cq_ex(struct ibv_context *ib, struct ibv_cq_init_at
 
 /* For libmlx5. */
 EXPORT struct ibv_cq_ex *softhca_create_cq(struct ibv_context *ib, struct ibv_cq_init_attr_ex *attr,
-					   uint16_t cqe_size, bool padded)
+					   const struct dcq_form *form)
 {
-	const struct dcq_form form = { cqe_size, padded };
-
-	return create(ib, attr, &form);
+	return create(ib, attr, form);
 }
 
 EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *ib, int cqe, void *cq_context,

@@ -68,10 +68,10 @@ int softhca_context_memory(struct ibv_context *ctx, void *(*alloc)(size_t size, 
 			   void (*release)(void *p, void *data), void *data);
 struct ibv_cq_ex;
 struct ibv_cq_init_attr_ex;
-/* A CQ with entries of @cqe_size bytes (0: the environment says), which are written whole if
- * @padded (driver/dcq.h). */
+struct dcq_form;
+/* A CQ with entries of a form of their own (driver/dcq.h). */
 struct ibv_cq_ex *softhca_create_cq(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr,
-				    uint16_t cqe_size, bool padded);
+				    const struct dcq_form *form);
 struct ibv_wq_init_attr;
 struct stride_form;
 /* A striding work queue (hca/strides.h), without what the inline ibv_create_wq() adds. */

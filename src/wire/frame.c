@@ -306,6 +306,17 @@ void frame_checksums_fill(uint8_t *buf, uint32_t len, unsigned int which)
 	memcpy(at, &v, sizeof(v));
 }
 
+uint16_t frame_sum(const struct frame *f)
+{
+	const struct frame_layer *l = &f->outer;
+	uint16_t v;
+
+	if (!l->l3 || !l->l4_head)
+		return 0;
+	v = (uint16_t)~fold(sum(l->ip, (size_t)(l->l4_head + l->l4_len - l->ip), 0));
+	return get_be16(&v);
+}
+
 uint32_t frame_fcs(const uint8_t *buf, uint32_t len)
 {
 	return crc_update(0, buf, len);

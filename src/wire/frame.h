@@ -49,6 +49,10 @@ unsigned int frame_checksums(const struct frame_layer *l);
  * FRAME_L4_OK). */
 void frame_checksums_fill(uint8_t *buf, uint32_t len, unsigned int which);
 
+/* The sum of the 16-bit words from the outer IP header to the end of what IP says, as a checksum
+ * adds them; 0: no IP. */
+uint16_t frame_sum(const struct frame *f);
+
 uint32_t frame_fcs(const uint8_t *buf, uint32_t len);
 
 /* Receive side scaling. Bits of @fields: as enum ibv_rx_hash_fields. Fields that the frame does not

@@ -253,7 +253,8 @@ TEST(mlx5_query_writes_what_it_is_asked)
 	u.attr.comp_mask = known | 1ULL << 40; /* a bit of later releases */
 	check_eq(mlx5dv_query_device(ctx, &u.attr), 0);
 	check_eq(u.attr.version, 0);
-	check_eq(u.attr.flags, MLX5DV_CONTEXT_FLAGS_CQE_V1 | MLX5DV_CONTEXT_FLAGS_CQE_128B_PAD);
+	check_eq(u.attr.flags, MLX5DV_CONTEXT_FLAGS_CQE_V1 | MLX5DV_CONTEXT_FLAGS_CQE_128B_COMP |
+				       MLX5DV_CONTEXT_FLAGS_CQE_128B_PAD);
 	check_eq(u.attr.comp_mask, known);
 	check_eq(u.attr.sw_parsing_caps.sw_parsing_offloads, 0);
 	check(u.attr.dci_streams_caps.max_log_num_concurent != FILL);

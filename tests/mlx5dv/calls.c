@@ -222,6 +222,11 @@ static void query(int arg)
 	want_eq(a.striding_rq_caps.min_single_wqe_log_num_of_strides, 3);
 	want_eq(a.striding_rq_caps.max_single_wqe_log_num_of_strides, 16);
 	want_eq(a.striding_rq_caps.supported_qpts, 1 << IBV_QPT_RAW_PACKET);
+	want_eq(a.cqe_comp_caps.max_num, 64);
+	want_eq(a.cqe_comp_caps.supported_format, MLX5DV_CQE_RES_FORMAT_HASH |
+							  MLX5DV_CQE_RES_FORMAT_CSUM |
+							  MLX5DV_CQE_RES_FORMAT_CSUM_STRIDX);
+	want(a.flags & MLX5DV_CONTEXT_FLAGS_CQE_128B_COMP);
 	memset(&a, 0xa5, sizeof(a));
 	a.comp_mask = 0;
 	want_eq(mlx5dv_query_device(dev.ctx, &a), 0);

@@ -61,13 +61,21 @@ static const struct row {
 	{ { .comp_mask = MASK(FLAGS), .flags = PAD }, EINVAL },
 	{ { .comp_mask = MASK(FLAGS) | MASK(CQE_SIZE), .flags = PAD, .cqe_size = 64 }, EINVAL },
 	{ { .comp_mask = MASK(COMPRESSED_CQE) }, EINVAL },
-	{ { .comp_mask = MASK(COMPRESSED_CQE), .cqe_comp_res_format = 1 }, EINVAL },
 	{ { .comp_mask = MASK(COMPRESSED_CQE), .cqe_comp_res_format = 3 }, EINVAL },
+	{ { .comp_mask = MASK(COMPRESSED_CQE), .cqe_comp_res_format = 8 }, EINVAL },
+	{ { .comp_mask = MASK(COMPRESSED_CQE), .cqe_comp_res_format = 0x81 }, EINVAL },
 	/* taken */
 	{ { .comp_mask = 0, .cqe_size = 77, .flags = ~0U, .cqe_comp_res_format = 9 }, 0 },
 	{ { .comp_mask = MASK(CQE_SIZE), .cqe_size = 64 }, 0 },
 	{ { .comp_mask = MASK(CQE_SIZE), .cqe_size = 128 }, 0 },
 	{ { .comp_mask = MASK(FLAGS), .flags = 0 }, 0 },
+	{ { .comp_mask = MASK(COMPRESSED_CQE), .cqe_comp_res_format = 1 }, 0 },
+	{ { .comp_mask = MASK(COMPRESSED_CQE), .cqe_comp_res_format = 2 }, 0 },
+	{ { .comp_mask = MASK(COMPRESSED_CQE), .cqe_comp_res_format = 4 }, 0 },
+	{ { .comp_mask = MASK(COMPRESSED_CQE) | MASK(CQE_SIZE),
+	    .cqe_comp_res_format = 2,
+	    .cqe_size = 128 },
+	  0 },
 	{ { .comp_mask = MASK(FLAGS) | MASK(CQE_SIZE), .flags = PAD, .cqe_size = 128 }, 0 },
 };
 

@@ -294,7 +294,47 @@ TEST(an_inherited_queue_gives_nothing)
 	close_bench(&b);
 }
 
-RUN_TESTS(unit_test(a_send_has_the_wr_id_and_the_verb_of_its_block),
+/* Sessions between other entries, polled by @n; also what a poll leaves for the next. */
+static void poll_sessions(struct bench *b, int n)
+{
+	struct cqe_session s = { .format = MLX5DV_CQE_RES_FORMAT_HASH };
+	struct ibv_wc wc[CQES];
+	uint32_t end = b->c.dev.pi, at = 0;
+
+	for (uint16_t i = 0; i < 5; i++)
+		cqe_session_add(&s, &(struct cqe){ .opcode = MLX5_CQE_RESP_SEND,
+						   .uidx = b->q.qp->uidx,
+						   .byte_cnt = 10U + i,
+						   .wqe_counter = i });
+	cqe_session_write(&s, &(struct cqe_ring){ (uint8_t *)b->c.ring, CQES, 64 }, end);
+	b->c.dev.pi += 5;
+	write_cqe(&b->c, &(struct cqe){ .opcode = MLX5_CQE_REQ, .uidx = b->q.qp->uidx });
+	for (int got; (got = poll_cq(&b->c, wc, n)) > 0;) {
+		for (int i = 0; i < got; i++, at++) {
+			check_eq(wc[i].opcode, at < 5 ? IBV_WC_RECV : IBV_WC_RDMA_READ);
+			if (at < 5)
+				check_eq(wc[i].wr_id, 200 + at % RECEIVES);
+			if (at < 5)
+				check_eq(wc[i].byte_len, 10 + at);
+		}
+		check_eq(be32toh(b->c.cq->dbrec[0]), (end + at) & 0xffffff);
+	}
+	check_eq(at, 6);
+}
+
+TEST(compressed_receives_are_as_ordinary_ones)
+{
+	struct bench b;
+
+	open_bench(&b, IBV_QPT_RC);
+	b.c.cq->compressed = MLX5DV_CQE_RES_FORMAT_HASH;
+	for (int round = 0; round < 40; round++)
+		poll_sessions(&b, round % 7 + 1);
+	close_bench(&b);
+}
+
+RUN_TESTS(unit_test(compressed_receives_are_as_ordinary_ones),
+	  unit_test(a_send_has_the_wr_id_and_the_verb_of_its_block),
 	  unit_test(receives_say_what_came),
 	  unit_test(errors_have_a_status_and_the_vendor_s_number),
 	  unit_test(entries_of_objects_that_are_gone_are_skipped),

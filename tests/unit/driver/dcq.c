@@ -2,6 +2,7 @@
 /* What happens to unread entries: a purge takes those of one object and gives the slots of
  * its shared receives back, a resize keeps them all. No node: entries are pushed by hand. */
 #include "../hca/fixture.h"
+#include "driver/cq_poll.h"
 #include "driver/dcq.h"
 #include "driver/dqp.h"
 #include "driver/dsrq.h"
@@ -15,17 +16,22 @@ struct bench {
 	struct dqp *qp[QPS]; /* as much of a QP as a completion looks at */
 };
 
-static void open_bench(struct bench *b, unsigned int cqe)
+static void open_form(struct bench *b, unsigned int cqe, const struct dcq_form *form)
 {
 	struct ibv_cq_init_attr_ex attr = { .cqe = cqe };
 
 	*b = (struct bench){ .f = fixture_open(8) };
-	check_eq(dcq_create(b->f->ctx, &attr, &(struct dcq_form){ 0 }, &b->cq), 0);
+	check_eq(dcq_create(b->f->ctx, &attr, form, &b->cq), 0);
 	for (int i = 0; i < QPS; i++) {
 		b->qp[i] = aligned_alloc(64, sizeof(struct dqp));
 		memset(b->qp[i], 0, sizeof(struct dqp));
 		check_eq(objects_add(OBJECT_QP, b->qp[i], &b->qp[i]->uidx), 0);
 	}
+}
+
+static void open_bench(struct bench *b, unsigned int cqe)
+{
+	open_form(b, cqe, &(struct dcq_form){ 0 });
 }
 
 static void close_bench(struct bench *b)
@@ -156,7 +162,81 @@ TEST(a_purge_gives_shared_receives_back)
 	close_bench(&b);
 }
 
+/* Of a turn; @list: as cq_push_run() has it. */
+static void receives(struct bench *b, int qp, unsigned int n, uint16_t first, struct cq **list)
+{
+	for (unsigned int i = 0; i < n; i++) {
+		struct cqe c = { .opcode = MLX5_CQE_RESP_SEND,
+				 .uidx = b->qp[qp]->uidx,
+				 .wqe_counter = (uint16_t)(first + i) };
+
+		check_eq(cq_push_run(b->cq->dev, &c, list), 0);
+	}
+}
+
+/* The sender may have its ACK, so a poll that found nothing would be wrong. */
+TEST(a_poll_finds_what_another_thread_holds_back)
+{
+	const struct dcq_form form = { .compressed = MLX5DV_CQE_RES_FORMAT_HASH };
+	struct cq *list = NULL;
+	struct bench b;
+
+	open_form(&b, 63, &form);
+	check(!cq_poll_ready(b.cq));
+	receives(&b, 0, 3, 0, &list);
+	check(cq_poll_ready(b.cq));
+	check_eq(cq_written(b.cq->dev), 3);
+	cq_run_end(&list);
+	dcq_ring_purge(b.cq, b.qp[0]->uidx);
+	close_bench(&b);
+}
+
+/* At every place of the ring: sessions of both, and some of either that are held back still. */
+TEST(a_purge_takes_completions_out_of_sessions)
+{
+	const struct dcq_form form = { .compressed = MLX5DV_CQE_RES_FORMAT_CSUM };
+
+	for (int gone = 0; gone < QPS; gone++) {
+		struct cq *list = NULL;
+		struct bench b;
+
+		open_form(&b, 63, &form);
+		for (int round = 0; round < 70; round++) {
+			receives(&b, 0, 11, 0, &list);
+			receives(&b, 1, 9, 0, &list);
+			receives(&b, 0, 3, 11, &list);
+			dcq_ring_purge(b.cq, b.qp[gone]->uidx);
+			check_left(&b, !gone, gone ? 14 : 9, 0, 1);
+			cq_run_end(&list);
+			check_left(&b, !gone, 0, 0, 0);
+		}
+		close_bench(&b);
+	}
+}
+
+TEST(a_resize_keeps_the_completions_of_sessions)
+{
+	static const int sizes[] = { 31, 63, 127 };
+	const struct dcq_form form = { .compressed = MLX5DV_CQE_RES_FORMAT_HASH };
+	struct cq *list = NULL;
+	struct bench b;
+
+	open_form(&b, 31, &form);
+	for (int round = 0; round < 60; round++) {
+		receives(&b, 0, 12, 0, &list);
+		cq_run_end(&list);
+		receives(&b, 0, 12, 12, &list);
+		check_eq(dcq_resize(b.cq, sizes[round % 3]), 0);
+		check_left(&b, 0, 24, 0, 1);
+	}
+	cq_run_end(&list);
+	close_bench(&b);
+}
+
 RUN_TESTS(unit_test(a_purge_takes_one_objects_entries_and_no_others),
 	  unit_test(a_purge_sweeps_a_full_ring),
 	  unit_test(a_resize_keeps_what_waits_at_every_place),
-	  unit_test(a_purge_gives_shared_receives_back))
+	  unit_test(a_purge_gives_shared_receives_back),
+	  unit_test(a_poll_finds_what_another_thread_holds_back),
+	  unit_test(a_purge_takes_completions_out_of_sessions),
+	  unit_test(a_resize_keeps_the_completions_of_sessions))

@@ -2,6 +2,7 @@
 /* What is left for the holder of a QP's turn. The QP is in RESET, where each request is answered by
  * its number alone: what the link is given shows what was worked on, and in which order. */
 #include "engine/turn.h"
+#include "transport/receive.h"
 #include "engine/inbox.h"
 #include "engine/ready.h"
 #include "stand.h"
@@ -193,6 +194,37 @@ TEST(answers_leave_when_the_turn_ends)
 	close_qp();
 }
 
+/* Of a CQ in memory alone: what is held back is there when the turn ends, or other work begins. */
+TEST(completions_are_not_held_back_beyond_the_turn)
+{
+	static struct cq_run run;
+	static struct mlx5_cqe64 entries[8];
+	uint32_t dbrec[2] = { 0 };
+	struct cq cq = { .run = &run, .buf = (uint8_t *)entries, .cnt = 8, .cqe_size = 64 };
+	struct cqe c = { .opcode = MLX5_CQE_RESP_SEND };
+
+	open_qp();
+	spin_init(&cq.lock);
+	cq.dbrec = dbrec;
+	for (int way = 0; way < 3; way++) {
+		uint32_t before = cq.pi;
+
+		turn_take(e);
+		check_eq(receive_push(&e->q, &cq, &c), 0);
+		c.wqe_counter++;
+		check_eq(cq.pi, before);
+		if (way == 1)
+			turn_note(e, TURN_ACK); /* the end of the turn is a slow one */
+		if (way == 2)
+			tqp_doorbell(&e->q, 0);
+		turn_leave(e);
+		check_eq(cq.pi, before + 1);
+		check(!e->q.held_back);
+		check(!e->q.unsettled);
+	}
+	close_qp();
+}
+
 RUN_TESTS(unit_test(what_comes_under_anothers_turn_waits_and_keeps_its_order),
 	  unit_test(an_ack_that_is_due_leaves_with_the_turn),
 	  unit_test(a_held_turn_is_not_taken_by_trying),
@@ -200,4 +232,5 @@ RUN_TESTS(unit_test(what_comes_under_anothers_turn_waits_and_keeps_its_order),
 	  unit_test(long_work_goes_on_later), unit_test(a_QP_is_ready_once_and_keeps_its_reason),
 	  unit_test(an_ACK_waits_for_a_bounded_number_of_segments),
 	  unit_test(the_deadline_of_the_transport_is_armed),
-	  unit_test(answers_leave_when_the_turn_ends))
+	  unit_test(answers_leave_when_the_turn_ends),
+	  unit_test(completions_are_not_held_back_beyond_the_turn))

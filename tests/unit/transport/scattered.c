@@ -283,7 +283,7 @@ TEST(what_was_not_placed_is_not_reported_as_placed)
 	check(!gather(p->rig.hca.keys, &ask, &g));
 	fetches = 0;
 	check(linear_place(&p->b->q, &ask, &s, 0, &g));
-	check_ne(place_copy(&s, 0, &g), 0);
+	check_ne(place_copy(&p->b->q, &s, 0, &g), 0);
 	check_eq(fetches, 2);
 	gather_again(&b);
 	pair_close(p);

@@ -71,6 +71,29 @@ TEST(filled_in_checksums_are_right)
 	}
 }
 
+/* Of the IP packet, as its headers say: not of what pads the frame, nor of the Ethernet header. */
+TEST(the_sum_of_a_frame_is_its_packets)
+{
+	uint8_t buf[TCP4_LEN + 9];
+	struct frame f;
+
+	for (unsigned int i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		uint32_t sum = 0;
+
+		memset(buf, 0xee, sizeof(buf));
+		tcp4(buf, i);
+		for (unsigned int at = 14; at < TCP4_LEN; at += 2)
+			sum += get_be16(buf + at);
+		while (sum >> 16)
+			sum = (sum & 0xffff) + (sum >> 16);
+		frame_parse(buf, sizeof(buf), &f);
+		check_eq(frame_sum(&f), sum);
+	}
+	memset(buf + 12, 0, 2);
+	frame_parse(buf, sizeof(buf), &f);
+	check_eq(frame_sum(&f), 0);
+}
+
 static bool inside(const uint8_t *p, uint32_t n, const uint8_t *buf, uint32_t len)
 {
 	return !p || (p >= buf && p + n <= buf + len);
@@ -121,6 +144,7 @@ TEST(no_frame_is_read_beyond_its_end)
 		check(inside(f.mpls, 4, buf, len));
 		frame_checksums(&f.outer);
 		frame_hash(&f, ~UINT64_C(0), key);
+		frame_sum(&f);
 		frame_checksums_fill(buf, len, FRAME_L3_OK | FRAME_L4_OK);
 		frame_segment(buf, &cut);
 		free(buf);
@@ -128,4 +152,5 @@ TEST(no_frame_is_read_beyond_its_end)
 }
 
 RUN_TESTS(unit_test(hashes_are_those_of_the_verification_suite),
-	  unit_test(filled_in_checksums_are_right), unit_test(no_frame_is_read_beyond_its_end))
+	  unit_test(the_sum_of_a_frame_is_its_packets), unit_test(filled_in_checksums_are_right),
+	  unit_test(no_frame_is_read_beyond_its_end))
