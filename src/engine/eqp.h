@@ -79,7 +79,6 @@ struct eqp {
 	struct eqp *timer_due; /* next QP of the same run of the wheel */
 	bool timer_queued; /* the QP is in the list of a run; atomic */
 	struct node *node;
-	struct path_kept *kept; /* UD: destinations of its last datagrams (path_kept.c) */
 	uint32_t listens; /* the QP counts in device->listeners; atomic */
 	const struct eqp_ops *ops; /* NULL: an ordinary QP */
 	struct tally counted; /* what the port's counters have of q.tally; node->counts.lock */

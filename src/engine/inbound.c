@@ -10,10 +10,7 @@
 #include "engine/turn.h"
 #include "transport/drop.h"
 #include "obs/verdict.h"
-#include "wire/grh.h"
 #include "wire/opcode.h"
-
-#define UDP_BTH_DETH_ICRC (8 + 12 + 8 + 4)
 
 /* By the fault link of a process of this host. */
 static void damaged(struct node *n, const struct seg *s)
@@ -122,26 +119,6 @@ void inbound_drained(void *arg)
 {
 	(void)arg;
 	delivery_release();
-}
-
-void inbound_make_grh(void *arg, const struct seg *s, uint8_t grh[40], uint8_t *l3)
-{
-	struct eqp *e = node_qp(arg, s->sqpn);
-	struct gid_entry from;
-	struct grh g = { .payload_len = s->len + UDP_BTH_DETH_ICRC };
-
-	if (!e || gid_table_get(device_of(&e->q)->gids, s->av->sgid_index, &from))
-		return;
-	memcpy(g.sgid, from.gid.raw, sizeof(g.sgid));
-	memcpy(g.dgid, s->av->dgid.raw, sizeof(g.dgid));
-	g.tclass = s->av->traffic_class;
-	g.hop_limit = s->av->hop_limit;
-	g.flow_label = s->av->flow_label;
-	g.next_hdr = from.type == GID_V2 ? GRH_NEXT_UDP : GRH_NEXT_BTH;
-	grh_build(&g, grh);
-	*l3 = GRH_L3_ROCE_V1;
-	if (from.type == GID_V2)
-		*l3 = grh_version(grh) == GRH_IPV4 ? GRH_L3_IPV4 : GRH_L3_IPV6;
 }
 
 static void arrives(struct node *n, const struct seg *s, struct tracing_arrival *a)

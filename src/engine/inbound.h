@@ -11,8 +11,6 @@ void inbound_deliver_traced(void *arg, const struct seg *s); /* the same while t
 void inbound_peer_dead(void *arg, unsigned int slot); /* host_config.peer_dead */
 void inbound_peer_up(void *arg); /* host_config.peer_up */
 void inbound_drained(void *arg); /* host_config.drained */
-/* host_config.make_grh: the header that the receiver of a UD segment sees. */
-void inbound_make_grh(void *arg, const struct seg *s, uint8_t grh[40], uint8_t *l3);
 /* A packet from a network, for us or for another process of this host. */
 void inbound_packet(void *arg, const struct seg *s);
 void inbound_packet_traced(void *arg, const struct seg *s);

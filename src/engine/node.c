@@ -12,6 +12,7 @@
 #include "engine/links.h"
 #include "engine/loop.h"
 #include "engine/node_device.h"
+#include "engine/path.h"
 #include "engine/port_counts.h"
 #include "engine/qp_table.h"
 #include "engine/show.h"
@@ -130,7 +131,7 @@ static int make_host(struct node *n)
 		.n_keys = LIMIT_KEYS,
 		.key_bytes = key_table_size(LIMIT_KEYS),
 		.key_read = key_read,
-		.make_grh = inbound_make_grh,
+		.make_grh = path_make_grh,
 		.deliver = tracing() ? inbound_deliver_traced : inbound_deliver,
 		.drained = inbound_drained,
 		.peer_dead = inbound_peer_dead,

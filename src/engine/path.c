@@ -305,3 +305,23 @@ void path_swap_alternate(struct eqp *e, struct dest *d)
 	e->q.alternate = d;
 	path_put(old);
 }
+
+void path_make_grh(void *arg, const struct seg *s, uint8_t grh[40], uint8_t *l3)
+{
+	struct eqp *e = node_qp(arg, s->sqpn);
+	struct gid_entry from;
+	struct grh g = { .payload_len = s->len + GRH_UD_BYTES };
+
+	if (!e || gid_table_get(device_of(&e->q)->gids, s->av->sgid_index, &from))
+		return;
+	memcpy(g.sgid, from.gid.raw, sizeof(g.sgid));
+	memcpy(g.dgid, s->av->dgid.raw, sizeof(g.dgid));
+	g.tclass = s->av->traffic_class;
+	g.hop_limit = s->av->hop_limit;
+	g.flow_label = s->av->flow_label;
+	g.next_hdr = from.type == GID_V2 ? GRH_NEXT_UDP : GRH_NEXT_BTH;
+	grh_build(&g, grh);
+	*l3 = GRH_L3_ROCE_V1;
+	if (from.type == GID_V2)
+		*l3 = grh_version(grh) == GRH_IPV4 ? GRH_L3_IPV4 : GRH_L3_IPV6;
+}

@@ -33,6 +33,9 @@ void path_swap(struct eqp *e, struct dest *d);
 void path_swap_alternate(struct eqp *e, struct dest *d);
 void path_put(struct dest *d); /* NULL is fine */
 
+/* host_config.make_grh: the header that the receiver of a datagram of this host sees. */
+void path_make_grh(void *arg, const struct seg *s, uint8_t grh[40], uint8_t *l3);
+
 bool path_again(struct tqp *q); /* tqp_env.again */
 /* The destination of number @qpn on this host, for segments to the address @to (NULL: the one that
  * the QP is connected to). One reference. */

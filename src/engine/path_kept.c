@@ -5,56 +5,54 @@
 #include <string.h>
 #include "engine/path.h"
 #include "util/clock.h"
+#include "transport/predicted/kept_path.h"
 #include "wire/opcode.h"
 
 #define KEEP_NS UINT64_C(100000000)
 
-struct path_kept {
-	struct av av;
-	uint32_t dqpn;
-	struct dest *dest; /* a reference; NULL: no path leads there */
-	uint64_t until; /* ns */
-};
-
 void path_kept_drop(struct eqp *e)
 {
-	struct path_kept *k = e->kept;
+	struct kept_path *k = e->q.req.ud.kept;
 
-	e->kept = NULL;
+	e->q.req.ud.kept = NULL;
 	if (!k)
 		return;
 	path_put(k->dest);
 	free(k);
 }
 
-static bool same_way(const struct av *a, const struct av *b)
+static bool is_kept(const struct kept_path *k, const struct av *av, uint32_t dqpn, uint64_t now)
 {
-	return !memcmp(&a->dgid, &b->dgid, sizeof(a->dgid)) && a->flow_label == b->flow_label &&
-	       a->sgid_index == b->sgid_index && a->hop_limit == b->hop_limit &&
-	       a->traffic_class == b->traffic_class && a->sport == b->sport;
+	return k->until > now && kept_path_is(k, av, dqpn) && !(k->dest && dest_dead(k->dest));
 }
 
-static bool is_kept(const struct path_kept *k, const struct av *av, uint32_t dqpn, uint64_t now)
+/* The header that a receiver on this host gets to see. */
+static void make_grh(struct eqp *e, struct kept_path *k)
 {
-	return k->dqpn == dqpn && k->until > now && same_way(&k->av, av) &&
-	       !(k->dest && dest_dead(k->dest));
+	const struct seg s = { .sqpn = e->q.qp.qpn, .av = &k->av };
+
+	if (!k->dest || k->dest->net || k->dest->inner)
+		return;
+	path_make_grh(e->node, &s, k->grh, &k->l3);
+	k->has_grh = grh_version(k->grh) != GRH_NONE;
 }
 
 /* @d: NULL, no path leads there. */
 static void keep(struct eqp *e, const struct av *av, uint32_t dqpn, struct dest *d)
 {
-	struct path_kept *k = e->kept;
+	struct kept_path *k = e->q.req.ud.kept;
 
 	if (k)
 		path_put(k->dest);
 	else
-		k = e->kept = malloc(sizeof(*k));
+		k = e->q.req.ud.kept = malloc(sizeof(*k));
 	if (!k)
 		return;
 	if (d)
 		fetch_add_relaxed(&d->refs, 1);
-	*k = (struct path_kept){ .dqpn = dqpn, .dest = d, .until = clock_now() + KEEP_NS };
+	*k = (struct kept_path){ .dqpn = dqpn, .dest = d, .until = clock_now() + KEEP_NS };
 	memcpy(&k->av, av, sizeof(*av));
+	make_grh(e, k);
 }
 
 int path_kept_resolve(struct tqp *q, const struct av *av, uint32_t dqpn, struct dest **out)
@@ -63,8 +61,8 @@ int path_kept_resolve(struct tqp *q, const struct av *av, uint32_t dqpn, struct 
 	struct path_ask ask = { av, dqpn, q->req.mtu };
 	int err;
 
-	if (likely(e->kept != NULL) && is_kept(e->kept, av, dqpn, clock_now())) {
-		*out = e->kept->dest;
+	if (likely(e->q.req.ud.kept != NULL) && is_kept(e->q.req.ud.kept, av, dqpn, clock_now())) {
+		*out = e->q.req.ud.kept->dest;
 		fetch_add_relaxed(&(*out)->refs, 1);
 		return 0;
 	}
@@ -80,8 +78,8 @@ int path_kept_cast(struct eqp *e, const struct av *av, struct dest **out)
 	struct dest *d = NULL;
 	int err;
 
-	if (e->kept && is_kept(e->kept, av, MULTICAST_QPN, clock_now())) {
-		*out = e->kept->dest;
+	if (e->q.req.ud.kept && is_kept(e->q.req.ud.kept, av, MULTICAST_QPN, clock_now())) {
+		*out = e->q.req.ud.kept->dest;
 		if (!*out)
 			return ENETUNREACH;
 		fetch_add_relaxed(&(*out)->refs, 1);

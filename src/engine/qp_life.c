@@ -350,7 +350,7 @@ int qp_life_destroy(struct tqp *q)
 		e->q.dest = e->q.alternate = e->q.req.ud.open = NULL; /* they are the parent's */
 		e->q.req.unflushed = false;
 		e->q.unsettled = 0;
-		e->kept = NULL;
+		q->req.ud.kept = NULL;
 		eqp_free(e);
 		return 0;
 	}

@@ -62,9 +62,10 @@ struct link_ops {
 	 * process: the caller's ordinary timeout and retries follow. */
 	int (*send)(struct dest *d, const struct seg *s, struct waiter *w);
 	/* A shorter way for a SEND in one segment of at most inline_max bytes, by value: of @s only
-	 * op, flags, syndrome, pkey, the QP numbers, psn, npsn, len, pieces, and with SEG_ACK
-	 * ack_psn and ack_msn, are read. It leaves by flush(). Inside a quiesce section. 0, or an
-	 * errno: nothing was sent, and send() says why. NULL: the link has no shorter way. */
+	 * op, flags, syndrome, pkey, the QP numbers, psn, npsn, len, pieces, with SEG_ACK ack_psn
+	 * and ack_msn, and of a datagram qkey, grh, l3, sl and sport are read. It leaves by
+	 * flush(). Inside a quiesce section. 0, or an errno: nothing was sent, and send() says why.
+	 * NULL: the link has no shorter way. */
 	int (*send_plain)(struct dest *d, const struct seg *s);
 	/* Copies @n pieces' bytes from @skip on, @len bytes, from the peer's memory into @dst
 	 * (this process; docs/design/guarded-copies.md tells in which order) under a hazard. 0;

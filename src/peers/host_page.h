@@ -12,7 +12,7 @@
 #include "peers/hazard.h"
 
 enum {
-	HOST_LAYOUT = 8, /* the version in the names */
+	HOST_LAYOUT = 9, /* the version in the names */
 	HOST_PAGE_SLOTS = 16,
 	HOST_PAGE_BYTES = 4096,
 	HOST_MAIL_WORDS = 16, /* bits: a contact each */

@@ -16,10 +16,12 @@ enum {
 	EXT_GRH = 128,
 	EXT_AV = 256, /* struct av */
 	EXT_XRC = 512, /* srqn */
-	EXT_MARKED = 1024, /* no bytes: the bit says all */
-	EXT_DAMAGED = 2048, /* the same */
+	EXT_IP4 = 1024, /* the second half of a GRH whose first one is zero: an IPv4 header */
+	EXT_ODD = 2048, /* marked, damaged: bits of 4 bytes */
 	EXT_ALL = 4095,
 };
+
+enum { ODD_MARKED = 1, ODD_DAMAGED = 2, HALF_GRH = RING_SEG_GRH / 2 };
 
 enum {
 	FIXED = 28, /* bytes of a record before its extensions */
@@ -55,13 +57,21 @@ static uint16_t flags_in(uint8_t op, uint8_t flags)
 
 static uint32_t ext_bytes(uint32_t ext)
 {
-	static const uint8_t size[] = { 8, 4, 4, 16, 8, 8, 8, RING_SEG_GRH, sizeof(struct av),
-					4, 0, 0 };
+	static const uint8_t size[] = {
+		8, 4, 4, 16, 8, 8, 8, RING_SEG_GRH, sizeof(struct av), 4, HALF_GRH, 4
+	};
 	uint32_t n = 0;
 
 	for (; ext; ext &= ext - 1)
 		n += size[__builtin_ctz(ext)];
 	return n;
+}
+
+static uint32_t ext_of_grh(const uint8_t *grh)
+{
+	static const uint8_t zero[HALF_GRH];
+
+	return memcmp(grh, zero, HALF_GRH) ? EXT_GRH : EXT_IP4;
 }
 
 static uint32_t ext_of(const struct seg *s)
@@ -83,15 +93,13 @@ static uint32_t ext_of(const struct seg *s)
 	if (s->qkey | s->l3 | s->sl | s->sport)
 		ext |= EXT_UD;
 	if (s->grh)
-		ext |= EXT_GRH;
+		ext |= ext_of_grh(s->grh);
 	if (s->av && (s->flags & SEG_MCAST))
 		ext |= EXT_AV;
 	if (s->srqn)
 		ext |= EXT_XRC;
-	if (s->marked)
-		ext |= EXT_MARKED;
-	if (unlikely(s->damaged))
-		ext |= EXT_DAMAGED;
+	if (unlikely(s->marked || s->damaged))
+		ext |= EXT_ODD;
 	return ext;
 }
 
@@ -119,6 +127,10 @@ void ring_seg_plan_plain(const struct seg *s, struct ring_plan *out)
 {
 	uint32_t ext = s->flags & SEG_ACK ? EXT_ACK : 0, head = ext ? FIXED_ACK : FIXED_PLAIN;
 
+	if (opcode_service(s->op) == SVC_UD) {
+		ext = EXT_UD | ext_of_grh(s->grh);
+		head = head_bytes(ext);
+	}
 	*out = (struct ring_plan){ ext, head, round_up(head + s->len, RING_LINE) };
 }
 
@@ -157,7 +169,14 @@ static void put_ext(const struct seg *s, uint32_t ext, uint8_t *p)
 	if (ext & EXT_AV)
 		p = put(p, s->av, sizeof(*s->av));
 	if (ext & EXT_XRC)
-		put(p, &s->srqn, sizeof(s->srqn));
+		PUT(p, s->srqn);
+	if (ext & EXT_IP4)
+		p = put(p, s->grh + HALF_GRH, HALF_GRH);
+	if (ext & EXT_ODD) {
+		uint32_t odd = (s->marked ? ODD_MARKED : 0) | (s->damaged ? ODD_DAMAGED : 0);
+
+		put(p, &odd, sizeof(odd));
+	}
 }
 
 /* Two members that stand side by side: whoever copies the record has whole words to load. */
@@ -200,6 +219,7 @@ static const uint8_t *get(const uint8_t *p, void *v, size_t n)
 static void get_ext(struct ring_got *o, uint32_t ext, const uint8_t *p)
 {
 	struct seg *s = &o->seg;
+	uint32_t odd;
 	uint8_t ud[2];
 
 	if (ext & EXT_ACK) {
@@ -235,9 +255,17 @@ static void get_ext(struct ring_got *o, uint32_t ext, const uint8_t *p)
 		s->av = &o->av;
 	}
 	if (ext & EXT_XRC)
-		get(p, &s->srqn, sizeof(s->srqn));
-	s->marked = ext & EXT_MARKED;
-	s->damaged = ext & EXT_DAMAGED;
+		GET(p, s->srqn);
+	if (ext & EXT_IP4) {
+		memset(o->grh, 0, HALF_GRH);
+		p = get(p, o->grh + HALF_GRH, HALF_GRH);
+		s->grh = o->grh;
+	}
+	if (ext & EXT_ODD) {
+		get(p, &odd, sizeof(odd));
+		s->marked = odd & ODD_MARKED;
+		s->damaged = odd & ODD_DAMAGED;
+	}
 }
 
 static int get_pieces(struct ring_got *o, uint32_t n, const uint8_t *p, uint32_t room)

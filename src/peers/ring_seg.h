@@ -19,7 +19,8 @@ struct ring_plan {
 };
 
 void ring_seg_plan(const struct seg *s, bool by_ref, struct ring_plan *out);
-/* For link_ops.send_plain: the record of @s by value, whose only extension is the ACK. */
+/* For link_ops.send_plain: the record of @s by value, whose only extension is the ACK, or of a
+ * datagram what says where it comes from. */
 void ring_seg_plan_plain(const struct seg *s, struct ring_plan *out);
 /* Writes all but the first word, which it returns for ring_publish(), and the payload (by value),
  * which the caller puts at @rec + p->head. @by_ref: as planned. */

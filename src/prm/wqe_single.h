@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* The usual WQEs of the mlx5 format in few steps: a SEND of one piece, a receive of one piece. What
- * prm/wqe.h promises holds here, too: each field is read once, and bounded by the ring. */
+/* The usual WQEs of the mlx5 format in few steps: a SEND or a datagram of one piece, a receive of
+ * one piece. What prm/wqe.h promises holds here, too: each field is read once, and bounded by the
+ * ring. */
 #pragma once
 #include "prm/wqe.h"
 #include "util/be.h"
@@ -14,7 +15,9 @@ struct wqe_single {
 enum {
 	WQE_SINGLE_LIST = 16, /* where the list begins, behind the control segment: bytes */
 	WQE_SINGLE_FLAGS = MLX5_WQE_CTRL_CQ_UPDATE | MLX5_WQE_CTRL_SOLICITED,
+	WQE_SINGLE_AV = 48, /* of datagrams, bytes: the list begins with the next block */
 };
+_Static_assert(WQE_SINGLE_AV == sizeof(struct mlx5_wqe_av), "the form with a GID");
 
 static inline bool wqe_single_data(const uint8_t *p, uint32_t n, uint32_t ds,
 				   struct wqe_single *out)
@@ -42,23 +45,53 @@ static inline uint8_t wqe_single_opcode(const struct sq_ring *ring, uint16_t pi)
 	return ring->buf[(size_t)(pi & (ring->cnt - 1)) * WQE_BB + 3];
 }
 
+/* Is the control segment @p, of the WQE at block @pi, that of a SEND of QP @qpn, unfenced? The
+ * number of its segments; else 0. */
+static inline uint32_t wqe_single_ctrl(const uint8_t *p, uint16_t pi, uint32_t qpn,
+				       struct wqe_single *out)
+{
+	uint32_t qpn_ds = get_be32(p + 4);
+	uint8_t flags = p[11];
+
+	out->signaled = flags & MLX5_WQE_CTRL_CQ_UPDATE;
+	out->solicited = flags & MLX5_WQE_CTRL_SOLICITED;
+	if (get_be32(p) != ((uint32_t)pi << 8 | MLX5_OPCODE_SEND) || qpn_ds >> 8 != qpn ||
+	    (flags & ~WQE_SINGLE_FLAGS))
+		return 0;
+	return qpn_ds & 0x3f;
+}
+
 /* Is the WQE at block @pi a SEND of QP @qpn, unfenced, of one piece that does not wrap? */
 static inline bool wqe_single_send(const struct sq_ring *ring, uint16_t pi, uint32_t qpn,
 				   struct wqe_single *out)
 {
 	uint32_t block = pi & (ring->cnt - 1);
 	const uint8_t *p = ring->buf + (size_t)block * WQE_BB;
-	uint32_t qpn_ds = get_be32(p + 4), n = get_be32(p + WQE_SINGLE_LIST);
-	uint8_t flags = p[11];
+	uint32_t n = get_be32(p + WQE_SINGLE_LIST), ds = wqe_single_ctrl(p, pi, qpn, out);
 
-	if (get_be32(p) != ((uint32_t)pi << 8 | MLX5_OPCODE_SEND) || qpn_ds >> 8 != qpn ||
-	    (flags & ~WQE_SINGLE_FLAGS))
-		return false;
-	out->signaled = flags & MLX5_WQE_CTRL_CQ_UPDATE;
-	out->solicited = flags & MLX5_WQE_CTRL_SOLICITED;
 	p += WQE_SINGLE_LIST;
-	return n >> 31 ? wqe_single_inline(p, n, qpn_ds & 0x3f, ring->cnt - block, out)
-		       : wqe_single_data(p, n, qpn_ds & 0x3f, out);
+	return n >> 31 ? wqe_single_inline(p, n, ds, ring->cnt - block, out)
+		       : wqe_single_data(p, n, ds, out);
+}
+
+/* The same of a datagram. *av: its address vector, WQE_SINGLE_AV bytes in the ring. */
+static inline bool wqe_single_datagram(const struct sq_ring *ring, uint16_t pi, uint32_t qpn,
+				       struct wqe_single *out, const uint8_t **av)
+{
+	enum { BEFORE = WQE_SINGLE_AV / 16 }; /* segments that a SEND has not */
+	uint32_t mask = ring->cnt - 1, block = (pi + 1U) & mask;
+	const uint8_t *ctrl = ring->buf + (size_t)(pi & mask) * WQE_BB;
+	const uint8_t *list = ring->buf + (size_t)block * WQE_BB;
+	uint32_t n = get_be32(list), ds = wqe_single_ctrl(ctrl, pi, qpn, out);
+	bool good;
+
+	*av = ctrl + WQE_SINGLE_LIST;
+	if (ds < BEFORE)
+		return false;
+	good = n >> 31 ? wqe_single_inline(list, n, ds - BEFORE, ring->cnt - block, out)
+		       : wqe_single_data(list, n, ds - BEFORE, out);
+	out->nbb = (uint8_t)((ds + 3) / 4);
+	return good;
 }
 
 /* Has the receive WQE @idx, as rwqe_parse() takes it, just one piece? */

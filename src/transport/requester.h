@@ -10,6 +10,7 @@
 #include "transport/grounds.h"
 #include "wire/aeth.h"
 
+struct kept_path;
 struct sent;
 struct tqp;
 
@@ -148,6 +149,7 @@ struct requester {
 	struct {
 		struct dest *full; /* of the WQE at cur, which waits for room there; a reference */
 		struct dest *open; /* its segments leave by flush(); a reference */
+		struct kept_path *kept; /* of its last datagrams; the engine's, or NULL */
 	} ud;
 	struct pace pace;
 	struct {

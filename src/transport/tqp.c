@@ -171,10 +171,13 @@ void tqp_doorbell(struct tqp *q, uint64_t now)
 		retry_elsewhere(q);
 		rewind_go_on(q);
 	}
-	if (likely(q->qp.state == IBV_QPS_RTS))
+	if (likely(q->qp.state == IBV_QPS_RTS)) {
+		if (q->req.ud.kept && predicted_datagrams(q, now))
+			return;
 		requester_posted(q, now);
-	else if (q->qp.state == IBV_QPS_ERR || q->qp.state == IBV_QPS_SQE)
+	} else if (q->qp.state == IBV_QPS_ERR || q->qp.state == IBV_QPS_SQE) {
 		flush_sq(q, now);
+	}
 	answer_behind(q);
 }
 
@@ -318,6 +321,8 @@ void tqp_input(struct tqp *q, const struct seg *s, uint64_t now)
 		go_on(q, s, false, now);
 		return;
 	}
+	if (predicted_datagram(q, s, now))
+		return;
 	if (unlikely(s->op == FRAME_OP)) {
 		if (receiving(q) || q->qp.hash.table)
 			raw_receive(q, s, now);

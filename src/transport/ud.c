@@ -18,8 +18,6 @@
 #include "wire/grh.h"
 #include "wire/opcode.h"
 
-#define PRIVILEGED_QKEY (1U << 31) /* in a WQE: send the QP's own Q_Key */
-
 /* Finds the WQE's destination. 0 and a reference, which finish() gives back; or an errno. A
  * destination that the QP has waited for is kept, even if its process has ended: another may have
  * its address by now. */
@@ -93,7 +91,7 @@ bool ud_send(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t now)
 	}
 	if (!payload(q, w, &g))
 		return fail(q, w, &g, now);
-	s.qkey = w->qkey & PRIVILEGED_QKEY ? q->qp.attr.qkey : w->qkey;
+	s.qkey = w->qkey & UD_PRIVILEGED_QKEY ? q->qp.attr.qkey : w->qkey;
 	s.pieces = g.piece;
 	s.npieces = g.n;
 	if (w->dqpn == MULTICAST_QPN) {
@@ -153,7 +151,7 @@ static int store(struct tqp *q, const struct seg *s, struct gather *g)
 	return place_copy(q, s, 0, g);
 }
 
-static void complete(struct tqp *q, const struct seg *s, uint64_t now)
+void ud_complete(struct tqp *q, const struct seg *s, uint64_t now)
 {
 	struct cqe c = { .opcode = opcode_has(s->op, WIRE_IMMDT) ? MLX5_CQE_RESP_SEND_IMM
 								 : MLX5_CQE_RESP_SEND,
@@ -201,7 +199,7 @@ void ud_input(struct tqp *q, const struct seg *s, uint64_t now)
 	}
 	switch (store(q, s, &g)) {
 	case 0:
-		complete(q, s, now);
+		ud_complete(q, s, now);
 		break;
 	case EPERM:
 	case EREMOTEIO:

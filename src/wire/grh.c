@@ -29,17 +29,22 @@ uint16_t grh_ipv4_checksum(const uint8_t ip[20])
 	return (uint16_t) ~(sum + (sum >> 16));
 }
 
+static void resize_ipv4(uint8_t *ip, uint16_t payload_len)
+{
+	put_be16(ip + 2, (uint16_t)(IP4_LEN + payload_len));
+	put_be16(ip + IP4_CHECKSUM_AT, grh_ipv4_checksum(ip));
+}
+
 static void build_ipv4(const struct grh *g, uint8_t *ip)
 {
 	ip[0] = 0x45;
 	ip[1] = g->tclass;
-	put_be16(ip + 2, (uint16_t)(IP4_LEN + g->payload_len));
 	put_be16(ip + 6, IP4_DF);
 	ip[8] = g->hop_limit;
 	ip[9] = g->next_hdr;
 	memcpy(ip + 12, g->sgid + 12, 4);
 	memcpy(ip + 16, g->dgid + 12, 4);
-	put_be16(ip + IP4_CHECKSUM_AT, grh_ipv4_checksum(ip));
+	resize_ipv4(ip, g->payload_len);
 }
 
 void grh_build(const struct grh *g, uint8_t area[GRH_LEN])
@@ -55,6 +60,14 @@ void grh_build(const struct grh *g, uint8_t area[GRH_LEN])
 	area[7] = g->hop_limit;
 	memcpy(area + 8, g->sgid, 16);
 	memcpy(area + 24, g->dgid, 16);
+}
+
+void grh_resize(uint8_t area[GRH_LEN], uint16_t payload_len)
+{
+	if (area[0])
+		put_be16(area + 4, payload_len);
+	else
+		resize_ipv4(area + IP4_AT, payload_len);
 }
 
 enum grh_version grh_version(const uint8_t area[GRH_LEN])

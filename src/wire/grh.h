@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 enum { GRH_LEN = 40, GRH_NEXT_UDP = 17, GRH_NEXT_BTH = 0x1b /* RoCEv1 */ };
+enum { GRH_UD_BYTES = 8 + 12 + 8 + 4 }; /* UDP, BTH, DETH, ICRC: around a datagram's payload */
 
 /* Which header the packet had, as completions carry it (bits of wc.sl that UCX reads). */
 enum grh_l3 { GRH_L3_ROCE_V1, GRH_L3_IPV6, GRH_L3_IPV4 };
@@ -24,6 +25,9 @@ struct grh {
 
 /* Two IPv4 addresses and GRH_NEXT_UDP make an IPv4 header, anything else an IPv6 one. */
 void grh_build(const struct grh *g, uint8_t area[GRH_LEN]);
+
+/* Another payload_len in the header that grh_build() has made. */
+void grh_resize(uint8_t area[GRH_LEN], uint16_t payload_len);
 
 /* Which header is in the area. If byte 0 has version 6: IPv6, unless bytes 20..39 are an IPv4
  * header with a valid checksum; else IPv4, if byte 20 has version 4. */

@@ -49,6 +49,22 @@ static void single_send(const struct sq_ring *ring, uint16_t pi, enum wqe_servic
 	must(w->signaled == s.signaled && w->solicited == s.solicited);
 }
 
+static void single_datagram(const struct sq_ring *ring, uint16_t pi, enum wqe_service svc, int err,
+			    const struct wqe *w)
+{
+	struct wqe_single s;
+	const uint8_t *av;
+
+	if (!wqe_single_datagram(ring, pi, w->qpn, &s, &av) || svc != WQE_DATAGRAM || err)
+		return;
+	must(av >= ring->buf && av + WQE_SINGLE_AV <= ring->buf + (size_t)ring->cnt * WQE_BB);
+	must(w->opcode == MLX5_OPCODE_SEND && !w->opmod && w->idx == pi && !w->fence);
+	must(w->nsge == 1 && w->inlined == s.inlined && w->len == s.sge.len && w->nbb == s.nbb);
+	must(w->sge[0].addr == s.sge.addr && w->sge[0].key == s.sge.key);
+	must(w->signaled == s.signaled && w->solicited == s.solicited);
+	must(w->qkey == get_be32(av) && w->dqpn == (get_be32(av + 8) & 0xffffff));
+}
+
 static void send_queue(const struct sq_ring *ring, uint16_t pi, uint16_t avail,
 		       enum wqe_service svc)
 {
@@ -63,6 +79,7 @@ static void send_queue(const struct sq_ring *ring, uint16_t pi, uint16_t avail,
 	err = wqe_parse(ring, pi, avail, svc, &w);
 	must(w.nbb == first.nbb && w.opcode == first.opcode && w.idx == first.idx);
 	single_send(ring, pi, svc, err, &w);
+	single_datagram(ring, pi, svc, err, &w);
 	if (err)
 		return;
 	must(w.nbb <= avail);

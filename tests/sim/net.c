@@ -248,6 +248,13 @@ static int end_send_plain(struct dest *d, const struct seg *s)
 		only.ack_psn = s->ack_psn;
 		only.ack_msn = s->ack_msn;
 	}
+	if (opcode_service(s->op) == SVC_UD) {
+		only.qkey = s->qkey;
+		only.grh = s->grh;
+		only.l3 = s->l3;
+		only.sl = s->sl;
+		only.sport = s->sport;
+	}
 	if (rand_chance(&n->rand, n->cfg.again))
 		return EAGAIN;
 	err = end_send(d, &only, NULL);

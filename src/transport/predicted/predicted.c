@@ -41,7 +41,7 @@ static bool room(const struct tqp *q)
 	       ((r->psn - r->una) & PSN_MASK) < congestion_window(q);
 }
 
-static bool gather_single(const struct tqp *q, const struct wqe_single *w, struct piece *out)
+bool predicted_piece(const struct tqp *q, const struct wqe_single *w, struct piece *out)
 {
 	struct key_ask ask = { w->sge.key, q->qp.pd->pdn, w->sge.addr, w->sge.len };
 
@@ -79,7 +79,7 @@ static bool send_next(struct tqp *q, uint16_t avail)
 
 	if (!wqe_single_send(&q->qp.sq, q->req.next_block, q->qp.qpn, &w) || w.nbb > avail ||
 	    w.sge.len > q->req.mtu || w.sge.len > q->dest->inline_max ||
-	    !gather_single(q, &w, &piece))
+	    !predicted_piece(q, &w, &piece))
 		return false;
 	ack = q->ack_due && answer_idle(q);
 	request_fill(q, &s, OP_SEND_ONLY);
@@ -136,21 +136,27 @@ static bool may_receive(const struct tqp *q)
 	       r->msg == MSG_NONE && !r->have_rwqe && !q->req.arming && !hold_any(q);
 }
 
+bool predicted_room(const struct tqp *q, struct key_ask *ask, uint64_t *addr)
+{
+	const struct rq *rq = &q->qp.rq;
+	struct sge sge;
+
+	if (!rq_posted(rq) || !rwqe_single(&rq->ring, rq->head, &sge) || ask->len > sge.len)
+		return false;
+	ask->key = sge.key;
+	ask->va = sge.addr;
+	return key_check(q->qp.ctx->hca->keys, ask, addr) == KEY_OK;
+}
+
 /* Copies it into the next receive, which is not taken yet. */
 static bool place(struct tqp *q, const struct seg *s)
 {
 	struct key_ask ask = { .pdn = q->qp.pd->pdn,
 			       .len = s->len,
 			       .need = IBV_ACCESS_LOCAL_WRITE };
-	const struct rq *rq = &q->qp.rq;
-	struct sge sge;
 	uint64_t addr;
 
-	if (!rq_posted(rq) || !rwqe_single(&rq->ring, rq->head, &sge) || s->len > sge.len)
-		return false;
-	ask.key = sge.key;
-	ask.va = sge.addr;
-	return key_check(q->qp.ctx->hca->keys, &ask, &addr) == KEY_OK &&
+	return predicted_room(q, &ask, &addr) &&
 	       !guard_copy((void *)(uintptr_t)addr, s->data, s->len);
 }
 

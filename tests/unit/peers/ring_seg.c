@@ -10,6 +10,7 @@
 enum { ROUNDS = 200, PAYLOAD = 600 };
 
 static uint8_t payload[PAYLOAD], grh[RING_SEG_GRH];
+static uint8_t by_ip4[RING_SEG_GRH]; /* its first half is zero */
 static struct piece pieces[RING_SEG_PIECES];
 static struct av av;
 
@@ -54,7 +55,7 @@ static struct seg any_seg(struct rand *r, uint8_t op)
 	if (rand_chance(r, 0.3))
 		s.flags |= opcode_service(op) == SVC_UD ? SEG_MCAST : SEG_ARMING;
 	if (rand_chance(r, 0.3))
-		s.grh = grh;
+		s.grh = rand_chance(r, 0.5) ? grh : by_ip4;
 	if (s.flags & SEG_MCAST)
 		s.av = &av;
 	return s;
@@ -100,6 +101,7 @@ static void fill(struct rand *r)
 		payload[i] = (uint8_t)rand_u64(r);
 	for (unsigned int i = 0; i < RING_SEG_GRH; i++)
 		grh[i] = (uint8_t)rand_u64(r);
+	memcpy(by_ip4 + RING_SEG_GRH / 2, grh, RING_SEG_GRH / 2);
 	for (unsigned int i = 0; i < RING_SEG_PIECES; i++)
 		pieces[i] = (struct piece){ rand_u64(r), (uint32_t)rand_below(r, 1 << 24),
 					    (uint32_t)rand_u64(r) };
@@ -241,6 +243,66 @@ TEST(a_plain_record_is_that_of_the_same_segment)
 	}
 }
 
+static void ip4(uint8_t *area)
+{
+	memset(area, 0, RING_SEG_GRH / 2);
+}
+
+TEST(a_short_datagram_by_ipv4_takes_one_line)
+{
+	struct seg s = { .op = SVC_UD | OP_SEND_ONLY, .qkey = 1, .l3 = 2, .grh = grh, .len = 8 };
+	struct ring_plan plan;
+
+	memset(grh, 0x45, sizeof(grh));
+	ip4(grh);
+	ring_seg_plan(&s, false, &plan);
+	check_eq(plan.bytes, RING_LINE);
+	s.len = 64;
+	ring_seg_plan(&s, false, &plan);
+	check_eq(plan.bytes, 2 * RING_LINE);
+}
+
+TEST(a_plain_record_of_a_datagram_is_that_of_the_same_segment)
+{
+	struct ring_got got = { 0 };
+
+	for (unsigned int i = 0; i < 64; i++) {
+		uint64_t ordinary[24] = { 0 }, plain[24] = { 0 };
+		struct seg s = { .op = SVC_UD | OP_SEND_ONLY,
+				 .flags = SEG_SQPN | (i & 1 ? SEG_SOLICITED : 0),
+				 .pkey = 0xffff,
+				 .dqpn = 0x123456,
+				 .sqpn = 0xfedcba,
+				 .psn = 0xffffff,
+				 .npsn = 1,
+				 .qkey = i,
+				 .l3 = 1,
+				 .grh = grh,
+				 .len = 1 + i };
+		struct seg other = s;
+		struct ring_plan a, b;
+
+		memset(grh, (int)(0x60 | i), sizeof(grh));
+		if (i & 2)
+			ip4(grh);
+		other.va = other.swap_add = other.compare = 7;
+		other.imm = other.srqn = other.msn = other.ack_psn = other.ack_msn = 7;
+		other.marked = true;
+		other.av = &av;
+		ring_seg_plan(&s, false, &a);
+		ring_seg_plan_plain(&other, &b);
+		check_eq(a.ext, b.ext);
+		check_eq(a.head, b.head);
+		check_eq(a.bytes, b.bytes);
+		check_eq(ring_seg_encode(&s, &a, false, (uint8_t *)ordinary),
+			 ring_seg_encode(&other, &b, false, (uint8_t *)plain));
+		assert_memory_equal(ordinary, plain, sizeof(plain));
+		s.data = payload;
+		decoded(&s, false, (uint8_t *)ordinary, &got);
+		same(&s, &got.seg);
+	}
+}
+
 TEST(too_long_a_payload_is_never_planned_to_fit)
 {
 	static const uint32_t lens[] = { RING_RECORD_MAX, RING_RECORD_MAX + 1, 1U << 31,
@@ -308,6 +370,8 @@ RUN_TESTS(unit_test(every_field_of_every_opcode_comes_over_by_value),
 	  unit_test(the_flags_of_a_record_are_8_bits),
 	  unit_test(a_short_send_with_an_acknowledgement_takes_one_line),
 	  unit_test(a_plain_record_is_that_of_the_same_segment),
+	  unit_test(a_short_datagram_by_ipv4_takes_one_line),
+	  unit_test(a_plain_record_of_a_datagram_is_that_of_the_same_segment),
 	  unit_test(too_long_a_payload_is_never_planned_to_fit),
 	  unit_test(a_request_carries_nothing_that_it_does_not_set),
 	  unit_test(random_records_decode_within_bounds_or_not_at_all))

@@ -117,6 +117,23 @@ TEST(parse_is_the_inverse_of_build)
 	}
 }
 
+TEST(a_resized_header_is_as_if_it_had_been_built_so)
+{
+	uint8_t area[GRH_LEN], again[GRH_LEN];
+	struct rand r;
+
+	rand_init(&r, 9);
+	for (int i = 0; i < 2000; i++) {
+		struct grh g = some_grh(&r, i & 1, i & 2 ? GRH_NEXT_UDP : GRH_NEXT_BTH);
+
+		grh_build(&g, area);
+		g.payload_len = (uint16_t)rand_below(&r, 5000);
+		grh_build(&g, again);
+		grh_resize(area, g.payload_len);
+		check_mem(area, again, GRH_LEN);
+	}
+}
+
 TEST(rocev1_keeps_the_whole_header_even_between_ipv4_gids)
 {
 	uint8_t area[GRH_LEN];
@@ -152,7 +169,8 @@ TEST(an_ipv4_header_behind_a_leftover_6_is_known_by_its_checksum)
 	check_eq(grh_parse(area, &g), EBADMSG);
 }
 
-RUN_TESTS(unit_test(ipv4_fills_the_second_half_with_a_valid_header),
+RUN_TESTS(unit_test(a_resized_header_is_as_if_it_had_been_built_so),
+	  unit_test(ipv4_fills_the_second_half_with_a_valid_header),
 	  unit_test(the_checksum_makes_the_sum_of_all_words_ones),
 	  unit_test(the_checksum_folds_a_carry_that_folding_makes),
 	  unit_test(ipv6_is_the_header_as_it_is), unit_test(parse_is_the_inverse_of_build),
