@@ -18,6 +18,15 @@ struct waiter {
 	void (*resume)(struct waiter *w);
 };
 
+/* What a process of this host has allowed a QP at its last direct access, as long as its entries
+ * are the same; the link's. All zero: nothing. */
+struct link_grant {
+	uint64_t process; /* as dest.process */
+	uint32_t sqpn, dqpn, rkey; /* whose request it was, of what */
+	uint32_t access; /* IBV_ACCESS_REMOTE_* */
+	uint32_t seq, gen; /* of the entries of the QP and the key */
+};
+
 /* A WRITE or READ by direct access. */
 struct direct_ask {
 	bool write;
@@ -32,6 +41,7 @@ struct direct_ask {
 	uint32_t done; /* bytes that are in place */
 	const struct piece *pieces;
 	unsigned int npieces;
+	struct link_grant *grant; /* the QP's */
 };
 
 /* How far the peer's process had to take segments when taken() was called last. All zero: taken()

@@ -165,13 +165,6 @@ int shm_fetch_from(struct contact *c, const struct seg *s, uint32_t skip, const 
 	return err || !left ? err : EREMOTEIO;
 }
 
-/* The entries that allow a direct access. */
-struct grant {
-	const struct host_page_qp *entry;
-	struct host_page_qp qp; /* as it was read */
-	struct host_key key;
-};
-
 static const struct host_page_qp *find_qp(const struct contact *c, uint32_t qpn)
 {
 	for (unsigned int i = 0; i < HOST_PAGE_SLOTS; i++)
@@ -213,60 +206,94 @@ static uint32_t needed(const struct direct_ask *ask)
 	return ask->write ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_READ;
 }
 
-static bool look_at_qp(const struct contact *c, const struct direct_ask *ask, struct grant *g)
+static const uint32_t both = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+
+static bool look_at_qp(const struct contact *c, const struct direct_ask *ask,
+		       struct host_page_qp *out)
 {
 	const struct host_page_qp *q = find_qp(c, ask->dqpn);
 
-	g->entry = q;
-	if (!q || !read_qp(q, &g->qp) || !(g->qp.flags & HOST_QP_DIRECT) || !caught_up(q, ask))
+	if (!q || !read_qp(q, out) || !(out->flags & HOST_QP_DIRECT))
 		return false;
-	return (g->qp.state == IBV_QPS_RTR || g->qp.state == IBV_QPS_RTS) &&
-	       g->qp.peer_qpn == ask->sqpn && g->qp.peer_gen == c->host->page->gen &&
-	       (g->qp.access & needed(ask));
+	return (out->state == IBV_QPS_RTR || out->state == IBV_QPS_RTS) &&
+	       out->peer_qpn == ask->sqpn && out->peer_gen == c->host->page->gen;
 }
 
-static bool look_at_key(const struct contact *c, const struct direct_ask *ask, uint32_t pdn,
-			struct host_key *key)
+/* What the entries of the QP and the key allow, without hazards: it may be over at once. */
+static bool look(const struct contact *c, const struct direct_ask *ask, struct link_grant *out)
 {
-	return key_read(c, ask->rkey, key) && key->direct && key->pdn == pdn &&
-	       (key->access & needed(ask)) && within(ask->va, ask->len, key->iova, key->len);
+	struct host_page_qp qp;
+	struct host_key key;
+
+	if (!look_at_qp(c, ask, &qp) || !key_read(c, ask->rkey, &key) || !key.direct ||
+	    key.pdn != qp.pdn)
+		return false;
+	*out = (struct link_grant){ .process = c->number,
+				    .sqpn = ask->sqpn,
+				    .dqpn = ask->dqpn,
+				    .rkey = ask->rkey,
+				    .access = qp.access & key.access & both,
+				    .seq = qp.seq,
+				    .gen = key.gen };
+	return out->access & needed(ask);
 }
 
-/* Under the hazards: an entry of the same sequence, or generation, says what it said before. */
-static bool still(const struct contact *c, const struct direct_ask *ask, const struct grant *g,
-		  struct host_key *key)
+/* Has the QP looked already, at its last access? */
+static bool known(const struct contact *c, const struct direct_ask *ask)
 {
-	return load_acquire(&g->entry->seq) == g->qp.seq && look_at_key(c, ask, g->qp.pdn, key) &&
-	       key->gen == g->key.gen;
+	const struct link_grant *g = ask->grant;
+
+	return g->process == c->number && g->sqpn == ask->sqpn && g->dqpn == ask->dqpn &&
+	       g->rkey == ask->rkey && (g->access & needed(ask));
 }
 
-/* A long WRITE into memory that is not mapped here is faster when its target fetches it: the memory
- * descriptor copies through a bounce page. */
+/* Under the hazards: entries of the same sequence and generation say what they said then. The QP's
+ * entry, *key: what the key's says; or NULL. */
+static const struct host_page_qp *still(const struct contact *c, const struct direct_ask *ask,
+					struct host_key *key)
+{
+	const struct host_page_qp *q = find_qp(c, ask->dqpn);
+
+	if (q && load_acquire(&q->seq) == ask->grant->seq && key_read(c, ask->rkey, key) &&
+	    key->gen == ask->grant->gen)
+		return q;
+	ask->grant->process = 0; /* the next access looks first */
+	return NULL;
+}
+
+/* Under the hazards. @iov has what->len bytes, of @ask those from done on. */
+static int do_part(struct contact *c, const struct direct_ask *ask, struct share_ask *what,
+		   const struct iovec *iov, unsigned int niov)
+{
+	struct host_key key;
+	const struct host_page_qp *q = still(c, ask, &key);
+
+	if (!q || !caught_up(q, ask) || !within(ask->va, ask->len, key.iova, key.len))
+		return EAGAIN;
+	what->addr = key.addr + (ask->va - key.iova) + ask->done;
+	/* A long WRITE into memory that is not mapped here is faster when its target fetches it:
+	 * the memory descriptor copies through a bounce page. */
+	return move(c, what, &key, iov, niov, ask->mapped || (ask->write && ask->len > ACCESS_MAX));
+}
+
 int shm_direct_to(struct contact *c, struct direct_ask *ask)
 {
-	struct iovec iov[IOV_MAX_PIECES];
 	struct share_ask what = { ask->rkey, ask->write, ask->mapped, 0, 0 };
-	struct host_key again;
-	struct grant first;
-	uint64_t hazards[2], *place[2];
+	const uint64_t hazards[2] = { hazard(c, HAZARD_QP, ask->dqpn),
+				      hazard(c, HAZARD_KEY, ask->rkey) };
+	struct iovec iov[IOV_MAX_PIECES];
+	uint64_t *place[2];
 	unsigned int niov;
-	int err = EAGAIN;
+	int err;
 
-	if (!load_acquire(&c->mutual) || ask->done >= ask->len || !look_at_qp(c, ask, &first) ||
-	    !look_at_key(c, ask, first.qp.pdn, &first.key))
+	if (!load_acquire(&c->mutual) || ask->done >= ask->len ||
+	    (!known(c, ask) && !look(c, ask, ask->grant)))
 		return EAGAIN;
-	what.addr = first.key.addr + (ask->va - first.key.iova) + ask->done;
 	what.len = ask->len - ask->done < ACCESS_MAX ? ask->len - ask->done : ACCESS_MAX;
 	what.len = cut(ask->pieces, ask->npieces, ask->done, (uint32_t)what.len, iov, &niov);
-	if (!what.len)
+	if (!what.len || !hazard_set_both(c->host->page->hazard, hazards, place))
 		return EAGAIN;
-	hazards[0] = hazard(c, HAZARD_QP, ask->dqpn);
-	hazards[1] = hazard(c, HAZARD_KEY, ask->rkey);
-	if (!hazard_set_both(c->host->page->hazard, hazards, place))
-		return EAGAIN;
-	if (still(c, ask, &first, &again))
-		err = move(c, &what, &again, iov, niov,
-			   ask->mapped || (ask->write && ask->len > ACCESS_MAX));
+	err = do_part(c, ask, &what, iov, niov);
 	hazard_clear(place[1]);
 	hazard_clear(place[0]);
 	if (err)

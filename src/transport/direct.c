@@ -219,7 +219,8 @@ enum direct_way direct_try(struct tqp *q, struct sent *e, const struct wqe *w,
 				  .mapped = r->direct.waited && w->opcode == MLX5_OPCODE_RDMA_WRITE,
 				  .done = done,
 				  .pieces = g->piece,
-				  .npieces = g->n };
+				  .npieces = g->n,
+				  .grant = &r->direct.grant };
 
 	if (q->dest->ops->direct(q->dest, &ask)) {
 		if (r->direct.waited)

@@ -93,6 +93,7 @@ struct direct { /* direct.h */
 	} wait_again[2]; /* READ, WRITE */
 	struct series series;
 	uint32_t done; /* bytes of the WQE at cur that direct access has moved */
+	struct link_grant grant;
 };
 
 /* Tries to get an answer; afresh when the peer has acknowledged something (ack_timer.h). */

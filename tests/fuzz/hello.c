@@ -282,7 +282,9 @@ static void ask_direct(struct fuzz_bytes *b)
 {
 	static uint8_t local[256];
 	struct piece piece = { (uintptr_t)local, 1 + (uint32_t)fuzz_take(b, 1) % 255, 0 };
-	struct direct_ask ask = { .sqpn = number_make(host_first_slot(host), QPN),
+	struct link_grant grant = { 0 };
+	struct direct_ask ask = { .grant = &grant,
+				  .sqpn = number_make(host_first_slot(host), QPN),
 				  .dqpn = number_make(take_slot(b), QPN),
 				  .rkey = (uint32_t)fuzz_take(b, 4),
 				  .va = fuzz_take(b, 8),

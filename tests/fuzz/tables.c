@@ -164,11 +164,14 @@ static void only_there(uint32_t len)
 		must(!our_page.hazard[i]);
 }
 
+static struct link_grant grant; /* of the input's last access */
+
 static void ask_direct(struct fuzz_bytes *b)
 {
 	uint8_t how = (uint8_t)fuzz_take(b, 1);
 	struct piece p[3];
 	struct direct_ask ask = { .write = how & 1,
+				  .grant = &grant,
 				  .mapped = how & 2,
 				  .sqpn = number_make(OUR_SLOT, QPN),
 				  .dqpn = number_make(THEIR_SLOT, QPN),
@@ -218,6 +221,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		start();
 	publish();
 	memset(local, FILL, LOCAL);
+	grant = (struct link_grant){ 0 };
 	quiesce_enter();
 	for (unsigned int i = 0; i < STEPS && b.left; i++)
 		doings[fuzz_take(&b, 1) % 4](&b);

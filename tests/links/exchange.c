@@ -425,7 +425,10 @@ static int target(int talk, void *arg)
 static struct direct_ask ask_of(const struct station *st, uint32_t to, uint64_t va,
 				const struct piece *p)
 {
+	static struct link_grant grant;
+
 	return (struct direct_ask){ .write = true,
+				    .grant = &grant,
 				    .sqpn = station_number(st),
 				    .dqpn = to,
 				    .rkey = 2 << 8 | 0x5a,

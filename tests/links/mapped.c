@@ -102,6 +102,7 @@ struct rig {
 	struct dest *d;
 	uint32_t qpn;
 	unsigned int parts; /* in which the last access went */
+	struct link_grant grant;
 };
 
 static void rig_open(struct rig *g)
@@ -143,6 +144,7 @@ static void tell(struct rig *g, enum order order)
 static int direct(struct rig *g, bool write, const struct piece *pieces, unsigned int n, size_t at)
 {
 	struct direct_ask ask = { .write = write,
+				  .grant = &g->grant,
 				  .sqpn = station_number(&g->st),
 				  .dqpn = g->qpn,
 				  .rkey = KEY_INDEX << 8 | 0x5a,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Direct access looks twice: a key or a QP that goes between its first look and its hazards is not
- * used. Both ends live in one process. */
+ * used, nor is one that has gone since the QP's last access, whose first look counts. Both ends
+ * live in one process. */
 #include <errno.h>
 #include "peers/host_state.h"
 #include "station.h"
@@ -11,6 +12,7 @@ struct access {
 	struct station a, b;
 	struct dest *d;
 	struct direct_ask ask;
+	struct link_grant grant;
 	uint32_t qpn;
 	uint64_t word, mine; /* the target, and what is written there */
 	struct piece piece;
@@ -47,6 +49,7 @@ static void open_access(struct access *x)
 	x->mine = 0x1122334455667788;
 	x->piece = (struct piece){ (uintptr_t)&x->mine, 8, 0 };
 	x->ask = (struct direct_ask){ .write = true,
+				      .grant = &x->grant,
 				      .sqpn = station_number(&x->a),
 				      .dqpn = x->qpn,
 				      .rkey = station_key(&x->b, KEY_INDEX, &x->word, 8),
@@ -91,6 +94,7 @@ static void between(void *arg)
 static void interrupt(struct access *x, void (*gone)(struct access *x))
 {
 	go_undisturbed(x);
+	x->grant = (struct link_grant){ 0 };
 	x->gone = gone;
 	station_behind_look(between, x);
 	check_eq(go(x), EAGAIN);
@@ -106,7 +110,9 @@ static void unkey(struct access *x)
 static void other_key(struct access *x)
 {
 	station_unkey(&x->b, KEY_INDEX);
-	station_key(&x->b, KEY_INDEX, &x->mine, 8); /* another place under the same number */
+	station_key(&x->b, KEY_INDEX, &x->mine,
+		    8); /* another place under the same number and address */
+	((struct station_key *)host_key_memory(x->b.h))[KEY_INDEX].iova = (uintptr_t)&x->word;
 }
 
 static void no_qp(struct access *x)
@@ -141,6 +147,59 @@ TEST(a_queue_pair_that_goes_in_between_is_not_used)
 	check_gone(other_qp);
 }
 
+TEST(what_was_granted_and_has_gone_is_not_used)
+{
+	static void (*const gone[])(struct access *) = { unkey, other_key, no_qp, other_qp };
+	struct access x;
+
+	for (unsigned int i = 0; i < sizeof(gone) / sizeof(gone[0]); i++) {
+		open_access(&x);
+		go_undisturbed(&x);
+		gone[i](&x);
+		check_eq(go(&x), EAGAIN);
+		check_eq(x.word, 0);
+		if (gone[i] == other_qp)
+			go_undisturbed(&x); /* it has looked again */
+		close_access(&x);
+	}
+}
+
+/* Each access under the grant of another one is looked at by itself. */
+TEST(a_grant_is_for_what_was_asked)
+{
+	struct access x;
+	struct link_grant g;
+
+	open_access(&x);
+	go_undisturbed(&x);
+	g = x.grant;
+	x.ask.write = false; /* the QP allows to write */
+	check_eq(go(&x), EAGAIN);
+	check_eq(x.mine, 0x1122334455667788);
+	x.ask.write = true;
+	x.grant = g;
+	x.ask.sqpn++;
+	check_eq(go(&x), EAGAIN);
+	x.ask.sqpn--;
+	x.grant = g;
+	x.ask.rkey = station_key(&x.b, KEY_INDEX + 1, &x.word, 8);
+	((struct station_key *)host_key_memory(x.b.h))[KEY_INDEX + 1].pdn = 8;
+	check_eq(go(&x), EAGAIN);
+	x.ask.rkey = g.rkey;
+	x.ask.write = false;
+	g.access |= IBV_ACCESS_REMOTE_READ;
+	g.process++; /* that of another process */
+	x.grant = g;
+	check_eq(go(&x), EAGAIN);
+	x.ask.write = true;
+	go_undisturbed(&x);
+	x.ask.va += 4;
+	check_eq(go(&x), EAGAIN); /* beyond the key */
+	x.ask.va -= 4;
+	go_undisturbed(&x);
+	close_access(&x);
+}
+
 /* Threads that wait for a second place while they hold the first would wait for each other. */
 TEST(an_access_that_finds_one_place_for_its_two_hazards_waits_for_no_other)
 {
@@ -163,4 +222,6 @@ TEST(an_access_that_finds_one_place_for_its_two_hazards_waits_for_no_other)
 
 RUN_TESTS(unit_test(a_key_that_goes_in_between_is_not_used),
 	  unit_test(a_queue_pair_that_goes_in_between_is_not_used),
+	  unit_test(what_was_granted_and_has_gone_is_not_used),
+	  unit_test(a_grant_is_for_what_was_asked),
 	  unit_test(an_access_that_finds_one_place_for_its_two_hazards_waits_for_no_other))
