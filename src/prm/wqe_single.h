@@ -39,7 +39,7 @@ static inline bool wqe_single_inline(const uint8_t *p, uint32_t n, uint32_t ds, 
 	return n && ds == 1 + (n + 4 + 15) / 16 && out->nbb <= room;
 }
 
-/* MLX5_OPCODE_* of the WQE at block @pi, which need not be posted */
+/* MLX5_OPCODE_* of the WQE at block @pi */
 static inline uint8_t wqe_single_opcode(const struct sq_ring *ring, uint16_t pi)
 {
 	return ring->buf[(size_t)(pi & (ring->cnt - 1)) * WQE_BB + 3];

@@ -12,13 +12,10 @@
 #include "util/guard.h"
 #include "wire/opcode.h"
 
-/* Is the next work request, posted or not, a SEND? Most that are not predicted fail here. */
+/* Is the next work request a SEND? Most that are not predicted fail here. */
 static bool may_be_send(const struct tqp *q)
 {
-	const struct sq_ring *sq = &q->qp.sq;
-
-	return q->qp.service->wire == SVC_RC && sq->cnt && !q->qp.laid_open &&
-	       wqe_single_opcode(sq, q->req.next_block) == MLX5_OPCODE_SEND;
+	return wqe_single_opcode(&q->qp.sq, q->req.next_block) == MLX5_OPCODE_SEND;
 }
 
 /* Has the requester nothing else to do, and needs no time to be told? */
@@ -103,9 +100,12 @@ bool predicted_doorbell(struct tqp *q)
 {
 	uint16_t avail;
 
-	if (!may_be_send(q) || !may_send(q))
+	if (q->qp.service->wire != SVC_RC || !q->qp.sq.cnt || q->qp.laid_open)
 		return false;
-	while ((avail = sent_posted(q)))
+	avail = sent_posted(q);
+	if ((avail && !may_be_send(q)) || !may_send(q))
+		return false;
+	for (; avail; avail = sent_posted(q))
 		if (!room(q) || !send_next(q, avail))
 			return false;
 	if (q->req.unflushed) {
