@@ -195,7 +195,8 @@ static void step_back(struct meeting *m)
 
 /* Another user may stand at some of the doors, so there are several. Of two processes of our user
  * the one at the lower door enters: the other goes back, or has entered, and is waited for. Each
- * stands first and looks then, so that one of two at once sees the other. */
+ * stands first and looks then, so that one of two at once sees the other. Before that it looks from
+ * afar: one that stands would be waited for, again and again, by the one that may enter. */
 static int take_door(struct meeting *m)
 {
 	const struct timespec nap = { .tv_nsec = DOOR_NAP_NS };
@@ -204,6 +205,10 @@ static int take_door(struct meeting *m)
 	int err;
 
 	do {
+		if (is_met(m, 0, DOORS)) {
+			nanosleep(&nap, NULL);
+			continue;
+		}
 		err = stand(m, &door);
 		if (err && err != EADDRINUSE)
 			return err;

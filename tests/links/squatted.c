@@ -14,11 +14,20 @@
 #include "engine/gsi/gsi.h"
 #include "engine/gsi/gsi_own.h"
 #include "peers/host_names.h"
+#include "peers/host_state.h"
 #include "peers/meeting.h"
 #include "station.h"
 #include "util/clock.h"
 
-enum { STRANGER = 65534, SQUATTED = 3, VISITORS = 4, VISITS = 10, FIRST = 500, SLOTS = 512 };
+enum {
+	STRANGER = 65534,
+	SQUATTED = 3,
+	VISITORS = 4,
+	VISITS = 10,
+	FIRST = 500,
+	SLOTS = 512,
+	LOOKS = 2000
+};
 
 #define TIME_FOR_ALL UINT64_C(5000000000) /* ns; 64 a second are searched for */
 
@@ -350,6 +359,48 @@ TEST(so_it_is_where_nobody_can_connect_to_those)
 	full = false;
 }
 
+/* Comes in once, when it is told to. */
+static int come(int talk, void *arg)
+{
+	struct station st = { 0 };
+	struct meeting *m;
+	int fd;
+
+	(void)arg;
+	station_open(&st);
+	child_tell(talk, 1);
+	child_hear(talk);
+	if (meeting_enter(st.h, meeting_name, &m, &fd))
+		return 1;
+	meeting_leave(m);
+	station_close(&st);
+	return 0;
+}
+
+/* Who stands at a door to see whether another is there is waited for by that one. Each of many looks
+ * would be enough to keep it out. */
+TEST(who_sees_that_somebody_is_at_a_door_stands_at_none)
+{
+	struct station st = { 0 };
+	char stem[64];
+	struct child c;
+	int door;
+
+	c = child_start(come, NULL);
+	check_eq(child_hear(c.talk), 1);
+	station_open(&st);
+	snprintf(stem, sizeof(stem), "%s.new.0", meeting_name);
+	check_eq(host_name_bind_any(st.h->uid, stem, &door), 0);
+	check_eq(listen(door, 1024), 0);
+	child_tell(c.talk, 1);
+	snprintf(stem, sizeof(stem), "%s.new.", meeting_name);
+	for (int i = 0; i < LOOKS; i++)
+		check(!host_names_have_ours(st.h->uid, stem, 1, 16));
+	close(door);
+	check_eq(child_wait(&c), 0);
+	station_close(&st);
+}
+
 /* The names are of a network namespace: of one in which only this program's processes are. */
 static int enter(void **state)
 {
@@ -370,6 +421,7 @@ int main(void)
 		unit_test(the_engines_thread_keeps_what_is_for_its_own_process),
 		unit_test(one_process_at_a_time_is_at_the_doors_of_which_another_user_has_some),
 		unit_test(so_it_is_where_nobody_can_connect_to_those),
+		unit_test(who_sees_that_somebody_is_at_a_door_stands_at_none),
 	};
 
 	return cmocka_run_group_tests(tests, enter, NULL) ? 1 : 0;
