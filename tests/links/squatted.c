@@ -377,8 +377,8 @@ static int come(int talk, void *arg)
 	return 0;
 }
 
-/* Who stands at a door to see whether another is there is waited for by that one. Each of many looks
- * would be enough to keep it out. */
+/* A process that stands at a door to see whether another one is at a lower door keeps that one
+ * waiting. */
 TEST(who_sees_that_somebody_is_at_a_door_stands_at_none)
 {
 	struct station st = { 0 };
