@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include "length.h"
 #include "sim/rig.h"
+#include "transport/predicted/kept_path.h"
 
 enum {
 	FULL = 40000, /* seeds */
@@ -20,6 +21,7 @@ enum {
 	RECEIVES = 64 << 10, /* offsets in a side's memory: below it the source pattern */
 	RESULTS = 128 << 10,
 	TARGETS = 192 << 10,
+	QKEY = 0x11111111, /* datagrams */
 	WORD = RIG_MEM - 64, /* atomics */
 	CQES = 2 * RIG_CQ,
 };
@@ -41,6 +43,7 @@ struct script {
 	struct action action[4 * OPS + 16];
 	unsigned int n;
 	bool moves_to_err;
+	bool datagrams;
 };
 
 struct record { /* what a run left behind */
@@ -157,6 +160,24 @@ static void add(struct script *s, struct action a)
 	s->action[i] = a;
 }
 
+/* Some are too long for a packet, some have a key that their receiver does not know. */
+static void make_datagram(struct rand *r, struct rig_wr *w, double usual)
+{
+	uint32_t len = 1 + rand_below(r, 1000);
+
+	if (rand_chance(r, usual)) {
+		make_usual(r, w);
+	} else {
+		*w = (struct rig_wr){ .op = rand_chance(r, 0.5) ? MLX5_OPCODE_SEND
+								: MLX5_OPCODE_SEND_IMM,
+				      .signaled = rand_chance(r, 0.7),
+				      .inl = rand_chance(r, 0.2),
+				      .imm = rand_u64(r) };
+		split(r, w, rand_below(r, RECEIVES - SLOT), w->inl ? len % 50 : len);
+	}
+	w->qkey = rand_chance(r, 0.9) ? QKEY : rand_chance(r, 0.5) ? 1U << 31 : 7;
+}
+
 /* Posts in the order of their indices: the times are sorted by drawing them increasing. */
 static void make_side(struct rand *r, struct script *s, uint8_t side, double usual)
 {
@@ -167,7 +188,9 @@ static void make_side(struct rand *r, struct script *s, uint8_t side, double usu
 
 		at += rand_chance(r, 0.6) ? 0 : rand_below(r, SPAN / OPS);
 		a.at = at;
-		if (rand_chance(r, usual))
+		if (s->datagrams)
+			make_datagram(r, &a.wr, usual);
+		else if (rand_chance(r, usual))
 			make_usual(r, &a.wr);
 		else
 			make_wr(r, &a.wr, i);
@@ -196,7 +219,7 @@ static void make_script(struct rand *r, struct script *s, bool to_err, double us
 						: rand_u64(r) & 0xffffff,
 			    rand_u64(r) & 0xffffff };
 
-	*s = (struct script){ .moves_to_err = to_err };
+	*s = (struct script){ .moves_to_err = to_err, .datagrams = s->datagrams };
 	for (int i = 0; i < 2; i++) {
 		s->attr[i] = rig_rc;
 		s->attr[i].sig_all = false;
@@ -218,6 +241,7 @@ static void with_keys(struct rig_wr *w, struct rig_qp *self, struct rig_qp *peer
 	for (unsigned int i = 0; i < w->nsge; i++)
 		w->sge[i].key = self->mr->ib.lkey;
 	w->rkey = peer->mr->ib.rkey;
+	w->dqpn = peer->q.qp.qpn;
 }
 
 static void act(struct rig *r, const struct action *a, struct record *out)
@@ -261,9 +285,29 @@ static void collect(struct rig *r, struct record *out)
 		}
 }
 
+/* What the engine keeps of the path from one side to the other. */
+static void keep_path(struct rig_qp *from, uint32_t dqpn, struct kept_path *k)
+{
+	const struct grh g = { .sgid = { 0xfe, 0x80 }, .dgid = { 0xfe, 0x80 } };
+
+	*k = (struct kept_path){
+		.dqpn = dqpn, .dest = &from->end.d, .until = UINT64_MAX, .has_grh = true
+	};
+	grh_build(&g, k->grh);
+	from->q.req.ud.kept = k;
+}
+
+/* A predicted datagram brings the header that its sender has built, others none here. */
+static void forget_headers(uint8_t *mem)
+{
+	for (unsigned int i = 0; i < OPS; i++)
+		memset(mem + RECEIVES + i * SLOT, 0, GRH_LEN);
+}
+
 /* Runs @s on a network of @cfg. */
 static void play(const struct script *s, const struct net_config *cfg, struct record *out)
 {
+	static struct kept_path path[2];
 	struct rig r;
 
 	rig_open(&r, cfg, current_seed);
@@ -271,6 +315,8 @@ static void play(const struct script *s, const struct net_config *cfg, struct re
 		rig_qp_open(&r, &s->attr[i], i ? 0x55 : 0x11);
 	for (int i = 0; i < 2; i++)
 		rig_connect(r.qp[i], &s->attr[i], r.qp[!i]->q.qp.qpn);
+	for (int i = 0; i < 2 && s->datagrams; i++)
+		keep_path(r.qp[i], r.qp[!i]->q.qp.qpn, &path[i]);
 	for (unsigned int i = 0; i < s->n; i++) {
 		rig_run_until(&r, s->action[i].at);
 		act(&r, &s->action[i], out);
@@ -283,6 +329,9 @@ static void play(const struct script *s, const struct net_config *cfg, struct re
 	for (int i = 0; i < 2; i++) {
 		memcpy(out->mem[i], r.qp[i]->mem, RIG_MEM);
 		out->state[i] = r.qp[i]->q.qp.state;
+		if (s->datagrams)
+			forget_headers(out->mem[i]);
+		r.qp[i]->q.req.ud.kept = NULL;
 	}
 	rig_close(&r);
 }
@@ -414,10 +463,32 @@ static void unpredicted(const struct script *s, const struct net_config *cfg,
 		compare(a, b);
 }
 
+/* UD between two processes of a host, which goes the shorter way or not. */
+static uint64_t datagrams(struct rand *r, struct record *a, struct record *b)
+{
+	struct script s = { .datagrams = true };
+	struct net_config c;
+
+	same_host(r, &c);
+	c.max_seg = 1024;
+	c.max_ref = 0;
+	c.prediction = NET_PREDICTED;
+	make_script(r, &s, false, 0.7);
+	for (int i = 0; i < 2; i++) {
+		s.attr[i].type = IBV_QPT_UD;
+		s.attr[i].mtu = IBV_MTU_1024;
+	}
+	play(&s, &c, a);
+	check_all_ended(a);
+	if (c.again == 0)
+		unpredicted(&s, &c, a, b);
+	return a->hash;
+}
+
 static uint64_t reliable(struct rand *r, struct record *a, struct record *b)
 {
 	static const struct net_config perfect = { .max_seg = 256, .delay = 1000 };
-	struct script s;
+	struct script s = { .datagrams = false };
 	struct net_config c;
 	bool to_err = rand_chance(r, 0.15);
 
@@ -441,8 +512,8 @@ static uint64_t reliable(struct rand *r, struct record *a, struct record *b)
 static uint64_t skewed(struct rand *r, struct record *a)
 {
 	uint32_t skew = 1 + rand_below(r, rand_chance(r, 0.5) ? 4 : 300);
+	struct script s = { .datagrams = false };
 	struct net_config c;
-	struct script s;
 
 	some_network(r, &c);
 	make_script(r, &s, false, c.prediction ? 0.7 : 0);
@@ -534,7 +605,7 @@ static uint64_t run(uint64_t seed, struct record *a, struct record *b)
 	current_seed = seed;
 	rand_init(&r, seed);
 	if (seed % 10 == 9)
-		return unreliable(&r);
+		return seed % 20 == 9 ? unreliable(&r) : datagrams(&r, a, b);
 	return seed % 10 == 8 ? skewed(&r, a) : reliable(&r, a, b);
 }
 
