@@ -272,8 +272,9 @@ static int do_part(struct contact *c, const struct direct_ask *ask, struct share
 		return EAGAIN;
 	what->addr = key.addr + (ask->va - key.iova) + ask->done;
 	/* A long WRITE into memory that is not mapped here is faster when its target fetches it:
-	 * the memory descriptor copies through a bounce page. */
-	return move(c, what, &key, iov, niov, ask->mapped || (ask->write && ask->len > ACCESS_MAX));
+	 * the memory descriptor copies through a bounce page. No target fetches UC's. */
+	return move(c, what, &key, iov, niov,
+		    ask->mapped || (ask->write && ask->len > ACCESS_MAX && !ask->unanswered));
 }
 
 int shm_direct_to(struct contact *c, struct direct_ask *ask)

@@ -20,11 +20,18 @@ static inline uint32_t whole_packets(const struct tqp *q, uint32_t max)
 	return max ? max : q->req.mtu;
 }
 
+/* May the link refer to the payload, until the peer has fetched it? UC completes what it has sent:
+ * then the buffer is the program's again. */
+static bool by_reference(const struct tqp *q)
+{
+	return q->qp.service->reliable && !q->req.by_value;
+}
+
 static uint32_t segment_max(const struct tqp *q, const struct wqe *w, bool *by_value)
 {
 	const struct dest *d = q->dest;
 
-	*by_value = w->inlined || q->req.by_value || !d || !load_relaxed(&d->max_ref) ||
+	*by_value = w->inlined || !by_reference(q) || !d || !load_relaxed(&d->max_ref) ||
 		    w->len <= d->inline_max;
 	if (!d)
 		return q->req.mtu;
@@ -55,6 +62,20 @@ static void target(const struct wqe *w, struct seg *s)
 	s->dma_len = has ? w->len : 0;
 }
 
+/* A WRITE of UC by direct access, of which @skip bytes are sent, though it is too long for a
+ * segment: out of line, few are. */
+__attribute__((noinline)) static enum direct_way
+whole(struct tqp *q, struct sent *e, const struct wqe *w, uint32_t skip, uint64_t now)
+{
+	struct gather_ask ask = { w->sge, w->nsge, 0, w->len, q->qp.pd->pdn, 0, w->inlined };
+	struct gather g;
+
+	if (q->qp.service->reliable || skip || e->opcode != MLX5_OPCODE_RDMA_WRITE ||
+	    !q->qp.service->direct || !gather(q->qp.ctx->hca->keys, &ask, &g))
+		return BY_RING;
+	return direct_try(q, e, w, &g, now);
+}
+
 /* One segment of a SEND or WRITE, from r->psn on. */
 bool message_send(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t now)
 {
@@ -69,6 +90,8 @@ bool message_send(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t n
 	enum direct_way way;
 	int err;
 
+	if (unlikely(left > max) && (way = whole(q, e, w, skip, now)) != BY_RING)
+		return way == DIRECTLY;
 	if (unlikely(!gather(q->qp.ctx->hca->keys, &ask, &g))) {
 		if (!through_a_copy(q, &ask, &g))
 			return request_fail(q, w, V_LOCAL_PROT, &g, now);
@@ -91,7 +114,7 @@ bool message_send(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t n
 		s.flags |= SEG_ACKREQ | (w->solicited ? SEG_SOLICITED : 0);
 	else if (r->again || congestion_asks(q, k) || credit_asks(q, e))
 		s.flags |= SEG_ACKREQ;
-	if (r->by_value)
+	if (!by_reference(q))
 		for (unsigned int i = 0; i < g.n; i++)
 			g.piece[i].key = 0;
 	s.srqn = w->srqn;
