@@ -38,6 +38,7 @@ static void forget(struct tqp *q)
 	struct sent *sent = q->req.sent;
 	struct responder_reads *reads = q->rsp.reads;
 	struct inner_queue *inner = q->req.inner;
+	struct kept_path *kept = q->req.ud.kept;
 	uint8_t *frame = q->req.frame;
 	uint32_t mask = q->req.mask;
 
@@ -65,6 +66,7 @@ static void forget(struct tqp *q)
 		.mtu = 4096,
 		.inner = inner,
 		.frame = frame,
+		.ud.kept = kept,
 	};
 	if (inner)
 		inner->done = inner->next = inner->tail = 0;
