@@ -273,6 +273,16 @@ TEST(an_address_vector_of_zeros_is_refused)
 	done(p);
 }
 
+/* It is the engine's, which gives it back when the queue pair ends. */
+TEST(the_path_outlives_a_reset)
+{
+	struct pair *p = open_pair();
+
+	rig_move(p->a, IBV_QPS_RESET);
+	assert_ptr_equal(p->a->q.req.ud.kept, &kept);
+	done(p);
+}
+
 TEST(over_the_mtu_it_is_refused)
 {
 	struct pair *p = open_pair();
@@ -378,8 +388,9 @@ RUN_TESTS(unit_test(a_short_datagram_goes_the_shorter_way), unit_test(datagrams_
 	  unit_test(each_has_the_key_that_it_names),
 	  unit_test(what_is_not_as_predicted_goes_as_it_did),
 	  unit_test(a_link_without_room_gets_it_by_the_ordinary_way),
-	  unit_test(an_address_vector_of_zeros_is_refused), unit_test(a_foreign_key_is_refused),
-	  unit_test(over_the_mtu_it_is_refused), unit_test(a_receive_of_two_pieces_gets_its_bytes),
+	  unit_test(the_path_outlives_a_reset), unit_test(an_address_vector_of_zeros_is_refused),
+	  unit_test(a_foreign_key_is_refused), unit_test(over_the_mtu_it_is_refused),
+	  unit_test(a_receive_of_two_pieces_gets_its_bytes),
 	  unit_test(a_receive_without_room_for_the_grh_fails),
 	  unit_test(a_receive_without_the_right_to_write_fails),
 	  unit_test(without_a_receive_it_is_dropped), unit_test(with_another_qkey_it_is_dropped),
