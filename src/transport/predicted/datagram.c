@@ -56,18 +56,9 @@ static uint32_t qkey(const struct tqp *q, const struct kept_path *k)
 static void sent(struct tqp *q, const struct wqe_single *w, uint64_t now)
 {
 	struct requester *r = &q->req;
-	struct sent *e = sent_at(r, r->tail++);
 
-	*e = (struct sent){ .block = r->next_block,
-			    .opcode = MLX5_OPCODE_SEND,
-			    .psn = r->next_psn,
-			    .npsn = 1,
-			    .len = w->sge.len };
-	if (w->signaled || q->qp.sq_sig_all)
-		e->flags = SENT_SIGNALED;
-	r->cur++;
-	r->next_psn = r->una = r->psn = r->max_psn = psn_add(r->next_psn, 1);
-	r->next_block += w->nbb;
+	predicted_sent(q, w);
+	r->una = r->psn = r->max_psn = r->next_psn;
 	completion_done(q, now);
 }
 

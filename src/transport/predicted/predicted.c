@@ -46,10 +46,10 @@ bool predicted_piece(const struct tqp *q, const struct wqe_single *w, struct pie
 	return w->inlined || key_check(q->qp.ctx->hca->keys, &ask, &out->addr) == KEY_OK;
 }
 
-static void sent(struct tqp *q, const struct wqe_single *w)
+struct sent *predicted_sent(struct tqp *q, const struct wqe_single *w)
 {
 	struct requester *r = &q->req;
-	struct sent *e = sent_at(r, r->tail);
+	struct sent *e = sent_at(r, r->tail++);
 
 	*e = (struct sent){ .block = r->next_block,
 			    .opcode = MLX5_OPCODE_SEND,
@@ -58,12 +58,18 @@ static void sent(struct tqp *q, const struct wqe_single *w)
 			    .len = w->sge.len };
 	if (w->signaled || q->qp.sq_sig_all)
 		e->flags = SENT_SIGNALED;
-	r->tail++;
 	r->cur++;
 	r->next_psn = psn_add(r->next_psn, 1);
 	r->next_block += w->nbb;
-	r->unflushed = true;
-	request_sent(q, e, r->next_psn, 0);
+	return e;
+}
+
+static void sent(struct tqp *q, const struct wqe_single *w)
+{
+	const struct sent *e = predicted_sent(q, w);
+
+	q->req.unflushed = true;
+	request_sent(q, e, q->req.next_psn, 0);
 }
 
 /* Sends the next work request, of @avail posted blocks. */

@@ -6,6 +6,7 @@
 #pragma once
 #include "transport/tqp.h"
 
+struct sent;
 struct wqe_single;
 
 /* Sends what was posted. False: a part of it may be sent, and the rest is not of the predicted
@@ -21,6 +22,8 @@ bool predicted_datagram(struct tqp *q, const struct seg *s, uint64_t now);
 
 /* What both have in common. The bytes that @w sends, if its key allows it: */
 bool predicted_piece(const struct tqp *q, const struct wqe_single *w, struct piece *out);
+/* the record of @w, which has been sent in one segment; */
+struct sent *predicted_sent(struct tqp *q, const struct wqe_single *w);
 /* where ask->len bytes go in the next receive, which is not taken yet, if it is one piece and its
  * key allows it. Sets @ask's key and va. */
 bool predicted_room(const struct tqp *q, struct key_ask *ask, uint64_t *addr);
