@@ -48,7 +48,7 @@ static const char variables[] =
 	"  SOFTHCA_DIRECT   0, 1: who may reach the program's memory without a copy\n"
 	"  SOFTHCA_VIEW     0, files: how /sys and /dev show the device\n"
 	"  SOFTHCA_MLX5DV   1: programs are told of an mlx5 device, whose rings they may use\n"
-	"  SOFTHCA_DOORBELL trap, nap: how stores to the doorbell page are found\n";
+	"  SOFTHCA_DOORBELL trap, nap, spin: how stores to the doorbell page are found\n";
 
 void complain(const char *fmt, ...)
 {

@@ -37,6 +37,14 @@ static void stored(size_t at, unsigned int bytes, uint64_t value, bool delicate)
 {
 	if (bytes != 8 || delicate || quiesce_inside() || !rings(at, value))
 		unrung_soon();
+	unrung_ask();
+}
+
+static enum unrung_spin spin_of(const char *how)
+{
+	if (!how || !*how)
+		return UNRUNG_SPIN_IF_FREE;
+	return strcmp(how, "spin") ? UNRUNG_SPIN_NEVER : UNRUNG_SPIN;
 }
 
 int doorbell_page(uint8_t **out)
@@ -44,6 +52,7 @@ int doorbell_page(uint8_t **out)
 	const char *how = secure_getenv("SOFTHCA_DOORBELL");
 
 	*out = page_trap_make(PAGE, stored, !how || strcmp(how, "nap") != 0);
+	unrung_spins(spin_of(how));
 	return *out ? 0 : refuse_memory("mlx5dv_init_obj", PAGE);
 }
 

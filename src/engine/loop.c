@@ -17,6 +17,7 @@
 #include "engine/linger.h"
 #include "engine/links.h"
 #include "engine/nap.h"
+#include "engine/own_core.h"
 #include "engine/port_counts.h"
 #include "engine/port_events.h"
 #include "engine/progress.h"
@@ -34,6 +35,7 @@
 #define RETRY_NS   1000000ULL /* until senders whose link had no room are told again */
 #define LINGER	   50000ULL /* ns: as long as a wake takes, so at most twice as much is spent */
 #define LINGER_MAX 2000000ULL /* ns: then descriptors are looked at */
+#define TURN	   1000000ULL /* ns: from one look at descriptors to the next, on its own core */
 #define LOOKS	   32 /* while lingering, between two yields */
 #define ROUNDS	   1024 /* of work, while more keeps coming */
 #define NET_ROUNDS 64
@@ -264,8 +266,11 @@ static void armed(struct node *n, struct lingering *l)
 		return; /* a leader has set the mode */
 	guard_recheck();
 	loop_work(n);
-	if (!may_linger(n))
+	if (!may_linger(n)) {
+		if (rung || requested)
+			unrung_ask();
 		return;
+	}
 	if (rung)
 		linger_by_the_rings(n);
 	else if (requested && linger(n, l))
@@ -306,6 +311,28 @@ static void under_leader(struct node *n)
 	links_watch(n, false);
 }
 
+/* Descriptors have their turn now and then. True: it was so. */
+static bool on_its_own_core(struct node *n, struct own_core *o)
+{
+	uint64_t due;
+	bool goes_on;
+
+	if (!own_core_begin(n, o))
+		return false;
+	do {
+		due = clock_now() + TURN;
+		do
+			goes_on = own_core_look(n, o);
+		while (goes_on && clock_now() < due);
+		epoll_round(n, 0);
+		loop_network(n); /* those that have brought nothing yet */
+		guard_recheck();
+	} while (goes_on);
+	own_core_end(n);
+	look_once_more(n);
+	return true;
+}
+
 /* Those that made no progress count too: a program that finds completions each time polls. */
 static uint32_t polls(const struct node *n)
 {
@@ -316,11 +343,14 @@ static void *run(void *arg)
 {
 	struct node *n = arg;
 	struct lingering l = { 0 };
+	struct own_core own = { 0 };
 	struct nap nap;
 
 	nap_begin(&nap, polls(n));
 	for (;;) {
 		unrung_look(n);
+		if (on_its_own_core(n, &own))
+			continue;
 		if (load_acquire(&n->led)) {
 			under_leader(n);
 			nap_led(&nap);

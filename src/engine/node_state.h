@@ -7,6 +7,7 @@
 #include "engine/eqp.h"
 #include "engine/node.h"
 #include "engine/node_self.h"
+#include "engine/unrung.h"
 #include "engine/vain.h"
 #include "link/links.h"
 #include "link/number.h"
@@ -122,6 +123,9 @@ struct node {
 		struct list all; /* → struct unrung */
 		uint64_t nap; /* ns between two looks, now */
 		uint64_t due; /* ns: the next look; atomic */
+		uint32_t comers; /* threads that wait for the lock, or soon will; atomic */
+		enum unrung_spin spin; /* atomic */
+		bool asked; /* there is work: own_core.h may begin; atomic */
 	} unrung;
 	struct { /* port_counts.h */
 		struct spin lock; /* guards eqp.counted of all QPs; a leaf */

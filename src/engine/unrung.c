@@ -9,11 +9,19 @@
 #define NAP_FIRST 20000ULL /* ns: after a look that has found something */
 #define NAP_LAST  1000000ULL /* while nothing comes */
 
+/* An engine thread that looks all the time would take the lock again before anybody else. */
+static void come(struct node *n)
+{
+	fetch_add_relaxed(&n->unrung.comers, 1);
+	pthread_mutex_lock(&n->unrung.lock);
+	fetch_sub_acq_rel(&n->unrung.comers, 1);
+}
+
 void unrung_add(struct unrung *u, bool (*look)(struct unrung *u))
 {
 	struct node *n = node_self();
 
-	pthread_mutex_lock(&n->unrung.lock);
+	come(n);
 	if (!unrung_is(u)) {
 		u->look = look;
 		list_add_tail(&n->unrung.all, &u->at);
@@ -31,7 +39,7 @@ void unrung_del(struct unrung *u)
 
 	if (likely(!n))
 		return;
-	pthread_mutex_lock(&n->unrung.lock);
+	come(n);
 	list_del(&u->at);
 	store_release(&u->node, NULL);
 	if (list_empty(&n->unrung.all))
@@ -49,6 +57,19 @@ void unrung_soon(void)
 	wake_engine(n);
 }
 
+void unrung_spins(enum unrung_spin how)
+{
+	store_relaxed(&node_self()->unrung.spin, how);
+}
+
+void unrung_ask(void)
+{
+	struct node *n = node_self();
+
+	if (n && !load_relaxed(&n->unrung.asked))
+		store_relaxed(&n->unrung.asked, true);
+}
+
 static bool look_at_all(struct node *n)
 {
 	struct list *at;
@@ -60,6 +81,20 @@ static bool look_at_all(struct node *n)
 
 		found |= u->look(u);
 	}
+	if (found)
+		store_relaxed(&n->unrung.asked, true);
+	return found;
+}
+
+bool unrung_look_now(struct node *n)
+{
+	bool found;
+
+	if (unlikely(load_relaxed(&n->unrung.comers)))
+		return false;
+	pthread_mutex_lock(&n->unrung.lock);
+	found = look_at_all(n);
+	pthread_mutex_unlock(&n->unrung.lock);
 	return found;
 }
 

@@ -23,6 +23,15 @@ void unrung_del(struct unrung *u); /* of this process; on no list: no effect */
 /* The engine thread looks now. From a signal handler, too. */
 void unrung_soon(void);
 
+/* Does the engine thread look all the time while there is work (own_core.h)? */
+enum unrung_spin {
+	UNRUNG_SPIN_NEVER,
+	UNRUNG_SPIN_IF_FREE, /* while a core is free */
+	UNRUNG_SPIN,
+};
+void unrung_spins(enum unrung_spin how); /* NEVER until the first call */
+void unrung_ask(void); /* there is work: it may begin. From a signal handler, too */
+
 static inline bool unrung_is(const struct unrung *u)
 {
 	return load_acquire(&u->node) != NULL;

@@ -50,7 +50,7 @@ void contact_end_up(struct host *h, struct contact *c)
 	unsigned int slots[HOST_PAGE_SLOTS], n;
 
 	last_words(c);
-	h->ups--;
+	store_relaxed(&h->ups, h->ups - 1);
 	n = bury_targets(h, c, slots);
 	host_contacts_unlist(h, c);
 	quiesce_wait(); /* then no thread of ours is in its rings or its memory */

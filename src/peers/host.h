@@ -74,6 +74,8 @@ void host_leave(struct host *h); /* a forked child: it gives up the descriptors 
 
 int host_take_slot(struct host *h, unsigned int *slot); /* a further slot: more numbers */
 unsigned int host_first_slot(const struct host *h);
+/* Processes of this host that there are contacts with. */
+unsigned int host_company(const struct host *h);
 bool host_is_alone(const struct host *h); /* a host of its own: no other process is reached */
 
 void *host_key_memory(struct host *h); /* for key_table_create(); peers see it read-only */

@@ -83,7 +83,7 @@ void host_contacts_up(struct contact *c)
 	store_release(&c->state, CONTACT_UP); /* pairs with drain_one() */
 	host_target_put(c->asked);
 	c->asked = NULL;
-	h->ups++;
+	store_relaxed(&h->ups, h->ups + 1);
 	if (h->ups > HOST_DIRECT_PEERS)
 		host_use_mail(h);
 }

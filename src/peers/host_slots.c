@@ -7,6 +7,11 @@ unsigned int host_first_slot(const struct host *h)
 	return h->listener[0].slot;
 }
 
+unsigned int host_company(const struct host *h)
+{
+	return load_relaxed(&h->ups);
+}
+
 bool host_is_alone(const struct host *h)
 {
 	return h->alone;

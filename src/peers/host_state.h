@@ -86,7 +86,7 @@ struct host {
 	unsigned int n_barred;
 	struct contact *pending; /* contacts that are not up yet */
 	uint32_t top; /* indices of contact[] in use are below */
-	uint32_t ups; /* contacts that are up */
+	uint32_t ups; /* contacts that are up; atomic */
 	bool buried, risen; /* a target has died; then another came up: peer_up() is due */
 	uint32_t next; /* where host_drain() begins */
 	uint64_t waiting[NUMBER_SLOTS / 64]; /* bits: targets with waiters */

@@ -27,6 +27,8 @@ static struct {
 	bool closed; /* atomic */
 	bool given_up; /* it stays open; atomic */
 	unsigned int faults_open; /* since it was opened; atomic */
+	bool rests; /* the rechecking thread's, as the next */
+	nlink_t links; /* of TASKS when the masks were read last, one for each thread */
 } trap;
 
 static void open_page(void)
@@ -227,19 +229,29 @@ void *page_trap_make(size_t len, page_trap_fn stored, bool on)
 
 void page_trap_recheck(void)
 {
-	static nlink_t before; /* one link for each thread */
 	static unsigned int looks;
 	unsigned int pause = page_trap_closed() ? LOOKS : LOOKS_OPEN;
 	struct stat st;
 
-	if (!load_acquire(&trap.page) || load_relaxed(&trap.given_up) || stat(TASKS, &st) ||
-	    (st.st_nlink == before && ++looks % pause))
+	if (!load_acquire(&trap.page) || load_relaxed(&trap.given_up) || trap.rests ||
+	    stat(TASKS, &st) || (st.st_nlink == trap.links && ++looks % pause))
 		return;
-	before = st.st_nlink;
+	trap.links = st.st_nlink;
 	if (any_thread_blocks())
 		open_page();
 	else if (!page_trap_closed() && guard_trap_open())
 		close_page();
+}
+
+void page_trap_rest(bool rests)
+{
+	if (!load_acquire(&trap.page))
+		return;
+	trap.rests = rests;
+	if (rests && page_trap_closed())
+		open_page();
+	trap.links = 0;
+	page_trap_recheck();
 }
 
 bool page_trap_closed(void)

@@ -29,6 +29,9 @@ void *page_trap_make(size_t len, page_trap_fn stored, bool on);
  * thread that is being made blocks all signals for a moment. One system call while no thread begins
  * or ends, but all are looked at now and then. One caller at a time. */
 void page_trap_recheck(void);
+/* True: stores are plain ones until false is said; the caller looks at what they announce itself.
+ * Behind false it sees what was stored before. By the thread that rechecks. */
+void page_trap_rest(bool rests);
 /* Around fork(): a child does not inherit a page that another thread was making. */
 void page_trap_fork_begin(void);
 void page_trap_fork_end(void); /* in the parent and in the child */

@@ -47,13 +47,13 @@ static void check_word(const char *name, const char *const *words, const char *s
 static void check(void)
 {
 	static const char *const bits[] = { "0", "1", NULL };
-	static const char *const doorbell[] = { "trap", "nap", NULL };
+	static const char *const doorbell[] = { "trap", "nap", "spin", NULL };
 	static const char *const log[] = { "error", "warn", "info", "debug", NULL };
 
 	for (char **e = environ; e && *e; e++)
 		check_name(*e);
 	check_word("SOFTHCA_DIRECT", bits, "0, 1");
-	check_word("SOFTHCA_DOORBELL", doorbell, "trap, nap");
+	check_word("SOFTHCA_DOORBELL", doorbell, "trap, nap, spin");
 	check_word("SOFTHCA_MLX5DV", bits, "0, 1");
 	check_word("SOFTHCA_LOG", log, "error, warn, info, debug");
 }

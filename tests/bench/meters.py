@@ -47,6 +47,13 @@ def ours(program, *arguments):
     return lambda: find(rf"^({NUMBER}) ", _own(program, arguments))[0]
 
 
+def single(program, *arguments, doorbell):
+    """The same by one process that has both ends and may use both cores. @doorbell: how its stores
+    are found."""
+    argv = [*pairs.RUN, str(pairs.PROGRAMS / program), *map(str, arguments)]
+    return lambda: find(rf"^({NUMBER}) ", pairs.alone(argv, {"SOFTHCA_DOORBELL": doorbell}))[0]
+
+
 def rounds(how, busy):
     """(p50, p99, total) of 10^5 ping-pongs, with a third process on the two cores or without."""
     pattern = rf"p50 ({NUMBER}) us p99 ({NUMBER}) us total ({NUMBER}) s"
@@ -90,11 +97,19 @@ def ucx_rate(test, size):
     return lambda: _ucx(test, size, 2000000)[-1] / 1e6
 
 
-def _ucx(test, size, count):
+def ucx_over(transport, test):
+    """UCX's median latency one way over queue pairs of ours, 8 bytes, us; rc_x: whose rings it
+    writes itself."""
+    env = {"UCX_TLS": f"{transport},self", "UCX_NET_DEVICES": "mlx5_0:1",
+           "SOFTHCA_MLX5DV": "1" if transport.endswith("_x") else "0"}
+    return lambda: _ucx(test, 8, 10000, env, pairs.RUN)[1]
+
+
+def _ucx(test, size, count, env=None, run=()):
     """The columns of ucx_perftest's result."""
-    server, client = tool(f"ucx_perftest -t {test} -s {size} -n {count} -w 20000 -f -v")
-    client = [client[0], "127.0.0.1", *client[1:-1]]
-    line = words(rf"^(\d+(?:,{NUMBER})+)$", pairs.pair(server, client, env=pairs.UCX))[0]
+    server, client = tool(f"ucx_perftest -t {test} -s {size} -n {count} -w {count // 10} -f -v")
+    server, client = [*run, *server], [*run, client[0], "127.0.0.1", *client[1:-1]]
+    line = words(rf"^(\d+(?:,{NUMBER})+)$", pairs.pair(server, client, env=env or pairs.UCX))[0]
     return [float(word) for word in line.split(",")]
 
 

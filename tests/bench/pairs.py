@@ -93,10 +93,11 @@ def wait_listen(at, server, pid="self"):
         time.sleep(0.002)
 
 
-def alone(argv):
-    """A program that starts and pins its own second process."""
-    process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=subprocess.STDOUT, text=True, process_group=0)
+def alone(argv, env=None):
+    """A program that needs no second one, or starts and pins it itself."""
+    process = subprocess.Popen(argv, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                               process_group=0)
     return finish(process, argv)
 
 

@@ -12,6 +12,7 @@ import connections
 import meters as m
 import pairs
 import small
+import stores
 from table import RUNS, Figure, chosen, show
 
 SIZES = {"64K": 65536, "256K": 262144, "1M": 1 << 20, "4M": 1 << 22}
@@ -72,7 +73,8 @@ def intro():
 
 
 def main():
-    parts = (latencies, bandwidths, others, small.one_host, connections.one_host)
+    parts = (latencies, bandwidths, others, small.one_host, stores.one_host,
+             connections.one_host)
     figures = [f for part in parts for f in part()]
     reached, all_of_them, broken = show(figures, intro)
     try:

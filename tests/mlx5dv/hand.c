@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "mlx5dv/hand.h"
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include "verbs/said.h"
+
+#ifndef HAND_DOORBELL
+#define HAND_DOORBELL "trap"
+#endif
 
 struct peer_dev dev;
 uint8_t *mem;
@@ -16,6 +21,7 @@ void record(__be32 *r, uint32_t value)
 
 void open_memory(void)
 {
+	setenv("SOFTHCA_DOORBELL", HAND_DOORBELL, 0);
 	said_begin();
 	peer_open(&dev);
 	mem = peer_memory(BYTES, false);

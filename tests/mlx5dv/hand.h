@@ -30,7 +30,8 @@ extern struct ibv_mr *mr; /* of mem */
 extern struct hand a, b;
 
 void record(__be32 *r, uint32_t value);
-void open_memory(void); /* device, mem and mr */
+/* Device, mem and mr. Doorbells are trapped if the environment does not say otherwise. */
+void open_memory(void);
 void endpoint(struct hand *h, enum ibv_qp_type type, struct ibv_srq *srq); /* in RESET */
 void connected(enum ibv_qp_type type, struct ibv_srq *srq); /* @a to @b, which has @srq or NULL */
 

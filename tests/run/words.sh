@@ -96,7 +96,7 @@ mistyped SOFTHCA_LGO=debug 'is it SOFTHCA_LOG?'
 mistyped SOFTHCA_LOG=verbose 'error, warn, info, debug'
 mistyped SOFTHCA_DIRECT=yes 'one of: 0, 1'
 mistyped SOFTHCA_MLX5DV=on 'one of: 0, 1'
-mistyped SOFTHCA_DOORBELL=trp 'one of: trap, nap'
+mistyped SOFTHCA_DOORBELL=trp 'one of: trap, nap, spin'
 SOFTHCA_VIEW=no refused run /no/such/program # so that nothing is preloaded into a program
 has "SOFTHCA_VIEW=no" 'one of: 0, files'
 for setting in SOFTHCA_LIB=/x SOFTHCA_LOG=debug SOFTHCA_DIRECT=1 SOFTHCA_OTHER=1 SOFTHCA_=1; do

@@ -130,6 +130,34 @@ static bool it_closes_when_no_thread_blocks_the_signal_any_more(void)
 	return opened && page_trap_closed() && told_of(1, 1, 2) && told.n == 1;
 }
 
+static bool it_rests_while_it_is_told_to(void)
+{
+	volatile uint8_t *p = page(true);
+	bool rested;
+
+	page_trap_rest(true);
+	recheck();
+	rested = p && !page_trap_closed();
+	p[0] = 1;
+	call();
+	rested = rested && p[0] == 1 && !told.n;
+	page_trap_rest(false);
+	p[1] = 2;
+	return rested && page_trap_closed() && told_of(1, 1, 2) && told.n == 1;
+}
+
+static bool rest_closes_nothing_that_was_opened_for_good(void)
+{
+	volatile uint8_t *p = page(true);
+	bool good = p && !p[0x800];
+
+	page_trap_rest(true);
+	page_trap_rest(false);
+	p[0] = 1;
+	call();
+	return good && !page_trap_closed() && !told.n;
+}
+
 /* No handler would catch the store. */
 static bool it_stays_open_without_handlers(void)
 {
@@ -328,6 +356,8 @@ CHILD(it_may_be_open_from_the_beginning)
 CHILD(it_is_open_where_the_signal_is_blocked)
 CHILD(it_stays_open_without_handlers)
 CHILD_OF_STORES(each_store_is_a_call)
+CHILD_OF_STORES(it_rests_while_it_is_told_to)
+CHILD(rest_closes_nothing_that_was_opened_for_good)
 CHILD_OF_STORES(a_load_opens_it)
 CHILD_OF_STORES(what_was_opened_for_good_stays_open)
 CHILD_OF_STORES(it_closes_when_no_thread_blocks_the_signal_any_more)
@@ -344,6 +374,8 @@ CHILD_OF_STORES(a_jump_there_is_the_programs)
 RUN_TESTS(unit_test(test_it_may_be_open_from_the_beginning),
 	  unit_test(test_it_is_open_where_the_signal_is_blocked),
 	  unit_test(test_it_stays_open_without_handlers), unit_test(test_each_store_is_a_call),
+	  unit_test(test_it_rests_while_it_is_told_to),
+	  unit_test(test_rest_closes_nothing_that_was_opened_for_good),
 	  unit_test(test_a_load_opens_it), unit_test(test_what_was_opened_for_good_stays_open),
 	  unit_test(test_it_closes_when_no_thread_blocks_the_signal_any_more),
 	  unit_test(test_it_opens_without_memory), unit_test(test_a_small_stack_is_told_of),
