@@ -6,9 +6,9 @@
  * once (unrung.h).
  * docs/design/memory-doorbells.md
  *
- * SOFTHCA_DOORBELL=nap leaves everything to the engine thread, and so does spin, which makes it look
- * all the time while there is work (own_core.h). trap: each store rings. Not set: as spin while a
- * core is free, else as trap. */
+ * SOFTHCA_DOORBELL=nap leaves everything to the engine thread, and so does spin, which makes it
+ * look all the time while there is work (own_core.h). trap: each store rings. Not set: as spin
+ * while a core is free, else as trap. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,10 +3,10 @@
 #include <sched.h>
 #include "engine/backlog.h"
 #include "engine/progress.h"
-#include "engine/rest.h"
+#include "engine/idle/rest.h"
 #include "engine/rq_waiters.h"
 #include "engine/turn.h"
-#include "engine/vain.h"
+#include "engine/idle/vain.h"
 #include "util/clock.h"
 #include "util/fork.h"
 

@@ -8,7 +8,7 @@
 #include "engine/node.h"
 #include "engine/node_self.h"
 #include "engine/unrung.h"
-#include "engine/vain.h"
+#include "engine/idle/vain.h"
 #include "link/links.h"
 #include "link/number.h"
 #include "net/gid_table.h"

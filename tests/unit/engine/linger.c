@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* How long the engine thread looks for the next request before it sleeps, and when it does not. */
-#include "engine/linger.h"
+#include "engine/idle/linger.h"
 #include "stand.h"
 #include "util/clock.h"
 

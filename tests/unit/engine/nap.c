@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* How long the engine thread sleeps. */
-#include "engine/nap.h"
+#include "engine/idle/nap.h"
 #include "test.h"
 
 #define US 1000ULL

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* When the engine thread looks all the time for programs that write their rings themselves, and
  * when it leaves the core to others. */
-#include "engine/own_core.h"
+#include "engine/idle/own_core.h"
 #include "stand.h"
 
 #define US UINT64_C(1000)

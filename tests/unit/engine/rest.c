@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* A thread that polls in vain sleeps in the poll: what wakes it, and what keeps it awake. A test
  * that fails may sleep for an hour. */
-#include "engine/rest.h"
+#include "engine/idle/rest.h"
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "engine/leader.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* When a thread that polls in vain gives its core away, and when it sleeps. */
-#include "engine/vain.h"
+#include "engine/idle/vain.h"
 #include "test.h"
 
 #define US UINT64_C(1000)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "engine/rest.h"
+#include "engine/idle/rest.h"
 #include "engine/backlog.h"
 #include "engine/leader.h"
 #include "engine/links.h"

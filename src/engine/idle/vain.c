@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "engine/vain.h"
+#include "engine/idle/vain.h"
 #include "util/barrier.h"
 
 static bool others_poll(const struct vain *v, struct vain_threads *t, uint64_t now)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "engine/nap.h"
+#include "engine/idle/nap.h"
 
 #define SHORTEST 200000ULL /* ns */
 #define LONGEST	 1000000ULL

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "engine/own_core.h"
+#include "engine/idle/own_core.h"
 #include <sched.h>
 #include "engine/gsi/gsi_own.h"
 #include "engine/progress.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "engine/linger.h"
+#include "engine/idle/linger.h"
 #include <sched.h>
 #include "engine/gsi/gsi_own.h"
 #include "engine/progress.h"
