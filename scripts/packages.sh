@@ -12,7 +12,7 @@ declare -A package_set=(
 		cppcheck shellcheck gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-system-x86
 		seabios busybox-static kmod cpio zstd xz-utils ucx-utils openmpi-bin
 		libopenmpi-dev mpich libmpich-dev rdmacm-utils fio libfabric-bin qperf iperf
-		dapl2-utils libdapl2 musl-tools"
+		dapl2-utils libdapl2 libucx-dev librpma-dev musl-tools"
 	[aarch64]="qemu-user"
 	[dist]="dpkg-dev binutils"
 	[soak]="lintian chromium gdb strace valgrind tgt libiscsi-bin"

@@ -18,12 +18,19 @@ PRELOAD = "env LD_PRELOAD=/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so "
 FORK_SAFE = PRELOAD + "RDMAV_FORK_SAFE=1 "
 DAT = "env DAT_OVERRIDE={f}/dat.conf "
 DAT_CONF = 'lo u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 "lo 0" ""\n'
+UCX = "env UCX_TLS=rc_v,self UCX_NET_DEVICES=mlx5_0:1 {b}/ucp_client_server -i 20 -s 5000 -p {p} "
+# What is built from the sources or for the library of a package that a machine may lack.
+BUILT = Path(os.environ["SOFTHCA_BUILD"]) / "tests/clients"
 # (name, (the server's arguments, the client's)); {a}: the server's address, {o}: one's own,
-# {p}: the port, {f}: a folder
+# {p}: the port, {f}: a folder, {b}: that of BUILT
 PROGRAMS = [
     ("rping", ("rping -s -C 20 -v -a {a} -p {p}", "rping -c -C 20 -v -a {a} -p {p}")),
     ("rping, big", ("rping -s -C 5 -S 65000 -v -V -a {a} -p {p}",
                     "rping -c -C 5 -S 65000 -v -V -a {a} -p {p}")),
+    # Its server serves until it is ended.
+    ("rping -P", ("rping -s -P -a {a} -p {p}", "rping -c -C 5 -v -a {a} -p {p}")),
+    ("ucmatose -t", ("ucmatose -c 50 -t 8 -C 5 -b {a} -p {p}",
+                     "ucmatose -c 50 -t 8 -C 5 -s {a} -p {p}")),
     ("ucmatose", ("ucmatose -c 20 -C 5 -b {a} -p {p}", "ucmatose -c 20 -C 5 -s {a} -p {p}")),
     ("ucmatose -P ib", ("ucmatose -P ib -C 5 -b {a} -p {p}", "ucmatose -P ib -C 5 -s {a} -p {p}")),
     ("ucmatose, migrated", ("ucmatose -m -C 5 -b {a} -p {p}", "ucmatose -m -C 5 -s {a} -p {p}")),
@@ -44,8 +51,9 @@ PROGRAMS = [
     ("rcopy", ("rcopy -p {p}", "rcopy /proc/self/exe {a}:{f}/copy -p {p}")),
     # -F: without it a program fails that cannot measure the CPU's frequency, as under load.
     *[(f"{name} -R", (f"{name} -F -R -n 200 -p {{p}}", f"{name} -F -R -n 200 -p {{p}} {{a}}"))
-      for name in ("ib_write_bw", "ib_read_lat", "ib_atomic_bw", "ib_send_lat",
-                   "ib_send_bw -c UD")],
+      for name in ("ib_write_bw", "ib_write_lat", "ib_read_bw", "ib_read_lat", "ib_atomic_bw",
+                   "ib_atomic_lat", "ib_send_bw", "ib_send_lat", "ib_send_bw -c UD",
+                   "ib_send_lat -c UD")],
     *[(f"fio, {verb}", (FIO + "--name=server --port={p} --rw=read",
                         FIO + f"--name=client --port={{p}} --rw=write --verb={verb} "
                         "--hostname={a}"))
@@ -60,6 +68,11 @@ PROGRAMS = [
                                            FORK_SAFE + "iperf -c {a} -p {p} -n 8M")),
     ("dapltest", (DAT + "dapltest -T S -D lo",
                   DAT + "dapltest -T T -s {a} -D lo -i 20 client SR 4096 1 server SR 4096 1")),
+    *[(name, (DAT + f"{name} -P lo -s", DAT + f"{name} -P lo -h {{a}}"))
+      for name in ("dtest", "dtestcm -c 50")],
+    *[(f"ucp_client_server, {kind}", (f"{UCX}-c {kind}", f"{UCX}-c {kind} -a {{a}}"))
+      for kind in ("am", "tag", "stream")],
+    ("librpma", ("{b}/rpma {a} {p}", "{b}/rpma {a} {p} client")),
     # One test each: before the next its server, which is warm then, says at which port it will
     # listen, and the client may be there first.
     ("qperf -cm1", ("qperf -lp {p}", "qperf {a} -lp {p} -t 1 -cm1 rc_bw")),
@@ -93,9 +106,10 @@ def _has_controller():
 if not _has_controller():
     PROGRAMS.append(("cmtime", ("cmtime -c 50 -b {a} -p {p}", "cmtime -c 50 -s {a} -p {p}")))
 OWN_PORT = {"udaddy": 7174,  # its -p is the port space
-            "dapltest": 62000, "mckey": 111}  # the port space again, in hexadecimal
+            "dapltest": 62000, "dtest": 15828, "dtestcm": 15828,
+            "mckey": 111}  # the port space again, in hexadecimal
 # Their servers serve the next client.
-ENDLESS = {"cmtime", "rcopy", "qperf", "udpong", "iperf", "dapltest"}
+ENDLESS = {"cmtime", "rcopy", "qperf", "udpong", "iperf", "dapltest", "ucp_client_server"}
 # What clients say when nobody listens yet; some end with 0 all the same.
 REFUSED = ("rdma_connect: Connection refused", "rconnect: Connection refused",
            "rconnect failed\n: Connection refused", "connect failed: Connection refused",
@@ -103,8 +117,9 @@ REFUSED = ("rdma_connect: Connection refused", "rconnect: Connection refused",
            "RDMA_CM_EVENT_REJECTED, error 8",
            "unexpected event from RDMA CM: Event rejected",
            "RDMA_CM_EVENT_REJECTED, error: 8", "RDMA_CM_EVENT_UNREACHABLE, error: 1")
-IPV4_ONLY = ("rdma_x", "cmtime", "rcopy", "ib_", "fio", "qperf", "fi_", "mckey", "iperf", "dapl")
-HERE_ONLY = ("iperf", "dapl")
+IPV4_ONLY = ("rdma_x", "cmtime", "rcopy", "ib_", "fio", "qperf", "fi_", "mckey", "iperf", "dapl",
+             "dtest", "ucp_")
+HERE_ONLY = ("iperf", "dapl", "dtest")
 PATIENCE = 180 if programs.FULL else 60  # seconds, on an idle machine
 
 _next_port = 21500
@@ -112,8 +127,12 @@ _next_port = 21500
 
 def speaks(name, address):
     """rdma_xserver and rcopy listen on what getaddrinfo() of no name gives: IPv4's wildcard.
-    libfabric leaves loopback interfaces alone. A sanitizer's runtime has to be preloaded first."""
-    if "preloaded" in name and os.environ.get("SOFTHCA_SANITIZER", "none") != "none":
+    libfabric leaves loopback interfaces alone. A sanitizer's runtime has to be preloaded first, and
+    UCX replaces the calls for memory as it does."""
+    built = {"ucp_client_server": "ucp_client_server", "librpma": "rpma"}.get(name.split(",")[0])
+    if built and not (BUILT / built).exists():
+        return False
+    if ("preloaded" in name or name.startswith("ucp_")) and os.environ.get("SOFTHCA_SANITIZER", "none") != "none":
         return False
     if name.startswith("fi_") and address == "127.0.0.1":
         return False
@@ -140,7 +159,12 @@ def is_there(port, pid):
 
 def _program(argv):
     """Its name, behind the environment that it is given."""
-    return next(word for word in argv if word != "env" and "=" not in word)
+    return Path(next(word for word in argv if word != "env" and "=" not in word)).name
+
+
+def _is_endless(argv):
+    """A server of that command line serves the next client."""
+    return _program(argv) in ENDLESS or _program(argv) == "rping" and "-P" in argv
 
 
 def _wait(condition, limit):
@@ -186,7 +210,7 @@ def run(argvs, address, server=None, client=None, own=None):
     limit = PATIENCE * pair.PATIENCE
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "dat.conf").write_text(DAT_CONF)
-        argvs = [argv.format(a=address, o=one, p=port, f=folder).split()
+        argvs = [argv.format(a=address, o=one, p=port, f=folder, b=BUILT).split()
                  for argv, one in zip(argvs, (address, own or address))]
         serving = pair.Process(server or pair.Side(), argvs[0], Path(folder) / "server")
         output, why = "", ""
@@ -199,7 +223,7 @@ def run(argvs, address, server=None, client=None, own=None):
             else:
                 why, output = _client(serving, argvs[1], client or pair.Side(),
                                       Path(folder) / "client", limit)
-            if why or _program(argvs[0]) in ENDLESS:
+            if why or _is_endless(argvs[0]):
                 return pair.Result(why, serving.output(), output)
             if not _wait(lambda: serving.popen.poll() is not None, limit):
                 why = "the server is not done"
