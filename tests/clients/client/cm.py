@@ -132,7 +132,8 @@ def speaks(name, address):
     built = {"ucp_client_server": "ucp_client_server", "librpma": "rpma"}.get(name.split(",")[0])
     if built and not (BUILT / built).exists():
         return False
-    if ("preloaded" in name or name.startswith("ucp_")) and os.environ.get("SOFTHCA_SANITIZER", "none") != "none":
+    if ("preloaded" in name or name.startswith("ucp_")) and \
+            os.environ.get("SOFTHCA_SANITIZER", "none") != "none":
         return False
     if name.startswith("fi_") and address == "127.0.0.1":
         return False
