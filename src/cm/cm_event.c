@@ -7,6 +7,7 @@
 #include "cm/cm_watch.h"
 #include "hca/event_fd.h"
 #include "obs/explain.h"
+#include "obs/leaks.h"
 #include "util/clock.h"
 #include "util/fork.h"
 
@@ -26,6 +27,7 @@ int cm_channel_create(struct cm_channel **out, int *fd)
 	}
 	ch->epoch = fork_epoch();
 	list_init(&ch->events);
+	ch->leak = leaks_made(NULL, "rdma_event_channel", NULL);
 	*out = ch;
 	*fd = ch->fd;
 	return 0;
@@ -37,6 +39,7 @@ void cm_channel_destroy(struct cm_channel *ch)
 
 	list_for_each_safe(pos, tmp, &ch->events) free(container_of(pos, struct cm_event, node));
 	close(ch->fd);
+	leaks_gone(ch->leak);
 	free(ch);
 }
 

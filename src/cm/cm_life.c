@@ -14,6 +14,7 @@
 #include "cm/cm_watch.h"
 #include "engine/node.h"
 #include "obs/explain.h"
+#include "obs/leaks.h"
 #include "util/clock.h"
 #include "util/fork.h"
 
@@ -59,6 +60,13 @@ int cm_call_channel_create(struct cm_channel **out, int *fd)
 	return err ? err : cm_channel_create(out, fd);
 }
 
+/* The program has the id from now on. */
+static void seen(struct cm_id *id)
+{
+	if (!id->leak)
+		id->leak = leaks_made(NULL, "rdma_cm_id", NULL);
+}
+
 int cm_call_id_create(struct cm_channel *ch, void *owner, uint32_t ps, int qp_type,
 		      struct cm_id **out)
 {
@@ -72,6 +80,7 @@ int cm_call_id_create(struct cm_channel *ch, void *owner, uint32_t ps, int qp_ty
 	if (!err) {
 		(*out)->owner = owner;
 		(*out)->afonly = false;
+		seen(*out);
 	}
 	mutex_unlock(&cm.lock);
 	return err;
@@ -124,6 +133,7 @@ int cm_call_id_destroy(struct cm_id *id, uint32_t *fetched)
 	drop_events(id);
 	*fetched = id->fetched;
 	id->kept = true;
+	leaks_gone(id->leak);
 	finish(id);
 	cm_leave();
 	return 0;
@@ -189,6 +199,7 @@ int cm_call_set_owner(struct cm_id *id, void *owner, struct cm_channel *ch)
 	if (err)
 		return err;
 	id->owner = owner;
+	seen(id);
 	if (ch)
 		cm_event_move(id, ch);
 	cm_leave();

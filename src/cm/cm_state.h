@@ -26,6 +26,7 @@ struct cm_channel {
 	int fd; /* eventfd: counts the events */
 	uint32_t epoch; /* of fork.h: the process that made it */
 	struct list events;
+	uint64_t leak; /* obs/leaks.h */
 };
 
 struct cm_event {
@@ -97,6 +98,7 @@ struct cm_id {
 	uint32_t epoch; /* as the channel's */
 	struct cm_channel *channel;
 	void *owner;
+	uint64_t leak; /* obs/leaks.h; 0: the program has not seen it yet */
 	uint32_t ps;
 	int qp_type;
 	enum cm_phase phase;

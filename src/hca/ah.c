@@ -5,7 +5,6 @@
 #include <string.h>
 #include "hca/limits.h"
 #include "obs/explain.h"
-#include "obs/leaks.h"
 #include "util/fork.h"
 
 #define SL_MAX 15
@@ -90,17 +89,14 @@ int ah_create(struct pd *pd, const struct ibv_ah_attr *attr, struct ah **out)
 	if (ah->av.flow_label)
 		ah->av.sport = av_flow_port(ah->av.flow_label);
 	av_encode(&ah->av, &ah->wire);
-	leaks_made(ah, pd->ctx, "AH of PD", pd->pdn);
 	*out = ah;
 	return 0;
 }
 
 int ah_destroy(struct ah *ah)
 {
-	if (fork_is_ours(ah->epoch)) {
+	if (fork_is_ours(ah->epoch))
 		device_give(&ah->pd->ctx->hca->count.ah);
-		leaks_gone(ah);
-	}
 	pd_put(ah->pd);
 	free(ah);
 	return 0;

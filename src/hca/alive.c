@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include "hca/device.h"
 #include "obs/explain.h"
+#include "obs/leaks.h"
 #include "util/hash.h"
 #include "util/spin.h"
 
@@ -80,6 +81,7 @@ struct entry {
 	uint32_t handle, number;
 	uint8_t kind; /* enum alive_kind */
 	bool leaving; /* between alive_take() and alive_left() */
+	uint64_t leak; /* leaks.h */
 	const void *hidden[2]; /* objects that it is made of and no public member names; or NULL */
 };
 
@@ -133,11 +135,22 @@ static struct entry entry_of(enum alive_kind kind, const void *obj)
 			       .kind = (uint8_t)kind };
 }
 
+/* A context that stays open holds no memory of anybody. */
+static uint64_t leak_of(const struct entry *e)
+{
+	const struct kind *k = &kinds[e->kind];
+
+	if (e->kind == ALIVE_CONTEXT)
+		return 0;
+	return leaks_made(e->context, k->name, k->number == NONE ? NULL : &e->number);
+}
+
 /* Under the lock. An entry that is there is of this object, or of one whose memory is freed and
- * whose alive_left() is still to come. False: there is no memory. */
+ * whose alive_left() is still to come. False: @e is not needed, or not any more; it has the leak
+ * that ends. */
 static bool enter(struct shard *s, const void *obj, struct entry *e)
 {
-	struct entry *old;
+	struct entry *old, ends;
 
 	e->key = key_of(obj);
 	e->serial = ++s->serials;
@@ -146,7 +159,9 @@ static bool enter(struct shard *s, const void *obj, struct entry *e)
 		return true;
 	case EEXIST:
 		old = hash_get(&s->alive, key_of(obj));
+		ends = *old;
 		*old = *e;
+		*e = ends;
 		return false;
 	default:
 		s->incomplete = true;
@@ -168,6 +183,13 @@ static void begin(void)
 	}
 }
 
+static void entry_free(struct entry *e)
+{
+	if (e)
+		leaks_gone(e->leak);
+	free(e);
+}
+
 void *alive_made(enum alive_kind kind, void *obj)
 {
 	struct shard *s = shard_of(obj);
@@ -176,8 +198,10 @@ void *alive_made(enum alive_kind kind, void *obj)
 
 	if (kind == ALIVE_CONTEXT)
 		begin();
-	if (e)
+	if (e) {
 		*e = entry_of(kind, obj);
+		e->leak = leak_of(e);
+	}
 	spin_lock(&s->lock);
 	if (e)
 		used = enter(s, obj, e);
@@ -185,7 +209,7 @@ void *alive_made(enum alive_kind kind, void *obj)
 		s->incomplete = true;
 	spin_unlock(&s->lock);
 	if (!used)
-		free(e);
+		entry_free(e);
 	return obj;
 }
 
@@ -375,7 +399,7 @@ int alive_left(const struct alive_end *end, int err)
 	}
 	spin_unlock(&s->lock);
 	if (!err)
-		free(e);
+		entry_free(e);
 	return err;
 }
 

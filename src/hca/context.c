@@ -200,7 +200,7 @@ void context_destroy(struct context *ctx)
 
 	if (ours) {
 		unlist_context(ctx);
-		leaks_closed(ctx, ctx->hca->name);
+		leaks_closed(&ctx->ib.context, ctx->hca->name);
 	}
 	store_release(&ctx->closed, true); /* pairs with context_use() */
 	if (ours) /* an inherited queue's lock may never be free; context_free() closes it */

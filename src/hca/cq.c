@@ -8,7 +8,6 @@
 #include "hca/limits.h"
 #include "hca/numbers.h"
 #include "obs/explain.h"
-#include "obs/leaks.h"
 #include "util/be.h"
 #include "util/clock.h"
 #include "util/fork.h"
@@ -80,7 +79,6 @@ int cq_create(struct context *ctx, const struct cq_attr *attr, struct cq **out)
 	if (cq->channel)
 		comp_channel_get(cq->channel);
 	context_get(ctx);
-	leaks_made(cq, ctx, "CQ", cq->cqn);
 	*out = cq;
 	return 0;
 }
@@ -101,7 +99,6 @@ int cq_destroy(struct cq *cq)
 		async_drop(cq->ctx, cq->user);
 		numbers_give(&cqns, cq->cqn);
 		device_give(&cq->ctx->hca->count.cq);
-		leaks_gone(cq);
 	}
 	if (cq->channel) {
 		comp_channel_drop(cq->channel, cq->user);

@@ -7,7 +7,6 @@
 #include "hca/limits.h"
 #include "hca/memory.h"
 #include "obs/explain.h"
-#include "obs/leaks.h"
 #include "util/fork.h"
 #include "util/quiesce.h"
 
@@ -167,7 +166,6 @@ static void end(struct mr *mr)
 	if (fork_is_ours(mr->epoch)) {
 		key_remove(hca->keys, mr->ib.lkey);
 		device_give(&hca->count.mr);
-		leaks_gone(mr);
 	}
 	if (mr->release)
 		mr->release(mr);

@@ -7,7 +7,6 @@
 #include "hca/limits.h"
 #include "hca/numbers.h"
 #include "obs/explain.h"
-#include "obs/leaks.h"
 #include "util/barrier.h"
 #include "util/fork.h"
 
@@ -59,7 +58,6 @@ static void give_number(struct pd *base)
 {
 	numbers_give(&pdns, base->pdn);
 	device_give(&base->ctx->hca->count.pd);
-	leaks_gone(base);
 }
 
 /* One of several holders leaves. False: there is but one. */
@@ -138,7 +136,6 @@ int pd_create(struct context *ctx, struct pd **out)
 	pthread_mutex_lock(&ctx->root->objects.lock);
 	list_add(&ctx->root->objects.pds, &pd->node);
 	pthread_mutex_unlock(&ctx->root->objects.lock);
-	leaks_made(pd, ctx, "PD", pd->pdn);
 	*out = pd;
 	return 0;
 }

@@ -7,7 +7,6 @@
 #include "hca/qp_attrs.h"
 #include "hca/qp_moves.h"
 #include "obs/explain.h"
-#include "obs/leaks.h"
 #include "util/fork.h"
 
 static int service_check(const struct qp_attr *a)
@@ -119,7 +118,6 @@ int qp_init(struct qp *qp, struct pd *pd, const struct qp_attr *attr, uint32_t q
 		cq_get(qp->rcq);
 	if (qp->srq)
 		srq_get(qp->srq);
-	leaks_made(qp, qp->ctx, "QP", qpn);
 	return 0;
 }
 
@@ -131,7 +129,6 @@ void qp_fini(struct qp *qp)
 		if (qp->user) /* events of no object are the port's */
 			async_drop(qp->ctx, qp->user);
 		device_give(&qp->ctx->hca->count.qp);
-		leaks_gone(qp);
 	}
 	if (qp->srq)
 		srq_put(qp->srq);

@@ -8,7 +8,6 @@
 #include "hca/numbers.h"
 #include "hca/tag_list.h"
 #include "obs/explain.h"
-#include "obs/leaks.h"
 #include "util/be.h"
 #include "util/fork.h"
 
@@ -83,7 +82,6 @@ int srq_create(struct pd *pd, const struct srq_attr *attr, struct srq **out)
 		cq_get(srq->cq);
 	}
 	pd_get(pd);
-	leaks_made(srq, pd->ctx, "SRQ", srq->srqn);
 	*out = srq;
 	return 0;
 }
@@ -103,7 +101,6 @@ int srq_destroy(struct srq *srq)
 		if (!srq->xrcd)
 			numbers_give(&srqns, srq->srqn);
 		device_give(&srq->pd->ctx->hca->count.srq);
-		leaks_gone(srq);
 	}
 	if (srq->xrcd) {
 		cq_put(srq->cq);

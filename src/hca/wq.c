@@ -6,7 +6,6 @@
 #include "hca/limits.h"
 #include "hca/numbers.h"
 #include "obs/explain.h"
-#include "obs/leaks.h"
 #include "util/fork.h"
 
 NUMBERS(wqns, 1 << 16); /* WQs and tables */
@@ -56,7 +55,6 @@ int wq_create(struct pd *pd, const struct wq_attr *attr, struct wq **out)
 	spin_init(&wq->lock);
 	pd_get(pd);
 	cq_get(wq->cq);
-	leaks_made(wq, pd->ctx, "WQ", wqn);
 	*out = wq;
 	return 0;
 }
@@ -79,7 +77,6 @@ int wq_destroy(struct wq *wq)
 	async_drop(wq->pd->ctx, wq->user);
 	numbers_give(&wqns, wq->wqn);
 	device_give(&wq->pd->ctx->hca->count.wq);
-	leaks_gone(wq);
 	cq_put(wq->cq);
 	pd_put(wq->pd);
 	free(wq);

@@ -19,15 +19,16 @@ struct made {
 	const void *ctx, *place; /* place: where the call returns to; NULL: not known */
 	const char *what;
 	uint32_t number;
-	uint64_t order; /* of the making */
+	bool numbered, told;
+	uint64_t leak; /* counts them */
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool wanted; /* frozen by read_environment() */
 static pid_t owner;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
-static struct hash objects; /* address of an object → struct made */
-static uint64_t orders;
+static struct hash objects; /* leak → struct made */
+static uint64_t leaks;
 
 static void read_environment(void)
 {
@@ -80,31 +81,39 @@ static const void *place_of_call(void)
 }
 #endif
 
-void leaks_made(const void *obj, const void *ctx, const char *what, uint32_t number)
+uint64_t leaks_made(const void *ctx, const char *what, const uint32_t *number)
 {
 	struct made *m;
+	uint64_t leak;
 
 	if (!is_wanted())
-		return;
+		return 0;
 	m = malloc(sizeof(*m));
 	if (!m)
-		return;
-	*m = (struct made){ ctx, place_of_call(), what, number, 0 };
+		return 0;
+	*m = (struct made){ .ctx = ctx,
+			    .place = place_of_call(),
+			    .what = what,
+			    .number = number ? *number : 0,
+			    .numbered = number };
 	pthread_mutex_lock(&lock);
-	m->order = orders++;
-	if (hash_put(&objects, (uintptr_t)obj, m))
+	leak = m->leak = ++leaks;
+	if (hash_put(&objects, leak, m)) {
 		free(m);
+		leak = 0;
+	}
 	pthread_mutex_unlock(&lock);
+	return leak;
 }
 
-void leaks_gone(const void *obj)
+void leaks_gone(uint64_t leak)
 {
 	struct made *m;
 
-	if (!is_wanted())
+	if (likely(!leak) || !is_wanted())
 		return;
 	pthread_mutex_lock(&lock);
-	m = hash_del(&objects, (uintptr_t)obj);
+	m = hash_del(&objects, leak);
 	pthread_mutex_unlock(&lock);
 	free(m);
 }
@@ -127,7 +136,7 @@ static int by_order(const void *a, const void *b)
 {
 	const struct made *x = *(struct made *const *)a, *y = *(struct made *const *)b;
 
-	return (x->order > y->order) - (x->order < y->order);
+	return (x->leak > y->leak) - (x->leak < y->leak);
 }
 
 /* Those that are on @ctx and were not told of, the oldest first; NULL @ctx: on any. The caller
@@ -141,28 +150,33 @@ static size_t left_behind(const void *ctx, struct made ***out)
 	if (!*out)
 		log_error("no memory to name the %zu objects that are alive", objects.count);
 	while (*out && (m = hash_next(&objects, &pos)))
-		if (m->ctx && (!ctx || m->ctx == ctx))
+		if (!m->told && (!ctx || m->ctx == ctx))
 			(*out)[n++] = m;
 	if (n)
 		qsort(*out, n, sizeof(struct made *), by_order);
 	return n;
 }
 
-/* Those of a closed context are told of once: at exit they have no context any more. */
+static void tell_one(struct made *m, const char *when)
+{
+	char place[PLACE], number[16] = "";
+
+	name_place(m->place, place);
+	if (m->numbered)
+		snprintf(number, sizeof(number), " 0x%x", m->number);
+	log_error("%s%s is alive %s; made at %s", m->what, number, when, place);
+	m->told = true;
+}
+
 static void tell(const void *ctx, const char *when)
 {
 	struct made **left;
-	char place[PLACE];
 	size_t n;
 
 	pthread_mutex_lock(&lock);
 	n = left_behind(ctx, &left);
-	for (size_t i = 0; i < n; i++) {
-		name_place(left[i]->place, place);
-		log_error("%s 0x%x is alive %s; made at %s", left[i]->what, left[i]->number, when,
-			  place);
-		left[i]->ctx = NULL;
-	}
+	for (size_t i = 0; i < n; i++)
+		tell_one(left[i], when);
 	free(left);
 	pthread_mutex_unlock(&lock);
 }

@@ -7,8 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* @obj was made on @ctx; @what and @number name it: "QP", 0x812. */
-void leaks_made(const void *obj, const void *ctx, const char *what, uint32_t number);
-void leaks_gone(const void *obj); /* unknown ones are fine */
+/* An object was made on @ctx (NULL: on none that is ever closed); @what and @number name it: "QP",
+ * 0x812; NULL: it has no number. Returns what leaks_gone() takes. */
+uint64_t leaks_made(const void *ctx, const char *what, const uint32_t *number);
+void leaks_gone(uint64_t leak); /* 0: no effect */
 /* @ctx is being closed: what is alive on it is named, once. */
 void leaks_closed(const void *ctx, const char *device);

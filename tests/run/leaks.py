@@ -12,7 +12,9 @@ import cases
 TOOL = os.environ["SOFTHCA_PREFIX"] + "/bin/softhca"
 PROGRAM = os.environ["SOFTHCA_BUILD"] + "/tests/verbs/verbs_left"
 NO_LEAKS = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
-LINE = re.compile(r"softhca: (PD|MR) 0x[0-9a-f]+ is alive (.*); made at (.*)\+(0x[0-9a-f]+)")
+LINE = re.compile(r"softhca: (.*?)(?: 0x[0-9a-f]+)? is alive (.*); made at (.*)\+(0x[0-9a-f]+)")
+KINDS = ["PD", "MR", "rdma_event_channel", "rdma_cm_id", "thread domain", "DM", "counters",
+         "XRC domain", "completion channel", "SRQ", "CQ", "WQ", "indirection table"]
 
 
 def said(how, value):
@@ -49,6 +51,13 @@ def when_closed():
     named("close", "when mlx5_0 is closed (ibv_close_device)")
 
 
+def of_every_kind():
+    found = [LINE.match(line) for line in said("kinds", "leaks").splitlines()]
+    assert [m and (m[1], m[2]) for m in found] == [(kind, "at exit") for kind in KINDS], found
+    for match in found[4:]:
+        assert "make_all_kinds" in functions(match[4]), match[0]
+
+
 def a_forked_child_says_nothing():
     named("fork", "at exit")
 
@@ -62,5 +71,5 @@ def not_asked_for():
 
 
 if __name__ == "__main__":
-    sys.exit(cases.run((at_exit, when_closed, a_forked_child_says_nothing, nothing_is_left,
-                        not_asked_for)))
+    sys.exit(cases.run((at_exit, when_closed, of_every_kind, a_forked_child_says_nothing,
+                        nothing_is_left, not_asked_for)))

@@ -6,7 +6,6 @@
 #include <string.h>
 #include "hca/limits.h"
 #include "obs/explain.h"
-#include "obs/leaks.h"
 #include "util/fork.h"
 
 #define FLAG(name) ((uint32_t)MLX5DV_MKEY_INIT_ATTR_FLAGS_##name)
@@ -76,7 +75,6 @@ int mkey_create(struct pd *pd, struct mlx5dv_mkey_init_attr *attr, struct mkey *
 	attr->max_entries = m->max_entries;
 	m->dv = (struct mlx5dv_mkey){ .lkey = m->now.key, .rkey = m->now.key };
 	pd_get(pd);
-	leaks_made(m, pd->ctx, "mkey", m->now.key);
 	*out = m;
 	return 0;
 }
@@ -101,7 +99,6 @@ int mkey_destroy(struct mkey *m)
 		spin_unlock(&m->lock);
 		key_remove(hca->keys, m->now.key);
 		device_give(&hca->count.mr);
-		leaks_gone(m);
 		free_all(m->now.layout);
 		free_all(m->old);
 		free_all(m->newly);
