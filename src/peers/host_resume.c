@@ -15,25 +15,30 @@ static bool resume_waiters(struct target *t)
 
 static void resume_slot(struct host *h, unsigned int slot)
 {
-	uint64_t *word = &h->waiting[slot / 64], bit = UINT64_C(1) << slot % 64;
 	struct target *t;
 
 	/* First: a sender that waits from now on sets it again, perhaps on a new target. */
-	fetch_and_acq_rel(word, ~bit);
+	fetch_and_acq_rel(&h->waiting[slot / 64], ~(UINT64_C(1) << slot % 64));
 	t = host_target_now(h, slot);
 	if (!t)
 		return;
 	if (!resume_waiters(t))
-		fetch_or_acq_rel(word, bit);
+		host_resume_later(h, slot);
 	host_target_put(t);
 }
 
 void host_resume_all(struct host *h)
 {
-	for (unsigned int i = 0; i < NUMBER_SLOTS / 64; i++)
+	uint32_t words = xchg_acq_rel(&h->waiting_words, 0); /* pairs with host_resume_later() */
+
+	for (; words; words &= words - 1) {
+		unsigned int i = (unsigned int)__builtin_ctz(words);
+
 		for (uint64_t w = load_relaxed(&h->waiting[i]); w; w &= w - 1)
 			resume_slot(h, i * 64 + (unsigned int)__builtin_ctzll(w));
+	}
 }
+_Static_assert(NUMBER_SLOTS / 64 <= 32, "a bit for each word");
 
 static bool slot_can_go_on(struct host *h, unsigned int slot)
 {

@@ -8,11 +8,7 @@ void host_resume_all(struct host *h);
 /* Calls the waiters that can go on. */
 static inline void host_resume(struct host *h)
 {
-	uint64_t any = 0;
-
-	for (unsigned int i = 0; i < NUMBER_SLOTS / 64; i++)
-		any |= load_relaxed(&h->waiting[i]);
-	if (unlikely(any))
+	if (unlikely(load_relaxed(&h->waiting_words)))
 		host_resume_all(h);
 }
 bool host_waiters_can_go_on(struct host *h); /* can any of them? */

@@ -90,6 +90,7 @@ struct host {
 	bool buried, risen; /* a target has died; then another came up: peer_up() is due */
 	uint32_t next; /* where host_drain() begins */
 	uint64_t waiting[NUMBER_SLOTS / 64]; /* bits: targets with waiters */
+	uint32_t waiting_words; /* bits: words of it that are not 0, or were */
 	uint64_t wanted[NUMBER_SLOTS / 64]; /* bits: targets that are WANTED, or were */
 	uint32_t chores; /* host_control() has something to do now */
 	uint64_t deadline; /* of host_control() */
@@ -111,6 +112,13 @@ static inline struct target *to_target(struct dest *d)
 static inline bool contact_reaches(const struct contact *c)
 {
 	return c->remote && load_acquire(&c->trusted);
+}
+
+/* @slot's target has a waiter on its list. */
+static inline void host_resume_later(struct host *h, unsigned int slot)
+{
+	fetch_or_acq_rel(&h->waiting[slot / 64], UINT64_C(1) << slot % 64);
+	fetch_or_acq_rel(&h->waiting_words, 1U << slot / 64);
 }
 
 /* host_control() is to run at @at, ns, at the latest. Under host->control. */

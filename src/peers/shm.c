@@ -183,10 +183,8 @@ bool shm_can_go_on(struct target *t)
 /* False: there is space meanwhile, and @w is not on the list. */
 static bool wait_for_space(struct target *t, struct waiter *w)
 {
-	uint64_t *word = &t->host->waiting[t->slot / 64];
-
 	host_wait_add(&t->waiters, w);
-	fetch_or_acq_rel(word, UINT64_C(1) << t->slot % 64);
+	host_resume_later(t->host, t->slot);
 	full_fence(); /* the consumer may have signalled before @w was on the list */
 	return !shm_can_go_on(t) || !host_wait_remove(&t->waiters, w);
 }
