@@ -54,6 +54,23 @@ static void sends(int processes)
 	dc_close(&d);
 }
 
+/* An access key whose first half stands where a SEND of RC has its list, and looks like 48 bytes of
+ * inline data, which would take as many segments. */
+static void a_key_like_a_length(int processes)
+{
+	dc_key = UINT64_C(0x8000003000000042);
+	dc_open(&d, (unsigned int)processes);
+	for (uint64_t id = 0; id < 10; id++) {
+		tell(DC_RECV, 0, DC_BYTES, id);
+		pattern_fill(d.mem, 100, id, 0);
+		dc_post(&d, &d.i, IBV_WR_SEND, 0, 100, id);
+		dc_done(&d.i, id);
+		arrived(0, id, 100);
+		tell(DC_CHECK, 0, 100, id);
+	}
+	dc_close(&d);
+}
+
 static void immediates(int processes)
 {
 	dc_open(&d, (unsigned int)processes);
@@ -456,6 +473,7 @@ static void rate_of_a_target(int arg)
 static const struct test_case cases[] = {
 	EVERYWHERE(sends),
 	CASE_ARG(sends, TWO_OTHERS),
+	EVERYWHERE(a_key_like_a_length),
 	EVERYWHERE(immediates),
 	EVERYWHERE(writes_and_reads),
 	CASE_ARG(writes_and_reads, TWO_OTHERS),

@@ -20,6 +20,7 @@ struct far { /* the targets of a process */
 };
 
 const char *dc_far;
+uint64_t dc_key = DC_KEY;
 int dc_access;
 
 static struct far here;
@@ -82,7 +83,7 @@ static void far_open(struct far *f, struct dc_addr *out)
 		f->srq[i] = ibv_create_srq(f->dev.pd, &sa);
 		if (!f->mr[i] || !f->cq[i] || !f->srq[i])
 			die("a target's objects");
-		f->qp[i] = dc_target_make(&f->dev, f->cq[i], f->srq[i], DC_KEY);
+		f->qp[i] = dc_target_make(&f->dev, f->cq[i], f->srq[i], dc_key);
 		dc_target_rtr(f->qp[i]);
 		out[i] = (struct dc_addr){ f->qp[i]->qp_num, f->mr[i]->rkey, (uintptr_t)f->mem[i],
 					   f->dev.gid };
@@ -292,7 +293,7 @@ void dc_open(struct dc_duo *d, unsigned int processes)
 	struct peer_addr to;
 
 	*d = (struct dc_duo){ .processes = processes,
-			      .key = DC_KEY,
+			      .key = dc_key,
 			      .targets = DC_TARGETS * (processes ? processes : 1) };
 	for (unsigned int i = 0; i < processes; i++)
 		d->pid[i] = peer_fork(far_main, NULL, &d->fd[i]);

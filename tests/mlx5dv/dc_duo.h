@@ -62,6 +62,7 @@ struct dc_duo {
 	unsigned int processes;
 };
 
+extern uint64_t dc_key; /* of all targets: DC_KEY, unless it is set before dc_open() */
 extern int dc_access; /* more IBV_ACCESS_* flags of all memory that is registered */
 extern const char *dc_far; /* network namespace of the other processes; NULL: this one's */
 

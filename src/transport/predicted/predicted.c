@@ -106,7 +106,9 @@ bool predicted_doorbell(struct tqp *q)
 {
 	uint16_t avail;
 
-	if (q->qp.service->wire != SVC_RC || !q->qp.sq.cnt || q->qp.laid_open)
+	/* DC has the packets of RC, but other WQEs. */
+	if (q->qp.service->wire != SVC_RC || q->qp.service->wqe != WQE_CONNECTED || !q->qp.sq.cnt ||
+	    q->qp.laid_open)
 		return false;
 	avail = sent_posted(q);
 	if ((avail && !may_be_send(q)) || !may_send(q))
