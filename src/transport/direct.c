@@ -7,7 +7,6 @@ enum {
 	WAIT_MIN = 16 << 10, /* bytes: a READ or WRITE of this length may wait for direct access */
 	WAIT_AGAIN_MIN = 32, /* READs or WRITEs that do not wait after one that waited in vain */
 	WAIT_AGAIN_MAX = 4096,
-	SERIES_MAX = 8 << 10, /* bytes: a longer READ or WRITE is no part of a series */
 	SERIES_BEGINS = 16, /* READs or WRITEs without a poll behind which the ring is tried */
 	SERIES_GOES_ON = 2, /* the same where the ring has proven faster */
 	SERIES_CLOSE = 10000, /* ns from one to the next */
@@ -187,6 +186,15 @@ static void wait_longer(struct requester *r, bool write)
 	r->direct.wait_again[write].in = r->direct.wait_again[write].next = gap;
 }
 
+bool direct_at_once(struct tqp *q, struct direct_ask *ask, uint64_t now)
+{
+	bool by_ring = q->env->polls && series_by_ring(q, now);
+
+	q->req.direct.by_ring =
+		by_ring || q->dest->ops->direct(q->dest, ask) || ask->done != ask->len;
+	return !q->req.direct.by_ring;
+}
+
 enum direct_way direct_try(struct tqp *q, struct sent *e, const struct wqe *w,
 			   const struct gather *g, uint64_t now)
 {
@@ -204,8 +212,9 @@ enum direct_way direct_try(struct tqp *q, struct sent *e, const struct wqe *w,
 		r->direct.waited = must_wait(q, e);
 		return r->direct.waited ? LATER : BY_RING;
 	}
-	if (!done && e->len <= SERIES_MAX && q->env->polls && series_by_ring(q, now)) {
-		r->direct.waited = false;
+	if (r->direct.by_ring ||
+	    (!done && e->len <= DIRECT_SHORT && q->env->polls && series_by_ring(q, now))) {
+		r->direct.by_ring = r->direct.waited = false;
 		return BY_RING;
 	}
 	struct direct_ask ask = { .write = w->opcode == MLX5_OPCODE_RDMA_WRITE,

@@ -92,6 +92,7 @@ struct direct { /* direct.h */
 		uint16_t in, next; /* WQEs that do not wait for direct access: now, next time */
 	} wait_again[2]; /* READ, WRITE */
 	struct series series;
+	bool by_ring; /* the next WQE that could go by direct access does not */
 	uint32_t done; /* bytes of the WQE at cur that direct access has moved */
 	struct link_grant grant;
 };

@@ -176,7 +176,8 @@ void tqp_doorbell(struct tqp *q, uint64_t now)
 	if (likely(q->qp.state == IBV_QPS_RTS)) {
 		if (q->req.ud.kept && predicted_datagrams(q, now))
 			return;
-		requester_posted(q, now);
+		if (!q->req.direct.exchanged || !predicted_one_sided(q, now))
+			requester_posted(q, now);
 	} else if (q->qp.state == IBV_QPS_ERR || q->qp.state == IBV_QPS_SQE) {
 		flush_sq(q, now);
 	}

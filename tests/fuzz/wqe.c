@@ -65,6 +65,21 @@ static void single_datagram(const struct sq_ring *ring, uint16_t pi, enum wqe_se
 	must(w->qkey == get_be32(av) && w->dqpn == (get_be32(av + 8) & 0xffffff));
 }
 
+static void single_remote(const struct sq_ring *ring, uint16_t pi, enum wqe_service svc, int err,
+			  const struct wqe *w)
+{
+	struct wqe_remote to;
+	struct wqe_single s;
+
+	if ((w->opcode != MLX5_OPCODE_RDMA_WRITE && w->opcode != MLX5_OPCODE_RDMA_READ) ||
+	    !wqe_single_remote(ring, pi, w->opcode, w->qpn, &s, &to) || svc != WQE_CONNECTED || err)
+		return;
+	must(!w->opmod && w->idx == pi && !w->fence);
+	must(w->nsge == 1 && w->inlined == s.inlined && w->len == s.sge.len && w->nbb == s.nbb);
+	must(w->sge[0].addr == s.sge.addr && w->sge[0].key == s.sge.key);
+	must(w->signaled == s.signaled && w->raddr == to.addr && w->rkey == to.key);
+}
+
 static void send_queue(const struct sq_ring *ring, uint16_t pi, uint16_t avail,
 		       enum wqe_service svc)
 {
@@ -80,6 +95,7 @@ static void send_queue(const struct sq_ring *ring, uint16_t pi, uint16_t avail,
 	must(w.nbb == first.nbb && w.opcode == first.opcode && w.idx == first.idx);
 	single_send(ring, pi, svc, err, &w);
 	single_datagram(ring, pi, svc, err, &w);
+	single_remote(ring, pi, svc, err, &w);
 	if (err)
 		return;
 	must(w.nbb <= avail);

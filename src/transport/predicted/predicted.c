@@ -38,6 +38,14 @@ static bool room(const struct tqp *q)
 	       ((r->psn - r->una) & PSN_MASK) < congestion_window(q);
 }
 
+bool predicted_is_rc(const struct tqp *q)
+{
+	const struct service *svc = q->qp.service;
+
+	/* DC has the packets of RC, but other WQEs. */
+	return svc->wire == SVC_RC && svc->wqe == WQE_CONNECTED && q->qp.sq.cnt && !q->qp.laid_open;
+}
+
 bool predicted_piece(const struct tqp *q, const struct wqe_single *w, struct piece *out)
 {
 	struct key_ask ask = { w->sge.key, q->qp.pd->pdn, w->sge.addr, w->sge.len };
@@ -106,9 +114,7 @@ bool predicted_doorbell(struct tqp *q)
 {
 	uint16_t avail;
 
-	/* DC has the packets of RC, but other WQEs. */
-	if (q->qp.service->wire != SVC_RC || q->qp.service->wqe != WQE_CONNECTED || !q->qp.sq.cnt ||
-	    q->qp.laid_open)
+	if (!predicted_is_rc(q))
 		return false;
 	avail = sent_posted(q);
 	if ((avail && !may_be_send(q)) || !may_send(q))

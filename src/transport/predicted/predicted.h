@@ -20,7 +20,12 @@ bool predicted_receive(struct tqp *q, const struct seg *s, uint64_t now);
 bool predicted_datagrams(struct tqp *q, uint64_t now);
 bool predicted_datagram(struct tqp *q, const struct seg *s, uint64_t now);
 
-/* What both have in common. The bytes that @w sends, if its key allows it: */
+/* WRITEs and READs of an RC QP that direct access executes, in RTS: the same. */
+bool predicted_one_sided(struct tqp *q, uint64_t now);
+
+/* What they have in common. An RC QP, whose SQ has no other writer than the library: */
+bool predicted_is_rc(const struct tqp *q);
+/* the bytes that @w sends, if its key allows it; */
 bool predicted_piece(const struct tqp *q, const struct wqe_single *w, struct piece *out);
 /* the record of @w, which has been sent in one segment; */
 struct sent *predicted_sent(struct tqp *q, const struct wqe_single *w);
