@@ -29,6 +29,7 @@
 #include "util/clock.h"
 #include "util/guard.h"
 #include "util/own_thread.h"
+#include "util/page_trap.h"
 #include "util/quiesce.h"
 
 #define EVENTS	   8 /* of descriptors at a time */
@@ -346,6 +347,7 @@ static void *run(void *arg)
 	struct own_core own = { 0 };
 	struct nap nap;
 
+	page_trap_rest(false); /* a parent's engine thread may have had it open at fork() */
 	nap_begin(&nap, polls(n));
 	for (;;) {
 		unrung_look(n);

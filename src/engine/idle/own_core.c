@@ -16,6 +16,8 @@ static bool room(unsigned int cpus, unsigned int processes)
 bool own_core_may(const struct own_core *o, enum unrung_spin how, unsigned int cpus,
 		  unsigned int processes, uint64_t now)
 {
+	if (now < o->not_before)
+		return false;
 	if (how == UNRUNG_SPIN_IF_FREE)
 		return now >= o->vain.crowd_end && room(cpus, processes);
 	return how == UNRUNG_SPIN;
@@ -76,16 +78,19 @@ static bool look(struct node *n)
 bool own_core_look(struct node *n, struct own_core *o)
 {
 	bool found = false;
-	uint64_t before;
+	uint64_t before, now;
 
 	for (unsigned int i = 0; i < OWN_CORE_LOOKS; i++)
 		found |= look(n);
 	before = clock_now();
 	if (!found)
 		sched_yield(); /* another thread may need this very CPU */
-	return own_core_looked(o, how_of(n), found, before, clock_now()) &&
-	       !load_relaxed(&n->led) && load_relaxed(&n->poll_seq) == o->polls &&
-	       unrung_due(n) != UINT64_MAX;
+	now = clock_now();
+	if (load_relaxed(&n->led) || load_relaxed(&n->poll_seq) != o->polls) {
+		o->not_before = now + OWN_CORE_NS;
+		return false;
+	}
+	return own_core_looked(o, how_of(n), found, before, now) && unrung_due(n) != UINT64_MAX;
 }
 
 /* A store that came before the page was closed rang nobody, but its record has moved by then. */

@@ -4,21 +4,23 @@
  * Stores to the doorbell page are plain ones meanwhile. docs/design/memory-doorbells.md
  *
  * It begins behind a sign of work, and ends when nothing has come for a while, when the program
- * polls by a call, or when a yield finds that others want the core (vain.h). By itself it begins
- * only where each process of this host that it has met, and each engine thread, may have a core.
+ * polls by a call or blocks in one, or when a yield finds that others want the core (vain.h). By
+ * itself it begins only where each process of this host that it has met, and each engine thread,
+ * may have a core.
  *
  * A struct own_core is the engine thread's alone, zeroed at first. */
 #pragma once
 #include "engine/node_state.h"
 
 enum {
-	OWN_CORE_NS = 10000000, /* without work: then it ends */
+	OWN_CORE_NS = 10000000, /* without work: then it ends; or until it may begin again */
 	OWN_CORE_LOOKS = 32, /* between two looks at the clock */
 };
 
 struct own_core {
 	struct vain vain; /* of which only the crowd is used */
 	uint64_t until; /* ns: it ends unless a look finds something */
+	uint64_t not_before; /* ns: the program has just made progress by a call */
 	uint32_t polls; /* node->poll_seq at its beginning */
 };
 

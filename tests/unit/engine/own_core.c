@@ -34,6 +34,15 @@ TEST(whoever_asks_for_it_gets_it)
 	check(!may(UNRUNG_SPIN_NEVER, 64, 1));
 }
 
+TEST(not_soon_behind_a_call)
+{
+	own = (struct own_core){ .not_before = 5 * S + 1 };
+	check(!may(UNRUNG_SPIN_IF_FREE, 8, 1));
+	check(!may(UNRUNG_SPIN, 8, 1));
+	own.not_before--;
+	check(may(UNRUNG_SPIN_IF_FREE, 8, 1) && may(UNRUNG_SPIN, 8, 1));
+}
+
 /* Looks from @now on, each with a yield of @yield ns, until it ends; but at most for 1 s. Returns
  * when it ended. */
 static uint64_t looks(enum unrung_spin how, uint64_t now, uint64_t yield)
@@ -81,6 +90,6 @@ TEST(not_where_it_was_asked_for)
 }
 
 RUN_TESTS(unit_test(by_itself_only_where_every_thread_has_a_core),
-	  unit_test(whoever_asks_for_it_gets_it),
+	  unit_test(whoever_asks_for_it_gets_it), unit_test(not_soon_behind_a_call),
 	  unit_test(it_ends_when_nothing_has_come_for_a_while),
 	  unit_test(others_that_want_the_core_get_it), unit_test(not_where_it_was_asked_for))
