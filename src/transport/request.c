@@ -4,6 +4,7 @@
 #include "transport/ack_timer.h"
 #include "transport/answer.h"
 #include "transport/blame.h"
+#include "transport/blocked.h"
 #include "transport/completion.h"
 #include "transport/congestion.h"
 #include "transport/pace.h"
@@ -40,13 +41,14 @@ int request_emit(struct tqp *q, struct seg *s, uint64_t now)
 		if (link_may_congest(q->dest) && (s->flags & SEG_ACKREQ))
 			congestion_asked(q, s->psn, now);
 		r->unflushed = s->more;
+		blocked_over(q, q->dest);
 		if (ack)
 			q->ack_due = false;
 		return 0;
 	}
 	if (err == EAGAIN)
-		r->blocked = true;
-	else if (err != EFAULT && q->qp.service->reliable)
+		return blocked_begin(q, q->dest, s->dqpn, now) ? ENETUNREACH : EAGAIN;
+	if (err != EFAULT && q->qp.service->reliable)
 		ack_timer_lost(q, now);
 	return err;
 }

@@ -124,6 +124,10 @@ struct requester {
 	uint8_t doubt; /* enum requester_doubt */
 	bool elsewhere; /* answers came from other senders than the peer since the last progress */
 	bool blocked; /* the QP's waiter is on a destination's list */
+	struct {
+		uint64_t process; /* that had no room for a second: dest.process; 0: none */
+		uint32_t lost; /* segments that it has not got */
+	} late; /* blocked.h */
 	bool unflushed; /* the destination has segments that leave by its flush() */
 	struct direct direct;
 	bool by_value; /* the peer cannot fetch from this process */
@@ -136,7 +140,8 @@ struct requester {
 		bool draining; /* IBV_EVENT_SQ_DRAINED is still to come */
 		bool stopped; /* by a wrong signature: the event was not asked for */
 	} sqd;
-	uint64_t timer_at; /* ns: when retry_timer() or cast_timer() acts; TQP_NEVER: not set */
+	uint64_t timer_at; /* ns: when retry_timer(), cast_timer() or blocked_timer() acts;
+			      TQP_NEVER: not set */
 	struct tries tries;
 	struct watchdog dog;
 	struct rtt rtt;

@@ -374,9 +374,15 @@ void tqp_timer(struct tqp *q, uint64_t now)
 	if (!q->qp.service->connected) {
 		q->deadline = TQP_NEVER;
 		raw_receive_expire(q, now);
-		cast_timer(q, now);
-	} else {
+		if (q->req.ud.full)
+			blocked_timer(q, q->req.ud.full, now);
+		else
+			cast_timer(q, now);
+	} else if (q->qp.service->reliable) {
 		retry_timer(q, now);
+	} else {
+		q->deadline = TQP_NEVER;
+		blocked_timer(q, q->dest, now);
 	}
 	requester_run(q, now);
 	flush_drained(q);

@@ -28,7 +28,7 @@ static int resolve(struct tqp *q, const struct wqe *w)
 	return q->env->resolve(q, &w->av, w->dqpn, &q->req.ud.full);
 }
 
-static int send(struct tqp *q, struct seg *s, const struct wqe *w)
+static int send(struct tqp *q, struct seg *s, const struct wqe *w, uint64_t now)
 {
 	struct dest *d;
 	int err;
@@ -38,8 +38,12 @@ static int send(struct tqp *q, struct seg *s, const struct wqe *w)
 	d = q->req.ud.full;
 	s->more = d->ops->flush;
 	err = dest_send(d, s, &q->waiter);
+	if (unlikely(err == EAGAIN))
+		return blocked_begin(q, d, w->dqpn, now) ? ENETUNREACH : EAGAIN;
 	if (unlikely(err == ENETUNREACH) && link_has_notices(d))
 		drop_unheard(q, w->dqpn);
+	if (!err)
+		blocked_over(q, d);
 	if (!err && s->more)
 		corked_keep(q, d);
 	return err;
@@ -98,12 +102,10 @@ bool ud_send(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t now)
 		s.flags |= SEG_MCAST | SEG_NO_REF;
 		err = cast_send(q, &s, now);
 	} else {
-		err = send(q, &s, w);
+		err = send(q, &s, w, now);
 	}
-	if (err == EAGAIN) {
-		q->req.blocked = true;
+	if (err == EAGAIN)
 		return false;
-	}
 	if (err == EFAULT) {
 		g.why = KEY_OK;
 		return fail(q, w, &g, now);

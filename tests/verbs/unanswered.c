@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* WRITEs of UC into the memory of a process that does nothing: it is stopped. One that nothing is
+/* Messages of services without answers for a process that is stopped. A WRITE of UC that nothing is
  * ahead of is there when it completes (docs/design/direct-access.md). One behind a SEND that the
- * process has not taken yet does not overtake that. */
+ * process has not taken yet does not overtake that. Whoever sends more than there is room for waits
+ * a second, and not for ever. */
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,7 +147,107 @@ static void arrives_at_once_and_in_order(int unused)
 	close(fd);
 }
 
-static const struct test_case cases[] = { CASE(arrives_at_once_and_in_order) };
+enum { MANY = 20000, LONG = 2048, LAST = 77 };
+
+static struct peer_opts many(enum ibv_qp_type type)
+{
+	return (struct peer_opts){ .type = type, .cap = { 64, 64, 1, 1, 0 }, .mtu = IBV_MTU_4096 };
+}
+
+struct one {
+	struct peer_dev dev;
+	struct peer_ep ep;
+	struct ibv_mr *mr;
+	uint32_t *word; /* of a message */
+};
+
+static void open_one(struct one *o, enum ibv_qp_type type, int fd)
+{
+	struct peer_opts opt = many(type);
+	uint8_t *mem = peer_memory(PAGE, false);
+
+	peer_open(&o->dev);
+	o->mr = ibv_reg_mr(o->dev.pd, mem, PAGE, IBV_ACCESS_LOCAL_WRITE);
+	want(o->mr);
+	peer_ep_create(&o->dev, &opt, &o->ep);
+	peer_ep_swap(fd, &o->ep);
+	peer_connect(&o->ep, &opt);
+	o->word = (uint32_t *)(void *)(mem + (type == IBV_QPT_UD ? 40 : 0));
+}
+
+/* Stops behind the first message; goes on until the last one comes. */
+static int stops(int fd, void *arg)
+{
+	uint32_t none = 0;
+	struct ibv_sge sg;
+	struct ibv_wc wc;
+	struct one o;
+
+	open_one(&o, *(enum ibv_qp_type *)arg, fd);
+	sg = (struct ibv_sge){ (uintptr_t)o.mr->addr, PAGE, o.mr->lkey };
+	peer_recv(&o.ep, 0, &sg, 1);
+	peer_swap(fd, &none, &none, sizeof(none));
+	peer_poll_ok(o.ep.rcq, &wc);
+	raise(SIGSTOP);
+	do {
+		peer_recv(&o.ep, 0, &sg, 1);
+		peer_poll_ok(o.ep.rcq, &wc);
+	} while (*o.word != LAST);
+	peer_swap(fd, &none, &none, sizeof(none));
+	return 0;
+}
+
+static void send_one(struct one *o, struct ibv_ah *ah, uint32_t word)
+{
+	struct ibv_sge sg = { (uintptr_t)o->mr->addr, LONG, o->mr->lkey };
+	struct ibv_send_wr wr = { .sg_list = &sg,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED },
+			   *bad;
+	struct ibv_wc wc;
+
+	*(uint32_t *)o->mr->addr = word;
+	wr.wr.ud.ah = ah;
+	wr.wr.ud.remote_qpn = o->ep.theirs.qpn;
+	wr.wr.ud.remote_qkey = 0x11111111;
+	want_eq(ibv_post_send(o->ep.qp, &wr, &bad), 0);
+	peer_poll_ok(o->ep.scq, &wc);
+}
+
+static void waits_a_second(int type)
+{
+	enum ibv_qp_type t = (enum ibv_qp_type)type;
+	struct pollfd done = { .events = POLLIN };
+	struct ibv_ah *ah = NULL;
+	uint32_t none = 0;
+	struct one o;
+	int status;
+	pid_t pid;
+
+	pid = peer_fork(stops, &t, &done.fd);
+	open_one(&o, t, done.fd);
+	if (t == IBV_QPT_UD)
+		ah = peer_ah(&o.dev, &o.ep.theirs);
+	peer_swap(done.fd, &none, &none, sizeof(none));
+	send_one(&o, ah, 0);
+	want_eq(waitpid(pid, &status, WUNTRACED), pid);
+	want(WIFSTOPPED(status));
+	for (unsigned int i = 0; i < MANY; i++)
+		send_one(&o, ah, 0);
+	want_eq(kill(pid, SIGCONT), 0);
+	do
+		send_one(&o, ah, LAST);
+	while (!poll(&done, 1, 0));
+	peer_swap(done.fd, &none, &none, sizeof(none));
+	want_eq(peer_wait(pid), 0);
+}
+
+static const struct test_case cases[] = {
+	CASE(arrives_at_once_and_in_order),
+	CASE_ARG(waits_a_second, IBV_QPT_UD),
+	CASE_ARG(waits_a_second, IBV_QPT_UC),
+};
 
 int main(void)
 {

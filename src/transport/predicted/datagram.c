@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "transport/blocked.h"
 #include "transport/completion.h"
 #include "transport/predicted/kept_path.h"
 #include "transport/predicted/predicted.h"
@@ -95,6 +96,7 @@ static bool send_next(struct tqp *q, uint16_t avail, uint64_t now)
 	s.npieces = 1;
 	if (k->dest->ops->send_plain(k->dest, &s))
 		return false;
+	blocked_over(q, k->dest);
 	sent(q, &w, now);
 	return true;
 }

@@ -248,6 +248,116 @@ TEST(ud_forgets_whom_a_failed_send_has_waited_for)
 	next_is_resolved_anew(p);
 }
 
+#define SECOND UINT64_C(1000000000)
+
+/* It waits for a process of this host, which has been reached before, and which is stopped. */
+static struct pair *open_stopped(uint64_t now)
+{
+	struct pair *p = open_slow();
+
+	tqp_resume(&p->a->q, now); /* no room again, and now it is known who has none */
+	slow.d.same_host = true;
+	slow.d.process = 5;
+	tqp_resume(&p->a->q, now);
+	pair_none(p->a, false);
+	return p;
+}
+
+TEST(ud_waits_a_second_for_a_process_without_room)
+{
+	struct pair *p = open_stopped(7 * SECOND);
+	struct tqp *q = &p->a->q;
+	struct rig_wr w = datagram(p, 8);
+
+	check_eq(q->deadline, 8 * SECOND);
+	tqp_timer(q, 8 * SECOND - 1);
+	pair_none(p->a, false);
+	tqp_timer(q, 8 * SECOND);
+	pair_good(p->a, false);
+	p->rig.net.now = 8 * SECOND;
+	rig_post(p->a, &w); /* lost at once */
+	pair_good(p->a, false);
+	check_eq(slow.held, 0);
+	slow.d.process = 6; /* another one is waited for */
+	rig_post(p->a, &w);
+	pair_none(p->a, false);
+	slow.answer = 0;
+	tqp_resume(q, 8 * SECOND);
+	pair_good(p->a, false);
+	check_eq(slow.held, 0);
+	pair_close(p);
+}
+
+TEST(ud_waits_again_for_a_process_that_takes_something)
+{
+	struct pair *p = open_stopped(7 * SECOND);
+	struct rig_wr w = datagram(p, 8);
+
+	tqp_timer(&p->a->q, 8 * SECOND);
+	pair_good(p->a, false);
+	p->rig.net.now = 8 * SECOND;
+	slow.answer = 0;
+	rig_post(p->a, &w);
+	pair_good(p->a, false);
+	slow.answer = EAGAIN;
+	rig_post(p->a, &w);
+	pair_none(p->a, false);
+	tqp_timer(&p->a->q, 9 * SECOND);
+	pair_good(p->a, false);
+	check_eq(slow.held, 0);
+	pair_close(p);
+}
+
+/* It may be slow, but not this host's fault. */
+TEST(ud_waits_for_a_network_as_long_as_it_takes)
+{
+	struct pair *p = open_slow();
+
+	tqp_resume(&p->a->q, 7 * SECOND);
+	tqp_timer(&p->a->q, 100 * SECOND);
+	pair_none(p->a, false);
+	slow.answer = 0;
+	tqp_resume(&p->a->q, 100 * SECOND);
+	pair_good(p->a, false);
+	pair_close(p);
+}
+
+/* UC: a message of several segments, of which the last finds no room, is lost; so is the next. */
+TEST(uc_waits_a_second_for_a_process_without_room)
+{
+	struct rig_attr attr = rig_rc;
+	struct link_ops ops, *before;
+	struct rig_wr w;
+	struct pair *p;
+
+	attr.type = IBV_QPT_UC;
+	p = pair_open(&pair_host, &attr);
+	before = (struct link_ops *)p->a->end.d.ops;
+	ops = *before;
+	ops.send = slow_send;
+	ops.cancel = slow_cancel;
+	w = pair_send(p->a, 0, 8000);
+	p->a->end.d.ops = &ops;
+	p->a->end.d.process = 5;
+	slow.answer = EAGAIN;
+	p->rig.net.now = 7 * SECOND;
+	rig_post(p->a, &w);
+	pair_none(p->a, false);
+	check_eq(p->a->q.deadline, 8 * SECOND);
+	tqp_timer(&p->a->q, 8 * SECOND);
+	pair_good(p->a, false);
+	rig_post(p->a, &w);
+	pair_good(p->a, false);
+	p->a->end.d.ops = before;
+	pair_receive(p->b, 0x4000, 8000);
+	rig_post(p->a, &w);
+	rig_run(&p->rig);
+	pair_good(p->a, false);
+	pair_good(p->b, true);
+	check_eq(p->a->q.req.late.process, 0);
+	pair_close(p);
+}
+
 TEST(ud_own_multicast_is_blocked_on_request)
 {
 	for (int block = 0; block < 2; block++) {
@@ -425,6 +535,10 @@ RUN_TESTS(unit_test(ud_leaves_40_bytes_for_the_grh), unit_test(ud_wrong_qkey_is_
 	  unit_test(ud_over_the_mtu_stops_the_sq_alone), unit_test(ud_knows_only_sends),
 	  unit_test(ud_to_nowhere_completes), unit_test(ud_hears_of_whom_it_has_waited_for),
 	  unit_test(ud_forgets_whom_a_failed_send_has_waited_for),
+	  unit_test(ud_waits_a_second_for_a_process_without_room),
+	  unit_test(ud_waits_again_for_a_process_that_takes_something),
+	  unit_test(ud_waits_for_a_network_as_long_as_it_takes),
+	  unit_test(uc_waits_a_second_for_a_process_without_room),
 	  unit_test(ud_own_multicast_is_blocked_on_request),
 	  unit_test(raw_frames_that_are_kept_end_in_time_after_a_failed_send),
 	  unit_test(uc_message_with_a_gap_is_dropped_whole),
