@@ -304,12 +304,19 @@ static int find(uint32_t uid, const char *stem, unsigned int first, unsigned int
 	return full.ours ? EAGAIN : ENOENT;
 }
 
-bool host_names_have_ours(uint32_t uid, const char *stem, unsigned int first, unsigned int end)
+bool host_names_have_ours(uint32_t uid, const char *stem, unsigned int first, unsigned int end,
+			  int *pid)
 {
 	int conn, err = find(uid, stem, first, end, end, &conn);
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
 
-	if (!err)
+	*pid = 0;
+	if (!err) {
+		if (!getsockopt(conn, SOL_SOCKET, SO_PEERCRED, &cred, &len))
+			*pid = cred.pid;
 		close(conn);
+	}
 	return err != ENOENT;
 }
 

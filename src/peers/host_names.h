@@ -44,8 +44,10 @@ enum host_name {
 };
 /* Who listens at the name that is @stem and the number @k, below NUMBER_SLOTS? */
 enum host_name host_name_whose(uint32_t uid, const char *stem, unsigned int k);
-/* Does a process of our user listen at one of those from @first up to @end? */
-bool host_names_have_ours(uint32_t uid, const char *stem, unsigned int first, unsigned int end);
+/* Does a process of our user listen at one of those from @first up to @end? *pid: the first one's;
+ * 0: not known. */
+bool host_names_have_ours(uint32_t uid, const char *stem, unsigned int first, unsigned int end,
+			  int *pid);
 /* How many slots processes of other users hold; *holder: the uid of one of them, as we see it;
  * HOST_NAMES_ALL: none of them listens. */
 unsigned int host_names_foreign(uint32_t *holder);

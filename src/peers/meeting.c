@@ -16,6 +16,7 @@
 #include "util/clock.h"
 
 enum { BACKLOG = 1024, NAME_MAX_LEN = 80, DOOR_NAP_NS = 2000000, DOORS = 16 };
+#define DOOR_NS (24 * HOST_CONTACT_NS) /* the longest wait, whoever comes and goes meanwhile */
 
 struct meeting {
 	struct watch watch; /* socket that others connect to; fd -1: not a member yet */
@@ -123,7 +124,7 @@ static bool may_be_ours(const struct meeting *m, unsigned int slot)
 }
 
 /* ECONNREFUSED: no process of our user has that name; ETIMEDOUT: one has, and does not answer. */
-static int ask(const struct meeting *m, unsigned int slot, uint64_t until, int *fd)
+static int ask(const struct meeting *m, unsigned int slot, uint64_t until, int *fd, int *who)
 {
 	struct pollfd p = { .events = POLLIN };
 	int err = connected(m, slot, &p.fd), pid = 0;
@@ -139,35 +140,58 @@ static int ask(const struct meeting *m, unsigned int slot, uint64_t until, int *
 			err = receive(p.fd, fd);
 	}
 	close(p.fd);
+	*who = pid;
 	return err;
 }
 
-static int ask_members(const struct meeting *m, int *fd)
+static int ask_members(const struct meeting *m, int *fd, struct meeting_silent *who)
 {
 	uint64_t until = clock_now() + HOST_CONTACT_NS;
 	int silent = 0;
 
 	*fd = -1;
 	for (unsigned int slot = 0; slot < NUMBER_SLOTS; slot++) {
-		int err = ask(m, slot, until, fd);
+		int pid = 0, err = ask(m, slot, until, fd, &pid);
 
 		if (!err)
 			return 0;
-		if (err == ETIMEDOUT)
+		if (err == ETIMEDOUT) {
 			silent = ETIMEDOUT;
+			*who = (struct meeting_silent){ .pid = pid };
+		}
 	}
 	return silent;
 }
 
 /* --- the door --- */
 
+/* How long one waits for those at the other doors. */
+struct patience {
+	uint64_t until, end; /* ns: for the one who is there; for all together */
+	int pid; /* who is there; 0: not known */
+};
+
 /* Is a process of our user at one of the doors from @first up to @end? */
-static bool is_met(const struct meeting *m, unsigned int first, unsigned int end)
+static bool is_met(const struct meeting *m, unsigned int first, unsigned int end,
+		   struct patience *p)
 {
 	char stem[NAME_MAX_LEN + 16];
+	int pid;
 
 	snprintf(stem, sizeof(stem), "%s.new.", m->name);
-	return host_names_have_ours(m->host->uid, stem, first, end);
+	if (!host_names_have_ours(m->host->uid, stem, first, end, &pid))
+		return false;
+	if (pid != p->pid)
+		p->until = clock_now() + HOST_CONTACT_NS;
+	p->pid = pid;
+	return true;
+}
+
+static bool lasts(const struct patience *p)
+{
+	uint64_t now = clock_now();
+
+	return now < p->until && now < p->end;
 }
 
 /* A door that is free, and listened to, so that others see whose it is. */
@@ -197,35 +221,37 @@ static void step_back(struct meeting *m)
  * the one at the lower door enters: the other goes back, or has entered, and is waited for. Each
  * stands first and looks then, so that one of two at once sees the other. Before that it looks from
  * afar: one that stands would be waited for, again and again, by the one that may enter. */
-static int take_door(struct meeting *m)
+static int take_door(struct meeting *m, struct patience *p)
 {
 	const struct timespec nap = { .tv_nsec = DOOR_NAP_NS };
-	uint64_t until = clock_now() + HOST_CONTACT_NS;
 	unsigned int door;
 	int err;
 
 	do {
-		if (is_met(m, 0, DOORS)) {
+		if (is_met(m, 0, DOORS, p)) {
 			nanosleep(&nap, NULL);
 			continue;
 		}
 		err = stand(m, &door);
 		if (err && err != EADDRINUSE)
 			return err;
-		if (!err && !is_met(m, 0, door)) {
-			while (is_met(m, door + 1, DOORS) && clock_now() < until)
+		if (!err && !is_met(m, 0, door, p)) {
+			while (is_met(m, door + 1, DOORS, p) && lasts(p))
 				nanosleep(&nap, NULL);
-			if (clock_now() < until)
+			if (lasts(p))
 				return 0;
 		}
 		step_back(m);
 		nanosleep(&nap, NULL);
-	} while (clock_now() < until);
+	} while (lasts(p));
 	return ETIMEDOUT;
 }
 
-int meeting_enter(struct host *h, const char *name, struct meeting **out, int *fd)
+int meeting_enter(struct host *h, const char *name, struct meeting **out, int *fd,
+		  struct meeting_silent *who)
 {
+	uint64_t now = clock_now();
+	struct patience p = { now + HOST_CONTACT_NS, now + DOOR_NS, 0 };
 	struct meeting *m = calloc(1, sizeof(*m));
 	int err;
 
@@ -235,9 +261,10 @@ int meeting_enter(struct host *h, const char *name, struct meeting **out, int *f
 	m->watch.fd = m->door = m->fd = -1;
 	snprintf(m->name, sizeof(m->name), "%s", name);
 	*fd = -1;
-	err = h->alone ? 0 : take_door(m);
+	err = h->alone ? 0 : take_door(m, &p);
+	*who = (struct meeting_silent){ p.pid, true };
 	if (!err && !h->alone)
-		err = ask_members(m, fd);
+		err = ask_members(m, fd, who);
 	if (err) {
 		meeting_leave(m);
 		return err;

@@ -6,14 +6,23 @@
  * a meeting of that name meanwhile. The kernel removes the names of a process that dies.
  * Threads: meeting_enter() blocks; members answer from host_control(). */
 #pragma once
+#include <stdbool.h>
 
 struct host;
 struct meeting;
 
+/* Who keeps a process that enters waiting. */
+struct meeting_silent {
+	int pid; /* 0: not known */
+	bool door; /* it stays at the door; else it is a member that does not answer */
+};
+
 /* Goes to the door. *fd: the meeting's descriptor, the caller's to close; -1: it has no member yet.
- * Until meeting_begin() or meeting_leave() no other process enters. ETIMEDOUT: none of the members
- * answers, or another process stays at the door. */
-int meeting_enter(struct host *h, const char *name, struct meeting **out, int *fd);
+ * Until meeting_begin() or meeting_leave() no other process enters. However many are at the door
+ * before it, each may take its time. ETIMEDOUT, and *who: none of the members answers, or another
+ * process stays at the door. */
+int meeting_enter(struct host *h, const char *name, struct meeting **out, int *fd,
+		  struct meeting_silent *who);
 /* This process is a member: it hands @fd to processes that come, and leaves the door. */
 int meeting_begin(struct meeting *m, int fd);
 void meeting_leave(struct meeting *m); /* NULL is fine */

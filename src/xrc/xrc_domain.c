@@ -90,17 +90,34 @@ static void domain_name(const struct xrc_domain *d, char *buf, size_t n)
 		 (uintmax_t)d->ino);
 }
 
+static int refuse_entry(int err, const struct meeting_silent *who)
+{
+	if (err != ETIMEDOUT)
+		return refuse(err,
+			      "ibv_open_xrcd: the XRC domain's socket cannot be made (error %d); "
+			      "are there too many open files?",
+			      err);
+	if (who->door)
+		return refuse(err,
+			      "ibv_open_xrcd: process %d has been opening the file's XRC domain "
+			      "for seconds; let it go on (is it stopped?)",
+			      who->pid);
+	return refuse(err,
+		      "ibv_open_xrcd: process %d, which has the file's XRC domain open, does not "
+		      "answer; let it go on (is it stopped?)",
+		      who->pid);
+}
+
 static int enter(struct xrc_domain *d, int oflags)
 {
+	struct meeting_silent who;
 	char name[72];
 	int err;
 
 	domain_name(d, name, sizeof(name));
-	err = meeting_enter(d->node->host, name, &d->meeting, &d->fd);
+	err = meeting_enter(d->node->host, name, &d->meeting, &d->fd, &who);
 	if (err)
-		return refuse(
-			err, "ibv_open_xrcd: the processes that have the file's XRC domain open do "
-			     "not answer; let them go on (are they stopped?)");
+		return refuse_entry(err, &who);
 	if (d->fd >= 0 && (oflags & O_EXCL))
 		return refuse(EINVAL, EXISTS);
 	if (d->fd < 0 && !(oflags & O_CREAT))

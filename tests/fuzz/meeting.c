@@ -108,10 +108,11 @@ static unsigned int descriptors(void)
 static void come(void)
 {
 	struct meeting *m;
+	struct meeting_silent who;
 	void *page;
 	int fd;
 
-	if (meeting_enter(host, "fuzz", &m, &fd))
+	if (meeting_enter(host, "fuzz", &m, &fd, &who))
 		return;
 	if (fd >= 0 && !sealed_map(fd, xrc_page_bytes(), true, &page)) {
 		*(volatile uint8_t *)page = 1;

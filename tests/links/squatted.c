@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "length.h"
 #include "engine/gsi/gsi.h"
 #include "engine/gsi/gsi_own.h"
 #include "peers/host_names.h"
@@ -24,6 +25,7 @@ enum {
 	SQUATTED = 3,
 	VISITORS = 4,
 	VISITS = 10,
+	STAYING = 7,
 	FIRST = 500,
 	SLOTS = 512,
 	LOOKS = 2000
@@ -310,11 +312,12 @@ static int visit(int talk, void *arg)
 	unsigned int *inside = arg;
 	struct station st = { 0 };
 	struct meeting *m;
+	struct meeting_silent who;
 	int fd, bad = 0;
 
 	station_open(&st);
 	for (int i = 0; i < VISITS; i++) {
-		if (meeting_enter(st.h, meeting_name, &m, &fd))
+		if (meeting_enter(st.h, meeting_name, &m, &fd, &who))
 			return 1;
 		bad += __atomic_add_fetch(inside, 1, __ATOMIC_SEQ_CST) != 1;
 		usleep(100);
@@ -364,17 +367,53 @@ static int come(int talk, void *arg)
 {
 	struct station st = { 0 };
 	struct meeting *m;
+	struct meeting_silent who;
 	int fd;
 
 	(void)arg;
 	station_open(&st);
 	child_tell(talk, 1);
 	child_hear(talk);
-	if (meeting_enter(st.h, meeting_name, &m, &fd))
+	if (meeting_enter(st.h, meeting_name, &m, &fd, &who))
 		return 1;
 	meeting_leave(m);
 	station_close(&st);
 	return 0;
+}
+
+/* Comes in, and takes its time. */
+static int stay(int talk, void *arg)
+{
+	struct station st = { 0 };
+	struct meeting *m;
+	struct meeting_silent who;
+	int fd;
+
+	(void)arg;
+	station_open(&st);
+	child_tell(talk, 1);
+	child_hear(talk);
+	if (meeting_enter(st.h, meeting_name, &m, &fd, &who))
+		return 1;
+	usleep(length_full() ? 1000000 : 10000);
+	meeting_leave(m);
+	station_close(&st);
+	return 0;
+}
+
+/* All at once. At full length the last one waits longer than it would for any one of them. */
+TEST(each_of_many_may_take_its_time)
+{
+	struct child c[STAYING];
+
+	for (int i = 0; i < STAYING; i++) {
+		c[i] = child_start(stay, NULL);
+		check_eq(child_hear(c[i].talk), 1);
+	}
+	for (int i = 0; i < STAYING; i++)
+		child_tell(c[i].talk, 1);
+	for (int i = 0; i < STAYING; i++)
+		check_eq(child_wait(&c[i]), 0);
 }
 
 /* A process that stands at a door to see whether another one is at a lower door keeps that one
@@ -384,7 +423,7 @@ TEST(who_sees_that_somebody_is_at_a_door_stands_at_none)
 	struct station st = { 0 };
 	char stem[64];
 	struct child c;
-	int door;
+	int door, pid;
 
 	c = child_start(come, NULL);
 	check_eq(child_hear(c.talk), 1);
@@ -395,7 +434,7 @@ TEST(who_sees_that_somebody_is_at_a_door_stands_at_none)
 	child_tell(c.talk, 1);
 	snprintf(stem, sizeof(stem), "%s.new.", meeting_name);
 	for (int i = 0; i < LOOKS; i++)
-		check(!host_names_have_ours(st.h->uid, stem, 1, 16));
+		check(!host_names_have_ours(st.h->uid, stem, 1, 16, &pid));
 	close(door);
 	check_eq(child_wait(&c), 0);
 	station_close(&st);
@@ -421,6 +460,7 @@ int main(void)
 		unit_test(the_engines_thread_keeps_what_is_for_its_own_process),
 		unit_test(one_process_at_a_time_is_at_the_doors_of_which_another_user_has_some),
 		unit_test(so_it_is_where_nobody_can_connect_to_those),
+		unit_test(each_of_many_may_take_its_time),
 		unit_test(who_sees_that_somebody_is_at_a_door_stands_at_none),
 	};
 
