@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include "obs/explain.h"
 
-#define PATIENCE_NS UINT64_C(1000000000)
+#define PATIENCE_NS UINT64_C(5000000000) /* a process may have no core for as long */
 
 /* Another process of this host, which was reached before. */
 static bool may_be_late(const struct tqp *q, const struct dest *d)
@@ -25,7 +25,7 @@ static void say(struct tqp *q, struct dest *d, uint32_t dqpn)
 	if (s.pid)
 		snprintf(pid, sizeof(pid), " (pid %d)", s.pid);
 	reason("%s QP 0x%x: a message to QP 0x%x is lost (%u so far), since its process%s has "
-	       "taken nothing for a second; is it stopped, or does it get no processor?",
+	       "taken nothing for 5 seconds; is it stopped, or does it get no processor?",
 	       q->qp.service->name, q->qp.qpn, dqpn, n, pid);
 }
 

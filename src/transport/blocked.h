@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* A QP that a destination has no room for is on that destination's waiting list. A service with
  * answers waits for as long as it takes: its peer's silence ends the wait (retry.h). A UD or UC QP
- * waits for a process of this host for a second at most, since such a process is stopped, and for
+ * waits for a process of this host for 5 seconds at most, since such a process is stopped, and for
  * an adapter it would make no difference. Then the segment is lost, and so is each further one for
  * which that process has no room, until it has taken something. */
 #pragma once

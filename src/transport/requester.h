@@ -125,7 +125,7 @@ struct requester {
 	bool elsewhere; /* answers came from other senders than the peer since the last progress */
 	bool blocked; /* the QP's waiter is on a destination's list */
 	struct {
-		uint64_t process; /* that had no room for a second: dest.process; 0: none */
+		uint64_t process; /* that had no room for 5 seconds: dest.process; 0: none */
 		uint32_t lost; /* segments that it has not got */
 	} late; /* blocked.h */
 	bool unflushed; /* the destination has segments that leave by its flush() */

@@ -2,7 +2,7 @@
 /* Messages of services without answers for a process that is stopped. A WRITE of UC that nothing is
  * ahead of is there when it completes (docs/design/direct-access.md). One behind a SEND that the
  * process has not taken yet does not overtake that. Whoever sends more than there is room for waits
- * a second, and not for ever. */
+ * 5 seconds, and not for ever. */
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -215,7 +215,7 @@ static void send_one(struct one *o, struct ibv_ah *ah, uint32_t word)
 	peer_poll_ok(o->ep.scq, &wc);
 }
 
-static void waits_a_second(int type)
+static void waits_5_seconds(int type)
 {
 	enum ibv_qp_type t = (enum ibv_qp_type)type;
 	struct pollfd done = { .events = POLLIN };
@@ -245,8 +245,8 @@ static void waits_a_second(int type)
 
 static const struct test_case cases[] = {
 	CASE(arrives_at_once_and_in_order),
-	CASE_ARG(waits_a_second, IBV_QPT_UD),
-	CASE_ARG(waits_a_second, IBV_QPT_UC),
+	CASE_ARG(waits_5_seconds, IBV_QPT_UD),
+	CASE_ARG(waits_5_seconds, IBV_QPT_UC),
 };
 
 int main(void)

@@ -263,18 +263,18 @@ static struct pair *open_stopped(uint64_t now)
 	return p;
 }
 
-TEST(ud_waits_a_second_for_a_process_without_room)
+TEST(ud_waits_5_seconds_for_a_process_without_room)
 {
 	struct pair *p = open_stopped(7 * SECOND);
 	struct tqp *q = &p->a->q;
 	struct rig_wr w = datagram(p, 8);
 
-	check_eq(q->deadline, 8 * SECOND);
-	tqp_timer(q, 8 * SECOND - 1);
+	check_eq(q->deadline, 12 * SECOND);
+	tqp_timer(q, 12 * SECOND - 1);
 	pair_none(p->a, false);
-	tqp_timer(q, 8 * SECOND);
+	tqp_timer(q, 12 * SECOND);
 	pair_good(p->a, false);
-	p->rig.net.now = 8 * SECOND;
+	p->rig.net.now = 12 * SECOND;
 	rig_post(p->a, &w); /* lost at once */
 	pair_good(p->a, false);
 	check_eq(slow.held, 0);
@@ -282,7 +282,7 @@ TEST(ud_waits_a_second_for_a_process_without_room)
 	rig_post(p->a, &w);
 	pair_none(p->a, false);
 	slow.answer = 0;
-	tqp_resume(q, 8 * SECOND);
+	tqp_resume(q, 12 * SECOND);
 	pair_good(p->a, false);
 	check_eq(slow.held, 0);
 	pair_close(p);
@@ -293,16 +293,16 @@ TEST(ud_waits_again_for_a_process_that_takes_something)
 	struct pair *p = open_stopped(7 * SECOND);
 	struct rig_wr w = datagram(p, 8);
 
-	tqp_timer(&p->a->q, 8 * SECOND);
+	tqp_timer(&p->a->q, 12 * SECOND);
 	pair_good(p->a, false);
-	p->rig.net.now = 8 * SECOND;
+	p->rig.net.now = 12 * SECOND;
 	slow.answer = 0;
 	rig_post(p->a, &w);
 	pair_good(p->a, false);
 	slow.answer = EAGAIN;
 	rig_post(p->a, &w);
 	pair_none(p->a, false);
-	tqp_timer(&p->a->q, 9 * SECOND);
+	tqp_timer(&p->a->q, 17 * SECOND);
 	pair_good(p->a, false);
 	check_eq(slow.held, 0);
 	pair_close(p);
@@ -323,7 +323,7 @@ TEST(ud_waits_for_a_network_as_long_as_it_takes)
 }
 
 /* UC: a message of several segments, of which the last finds no room, is lost; so is the next. */
-TEST(uc_waits_a_second_for_a_process_without_room)
+TEST(uc_waits_5_seconds_for_a_process_without_room)
 {
 	struct rig_attr attr = rig_rc;
 	struct link_ops ops, *before;
@@ -343,8 +343,8 @@ TEST(uc_waits_a_second_for_a_process_without_room)
 	p->rig.net.now = 7 * SECOND;
 	rig_post(p->a, &w);
 	pair_none(p->a, false);
-	check_eq(p->a->q.deadline, 8 * SECOND);
-	tqp_timer(&p->a->q, 8 * SECOND);
+	check_eq(p->a->q.deadline, 12 * SECOND);
+	tqp_timer(&p->a->q, 12 * SECOND);
 	pair_good(p->a, false);
 	rig_post(p->a, &w);
 	pair_good(p->a, false);
@@ -535,10 +535,10 @@ RUN_TESTS(unit_test(ud_leaves_40_bytes_for_the_grh), unit_test(ud_wrong_qkey_is_
 	  unit_test(ud_over_the_mtu_stops_the_sq_alone), unit_test(ud_knows_only_sends),
 	  unit_test(ud_to_nowhere_completes), unit_test(ud_hears_of_whom_it_has_waited_for),
 	  unit_test(ud_forgets_whom_a_failed_send_has_waited_for),
-	  unit_test(ud_waits_a_second_for_a_process_without_room),
+	  unit_test(ud_waits_5_seconds_for_a_process_without_room),
 	  unit_test(ud_waits_again_for_a_process_that_takes_something),
 	  unit_test(ud_waits_for_a_network_as_long_as_it_takes),
-	  unit_test(uc_waits_a_second_for_a_process_without_room),
+	  unit_test(uc_waits_5_seconds_for_a_process_without_room),
 	  unit_test(ud_own_multicast_is_blocked_on_request),
 	  unit_test(raw_frames_that_are_kept_end_in_time_after_a_failed_send),
 	  unit_test(uc_message_with_a_gap_is_dropped_whole),
