@@ -72,7 +72,8 @@ static bool send_next(struct tqp *q, uint16_t avail, uint64_t now)
 	struct piece piece;
 	struct seg s;
 
-	if (!wqe_single_datagram(&q->qp.sq, q->req.next_block, q->qp.qpn, &w, &raw) ||
+	/* The list stands in the second block. */
+	if (avail < 2 || !wqe_single_datagram(&q->qp.sq, q->req.next_block, q->qp.qpn, &w, &raw) ||
 	    w.nbb > avail || w.sge.len > q->req.mtu || w.sge.len > k->dest->inline_max ||
 	    !leads(k, raw) || !predicted_piece(q, &w, &piece))
 		return false;
