@@ -318,7 +318,10 @@ unsigned int wqe_fixed_segs(const struct sq_ring *ring, uint16_t pi, enum wqe_se
 	unsigned int ds = 0;
 	struct wqe w;
 
-	for (unsigned int i = 0; i < WQE_MAX_BB; i++)
+	wqe_peek(ring, pi, &w);
+	memset(copy, 0, sizeof(copy));
+	/* no more: what is behind it the program may be writing */
+	for (unsigned int i = 0; i < w.nbb; i++)
 		memcpy(copy + i * WQE_BB, at(ring, (pi + i) * WQE_BB), WQE_BB);
 	do
 		copy[7] = (uint8_t)((copy[7] & ~DS_MASK) | ++ds);
