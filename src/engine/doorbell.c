@@ -2,11 +2,11 @@
 #include "engine/doorbell.h"
 #include <sched.h>
 #include "engine/backlog.h"
-#include "engine/progress.h"
 #include "engine/idle/rest.h"
+#include "engine/idle/vain.h"
+#include "engine/progress.h"
 #include "engine/rq_waiters.h"
 #include "engine/turn.h"
-#include "engine/idle/vain.h"
 #include "util/clock.h"
 #include "util/fork.h"
 

@@ -5,10 +5,10 @@
 #pragma once
 #include <pthread.h>
 #include "engine/eqp.h"
+#include "engine/idle/vain.h"
 #include "engine/node.h"
 #include "engine/node_self.h"
 #include "engine/unrung.h"
-#include "engine/idle/vain.h"
 #include "link/links.h"
 #include "link/number.h"
 #include "net/gid_table.h"

@@ -362,40 +362,22 @@ TEST(so_it_is_where_nobody_can_connect_to_those)
 	full = false;
 }
 
-/* Comes in once, when it is told to. */
+/* Comes in once, when it is told to, and stays for *arg us; NULL: it goes at once. */
 static int come(int talk, void *arg)
 {
+	const useconds_t *us = arg;
 	struct station st = { 0 };
 	struct meeting *m;
 	struct meeting_silent who;
 	int fd;
 
-	(void)arg;
 	station_open(&st);
 	child_tell(talk, 1);
 	child_hear(talk);
 	if (meeting_enter(st.h, meeting_name, &m, &fd, &who))
 		return 1;
-	meeting_leave(m);
-	station_close(&st);
-	return 0;
-}
-
-/* Comes in, and takes its time. */
-static int stay(int talk, void *arg)
-{
-	struct station st = { 0 };
-	struct meeting *m;
-	struct meeting_silent who;
-	int fd;
-
-	(void)arg;
-	station_open(&st);
-	child_tell(talk, 1);
-	child_hear(talk);
-	if (meeting_enter(st.h, meeting_name, &m, &fd, &who))
-		return 1;
-	usleep(length_full() ? 1000000 : 10000);
+	if (us)
+		usleep(*us);
 	meeting_leave(m);
 	station_close(&st);
 	return 0;
@@ -404,10 +386,11 @@ static int stay(int talk, void *arg)
 /* All at once. At full length the last one waits longer than it would for any one of them. */
 TEST(each_of_many_may_take_its_time)
 {
+	useconds_t us = length_full() ? 1000000 : 10000;
 	struct child c[STAYING];
 
 	for (int i = 0; i < STAYING; i++) {
-		c[i] = child_start(stay, NULL);
+		c[i] = child_start(come, &us);
 		check_eq(child_hear(c[i].talk), 1);
 	}
 	for (int i = 0; i < STAYING; i++)

@@ -75,7 +75,7 @@ static bool send_next(struct tqp *q, uint16_t avail, uint64_t now)
 	/* The list stands in the second block. */
 	if (avail < 2 || !wqe_single_datagram(&q->qp.sq, q->req.next_block, q->qp.qpn, &w, &raw) ||
 	    w.nbb > avail || w.sge.len > q->req.mtu || w.sge.len > k->dest->inline_max ||
-	    !leads(k, raw) || !predicted_piece(q, &w, &piece))
+	    !leads(k, raw) || !predicted_piece(q, &w, 0, &piece))
 		return false;
 	if (k->len != w.sge.len)
 		resize(k, w.sge.len);

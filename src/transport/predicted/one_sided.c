@@ -20,16 +20,6 @@ static bool may_reach(const struct tqp *q)
 	       !inner_waits(q) && !q->unsettled && !q->rsp.ack_delayed;
 }
 
-/* The bytes of this process that @w reads or writes, if its key allows it. */
-static bool piece_of(const struct tqp *q, const struct wqe_single *w, bool read, struct piece *out)
-{
-	struct key_ask ask = { w->sge.key, q->qp.pd->pdn, w->sge.addr, w->sge.len,
-			       read ? IBV_ACCESS_LOCAL_WRITE : 0 };
-
-	*out = (struct piece){ w->sge.addr, w->sge.len, 0 };
-	return w->inlined || key_check(q->qp.ctx->hca->keys, &ask, &out->addr) == KEY_OK;
-}
-
 /* What done_directly() leaves of one that was started. */
 static void done(struct tqp *q, const struct wqe_single *w, uint8_t opcode, uint64_t now)
 {
@@ -62,7 +52,8 @@ static bool next(struct tqp *q, uint16_t avail, uint64_t now)
 	if ((!read && opcode != MLX5_OPCODE_RDMA_WRITE) ||
 	    (read && (!q->qp.attr.max_rd_atomic || load_relaxed(&q->qp.inlines))) ||
 	    !wqe_single_remote(&q->qp.sq, q->req.next_block, opcode, q->qp.qpn, &w, &to) ||
-	    w.nbb > avail || w.sge.len > DIRECT_SHORT || !piece_of(q, &w, read, &piece))
+	    w.nbb > avail || w.sge.len > DIRECT_SHORT ||
+	    !predicted_piece(q, &w, read ? IBV_ACCESS_LOCAL_WRITE : 0, &piece))
 		return false;
 
 	struct direct_ask ask = { .write = !read,

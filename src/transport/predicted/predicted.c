@@ -46,9 +46,10 @@ bool predicted_is_rc(const struct tqp *q)
 	return svc->wire == SVC_RC && svc->wqe == WQE_CONNECTED && q->qp.sq.cnt && !q->qp.laid_open;
 }
 
-bool predicted_piece(const struct tqp *q, const struct wqe_single *w, struct piece *out)
+bool predicted_piece(const struct tqp *q, const struct wqe_single *w, unsigned int need,
+		     struct piece *out)
 {
-	struct key_ask ask = { w->sge.key, q->qp.pd->pdn, w->sge.addr, w->sge.len };
+	struct key_ask ask = { w->sge.key, q->qp.pd->pdn, w->sge.addr, w->sge.len, need };
 
 	*out = (struct piece){ w->sge.addr, w->sge.len, 0 };
 	return w->inlined || key_check(q->qp.ctx->hca->keys, &ask, &out->addr) == KEY_OK;
@@ -90,7 +91,7 @@ static bool send_next(struct tqp *q, uint16_t avail)
 
 	if (!wqe_single_send(&q->qp.sq, q->req.next_block, q->qp.qpn, &w) || w.nbb > avail ||
 	    w.sge.len > q->req.mtu || w.sge.len > q->dest->inline_max ||
-	    !predicted_piece(q, &w, &piece))
+	    !predicted_piece(q, &w, 0, &piece))
 		return false;
 	ack = q->ack_due && answer_idle(q);
 	request_fill(q, &s, OP_SEND_ONLY);

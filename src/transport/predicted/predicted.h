@@ -25,8 +25,9 @@ bool predicted_one_sided(struct tqp *q, uint64_t now);
 
 /* What they have in common. An RC QP, whose SQ has no other writer than the library: */
 bool predicted_is_rc(const struct tqp *q);
-/* the bytes that @w sends, if its key allows it; */
-bool predicted_piece(const struct tqp *q, const struct wqe_single *w, struct piece *out);
+/* the bytes of this process that @w names, if its key gives the rights @need, IBV_ACCESS_*; */
+bool predicted_piece(const struct tqp *q, const struct wqe_single *w, unsigned int need,
+		     struct piece *out);
 /* the record of @w, which has been sent in one segment; */
 struct sent *predicted_sent(struct tqp *q, const struct wqe_single *w);
 /* where ask->len bytes go in the next receive, which is not taken yet, if it is one piece and its
