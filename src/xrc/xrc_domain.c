@@ -92,20 +92,24 @@ static void domain_name(const struct xrc_domain *d, char *buf, size_t n)
 
 static int refuse_entry(int err, const struct meeting_silent *who)
 {
+	char name[32] = "another process";
+
 	if (err != ETIMEDOUT)
 		return refuse(err,
 			      "ibv_open_xrcd: the XRC domain's socket cannot be made (error %d); "
 			      "are there too many open files?",
 			      err);
+	if (who->pid)
+		snprintf(name, sizeof(name), "process %d", who->pid);
 	if (who->door)
 		return refuse(err,
-			      "ibv_open_xrcd: process %d has been opening the file's XRC domain "
-			      "for seconds; let it go on (is it stopped?)",
-			      who->pid);
+			      "ibv_open_xrcd: %s has been opening the file's XRC domain for "
+			      "seconds; let it go on (is it stopped?)",
+			      name);
 	return refuse(err,
-		      "ibv_open_xrcd: process %d, which has the file's XRC domain open, does not "
-		      "answer; let it go on (is it stopped?)",
-		      who->pid);
+		      "ibv_open_xrcd: %s, which has the file's XRC domain open, does not answer; "
+		      "let it go on (is it stopped?)",
+		      name);
 }
 
 static int enter(struct xrc_domain *d, int oflags)
