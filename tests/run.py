@@ -55,7 +55,8 @@ def main():
     signal.signal(signal.SIGTERM, on_term)
     signal.signal(signal.SIGINT, on_term)
     result = report.Report(source / "tests/expected-skips", args.machine or args.sanitizer,
-                           bool(args.under) or args.sanitizer == "tsan")
+                           bool(args.under) or args.sanitizer == "tsan",
+                           args.build.resolve() / "failures")
     settings = pool.Settings(jobs=args.jobs, length=args.length, sanitizer=args.sanitizer,
                              fail_fast=args.fail_fast, under=args.under.split(),
                              at_most=args.at_most,

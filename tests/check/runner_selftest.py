@@ -112,6 +112,22 @@ def the_slowest_stand_before_the_counts():
     assert table[0].split() == ["24.0", "8.0%", "k/24"] and table[-1].endswith(" k/5"), table
 
 
+def what_a_failed_test_said_is_kept():
+    run = SimpleNamespace(test=SimpleNamespace(id="k/n", kind="k"), title="k/n as root")
+    log = "\n".join(str(n) for n in range(report.TAIL + 5))
+    with tempfile.TemporaryDirectory() as folder:
+        kept = Path(folder) / "failures"
+        kept.mkdir()
+        (kept / "of-the-run-before.log").touch()
+        result = report.Report(Path("/dev/null"), "none", kept=kept)
+        with contextlib.redirect_stdout(io.StringIO()) as told:
+            result.test(run, [tap.Case("", "fail")], 1.0, log)
+        assert [path.name for path in kept.iterdir()] == ["k-n-as-root.log"]
+        assert (kept / "k-n-as-root.log").read_text() == log
+    assert "| 5\n" in told.getvalue() and "| 4\n" not in told.getvalue(), told.getvalue()
+    assert str(kept / "k-n-as-root.log") in told.getvalue(), told.getvalue()
+
+
 def a_selection_without_tests_is_refused():
     tests = [discover.Test("unit", "a", Path("a"))]
     assert discover._matches(tests[0], "unit") and discover._matches(tests[0], "unit/a:b")
@@ -128,6 +144,7 @@ TESTS = [reads_outputs, keeps_both_streams, ends_a_test_that_hangs,
          ends_a_test_that_hangs_behind_a_failure, ends_what_a_test_leaves_behind,
          an_unlisted_skip_fails,
          what_an_emulator_cannot_do_is_skipped, the_slowest_stand_before_the_counts,
+         what_a_failed_test_said_is_kept,
          a_selection_without_tests_is_refused]
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Prints results and decides whether the run passed."""
 import os
+import re
+import shutil
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -13,9 +15,13 @@ TOLD_ALWAYS = {"bench"}
 class Report:
     """Counts cases. As root on Debian 12 a skip that expected-skips does not list is a failure.
     @where: of its lines those; @limited: what they list cannot pass there (an emulator, or
-    ThreadSanitizer): a test is not run, a case that fails is a skip."""
+    ThreadSanitizer): a test is not run, a case that fails is a skip. @kept: the folder that
+    gets the whole of what a failed test said."""
 
-    def __init__(self, expected_skips, where, limited=False):
+    def __init__(self, expected_skips, where, limited=False, kept=None):
+        self.kept = kept
+        if kept:
+            shutil.rmtree(kept, ignore_errors=True)  # of the run before
         self.passed = self.failed = self.skipped = 0
         self.strict = os.geteuid() == 0 and _debian_12()
         self.beyond = _read_skips(expected_skips, {where}) if limited else {}
@@ -44,10 +50,18 @@ class Report:
             first = next(case for case in cases if case.verdict == "fail")
             said = ": ".join(part for part in (first.name, first.why) if part)
             self.failures.append(f"{run.title}: {counts['fail']} failed, first: {said}")
-            lines = log.splitlines()
-            self._tell([line for line in lines[:-TAIL] if SEED in line] + lines[-TAIL:])
+            self._tell_end(run.title, log)
         elif run.test.kind in TOLD_ALWAYS:
             self._tell(log.splitlines())
+
+    def _tell_end(self, title, log):
+        lines = log.splitlines()
+        self._tell([line for line in lines[:-TAIL] if SEED in line] + lines[-TAIL:])
+        if len(lines) > TAIL and self.kept:
+            self.kept.mkdir(exist_ok=True)
+            whole = self.kept / (re.sub(r"[^\w.-]+", "-", title) + ".log")
+            whole.write_text(log)
+            self.note(f"the last {TAIL} of {len(lines)} lines; all of them: {whole}")
 
     def _tell(self, lines):
         for line in lines:
