@@ -6,7 +6,9 @@
 # names. Never fails: what has failed has said so.
 set -uo pipefail
 shown=10 # GitHub takes so many annotations of a step
-said=${SOFTHCA_EXPLAIN-${RUNNER_TEMP:-${TMPDIR:-/tmp}}/softhca-$(id -u)/explained}
+job=${CI_JOB_ID:-${BUILDKITE_JOB_ID-}}
+place=${RUNNER_TEMP:-${TMPDIR:-/tmp}}/softhca-$(id -u)${job:+-$job} # as in setup.sh
+said=${SOFTHCA_EXPLAIN-$place/explained}
 
 sentences() # as "COUNT SENTENCE", in the order of their first, without process numbers
 {

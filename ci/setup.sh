@@ -6,7 +6,8 @@
 set -euo pipefail
 unset CDPATH # by which cd prints where it went
 top=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
-place=${RUNNER_TEMP:-${TMPDIR:-/tmp}}/softhca-$(id -u) # as in annotate.sh
+job=${CI_JOB_ID:-${BUILDKITE_JOB_ID-}} # other jobs of this user may run at the same time
+place=${RUNNER_TEMP:-${TMPDIR:-/tmp}}/softhca-$(id -u)${job:+-$job} # as in annotate.sh
 tarball=${1-} devices=${2-}
 
 # A failure must not be lost in eval "$(ci/setup.sh ...)", whose status is that of the text.
@@ -14,6 +15,13 @@ report()
 {
 	local status=$?
 	[ "$status" -eq 0 ] || [ -n "${GITHUB_ENV-}" ] || echo false
+}
+
+# Where each job has a folder nobody else removes them.
+remove_old()
+{
+	[ -z "$job" ] || find "${place%/*}/" -maxdepth 1 -type d -user "$(id -u)" -mtime +1 \
+		-name "softhca-$(id -u)-*" -exec rm -rf -- {} + 2>/dev/null || true
 }
 
 # The folder, which nobody else may have put there: what is in it will run. On GitHub each job has
@@ -53,6 +61,7 @@ hand_on() # NAME VALUE
 }
 
 trap report EXIT
+remove_old
 make_place
 if [ -n "$tarball" ]; then
 	unpack "$tarball" >&2

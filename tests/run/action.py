@@ -162,8 +162,8 @@ def evaluated(tarball, then):
             f'eval "$("{TOP}/ci/setup.sh" "{tarball}")"; {then}')
 
 
-def folder_of(work):
-    return work.folder / f"softhca-{os.getuid()}"
+def folder_of(work, job=""):
+    return work.folder / f"softhca-{os.getuid()}{job and '-'}{job}"
 
 
 @job
@@ -197,8 +197,27 @@ def an_earlier_job_is_not_explained(work):
     assert (status, output) == (0, "1 softhca: of today\n"), output
 
 
+@job
+def jobs_at_the_same_time_share_nothing(work):
+    """Two of one user; what jobs of days ago have left goes away."""
+    for variable in ("BUILDKITE_JOB_ID", "CI_JOB_ID"):
+        tarball, old = work.inputs["tarball"], folder_of(work, "of-old")
+        (old / "bin").mkdir(parents=True)
+        os.utime(old, (0, 0))
+        said = evaluated(tarball, 'echo "softhca: of $SOFTHCA_EXPLAIN" >>"$SOFTHCA_EXPLAIN"')
+        for number in ("one", "other"):
+            status, output = work.step(said, **{variable: number})
+            assert status == 0, output
+        assert not old.exists() and not folder_of(work).exists()
+        status, output = work.step(f'unset GITHUB_ENV GITHUB_STEP_SUMMARY; "{TOP}/ci/annotate.sh"',
+                                   **{variable: "one"})
+        explained = folder_of(work, "one") / "explained"
+        assert (status, output) == (0, f"1 softhca: of {explained}\n"), output
+
+
 if __name__ == "__main__":
     sys.exit(cases.run([later_steps_find_the_device, failures_are_annotated,
                         commands_are_run_and_explained, a_sentence_is_shown_once,
                         elsewhere_lines_are_evaluated, a_failed_setup_ends_the_job,
-                        a_folder_of_anybody_is_not_used, an_earlier_job_is_not_explained]))
+                        a_folder_of_anybody_is_not_used, an_earlier_job_is_not_explained,
+                        jobs_at_the_same_time_share_nothing]))
