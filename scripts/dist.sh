@@ -21,9 +21,16 @@ dist_command()
 		dist_compile build-dist/package
 		dist_package "$version"
 	fi
-	(cd build-dist && sha256sum -- *.tar.gz *.deb 2>/dev/null) | sed 's/^/    /'
+	dist_sums | sed 's/^/    /'
 	say "done: build-dist/$name.tar.gz; unpack it anywhere and try: bin/softhca run -- PROGRAM"
 }
+
+# There may be no package.
+dist_sums() (
+	cd -- build-dist || exit
+	shopt -s nullglob
+	sha256sum -- *.tar.gz *.deb
+)
 
 dist_compile() # FOLDER OPTION...
 {

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # traits: both
 # ./build.sh install and uninstall: what is below the prefix comes and goes, and nothing else,
-# whatever the list of files says and however far an installation came.
+# whatever the list of files says and however far an installation came; and what dist does where no
+# package can be made.
 # shellcheck source=tests/run/prelude.sh
 . "$(dirname "$0")/prelude.sh"
 top=$(cd "$(dirname "$0")/../.." && pwd -P)
@@ -126,3 +127,22 @@ set -e
 equal "status on a full disk" 1 "$status"
 uninstall 0
 left bin/another
+
+# dist makes a tarball alone where there is no dpkg-deb.
+mkdir -p "$tmp/few" "$tmp/tree/build-dist"
+for name in cat git rm sed sha256sum stat uname; do
+	ln -s "$(command -v $name)" "$tmp/few/"
+done
+echo "  version: '1'," >"$tmp/tree/meson.build"
+cd "$tmp/tree"
+status=0
+top=$top PATH=$tmp/few "$BASH" -euo pipefail >"$tmp/out" 2>&1 <<'END' || status=$?
+. "$top/scripts/say.sh"
+. "$top/scripts/dist.sh"
+dist_compile() { :; }
+dist_tarball() { echo all >"build-dist/$1.tar.gz"; }
+dist_command
+END
+equal "status without dpkg-deb, and says: $(cat "$tmp/out")" 0 "$status"
+says '^    [0-9a-f]\{64\}  softhca-.*\.tar\.gz$'
+says '^==> done: build-dist/softhca-.*\.tar\.gz'
