@@ -6,6 +6,7 @@
 # names. Never fails: what has failed has said so.
 set -uo pipefail
 shown=10 # GitHub takes so many annotations of a step
+rows=500 # GitHub drops a summary of more than 1 MiB
 job=${CI_JOB_ID:-${BUILDKITE_JOB_ID-}}
 place=${RUNNER_TEMP:-${TMPDIR:-/tmp}}/softhca-$(id -u)${job:+-$job} # as in setup.sh
 said=${SOFTHCA_EXPLAIN-$place/explained}
@@ -21,7 +22,9 @@ as_table()
 {
 	printf '### What softhca says\n\n| times | |\n|---|---|\n'
 	sentences |
-		sed 's/|/\\|/g; s/</\&lt;/g; s/^\([0-9]*\) \(softhca: \)\{0,1\}/| \1 | /; s/$/ |/'
+		sed 's/|/\\|/g; s/</\&lt;/g; s/^\([0-9]*\) \(softhca: \)\{0,1\}/| \1 | /; s/$/ |/' |
+		awk -v rows="$rows" 'NR <= rows
+			END { if (NR > rows) printf "\nand %d more\n", NR - rows }'
 }
 
 as_annotations()

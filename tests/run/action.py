@@ -146,6 +146,16 @@ def a_sentence_is_shown_once(work):
 
 
 @job
+def a_summary_is_as_long_as_github_shows(work):
+    said = work.folder / "said"
+    said.write_text("".join(f"softhca: {n:<500}|\n" for n in range(20000)))
+    _, output = work.step(f'"{TOP}/ci/annotate.sh"', SOFTHCA_EXPLAIN=str(said))
+    assert len(output.splitlines()) == 10, output
+    size, end = len(work.summary()), work.summary()[-700:]
+    assert size < 1 << 20 and "| 1 | 499 " in end and end.endswith("\n\nand 19500 more\n"), end
+
+
+@job
 def elsewhere_lines_are_evaluated(work):
     tarball = work.inputs["tarball"]
     status, output = work.step(
@@ -218,6 +228,6 @@ def jobs_at_the_same_time_share_nothing(work):
 if __name__ == "__main__":
     sys.exit(cases.run([later_steps_find_the_device, failures_are_annotated,
                         commands_are_run_and_explained, a_sentence_is_shown_once,
-                        elsewhere_lines_are_evaluated, a_failed_setup_ends_the_job,
-                        a_folder_of_anybody_is_not_used, an_earlier_job_is_not_explained,
-                        jobs_at_the_same_time_share_nothing]))
+                        a_summary_is_as_long_as_github_shows, elsewhere_lines_are_evaluated,
+                        a_failed_setup_ends_the_job, a_folder_of_anybody_is_not_used,
+                        an_earlier_job_is_not_explained, jobs_at_the_same_time_share_nothing]))
