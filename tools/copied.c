@@ -26,20 +26,7 @@ static int own_folder(const char *where, char *path, size_t size)
 		return errno;
 	if (lstat(path, &st))
 		return errno;
-	if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077))
-		return EACCES;
-	return access(path, W_OK) ? errno : 0;
-}
-
-static int find_folder(char *path, size_t size)
-{
-	const char *const places[] = { getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/dev/shm",
-				       "/tmp" };
-
-	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++)
-		if (!own_folder(places[i], path, size))
-			return 0;
-	return EACCES;
+	return S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 077) ? 0 : EACCES;
 }
 
 static int fill_dev(const struct sysfs_host *host, int root)
@@ -137,6 +124,22 @@ static int write_tree(const struct sysfs_host *host, const char *folder, char *p
 	return err;
 }
 
+/* In the first place where all can be written; else why not in the last one. */
+static int write_somewhere(const struct sysfs_host *host, char *path, size_t size)
+{
+	const char *const places[] = { getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/dev/shm",
+				       "/tmp" };
+	char folder[PATH_MAX];
+	int err = ENOENT;
+
+	for (size_t i = 0; err && i < sizeof(places) / sizeof(*places); i++) {
+		err = own_folder(places[i], folder, sizeof(folder));
+		if (!err)
+			err = write_tree(host, folder, path, size);
+	}
+	return err;
+}
+
 /* Last, since a sanitizer's runtime wants to be first. */
 static int preload(const char *library)
 {
@@ -155,7 +158,7 @@ static int preload(const char *library)
 
 int copied_show(const struct sysfs_host *host, const char *libraries)
 {
-	char folder[PATH_MAX], path[PATH_MAX], library[PATH_MAX];
+	char path[PATH_MAX], library[PATH_MAX];
 	int err;
 
 	if (snprintf(library, sizeof(library), "%s/" COPIED_LIBRARY, libraries) >=
@@ -165,9 +168,7 @@ int copied_show(const struct sysfs_host *host, const char *libraries)
 		return errno;
 	if (strpbrk(library, " :"))
 		return ENOTSUP;
-	err = find_folder(folder, sizeof(folder));
-	if (!err)
-		err = write_tree(host, folder, path, sizeof(path));
+	err = write_somewhere(host, path, sizeof(path));
 	if (!err && setenv("SOFTHCA_VIEW_ROOT", path, 1))
 		err = ENOMEM;
 	return err ? err : preload(library);

@@ -12,6 +12,6 @@
 struct sysfs_host;
 
 /* Sets SOFTHCA_VIEW_ROOT and LD_PRELOAD for the program that is to be executed; @libraries is
- * the folder of COPIED_LIBRARY. Positive errno; EACCES: no folder can be written, ENOTSUP:
- * LD_PRELOAD cannot hold the library's path. */
+ * the folder of COPIED_LIBRARY. Positive errno, of the last place where the files cannot be
+ * written; ENOTSUP: LD_PRELOAD cannot hold the library's path. */
 int copied_show(const struct sysfs_host *host, const char *libraries);

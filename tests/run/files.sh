@@ -85,5 +85,14 @@ equal "output" fine "$(TMPDIR="$tmp/other" "$softhca" run echo fine)"
 equal "folders elsewhere" 1 "$(ls "$tmp"/other/softhca-view-*/ | wc -l)"
 equal "a folder that others may write" 2 "$(ls "$tmp"/softhca-view-*/ | wc -l)"
 
+# A place that gets full is passed over, too.
+mkdir "$tmp/small"
+if unshare -Urm true 2>/dev/null; then
+	full='mount -t tmpfs -o size=8k none "$0" && exec "$@"'
+	equal "with a full disk" mlx5_0 "$(XDG_RUNTIME_DIR="$tmp/small" TMPDIR="$tmp/other" \
+		unshare -Urm sh -c "$full" "$tmp/small" "$softhca" run \
+		ls /sys/class/infiniband 2>&1)"
+fi
+
 equal "SOFTHCA_VIEW=0" "fine" "$(SOFTHCA_VIEW=0 "$softhca" run sh -c '
 	test -e /sys/class/.softhca || echo fine' 2>&1)"
