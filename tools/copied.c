@@ -22,11 +22,11 @@ static int own_folder(const char *where, char *path, size_t size)
 		return ENOENT;
 	if (snprintf(path, size, "%s/softhca-view-%u", where, geteuid()) >= (int)size)
 		return ENAMETOOLONG;
-	if (mkdir(path, 0700) && errno != EEXIST)
+	if (mkdir(path, 0711) && errno != EEXIST)
 		return errno;
 	if (lstat(path, &st))
 		return errno;
-	return S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 077) ? 0 : EACCES;
+	return S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 022) ? 0 : EACCES;
 }
 
 static int fill_dev(const struct sysfs_host *host, int root)
@@ -111,7 +111,7 @@ static int write_tree(const struct sysfs_host *host, const char *folder, char *p
 	if (!mkdtemp(fresh))
 		return errno;
 	root = open(fresh, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	err = root < 0 ? errno : fill(host, root, &sum);
+	err = root < 0 || fchmod(root, 0755) ? errno : fill(host, root, &sum);
 	if (root >= 0)
 		close(root);
 	if (!err &&
@@ -159,6 +159,7 @@ static int preload(const char *library)
 int copied_show(const struct sysfs_host *host, const char *libraries)
 {
 	char path[PATH_MAX], library[PATH_MAX];
+	mode_t was;
 	int err;
 
 	if (snprintf(library, sizeof(library), "%s/" COPIED_LIBRARY, libraries) >=
@@ -168,7 +169,9 @@ int copied_show(const struct sysfs_host *host, const char *libraries)
 		return errno;
 	if (strpbrk(library, " :"))
 		return ENOTSUP;
+	was = umask(022); /* everybody's to look at: the program may change its user */
 	err = write_somewhere(host, path, sizeof(path));
+	umask(was);
 	if (!err && setenv("SOFTHCA_VIEW_ROOT", path, 1))
 		err = ENOMEM;
 	return err ? err : preload(library);

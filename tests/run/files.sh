@@ -78,7 +78,7 @@ equal "folders after a cleaner" 1 "$(ls "$tmp"/softhca-view-*/ | wc -l)"
 equal "devices" "mlx5_0 mlx5_1" "$(SOFTHCA_DEVICES=mlx5_0=lo,mlx5_1=lo "$softhca" run sh -c '
 	test -c /dev/infiniband/uverbs1 && echo $(ls /sys/class/infiniband)')"
 equal "folders after another" 2 "$(ls "$tmp"/softhca-view-*/ | wc -l)"
-equal "rights" "drwx------" "$(stat -c %A "$tmp"/softhca-view-*)"
+equal "rights" "drwx--x--x" "$(stat -c %A "$tmp"/softhca-view-*)"
 chmod 777 "$tmp"/softhca-view-*
 mkdir "$tmp/other"
 equal "output" fine "$(TMPDIR="$tmp/other" "$softhca" run echo fine)"
@@ -93,6 +93,19 @@ if unshare -Urm true 2>/dev/null; then
 		unshare -Urm sh -c "$full" "$tmp/small" "$softhca" run \
 		ls /sys/class/infiniband 2>&1)"
 fi
+
+# A program that changes its user, as those of containers' entry points do.
+if setpriv --reuid 1 --clear-groups true 2>/dev/null; then
+	chmod 711 "$tmp"
+	mkdir -m 1777 "$tmp/public"
+	equal "another user, umask 077" "uverbs0 mlx5_0 RoCE v2" "$(unset XDG_RUNTIME_DIR
+		umask 077
+		TMPDIR="$tmp/public" "$softhca" run setpriv --reuid 1 --clear-groups sh -c '
+			cd /sys/class/infiniband/mlx5_0/ports/1/gid_attrs/types
+			echo $(ls /dev/infiniband/ /sys/class/infiniband/ | grep "[0-9]$") \
+				"$(cat 3)"' 2>&1)"
+fi
+equal "umask" 0077 "$(umask 077 && "$softhca" run sh -c umask)"
 
 equal "SOFTHCA_VIEW=0" "fine" "$(SOFTHCA_VIEW=0 "$softhca" run sh -c '
 	test -e /sys/class/.softhca || echo fine' 2>&1)"
