@@ -8,10 +8,13 @@
 #include <unistd.h>
 #ifdef __GLIBC__
 #include <execinfo.h>
+#include <link.h>
 #endif
 #include "util/barrier.h"
 #include "util/hash.h"
 #include "util/log.h"
+
+#define NO_PLACE "a place that is not known"
 
 enum { FRAMES = 24, PLACE = 256 };
 
@@ -74,10 +77,34 @@ static const void *place_of_call(void)
 	}
 	return NULL;
 }
+
+/* "ib_write_bw+0x1234", as addr2line -e takes it: the address that the linker gave, which in a
+ * program without PIE is no offset; with the function where it has a symbol. */
+static void name_place(const void *place, char out[PLACE])
+{
+	const struct link_map *map;
+	void *found;
+	Dl_info at;
+
+	if (!place || !dladdr1(place, &at, &found, RTLD_DL_LINKMAP) || !at.dli_fname) {
+		snprintf(out, PLACE, NO_PLACE);
+		return;
+	}
+	map = found;
+	snprintf(out, PLACE, "%s+0x%lx%s%s%s", at.dli_fname,
+		 (unsigned long)((uintptr_t)place - 1 - map->l_addr), at.dli_sname ? " (" : "",
+		 at.dli_sname ? at.dli_sname : "", at.dli_sname ? ")" : "");
+}
 #else
 static const void *place_of_call(void)
 {
 	return NULL;
+}
+
+static void name_place(const void *place, char out[PLACE])
+{
+	(void)place;
+	snprintf(out, PLACE, NO_PLACE);
 }
 #endif
 
@@ -116,20 +143,6 @@ void leaks_gone(uint64_t leak)
 	m = hash_del(&objects, leak);
 	pthread_mutex_unlock(&lock);
 	free(m);
-}
-
-/* "ib_write_bw+0x1234", as addr2line -e takes it; with the function where it has a symbol. */
-static void name_place(const void *place, char out[PLACE])
-{
-	Dl_info at;
-
-	if (!place || !dladdr(place, &at) || !at.dli_fname)
-		snprintf(out, PLACE, "a place that is not known");
-	else
-		snprintf(out, PLACE, "%s+0x%lx%s%s%s", at.dli_fname,
-			 (unsigned long)((uintptr_t)place - 1 - (uintptr_t)at.dli_fbase),
-			 at.dli_sname ? " (" : "", at.dli_sname ? at.dli_sname : "",
-			 at.dli_sname ? ")" : "");
 }
 
 static int by_order(const void *a, const void *b)
