@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "util/settings.h"
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,16 +33,30 @@ static void check_name(const char *entry)
 		log_warn(PREFIX "%s means nothing to softhca; is it " PREFIX "%s?", name, other);
 }
 
+static bool is_word(const char *value, const char *const *words)
+{
+	while (*words && strcmp(value, *words))
+		words++;
+	return *words;
+}
+
 static void check_word(const char *name, const char *const *words, const char *said)
 {
 	const char *value = secure_getenv(name);
 
-	if (!value || !*value)
-		return;
-	while (*words && strcmp(value, *words))
-		words++;
-	if (!*words)
+	if (value && *value && !is_word(value, words))
 		log_warn("%s=%s is not heeded; it is one of: %s", name, value, said);
+}
+
+static void check_explain(void)
+{
+	static const char *const words[] = { "0", "1", "leaks", NULL };
+	const char *value = secure_getenv("SOFTHCA_EXPLAIN");
+
+	if (value && *value && !strchr(value, '/') && !is_word(value, words))
+		log_warn("SOFTHCA_EXPLAIN=%s is taken for 1; it is one of: 0, 1, leaks, the name "
+			 "of a file with a slash",
+			 value);
 }
 
 static void check(void)
@@ -56,6 +71,7 @@ static void check(void)
 	check_word("SOFTHCA_DOORBELL", doorbell, "trap, nap, spin");
 	check_word("SOFTHCA_MLX5DV", bits, "0, 1");
 	check_word("SOFTHCA_LOG", log, "error, warn, info, debug");
+	check_explain();
 }
 
 void settings_check(void)

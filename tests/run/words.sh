@@ -97,9 +97,14 @@ mistyped SOFTHCA_LOG=verbose 'error, warn, info, debug'
 mistyped SOFTHCA_DIRECT=yes 'one of: 0, 1'
 mistyped SOFTHCA_MLX5DV=on 'one of: 0, 1'
 mistyped SOFTHCA_DOORBELL=trp 'one of: trap, nap, spin'
+for value in explain.txt leak Leaks true; do
+	mistyped SOFTHCA_EXPLAIN=$value 'one of: 0, 1, leaks, the name of a file with a slash'
+done
 SOFTHCA_VIEW=no refused run /no/such/program # so that nothing is preloaded into a program
 has "SOFTHCA_VIEW=no" 'one of: 0, files'
-for setting in SOFTHCA_LIB=/x SOFTHCA_LOG=debug SOFTHCA_DIRECT=1 SOFTHCA_OTHER=1 SOFTHCA_=1; do
+for setting in SOFTHCA_LIB=/x SOFTHCA_LOG=debug SOFTHCA_DIRECT=1 SOFTHCA_OTHER=1 SOFTHCA_=1 \
+	SOFTHCA_EXPLAIN= SOFTHCA_EXPLAIN=0 SOFTHCA_EXPLAIN=1 SOFTHCA_EXPLAIN=leaks \
+	SOFTHCA_EXPLAIN=./leak; do
 	env "$setting" "$softhca" list >"$tmp/listed" 2>"$tmp/out"
 	equal "$setting is left alone" "" "$(cat "$tmp/out")"
 done
