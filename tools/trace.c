@@ -32,15 +32,16 @@ static int begin_file(const char *name)
 static int put_all(const struct capture *c, const char *path)
 {
 	char comment[PCAPNG_COMMENT + 1];
+	bool half;
 	int err = pcapng_begin(path);
 
 	for (size_t i = 0; !err && i < c->count; i++) {
 		const struct capture_packet *p = &c->packets[i];
+		struct pcapng_packet to = { p->time, p->outbound, p->frame, p->len, comment };
 
 		snprintf(comment, sizeof(comment), "%.*s", (int)p->comment_len,
 			 p->comment ? p->comment : "");
-		err = pcapng_append(path, &(struct pcapng_packet){ p->time, p->outbound, p->frame,
-								   p->len, comment });
+		err = pcapng_append(path, &to, &half);
 	}
 	return err;
 }
@@ -81,6 +82,34 @@ static int put_file(const struct capture *c, const char *file)
 	return err ? err : put_all(c, file);
 }
 
+static bool is_same(const char *file, const char *other)
+{
+	struct stat a, b;
+
+	return !stat(file, &a) && !stat(other, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/* EBADMSG: what cannot be read of @path would be lost, since it is what @file names. */
+static int read_file(struct capture *c, const char *path, const char *file)
+{
+	size_t was = c->cut;
+	int err = capture_add(c, path);
+
+	if (err || c->cut == was)
+		return err;
+	if (is_same(path, file))
+		return EBADMSG;
+	complain("%s: a part of it cannot be read and is left out", path);
+	return 0;
+}
+
+static const char *why(int err)
+{
+	if (err == EBADMSG)
+		return "a part of it cannot be read, and would be lost: name another file by -o";
+	return err == ENOEXEC ? capture_not_one : strerror(err);
+}
+
 static int merge(const char *file, char **paths, int n)
 {
 	struct capture c = { 0 };
@@ -89,7 +118,7 @@ static int merge(const char *file, char **paths, int n)
 
 	for (int i = 0; !err && i < n; i++) {
 		about = paths[i];
-		err = capture_add(&c, about);
+		err = read_file(&c, about, file);
 	}
 	if (!err) {
 		about = file;
@@ -98,7 +127,7 @@ static int merge(const char *file, char **paths, int n)
 	}
 	capture_free(&c);
 	if (err)
-		complain("%s: %s", about, err == ENOEXEC ? capture_not_one : strerror(err));
+		complain("%s: %s", about, why(err));
 	return err ? EXIT_USAGE : 0;
 }
 

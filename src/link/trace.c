@@ -31,6 +31,7 @@ enum {
 };
 
 static char *file; /* set once, before anything is traced */
+static bool ended; /* half a packet stands at the end, behind which others would be out of place */
 
 struct trace {
 	struct dest d;
@@ -73,10 +74,19 @@ bool trace_begin(const char *path)
 void trace_put(const struct trace_frame *f, uint64_t now, enum trace_way way, const char *comment)
 {
 	struct pcapng_packet p = { now, way == TRACE_OUT, f->b, f->len, comment };
-	int err = pcapng_append(file, &p);
+	bool half;
+	int err;
 
-	if (err)
+	if (load_relaxed(&ended))
+		return;
+	err = pcapng_append(file, &p, &half);
+	if (err && half) {
+		store_relaxed(&ended, true);
+		log_warn_once("%s: %s in the middle of a packet; this process traces no more", file,
+			      strerror(err));
+	} else if (err) {
 		log_warn_once("%s: %s; packets are missing in the trace", file, strerror(err));
+	}
 }
 
 /* --- the packets of a segment --- */

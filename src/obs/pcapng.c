@@ -78,28 +78,33 @@ static void end(struct block *b)
 
 /* Opened for each: a descriptor that is kept does not survive a program that closes all it does
  * not know, and then uses the number. O_NONBLOCK: a FIFO that nobody reads keeps no turn. */
-static int append_block(const char *path, const struct block *b, int flags)
+static int append_block(const char *path, const struct block *b, int flags, bool *half)
 {
 	int err = 0, fd;
+	size_t at;
 	ssize_t n;
 
+	*half = false;
 	fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | flags, 0600);
 	if (fd < 0)
 		return errno;
-	for (size_t at = 0; !err && at < b->n; at += (size_t)n) { /* again, for the reason only */
+	for (at = 0; at < b->n; at += (size_t)n) { /* again, for the reason only */
 		n = output_write(fd, b->b + at, b->n - at);
-		if (n <= 0)
+		if (n <= 0) {
 			err = n < 0 ? errno : ENOSPC;
+			break;
+		}
 	}
 	close(fd);
+	*half = err && at;
 	return err;
 }
 
-static int append(const char *path, const struct block *b, int flags)
+static int append(const char *path, const struct block *b, int flags, bool *half)
 {
 	int err;
 
-	UNCANCELLED(err, append_block(path, b, flags)); /* packets are sent under turns */
+	UNCANCELLED(err, append_block(path, b, flags, half)); /* packets are sent under turns */
 	return err;
 }
 
@@ -108,6 +113,7 @@ int pcapng_begin(const char *path)
 	static const char who[] = "softhca " SOFTHCA_VERSION, name[] = "softhca";
 	const uint8_t ns = 9;
 	struct block section, interface;
+	bool half;
 
 	begin(&section, BLOCK_SECTION);
 	put32(&section, MAGIC);
@@ -125,10 +131,10 @@ int pcapng_begin(const char *path)
 	option(&interface, OPT_TSRESOL, &ns, sizeof(ns));
 	end(&interface);
 	put(&section, interface.b, interface.n); /* one write: no other block in between */
-	return append(path, &section, O_CREAT);
+	return append(path, &section, O_CREAT, &half);
 }
 
-int pcapng_append(const char *path, const struct pcapng_packet *p)
+int pcapng_append(const char *path, const struct pcapng_packet *p, bool *half)
 {
 	uint32_t flags = p->outbound ? OUTBOUND : INBOUND;
 	uint32_t kept = p->len < PCAPNG_FRAME ? (uint32_t)p->len : PCAPNG_FRAME;
@@ -145,5 +151,5 @@ int pcapng_append(const char *path, const struct pcapng_packet *p)
 	option(&b, OPT_COMMENT, p->comment, strnlen(p->comment, PCAPNG_COMMENT));
 	option(&b, OPT_FLAGS, &flags, sizeof(flags));
 	end(&b);
-	return append(path, &b, 0);
+	return append(path, &b, 0, half);
 }

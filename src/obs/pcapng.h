@@ -23,4 +23,6 @@ struct pcapng_packet {
 /* Appends the head of a section to the file, which is made when there is none, for its owner alone.
  * 0 or an errno. */
 int pcapng_begin(const char *path);
-int pcapng_append(const char *path, const struct pcapng_packet *p);
+/* *@half: of the packet, which could not be written, a part is in the file: after it nothing should
+ * follow. */
+int pcapng_append(const char *path, const struct pcapng_packet *p, bool *half);

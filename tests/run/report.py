@@ -171,6 +171,31 @@ def full_disk():
     assert one.read_bytes().count(b"; verdict: ") == 13 and one.stat().st_mode & 0o777 == 0o644
 
 
+def cut_in_the_middle():
+    """Part of a packet is missing, as after a full disk; those behind it are read, and what is not
+    read is not lost either."""
+    one, other = two_files()
+    whole = one.read_bytes()
+    begins = [len(HEAD)]
+    while begins[-1] < len(whole):
+        begins.append(begins[-1] + struct.unpack_from("<I", whole, begins[-1] + 4)[0])
+    for missing in (*range(1, 9), 12, 50, begins[3] - begins[2] - 1):
+        one.write_bytes(whole[:begins[3] - missing] + whole[begins[3]:])
+        page = reported(one, other)
+        assert "A part of a file could not be read." in page.text, missing
+        assert len(page.data["hops"]) == 7, (missing, page.data["hops"])
+        done = subprocess.run([TOOL, "trace", "-m", "-o", HOME / "all.pcapng", one, other],
+                              capture_output=True, text=True, check=True)
+        assert done.stderr == f"softhca: {one}: a part of it cannot be read and is left out\n", done
+        kept = [body for kind, body in traces.blocks(HOME / "all.pcapng") if kind == 6]
+        assert len(kept) == 12, (missing, len(kept))
+        before = one.read_bytes()
+        said = tool("trace", "-m", "-o", f"{HOME}/./{one.name}", other, one, status=125)
+        assert "a part of it cannot be read, and would be lost" in said, said
+        assert one.read_bytes() == before
+    tool("trace", "-m", "-o", other, other, one)
+
+
 def fifos():
     """Nobody is at their other end."""
     fifo = HOME / "fifo"
@@ -227,5 +252,6 @@ def drawn():
 
 
 if __name__ == "__main__":
-    sys.exit(cases.run((both_ends, asks_nobody, merged, full_disk, fifos, of_a_program, anything) +
+    sys.exit(cases.run((both_ends, asks_nobody, merged, full_disk, cut_in_the_middle, fifos,
+                        of_a_program, anything) +
                        ((drawn,) if FULL else ())))

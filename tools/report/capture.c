@@ -14,6 +14,7 @@ enum {
 	MAGIC = 0x1a2b3c4d,
 	BLOCK_HEAD = 8, /* type and length */
 	BLOCK_LEAST = 12, /* and the length again */
+	SECTION_LEAST = 16, /* and which byte order it has */
 	PACKET_HEAD = 20, /* interface, time, two lengths */
 	INTERFACE_HEAD = 8,
 	OPT_COMMENT = 1,
@@ -30,6 +31,7 @@ struct capture_file {
 	uint8_t *at;
 	size_t size;
 	uint32_t tick; /* ns of a unit of time, in the section in hand */
+	bool cut; /* a part of it cannot be read */
 };
 
 static uint32_t get32(const uint8_t *p)
@@ -104,11 +106,11 @@ static int read_packet(struct capture *c, const struct capture_file *f, const ui
 	if (!p)
 		return ENOMEM;
 	if (end - body < PACKET_HEAD)
-		return 0;
+		return EBADMSG;
 	*p = (struct capture_packet){ .frame = body + PACKET_HEAD, .len = get32(body + 12) };
 	padded = ((size_t)p->len + 3) & ~(size_t)3;
 	if (padded > (size_t)(end - p->frame))
-		return 0;
+		return EBADMSG;
 	p->time = ((uint64_t)get32(body + 4) << 32 | get32(body + 8)) * f->tick;
 	at = p->frame + padded;
 	while ((value = option(&at, end, &code, &len))) {
@@ -123,33 +125,78 @@ static int read_packet(struct capture *c, const struct capture_file *f, const ui
 	return 0;
 }
 
+static bool lengths_agree(const struct capture_file *f, size_t at)
+{
+	size_t left = f->size - at;
+	uint32_t size = left < BLOCK_LEAST ? 0 : get32(f->at + at + 4);
+
+	return size >= BLOCK_LEAST && size % 4 == 0 && size <= left &&
+	       get32(f->at + at + size - 4) == size;
+}
+
+/* A section has our byte order. Where the end of a block is missing, the length of the next one,
+ * which often has the same, may stand in its place. */
+static bool is_block(const struct capture_file *f, size_t at)
+{
+	const uint8_t *block = f->at + at;
+	size_t tail;
+
+	if (!lengths_agree(f, at))
+		return false;
+	tail = at + get32(block + 4) - BLOCK_HEAD;
+	if (get32(f->at + tail) == BLOCK_PACKET && lengths_agree(f, tail))
+		return false;
+	return get32(block) != BLOCK_SECTION ||
+	       (get32(block + 4) >= SECTION_LEAST && get32(block + BLOCK_HEAD) == MAGIC);
+}
+
+static bool is_understood(uint32_t type)
+{
+	return type == BLOCK_SECTION || type == BLOCK_INTERFACE || type == BLOCK_PACKET;
+}
+
+/* Where the next block begins: at @at, or behind half a one, which a full disk has left there.
+ * f->size: nowhere. */
+static size_t next_block(struct capture_file *f, size_t at)
+{
+	if (is_block(f, at))
+		return at;
+	f->cut = true;
+	do
+		if (f->size - ++at < BLOCK_LEAST)
+			return f->size;
+	while (!is_understood(get32(f->at + at)) || !is_block(f, at));
+	return at;
+}
+
+static int read_block(struct capture *c, struct capture_file *f, const uint8_t *block)
+{
+	const uint8_t *body = block + BLOCK_HEAD, *end = block + get32(block + 4) - 4;
+	int err;
+
+	if (get32(block) == BLOCK_INTERFACE)
+		read_interface(f, body, end);
+	if (get32(block) != BLOCK_PACKET)
+		return 0;
+	err = read_packet(c, f, body, end);
+	if (err != EBADMSG)
+		return err;
+	f->cut = true;
+	return 0;
+}
+
 static int read_blocks(struct capture *c, struct capture_file *f)
 {
-	size_t at = 0, size;
 	int err = 0;
 
-	while (!err && f->size - at >= BLOCK_LEAST) {
-		const uint8_t *block = f->at + at, *body = block + BLOCK_HEAD, *end;
-
-		size = get32(block + 4);
-		if (size < BLOCK_LEAST || size % 4 || size > f->size - at)
+	for (size_t at = 0; !err && at < f->size;) {
+		at = next_block(f, at);
+		if (at == f->size)
 			break;
-		end = block + size - 4;
-		switch (get32(block)) {
-		case BLOCK_SECTION:
-			if (end - body < 4 || get32(body) != MAGIC)
-				return at ? 0 : ENOEXEC;
-			break;
-		case BLOCK_INTERFACE:
-			read_interface(f, body, end);
-			break;
-		case BLOCK_PACKET:
-			err = read_packet(c, f, body, end);
-			break;
-		}
-		at += size;
+		err = read_block(c, f, f->at + at);
+		at += get32(f->at + at + 4);
 	}
-	c->cut += at != f->size;
+	c->cut += f->cut;
 	return err;
 }
 
@@ -172,7 +219,10 @@ static int load(int fd, struct capture_file *f)
 	}
 	if (n < 0)
 		return errno;
-	return f->size >= BLOCK_LEAST && get32(f->at) == BLOCK_SECTION ? 0 : ENOEXEC;
+	if (f->size < BLOCK_LEAST || get32(f->at) != BLOCK_SECTION ||
+	    get32(f->at + BLOCK_HEAD) != MAGIC)
+		return ENOEXEC;
+	return 0;
 }
 
 static void file_free(struct capture_file *f)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* The packets of pcapng files, as SOFTHCA_TRACE writes them. A file may hold anything: blocks that
- * are not understood are passed over, and where the length of one cannot be right the file ends.
+ * are not understood are passed over, and behind half a one the next whole one is looked for.
  * Frames and comments live until capture_free(). */
 #pragma once
 #include <stdbool.h>
@@ -20,7 +20,7 @@ struct capture_file;
 struct capture {
 	struct capture_packet *packets;
 	size_t count, room;
-	size_t cut; /* files whose end cannot be read */
+	size_t cut; /* files of which a part cannot be read */
 	struct capture_file *files;
 };
 

@@ -161,7 +161,7 @@ static void put_notes(FILE *to, const struct flows *f, const struct capture *c)
 	if (f->others)
 		fprintf(to, " %zu other packets are left out.", f->others);
 	if (c->cut)
-		fputs(" The end of a file could not be read.", to);
+		fputs(" A part of a file could not be read.", to);
 	fputs("</p>\n", to);
 }
 

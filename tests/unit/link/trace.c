@@ -2,6 +2,8 @@
 /* Segments as packets: the parts of a message have the opcodes, numbers and bytes that a network
  * would carry, and the right ICRC. */
 #include "link/trace.h"
+#include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "test.h"
@@ -161,8 +163,44 @@ TEST(a_fifo_that_nobody_reads_is_no_trace)
 	unlink(path);
 }
 
+/* The file's size after one more packet, where it may have @limit bytes. */
+static rlim_t put_one(const char *path, rlim_t limit)
+{
+	struct rlimit was, less;
+	struct stat st;
+
+	check_eq(getrlimit(RLIMIT_FSIZE, &was), 0);
+	less = was;
+	less.rlim_cur = limit < was.rlim_max ? limit : was.rlim_max;
+	check_eq(setrlimit(RLIMIT_FSIZE, &less), 0);
+	trace_put(&frame, 0, TRACE_OUT, "");
+	check_eq(setrlimit(RLIMIT_FSIZE, &was), 0);
+	check_eq(stat(path, &st), 0);
+	return (rlim_t)st.st_size;
+}
+
+/* Blocks behind half a one are out of place for whoever reads the file. */
+TEST(half_a_packet_is_the_last_one)
+{
+	char path[] = "/tmp/softhca-trace-XXXXXX";
+	int fd = mkstemp(path);
+	rlim_t whole;
+
+	check(fd >= 0);
+	close(fd);
+	check(trace_begin(path));
+	frame.len = 100;
+	whole = put_one(path, RLIM_INFINITY);
+	check_eq(put_one(path, whole), whole); /* nothing of it */
+	check(put_one(path, RLIM_INFINITY) > whole);
+	whole = put_one(path, RLIM_INFINITY);
+	check_eq(put_one(path, whole + 33), whole + 33);
+	check_eq(put_one(path, RLIM_INFINITY), whole + 33);
+	unlink(path);
+}
+
 RUN_TESTS(unit_test(a_message_becomes_its_packets),
 	  unit_test(every_length_is_cut_as_its_sender_counts),
 	  unit_test(an_ack_that_is_carried_is_a_packet_of_its_own),
-	  unit_test(a_fifo_that_nobody_reads_is_no_trace),
+	  unit_test(a_fifo_that_nobody_reads_is_no_trace), unit_test(half_a_packet_is_the_last_one),
 	  unit_test(nonsense_stays_within_its_frame))
