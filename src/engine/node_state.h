@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The inside of the node and its devices, shared by the engine's files. Locks, all leaves:
- * node->lock (devices, number blocks, writers of the QP table, opening of links), node->wheel_lock
- * (the wheel and every timer in it), node->rq_waiters_lock. */
+ * node->lock (number blocks, reserved numbers, the making of xrc_srqs, opening of links),
+ * node->wheel_lock (the wheel and every timer in it), node->rq_waiters_lock. */
 #pragma once
 #include <pthread.h>
 #include "engine/eqp.h"
@@ -68,6 +68,7 @@ struct node {
 	struct mcast_table *mcast;
 	struct fault_dice *mad_faults; /* SOFTHCA_FAULT of MADs; NULL: none; gsi_way.h */
 	struct mutex lock;
+	struct mutex grow_lock; /* one thread at a time adds a block; above host->control */
 	struct device *devices[NODE_DEVICES];
 	unsigned int n_devices; /* atomic */
 	struct block *blocks[NUMBER_SLOTS]; /* by slot; qp_table.h */
