@@ -106,6 +106,7 @@ struct node {
 	uint64_t rest_until; /* ns: a thread that polls sleeps so long at most; atomic; rest.h */
 	uint32_t resting; /* counts threads that do so now; atomic */
 	uint32_t led; /* 1: a blocked thread is the engine */
+	uint32_t emptying; /* 1: a thread that does not lead reads the doorbell; atomic */
 	uint32_t followers; /* threads that are blocked and do not lead */
 	uint32_t led_seq; /* counts the rounds of leaders */
 	uint64_t recheck_at; /* ns: a leader looks at the signal handlers again; atomic */
