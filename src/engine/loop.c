@@ -39,11 +39,19 @@
 #define TURN	   1000000ULL /* ns: from one look at descriptors to the next, on its own core */
 #define LOOKS	   32 /* while lingering, between two yields */
 #define ROUNDS	   1024 /* of work, while more keeps coming */
+#define WORK_MAX   2000000ULL /* ns: the same, since a round may be long */
+#define UNTIMED	   4 /* rounds of work from one look at the clock to the next */
 #define NET_ROUNDS 64
 #define SLICE	   100000 /* ns: of sched_setattr, so that a wake onto a busy core is short */
 
+static bool may_go_on(unsigned int rounds, uint64_t end)
+{
+	return rounds < ROUNDS && (rounds % UNTIMED || clock_now() < end);
+}
+
 void loop_work(struct node *n)
 {
+	uint64_t end = clock_now() + WORK_MAX;
 	unsigned int got, rounds = 0;
 
 	do {
@@ -53,7 +61,7 @@ void loop_work(struct node *n)
 		gsi_own_flush();
 		/* A round that finds nothing lets ACKs leave: it is the last. But descriptors are
 		 * looked at under any load. */
-	} while ((got || host_has_inbound(n->host)) && ++rounds < ROUNDS);
+	} while ((got || host_has_inbound(n->host)) && may_go_on(++rounds, end));
 }
 
 static void doorbell_watch(struct node *n, bool on)
