@@ -39,11 +39,19 @@
 #define TURN	   1000000ULL /* ns: from one look at descriptors to the next, on its own core */
 #define LOOKS	   32 /* while lingering, between two yields */
 #define ROUNDS	   1024 /* of work, while more keeps coming */
+#define WORK_MAX   2000000ULL /* ns: the same, since a round may be long */
+#define UNTIMED	   4 /* rounds of work from one look at the clock to the next */
 #define NET_ROUNDS 64
 #define SLICE	   100000 /* ns: of sched_setattr, so that a wake onto a busy core is short */
 
+static bool may_go_on(unsigned int rounds, uint64_t end)
+{
+	return rounds < ROUNDS && (rounds % UNTIMED || clock_now() < end);
+}
+
 void loop_work(struct node *n)
 {
+	uint64_t end = clock_now() + WORK_MAX;
 	unsigned int got, rounds = 0;
 
 	do {
@@ -53,7 +61,7 @@ void loop_work(struct node *n)
 		gsi_own_flush();
 		/* A round that finds nothing lets ACKs leave: it is the last. But descriptors are
 		 * looked at under any load. */
-	} while ((got || host_has_inbound(n->host)) && ++rounds < ROUNDS);
+	} while ((got || host_has_inbound(n->host)) && may_go_on(++rounds, end));
 }
 
 static void doorbell_watch(struct node *n, bool on)
@@ -146,7 +154,7 @@ static int wait_ms(const struct node *n, struct epoll_event *ev, uint64_t ns)
 
 /* Before Linux 5.11, under valgrind, and by filters of older container engines, which answer EPERM,
  * there is no epoll_pwait2(). It is tried once: valgrind prints five lines for each call. */
-static int wait_events(struct node *n, struct epoll_event *ev, uint64_t ns)
+static int sleep_for(struct node *n, struct epoll_event *ev, uint64_t ns)
 {
 	const struct timespec limit = { (time_t)(ns / 1000000000), (long)(ns % 1000000000) };
 	int got;
@@ -158,6 +166,15 @@ static int wait_events(struct node *n, struct epoll_event *ev, uint64_t ns)
 		return got;
 	n->in_ms = true;
 	return wait_ms(n, ev, ns);
+}
+
+/* The program may have set signal handlers of its own meanwhile: before anything is delivered. */
+static int wait_events(struct node *n, struct epoll_event *ev, uint64_t ns)
+{
+	int got = sleep_for(n, ev, ns);
+
+	guard_recheck();
+	return got;
 }
 
 /* Waits on descriptors for at most @ns and serves what came. True: the doorbell was rung. */
@@ -265,7 +282,6 @@ static void armed(struct node *n, struct lingering *l)
 	requested = network_spins(n);
 	if (!host_change_mode(n->host, HOST_ARMED, HOST_POLLED))
 		return; /* a leader has set the mode */
-	guard_recheck();
 	loop_work(n);
 	if (!may_linger(n)) {
 		if (rung || requested)
@@ -327,7 +343,6 @@ static bool on_its_own_core(struct node *n, struct own_core *o)
 		while (goes_on && clock_now() < due);
 		epoll_round(n, 0);
 		loop_network(n); /* those that have brought nothing yet */
-		guard_recheck();
 	} while (goes_on);
 	own_core_end(n);
 	look_once_more(n);

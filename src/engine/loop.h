@@ -10,8 +10,9 @@
 #pragma once
 #include "engine/node_state.h"
 
-int loop_start(struct node *n); /* once, under node->lock */
-/* Rounds of progress_round() until there is nothing left. Outside any quiesce section. */
+int loop_start(struct node *n); /* once, when the node is made */
+/* Rounds of progress_round() until there is nothing left, for some 2 ms at most. Outside any
+ * quiesce section. */
 void loop_work(struct node *n);
 /* Takes packets from the networks until there are none. True: there were some. As above. */
 bool loop_network(struct node *n);

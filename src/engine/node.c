@@ -211,6 +211,7 @@ static void node_init(struct node *n)
 	n->epoll_fd = n->kick_fd = -1;
 	n->next_timer = n->next_watch = UINT64_MAX;
 	mutex_init(&n->lock);
+	mutex_init(&n->grow_lock);
 	spin_init(&n->wheel_lock);
 	spin_init(&n->rq_waiters_lock);
 	wheel_init(&n->wheel, clock_now());
@@ -239,6 +240,7 @@ static void node_free(struct node *n)
 	if (n->kick_fd >= 0)
 		close(n->kick_fd);
 	mutex_destroy(&n->lock);
+	mutex_destroy(&n->grow_lock);
 	mutex_destroy(&n->xrc_lock);
 	pthread_mutex_destroy(&n->unrung.lock);
 	free(n);

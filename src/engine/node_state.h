@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The inside of the node and its devices, shared by the engine's files. Locks, all leaves:
- * node->lock (devices, number blocks, writers of the QP table, opening of links), node->wheel_lock
- * (the wheel and every timer in it), node->rq_waiters_lock. */
+ * node->lock (number blocks, reserved numbers, the making of xrc_srqs, opening of links),
+ * node->wheel_lock (the wheel and every timer in it), node->rq_waiters_lock. */
 #pragma once
 #include <pthread.h>
 #include "engine/eqp.h"
@@ -68,6 +68,7 @@ struct node {
 	struct mcast_table *mcast;
 	struct fault_dice *mad_faults; /* SOFTHCA_FAULT of MADs; NULL: none; gsi_way.h */
 	struct mutex lock;
+	struct mutex grow_lock; /* one thread at a time adds a block; above host->control */
 	struct device *devices[NODE_DEVICES];
 	unsigned int n_devices; /* atomic */
 	struct block *blocks[NUMBER_SLOTS]; /* by slot; qp_table.h */
@@ -105,8 +106,10 @@ struct node {
 	uint64_t rest_until; /* ns: a thread that polls sleeps so long at most; atomic; rest.h */
 	uint32_t resting; /* counts threads that do so now; atomic */
 	uint32_t led; /* 1: a blocked thread is the engine */
+	uint32_t emptying; /* 1: a thread that does not lead reads the doorbell; atomic */
 	uint32_t followers; /* threads that are blocked and do not lead */
 	uint32_t led_seq; /* counts the rounds of leaders */
+	uint64_t recheck_at; /* ns: a leader looks at the signal handlers again; atomic */
 	uint32_t asleep; /* LOOP_*: of the engine thread; atomic */
 	int kick_fd; /* eventfd: ends the engine thread's epoll */
 	bool in_ms; /* there is no epoll_pwait2(): waits are in milliseconds; the engine thread's */

@@ -63,20 +63,6 @@ static bool take(struct node *n, uint32_t *qpn)
 	return false;
 }
 
-int qp_table_take(struct node *n, uint32_t *qpn)
-{
-	unsigned int slot;
-	int err = 0;
-
-	mutex_lock(&n->lock);
-	while (!err && !take(n, qpn)) {
-		err = host_take_slot(n->host, &slot);
-		err = err ? err : block_add(n, slot, "ibv_create_qp");
-	}
-	mutex_unlock(&n->lock);
-	return err;
-}
-
 int qp_table_spare(struct node *n, uint32_t *qpn)
 {
 	bool taken;
@@ -85,6 +71,32 @@ int qp_table_spare(struct node *n, uint32_t *qpn)
 	taken = take(n, qpn);
 	mutex_unlock(&n->lock);
 	return taken ? 0 : ENOSPC;
+}
+
+/* Outside node->lock, which sections wait for: the slot is taken under host->control, whose holder
+ * may be waiting until those sections have ended. */
+static int grow(struct node *n)
+{
+	unsigned int slot;
+	int err = host_take_slot(n->host, &slot);
+
+	if (err)
+		return err;
+	mutex_lock(&n->lock);
+	err = block_add(n, slot, "ibv_create_qp");
+	mutex_unlock(&n->lock);
+	return err;
+}
+
+int qp_table_take(struct node *n, uint32_t *qpn)
+{
+	int err = 0;
+
+	mutex_lock(&n->grow_lock);
+	while (!err && qp_table_spare(n, qpn))
+		err = grow(n);
+	mutex_unlock(&n->grow_lock);
+	return err;
 }
 
 void qp_table_give(struct node *n, uint32_t qpn)

@@ -3,7 +3,6 @@
 #include "engine/unrung_look.h"
 #include "engine/wake.h"
 #include "util/clock.h"
-#include "util/guard.h"
 #include "util/page_trap.h"
 
 #define NAP_FIRST 20000ULL /* ns: after a look that has found something */
@@ -104,7 +103,6 @@ void unrung_look(struct node *n)
 
 	if (likely(due == UINT64_MAX) || due > clock_now())
 		return;
-	guard_recheck(); /* the program may have set a handler of its own */
 	page_trap_recheck();
 	pthread_mutex_lock(&n->unrung.lock);
 	xchg_acq_rel(&n->unrung.due,

@@ -10,8 +10,8 @@ static inline uint64_t unrung_due(const struct node *n)
 }
 
 void unrung_look(struct node *n); /* if it is due; outside any quiesce section */
-/* Whether it is due or not, and without care for the program's handlers. True: there was something
- * new. */
+/* Whether it is due or not, and without care for threads that block SIGSEGV. True: there was
+ * something new. */
 bool unrung_look_now(struct node *n);
 
 /* Takes the sign of work that unrung_ask() and looks leave. */

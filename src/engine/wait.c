@@ -7,7 +7,11 @@
 #include "engine/links.h"
 #include "engine/progress.h"
 #include "hca/async.h"
+#include "util/clock.h"
+#include "util/guard.h"
 #include "util/uncancelled.h"
+
+#define RECHECK 1000000ULL /* ns: from one look at the signal handlers to the next */
 
 static bool nonblocking(int fd)
 {
@@ -74,6 +78,18 @@ static int lead_sleep(struct sleeper *s, struct ibv_cq **cq)
 	return err;
 }
 
+/* As the engine's thread does, which sleeps for long beside a leader; but a leader may be woken for
+ * each message. */
+static void recheck(struct node *n)
+{
+	uint64_t now = clock_now();
+
+	if (now < load_relaxed(&n->recheck_at))
+		return;
+	store_relaxed(&n->recheck_at, now + RECHECK);
+	guard_recheck();
+}
+
 /* Works until there is an event for @ch or nothing comes in any more. An event ends it at once,
  * since the program has receives to post again. */
 static int lead_work(struct node *n, struct comp_channel *ch, struct ibv_cq **cq)
@@ -82,6 +98,7 @@ static int lead_work(struct node *n, struct comp_channel *ch, struct ibv_cq **cq
 	int err;
 
 	do {
+		recheck(n);
 		quiesce_enter();
 		got = progress_round(n);
 		quiesce_exit();

@@ -53,18 +53,16 @@ int event_fd_try(int fd)
 	return n < 0 ? errno : 0;
 }
 
-/* Where preadv2() cannot do it (Linux before 5.8, qemu-user, a filter of system calls). Only a
- * thread in event_fd_await() can be faster than this, and puts the count back. */
-static int look_and_read(int fd)
+int event_fd_look_and_read(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
-	uint64_t one;
+	uint64_t count;
 	ssize_t n;
 
 	UNCANCELLED(n, poll(&p, 1, 0));
-	if (!n)
-		return EAGAIN;
-	UNCANCELLED(n, read(fd, &one, sizeof(one)));
+	if (n != 1)
+		return n ? errno : EAGAIN;
+	UNCANCELLED(n, read(fd, &count, sizeof(count)));
 	return n < 0 ? errno : 0;
 }
 
@@ -96,8 +94,9 @@ void event_fd_down(int fd)
 	for (int tries = 0;; tries++) {
 		int err = event_fd_try(fd);
 
+		/* Only a thread in event_fd_await() can be faster, and puts the count back. */
 		if (err && err != EAGAIN)
-			err = look_and_read(fd);
+			err = event_fd_look_and_read(fd);
 		if (!err)
 			return;
 		if ((err != EAGAIN && err != EINTR) || !wait_for_count(tries)) {

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 #include "verbs/cases.h"
 #include "verbs/duo.h"
@@ -257,6 +259,105 @@ static void far_memory_unmapped(int kind)
 	}
 }
 
+/* --- the program has set handlers of its own --- */
+
+static void dies(int sig)
+{
+	(void)sig;
+	_exit(9);
+}
+
+static bool is_in_front(int sig)
+{
+	struct sigaction now;
+
+	want_eq(sigaction(sig, NULL, &now), 0);
+	return now.sa_handler == dies;
+}
+
+static bool any_in_front(void)
+{
+	return is_in_front(SIGSEGV) || is_in_front(SIGBUS);
+}
+
+static void writes_and_polls(struct side *s)
+{
+	struct ibv_sge sg = { (uintptr_t)s->mem, 8, s->mr->lkey };
+	struct ibv_send_wr *bad, wr = { .sg_list = &sg,
+					.num_sge = 1,
+					.opcode = IBV_WR_RDMA_WRITE,
+					.send_flags = IBV_SEND_SIGNALED,
+					.wr.rdma = { s->ep.theirs.va, s->ep.theirs.rkey } };
+	struct ibv_wc wc;
+
+	want_eq(ibv_post_send(s->ep.qp, &wr, &bad), 0);
+	peer_poll_ok(s->ep.scq, &wc);
+}
+
+/* The engine's thread naps, since the program polls. found: it has noticed, and a fault of ours
+ * would not end the program. */
+static struct duo_answer far_sets_handlers(struct side *s, const struct duo_order *o)
+{
+	const struct sigaction act = { .sa_handler = dies };
+	time_t end = time(NULL) + 10;
+
+	(void)o;
+	for (int i = 0; i < 1000; i++)
+		writes_and_polls(s);
+	want_eq(sigaction(SIGSEGV, &act, NULL), 0);
+	want_eq(sigaction(SIGBUS, &act, NULL), 0);
+	while (any_in_front() && time(NULL) < end)
+		writes_and_polls(s);
+	return (struct duo_answer){ .found = !any_in_front() };
+}
+
+static pid_t waiting; /* the thread of waits(); atomic */
+
+static void *waits(void *channel)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	__atomic_store_n(&waiting, (pid_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
+	(void)!ibv_get_cq_event(channel, &cq, &context);
+	fail("an event of a channel without a CQ");
+	return NULL;
+}
+
+static struct duo_answer far_waits(struct side *s, const struct duo_order *o)
+{
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(s->dev.ctx);
+	pthread_t thread;
+
+	(void)o;
+	want(channel);
+	want_eq(pthread_create(&thread, NULL, waits, channel), 0);
+	peer_until_asleep(&waiting);
+	return (struct duo_answer){ .found = true };
+}
+
+/* Handlers that were set behind ours do not get what our copies provoke, whether the engine's
+ * thread naps beside a program that polls, or another thread is the engine. */
+static void far_memory_unmapped_behind_handlers(int one_waits)
+{
+	struct ibv_send_wr wr;
+	struct ibv_sge sg;
+	enum ibv_wc_status status;
+
+	setenv("SOFTHCA_DIRECT", "0", 1); /* the far side itself stores */
+	begin();
+	warm_up();
+	if (one_waits)
+		duo_do(&duo, far_waits, 0, 0, 0);
+	want(duo_do(&duo, far_sets_handlers, 0, 0, 0).found);
+	duo_tell(&duo, (struct duo_order){ DUO_UNMAP, .off = OFF, .len = PAGE });
+	wr = at_hole(2, PAGE, &sg);
+	status = try(&wr);
+	want(status == IBV_WC_REM_OP_ERR || status == IBV_WC_REM_ACCESS_ERR);
+	want_eq(duo_tell(&duo, (struct duo_order){ DUO_STATE }).value, IBV_QPS_ERR);
+	duo_close(&duo);
+}
+
 /* --- deregistration and exec while it is being written --- */
 
 static void *tell_dereg(void *arg)
@@ -370,6 +471,8 @@ static const struct test_case cases[] = {
 	{ "far_memory_unmapped (READ)", far_memory_unmapped, 4 },
 	{ "far_memory_unmapped (FETCH_AND_ADD)", far_memory_unmapped, 5 },
 	{ "far_memory_unmapped (CMP_AND_SWP)", far_memory_unmapped, 6 },
+	CASE_ARG(far_memory_unmapped_behind_handlers, false),
+	CASE_ARG(far_memory_unmapped_behind_handlers, true),
 	CASE_ARG(dereg_while_it_is_written, 8),
 	CASE_ARG(dereg_while_it_is_written, 4096),
 	CASE_ARG(dereg_while_it_is_written, 65536),

@@ -72,6 +72,7 @@ static inline void stand_open(void)
 	wheel_init(&s->n.watches, 0);
 	timer_init(&s->n.ports.timer, NULL);
 	mutex_init(&s->n.lock);
+	mutex_init(&s->n.grow_lock);
 	check_eq(bitmap_init(&s->block.used, FIRST_INDEX, NUMBER_INDEXES - FIRST_INDEX), 0);
 	s->n.blocks[STAND_SLOT] = &s->block;
 	s->hca.counters = &s->counters;
@@ -86,6 +87,7 @@ static inline void stand_close(void)
 	loopback_fini(&stand->host.own);
 	bitmap_fini(&stand->block.used);
 	mutex_destroy(&stand->n.lock);
+	mutex_destroy(&stand->n.grow_lock);
 	free(stand);
 }
 
