@@ -152,7 +152,8 @@ static bool terms_for(struct dc_responder *r, const struct seg *s, struct dc_ter
 /* A packet that was long under way must not end the connection that came after it. */
 static bool is_late(const struct dc_responder *r, const struct seg *s, uint64_t now)
 {
-	return r->met && (int32_t)(s->rkey - r->session) <= 0 && now - r->e.q.rsp.now < SILENCE / 3;
+	return r->met && (int32_t)(s->rkey - r->session) <= 0 &&
+	       clock_elapsed(r->e.q.rsp.now, now) < SILENCE / 3;
 }
 
 static void open_for(struct dc_responder *r, const struct seg *s, uint64_t now)
@@ -249,7 +250,7 @@ int dc_responder_create(struct dc_target *t, const struct dc_from *from, struct 
 bool dc_responder_idle(const struct dc_responder *r, uint64_t now)
 {
 	return load_relaxed(&r->e.q.qp.state) != IBV_QPS_RTR ||
-	       now - load_relaxed(&r->e.q.rsp.now) > SILENCE;
+	       clock_elapsed(load_relaxed(&r->e.q.rsp.now), now) > SILENCE;
 }
 
 void dc_responder_reset(struct dc_responder *r)
