@@ -130,6 +130,7 @@ static void to_rtr(struct dc_responder *r, const struct dc_terms *terms, const s
 	tqp_moved(q, IBV_QPS_INIT, now);
 	q->rsp.comm_est = true; /* no event: a target is connected to many */
 	q->rsp.now = now;
+	sender_admits(q, s, now); /* through a network: its port is the initiator's */
 	r->session = s->rkey;
 	r->met = true;
 	publish(&r->e);
@@ -162,7 +163,8 @@ static void open_for(struct dc_responder *r, const struct seg *s, uint64_t now)
 	struct dc_terms terms;
 	struct dest *d;
 
-	if (!terms_for(r, s, &terms) || !mtu_of(s->dma_len)) {
+	/* anybody may have found out the responder's number */
+	if (!terms_for(r, s, &terms) || s->va != r->target->access_key || !mtu_of(s->dma_len)) {
 		verdict_say("dropped, the target does not connect so");
 		return;
 	}
@@ -184,10 +186,12 @@ static void open_for(struct dc_responder *r, const struct seg *s, uint64_t now)
 
 static void disconnect(struct dc_responder *r, const struct seg *s, uint64_t now)
 {
-	const struct tqp *q = &r->e.q;
+	struct tqp *q = &r->e.q;
 
-	if (r->met && s->rkey == r->session && s->sqpn == q->qp.attr.dest_qp_num)
+	if (s->rkey == r->session && s->sqpn == q->qp.attr.dest_qp_num && sender_admits(q, s, now))
 		to_reset(r, now);
+	else
+		verdict_say("dropped, not the end of this connection");
 }
 
 static void input(struct eqp *e, const struct seg *s, uint64_t now)

@@ -4,6 +4,7 @@
 #include "dc/dc_responder.h"
 #include "engine/delivery.h"
 #include "engine/node_self.h"
+#include "engine/path.h"
 #include "hca/mcast.h"
 #include "hca/pd.h"
 #include "peers/host_target.h"
@@ -11,8 +12,9 @@
 #include "util/clock.h"
 #include "util/fork.h"
 #include "wire/aeth.h"
+#include "wire/grh.h"
 
-enum { KEY = 77, MTU = 1024, SESSION = 1000, PSN = 5, SLOT = STAND_SLOT + 1 };
+enum { KEY = 77, MTU = 1024, SESSION = 1000, PSN = 5, SLOT = STAND_SLOT + 1, PORT = 50000 };
 
 static struct pd pd;
 static struct cq cq;
@@ -113,6 +115,103 @@ static struct dc_responder *connect_from(uint32_t from, uint32_t session)
 	return responder(from);
 }
 
+static void end(uint32_t session, uint32_t to, uint32_t from, struct dest *by)
+{
+	struct seg s = request(from, session);
+
+	s.dqpn = to;
+	s.dma_len = 0;
+	s.from = by;
+	arrive(&s);
+}
+
+/* --- who begins and ends connections --- */
+
+TEST(only_its_initiator_ends_a_connection)
+{
+	struct dc_responder *r;
+	uint32_t from = initiator(0), qpn;
+
+	open_target();
+	r = connect_from(from, SESSION);
+	qpn = r->e.q.qp.qpn;
+	end(SESSION, qpn, from, process(SLOT + 1)); /* it lies */
+	end(SESSION, qpn, initiator(1), process(SLOT)); /* another QP of the initiator's process */
+	end(SESSION - 1, qpn, from, process(SLOT)); /* an earlier connection */
+	check_eq(r->e.q.qp.state, IBV_QPS_RTR);
+	end(SESSION, qpn, from, process(SLOT));
+	check_eq(r->e.q.qp.state, IBV_QPS_RESET);
+	end(SESSION, qpn, from, process(SLOT));
+	connect_from(from, SESSION + 1);
+	close_target();
+}
+
+/* By the number of a responder, which is no secret. */
+TEST(a_connection_does_not_begin_without_the_access_key)
+{
+	struct dc_responder *r;
+	struct seg s;
+
+	open_target();
+	r = connect_from(initiator(0), SESSION);
+	s = request(initiator(0), SESSION + 1);
+	s.dqpn = r->e.q.qp.qpn;
+	s.psn = PSN + 100;
+	s.va = KEY + 1;
+	arrive(&s);
+	check_eq(r->session, SESSION);
+	check_eq(r->e.q.rsp.epsn, PSN);
+	close_target();
+}
+
+/* Of a packet from the host at the other end of @path and UDP port @port */
+static void through_network(struct seg *s, const struct dest_net *path, uint16_t port)
+{
+	static uint8_t area[GRH_LEN];
+	struct grh g = { .next_hdr = GRH_NEXT_UDP };
+
+	memcpy(g.sgid, path->remote.raw, sizeof(g.sgid));
+	memcpy(g.dgid, path->local.raw, sizeof(g.dgid));
+	grh_build(&g, area);
+	s->flags |= SEG_NET;
+	s->l3 = GRH_L3_IPV4;
+	s->grh = area;
+	s->sport = port;
+}
+
+/* The connection stands as if it had come by a network, from a host that is one of ours. */
+TEST(another_user_of_the_initiators_host_ends_no_connection)
+{
+	static const struct dest_net path = {
+		.local.raw = { [10] = 0xff, 0xff, 10, 0, 0, 1 },
+		.remote.raw = { [10] = 0xff, 0xff, 10, 0, 0, 2 },
+	};
+	struct dc_responder *r;
+	struct seg s;
+
+	open_target();
+	r = connect_from(initiator(0), SESSION);
+	stand->peer.net = &path;
+	stand->peer.same_host = false;
+	stand->peer.abilities = DEST_ONE_PORT;
+	stand->peer.refs++;
+	path_swap(&r->e, &stand->peer);
+	s = request(initiator(0), SESSION);
+	s.dqpn = r->e.q.qp.qpn;
+	s.dma_len = 0;
+	through_network(&s, &path, PORT);
+	check(sender_admits(&r->e.q, &s, r->e.q.rsp.now));
+	s.sport = PORT + 1;
+	arrive(&s);
+	check_eq(r->e.q.qp.state, IBV_QPS_RTR);
+	s.sport = PORT;
+	arrive(&s);
+	check_eq(r->e.q.qp.state, IBV_QPS_RESET);
+	close_target();
+}
+
+/* --- time --- */
+
 /* Another thread, whose clock is a little ahead, has taken the last request. */
 TEST(a_request_of_a_moment_later_is_no_silence)
 {
@@ -131,4 +230,7 @@ TEST(a_request_of_a_moment_later_is_no_silence)
 	close_target();
 }
 
-RUN_TESTS(unit_test(a_request_of_a_moment_later_is_no_silence))
+RUN_TESTS(unit_test(only_its_initiator_ends_a_connection),
+	  unit_test(a_connection_does_not_begin_without_the_access_key),
+	  unit_test(another_user_of_the_initiators_host_ends_no_connection),
+	  unit_test(a_request_of_a_moment_later_is_no_silence))
