@@ -2,9 +2,12 @@
 /* A target's ends of connections: which requests begin and end one. The target is on a node without
  * threads; initiators are numbers of other processes, whose answers are counted. */
 #include "dc/dc_responder.h"
+#include <errno.h>
 #include "engine/delivery.h"
 #include "engine/node_self.h"
 #include "engine/path.h"
+#include "engine/unanswered.h"
+#include "hca/limits.h"
 #include "hca/mcast.h"
 #include "hca/pd.h"
 #include "peers/host_target.h"
@@ -210,6 +213,99 @@ TEST(another_user_of_the_initiators_host_ends_no_connection)
 	close_target();
 }
 
+/* --- no request is dropped in silence: its sender on this host runs no timer --- */
+
+/* Between the look-up and the responder's turn: the responder gets @s now. */
+static void get(struct eqp *e, const struct seg *s)
+{
+	e->ops->input(e, s, clock_now());
+}
+
+static void told(unsigned int sent)
+{
+	check_eq(stand->sent, sent);
+	check_eq(stand->syndrome[sent - 1], SYN_NO_RESPONDER);
+}
+
+TEST(a_target_that_leaves_RTR_meanwhile_tells_the_initiator)
+{
+	struct seg s = { 0 };
+	struct eqp *e;
+
+	open_target();
+	s = request(initiator(0), SESSION);
+	e = target->e.ops->find(&target->e, &s);
+	check_eq(target->table.count, 1);
+	target->terms.state = IBV_QPS_RESET;
+	get(e, &s);
+	told(1);
+	stand->refuse = EAGAIN;
+	get(e, &s);
+	stand->refuse = 0;
+	unanswered_tell(&stand->n);
+	told(2);
+	target->terms.state = IBV_QPS_RTR;
+	connect_from(initiator(0), SESSION);
+	close_target();
+}
+
+/* The table of a target that has all its connections. */
+static void fill(void)
+{
+	target->table.count += LIMIT_DC_RESPONDERS - 1;
+}
+
+static void empty(void)
+{
+	target->table.count -= LIMIT_DC_RESPONDERS - 1;
+}
+
+TEST(an_initiator_whose_place_was_given_away_meanwhile_is_told)
+{
+	struct eqp *e;
+	struct seg s;
+
+	open_target();
+	s = request(initiator(0), SESSION);
+	e = target->e.ops->find(&target->e, &s);
+	fill();
+	check(to_eqp(&connect_from(initiator(1), SESSION)->e.q) == e);
+	get(e, &s);
+	told(2);
+	empty();
+	close_target();
+}
+
+/* The kernel refuses a contact, or the sender lies. */
+TEST(an_initiator_to_which_no_path_leads_back_is_told)
+{
+	struct seg s;
+
+	open_target();
+	s = request(initiator(0), SESSION);
+	s.from = process(SLOT + 1);
+	arrive(&s); /* to a responder */
+	told(1);
+	s.va = KEY + 1;
+	arrive(&s); /* to the target itself */
+	told(2);
+	close_target();
+}
+
+/* A connection that has ended, of another initiator that counts further, was in its place. */
+TEST(the_sessions_of_two_initiators_are_not_compared)
+{
+	struct dc_responder *r;
+
+	open_target();
+	r = connect_from(initiator(1), 2 * SESSION);
+	r->e.q.qp.state = IBV_QPS_ERR;
+	fill();
+	check(connect_from(initiator(0), SESSION) == r);
+	empty();
+	close_target();
+}
+
 /* --- time --- */
 
 /* Another thread, whose clock is a little ahead, has taken the last request. */
@@ -226,11 +322,15 @@ TEST(a_request_of_a_moment_later_is_no_silence)
 	s = request(initiator(0), SESSION - 1); /* of an earlier connection: late */
 	r->e.ops->input(&r->e, &s, now);
 	check_eq(r->session, SESSION);
-	check_eq(stand->sent, 1);
+	told(2);
 	close_target();
 }
 
 RUN_TESTS(unit_test(only_its_initiator_ends_a_connection),
 	  unit_test(a_connection_does_not_begin_without_the_access_key),
 	  unit_test(another_user_of_the_initiators_host_ends_no_connection),
+	  unit_test(a_target_that_leaves_RTR_meanwhile_tells_the_initiator),
+	  unit_test(an_initiator_whose_place_was_given_away_meanwhile_is_told),
+	  unit_test(an_initiator_to_which_no_path_leads_back_is_told),
+	  unit_test(the_sessions_of_two_initiators_are_not_compared),
 	  unit_test(a_request_of_a_moment_later_is_no_silence))
