@@ -237,7 +237,7 @@ static void event(struct tqp *q, enum ibv_event_type type)
 
 	if (type == IBV_EVENT_QP_ACCESS_ERR || type == IBV_EVENT_QP_REQ_ERR ||
 	    type == IBV_EVENT_QP_FATAL)
-		async_push(q->qp.ctx, type, r->target->make.user);
+		async_push_once(q->qp.ctx, type, r->target->make.user);
 }
 
 static const struct tqp_env env = {
