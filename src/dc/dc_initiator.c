@@ -171,7 +171,7 @@ static bool route(struct tqp *q, const struct wqe *w, bool idle, uint64_t now)
 	struct dc_initiator *i = to_initiator(q);
 	bool here = i->state != DC_NONE && q->dest && same(i, w);
 
-	if (likely(here && i->state == DC_OPEN && (!idle || now - i->at < LEASE))) {
+	if (likely(here && i->state == DC_OPEN && (!idle || clock_elapsed(i->at, now) < LEASE))) {
 		if (q->req.psn != i->psn)
 			i->at = now;
 		i->psn = q->req.psn;

@@ -11,6 +11,7 @@
 #include "engine/unanswered.h"
 #include "hca/async.h"
 #include "obs/verdict.h"
+#include "transport/answer.h"
 #include "transport/flush.h"
 #include "util/clock.h"
 #include "wire/aeth.h"
@@ -89,6 +90,12 @@ void dc_responder_answer(struct eqp *e, struct dest *to, const struct seg *s, ui
 		unanswered_put(e->node, s); /* the initiator asks again */
 }
 
+void dc_responder_none(struct eqp *e, const struct seg *s, struct grounds why)
+{
+	if (answer_no_responder(s, why) == EAGAIN)
+		unanswered_put(e->node, s);
+}
+
 /* --- connections --- */
 
 static void to_reset(struct dc_responder *r, uint64_t now)
@@ -130,63 +137,84 @@ static void to_rtr(struct dc_responder *r, const struct dc_terms *terms, const s
 	tqp_moved(q, IBV_QPS_INIT, now);
 	q->rsp.comm_est = true; /* no event: a target is connected to many */
 	q->rsp.now = now;
+	sender_admits(q, s, now); /* through a network: its port is the initiator's */
 	r->session = s->rkey;
-	r->met = true;
 	publish(&r->e);
 }
 
-/* Is the responder still for the sender of @s? Meanwhile another may have got its place. */
-static bool terms_for(struct dc_responder *r, const struct seg *s, struct dc_terms *out)
+/* Is the responder still for @from? Meanwhile another may have got its place. */
+static bool terms_for(struct dc_responder *r, const struct dc_from *from, struct dc_terms *out)
 {
 	struct dc_target *t = r->target;
-	struct dc_from from;
-	bool ok = dc_responder_from(s, &from);
+	bool ok;
 
 	pthread_mutex_lock(&t->lock);
-	ok = ok && dc_table_same(&r->entry.from, &from) && t->terms.state == IBV_QPS_RTR;
+	ok = dc_table_same(&r->entry.from, from) && t->terms.state == IBV_QPS_RTR;
 	*out = t->terms;
 	pthread_mutex_unlock(&t->lock);
 	return ok;
 }
 
+/* Asks the initiator for the connection that it has? Its answer was lost. */
+static bool is_again(const struct dc_responder *r, const struct seg *s)
+{
+	const struct tqp *q = &r->e.q;
+
+	return q->qp.state == IBV_QPS_RTR && r->session == s->rkey && q->rsp.epsn == s->psn;
+}
+
 /* A packet that was long under way must not end the connection that came after it. */
 static bool is_late(const struct dc_responder *r, const struct seg *s, uint64_t now)
 {
-	return r->met && (int32_t)(s->rkey - r->session) <= 0 && now - r->e.q.rsp.now < SILENCE / 3;
+	return (int32_t)(s->rkey - r->session) <= 0 &&
+	       clock_elapsed(r->e.q.rsp.now, now) < SILENCE / 3;
 }
 
-static void open_for(struct dc_responder *r, const struct seg *s, uint64_t now)
+/* NULL, or why there is no connection. */
+static const char *open_for(struct dc_responder *r, const struct seg *s, uint64_t now)
 {
-	struct tqp *q = &r->e.q;
+	struct dc_from from;
 	struct dc_terms terms;
 	struct dest *d;
+	bool met;
 
-	if (!terms_for(r, s, &terms) || !mtu_of(s->dma_len)) {
-		verdict_say("dropped, the target does not connect so");
-		return;
-	}
-	if (q->qp.state != IBV_QPS_RTR || r->session != s->rkey || q->rsp.epsn != s->psn) {
-		if (is_late(r, s, now)) {
-			verdict_say("dropped, its connection has ended");
-			return;
-		}
+	/* anybody may have found out the responder's number */
+	if (!dc_responder_from(s, &from) || !terms_for(r, &from, &terms) ||
+	    s->va != r->target->access_key || !mtu_of(s->dma_len))
+		return "dropped, the target does not connect so";
+	met = dc_table_same(&r->met, &from);
+	if (!met || !is_again(r, s)) {
+		if (met && is_late(r, s, now))
+			return "dropped, its connection has ended";
 		terms.attr.path_mtu = mtu_of(s->dma_len);
-		if (dc_responder_way(&r->e, &terms.attr, s, &d)) {
-			verdict_say("dropped, no path leads back");
-			return;
-		}
+		if (dc_responder_way(&r->e, &terms.attr, s, &d))
+			return "dropped, no path leads back";
 		to_reset(r, now);
 		to_rtr(r, &terms, s, d, now);
+		r->met = from;
 	}
-	dc_responder_answer(&r->e, q->dest, s, q->qp.qpn, AETH_UNLIMITED);
+	dc_responder_answer(&r->e, r->e.q.dest, s, r->e.q.qp.qpn, AETH_UNLIMITED);
+	return NULL;
+}
+
+static void asked(struct dc_responder *r, const struct seg *s, uint64_t now)
+{
+	const char *why = open_for(r, s, now);
+
+	if (!why)
+		return;
+	verdict_say(why);
+	dc_responder_none(&r->e, s, (struct grounds){ GROUNDS_NONE });
 }
 
 static void disconnect(struct dc_responder *r, const struct seg *s, uint64_t now)
 {
-	const struct tqp *q = &r->e.q;
+	struct tqp *q = &r->e.q;
 
-	if (r->met && s->rkey == r->session && s->sqpn == q->qp.attr.dest_qp_num)
+	if (s->rkey == r->session && s->sqpn == q->qp.attr.dest_qp_num && sender_admits(q, s, now))
 		to_reset(r, now);
+	else
+		verdict_say("dropped, not the end of this connection");
 }
 
 static void input(struct eqp *e, const struct seg *s, uint64_t now)
@@ -194,7 +222,7 @@ static void input(struct eqp *e, const struct seg *s, uint64_t now)
 	if (likely(s->op != OP_DC_CONNECT))
 		tqp_input(&e->q, s, now);
 	else if (s->dma_len)
-		open_for(to_responder(e), s, now);
+		asked(to_responder(e), s, now);
 	else
 		disconnect(to_responder(e), s, now);
 }
@@ -209,7 +237,7 @@ static void event(struct tqp *q, enum ibv_event_type type)
 
 	if (type == IBV_EVENT_QP_ACCESS_ERR || type == IBV_EVENT_QP_REQ_ERR ||
 	    type == IBV_EVENT_QP_FATAL)
-		async_push(q->qp.ctx, type, r->target->make.user);
+		async_push_once(q->qp.ctx, type, r->target->make.user);
 }
 
 static const struct tqp_env env = {
@@ -249,7 +277,7 @@ int dc_responder_create(struct dc_target *t, const struct dc_from *from, struct 
 bool dc_responder_idle(const struct dc_responder *r, uint64_t now)
 {
 	return load_relaxed(&r->e.q.qp.state) != IBV_QPS_RTR ||
-	       now - load_relaxed(&r->e.q.rsp.now) > SILENCE;
+	       clock_elapsed(load_relaxed(&r->e.q.rsp.now), now) > SILENCE;
 }
 
 void dc_responder_reset(struct dc_responder *r)

@@ -10,8 +10,8 @@ struct dc_responder {
 	struct eqp e; /* first */
 	struct dc_entry entry;
 	struct dc_target *target;
-	uint32_t session; /* of the connection, if met */
-	bool met; /* an initiator has connected at some time */
+	struct dc_from met; /* the initiator that has connected last; zeros: none has */
+	uint32_t session; /* of that connection */
 };
 
 /* For @from, into the target's table. The target's lock is held. */
@@ -27,6 +27,9 @@ bool dc_responder_from(const struct seg *s, struct dc_from *out);
 /* The way back to the sender of @s, for segments of @e. One reference. */
 int dc_responder_way(struct eqp *e, const struct ibv_qp_attr *attr, const struct seg *s,
 		     struct dest **out);
+/* No connection comes of @s, which @e drops. Its sender on this host runs no timer: it is told, and
+ * asks again as long as it has tries. */
+void dc_responder_none(struct eqp *e, const struct seg *s, struct grounds why);
 /* Answers the request for a connection @s by @syndrome, from number @qpn. */
 void dc_responder_answer(struct eqp *e, struct dest *to, const struct seg *s, uint32_t qpn,
 			 uint8_t syndrome);

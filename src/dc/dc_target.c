@@ -95,8 +95,7 @@ static void turn_away(struct eqp *e, const struct seg *s)
 	if (s->op == OP_DC_CONNECT)
 		why = (struct grounds){ GROUNDS_STATE, { e->q.qp.state } };
 	verdict_say("dropped, the target is not in RTR");
-	if (answer_no_responder(s, why) == EAGAIN)
-		e->q.env->no_responder_later(&e->q, s);
+	dc_responder_none(e, s, why);
 }
 
 /* Requests for connections that no responder takes; no other segment is for a target. */
@@ -113,8 +112,13 @@ static void input(struct eqp *e, const struct seg *s, uint64_t now)
 		return;
 	}
 	wrong = s->va != t->access_key; /* set before it can be in RTR */
-	if (!s->dma_len || dc_responder_way(e, attr, s, &d))
+	if (!s->dma_len)
+		return; /* an end, for which nobody waits */
+	if (dc_responder_way(e, attr, s, &d)) {
+		verdict_say("dropped, no path leads back");
+		dc_responder_none(e, s, (struct grounds){ GROUNDS_NONE });
 		return;
+	}
 	if (wrong)
 		refuse_key(t, s);
 	else

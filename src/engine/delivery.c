@@ -99,6 +99,7 @@ void delivery_to_qp(struct node *n, uint32_t qpn, const struct seg *s)
 			return;
 	} else if (unlikely(load_relaxed(&e->turn) & TURN_INBOX)) {
 		turn_catch_up(e); /* never past a parcel that another drain left before */
+		kept.now = clock_now(); /* what it did is not later than what follows */
 	} else if (unlikely((s->flags & SEG_NET) && opcode_has(s->op, WIRE_RESPONSE))) {
 		kept.now = clock_now(); /* round trips are measured */
 	}

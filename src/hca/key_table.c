@@ -157,15 +157,13 @@ int key_add(struct key_table *t, const struct key_entry *e, void *obj, uint32_t 
 	return 0;
 }
 
-int key_change(struct key_table *t, uint32_t key, const struct key_entry *e)
+int key_withdraw(struct key_table *t, uint32_t key)
 {
-	struct key_entry *old = &t->e[index_of(key)];
+	uint32_t i = index_of(key);
 
-	if (index_of(key) >= t->n || load_relaxed(&old->key) != key)
+	if (i >= t->n || load_relaxed(&t->e[i].key) != key)
 		return EINVAL;
-	unpublish(t, old, key);
-	fill(old, e);
-	publish(old, key);
+	unpublish(t, &t->e[i], key);
 	return 0;
 }
 

@@ -82,12 +82,13 @@ void key_table_set_hook(struct key_table *t, const struct key_table_hook *hook);
 
 /* @e: all but key and gen. @obj: what the lookups return. ENOMEM: table full. */
 int key_add(struct key_table *t, const struct key_entry *e, void *obj, uint32_t *key);
-/* Changes an entry under its key (rereg); accesses in between are refused as unknown. */
-int key_change(struct key_table *t, uint32_t key, const struct key_entry *e);
+/* @key is none until key_rebind() (rereg). When it returns nobody is inside an access under it, and
+ * no thread has the object that it looked up by it. EINVAL: it is no key. */
+int key_withdraw(struct key_table *t, uint32_t key);
 void key_remove(struct key_table *t, uint32_t key);
-/* Gives the entry of a window or an mkey (the index of @key) other contents and the key @key. Does
- * not wait, so it may be called inside a turn: a thread that has looked the old key up goes on with
- * the entry that it read. */
+/* Gives the entry of a window or an mkey (the index of @key), or of a key that is withdrawn, other
+ * contents and the key @key. Does not wait, so it may be called inside a turn: a thread that has
+ * looked the old key up goes on with the entry that it read. */
 void key_rebind(struct key_table *t, uint32_t key, const struct key_entry *e);
 
 struct key_ask {

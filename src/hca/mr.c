@@ -316,20 +316,23 @@ static int rereg_check(const struct mr *mr, int flags, struct pd *pd, const stru
 	return attr_check(want, call);
 }
 
-/* Takes the region out, and puts it back as @want says. */
+/* Takes the region out, and puts it back as @want says. Nobody finds it while it changes, so none
+ * uses the PD that it leaves. */
 static int rereg(struct mr *mr, struct pd *to, const struct mr_attr *want, const char *call)
 {
 	struct mr like = like_of(want);
 	struct key_entry e = entry_of(to, &like);
 	struct pd *old = mr->pd;
+	struct key_table *keys = old->ctx->hca->keys;
 	int err = leave(mr, call);
 
 	if (err)
 		return err;
-	err = key_change(old->ctx->hca->keys, mr->ib.lkey, &e);
+	err = key_withdraw(keys, mr->ib.lkey);
 	if (!err) {
 		pd_get(to);
 		mr_set(mr, to, &like);
+		key_rebind(keys, mr->ib.lkey, &e);
 		pd_put(old);
 	}
 	store_release(&mr->windows, 0); /* pairs with mr_window_begin() */

@@ -2,6 +2,7 @@
 #include "transport/congestion.h"
 #include "transport/recovery.h"
 #include "transport/rtt.h"
+#include "util/clock.h"
 #include "wire/aeth.h"
 #include "wire/opcode.h"
 
@@ -117,7 +118,7 @@ void congestion_resume(struct tqp *q, uint64_t now)
 {
 	struct congestion *c = &q->req.cc;
 
-	if (now - c->at <= IDLE_NS || c->window <= START)
+	if (clock_elapsed(c->at, now) <= IDLE_NS || c->window <= START)
 		return;
 	c->window = START;
 	c->round = q->req.una;

@@ -2,6 +2,7 @@
 #include "transport/direct.h"
 #include "transport/completion.h"
 #include "transport/sent.h"
+#include "util/clock.h"
 
 enum {
 	WAIT_MIN = 16 << 10, /* bytes: a READ or WRITE of this length may wait for direct access */
@@ -38,12 +39,6 @@ static bool one_sided(const struct sent *e)
 	return e->opcode == MLX5_OPCODE_RDMA_WRITE || e->opcode == MLX5_OPCODE_RDMA_READ;
 }
 
-/* A turn's @now may be before @since: the clock was read later in the same turn. */
-static uint64_t elapsed(uint64_t since, uint64_t now)
-{
-	return now > since ? now - since : 0;
-}
-
 /* The ring was slower than direct access, or the program waited: doubles the number of work
  * requests that go directly before it is tried again. */
 static void series_failed(struct series *s)
@@ -72,7 +67,7 @@ static void series_judge(struct requester *r, const struct sent *e, uint64_t now
 
 	if (s->n < SERIES_JUDGED && ++s->n == SERIES_JUDGED)
 		s->mark = e->psn;
-	if (elapsed(s->since, now) > most)
+	if (clock_elapsed(s->since, now) > most)
 		series_failed(s);
 	else if (s->n == SERIES_JUDGED && psn_before(s->mark, r->una))
 		series_proven(s, now);
@@ -81,7 +76,7 @@ static void series_judge(struct requester *r, const struct sent *e, uint64_t now
 /* All that went by the ring was acknowledged; the program may have done something else since. */
 static void series_over(struct series *s, uint64_t now)
 {
-	uint64_t direct = (uint64_t)s->n * s->direct_ns, took = elapsed(s->since, now);
+	uint64_t direct = (uint64_t)s->n * s->direct_ns, took = clock_elapsed(s->since, now);
 
 	if (took > 2 * direct)
 		series_failed(s);
@@ -108,7 +103,7 @@ static bool series_by_ring(struct tqp *q, uint64_t now)
 {
 	struct series *s = &q->req.direct.series;
 	uint32_t polls = q->env->polls(q);
-	bool pause = now - s->last > SERIES_CLOSE;
+	bool pause = clock_elapsed(s->last, now) > SERIES_CLOSE;
 	bool ends = s->polls != polls || pause;
 
 	s->last = now;
@@ -138,7 +133,7 @@ static bool series_by_ring(struct tqp *q, uint64_t now)
 		return false;
 	if (!s->proven) {
 		now = q->env->clock(q); /* a list is one turn */
-		s->direct_ns = (uint32_t)elapsed(s->since, now) / s->n;
+		s->direct_ns = (uint32_t)clock_elapsed(s->since, now) / s->n;
 	}
 	s->by_ring = true;
 	s->since = now;

@@ -78,3 +78,12 @@ bool gather(const struct key_table *keys, const struct gather_ask *ask, struct g
 	}
 	return true;
 }
+
+uint64_t gather_bytes(const struct gather *g)
+{
+	uint64_t n = 0;
+
+	for (unsigned int i = 0; i < g->n; i++)
+		n += g->piece[i].len;
+	return n;
+}

@@ -29,6 +29,7 @@ struct gather {
 
 /* False: refused, and the last three members say why. The list must be long enough. */
 bool gather(const struct key_table *keys, const struct gather_ask *ask, struct gather *out);
+uint64_t gather_bytes(const struct gather *g); /* of its pieces */
 /* For a key whose bytes lie apart (KEY_APART): appends the pieces of @ask under the keys beneath
  * that cover them, or, where @key is 0, by value. False: refused, since there are more than @max
  * pieces in all, or a key is gone or refuses. */

@@ -15,7 +15,6 @@
 
 enum { SOURCE = 0, TARGET = 1 }; /* entries of a copy's list */
 enum { WHY = 384 /* bytes of the text that says what refused a UMR */ };
-enum { AT_ONCE = 64 << 10 /* bytes: so few have few pieces, whatever the layout of a key */ };
 
 /* Copies the list of @u, which stands in the program's memory, once, to @buf. */
 static const char *fetch_list(const struct tqp *q, const struct umr *u, uint8_t *buf,
@@ -105,34 +104,42 @@ static bool done(struct tqp *q, struct sent *e, uint64_t now)
 	return pass(q, now);
 }
 
-static bool part(const struct tqp *q, const struct wqe *w, uint64_t at, uint32_t len,
-		 struct gather *g)
+/* The memory of one side of a copy, from byte @at on: @len bytes, or as many of them as there are
+ * pieces for. 0: a key refuses. */
+static uint64_t side(const struct tqp *q, const struct wqe *w, unsigned int which, uint64_t at,
+		     uint64_t len, struct gather *g)
 {
-	const struct key_table *keys = q->qp.ctx->hca->keys;
-	struct gather from;
-	struct gather_ask ask = { &w->sge[SOURCE], 1, at, len, q->qp.pd->pdn, 0, 0 };
+	const struct gather_ask ask = { .sge = &w->sge[which],
+					.n = 1,
+					.skip = at,
+					.len = len,
+					.pdn = q->qp.pd->pdn,
+					.need = which == TARGET ? IBV_ACCESS_LOCAL_WRITE : 0 };
 
-	if (!gather(keys, &ask, g))
-		return false;
-	from = *g;
-	ask.sge = &w->sge[TARGET];
-	ask.need = IBV_ACCESS_LOCAL_WRITE;
-	if (!gather(keys, &ask, g)) {
-		g->which = TARGET;
-		return false;
+	if (!gather(q->qp.ctx->hca->keys, &ask, g) && g->why != KEY_APART) {
+		g->which = which;
+		return 0;
 	}
-	g->why = KEY_OK;
-	return !copy_pieces(g->piece, g->n, from.piece, from.n, 0);
+	return gather_bytes(g);
 }
 
 /* False: a key or the memory refuses; @g says which, with why KEY_OK for memory that is gone. */
 static bool copy_memory(const struct tqp *q, const struct wqe *w, struct gather *g)
 {
-	uint32_t len = w->sge[SOURCE].len;
+	uint64_t n, len = w->sge[SOURCE].len;
+	struct gather from;
 
-	for (uint32_t at = 0; at < len; at += AT_ONCE)
-		if (!part(q, w, at, len - at < AT_ONCE ? len - at : AT_ONCE, g))
+	for (uint64_t at = 0; at < len; at += n) {
+		n = side(q, w, SOURCE, at, len - at, g);
+		from = *g;
+		if (n)
+			n = side(q, w, TARGET, at, n, g);
+		if (!n)
 			return false;
+		g->why = KEY_OK;
+		if (copy_pieces(g->piece, g->n, from.piece, from.n, 0))
+			return false;
+	}
 	return true;
 }
 

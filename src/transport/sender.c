@@ -3,6 +3,7 @@
 #include <string.h>
 #include "transport/hold.h"
 #include "transport/tqp.h"
+#include "util/clock.h"
 #include "wire/aeth.h"
 #include "wire/grh.h"
 #include "wire/opcode.h"
@@ -76,7 +77,7 @@ static bool keeps_port(const struct tqp *q)
 /* Has nothing been accepted for so long that the port may have changed on the way? */
 static bool lapsed(const struct tqp *q, uint64_t now)
 {
-	return now - q->sender.at > SENDER_LAPSE;
+	return clock_elapsed(q->sender.at, now) > SENDER_LAPSE;
 }
 
 /* Until the peer's host has answered any port is heard, but the first one stays the peer's. */

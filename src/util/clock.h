@@ -9,6 +9,13 @@
 
 uint64_t clock_now(void);
 
+/* ns since @since; 0 if that is later than @now: another thread, or a later step of the same turn,
+ * has read the clock for it. */
+static inline uint64_t clock_elapsed(uint64_t since, uint64_t now)
+{
+	return now > since ? now - since : 0;
+}
+
 /* The HCA's free running counter (hca_core_clock 1 GHz: its unit is the ns), which completion
  * timestamps and ibv_query_rt_values_ex() show. */
 static inline uint64_t clock_raw(void)

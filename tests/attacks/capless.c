@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* A process of its victim's user without capabilities: root of a container that has the host's
  * network. The kernel does not let it trace the victim, a program with an RC connection to a third
- * process. It speaks the handshake by itself (speaker.h), and tries to get at the victim's memory,
- * to write into the connection, and to keep the victim waiting. */
+ * process, or with a DC target. It speaks the handshake by itself (speaker.h), and tries to get at
+ * the victim's memory, to write into the connection or to end it, and to keep the victim
+ * waiting. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,13 +16,15 @@
 #include <unistd.h>
 #include "attacks/speaker.h"
 #include "link/number.h"
+#include "mlx5dv/dc_duo.h"
 #include "peers/contact_talk.h"
+#include "util/clock.h"
 #include "verbs/cases.h"
 #include "verbs/duo.h"
 #include "wire/aeth.h"
 #include "wire/opcode.h"
 
-enum { LEN = 64, ROUNDS = 20, FILE_LEN = 4096, PSNS = 4, PATIENCE_MS = 60000 };
+enum { LEN = 64, ROUNDS = 20, FILE_LEN = 4096, PSNS = 4, PATIENCE_MS = 60000, TICK_LOG = 10 };
 
 static const char secret[] = "what a stranger must not read";
 
@@ -31,6 +35,7 @@ struct target {
 	uint32_t rq_psn, sq_psn;
 	uint32_t rkey, file_rkey; /* of @va, and of a file that peers could map */
 	uint64_t va, secret;
+	uint32_t first, last; /* sessions, among them that of a DC connection */
 };
 
 /* --- the attacker --- */
@@ -152,6 +157,36 @@ static int writes_into_the_connection(int fd, void *arg)
 	speaker_taken(&x);
 	peer_sync(fd);
 	peer_sync(fd); /* the contact stays until the victim has looked */
+	return 0;
+}
+
+/* Says that the initiator leaves, and that it comes anew, with another access key. */
+static int ends_connections(int fd, void *arg)
+{
+	struct speaker x;
+	struct target t;
+
+	(void)arg;
+	peer_note("attacker");
+	meet(&x, fd, &t);
+	for (uint32_t session = t.first; session != t.last + 1; session++) {
+		struct seg s = { .op = OP_DC_CONNECT,
+				 .flags = SEG_SQPN,
+				 .pkey = 0xffff,
+				 .dqpn = t.qpn,
+				 .sqpn = t.sqpn,
+				 .npsn = 1,
+				 .va = DC_KEY + 1,
+				 .rkey = session };
+
+		speaker_put(&x, &s, NULL);
+		s.dma_len = 4096;
+		s.rkey = t.last + 1;
+		speaker_put(&x, &s, NULL);
+	}
+	speaker_taken(&x);
+	peer_sync(fd);
+	peer_sync(fd);
 	return 0;
 }
 
@@ -299,10 +334,55 @@ static void it_keeps_nobody_waiting(int arg)
 	stood(&a);
 }
 
+/* The initiator is another queue pair of the victim's, and its connection is the only one. */
+static void connected(const struct dc_duo *d, struct target *t)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr a;
+
+	want_eq(ibv_query_qp(d->i.qp, &a, IBV_QP_DEST_QPN, &init), 0);
+	t->qpn = a.dest_qp_num;
+	t->sqpn = d->i.qp->qp_num;
+	want(t->qpn != d->to[0].dctn);
+}
+
+static void write_one(struct dc_duo *d)
+{
+	dc_post(d, &d->i, IBV_WR_RDMA_WRITE, 0, LEN, 1);
+	dc_done(&d->i, 1);
+}
+
+static void it_ends_no_connection_of_a_target(int arg)
+{
+	static struct dc_duo d;
+	struct target t = { .pid = getpid() }, nothing;
+	struct pollfd p = { .events = POLLIN };
+	pid_t pid = peer_fork(ends_connections, NULL, &p.fd);
+
+	(void)arg;
+	dc_open(&d, THIS_PROCESS);
+	t.secret = (uintptr_t)d.mem;
+	t.first = (uint32_t)(clock_now() >> TICK_LOG);
+	write_one(&d);
+	t.last = (uint32_t)(clock_now() >> TICK_LOG);
+	connected(&d, &t);
+	peer_swap(p.fd, &t, &nothing, sizeof(t));
+	do
+		write_one(&d); /* an initiator that is idle for a second connects anew */
+	while (!poll(&p, 1, 0));
+	peer_sync(p.fd);
+	write_one(&d);
+	peer_sync(p.fd);
+	want_eq(peer_wait(pid), 0);
+	dc_close(&d);
+	close(p.fd);
+}
+
 static const struct test_case cases[] = {
 	CASE(it_gets_no_memory),
 	CASE(it_speaks_for_nobody_else),
 	CASE(it_keeps_nobody_waiting),
+	CASE(it_ends_no_connection_of_a_target),
 };
 
 int main(void)

@@ -236,7 +236,14 @@ static void wrong_key(int processes)
 	dc_close(&d);
 }
 
-/* However often a peer gives it, the program finds one event. */
+/* However often its peers are wrong, the program finds one event. */
+static void one_event(uint32_t target)
+{
+	want_eq(dc_tell(&d, (struct dc_order){ DC_EVENT, .target = target }).value,
+		IBV_EVENT_QP_ACCESS_ERR);
+	want(dc_tell(&d, (struct dc_order){ DC_NO_EVENT, .target = target }).found);
+}
+
 static void wrong_key_again(int processes)
 {
 	enum { TIMES = 3 };
@@ -252,9 +259,7 @@ static void wrong_key_again(int processes)
 		want_eq(wc.status, IBV_WC_REM_ACCESS_ERR);
 		dc_connect(&d.i);
 	}
-	want_eq(dc_tell(&d, (struct dc_order){ DC_EVENT, .target = 1 }).value,
-		IBV_EVENT_QP_ACCESS_ERR);
-	want(dc_tell(&d, (struct dc_order){ DC_NO_EVENT, .target = 1 }).found);
+	one_event(1);
 	dc_close(&d);
 }
 
@@ -279,6 +284,24 @@ static void wrong_rkey(int processes)
 	dc_connect(&d.i);
 	dc_post(&d, &d.i, IBV_WR_RDMA_WRITE, 0, 8, 3);
 	dc_done(&d.i, 3);
+	dc_close(&d);
+}
+
+static void wrong_rkey_again(int processes)
+{
+	enum { TIMES = 3 };
+
+	dc_open(&d, (unsigned int)processes);
+	d.to[1].rkey = PEER_NO_KEY;
+	for (uint64_t i = 0; i < TIMES; i++) {
+		struct ibv_wc wc;
+
+		dc_post(&d, &d.i, IBV_WR_RDMA_WRITE, 1, 8, i);
+		wc = dc_wc(&d.i);
+		want_eq(wc.status, IBV_WC_REM_ACCESS_ERR);
+		dc_connect(&d.i);
+	}
+	one_event(1);
 	dc_close(&d);
 }
 
@@ -486,6 +509,7 @@ static const struct test_case cases[] = {
 	EVERYWHERE(wrong_key),
 	EVERYWHERE(wrong_key_again),
 	EVERYWHERE(wrong_rkey),
+	EVERYWHERE(wrong_rkey_again),
 	EVERYWHERE(no_receive),
 	EVERYWHERE(target_destroyed),
 	CASE(destroyed_in_a_child),

@@ -18,7 +18,7 @@ static uint8_t *mem[2];
 static void begin(void)
 {
 	struct peer_opts o = { .type = IBV_QPT_RC,
-			       .cap = { 64, 64, 2, 2, 0 },
+			       .cap = { 64, 64, 2, 2, 256 },
 			       .send_ops = IBV_QP_EX_WITH_RDMA_WRITE };
 
 	said_begin();
@@ -97,6 +97,56 @@ static void bad_lengths(int arg)
 	}
 	copy(2, mr[TARGET]->lkey, mr[SOURCE]->lkey, 8); /* nothing is left of them */
 	ends_as(2, IBV_WC_SUCCESS);
+}
+
+enum { PART = 512, SKIP = 8, PARTS = 256 };
+
+/* PARTS parts of the memory of @side, with a gap behind each. Its bytes count from 0. */
+static struct mlx5dv_mkey *in_parts(int side)
+{
+	struct mlx5dv_mkey_init_attr a = { dev.pd, MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT, 4 };
+	struct mlx5dv_mr_interleaved p = { (uintptr_t)mem[side], PART, SKIP, mr[side]->lkey };
+	struct mlx5dv_mkey *m = mlx5dv_create_mkey(&a);
+
+	want(m);
+	start(0);
+	ex->wr_flags |= IBV_SEND_INLINE;
+	mlx5dv_wr_mr_interleaved(dv, m, IBV_ACCESS_LOCAL_WRITE, PARTS, 1, &p);
+	want_eq(ibv_wr_complete(ex), 0);
+	ends_as(0, IBV_WC_SUCCESS);
+	return m;
+}
+
+/* More parts than a segment has pieces, on either side and on both. */
+static void of_many_parts(int sides)
+{
+	const size_t len = PARTS * PART;
+	uint32_t key[2];
+	uint64_t addr[2];
+
+	begin();
+	for (int i = 0; i < 2; i++) {
+		bool apart = sides & 1 << i;
+
+		key[i] = apart ? in_parts(i)->lkey : mr[i]->lkey;
+		addr[i] = apart ? 0 : (uintptr_t)mem[i];
+	}
+	for (size_t at = 0; at < len; at += PART)
+		pattern_fill(mem[SOURCE] + (sides & 1 << SOURCE ? at / PART * SKIP : 0) + at, PART,
+			     at + 1, 0);
+	memset(mem[TARGET], 0, MAX);
+	start(1);
+	mlx5dv_wr_memcpy(dv, key[TARGET], addr[TARGET], key[SOURCE], addr[SOURCE], len);
+	want_eq(ibv_wr_complete(ex), 0);
+	ends_as(1, IBV_WC_SUCCESS);
+	for (size_t at = 0; at < len; at += PART) {
+		const uint8_t *part =
+			mem[TARGET] + at + (sides & 1 << TARGET ? at / PART * SKIP : 0);
+
+		want_eq(pattern_check(part, PART, at + 1, 0), PART);
+		if (sides & 1 << TARGET)
+			want_eq(part[PART], 0); /* the gap */
+	}
 }
 
 enum wrong { NO_KEY, OTHER_PD, READ_ONLY, TOO_FAR, UNMAPPED };
@@ -229,6 +279,9 @@ static void of_others(int arg)
 static const struct test_case cases[] = {
 	CASE(lengths),
 	CASE(bad_lengths),
+	CASE_ARG(of_many_parts, 1 << SOURCE),
+	CASE_ARG(of_many_parts, 1 << TARGET),
+	CASE_ARG(of_many_parts, 1 << SOURCE | 1 << TARGET),
 	BOTH(refused, NO_KEY),
 	BOTH(refused, OTHER_PD),
 	CASE_ARG(refused, READ_ONLY << 1 | TARGET),

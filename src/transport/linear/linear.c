@@ -36,15 +36,6 @@ void linear_free(struct tqp *q)
 	drop(&q->linear.image);
 }
 
-static uint64_t covered(const struct gather *g)
-{
-	uint64_t n = 0;
-
-	for (unsigned int i = 0; i < g->n; i++)
-		n += g->piece[i].len;
-	return n;
-}
-
 enum { OUT, IN }; /* of memory: what is sent, what came */
 
 /* As many pieces at a time as there may be. 0; EFAULT; EPERM: a key refuses, or has a signature, as
@@ -56,7 +47,7 @@ static int copy_some(const struct key_table *keys, const struct gather_ask *ask,
 
 	for (*done = 0; rest.len;) {
 		bool all = gather(keys, &rest, g);
-		uint64_t n = covered(g);
+		uint64_t n = gather_bytes(g);
 		int err;
 
 		if (!all && !key_is_apart(g->why))

@@ -169,22 +169,28 @@ static void note_revoked(void *arg, uint32_t key)
 	*noted = key;
 }
 
-TEST(change_keeps_the_key_and_revokes_the_old_range)
+TEST(a_withdrawn_key_is_revoked_and_comes_back_with_another_range)
 {
 	struct key_table *t = table(4);
 	uint32_t key, noted = 0;
 	void *arg[] = { t, &noted };
 	struct key_entry e = entry;
 	uint64_t addr;
+	int obj;
 
 	key_table_set_hook(t, &(struct key_table_hook){ note_revoked, arg });
-	check_eq(key_add(t, &entry, NULL, &key), 0);
+	check_eq(key_add(t, &entry, &obj, &key), 0);
 	e.iova = 0x20000;
-	check_eq(key_change(t, key, &e), 0);
+	check_eq(key_withdraw(t, key + 1), EINVAL);
+	check_eq(key_withdraw(t, key), 0);
 	check_eq(noted, key);
+	check(!key_lookup_region(t, key));
+	check(!key_lookup_index(t, key >> 8));
+	check_eq(key_withdraw(t, key), EINVAL);
+	key_rebind(t, key, &e);
+	check(key_lookup_region(t, key) == &obj);
 	check_eq(ask(t, key, 0x10000, 1, &addr), KEY_RANGE);
 	check_eq(ask(t, key, 0x20000, 1, &addr), KEY_OK);
-	check_eq(key_change(t, key + 1, &e), EINVAL);
 	noted = 0;
 	key_remove(t, key);
 	check_eq(noted, key);
@@ -210,7 +216,9 @@ TEST(a_peer_sees_published_entries_only)
 	e[key >> 8].gen++; /* its owner is changing it */
 	check(!key_copy_foreign(mem, 4, key, &got));
 	e[key >> 8].gen--;
-	check_eq(key_change(t, key, &entry), 0);
+	check_eq(key_withdraw(t, key), 0);
+	check(!key_copy_foreign(mem, 4, key, &got));
+	key_rebind(t, key, &entry);
 	check(key_copy_foreign(mem, 4, key, &got));
 	check_ne(got.gen, gen);
 	key_remove(t, key);
@@ -440,7 +448,7 @@ RUN_TESTS(unit_test(a_key_that_is_being_rebound_is_fleeting),
 	  unit_test(a_region_up_to_the_last_byte_of_the_address_space),
 	  unit_test(checks_come_in_their_order), unit_test(all_entries_can_be_used),
 	  unit_test(the_object_comes_with_the_key),
-	  unit_test(change_keeps_the_key_and_revokes_the_old_range),
+	  unit_test(a_withdrawn_key_is_revoked_and_comes_back_with_another_range),
 	  unit_test(a_peer_sees_published_entries_only),
 	  unit_test(descriptions_name_the_numbers_compared),
 	  unit_test(nobody_uses_what_was_removed),

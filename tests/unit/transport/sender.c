@@ -153,6 +153,22 @@ TEST(after_a_long_silence_the_exact_psn_may_come_from_another_port)
 	pair_close(p);
 }
 
+/* Another thread, whose clock is a little ahead, has accepted the last packet. */
+TEST(a_packet_accepted_a_moment_later_is_no_silence)
+{
+	struct pair *p = open_pair(softhca);
+	uint64_t before = word(p);
+
+	p->rig.net.now++;
+	arrive(p->b, add(p, 0), PEER);
+	p->rig.net.now--;
+	arrive(p->b, add(p, 1), STRANGER);
+	check_eq(word(p), before + 1);
+	arrive(p->b, add(p, 1), PEER);
+	check_eq(word(p), before + 2);
+	pair_close(p);
+}
+
 TEST(after_reset_the_port_is_learned_anew)
 {
 	struct pair *p = open_pair(softhca);
@@ -455,6 +471,7 @@ RUN_TESTS(unit_test(after_the_first_request_another_port_is_not_heard),
 	  unit_test(a_kept_request_of_another_port_is_not_executed),
 	  unit_test(other_stacks_may_change_their_port),
 	  unit_test(after_a_long_silence_the_exact_psn_may_come_from_another_port),
+	  unit_test(a_packet_accepted_a_moment_later_is_no_silence),
 	  unit_test(after_reset_the_port_is_learned_anew),
 	  unit_test(a_receiver_of_uc_learns_the_port_of_its_peer),
 	  unit_test(the_first_port_is_the_peers_until_its_host_has_answered),
