@@ -10,5 +10,6 @@ int groups_attach(struct tqp *q, const union ibv_gid *gid, bool attach); /* as t
 void groups_meet(struct node *n);
 int groups_send(struct tqp *q, const struct seg *s); /* as tqp_env.cast */
 void groups_deliver(struct node *n, const struct seg *s); /* SEG_MCAST; in a drain */
-/* The device's interface has changed. */
-void groups_follow(struct device *d);
+/* The device's interface has changed, or what could not be joined is tried again. True: some group
+ * is to be tried later (port_wait.h). */
+bool groups_follow(struct device *d);
