@@ -114,9 +114,14 @@ void groups_meet(struct node *n)
 int groups_send(struct tqp *q, const struct seg *s)
 {
 	struct eqp *e = to_eqp(q);
-	int err = host_cast_send(e->node->host, s, &q->req.way, &q->waiter);
+	struct seg with = *s;
+	struct netdev dev;
 	struct dest *d;
+	int err;
 
+	gid_table_netdev(device_of(q)->gids, &dev);
+	with.ifindex = dev.index;
+	err = host_cast_send(e->node->host, &with, &q->req.way, &q->waiter);
 	if (err || path_kept_cast(e, s->av, &d))
 		return err;
 	dest_send(d, s, NULL);
@@ -127,15 +132,26 @@ int groups_send(struct tqp *q, const struct seg *s)
 struct fan_out {
 	struct node *node;
 	const struct seg *seg;
-	const void *owner; /* only QPs of this device get it; NULL: all do */
+	const void *owner; /* only QPs of this device get it; NULL: of all */
+	uint32_t ifindex; /* only QPs of devices on this interface get it; 0: on any */
 };
+
+static bool hears(const struct device *d, const struct fan_out *f)
+{
+	struct netdev dev;
+
+	if (f->owner)
+		return d == f->owner;
+	gid_table_netdev(d->gids, &dev);
+	return dev.index == f->ifindex;
+}
 
 static void to_member(void *arg, uint32_t qpn)
 {
 	const struct fan_out *f = arg;
-	const struct eqp *e = f->owner ? node_qp(f->node, qpn) : NULL;
+	const struct eqp *e = f->owner || f->ifindex ? node_qp(f->node, qpn) : NULL;
 
-	if (e && device_of(&e->q) != f->owner)
+	if (e && !hears(device_of(&e->q), f))
 		return;
 	delivery_to_qp(f->node, qpn, f->seg);
 }
@@ -147,6 +163,7 @@ void groups_deliver(struct node *n, const struct seg *s)
 	struct grh g;
 
 	if (!(s->flags & SEG_NET)) {
+		f.ifindex = s->ifindex;
 		if (s->av)
 			mcast_each(n->mcast, &s->av->dgid, to_member, &f);
 		return;

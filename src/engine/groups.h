@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* Multicast datagrams: each QP of a group gets each one once. Processes of the same user on this
- * host exchange them by the host's link, which loses none; all other members are reached, and reach
- * this process, by the networks. */
+/* Multicast datagrams: each QP of a group gets once each one that comes to its device's interface.
+ * Processes of the same user on this host exchange them by the host's link, which loses none; all
+ * other members are reached, and reach this process, by the networks. */
 #pragma once
 #include "engine/node_state.h"
 
