@@ -33,18 +33,37 @@ static int fields_check(uint64_t f)
 	return 0;
 }
 
+/* What belongs to queues that a QP with an indirection table does not have itself. */
+static int queues_check(const struct ibv_qp_init_attr_ex *a)
+{
+	uint32_t flags = a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? a->create_flags : 0;
+
+	if (a->srq ||
+	    (a->comp_mask & (IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_MAX_TSO_HEADER)))
+		return refuse(EINVAL, "ibv_create_qp_ex: a QP with an indirection table only "
+				      "receives, by its work queues; leave srq, send_ops_flags "
+				      "and max_tso_header out");
+	if (flags & (IBV_QP_CREATE_SCATTER_FCS | IBV_QP_CREATE_CVLAN_STRIPPING))
+		return refuse(EINVAL,
+			      "ibv_create_qp_ex: create_flags 0x%x with an indirection table; set "
+			      "IBV_WQ_FLAGS_SCATTER_FCS and IBV_WQ_FLAGS_CVLAN_STRIPPING on its "
+			      "work queues",
+			      flags);
+	return 0;
+}
+
 static int rss_check(const struct ibv_qp_init_attr_ex *a)
 {
 	const struct ibv_rx_hash_conf *h = &a->rx_hash_conf;
+	int err;
 
 	if (!(a->comp_mask & IBV_QP_INIT_ATTR_RX_HASH) || !a->rwq_ind_tbl)
 		return refuse(EINVAL,
 			      "ibv_create_qp_ex: an indirection table needs rwq_ind_tbl and "
 			      "rx_hash_conf (IBV_QP_INIT_ATTR_RX_HASH); set both");
-	if (a->srq || (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
-		return refuse(EINVAL, "ibv_create_qp_ex: a QP with an indirection table only "
-				      "receives, by its work queues; leave srq and send_ops_flags "
-				      "out");
+	err = queues_check(a);
+	if (err)
+		return err;
 	if (h->rx_hash_function != IBV_RX_HASH_FUNC_TOEPLITZ)
 		return refuse(EOPNOTSUPP,
 			      "ibv_create_qp_ex: rx_hash_function %u; IBV_RX_HASH_FUNC_TOEPLITZ "

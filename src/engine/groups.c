@@ -4,25 +4,70 @@
 #include "engine/delivery.h"
 #include "engine/links.h"
 #include "engine/path_kept.h"
+#include "engine/port_wait.h"
+#include "hca/limits.h"
 #include "hca/mcast.h"
 #include "obs/explain.h"
+#include "util/clock.h"
 #include "util/log.h"
 #include "wire/grh.h"
 
 /* --- members --- */
 
-/* A refusal of the network is said in the log; datagrams of this host go on. */
-static void join(struct eqp *e, const union ibv_gid *gid)
-{
-	struct device *d = device_of(&e->q);
-	char why[EXPLAIN_TEXT];
-	struct netdev dev;
+struct search {
+	const struct device *device;
+	bool found;
+};
 
+static void is_of_device(void *arg, uint32_t qpn)
+{
+	struct search *s = arg;
+	const struct eqp *e = node_qp(s->device->node, qpn);
+
+	s->found |= e && device_of(&e->q) == s->device;
+}
+
+static bool has_member(const struct device *d, const union ibv_gid *gid)
+{
+	struct search s = { .device = d };
+
+	quiesce_enter();
+	mcast_each(d->node->mcast, gid, is_of_device, &s);
+	quiesce_exit();
+	return s.found;
+}
+
+/* The networks follow the table, whoever changed it, and when. An errno: the device hears nothing
+ * of @gid from some network. */
+static int follow(struct device *d, const union ibv_gid *gid)
+{
+	struct node *n = d->node;
+	struct netdev dev;
+	int err = 0;
+
+	mutex_lock(&n->groups_lock);
 	gid_table_netdev(d->gids, &dev);
-	if (dev.loopback || links_open(e->node))
-		return;
-	if (links_join(e->node, gid, d, dev.index) && !explain_last(why, sizeof(why)))
+	if (!has_member(d, gid)) {
+		links_part(n, gid, d);
+	} else {
+		err = dev.loopback ? 0 : links_open(n);
+		err = err ? err : links_join(n, gid, d, dev.loopback ? 0 : dev.index);
+	}
+	mutex_unlock(&n->groups_lock);
+	return err;
+}
+
+/* The first refusal of the network is said in the log; datagrams of this host go on. */
+static void join(struct device *d, const union ibv_gid *gid)
+{
+	uint64_t before = explain_count();
+	int err = follow(d, gid);
+	char why[EXPLAIN_TEXT];
+
+	if (err && explain_count() != before && !explain_last(why, sizeof(why)))
 		log_warn("%s", why);
+	if (port_wait_helps(err))
+		port_wait_begin(d->node, clock_now());
 }
 
 int groups_attach(struct tqp *q, const union ibv_gid *gid, bool attach)
@@ -42,18 +87,21 @@ int groups_attach(struct tqp *q, const union ibv_gid *gid, bool attach)
 	if (attach ? !joined : !err)
 		host_cast_want(h, HOST_GROUPS, -1);
 	if (joined)
-		join(e, gid);
+		join(device_of(q), gid);
 	else if (!attach && !err)
-		links_part(e->node, gid, device_of(q));
+		follow(device_of(q), gid);
 	return err;
 }
 
-void groups_follow(struct device *d)
+bool groups_follow(struct device *d)
 {
-	struct netdev dev;
+	union ibv_gid gid;
+	bool missing = false;
 
-	gid_table_netdev(d->gids, &dev);
-	links_rejoin(d->node, d, dev.loopback ? 0 : dev.index);
+	for (unsigned int i = 0; i < LIMIT_MCAST_GRP; i++)
+		if (mcast_group(d->node->mcast, i, &gid))
+			missing |= port_wait_helps(follow(d, &gid));
+	return missing;
 }
 
 /* --- sending, receiving --- */
@@ -66,9 +114,14 @@ void groups_meet(struct node *n)
 int groups_send(struct tqp *q, const struct seg *s)
 {
 	struct eqp *e = to_eqp(q);
-	int err = host_cast_send(e->node->host, s, &q->req.way, &q->waiter);
+	struct seg with = *s;
+	struct netdev dev;
 	struct dest *d;
+	int err;
 
+	gid_table_netdev(device_of(q)->gids, &dev);
+	with.ifindex = dev.index;
+	err = host_cast_send(e->node->host, &with, &q->req.way, &q->waiter);
 	if (err || path_kept_cast(e, s->av, &d))
 		return err;
 	dest_send(d, s, NULL);
@@ -79,15 +132,26 @@ int groups_send(struct tqp *q, const struct seg *s)
 struct fan_out {
 	struct node *node;
 	const struct seg *seg;
-	const void *owner; /* only QPs of this device get it; NULL: all do */
+	const void *owner; /* only QPs of this device get it; NULL: of all */
+	uint32_t ifindex; /* only QPs of devices on this interface get it; 0: on any */
 };
+
+static bool hears(const struct device *d, const struct fan_out *f)
+{
+	struct netdev dev;
+
+	if (f->owner)
+		return d == f->owner;
+	gid_table_netdev(d->gids, &dev);
+	return dev.index == f->ifindex;
+}
 
 static void to_member(void *arg, uint32_t qpn)
 {
 	const struct fan_out *f = arg;
-	const struct eqp *e = f->owner ? node_qp(f->node, qpn) : NULL;
+	const struct eqp *e = f->owner || f->ifindex ? node_qp(f->node, qpn) : NULL;
 
-	if (e && device_of(&e->q) != f->owner)
+	if (e && !hears(device_of(&e->q), f))
 		return;
 	delivery_to_qp(f->node, qpn, f->seg);
 }
@@ -99,6 +163,7 @@ void groups_deliver(struct node *n, const struct seg *s)
 	struct grh g;
 
 	if (!(s->flags & SEG_NET)) {
+		f.ifindex = s->ifindex;
 		if (s->av)
 			mcast_each(n->mcast, &s->av->dgid, to_member, &f);
 		return;

@@ -21,13 +21,18 @@ void links_add(struct node *n, struct link *l)
 	n->link[n->n_links++] = (struct node_link){ .link = l, .node = n };
 }
 
+bool links_are_open(const struct node *n)
+{
+	return load_acquire(&n->networks) + 1 == n->n_links; /* pairs with links_open() */
+}
+
 int links_open(struct node *n)
 {
 	bool any = false;
 	struct link *l;
 	int err = 0;
 
-	if (load_acquire(&n->networks) + 1 == n->n_links)
+	if (links_are_open(n))
 		return 0;
 	mutex_lock(&n->lock);
 	while (!err && n->networks + 1 < n->n_links) {
@@ -35,7 +40,8 @@ int links_open(struct node *n)
 		err = l->open(l);
 		if (err)
 			break;
-		store_release(&n->networks, n->networks + 1); /* pairs with network() */
+		/* pairs with network() and links_are_open() */
+		store_release(&n->networks, n->networks + 1);
 		any = true;
 	}
 	mutex_unlock(&n->lock);
@@ -72,17 +78,13 @@ int links_listen(struct node *n, const union ibv_gid *local, uint32_t ifindex)
 	return first;
 }
 
-bool links_again(struct node *n, unsigned int *taken)
+bool links_again(struct node *n)
 {
-	unsigned int got = 0;
 	struct node_link *w;
 	bool some = false;
 
-	*taken = 0;
-	for (uint32_t i = 0; (w = network(n, i)); i++) {
-		some |= w->link->net->again(w->link, &got);
-		*taken += got;
-	}
+	for (uint32_t i = 0; (w = network(n, i)); i++)
+		some |= w->link->net->again(w->link);
 	return some;
 }
 
@@ -113,14 +115,6 @@ void links_part(struct node *n, const union ibv_gid *group, const void *owner)
 
 	for (uint32_t i = 0; (w = network(n, i)); i++)
 		w->link->net->part(w->link, group, owner);
-}
-
-void links_rejoin(struct node *n, const void *owner, uint32_t ifindex)
-{
-	struct node_link *w;
-
-	for (uint32_t i = 0; (w = network(n, i)); i++)
-		w->link->net->rejoin(w->link, owner, ifindex);
 }
 
 int links_knock(struct node *n, const struct link_path *to)

@@ -11,16 +11,16 @@ enum { LINKS_BUDGET = 64 }; /* segments of one link in one drain */
 
 void links_add(struct node *n, struct link *l);
 int links_open(struct node *n); /* an errno with a reason: some network cannot be opened */
+bool links_are_open(const struct node *n); /* all of them */
 
 /* A destination through the first network that knows the path; one reference. */
 int links_dest(struct node *n, const struct link_path *to, struct dest **out);
 /* As link_net_ops.listen() on each. EADDRINUSE: on some network another program has the port. */
 int links_listen(struct node *n, const union ibv_gid *local, uint32_t ifindex);
-bool links_again(struct node *n, unsigned int *taken);
+bool links_again(struct node *n);
 void links_tidy(struct node *n);
 int links_join(struct node *n, const union ibv_gid *group, const void *owner, uint32_t ifindex);
 void links_part(struct node *n, const union ibv_gid *group, const void *owner);
-void links_rejoin(struct node *n, const void *owner, uint32_t ifindex);
 int links_knock(struct node *n, const struct link_path *to); /* as link_net_ops.knock() */
 /* As link_net_ops.returns_fd() of the first network that has one: -1 none; and its next packet. */
 int links_returns_fd(struct node *n);

@@ -1,39 +1,47 @@
 // SPDX-License-Identifier: MIT
 #include "engine/listeners.h"
-#include <errno.h>
 #include "engine/links.h"
 #include "engine/port_wait.h"
-#include "net/rtnl.h"
 #include "obs/explain.h"
 #include "util/clock.h"
 #include "util/log.h"
 
-/* Another program has the port, or this process lacks a descriptor at this moment. */
-static bool may_pass(int err)
+/* @err of a port, or of the networks as a whole. True: it cannot be had now. @loud: says so. */
+static bool is_missing(int err, bool loud)
 {
-	return err == EADDRINUSE || rtnl_is_passing(err);
+	char why[EXPLAIN_TEXT];
+
+	if (!port_wait_helps(err))
+		return false;
+	if (loud && !explain_last(why, sizeof(why)))
+		log_warn("%s", why);
+	return true;
 }
 
-/* @loud: says which ports cannot be had now. */
-static void listen_all(struct device *d, bool loud)
+/* True: some port cannot be had now. */
+static bool listen_all(struct device *d, bool loud)
 {
 	struct gid_entry entry;
 	struct netdev dev;
-	char why[EXPLAIN_TEXT];
-	bool taken = false;
+	bool missing = false;
+	int err;
 
 	gid_table_netdev(d->gids, &dev);
-	if (dev.loopback || !dev.up || links_open(d->node))
-		return;
-	for (unsigned int i = 1; i < GID_TABLE_LEN; i += 2) {
-		if (gid_table_get(d->gids, i, &entry) || !entry.used ||
-		    !may_pass(links_listen(d->node, &entry.gid, entry.ifindex)))
-			continue;
-		taken = true;
-		if (loud && !explain_last(why, sizeof(why)))
-			log_warn("%s", why);
-	}
-	if (taken)
+	if (dev.loopback || !dev.up)
+		return false;
+	err = links_open(d->node);
+	if (err)
+		return is_missing(err, loud);
+	for (unsigned int i = 1; i < GID_TABLE_LEN; i += 2)
+		if (!gid_table_get(d->gids, i, &entry) && entry.used)
+			missing |=
+				is_missing(links_listen(d->node, &entry.gid, entry.ifindex), loud);
+	return missing;
+}
+
+static void begin(struct device *d)
+{
+	if (listen_all(d, true))
 		port_wait_begin(d->node, clock_now());
 }
 
@@ -43,13 +51,13 @@ void listeners_add(struct eqp *e)
 
 	if (!xchg_acq_rel(&e->listens, 1))
 		fetch_add_relaxed(&d->listeners, 1);
-	listen_all(d, true);
+	begin(d);
 }
 
 void listeners_hold(struct device *d)
 {
 	fetch_add_relaxed(&d->listeners, 1);
-	listen_all(d, true);
+	begin(d);
 }
 
 void listeners_del(struct eqp *e)
@@ -58,9 +66,8 @@ void listeners_del(struct eqp *e)
 		fetch_sub_acq_rel(&device_of(&e->q)->listeners, 1);
 }
 
-void listeners_follow(struct device *d)
+bool listeners_follow(struct device *d)
 {
 	links_tidy(d->node);
-	if (load_relaxed(&d->listeners))
-		listen_all(d, false);
+	return load_relaxed(&d->listeners) && listen_all(d, false);
 }

@@ -212,6 +212,7 @@ static void node_init(struct node *n)
 	n->next_timer = n->next_watch = UINT64_MAX;
 	mutex_init(&n->lock);
 	mutex_init(&n->grow_lock);
+	mutex_init(&n->groups_lock);
 	spin_init(&n->wheel_lock);
 	spin_init(&n->rq_waiters_lock);
 	wheel_init(&n->wheel, clock_now());

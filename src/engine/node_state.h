@@ -66,6 +66,7 @@ struct node {
 	uint32_t networks; /* open ones: link[1] and those that follow it; atomic */
 	struct key_table *keys;
 	struct mcast_table *mcast;
+	struct mutex groups_lock; /* guards that networks join and leave as mcast says; no leaf */
 	struct fault_dice *mad_faults; /* SOFTHCA_FAULT of MADs; NULL: none; gsi_way.h */
 	struct mutex lock;
 	struct mutex grow_lock; /* one thread at a time adds a block; above host->control */
@@ -99,7 +100,7 @@ struct node {
 		struct timer timer; /* under wheel_lock; the others: atomic */
 		uint64_t step; /* ns from the last try to the next */
 		uint32_t due; /* the timer has fired */
-	} ports; /* the next try for ports that other programs have: port_wait.h */
+	} ports; /* the next try for what networks refuse at this moment: port_wait.h */
 	/* the thread that makes progress: docs/design/wakeups.md; leader.h, loop.h */
 	uint32_t poll_seq; /* counts polls */
 	struct vain_threads vain;

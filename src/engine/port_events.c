@@ -25,39 +25,45 @@ static void raise_all(struct device *d, unsigned int changed)
 			device_event(&d->hca, events[i].type);
 }
 
-/* A program that hears of an event finds everything as it is now. */
-static void follow(struct device *d)
+/* A program that hears of an event finds everything as it is now. True: but for what is to be tried
+ * later. */
+static bool follow(struct device *d)
 {
 	unsigned int changed = gid_table_sync(d->gids);
+	bool missing = gid_table_is_behind(d->gids);
 
-	if (gid_table_is_behind(d->gids))
-		port_wait_begin(d->node, clock_now());
-	listeners_follow(d);
-	groups_follow(d);
+	missing |= listeners_follow(d);
+	missing |= groups_follow(d);
 	frames_follow(d);
 	raise_all(d, changed);
+	return missing;
 }
 
 void port_events_read(struct node *n, int watch_fd)
 {
 	/* pairs with node_device_make() */
 	for (unsigned int i = 0; i < load_acquire(&n->n_devices); i++)
-		if (n->devices[i]->watch_fd == watch_fd)
-			follow(n->devices[i]);
+		if (n->devices[i]->watch_fd == watch_fd && follow(n->devices[i]))
+			port_wait_begin(n, clock_now());
+}
+
+/* links_again() has tried the ports of networks that are open, and records no reasons. @shut: some
+ * network was not open. */
+static bool again(struct device *d, bool shut)
+{
+	return shut || gid_table_is_behind(d->gids) ? follow(d) : groups_follow(d);
 }
 
 void port_events_retry(struct node *n, uint64_t now)
 {
-	unsigned int taken;
+	bool shut, missing;
 
 	if (likely(!port_wait_due(n)))
 		return;
-	if (links_again(n, &taken))
+	shut = !links_are_open(n);
+	missing = links_again(n);
+	for (unsigned int i = 0; i < load_acquire(&n->n_devices); i++) /* as above */
+		missing |= again(n->devices[i], shut);
+	if (missing)
 		port_wait_longer(n, now);
-	for (unsigned int i = 0; i < load_acquire(&n->n_devices); i++) { /* as above */
-		if (gid_table_is_behind(n->devices[i]->gids))
-			follow(n->devices[i]);
-		else if (taken)
-			groups_follow(n->devices[i]);
-	}
 }

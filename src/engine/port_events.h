@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Changes of the netdev: ports and groups follow them, and they become asynchronous events of every
- * context on the device. Ports that other programs have are tried again in time, and so is a
- * listing of the addresses that lacked a descriptor or memory. */
+ * context on the device. Ports that other programs have are tried again in time, and so is what
+ * lacked a descriptor or memory: a port, a group, the network, a listing of the addresses. */
 #pragma once
 #include "engine/node_state.h"
 

@@ -1,9 +1,18 @@
 // SPDX-License-Identifier: MIT
 #include "engine/port_wait.h"
+#include <errno.h>
 #include "engine/timers.h"
+#include "hca/limits.h"
+#include "hca/mcast.h"
+#include "net/rtnl.h"
 
 #define STEP_FIRST 1000000000ULL
 #define STEP_MOST  8000000000ULL
+
+bool port_wait_helps(int err)
+{
+	return err == EADDRINUSE || rtnl_is_passing(err);
+}
 
 static void fire(struct timer *t, uint64_t now __attribute__((unused)))
 {
@@ -30,6 +39,11 @@ void port_wait_longer(struct node *n, uint64_t now)
 
 static bool is_needed(const struct node *n)
 {
+	union ibv_gid gid;
+
+	for (unsigned int i = 0; i < LIMIT_MCAST_GRP; i++)
+		if (mcast_group(n->mcast, i, &gid))
+			return true;
 	/* pairs with node_device_make() */
 	for (unsigned int i = 0; i < load_acquire(&n->n_devices); i++)
 		if (load_relaxed(&n->devices[i]->listeners) ||

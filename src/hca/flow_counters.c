@@ -46,7 +46,7 @@ int flow_counters_destroy(struct flow_counters *c)
 /* Under the lock. */
 static int add_point(struct flow_counters *c, const struct ibv_counter_attach_attr *attr)
 {
-	if (c->rules)
+	if (load_relaxed(&c->rules))
 		return refuse(EBUSY, "ibv_attach_counters_point_flow: a flow rule counts here "
 				     "already; attach before ibv_create_flow");
 	if (c->n == FLOW_COUNTERS_POINTS)
@@ -118,11 +118,8 @@ int flow_counters_read(struct flow_counters *c, uint64_t *values, uint32_t n, ui
 
 void flow_counters_get(struct flow_counters *c)
 {
-	if (!c)
-		return;
-	spin_lock(&c->lock);
-	c->rules++;
-	spin_unlock(&c->lock);
+	if (c)
+		fetch_add_relaxed(&c->rules, 1);
 }
 
 void flow_counters_put(struct flow_counters *c)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* Counters that flow rules feed: what ibv_create_counters() makes. Points (which value, at which
  * index) are attached before the first rule uses the set; rules have a reference.
- * Locking: points and the reference count under @lock, a leaf; the sums are atomics. */
+ * Locking: points under @lock, a leaf; the sums are atomics, and so is the number of rules, since a
+ * forked child, which must not wait for a lock, destroys rules too. */
 #pragma once
 #include "hca/device.h"
 
@@ -11,7 +12,7 @@ struct flow_counters {
 	struct ibv_counters ib; /* first */
 	struct context *ctx;
 	struct spin lock;
-	uint32_t rules; /* flow rules that use this set */
+	uint32_t rules; /* flow rules that use this set; atomic */
 	unsigned int n;
 	struct {
 		enum ibv_counter_description what;

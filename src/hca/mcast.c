@@ -194,6 +194,18 @@ int mcast_detach(struct mcast_table *t, struct qp *qp, const union ibv_gid *gid)
 	return 0;
 }
 
+bool mcast_group(struct mcast_table *t, unsigned int i, union ibv_gid *out)
+{
+	bool is;
+
+	spin_lock(&t->lock);
+	is = t->groups[i];
+	if (is)
+		*out = t->groups[i]->gid;
+	spin_unlock(&t->lock);
+	return is;
+}
+
 bool mcast_attached(struct mcast_table *t, const struct qp *qp)
 {
 	bool found = false;

@@ -14,6 +14,8 @@ void mcast_table_destroy(struct mcast_table *t);
 int mcast_attach(struct mcast_table *t, struct qp *qp, const union ibv_gid *gid, bool *joined);
 int mcast_detach(struct mcast_table *t, struct qp *qp,
 		 const union ibv_gid *gid); /* EINVAL: was not */
+bool mcast_group(struct mcast_table *t, unsigned int i,
+		 union ibv_gid *out); /* @i < LIMIT_MCAST_GRP */
 bool mcast_attached(struct mcast_table *t, const struct qp *qp); /* to any group */
 /* Inside a quiesce section. */
 void mcast_each(struct mcast_table *t, const union ibv_gid *gid,

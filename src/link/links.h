@@ -35,17 +35,15 @@ struct link_net_ops {
 	/* Packets to @local reach this process from now on. EADDRINUSE: another program has the
 	 * port; EADDRNOTAVAIL: the kernel does not know the address. */
 	int (*listen)(struct link *l, const union ibv_gid *local, uint32_t ifindex);
-	/* Tries again to open the ports that other programs had. *@taken: how many it has opened.
-	 * True: other programs still have some. */
-	bool (*again)(struct link *l, unsigned int *taken);
+	/* Tries again to open the ports that could not be had. True: some still cannot. */
+	bool (*again)(struct link *l);
 	void (*tidy)(struct link *l); /* the host's addresses have changed */
 	/* Datagrams to @group that come in by interface @ifindex (0: by none yet) reach this
-	 * process until part(). @owner: the device that asks; its calls are counted. */
+	 * process until part(). @owner: the device that asks. The next call for the same group and
+	 * owner tries again after an error, and moves to another interface. */
 	int (*join)(struct link *l, const union ibv_gid *group, const void *owner,
 		    uint32_t ifindex);
 	void (*part)(struct link *l, const union ibv_gid *group, const void *owner);
-	/* The interface of @owner has changed, or is another one now: @ifindex, 0: none. */
-	void (*rejoin)(struct link *l, const void *owner, uint32_t ifindex);
 	/* Inside deliver(): the packet is for another process, which should get such packets
 	 * directly. */
 	void (*astray)(struct link *l);

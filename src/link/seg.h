@@ -73,7 +73,10 @@ struct seg {
 		uint32_t qkey;
 		uint32_t port; /* FRAME_OP: interface index of the port */
 	};
-	uint32_t srqn; /* XRCETH: the SRQ that a request names */
+	union {
+		uint32_t srqn; /* XRCETH: the SRQ that a request names */
+		uint32_t ifindex; /* SEG_MCAST, of this host: the interface that it leaves by */
+	};
 	union {
 		uint64_t va; /* RETH, AtomicETH */
 		const void *owner; /* SEG_NET with SEG_MCAST: whose joining brought it here */

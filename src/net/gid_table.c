@@ -258,10 +258,10 @@ int gid_table_find(const struct gid_table *t, const union ibv_gid *gid, enum gid
 
 void gid_table_netdev(const struct gid_table *t, struct netdev *out)
 {
-	struct view v;
+	uint64_t words[ENTRY_AT];
 
-	view_read(t, &v);
-	*out = v.dev;
+	words_read(t, (struct words){ 0, ENTRY_AT }, words);
+	memcpy(out, words, sizeof(*out));
 }
 
 static unsigned int rescan(struct gid_table *t)

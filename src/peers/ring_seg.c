@@ -15,7 +15,7 @@ enum {
 	EXT_UD = 64, /* qkey, l3, sl, sport */
 	EXT_GRH = 128,
 	EXT_AV = 256, /* struct av */
-	EXT_XRC = 512, /* srqn */
+	EXT_XRC = 512, /* srqn, ifindex */
 	EXT_IP4 = 1024, /* the second half of a GRH whose first one is zero: an IPv4 header */
 	EXT_ODD = 2048, /* marked, damaged: bits of 4 bytes */
 	EXT_ALL = 4095,

@@ -181,7 +181,7 @@ static int port_listen(struct udp *u, struct udp_port *p)
 }
 
 /* A port whose address is gone is not tried again; a process without descriptors tries again. */
-static unsigned int port_again(struct udp *u, struct udp_port *p)
+static void port_again(struct udp *u, struct udp_port *p)
 {
 	char text[INET6_ADDRSTRLEN];
 	int fd = -1, err = seeing(p, &fd);
@@ -189,11 +189,10 @@ static unsigned int port_again(struct udp *u, struct udp_port *p)
 	err = err ? err : port_open(u, p, fd);
 	p->foreign = err && err != EADDRNOTAVAIL;
 	if (err)
-		return 0;
+		return;
 	gid_text(&p->gid, text, sizeof(text));
 	log_warn("UDP %d on %s is free again, and ours now: the link to the network is there",
 		 UDP_ROCE_PORT, text);
-	return 1;
 }
 
 static int port_add(struct udp *u, const union ibv_gid *gid, uint32_t ifindex,
@@ -250,15 +249,14 @@ int udp_listen(struct udp *u, const union ibv_gid *local, uint32_t ifindex)
 	return err;
 }
 
-bool udp_again(struct udp *u, unsigned int *taken)
+bool udp_again(struct udp *u)
 {
 	bool foreign = false;
 
-	*taken = 0;
 	mutex_lock(&u->lock);
 	for (uint32_t i = 0; i < u->n_ports; i++) {
 		if (u->port[i]->foreign)
-			*taken += port_again(u, u->port[i]);
+			port_again(u, u->port[i]);
 		foreign |= u->port[i]->foreign;
 	}
 	mutex_unlock(&u->lock);

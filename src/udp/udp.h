@@ -54,21 +54,18 @@ void udp_leave(struct udp *u);
  * EADDRNOTAVAIL: the kernel does not know the address; with a reason. */
 int udp_listen(struct udp *u, const union ibv_gid *local, uint32_t ifindex);
 /* Tries again to open the ports that other programs had or that no descriptor was left for, and
- * records no reason; the log says which it has opened. *@taken: how many. True: some are still not
- * to be had. */
-bool udp_again(struct udp *u, unsigned int *taken);
+ * records no reason; the log says which it has opened. True: some are still not to be had. */
+bool udp_again(struct udp *u);
 /* The host's addresses have changed: closes the ports of addresses that are gone, but for those
  * that destinations use, since an address may come back. Never inside deliver(). */
 void udp_tidy(struct udp *u);
 /* Datagrams to @group that come in by interface @ifindex (0: by none yet) reach this process from
  * now on, as segments with SEG_MCAST, one for each owner: those of other hosts and of this host's
- * other users, not those of our fellows. @owner: the device whose interface it is; its calls are
- * counted. Errors as above, with a reason; udp_rejoin() tries again after an error. Never inside
- * deliver(). */
+ * other users, not those of our fellows. @owner: the device whose interface it is. The next call
+ * for the same group and owner tries again after an error, and moves to another interface. Errors
+ * as above; the first call gives a reason. Never inside deliver(). */
 int udp_join(struct udp *u, const union ibv_gid *group, const void *owner, uint32_t ifindex);
 void udp_part(struct udp *u, const union ibv_gid *group, const void *owner);
-/* The interface of @owner has changed, or is another one now; 0: it has none. */
-void udp_rejoin(struct udp *u, const void *owner, uint32_t ifindex);
 /* A destination, which listens too unless it is a group. Errors as above; EINVAL: addresses of two
  * families. */
 int udp_dest(struct udp *u, const struct udp_path *p, struct dest **out);

@@ -78,9 +78,9 @@ static int hear(struct link *l, const union ibv_gid *local, uint32_t ifindex)
 	return udp_listen(of(l), local, ifindex);
 }
 
-static bool again(struct link *l, unsigned int *taken)
+static bool again(struct link *l)
 {
-	return udp_again(of(l), taken);
+	return udp_again(of(l));
 }
 
 static void tidy(struct link *l)
@@ -96,11 +96,6 @@ static int join(struct link *l, const union ibv_gid *group, const void *owner, u
 static void part(struct link *l, const union ibv_gid *group, const void *owner)
 {
 	udp_part(of(l), group, owner);
-}
-
-static void rejoin(struct link *l, const void *owner, uint32_t ifindex)
-{
-	udp_rejoin(of(l), owner, ifindex);
 }
 
 static void astray(struct link *l)
@@ -119,7 +114,6 @@ static const struct link_net_ops net_ops = {
 	.tidy = tidy,
 	.join = join,
 	.part = part,
-	.rejoin = rejoin,
 	.astray = astray,
 	.knock = knock,
 	.catch_up = catch_up,

@@ -127,7 +127,7 @@ static int group_open(struct udp *u, struct udp_group *g)
 	}
 	if (s >= 0)
 		close(s);
-	return udp_refuse_port(err, &g->port.gid);
+	return err;
 }
 
 static void drain_stop(struct udp *u)
@@ -145,40 +145,25 @@ static struct udp_group *find(struct udp *u, const union ibv_gid *group, const v
 	return NULL;
 }
 
-static int join(struct udp *u, const union ibv_gid *group, const void *owner, uint32_t ifindex)
+static int list(struct udp *u, const union ibv_gid *group, const void *owner,
+		struct udp_group **out)
 {
-	struct udp_group *g = find(u, group, owner);
+	struct udp_group *g = u->n_groups < UDP_GROUPS ? malloc(sizeof(*g)) : NULL;
 
-	if (g) {
-		g->users++;
-		return 0;
-	}
-	g = u->n_groups < UDP_GROUPS ? malloc(sizeof(*g)) : NULL;
 	if (!g)
 		return refuse(
 			ENOMEM,
 			"the udp link: no room for one more multicast group; leave some first");
 	*g = (struct udp_group){ .port = { .gid = *group,
-					   .ifindex = ifindex,
 					   .ipv4 = grh_gid_is_ipv4(group->raw),
 					   .fd = -1,
 					   .hello = -1 },
-				 .owner = owner,
-				 .users = 1 };
+				 .owner = owner };
 	drain_stop(u);
 	u->group[u->n_groups++] = g;
 	spin_unlock(&u->drain_lock);
-	return ifindex ? group_open(u, g) : 0;
-}
-
-int udp_join(struct udp *u, const union ibv_gid *group, const void *owner, uint32_t ifindex)
-{
-	int err;
-
-	mutex_lock(&u->group_lock);
-	err = join(u, group, owner, ifindex);
-	mutex_unlock(&u->group_lock);
-	return err;
+	*out = g;
+	return 0;
 }
 
 static void group_close(struct udp_group *g)
@@ -186,6 +171,37 @@ static void group_close(struct udp_group *g)
 	if (g->port.fd >= 0)
 		close(g->port.fd);
 	g->port.fd = -1;
+}
+
+static int join(struct udp *u, struct udp_group *g, uint32_t ifindex)
+{
+	if (g->port.ifindex != ifindex) {
+		drain_stop(u);
+		group_close(g);
+		g->port.ifindex = ifindex;
+		spin_unlock(&u->drain_lock);
+	}
+	return ifindex && g->port.fd < 0 ? group_open(u, g) : 0;
+}
+
+int udp_join(struct udp *u, const union ibv_gid *group, const void *owner, uint32_t ifindex)
+{
+	struct udp_group *g;
+	bool first;
+	int err = 0;
+
+	mutex_lock(&u->group_lock);
+	g = find(u, group, owner);
+	first = !g;
+	if (first)
+		err = list(u, group, owner, &g);
+	if (!err) {
+		err = join(u, g, ifindex);
+		if (err && first)
+			udp_refuse_port(err, group);
+	}
+	mutex_unlock(&u->group_lock);
+	return err;
 }
 
 static void part(struct udp *u, struct udp_group *g)
@@ -205,29 +221,8 @@ void udp_part(struct udp *u, const union ibv_gid *group, const void *owner)
 
 	mutex_lock(&u->group_lock);
 	g = find(u, group, owner);
-	if (g && !--g->users)
+	if (g)
 		part(u, g);
-	mutex_unlock(&u->group_lock);
-}
-
-static void rejoin(struct udp *u, struct udp_group *g, uint32_t ifindex)
-{
-	if (g->port.ifindex != ifindex) {
-		drain_stop(u);
-		group_close(g);
-		g->port.ifindex = ifindex;
-		spin_unlock(&u->drain_lock);
-	}
-	if (ifindex && g->port.fd < 0)
-		group_open(u, g);
-}
-
-void udp_rejoin(struct udp *u, const void *owner, uint32_t ifindex)
-{
-	mutex_lock(&u->group_lock);
-	for (uint32_t i = 0; i < u->n_groups; i++)
-		if (u->group[i]->owner == owner)
-			rejoin(u, u->group[i], ifindex);
 	mutex_unlock(&u->group_lock);
 }
 

@@ -59,9 +59,8 @@ struct udp_port {
 
 /* A multicast group that this process listens to on one interface. */
 struct udp_group {
-	struct udp_port port; /* gid: the group's; fd -1: not open, to be tried again */
+	struct udp_port port; /* gid: the group's; fd -1: not open, until udp_join() tries again */
 	const void *owner; /* the device that has joined */
-	uint32_t users; /* calls of udp_join() without udp_part() */
 };
 
 struct udp_inbox {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Addresses and links that change while a program runs: the GID table follows, the event comes, and
- * nothing else does. Needs a network namespace that it may change. */
+ * nothing else does. What lacks a descriptor for a moment is there in time. Needs a network
+ * namespace that it may change. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -10,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 #include "verbs/cases.h"
 
@@ -112,18 +115,23 @@ static void an_address_comes_and_goes(int arg)
 	end();
 }
 
-/* Whether somebody listens to UDP 4791 of 10.77.0.9. */
-static bool listened_to(void)
+static bool in_file(const char *path, const char *what)
 {
-	FILE *f = fopen("/proc/self/net/udp", "re");
+	FILE *f = fopen(path, "re");
 	bool found = false;
 	char line[256];
 
 	want(f);
 	while (fgets(line, sizeof(line), f))
-		found |= strstr(line, " 09004D0A:12B7 ") != NULL;
+		found |= strstr(line, what) != NULL;
 	fclose(f);
 	return found;
+}
+
+/* Whether somebody listens to UDP 4791 of 10.77.0.9. */
+static bool listened_to(void)
+{
+	return in_file("/proc/self/net/udp", " 09004D0A:12B7 ");
 }
 
 /* A datagram QP receives by addresses that come later too, and no socket is left of one that has
@@ -148,6 +156,108 @@ static void packets_follow_the_addresses(int arg)
 	}
 	want(!listened_to());
 	peer_ep_destroy(&ep);
+	end();
+}
+
+/* --- no descriptor is left for a moment --- */
+
+static const union ibv_gid group = { .raw = { [10] = 0xff, 0xff, 239, 1, 2, 3 } };
+
+static bool own_listened_to(void)
+{
+	return in_file("/proc/self/net/udp", " 01004D0A:12B7 ");
+}
+
+static bool is_member(void)
+{
+	return in_file("/proc/self/net/igmp", "030201EF");
+}
+
+/* The next descriptor would be one too many; returns the limit before. */
+static struct rlimit shorten(void)
+{
+	struct rlimit before, low;
+	int next = dup(0);
+
+	close(next);
+	want_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+	low = before;
+	low.rlim_cur = (rlim_t)next;
+	want_eq(setrlimit(RLIMIT_NOFILE, &low), 0);
+	return before;
+}
+
+static void in_time(bool (*is_so)(void))
+{
+	time_t end = time(NULL) + 20;
+
+	while (!is_so())
+		want(time(NULL) < end);
+}
+
+static void a_receiver_listens_once_it_has_a_descriptor(int arg)
+{
+	struct peer_opts o = { .type = IBV_QPT_UD, .cap = { 1, 1, 1, 1, 0 } };
+	struct rlimit before;
+	struct peer_ep ep;
+
+	(void)arg;
+	begin();
+	peer_ep_create(&dev, &o, &ep);
+	before = shorten();
+	peer_connect(&ep, &o);
+	want_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+	in_time(own_listened_to);
+	peer_ep_destroy(&ep);
+	end();
+}
+
+enum { PORT_IS_OPEN, NOTHING_IS_OPEN };
+
+static void a_group_is_joined_once_there_is_a_descriptor(int what)
+{
+	struct peer_opts o = { .type = IBV_QPT_UD, .cap = { 1, 1, 1, 1, 0 } };
+	struct rlimit before;
+	struct peer_ep ep;
+
+	begin();
+	peer_ep_create(&dev, &o, &ep);
+	if (what == PORT_IS_OPEN) {
+		peer_connect(&ep, &o);
+		want(own_listened_to());
+	}
+	before = shorten();
+	want_eq(ibv_attach_mcast(ep.qp, &group, 0), 0);
+	want_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+	in_time(is_member);
+	want_eq(ibv_detach_mcast(ep.qp, &group, 0), 0);
+	want(!is_member());
+	peer_ep_destroy(&ep);
+	end();
+}
+
+/* The first member could not open the network; the second did. */
+static void a_group_lasts_as_long_as_its_members(int arg)
+{
+	struct peer_opts o = { .type = IBV_QPT_UD, .cap = { 1, 1, 1, 1, 0 } };
+	struct peer_ep first, second;
+	struct rlimit before;
+
+	(void)arg;
+	begin();
+	peer_ep_create(&dev, &o, &first);
+	peer_ep_create(&dev, &o, &second);
+	before = shorten();
+	want_eq(ibv_attach_mcast(first.qp, &group, 0), 0);
+	want_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+	want_eq(ibv_attach_mcast(second.qp, &group, 0), 0);
+	want(is_member());
+	want_eq(ibv_detach_mcast(first.qp, &group, 0), 0);
+	want(is_member());
+	want_eq(ibv_detach_mcast(second.qp, &group, 0), 0);
+	want(!is_member());
+	peer_ep_destroy(&first);
+	peer_ep_destroy(&second);
 	end();
 }
 
@@ -339,10 +449,18 @@ static void no_migration_to_a_path_that_is_gone(int arg)
 }
 
 static const struct test_case cases[] = {
-	CASE(the_interface_is_removed),	 CASE(no_migration_to_a_path_that_is_gone),
-	CASE(an_address_comes_and_goes), CASE(another_interface_is_none_of_ours),
-	CASE(the_link_goes_down_and_up), CASE(every_context_is_told),
-	CASE(nonblocking_and_epoll),	 CASE(packets_follow_the_addresses),
+	CASE(the_interface_is_removed),
+	CASE(no_migration_to_a_path_that_is_gone),
+	CASE(an_address_comes_and_goes),
+	CASE(another_interface_is_none_of_ours),
+	CASE(the_link_goes_down_and_up),
+	CASE(every_context_is_told),
+	CASE(nonblocking_and_epoll),
+	CASE(packets_follow_the_addresses),
+	CASE(a_receiver_listens_once_it_has_a_descriptor),
+	CASE_ARG(a_group_is_joined_once_there_is_a_descriptor, PORT_IS_OPEN),
+	CASE_ARG(a_group_is_joined_once_there_is_a_descriptor, NOTHING_IS_OPEN),
+	CASE(a_group_lasts_as_long_as_its_members),
 };
 
 int main(void)

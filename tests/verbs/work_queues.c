@@ -69,9 +69,9 @@ static void post(struct spread *s, unsigned int i, unsigned int n)
 	}
 }
 
-static struct ibv_qp *rss_qp(struct spread *s, uint64_t fields, int *err)
+static struct ibv_qp_init_attr_ex rss_attr(struct spread *s, uint64_t fields)
 {
-	struct ibv_qp_init_attr_ex a = {
+	return (struct ibv_qp_init_attr_ex){
 		.qp_type = IBV_QPT_RAW_PACKET,
 		.comp_mask =
 			IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH,
@@ -79,6 +79,11 @@ static struct ibv_qp *rss_qp(struct spread *s, uint64_t fields, int *err)
 		.rwq_ind_tbl = s->table,
 		.rx_hash_conf = { IBV_RX_HASH_FUNC_TOEPLITZ, sizeof(key), key, fields },
 	};
+}
+
+static struct ibv_qp *rss_qp(struct spread *s, uint64_t fields, int *err)
+{
+	struct ibv_qp_init_attr_ex a = rss_attr(s, fields);
 	struct ibv_qp *qp;
 
 	errno = 0;
@@ -387,6 +392,24 @@ static void tags_are_stripped_on_demand(int arg)
 	ether_close(&e);
 }
 
+/* A QP that only receives, by queues that have flags of their own. */
+static void not_of_the_qp(struct spread *s)
+{
+	static const uint32_t flags[] = { IBV_QP_CREATE_SCATTER_FCS,
+					  IBV_QP_CREATE_CVLAN_STRIPPING };
+	struct ibv_qp_init_attr_ex a = rss_attr(s, ADDR4);
+
+	a.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS;
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+		a.create_flags = flags[i];
+		want_null(ibv_create_qp_ex(dev.ctx, &a), EINVAL);
+	}
+	a = rss_attr(s, ADDR4);
+	a.comp_mask |= IBV_QP_INIT_ATTR_MAX_TSO_HEADER;
+	a.max_tso_header = 64;
+	want_null(ibv_create_qp_ex(dev.ctx, &a), EINVAL);
+}
+
 static void wrong_ones_are_refused(int arg)
 {
 	struct ibv_wq_init_attr a = { .wq_type = IBV_WQT_RQ, .max_wr = 1, .max_sge = 1 }, b;
@@ -418,6 +441,7 @@ static void wrong_ones_are_refused(int arg)
 	want(!rss_qp(&s, ADDR4 | ADDR6, &err) && err == EINVAL);
 	want(!rss_qp(&s, TCP | UDP, &err) && err == EINVAL);
 	want(!rss_qp(&s, 1 << 20, &err) && err == EOPNOTSUPP);
+	not_of_the_qp(&s);
 	want_errno(ibv_modify_qp(s.qp, &attr, IBV_QP_STATE | IBV_QP_PORT), EOPNOTSUPP);
 	spread_close(&s);
 }

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # traits: root timeout=300
 """Multicast: every QP of a group gets every datagram once, from its own process, from others of its
-user and of another user on its host, and from another host; who leaves gets no more."""
+user and of another user on its host, and from another host; none of another interface's; who leaves
+gets no more."""
 import os
 import subprocess
 import sys
@@ -85,18 +86,21 @@ def exactly_once(address):
     return pair.Result(why, "\n".join(f"{n}: {m.heard}" for n, m in enumerate(members)))
 
 
-def two_devices(address):
-    """Two devices follow one interface."""
+def two_devices(address, second):
+    """The first device follows eth0, the second one @second: a port hears its own link."""
     with hosts.Pair() as (one, other):
+        hosts.cable(one, other, ("eth1", "eth1"), 1500)
         members = [Member(host, address, number,
-                          more={"SOFTHCA_DEVICES": "mlx5_0=eth0,mlx5_1=eth0"})
-                   for number, host in enumerate((one, other))]
+                          more={"SOFTHCA_DEVICES": f"mlx5_0=eth0,mlx5_1={second}"})
+                   for number, host in enumerate((one, one, other))]
+        total = EACH * len(members)
+        totals = (total, total if second == "eth0" else 0)
         for member in members:
             member.do(f"send {EACH}")
         for member in members:
-            member.do(f"want {2 * EACH} {2 * EACH}")
+            member.do(f"want {totals[0]} {totals[1]}")
             member.do("count")
-        why = judge(members, [(2 * EACH, 2 * EACH)] * 2, [True])
+        why = judge(members, [totals] * len(members), [True])
         codes = [member.end() for member in members]
     if not why and any(codes):
         why = f"exit codes {codes}"
@@ -122,8 +126,10 @@ def main():
         return cases.run(
             [(f"each QP gets each datagram once, {address}",
               lambda address=address: exactly_once(address)) for address in GROUPS] +
-            [(f"on two devices of one interface, {address}",
-              lambda address=address: two_devices(address)) for address in GROUPS] +
+            [(f"on two devices of {how}, {address}",
+              lambda address=address, second=second: two_devices(address, second))
+             for how, second in (("one interface", "eth0"), ("two interfaces", "eth1"))
+             for address in GROUPS] +
             [(name, lambda argv=argv, check=check: pair.run(argv, check, address="10.9.0.1",
                                                             **sides))
              for name, argv, check in perftest()])

@@ -4,6 +4,7 @@
 #include "engine/port_wait.h"
 #include "engine/links.h"
 #include "engine/port_events.h"
+#include "hca/mcast.h"
 #include "stand.h"
 
 #define SECOND 1000000000ULL
@@ -18,10 +19,9 @@ static int open_link(struct link *l)
 	return 0;
 }
 
-static bool again(struct link *l, unsigned int *taken)
+static bool again(struct link *l)
 {
 	(void)l;
-	*taken = 0;
 	tries++;
 	return !is_free;
 }
@@ -35,8 +35,10 @@ static void start(uint32_t listeners)
 	stand_open();
 	links_add(&stand->n, &host);
 	links_add(&stand->n, &net);
+	check_eq(mcast_table_create(&stand->n.mcast), 0);
 	check_eq(links_open(&stand->n), 0);
 	device = calloc(1, sizeof(*device));
+	device->node = &stand->n;
 	device->listeners = listeners;
 	check_eq(gid_table_create("lo", &device->gids), 0);
 	stand->n.devices[0] = device;
@@ -48,6 +50,7 @@ static void start(uint32_t listeners)
 
 static void end(void)
 {
+	mcast_table_destroy(stand->n.mcast);
 	gid_table_destroy(device->gids);
 	free(device);
 	stand_close();

@@ -46,7 +46,7 @@ TEST(each_member_is_called_once)
 	struct fixture *f = fixture_open(8);
 	struct mcast_table *t = f->hca.mcast;
 	struct qp a = ud(0x100), b = ud(0x200);
-	union ibv_gid g = group(1), other = group(2);
+	union ibv_gid g = group(1), other = group(2), first;
 
 	check_eq(mcast_attach(t, &a, &g, &joined), 0);
 	check(joined);
@@ -57,6 +57,9 @@ TEST(each_member_is_called_once)
 	check_eq(members(t, g).total, 0x300);
 	check_eq(members(t, other).n, 0);
 	check(mcast_attached(t, &a));
+	check(mcast_group(t, 0, &first));
+	check_mem(first.raw, g.raw, sizeof(g));
+	check(!mcast_group(t, 1, &first));
 	check_eq(mcast_detach(t, &a, &g), 0);
 	check(!mcast_attached(t, &a));
 	check_eq(members(t, g).total, 0x200);

@@ -233,31 +233,29 @@ TEST(polls_leave_a_socket_alone_that_has_brought_hellos_only)
 
 TEST(a_port_that_another_holds_is_refused_with_the_holder)
 {
-	unsigned int taken;
 	struct udp *u = start();
 	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(UDP_ROCE_PORT) };
 	union ibv_gid gid = address(false, 3);
 	int s = socket(AF_INET, SOCK_DGRAM, 0);
 	struct rlimit most, none = { 0 };
 	char who[64], want[64];
+	uint32_t uid;
 
 	at.sin_addr.s_addr = htonl(0x7f000003);
 	check_eq(bind(s, (struct sockaddr *)&at, sizeof(at)), 0);
 	check_eq(udp_listen(u, &gid, 0), EADDRINUSE);
 	snprintf(want, sizeof(want), "uid %u", getuid());
 	check(!strncmp(udp_holder(&gid, who, sizeof(who)), want, strlen(want)));
-	check(udp_again(u, &taken));
-	check_eq(taken, 0);
+	check(udp_again(u));
 	close(s);
 	check(!getrlimit(RLIMIT_NOFILE, &most));
 	none.rlim_max = most.rlim_max;
 	check(!setrlimit(RLIMIT_NOFILE, &none));
-	check(udp_again(u, &taken));
-	check_eq(taken, 0);
+	check(udp_again(u));
 	check(!setrlimit(RLIMIT_NOFILE, &most));
-	check(!udp_again(u, &taken));
-	check_eq(taken, 1);
-	check_eq(udp_listen(u, &gid, 0), 0);
+	check_eq(udp_port_user(&gid, &uid), ENOENT);
+	check(!udp_again(u));
+	check_eq(udp_port_user(&gid, &uid), 0);
 	udp_destroy(u);
 }
 
@@ -397,7 +395,8 @@ TEST(a_port_that_lacks_a_descriptor_is_tried_again)
 	union ibv_gid local = address(false, 3);
 	struct udp *u = start();
 	struct rlimit full, low;
-	unsigned int taken, next = (unsigned int)dup(0);
+	unsigned int next = (unsigned int)dup(0);
+	uint32_t uid;
 
 	close((int)next);
 	check_eq(getrlimit(RLIMIT_NOFILE, &full), 0);
@@ -406,12 +405,11 @@ TEST(a_port_that_lacks_a_descriptor_is_tried_again)
 		low.rlim_cur = next + spare; /* none for the port; then none to ask peers from */
 		check_eq(setrlimit(RLIMIT_NOFILE, &low), 0);
 		check_eq(udp_listen(u, &local, 0), EMFILE);
-		check(udp_again(u, &taken));
-		check_eq(taken, 0);
+		check(udp_again(u));
 	}
 	check_eq(setrlimit(RLIMIT_NOFILE, &full), 0);
-	check(!udp_again(u, &taken));
-	check_eq(taken, 1);
+	check(!udp_again(u));
+	check_eq(udp_port_user(&local, &uid), 0);
 	udp_destroy(u);
 }
 
