@@ -12,6 +12,7 @@
 
 static const uint64_t nothing; /* poll points here once the contact is not read any more */
 static const uint32_t nobody; /* and owed here */
+static const char beyond_ours[] = "it moved its position in the ring beyond ours";
 
 bool contact_readable(const struct contact *c)
 {
@@ -239,20 +240,23 @@ bool contact_has_taken(struct contact *c, struct link_mark *mark)
 	*mark = (struct link_mark){ c->number, c->out.ring.pos, c->question, c->out_moves };
 	spin_unlock(&c->out_lock);
 	if (err == EPROTO)
-		contact_break(c, "it moved its position in the ring beyond ours");
+		contact_break(c, beyond_ours);
 	contact_wake(c, true);
 	return yes && !err;
 }
 
 bool contact_has_space(struct contact *c)
 {
-	bool moved_on, space;
+	bool next, anew;
+	int err;
 
 	spin_lock(&c->out_lock);
-	moved_on = begin_next(c);
-	space = ring_has_space(&c->out.ring);
+	next = begin_next(c);
+	err = ring_moved_on(&c->out.ring, &anew);
 	spin_unlock(&c->out_lock);
-	if (moved_on)
+	if (err == EPROTO)
+		contact_break(c, beyond_ours);
+	else if (next || anew)
 		contact_wake(c, false);
-	return space;
+	return err != EAGAIN;
 }

@@ -6,7 +6,9 @@ enum { AHEAD = 4 }; /* lines */
 
 void ring_init(struct ring *r, void *mem, uint32_t size)
 {
-	*r = (struct ring){ .ctl = mem, .data = (uint8_t *)mem + RING_CTL, .size = size };
+	*r = (struct ring){
+		.ctl = mem, .data = (uint8_t *)mem + RING_CTL, .size = size, .refused = UINT64_MAX
+	};
 }
 
 static uint64_t *word_at(const struct ring *r, uint64_t pos)
@@ -54,10 +56,27 @@ static int make_room(struct ring *r, uint64_t bytes)
 	err = look(r);
 	if (err)
 		return err;
-	if (!fits(r, bytes))
+	if (!fits(r, bytes)) {
+		r->refused = r->seen;
 		return EAGAIN;
+	}
 	store_relaxed(&r->ctl->want, 0);
 	return 0;
+}
+
+/* Only its position is believed: an honest consumer may answer once without having moved on, and
+ * one that answers all the time without taking anything would keep us going round. */
+int ring_moved_on(struct ring *r, bool *anew)
+{
+	int err = look(r);
+
+	*anew = false;
+	if (err || r->seen != r->refused)
+		return err;
+	*anew = load_relaxed(&r->ctl->want) != RING_WANT_SPACE;
+	if (*anew)
+		store_relaxed(&r->ctl->want, RING_WANT_SPACE); /* before the caller's wake */
+	return EAGAIN;
 }
 
 /* The 0 behind a record of @bytes is stored before its body: body and word then reach their line in

@@ -38,6 +38,7 @@ struct ring { /* one end */
 	uint32_t size;
 	uint64_t pos; /* position of this end */
 	uint64_t seen; /* the consumer's position as last read (producer) or stored (consumer) */
+	uint64_t refused; /* producer: @seen when a record did not fit last */
 };
 
 /* @mem: RING_CTL + @size bytes, zero at first. */
@@ -60,11 +61,9 @@ static inline uint64_t ring_word_info(uint64_t word)
 int ring_reserve(struct ring *r, uint32_t bytes, uint8_t **rec);
 /* The reserved record is complete but for its first 8 bytes, which become @word. */
 void ring_publish(struct ring *r, uint64_t word);
-/* False while the consumer still owes the space that was asked for. */
-static inline bool ring_has_space(const struct ring *r)
-{
-	return load_acquire(&r->ctl->want) != RING_WANT_SPACE;
-}
+/* Has the consumer moved on since a record did not fit? EAGAIN: no. *@anew: it had taken the wish
+ * for space off all the same, was asked again, and may have to be woken. EPROTO as above. */
+int ring_moved_on(struct ring *r, bool *anew);
 /* Asks the consumer to store its position at its next look, and reads the one that it stored last.
  * *@told: earlier questions have been answered. EPROTO as above. */
 int ring_ask(struct ring *r, bool *told);

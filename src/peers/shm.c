@@ -189,6 +189,7 @@ static bool wait_for_space(struct target *t, struct waiter *w)
 	return !shm_can_go_on(t) || !host_wait_remove(&t->waiters, w);
 }
 
+/* Each round needs records that the peer has taken meanwhile (ring_moved_on()): there are few. */
 static int shm_send(struct dest *d, const struct seg *s, struct waiter *w)
 {
 	struct target *t = to_target(d);

@@ -107,6 +107,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	uint32_t want = (uint32_t)fuzz_take(&b, 1);
 	uint32_t lines = 1 + (uint32_t)fuzz_take(&b, 1) * 2 % (RING_RECORD_MAX / RING_LINE);
 	struct ring in, out;
+	bool anew;
+	int err;
 
 	if (!memory)
 		memory = aligned_alloc(RING_CTL, RING_CTL + RING_MIN);
@@ -124,5 +126,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	out.ctl->pos = told;
 	for (unsigned int i = 0; i < 3; i++)
 		produce(&out, lines);
+	err = ring_moved_on(&out, &anew);
+	must(!err || err == EAGAIN || err == EPROTO);
+	must(out.seen <= out.pos && (err == EAGAIN || !anew));
 	return 0;
 }

@@ -319,6 +319,56 @@ TEST(a_full_ring_resumes_its_waiter_and_grows)
 	station_close(&st);
 }
 
+/* Sends one, and another one when it is told to. */
+static int sends_two(int talk, void *arg)
+{
+	struct station st = { 0 };
+	uint32_t peer = (uint32_t)met(&st, talk);
+	struct dest *d = station_dest(&st, peer);
+	struct seg s = send_of(&st, peer, NULL, 0);
+
+	(void)arg;
+	for (int i = 0; i < 2; i++) {
+		if (station_send(&st, d, &s))
+			return 1;
+		child_tell(talk, 1);
+		child_hear(talk);
+	}
+	return 0;
+}
+
+static void count_others(struct station *st, const struct seg *s)
+{
+	*(uint64_t *)st->arg += s->sqpn != station_number(st);
+}
+
+TEST(what_a_process_sends_to_itself_does_not_keep_the_rings_unread)
+{
+	enum { BUDGET = 64, CALLS = 2 };
+	uint64_t others = 0;
+	struct child c = child_start(sends_two, NULL);
+	struct station st = { .got = count_others, .arg = &others };
+	struct dest *d;
+	struct seg s;
+
+	met(&st, c.talk);
+	d = station_dest(&st, station_number(&st));
+	s = send_of(&st, station_number(&st), NULL, 0);
+	station_until(&st, &others, 1);
+	check_eq(child_hear(c.talk), 1);
+	child_tell(c.talk, 1);
+	check_eq(child_hear(c.talk), 1);
+	for (int i = 0; i < CALLS; i++) {
+		fill_up(d, &s, NULL, MANY);
+		check_eq(host_drain(st.h, BUDGET), BUDGET); /* nor is any of it left unused */
+	}
+	check_eq(others, 2);
+	child_tell(c.talk, 1);
+	check_eq(child_wait(&c), 0);
+	d->ops->put(d);
+	station_close(&st);
+}
+
 /* As slow(), and says after each round whether a larger ring has been offered. */
 static int offers(int talk, void *arg)
 {
@@ -563,6 +613,7 @@ RUN_TESTS(unit_test(a_record_whose_payload_cannot_be_read_is_never_seen),
 	  unit_test(values_of_all_sizes_arrive_in_order_both_ways),
 	  unit_test(large_payloads_are_fetched_while_their_key_is_published_and_not_after),
 	  unit_test(a_full_ring_resumes_its_waiter_and_grows),
+	  unit_test(what_a_process_sends_to_itself_does_not_keep_the_rings_unread),
 	  unit_test(what_is_offered_to_a_process_without_descriptors_changes_nothing),
 	  unit_test(direct_access_is_done_only_as_the_published_entries_allow),
 	  unit_test(a_slot_that_nobody_has_is_unreachable),

@@ -191,7 +191,9 @@ static void say(int conn, const uint32_t *m, const int *fds, unsigned int n)
 /* A process that speaks by itself: what it shows, and what WELCOME has brought. */
 struct stranger {
 	int conn, name; /* @name: bound to that of its slot */
+	uint32_t slot; /* that it claims */
 	struct host_page *page;
+	struct ring_ctl *in; /* the ring that it reads */
 	struct ring_ctl *out; /* the ring it writes to; NULL: no WELCOME came */
 };
 
@@ -242,10 +244,11 @@ static void come(struct station *st, uint32_t n_keys, uint32_t bytes, struct str
 
 	host_layout(n_keys, bytes, &l);
 	check_eq(sealed_make("page", HOST_PAGE_BYTES, SEALED_SPARSE, &fds[0], &map), 0);
-	*x = (struct stranger){ .page = map };
+	*x = (struct stranger){ .page = map, .slot = claimed };
 	check_eq(host_name_bind(claimed, &x->name), 0);
 	check_eq(sealed_make("mail", HOST_MAIL_BYTES, SEALED_SPARSE, &fds[2], &map), 0);
 	check_eq(sealed_make("ring", RING_CTL + RING_MIN, SEALED_SPARSE, &fds[1], &map), 0);
+	x->in = map;
 	check_eq(sealed_make("tables", l.bytes, SEALED_SPARSE, &fds[3], &map), 0);
 	m[COOKIE_ADDRESS] = 1; /* as to a process of our user */
 	m[N_KEYS] = n_keys;
@@ -311,6 +314,72 @@ TEST(a_doorbell_of_a_process_that_may_not_trace_us_is_not_touched)
 	close(x.name);
 	turns(&st);
 	close(bell);
+	station_close(&st);
+}
+
+static uint32_t resumed;
+
+static void count_resumed(struct waiter *w)
+{
+	(void)w;
+	resumed++;
+}
+
+struct clearing {
+	struct ring_ctl *ctl;
+	bool stop;
+};
+
+static void *clear_without_end(void *arg)
+{
+	struct clearing *c = arg;
+
+	while (!load_relaxed(&c->stop))
+		store_relaxed(&c->ctl->want, 0);
+	return NULL;
+}
+
+/* A thread that was sent round by such a peer would stay inside its quiesce section, for which
+ * ibv_dereg_mr() and exit() wait. */
+TEST(a_peer_that_promises_space_and_takes_nothing_resumes_nobody)
+{
+	enum { SENDS = 20000 };
+	struct waiter w = { .resume = count_resumed };
+	struct clearing c = { 0 };
+	struct station st = { 0 };
+	struct stranger x;
+	struct dest *d;
+	struct seg s;
+	pthread_t t;
+
+	list_init(&w.node);
+	station_open(&st);
+	come(&st, STATION_KEYS, STATION_KEYS * sizeof(struct station_key), &x);
+	check(hear(&x));
+	d = station_dest(&st, x.slot << 14 | 2);
+	s = empty(&st, x.slot << 14 | 2);
+	while (still(!dest_send(d, &s, &w)))
+		;
+	store_release(&x.in->want, 0);
+	check(!host_has_inbound(st.h)); /* an engine would look for ever */
+	check_eq(x.in->want, RING_WANT_SPACE); /* an honest one may have told too early */
+	c.ctl = x.in;
+	check_eq(pthread_create(&t, NULL, clear_without_end, &c), 0);
+	for (int i = 0; i < SENDS; i++) {
+		check_eq(dest_send(d, &s, &w), EAGAIN);
+		host_drain(st.h, 64);
+		check(!host_has_inbound(st.h));
+	}
+	store_relaxed(&c.stop, true);
+	pthread_join(t, NULL);
+	check_eq(resumed, 0);
+	store_release(&x.in->pos, RING_MIN / 2);
+	host_drain(st.h, 64);
+	check_eq(resumed, 1);
+	d->ops->put(d);
+	close(x.conn);
+	close(x.name);
+	turns(&st);
 	station_close(&st);
 }
 
@@ -385,5 +454,6 @@ RUN_TESTS(unit_test(random_bytes_in_a_ring_end_that_contact_and_nothing_else),
 	  unit_test(nonsense_in_the_handshake_is_refused_without_leaks),
 	  unit_test(a_table_of_keys_larger_than_its_memory_is_refused),
 	  unit_test(a_doorbell_of_a_process_that_may_not_trace_us_is_not_touched),
+	  unit_test(a_peer_that_promises_space_and_takes_nothing_resumes_nobody),
 	  unit_test(last_words_have_an_end), unit_test(unsealed_memory_is_not_mapped),
 	  unit_test(published_memory_cannot_be_mapped_writable_by_others))

@@ -268,6 +268,56 @@ TEST(many_strangers_are_all_heard)
 	station_close(&st);
 }
 
+static void heard_from(struct station *st, const struct seg *s)
+{
+	((uint32_t *)st->arg)[s->dqpn]++;
+}
+
+/* Sends one, and when it is told to another one, or as many as there is room for. */
+static int one_of_many(int talk, void *arg)
+{
+	struct station st = { 0 };
+	struct dest *d = meet_as_stranger(&st, talk);
+	struct seg s = to(&st, (uint32_t)(uintptr_t)arg);
+
+	if (station_send(&st, d, &s))
+		return 1;
+	child_hear(talk);
+	while (!dest_send(d, &s, NULL) && !arg)
+		;
+	child_tell(talk, 1);
+	child_hear(talk);
+	return 0;
+}
+
+TEST(one_of_many_that_never_ceases_does_not_keep_the_others_unheard)
+{
+	enum { N = HOST_DIRECT_PEERS + 2, BUDGET = 64, CALLS = 3 };
+	struct child c[N];
+	uint32_t from[N] = { 0 };
+	struct station st = { .got = heard_from, .arg = from };
+
+	station_open(&st);
+	for (uintptr_t i = 0; i < N; i++) {
+		start(&c[i], one_of_many, (void *)i, &st);
+		station_until(&st, &st.count, i + 1);
+	}
+	for (int i = 0; i < N; i++) {
+		child_tell(c[i].talk, 1);
+		check_eq(child_hear(c[i].talk), 1);
+	}
+	for (int i = 0; i < CALLS; i++)
+		check(host_drain(st.h, BUDGET));
+	check(from[0] <= 1 + CALLS * BUDGET);
+	for (int i = 1; i < N; i++)
+		check_eq(from[i], 2);
+	for (int i = 0; i < N; i++) {
+		child_tell(c[i].talk, 1);
+		check_eq(child_wait(&c[i]), 0);
+	}
+	station_close(&st);
+}
+
 /* --- what strangers can take --- */
 
 enum { FEW = 256, FLOOD = 10, CROWD_OF_USERS = 6 };
@@ -624,6 +674,7 @@ RUN_TESTS(unit_test(two_users_exchange_segments_and_nothing_else),
 	  unit_test(a_stranger_speaks_for_itself_alone),
 	  unit_test(a_stranger_has_no_slot_but_its_own), unit_test(a_stranger_rings_by_a_message),
 	  unit_test(many_strangers_are_all_heard),
+	  unit_test(one_of_many_that_never_ceases_does_not_keep_the_others_unheard),
 	  unit_test(a_user_who_says_nothing_has_few_connections),
 	  unit_test(many_users_who_say_nothing_have_few_connections_together),
 	  unit_test(a_user_who_sends_what_may_wait_is_not_heard_again),

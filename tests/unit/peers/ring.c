@@ -50,6 +50,15 @@ static bool read_one(struct pair *p, uint8_t n, bool *told)
 	return true;
 }
 
+static bool has_space(struct pair *p)
+{
+	bool anew;
+	int err = ring_moved_on(&p->out, &anew);
+
+	check(!err || err == EAGAIN);
+	return !err;
+}
+
 TEST(records_of_any_size_arrive_whole_and_in_order_through_every_wrap)
 {
 	struct rand r;
@@ -64,11 +73,11 @@ TEST(records_of_any_size_arrive_whole_and_in_order_through_every_wrap)
 		uint32_t bytes = (uint32_t)(1 + rand_below(&r, max)) * RING_LINE;
 
 		while (!write_one(&p, bytes, out)) {
-			check(!ring_has_space(&p.out));
+			check(!has_space(&p));
 			check(read_one(&p, in++,
 				       &told)); /* full means there is something to read */
 			if (ring_settle(&p.in))
-				check(ring_has_space(&p.out));
+				check(has_space(&p));
 		}
 		out++;
 		if (rand_chance(&r, 0.3) && read_one(&p, in, &told))
@@ -91,7 +100,7 @@ TEST(a_consumer_that_looks_tells_its_position_and_one_that_does_not_tells_nothin
 	check(told);
 	check_eq(ring_ask(&p.out, &told), 0);
 	check(!told);
-	check(ring_has_space(&p.out));
+	check(has_space(&p));
 	check(read_one(&p, 0, &told));
 	check(!ring_settle(&p.in)); /* nobody waits for space */
 	check_eq(ring_ask(&p.out, &told), 0);
@@ -117,11 +126,11 @@ TEST(a_question_for_the_position_does_not_take_the_wish_for_space_away)
 			n++;
 		check_eq(ring_ask(&p.out, &told), 0);
 		check(!told);
-		check(!ring_has_space(&p.out));
+		check(!has_space(&p));
 		told = false;
 		check(read_one(&p, m++, &told));
 		check(ring_settle(&p.in));
-		check(ring_has_space(&p.out));
+		check(has_space(&p));
 		free(p.mem);
 	}
 }
@@ -135,13 +144,38 @@ TEST(a_full_ring_asks_for_space_and_the_consumer_tells_when_there_is_some)
 	pair_open(&p);
 	while (write_one(&p, 1024, n))
 		n++;
-	check(!ring_has_space(&p.out));
+	check(!has_space(&p));
 	while (read_one(&p, m, &told))
 		m++;
 	told |= ring_settle(&p.in);
 	check(told);
-	check(ring_has_space(&p.out));
+	check(has_space(&p));
 	check(write_one(&p, 1024, n));
+	free(p.mem);
+}
+
+/* Honest ones do it once: they have told their position just before the producer asked. */
+TEST(a_consumer_that_answers_without_having_moved_on_is_asked_again)
+{
+	bool told = false, anew = false;
+	uint8_t n = 0;
+	struct pair p;
+
+	pair_open(&p);
+	while (write_one(&p, 1024, n))
+		n++;
+	for (int i = 0; i < 3; i++) {
+		check(ring_settle(&p.in));
+		check_eq(ring_moved_on(&p.out, &anew), EAGAIN);
+		check(anew);
+		check_eq(ring_moved_on(&p.out, &anew), EAGAIN);
+		check(!anew);
+	}
+	check(read_one(&p, 0, &told));
+	check(ring_settle(&p.in));
+	check(has_space(&p));
+	p.in.ctl->pos = p.out.pos + RING_LINE;
+	check_eq(ring_moved_on(&p.out, &anew), EPROTO);
 	free(p.mem);
 }
 
@@ -210,6 +244,7 @@ RUN_TESTS(unit_test(records_of_any_size_arrive_whole_and_in_order_through_every_
 	  unit_test(a_consumer_that_looks_tells_its_position_and_one_that_does_not_tells_nothing),
 	  unit_test(a_question_for_the_position_does_not_take_the_wish_for_space_away),
 	  unit_test(a_full_ring_asks_for_space_and_the_consumer_tells_when_there_is_some),
+	  unit_test(a_consumer_that_answers_without_having_moved_on_is_asked_again),
 	  unit_test(the_largest_record_fits_an_empty_ring_at_every_position),
 	  unit_test(random_bytes_never_lead_the_consumer_out_of_the_ring),
 	  unit_test(a_consumer_position_out_of_bounds_is_an_error))
