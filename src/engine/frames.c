@@ -2,6 +2,7 @@
 #include "engine/frames.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -11,7 +12,7 @@
 #include "obs/explain.h"
 #include "wire/frame.h"
 
-enum { READ_BUDGET = 64 }; /* frames of the netdev in one read */
+enum { READ_BUDGET = 64 }; /* frames of the netdev in one read; merged ones are read to their end */
 
 static uint64_t why_not(const struct device *d, const struct netdev *dev, int err)
 {
@@ -53,11 +54,19 @@ void frames_begin(struct device *d)
 static void listen_begin(struct device *d)
 {
 	struct epoll_event ev = { .events = EPOLLIN };
+	int fd = open_fd(d, true);
 
-	ev.data.fd = open_fd(d, true);
-	store_release(&d->frames_in, ev.data.fd); /* pairs with frames_read() */
-	if (ev.data.fd >= 0)
-		epoll_ctl(d->node->epoll_fd, EPOLL_CTL_ADD, ev.data.fd, &ev);
+	if (fd < 0)
+		return;
+	d->frames_room = malloc(PACKET_ROOM);
+	if (!d->frames_room) {
+		reason("%s: no memory to read frames, so none come from the network", d->hca.name);
+		close(fd);
+		return;
+	}
+	ev.data.fd = fd;
+	store_release(&d->frames_in, fd); /* pairs with frames_read() */
+	epoll_ctl(d->node->epoll_fd, EPOLL_CTL_ADD, fd, &ev);
 }
 
 static void listen_end(struct device *d)
@@ -71,6 +80,7 @@ static void listen_end(struct device *d)
 	/* A thread that is about to read it must not find another file under its number. */
 	mutex_lock(&d->frames_reading);
 	close(fd);
+	free(d->frames_room);
 	mutex_unlock(&d->frames_reading);
 }
 
@@ -237,37 +247,71 @@ void frames_deliver(struct node *n, const struct seg *s)
 	}
 }
 
-static bool read_one(struct node *n, struct device *d, int fd)
+/* What the kernel has merged, as the frames that were or would be on the wire; their number. */
+static unsigned int steer_merged(struct node *n, struct device *d, const struct packet *p)
 {
 	uint8_t buf[FRAME_MAX];
 	struct seg s = { .op = FRAME_OP, .npsn = 1, .data = buf };
-	bool summed;
-	size_t len;
-	int err = packet_recv(fd, buf, sizeof(buf), &len, &summed);
+	struct frame_merged m;
+	unsigned int count = 0;
+	struct frame f;
 
-	if (err == EMSGSIZE) {
+	frame_parse(d->frames_room, p->len, &f);
+	if (!frame_merged(&f, p->merged, p->unsummed ? p->sum_at : 0, p->step, &m)) {
 		counters_inc(d->hca.counters, COUNTER_PORT_RCV_ERRORS);
-		return true;
+		return 1;
 	}
-	if (err || len < FRAME_ETH_LEN)
-		return !err;
-	if (summed)
-		frame_checksums_fill(buf, (uint32_t)len, FRAME_L4_OK);
-	s.len = (uint32_t)len;
-	steer(n, d, &s);
-	return true;
+	while ((s.len = frame_of_merged(&m, count, buf))) {
+		steer(n, d, &s);
+		count++;
+	}
+	return count;
+}
+
+static void steer_whole(struct node *n, struct device *d, const struct packet *p)
+{
+	struct seg s = { .op = FRAME_OP, .npsn = 1, .data = d->frames_room, .len = p->len };
+
+	if (p->len > FRAME_MAX ||
+	    (p->unsummed &&
+	     !frame_checksum_complete(d->frames_room, p->len, p->sum_at, p->sum_offset)))
+		counters_inc(d->hca.counters, COUNTER_PORT_RCV_ERRORS);
+	else if (p->len >= FRAME_ETH_LEN)
+		steer(n, d, &s);
+}
+
+/* The number of frames; 0: the netdev has no more. */
+static unsigned int read_one(struct node *n, struct device *d, int fd)
+{
+	struct packet p;
+	int err = packet_recv(fd, d->frames_room, &p);
+
+	if (err == EBADMSG) {
+		counters_inc(d->hca.counters, COUNTER_PORT_RCV_ERRORS);
+		return 1;
+	}
+	if (err)
+		return 0;
+	if (p.merged)
+		return steer_merged(n, d, &p);
+	steer_whole(n, d, &p);
+	return 1;
 }
 
 static void read_some(struct node *n, struct device *d)
 {
+	unsigned int some, read = 0;
 	int fd;
 
 	mutex_lock(&d->frames_reading);
 	fd = load_acquire(&d->frames_in);
 	quiesce_enter();
-	for (unsigned int i = 0; i < READ_BUDGET && fd >= 0; i++)
-		if (!read_one(n, d, fd))
+	while (fd >= 0 && read < READ_BUDGET) {
+		some = read_one(n, d, fd);
+		if (!some)
 			break;
+		read += some;
+	}
 	delivery_release();
 	quiesce_exit();
 	mutex_unlock(&d->frames_reading);

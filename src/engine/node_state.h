@@ -32,9 +32,10 @@ struct device {
 	uint32_t listeners; /* UD QPs that receive by any of its addresses; atomic */
 	/* frames.c */
 	struct mutex frames_lock; /* guards frames_wanted and the opening of both descriptors */
-	struct mutex frames_reading; /* guards reading and closing of frames_in */
+	struct mutex frames_reading; /* guards reading and closing of frames_in, and frames_room */
 	int frames_wanted; /* 1 while the flow table has rules; its two calls may cross */
 	int frames_out, frames_in; /* AF_PACKET; -1 none; atomic */
+	uint8_t *frames_room; /* PACKET_ROOM bytes to read into, while there is frames_in */
 	bool frames_begun; /* the first of them is wanted; under frames_lock, as the next */
 	uint32_t frames_ifindex; /* the interface that they are bound to */
 	struct counters shown; /* what the port's files have of hca.counters; under

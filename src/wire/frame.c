@@ -306,6 +306,20 @@ void frame_checksums_fill(uint8_t *buf, uint32_t len, unsigned int which)
 	memcpy(at, &v, sizeof(v));
 }
 
+bool frame_checksum_complete(uint8_t *buf, uint32_t len, uint32_t at, uint32_t offset)
+{
+	uint16_t v;
+
+	if (len < sizeof(v) || at > len || offset > len - sizeof(v) ||
+	    at + offset > len - sizeof(v))
+		return false;
+	v = fold(sum(buf + at, len - at, 0));
+	if (!v)
+		v = 0xffff; /* the same number, and of UDP 0 says that there is none */
+	memcpy(buf + at + offset, &v, sizeof(v));
+	return true;
+}
+
 uint16_t frame_sum(const struct frame *f)
 {
 	const struct frame_layer *l = &f->outer;
@@ -388,27 +402,74 @@ uint32_t frame_hash(const struct frame *f, uint64_t fields, const uint8_t key[FR
 
 enum { TCP_FIN = 1, TCP_PSH = 8, TCP_CWR = 0x80 };
 
-bool frame_segment(uint8_t *buf, const struct frame_cut *c)
+static void segment_tcp(uint8_t *tcp, const struct frame_cut *c)
 {
-	uint32_t len = c->head + c->n;
-	uint8_t *ip, *tcp;
-	struct frame f;
-
-	frame_parse(buf, len, &f);
-	if (f.outer.l4 != FRAME_TCP)
-		return false;
-	ip = buf + (f.outer.ip - buf);
-	tcp = buf + (f.outer.l4_head - buf);
-	if (f.outer.l3 == FRAME_IP4) {
-		put_be16(ip + 2, (uint16_t)(len - (ip - buf)));
-		put_be16(ip + 4, (uint16_t)(get_be16(ip + 4) + c->index));
-	} else {
-		put_be16(ip + 4, (uint16_t)(len - (ip - buf) - IP6_LEN));
-	}
 	put_be32(tcp + 4, get_be32(tcp + 4) + c->done);
 	if (c->done + c->n < c->total)
 		tcp[13] &= (uint8_t) ~(TCP_FIN | TCP_PSH);
 	if (c->index)
 		tcp[13] &= (uint8_t)~TCP_CWR;
+}
+
+static void segment(uint8_t *buf, const struct frame_layer *l, const struct frame_cut *c)
+{
+	uint32_t len = c->head + c->n;
+	uint8_t *ip = buf + (l->ip - buf), *l4 = buf + (l->l4_head - buf);
+
+	if (l->l3 == FRAME_IP4) {
+		put_be16(ip + 2, (uint16_t)(len - (ip - buf)));
+		put_be16(ip + 4, (uint16_t)(get_be16(ip + 4) + c->index));
+	} else {
+		put_be16(ip + 4, (uint16_t)(len - (ip - buf) - IP6_LEN));
+	}
+	if (l->l4 == FRAME_TCP)
+		segment_tcp(l4, c);
+	else
+		put_be16(l4 + 4, (uint16_t)(len - (l4 - buf)));
+}
+
+bool frame_segment(uint8_t *buf, const struct frame_cut *c)
+{
+	struct frame f;
+
+	frame_parse(buf, c->head + c->n, &f);
+	if (f.outer.l4 != FRAME_TCP)
+		return false;
+	segment(buf, &f.outer, c);
 	return true;
+}
+
+bool frame_merged(const struct frame *f, uint8_t proto, uint32_t l4, uint32_t step,
+		  struct frame_merged *out)
+{
+	const struct frame_layer *l = &f->outer;
+	uint32_t at, head;
+
+	if ((l->l4 != FRAME_TCP && l->l4 != FRAME_UDP) || l->proto != proto || !step)
+		return false;
+	at = (uint32_t)(l->l4_head - f->buf);
+	head = l->l4 == FRAME_UDP ? UDP_LEN : (l->l4_head[12] >> 4) * 4U;
+	if ((l4 && l4 != at) || head > l->l4_len || (l->l4 == FRAME_TCP && head < TCP_LEN))
+		return false;
+	if (step > FRAME_MAX || at + head > FRAME_MAX - step)
+		return false;
+	*out = (struct frame_merged){ f->buf, at + head, l->l4_len - head, step };
+	return true;
+}
+
+uint32_t frame_of_merged(const struct frame_merged *m, uint32_t index, uint8_t *out)
+{
+	struct frame_cut c = { m->head, index * m->step, m->step, m->total, index };
+	struct frame f;
+
+	if (index && c.done >= m->total)
+		return 0;
+	if (c.n > m->total - c.done)
+		c.n = m->total - c.done;
+	memcpy(out, m->buf, m->head);
+	memcpy(out + m->head, m->buf + m->head + c.done, c.n);
+	frame_parse(out, m->head + c.n, &f);
+	segment(out, &f.outer, &c);
+	frame_checksums_fill(out, m->head + c.n, FRAME_L3_OK | FRAME_L4_OK);
+	return m->head + c.n;
 }

@@ -48,6 +48,9 @@ unsigned int frame_checksums(const struct frame_layer *l);
 /* Computes those of the outer layer of the frame in @buf that @which names (FRAME_L3_OK,
  * FRAME_L4_OK). */
 void frame_checksums_fill(uint8_t *buf, uint32_t len, unsigned int which);
+/* Completes a checksum that covers only the pseudo header: of the bytes from @at to the end; it
+ * stands @offset bytes behind @at. False: beyond the frame. */
+bool frame_checksum_complete(uint8_t *buf, uint32_t len, uint32_t at, uint32_t offset);
 
 /* The sum of the 16-bit words from the outer IP header to the end of what IP says, as a checksum
  * adds them; 0: no IP. */
@@ -79,3 +82,17 @@ struct frame_cut {
 	uint32_t head, done, n, total, index;
 };
 bool frame_segment(uint8_t *buf, const struct frame_cut *cut);
+
+/* A merged frame: the headers of the first frame of several, and the payload of all. */
+struct frame_merged {
+	const uint8_t *buf; /* borrowed */
+	uint32_t head; /* bytes of headers */
+	uint32_t total, step; /* bytes of payload: of all; of each frame but the last */
+};
+/* Of the frame @buf, which is said to carry @proto (of IP: TCP or UDP) at @l4, 0: anywhere, in
+ * steps of @step. False: it does not (a tunnel may), or its frames are longer than FRAME_MAX. */
+bool frame_merged(const struct frame *f, uint8_t proto, uint32_t l4, uint32_t step,
+		  struct frame_merged *out);
+/* Builds frame @index, with its checksums, in @out[0..FRAME_MAX). Its length; 0: there are not as
+ * many. */
+uint32_t frame_of_merged(const struct frame_merged *m, uint32_t index, uint8_t *out);

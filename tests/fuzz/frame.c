@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* Ethernet frames: the headers that are found lie in the frame; sums, hashes and segments touch
- * nothing else. The input: a length of headers and fields to hash; then the frame. */
+/* Ethernet frames: the headers that are found lie in the frame; sums, hashes, segments and frames
+ * that are cut touch nothing else. The input: a length of headers and fields to hash; then the
+ * frame. */
 #include <stdlib.h>
 #include <string.h>
 #include "fuzz.h"
@@ -50,6 +51,23 @@ static void sums(uint8_t *frame, uint32_t len)
 		must(frame_checksums(&f.outer) & FRAME_L3_OK);
 }
 
+/* What the kernel may merge; the frames have together its payload. */
+static void merged(const struct frame *f, uint32_t step)
+{
+	uint8_t out[MAX];
+	struct frame_merged m;
+	uint32_t n, all = 0, k = 0;
+
+	if (!frame_merged(f, f->outer.proto, 0, step, &m))
+		return;
+	while ((n = frame_of_merged(&m, k, out))) {
+		must(n <= sizeof(out) && n >= m.head);
+		all += n - m.head;
+		k++;
+	}
+	must(all == m.total);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	struct fuzz_bytes b = { data, len };
@@ -74,8 +92,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	frame_hash(&f, fields, key);
 	frame_hash(&f, UINT64_MAX, key);
 	frame_fcs(frame, n);
+	merged(&f, head);
 	if (head <= n)
 		frame_segment(frame, &(struct frame_cut){ head, 3, n - head, n, 2 });
+	frame_checksum_complete(frame, n, head, (uint32_t)fields);
 	sums(frame, n);
 	free(frame);
 	return 0;

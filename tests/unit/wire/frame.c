@@ -126,6 +126,7 @@ static void hostile_frame(struct rand *r, uint8_t *buf, uint32_t len)
 /* The frame ends where its memory does: a look behind it is found by the sanitizers, too. */
 TEST(no_frame_is_read_beyond_its_end)
 {
+	uint8_t out[160];
 	struct rand r;
 	struct frame f;
 
@@ -134,6 +135,7 @@ TEST(no_frame_is_read_beyond_its_end)
 		uint32_t len = (uint32_t)(rand_u64(&r) % 160);
 		uint8_t *buf = malloc(len ? len : 1);
 		struct frame_cut cut = { len, 1, 0, 2, 1 };
+		struct frame_merged m;
 
 		hostile_frame(&r, buf, len);
 		frame_parse(buf, len, &f);
@@ -145,12 +147,205 @@ TEST(no_frame_is_read_beyond_its_end)
 		frame_checksums(&f.outer);
 		frame_hash(&f, ~UINT64_C(0), key);
 		frame_sum(&f);
+		for (uint32_t k = 0; frame_merged(&f, f.outer.proto, 0, 1 + i % 9, &m); k++)
+			if (!frame_of_merged(&m, k, out))
+				break;
+		frame_checksum_complete(buf, len, (uint32_t)rand_u64(&r) % 200, i % 200);
 		frame_checksums_fill(buf, len, FRAME_L3_OK | FRAME_L4_OK);
 		frame_segment(buf, &cut);
 		free(buf);
 	}
 }
 
+/* --- merged frames --- */
+
+enum { IP_TCP = 6, IP_UDP = 17, TAG_LEN = 4, STEP = 100, BODY = 3 * STEP + 7, ROOM = 1024 };
+enum { FIN = 1, PSH = 8, ACK = 16, CWR = 0x80 };
+
+struct whole {
+	uint8_t buf[ROOM];
+	uint32_t len, ip, l4, head; /* head: offset of the payload */
+};
+
+static void put_ip(struct whole *w, uint8_t version, uint8_t proto, uint32_t len)
+{
+	uint8_t *ip = w->buf + w->ip;
+
+	if (version == 4) {
+		ip[0] = 0x45;
+		put_be16(ip + 2, (uint16_t)(20 + len));
+		put_be16(ip + 4, 0xfffe); /* the identification */
+		ip[9] = proto;
+	} else {
+		ip[0] = 0x60;
+		put_be16(ip + 4, (uint16_t)len);
+		ip[6] = proto;
+	}
+	memset(ip + (version == 4 ? 12 : 8), 0x11 * version, version == 4 ? 8 : 32);
+}
+
+/* A merged frame of @body bytes of payload, with options of TCP and two more bytes as padding. */
+static void make_whole(uint8_t version, uint8_t proto, bool tagged, uint32_t body, struct whole *w)
+{
+	uint8_t *l4;
+
+	memset(w, 0, sizeof(*w));
+	w->ip = FRAME_ETH_LEN + (tagged ? TAG_LEN : 0);
+	w->l4 = w->ip + (version == 4 ? 20 : 40);
+	w->head = w->l4 + (proto == IP_TCP ? 32 : 8);
+	w->len = w->head + body + 2;
+	if (tagged)
+		put_be32(w->buf + 12, 0x81002005);
+	put_be16(w->buf + w->ip - 2, version == 4 ? 0x0800 : 0x86dd);
+	put_ip(w, version, proto, w->head - w->l4 + body);
+	l4 = w->buf + w->l4;
+	put_be32(l4, 0x12345678);
+	if (proto == IP_TCP) {
+		put_be32(l4 + 4, 0xffffff00);
+		l4[12] = 0x80;
+		l4[13] = CWR | ACK | PSH | FIN;
+	} else {
+		put_be16(l4 + 4, (uint16_t)(8 + body));
+	}
+	for (uint32_t i = 0; i < body; i++)
+		w->buf[w->head + i] = (uint8_t)(i * 7);
+}
+
+static bool merged(const struct whole *w, uint8_t proto, uint32_t l4, uint32_t step,
+		   struct frame_merged *m)
+{
+	struct frame f;
+
+	frame_parse(w->buf, w->len, &f);
+	return frame_merged(&f, proto, l4, step, m);
+}
+
+static void check_tcp(const uint8_t *tcp, uint32_t index, bool last)
+{
+	check_eq(get_be32(tcp + 4), (uint32_t)(0xffffff00 + index * STEP));
+	check_eq(tcp[13], ACK | (index ? 0 : CWR) | (last ? PSH | FIN : 0));
+}
+
+static void check_cut(const struct whole *w, const struct frame_merged *m, uint32_t index)
+{
+	uint32_t n = index < 3 ? STEP : BODY - 3 * STEP;
+	uint8_t *out = malloc(w->head + n); /* nothing is written behind the frame */
+	struct frame f;
+
+	check_eq(frame_of_merged(m, index, out), w->head + n);
+	check_mem(out, w->buf, w->ip); /* MACs and tag */
+	check_mem(out + w->head, w->buf + w->head + index * STEP, n);
+	frame_parse(out, w->head + n, &f);
+	check_eq(frame_checksums(&f.outer), FRAME_L3_OK | FRAME_L4_OK);
+	check_eq(f.outer.l4_len, w->head - w->l4 + n);
+	if (f.outer.l3 == FRAME_IP4)
+		check_eq(get_be16(out + w->ip + 4), (uint16_t)(0xfffe + index));
+	if (f.outer.l4 == FRAME_TCP)
+		check_tcp(f.outer.l4_head, index, index == 3);
+	else
+		check_eq(get_be16(f.outer.l4_head + 4), 8 + n);
+	free(out);
+}
+
+TEST(merged_frames_are_cut_into_those_of_the_wire)
+{
+	uint8_t out[FRAME_MAX];
+	struct frame_merged m;
+	struct whole w;
+
+	for (unsigned int i = 0; i < 8; i++) {
+		uint8_t proto = i & 2 ? IP_TCP : IP_UDP;
+
+		make_whole(i & 1 ? 4 : 6, proto, i & 4, BODY, &w);
+		check(merged(&w, proto, w.l4, STEP, &m));
+		for (uint32_t k = 0; k < 4; k++)
+			check_cut(&w, &m, k);
+		check_eq(frame_of_merged(&m, 4, out), 0);
+	}
+}
+
+/* As many frames as the payload has steps, and one where there is none. */
+TEST(a_merged_frame_has_no_empty_end)
+{
+	static const struct {
+		uint32_t body, frames;
+	} rows[] = { { 0, 1 }, { 1, 1 }, { STEP, 1 }, { STEP + 1, 2 }, { 2 * STEP, 2 } };
+	uint8_t out[FRAME_MAX];
+	struct frame_merged m;
+	struct whole w;
+
+	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		uint32_t n = 0;
+
+		make_whole(4, IP_TCP, false, rows[i].body, &w);
+		check(merged(&w, IP_TCP, 0, STEP, &m));
+		while (frame_of_merged(&m, n, out))
+			n++;
+		check_eq(n, rows[i].frames);
+	}
+}
+
+TEST(what_the_kernel_says_of_a_merged_frame_is_checked)
+{
+	struct frame_merged m;
+	struct whole w;
+
+	make_whole(4, IP_TCP, false, BODY, &w);
+	check(!merged(&w, IP_UDP, 0, STEP, &m));
+	check(!merged(&w, IP_TCP, w.l4 + 50, STEP, &m)); /* TCP in a tunnel */
+	check(!merged(&w, IP_TCP, 0, 0, &m));
+	check(!merged(&w, IP_TCP, 0, FRAME_MAX - w.head + 1, &m));
+	check(!merged(&w, IP_TCP, 0, UINT32_MAX, &m));
+	check(merged(&w, IP_TCP, 0, FRAME_MAX - w.head, &m));
+	w.buf[w.l4 + 12] = 0x40; /* a header shorter than TCP's */
+	check(!merged(&w, IP_TCP, 0, STEP, &m));
+	make_whole(4, IP_TCP, false, 0, &w);
+	w.buf[w.l4 + 12] = 0xf0; /* longer than the packet */
+	check(!merged(&w, IP_TCP, 0, STEP, &m));
+	w.len = w.l4;
+	check(!merged(&w, IP_TCP, 0, STEP, &m));
+}
+
+/* A sum of the pseudo header becomes the one that frame_checksums_fill() makes of nothing. */
+TEST(a_partial_checksum_is_completed)
+{
+	struct whole w, other;
+
+	for (unsigned int i = 0; i < 4; i++) {
+		uint32_t offset = i & 2 ? 16 : 6, pseudo = i & 2 ? IP_TCP : IP_UDP;
+
+		make_whole(i & 1 ? 4 : 6, (uint8_t)pseudo, i & 1, BODY, &w);
+		w.len -= 2;
+		other = w;
+		frame_checksums_fill(other.buf, other.len, FRAME_L4_OK);
+		pseudo += w.len - w.l4 + (i & 1 ? 4 * 0x4444 : 16 * 0x6666);
+		put_be16(w.buf + w.l4 + offset, (uint16_t)((pseudo & 0xffff) + (pseudo >> 16)));
+		check(frame_checksum_complete(w.buf, w.len, w.l4, offset));
+		check_mem(w.buf, other.buf, sizeof(w.buf));
+	}
+}
+
+TEST(a_checksum_beyond_the_frame_is_refused)
+{
+	static const uint32_t wrong[] = { 39, 40, 41, 65535, UINT32_MAX };
+	uint8_t *buf = calloc(1, 40);
+
+	for (unsigned int i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		check(!frame_checksum_complete(buf, 40, wrong[i], 0));
+		check(!frame_checksum_complete(buf, 40, 0, wrong[i]));
+		check(!frame_checksum_complete(buf, 40, 20, wrong[i] - 20));
+	}
+	check(!frame_checksum_complete(buf, 1, 0, 0));
+	check(frame_checksum_complete(buf, 40, 38, 0));
+	check_eq(get_be16(buf + 38), 0xffff);
+	free(buf);
+}
+
 RUN_TESTS(unit_test(hashes_are_those_of_the_verification_suite),
 	  unit_test(the_sum_of_a_frame_is_its_packets), unit_test(filled_in_checksums_are_right),
-	  unit_test(no_frame_is_read_beyond_its_end))
+	  unit_test(no_frame_is_read_beyond_its_end),
+	  unit_test(merged_frames_are_cut_into_those_of_the_wire),
+	  unit_test(a_merged_frame_has_no_empty_end),
+	  unit_test(what_the_kernel_says_of_a_merged_frame_is_checked),
+	  unit_test(a_partial_checksum_is_completed),
+	  unit_test(a_checksum_beyond_the_frame_is_refused))
