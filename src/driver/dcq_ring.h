@@ -24,10 +24,9 @@ struct dcq {
 	const uint8_t *first; /* the cqe64 of its first entry */
 	size_t cqe_size; /* bytes of an entry: 64, or 128, of which the cqe64 is the second half */
 	uint32_t cnt, ci; /* entries; entries read, atomic for dcq_ring_idle() */
-	/* consumer index; how a program that reads the ring arms it (lay_open.h): @record, or
-	 * that of @pages */
+	/* consumer index; how a program that reads the ring arms it (lay_open.h): @record,
+	 * @lent_record, or that of @pages */
 	uint32_t *dbrec;
-	struct ring_pages pages; /* of the ring, once it is laid open */
 	uint32_t record[2] __attribute__((aligned(64)));
 	struct cqe cur; /* entry that the ibv_cq_ex readers describe */
 	enum ibv_wc_opcode cur_op; /* verb of cur */
@@ -43,6 +42,9 @@ struct dcq {
 	struct unrung unrung; /* listed: the program reads the ring itself, and owns all entries */
 	bool told; /* a program knows where the ring is: it stays, as its arm record. Under lock */
 	uint32_t opening; /* calls under way that list it; the ring stays meanwhile. Under lock */
+	struct ring_memory memory; /* of the ring, until it stands in @pages. Under lock */
+	struct ring_memory lent_record; /* until the CQ ends; none: @record */
+	struct ring_pages pages; /* of the ring, once it is laid open */
 };
 
 static inline struct dcq *to_dcq(struct ibv_cq *ib)
