@@ -472,6 +472,52 @@ static void by_a_parent_domain(int arg)
 	want_eq(n_left, 0);
 }
 
+static void *alloc_record_in(struct ibv_pd *pd, void *context, size_t size, size_t align,
+			     uint64_t type)
+{
+	return size == 8 ? alloc_in(pd, context, size, align, type) : IBV_ALLOCATOR_USE_DEFAULT;
+}
+
+/* The rings move, with copies of the records; these go back when their queues end. */
+static void records_alone(int arg)
+{
+	struct ibv_parent_domain_init_attr attr = {
+		.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
+			     IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT,
+		.alloc = alloc_record_in,
+		.free = release_in,
+		.pd_context = &n_left,
+	};
+	struct ibv_srq_init_attr sa = { .attr = { .max_wr = 7, .max_sge = 1 } };
+	struct ibv_wq_init_attr wa = { .wq_type = IBV_WQT_RQ, .max_wr = 5, .max_sge = 3 };
+	struct mlx5dv_srq srq = { 0 };
+	struct mlx5dv_rwq wq = { 0 };
+	struct mlx5dv_obj obj = { .srq.out = &srq, .rwq.out = &wq };
+
+	(void)arg;
+	open_memory();
+	attr.pd = dev.pd;
+	dev.pd = ibv_alloc_parent_domain(dev.ctx, &attr);
+	want(dev.pd);
+	connected(IBV_QPT_RC, NULL);
+	obj.srq.in = ibv_create_srq(dev.pd, &sa);
+	wa.pd = dev.pd;
+	wa.cq = cq_in_domain();
+	want(obj.srq.in && wa.cq);
+	obj.rwq.in = ibv_create_wq(dev.ctx, &wa);
+	want(obj.rwq.in);
+	want_eq(n_pieces, 5);
+	cq_of(wa.cq);
+	want_eq(mlx5dv_init_obj(&obj, MLX5DV_OBJ_SRQ | MLX5DV_OBJ_RWQ), 0);
+	hand_messages(20);
+	want_eq(ibv_destroy_wq(obj.rwq.in), 0);
+	want_eq(ibv_destroy_cq(wa.cq), 0);
+	want_eq(ibv_destroy_srq(obj.srq.in), 0);
+	ends(&a);
+	ends(&b);
+	want_eq(n_left, 0);
+}
+
 /* --- in a forked child --- */
 
 static void *alloc_shared(size_t size, void *data)
@@ -729,6 +775,7 @@ static const struct test_case cases[] = {
 	CASE(within_a_batch),
 	CASE(by_the_program),
 	CASE(by_a_parent_domain),
+	CASE(records_alone),
 	CASE(the_rest_of_a_page),
 	CASE_ARG(lent_to_the_parent, false),
 	CASE_ARG(lent_to_the_parent, true),
