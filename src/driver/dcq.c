@@ -240,7 +240,7 @@ static int switch_ring(struct dcq *cq, struct ring_memory *m, uint32_t cnt, int 
 	struct ring_memory old = cq->memory;
 	uint32_t unread;
 
-	if (cq->opening || unrung_is(&cq->unrung))
+	if (cq->opening || cq->told)
 		return refuse(EINVAL,
 			      "ibv_resize_cq: the program reads the ring of CQ 0x%x itself "
 			      "(mlx5dv_init_obj); make another CQ",

@@ -205,7 +205,7 @@ static int take_size(struct dsrq *srq, struct dsrq_memory *n, uint32_t max_wr)
 {
 	uint32_t cnt = n->cnt;
 
-	if (srq->opening || unrung_is(&srq->unrung))
+	if (srq->opening || srq->told)
 		return refuse(EINVAL,
 			      "ibv_modify_srq: the program writes the ring of SRQ 0x%x itself "
 			      "(mlx5dv_init_obj), which cannot move; make another SRQ",

@@ -28,7 +28,8 @@ struct dsrq {
 	struct dsrq_tags *tags; /* of a tag-matching SRQ (dsrq_tags.h); else NULL */
 	struct ibv_cq *cq; /* CQ of a tag-matching or XRC SRQ; else NULL */
 	uint32_t async_delivered; /* events taken; account.h */
-	struct unrung unrung; /* listed: the program writes its ring itself (lay_open.h) */
+	struct unrung unrung; /* listed: the engine looks at the record (lay_open.h) */
+	bool told; /* a program writes the ring itself, which stays, for good. Under lock */
 	uint32_t opening; /* calls under way that list it; the ring stays meanwhile. Under lock */
 	uint32_t seen; /* the doorbell record as of the last look */
 	uint32_t *dbrec; /* @record, @lent_record, or that of @pages; under the lock */

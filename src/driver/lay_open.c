@@ -342,7 +342,7 @@ static void tell_cq(struct dcq *cq, uint8_t *page, struct mlx5dv_cq *out)
 				   .cqn = cq->dev->cqn };
 	if (!cq->told) /* a thread that was told earlier may have armed it since */
 		arms_none(cq);
-	cq->told = true;
+	store_relaxed(&cq->told, true);
 	dcq_ring_unlock(cq);
 	*out = told;
 	cq_lay_open(cq->dev);
@@ -367,6 +367,9 @@ int lay_open_cq(struct dcq *cq, struct mlx5dv_cq *out)
 
 static void tell_srq(struct dsrq *srq, struct mlx5dv_srq *out)
 {
+	spin_lock(&srq->lock);
+	srq->told = true;
+	spin_unlock(&srq->lock);
 	*out = (struct mlx5dv_srq){ .buf = srq->buf,
 				    .dbrec = srq->dbrec,
 				    .stride = srq->stride,

@@ -3,6 +3,7 @@
  * reads CQEs in their ring, arms by the record, and calls nothing in between. */
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -539,6 +540,55 @@ static void entries_stay(int arg)
 	want_eq(ibv_destroy_cq(b.ep.rcq), 0);
 }
 
+static struct { /* shared with a thread that would destroy what is in use */
+	struct ibv_cq *cq;
+	struct ibv_srq *srq;
+	bool stop; /* atomic */
+} busy;
+
+static void *destroys(void *arg)
+{
+	while (!__atomic_load_n(&busy.stop, __ATOMIC_ACQUIRE)) {
+		want_eq(ibv_destroy_cq(busy.cq), EBUSY);
+		want_eq(ibv_destroy_srq(busy.srq), EBUSY);
+	}
+	return arg;
+}
+
+/* A CQ or an SRQ that could not be destroyed was the program's meanwhile. */
+static void while_it_is_busy(int arg)
+{
+	enum { TIMES = 1000 };
+	struct ibv_qp_init_attr qa = { .qp_type = IBV_QPT_RC, .cap = { 1, 1, 1, 1, 0 } };
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 7, .max_sge = 2 } };
+	struct ibv_srq_attr larger = { .max_wr = 100 };
+	struct mlx5dv_srq out = { 0 };
+	struct mlx5dv_obj obj = { .srq = { .out = &out } };
+	pthread_t thread;
+
+	(void)arg;
+	open_memory();
+	connected(IBV_QPT_RC, NULL);
+	hand_messages(20);
+	busy.cq = qa.send_cq = qa.recv_cq = a.ep.scq;
+	qa.srq = busy.srq = obj.srq.in = ibv_create_srq(dev.pd, &attr);
+	want(busy.srq && ibv_create_qp(dev.pd, &qa));
+	want_eq(mlx5dv_init_obj(&obj, MLX5DV_OBJ_SRQ), 0);
+	want_eq(pthread_create(&thread, NULL, destroys, NULL), 0);
+	for (int i = 0; i < TIMES; i++) {
+		struct ibv_qp *qp = ibv_create_qp(dev.pd, &qa);
+
+		want(qp);
+		want_eq(ibv_destroy_qp(qp), 0);
+		want_eq(be32toh(a.cq.dbrec[0]), a.polled);
+		want_errno(ibv_resize_cq(busy.cq, 100), EINVAL);
+		want_eq(ibv_modify_srq(busy.srq, &larger, IBV_SRQ_MAX_WR), EINVAL);
+	}
+	__atomic_store_n(&busy.stop, true, __ATOMIC_RELEASE);
+	want_eq(pthread_join(thread, NULL), 0);
+	hand_messages(20);
+}
+
 enum { GARBAGE, NO_SEGMENTS, BEYOND_THE_RING, PAST_THE_END };
 
 /* Rings that no library has written: the queue fails, its peer's stays as it was. */
@@ -642,6 +692,7 @@ static const struct test_case cases[] = {
 	CASE_ARG(arms_for_solicited, LATE_AND_LARGE),
 	CASE(a_blocked_thread),
 	CASE(entries_stay),
+	CASE(while_it_is_busy),
 	CASE_ARG(wrong, GARBAGE),
 	CASE_ARG(wrong, NO_SEGMENTS),
 	CASE_ARG(wrong, BEYOND_THE_RING),
