@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include "mlx5dv/hand.h"
 #include "verbs/said.h"
 
@@ -440,16 +442,11 @@ static long others_slept(void)
 /* Arming is a call, too: it needs no other thread. The entry is there before, so each arm raises an
  * event; the engine thread, which looks at records now and then, sleeps far less often than that,
  * unless this thread had to wait for a core. */
-static void arming_wakes_nobody(int arg)
+static void arms_without_others(void)
 {
 	enum { ARMS = 1000 };
 	long least = ARMS;
 
-	(void)arg;
-	if (cases_sanitized())
-		case_skip("its stack for signals is too small to ring on");
-	open_memory();
-	connected(IBV_QPT_RC, NULL);
 	hand_recv(&b);
 	hand_send(&a, 0, 1);
 	want(comes(&b, 10000));
@@ -464,6 +461,59 @@ static void arming_wakes_nobody(int arg)
 		least = slept < least ? slept : least;
 	}
 	want(least <= ARMS / 4);
+}
+
+static void arming_wakes_nobody(int arg)
+{
+	(void)arg;
+	if (cases_sanitized())
+		case_skip("its stack for signals is too small to ring on");
+	open_memory();
+	connected(IBV_QPT_RC, NULL);
+	arms_without_others();
+}
+
+static void destroys_both(void)
+{
+	want_eq(ibv_destroy_qp(a.ep.qp) | ibv_destroy_qp(b.ep.qp), 0);
+	want_eq(ibv_destroy_cq(a.ep.scq) | ibv_destroy_cq(b.ep.scq), 0);
+}
+
+/* @destroyed: those that it inherits. Its CQ's number differs from an inherited one's by a multiple
+ * of 64, the places in the table of CQs that stores can arm. */
+static void arming_in_a_child(int destroyed)
+{
+	enum { PLACES = 64 };
+	struct peer_opts o = { .type = IBV_QPT_RC };
+	uint32_t number;
+	int status;
+	pid_t child;
+
+	if (cases_sanitized())
+		case_skip("its stack for signals is too small to ring on");
+	open_memory();
+	connected(IBV_QPT_RC, NULL);
+	number = b.cq.cqn;
+	child = fork();
+	if (!child) {
+		if (destroyed)
+			destroys_both();
+		open_memory();
+		for (int i = 0; i < 10 * PLACES && (!i || (b.cq.cqn - number) % PLACES); i++) {
+			memset(&b, 0, sizeof(b));
+			endpoint(&b, IBV_QPT_RC, NULL);
+		}
+		want_eq((b.cq.cqn - number) % PLACES, 0);
+		memset(&a, 0, sizeof(a));
+		endpoint(&a, IBV_QPT_RC, NULL);
+		a.ep.theirs = b.ep.mine;
+		b.ep.theirs = a.ep.mine;
+		peer_connect(&a.ep, &o);
+		peer_connect(&b.ep, &o);
+		arms_without_others();
+		_exit(0);
+	}
+	want(waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status));
 }
 
 enum { EARLY, LATE, LATE_AND_LARGE };
@@ -687,6 +737,8 @@ static const struct test_case cases[] = {
 	CASE_ARG(arms, false),
 	CASE_ARG(arms, true),
 	CASE(arming_wakes_nobody),
+	CASE_ARG(arming_in_a_child, false),
+	CASE_ARG(arming_in_a_child, true),
 	CASE_ARG(arms_for_solicited, EARLY),
 	CASE_ARG(arms_for_solicited, LATE),
 	CASE_ARG(arms_for_solicited, LATE_AND_LARGE),
