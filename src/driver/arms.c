@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "driver/arms.h"
-#include "util/fork.h"
+#include <sys/mman.h>
 #include "util/quiesce.h"
 
 enum { PLACES = 64 };
@@ -10,7 +10,9 @@ enum { PLACES = 64 };
 #define CI_MASK	   0xffffffU
 #define NO_ARM	   0xffffffffU /* in the arm record: no program's, whose highest bits are 0 */
 
-static struct dcq *told[PLACES]; /* by number, modulo their count; each is atomic */
+/* PLACES, by number modulo their count, each atomic; NULL until there is one. A forked child finds
+ * them empty (MADV_WIPEONFORK). */
+static struct dcq **told;
 
 void arms_none(struct dcq *cq)
 {
@@ -31,29 +33,56 @@ bool arms_take(struct dcq *cq)
 	return true;
 }
 
+/* Without memory it stays NULL, and the engine thread arms. */
+static void make_places(void)
+{
+	size_t size = PLACES * sizeof(*told);
+	struct dcq **none = NULL;
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		return;
+	if (madvise(p, size, MADV_WIPEONFORK) || !cas_acq_rel(&told, &none, p)) /* (A) */
+		munmap(p, size);
+}
+
+/* The place of CQ @cqn; NULL: there is none. */
+static struct dcq **place(uint32_t cqn)
+{
+	struct dcq **all = load_acquire(&told); /* (A) */
+
+	return all ? &all[cqn % PLACES] : NULL;
+}
+
 void arms_add(struct dcq *cq)
 {
-	struct dcq *none = NULL;
+	struct dcq **at, *none = NULL;
 
-	cas_acq_rel(&told[cq->dev->cqn % PLACES], &none, cq);
+	if (!place(0))
+		make_places();
+	at = place(cq->dev->cqn);
+	if (at)
+		cas_acq_rel(at, &none, cq);
 }
 
 void arms_del(struct dcq *cq)
 {
-	struct dcq *is = cq;
+	struct dcq **at = place(cq->dev->cqn), *is = cq;
 
-	if (cas_acq_rel(&told[cq->dev->cqn % PLACES], &is, NULL))
+	if (at && cas_acq_rel(at, &is, NULL))
 		quiesce_wait();
 }
 
 bool arms_by_number(uint32_t cqn)
 {
-	struct dcq *cq;
+	struct dcq **at = place(cqn), *cq;
 	bool found;
 
+	if (!at)
+		return false;
 	quiesce_enter(); /* pairs with arms_del() */
-	cq = load_acquire(&told[cqn % PLACES]);
-	found = cq && cq->dev->cqn == cqn && fork_is_ours(cq->epoch);
+	cq = load_acquire(at);
+	found = cq && cq->dev->cqn == cqn;
 	if (found)
 		arms_take(cq);
 	quiesce_exit();

@@ -68,10 +68,8 @@ static void dcq_free(struct dcq *cq)
 {
 	if (!cq)
 		return;
-	if (!cq->pages.at) {
-		ring_memory_free(cq->buf, cq->cnt * cq->cqe_size);
-		ring_memory_record_free(cq->dbrec, cq->record);
-	}
+	ring_memory_free(&cq->memory);
+	ring_memory_free(&cq->lent_record);
 	ring_pages_free(&cq->pages);
 	if (cq->pd)
 		pd_put(cq->pd);
@@ -135,7 +133,7 @@ static int choose_size(const struct dcq_form *form, size_t *out)
 	return 0;
 }
 
-static int ring_alloc(const struct dcq *cq, const char *call, uint32_t cnt, uint8_t **out)
+static int ring_alloc(const struct dcq *cq, const char *call, uint32_t cnt, struct ring_memory *out)
 {
 	size_t bytes = cnt * cq->cqe_size;
 
@@ -146,13 +144,12 @@ static int ring_alloc(const struct dcq *cq, const char *call, uint32_t cnt, uint
 
 static int make_ring(struct dcq *cq, uint32_t cnt)
 {
-	uint8_t *buf;
-	int err = ring_alloc(cq, "ibv_create_cq", cnt, &buf);
+	int err = ring_alloc(cq, "ibv_create_cq", cnt, &cq->memory);
 
 	if (err)
 		return err;
-	dcq_ring_set(cq, buf, cnt);
-	cqe_init(buf, cnt, (uint32_t)cq->cqe_size);
+	dcq_ring_set(cq, cq->memory.at, cnt);
+	cqe_init(cq->buf, cnt, (uint32_t)cq->cqe_size);
 	return 0;
 }
 
@@ -175,7 +172,7 @@ int dcq_create(struct context *ctx, const struct ibv_cq_init_attr_ex *attr,
 	cq->cqe_size = size;
 	cq->dbrec = cq->record;
 	err = take_domain(cq, attr);
-	err = err ? err : ring_memory_record(ctx, cq->pd, cq->record, &cq->dbrec);
+	err = err ? err : ring_memory_record(ctx, cq->pd, &cq->dbrec, &cq->lent_record);
 	err = err ? err : make_ring(cq, ring_entries(attr->cqe));
 	if (err)
 		goto fail;
@@ -235,35 +232,38 @@ int dcq_destroy(struct dcq *cq)
 	return 0;
 }
 
-/* Puts @ring in the ring's place, and the old one in *ring. Under the lock, since other threads may
- * resize the CQ or lay it open. */
-static int switch_ring(struct dcq *cq, struct cqe_ring *ring, int cqe)
+/* Puts @m, of @cnt entries, in the ring's place, and the old memory in *m. Under the lock, since
+ * other threads may resize the CQ or lay it open. */
+static int switch_ring(struct dcq *cq, struct ring_memory *m, uint32_t cnt, int cqe)
 {
-	struct cqe_ring old = dcq_ring_now(cq);
+	const struct cqe_ring ring = { m->at, cnt, (uint32_t)cq->cqe_size };
+	struct ring_memory old = cq->memory;
 	uint32_t unread;
 
-	if (cq->opening || unrung_is(&cq->unrung))
+	if (cq->opening || cq->told)
 		return refuse(EINVAL,
 			      "ibv_resize_cq: the program reads the ring of CQ 0x%x itself "
 			      "(mlx5dv_init_obj); make another CQ",
 			      cq->dev->cqn);
 	/* By the record the device knows what ibv_next_poll() has read, also in the new ring. */
 	dcq_ring_publish(cq);
-	unread = cq_switch(cq->dev, ring, cq->dbrec, cq->ci);
-	if (unread >= ring->cnt)
+	unread = cq_switch(cq->dev, &ring, cq->dbrec, cq->ci);
+	if (unread >= cnt)
 		return refuse(EINVAL,
 			      "ibv_resize_cq: cqe %d is fewer than the %u completions that wait "
 			      "to be polled on CQ 0x%x; poll them first",
 			      cqe, unread, cq->dev->cqn);
-	dcq_ring_set(cq, ring->buf, ring->cnt);
-	((struct ibv_cq *)&cq->ib)->cqe = ring->cnt - 1;
-	*ring = old;
+	dcq_ring_set(cq, m->at, cnt);
+	((struct ibv_cq *)&cq->ib)->cqe = cnt - 1;
+	cq->memory = *m;
+	*m = old;
 	return 0;
 }
 
 int dcq_resize(struct dcq *cq, int cqe)
 {
-	struct cqe_ring ring = { .size = (uint32_t)cq->cqe_size };
+	struct ring_memory memory;
+	uint32_t cnt;
 	int err;
 
 	if (!fork_is_ours(cq->epoch))
@@ -274,16 +274,16 @@ int dcq_resize(struct dcq *cq, int cqe)
 			      "ibv_resize_cq: cqe %d is not in 1..%d (max_cqe); ask for a size "
 			      "in it",
 			      cqe, LIMIT_CQE);
-	ring.cnt = ring_entries(cqe);
-	err = ring_alloc(cq, "ibv_resize_cq", ring.cnt, &ring.buf);
+	cnt = ring_entries(cqe);
+	err = ring_alloc(cq, "ibv_resize_cq", cnt, &memory);
 	if (err)
 		return err;
-	cqe_init(ring.buf, ring.cnt, ring.size);
+	cqe_init(memory.at, cnt, (uint32_t)cq->cqe_size);
 	progress(); /* entries of work that is already done count */
 	dcq_ring_lock(cq);
-	err = switch_ring(cq, &ring, cqe);
+	err = switch_ring(cq, &memory, cnt, cqe);
 	dcq_ring_unlock(cq);
-	ring_memory_free(ring.buf, (size_t)ring.cnt * ring.size);
+	ring_memory_free(&memory);
 	return err;
 }
 

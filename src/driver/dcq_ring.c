@@ -68,18 +68,18 @@ static uint32_t sweep(struct dcq *cq, uint32_t uidx)
 
 void dcq_ring_purge(struct dcq *cq, uint32_t uidx)
 {
-	if (unlikely(unrung_is(&cq->unrung)))
-		return;
 	cq_let_go(cq->dev); /* the QPs of other turns complete receives of a work queue, too */
 	dcq_ring_lock(cq);
-	store_relaxed(&cq->ci, cq->ci + sweep(cq, uidx));
-	dcq_ring_publish(cq);
+	if (likely(!cq->told)) {
+		store_relaxed(&cq->ci, cq->ci + sweep(cq, uidx));
+		dcq_ring_publish(cq);
+	}
 	dcq_ring_unlock(cq);
 }
 
 void dcq_ring_settle(struct dcq *cq)
 {
-	if (likely(!unrung_is(&cq->unrung)))
+	if (likely(!load_relaxed(&cq->told)))
 		return; /* no entry was left */
 	dcq_ring_lock(cq);
 	dcq_ring_unlock(cq);

@@ -24,10 +24,9 @@ struct dcq {
 	const uint8_t *first; /* the cqe64 of its first entry */
 	size_t cqe_size; /* bytes of an entry: 64, or 128, of which the cqe64 is the second half */
 	uint32_t cnt, ci; /* entries; entries read, atomic for dcq_ring_idle() */
-	/* consumer index; how a program that reads the ring arms it (lay_open.h): @record, or
-	 * that of @pages */
+	/* consumer index; how a program that reads the ring arms it (lay_open.h): @record,
+	 * @lent_record, or that of @pages */
 	uint32_t *dbrec;
-	struct ring_pages pages; /* of the ring, once it is laid open */
 	uint32_t record[2] __attribute__((aligned(64)));
 	struct cqe cur; /* entry that the ibv_cq_ex readers describe */
 	enum ibv_wc_opcode cur_op; /* verb of cur */
@@ -40,9 +39,14 @@ struct dcq {
 	uint64_t wall; /* ns to add to a timestamp for the wall clock; as of start_poll */
 	uint32_t comp_delivered; /* completion events taken; account.h */
 	uint32_t async_delivered; /* asynchronous events taken */
-	struct unrung unrung; /* listed: the program reads the ring itself, and owns all entries */
-	bool told; /* a program knows where the ring is: it stays, as its arm record. Under lock */
+	struct unrung unrung; /* listed: the engine looks at the arm record (lay_open.h) */
+	/* A program knows where the ring is, reads it itself and owns all entries: for good, though
+	 * the CQ may be off the list. Set under lock; atomic. */
+	bool told;
 	uint32_t opening; /* calls under way that list it; the ring stays meanwhile. Under lock */
+	struct ring_memory memory; /* of the ring, until it stands in @pages. Under lock */
+	struct ring_memory lent_record; /* until the CQ ends; none: @record */
+	struct ring_pages pages; /* of the ring, once it is laid open */
 };
 
 static inline struct dcq *to_dcq(struct ibv_cq *ib)
@@ -120,6 +124,6 @@ static inline void dcq_ring_unlock(struct dcq *cq)
 /* Drops every unread entry of object @uidx, which is in RESET or destroyed and so gets no more;
  * slots of shared receives go back to their SRQ. */
 void dcq_ring_purge(struct dcq *cq, uint32_t uidx);
-/* The entries of a CQ that is laid open stay when their object goes. Returns when no thread that
- * polls such a CQ uses an object that objects_del() has taken away before. */
+/* After dcq_ring_purge(), by which the entries of a CQ that is laid open stay: returns when no
+ * thread that polls such a CQ uses an object that objects_del() has taken away before. */
 void dcq_ring_settle(struct dcq *cq);

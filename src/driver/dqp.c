@@ -170,8 +170,9 @@ static int sq_memory(struct dqp *qp, struct pd *pd, struct ibv_qp_cap *cap)
 
 		qp->sq.slot = calloc(qp->sq.cnt, sizeof(*qp->sq.slot));
 		if (!qp->sq.slot ||
-		    ring_memory_alloc_in(pd, MLX5DV_RES_TYPE_QP, bytes, &qp->sq.buf))
+		    ring_memory_alloc_in(pd, MLX5DV_RES_TYPE_QP, bytes, &qp->sq_memory))
 			return refuse_memory("ibv_create_qp", bytes);
+		qp->sq.buf = qp->sq_memory.at;
 	}
 	cap->max_send_wr = qp->sq.max_wr;
 	cap->max_send_sge = qp->max_send_sge;
@@ -192,8 +193,9 @@ static int rq_memory(struct dqp *qp, struct pd *pd, struct ibv_qp_cap *cap)
 
 		qp->rq.wr_id = calloc(qp->rq.cnt, sizeof(*qp->rq.wr_id));
 		if (!qp->rq.wr_id ||
-		    ring_memory_alloc_in(pd, MLX5DV_RES_TYPE_QP, bytes, &qp->rq.buf))
+		    ring_memory_alloc_in(pd, MLX5DV_RES_TYPE_QP, bytes, &qp->rq_memory))
 			return refuse_memory("ibv_create_qp", bytes);
+		qp->rq.buf = qp->rq_memory.at;
 	}
 	cap->max_recv_wr = qp->rq.max_wr;
 	cap->max_recv_sge = qp->rq.max_sge;
@@ -206,11 +208,9 @@ static void dqp_free(struct dqp *qp)
 		return;
 	if (qp->uidx)
 		objects_del(qp->uidx);
-	if (!qp->pages.at) {
-		ring_memory_free(qp->sq.buf, dqp_sq_bytes(qp));
-		ring_memory_free(qp->rq.buf, dqp_rq_bytes(qp));
-		ring_memory_record_free(qp->dbrec, qp->record);
-	}
+	ring_memory_free(&qp->sq_memory);
+	ring_memory_free(&qp->rq_memory);
+	ring_memory_free(&qp->lent_record);
 	ring_pages_free(&qp->pages);
 	free(qp->umr);
 	free(qp->sq.slot);
@@ -312,7 +312,8 @@ static int create(struct pd *pd, struct ibv_qp_init_attr_ex *a, const struct ser
 	spin_init(&qp->sq.lock);
 	spin_init(&qp->rq.lock);
 	ignore_cap(a, service, &a->cap);
-	err = ring_memory_record(pd->ctx, pd, qp->record, &qp->dbrec);
+	qp->dbrec = qp->record;
+	err = ring_memory_record(pd->ctx, pd, &qp->dbrec, &qp->lent_record);
 	err = err ? err : dqp_raw_check(qp, a);
 	if (!err && !dqp_is_rss(a)) {
 		err = service->sends ? sq_memory(qp, pd, &a->cap) : 0;

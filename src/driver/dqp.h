@@ -62,7 +62,8 @@ struct dqp {
 	bool sq_sig_all;
 	uint16_t any_inline; /* bytes of inline data that fit behind the longest TSO headers, too */
 	uint32_t max_inline, max_send_sge, max_tso_header;
-	uint32_t *dbrec; /* doorbell records: @record, or those of @pages; under both locks */
+	/* doorbell records: @record, @lent_record, or those of @pages; under both locks */
+	uint32_t *dbrec;
 	struct dqp_sq sq;
 	struct dqp_rq rq;
 	struct wr_build build;
@@ -73,6 +74,8 @@ struct dqp {
 	uint8_t inlines; /* enum qp_inlines, once the rings are laid open */
 	struct unrung unrung; /* listed: the program writes its rings itself (lay_open.h) */
 	uint32_t seen[2]; /* dbrec as of the last look */
+	struct ring_memory sq_memory, rq_memory; /* of the rings, until they stand in @pages */
+	struct ring_memory lent_record; /* until the queue pair ends; none: @record */
 	struct ring_pages pages; /* of the rings, once they are laid open */
 	uint32_t record[2] __attribute__((aligned(64)));
 };

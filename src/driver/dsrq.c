@@ -38,10 +38,8 @@ static void dsrq_free(struct dsrq *srq)
 		return;
 	if (srq->uidx)
 		objects_del(srq->uidx);
-	if (!srq->pages.at) {
-		ring_memory_free(srq->buf, (size_t)srq->cnt * srq->stride);
-		ring_memory_record_free(srq->dbrec, srq->record);
-	}
+	ring_memory_free(&srq->memory);
+	ring_memory_free(&srq->lent_record);
 	ring_pages_free(&srq->pages);
 	free(srq->wr_id);
 	dsrq_tags_free(srq->tags);
@@ -60,8 +58,9 @@ static int ring_memory(struct dsrq *srq, struct pd *pd, const struct ibv_srq_att
 	srq->max_sge = srq->stride / 16 - 1 < LIMIT_SRQ_SGE ? srq->stride / 16 - 1 : LIMIT_SRQ_SGE;
 	srq->wr_id = calloc(srq->cnt, sizeof(*srq->wr_id));
 	if (!srq->wr_id || ring_memory_alloc_in(pd, MLX5DV_RES_TYPE_SRQ,
-						(size_t)srq->cnt * srq->stride, &srq->buf))
+						(size_t)srq->cnt * srq->stride, &srq->memory))
 		return refuse_memory("ibv_create_srq", (size_t)srq->cnt * srq->stride);
+	srq->buf = srq->memory.at;
 	dsrq_ring_init(srq);
 	return 0;
 }
@@ -81,7 +80,8 @@ int dsrq_create(struct pd *pd, struct ibv_srq_init_attr_ex *attr, struct dsrq **
 	memset(srq, 0, sizeof(*srq));
 	srq->epoch = fork_epoch();
 	spin_init(&srq->lock);
-	err = ring_memory_record(pd->ctx, pd, srq->record, &srq->dbrec);
+	srq->dbrec = srq->record;
+	err = ring_memory_record(pd->ctx, pd, &srq->dbrec, &srq->lent_record);
 	err = err ? err : ring_memory(srq, pd, &attr->attr);
 	if (!err && tm)
 		err = dsrq_tags_create(&attr->tm_cap, &srq->tags);
@@ -174,9 +174,9 @@ int dsrq_destroy(struct dsrq *srq)
 
 /* --- resizing --- */
 
-static void memory_free(struct dsrq_memory *n, uint32_t stride)
+static void memory_free(struct dsrq_memory *n)
 {
-	ring_memory_free(n->buf, (size_t)n->cnt * stride);
+	ring_memory_free(&n->ring);
 	free(n->wr_id);
 }
 
@@ -184,9 +184,9 @@ static int memory_alloc(struct dsrq_memory *n, struct pd *pd, uint32_t cnt, uint
 {
 	*n = (struct dsrq_memory){ .cnt = cnt, .wr_id = calloc(cnt, sizeof(*n->wr_id)) };
 	if (n->wr_id &&
-	    !ring_memory_alloc_in(pd, MLX5DV_RES_TYPE_SRQ, (size_t)cnt * stride, &n->buf))
+	    !ring_memory_alloc_in(pd, MLX5DV_RES_TYPE_SRQ, (size_t)cnt * stride, &n->ring))
 		return 0;
-	memory_free(n, stride);
+	memory_free(n);
 	return refuse_memory("ibv_modify_srq", (size_t)cnt * stride);
 }
 
@@ -205,7 +205,7 @@ static int take_size(struct dsrq *srq, struct dsrq_memory *n, uint32_t max_wr)
 {
 	uint32_t cnt = n->cnt;
 
-	if (srq->opening || unrung_is(&srq->unrung))
+	if (srq->opening || srq->told)
 		return refuse(EINVAL,
 			      "ibv_modify_srq: the program writes the ring of SRQ 0x%x itself "
 			      "(mlx5dv_init_obj), which cannot move; make another SRQ",
@@ -233,7 +233,7 @@ static int resize(struct dsrq *srq, uint32_t max_wr)
 	spin_lock(&srq->lock);
 	err = take_size(srq, &n, max_wr);
 	spin_unlock(&srq->lock);
-	memory_free(&n, srq->stride);
+	memory_free(&n);
 	return err;
 }
 

@@ -26,21 +26,22 @@ void dsrq_ring_init(struct dsrq *srq)
  * list at its end. Under the lock. */
 static void grow(struct dsrq *srq, struct dsrq_memory *n)
 {
-	memcpy(n->buf, srq->buf, (size_t)srq->cnt * srq->stride);
+	memcpy(n->ring.at, srq->buf, (size_t)srq->cnt * srq->stride);
 	memcpy(n->wr_id, srq->wr_id, srq->cnt * sizeof(*n->wr_id));
-	link_slots(n->buf, srq->cnt, n->cnt, srq->stride);
-	put_be16(n->buf + (size_t)srq->tail * srq->stride + 2, (uint16_t)srq->cnt);
+	link_slots(n->ring.at, srq->cnt, n->cnt, srq->stride);
+	put_be16(n->ring.at + (size_t)srq->tail * srq->stride + 2, (uint16_t)srq->cnt);
 	srq->tail = n->cnt - 1;
 }
 
 bool dsrq_ring_switch(struct dsrq *srq, struct dsrq_memory *n)
 {
-	struct dsrq_memory old = { srq->buf, srq->wr_id, srq->cnt };
+	struct dsrq_memory old = { srq->memory, srq->wr_id, srq->cnt };
 	bool larger = n->cnt > srq->cnt;
 
 	if (larger)
 		grow(srq, n);
-	srq->buf = n->buf;
+	srq->memory = n->ring;
+	srq->buf = n->ring.at;
 	srq->wr_id = n->wr_id;
 	srq->cnt = n->cnt;
 	if (!larger)

@@ -28,10 +28,13 @@ struct dsrq {
 	struct dsrq_tags *tags; /* of a tag-matching SRQ (dsrq_tags.h); else NULL */
 	struct ibv_cq *cq; /* CQ of a tag-matching or XRC SRQ; else NULL */
 	uint32_t async_delivered; /* events taken; account.h */
-	struct unrung unrung; /* listed: the program writes its ring itself (lay_open.h) */
+	struct unrung unrung; /* listed: the engine looks at the record (lay_open.h) */
+	bool told; /* a program writes the ring itself, which stays, for good. Under lock */
 	uint32_t opening; /* calls under way that list it; the ring stays meanwhile. Under lock */
 	uint32_t seen; /* the doorbell record as of the last look */
-	uint32_t *dbrec; /* @record, or that of @pages; under the lock */
+	uint32_t *dbrec; /* @record, @lent_record, or that of @pages; under the lock */
+	struct ring_memory memory; /* of the ring, until it stands in @pages. Under the lock */
+	struct ring_memory lent_record; /* until the SRQ ends; none: @record */
 	struct ring_pages pages; /* of the ring, once it is laid open */
 	uint32_t record[2] __attribute__((aligned(64)));
 };
@@ -55,7 +58,7 @@ static inline uint32_t dsrq_ring_slots(uint32_t max_wr)
 }
 
 struct dsrq_memory { /* of one ring */
-	uint8_t *buf;
+	struct ring_memory ring;
 	uint64_t *wr_id;
 	uint32_t cnt; /* slots */
 };

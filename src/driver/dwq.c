@@ -70,8 +70,10 @@ static int memory(struct dwq *wq, const struct ibv_wq_init_attr *a)
 	rq->max_sge = segs - lead < LIMIT_SGE ? segs - lead : LIMIT_SGE;
 	bytes = (size_t)rq->cnt * rq->stride;
 	rq->wr_id = calloc(rq->cnt, sizeof(*rq->wr_id));
-	if (!rq->wr_id || ring_memory_alloc_in(to_pd(a->pd), MLX5DV_RES_TYPE_RWQ, bytes, &rq->buf))
+	if (!rq->wr_id ||
+	    ring_memory_alloc_in(to_pd(a->pd), MLX5DV_RES_TYPE_RWQ, bytes, &wq->memory))
 		return refuse_memory("ibv_create_wq", bytes);
+	rq->buf = wq->memory.at;
 	return 0;
 }
 
@@ -79,10 +81,8 @@ static void dwq_free(struct dwq *wq)
 {
 	if (wq->uidx)
 		objects_del(wq->uidx);
-	if (!wq->pages.at) {
-		ring_memory_free(wq->rq.buf, (size_t)wq->rq.cnt * wq->rq.stride);
-		ring_memory_record_free(wq->dbrec, wq->record);
-	}
+	ring_memory_free(&wq->memory);
+	ring_memory_free(&wq->lent_record);
 	ring_pages_free(&wq->pages);
 	free(wq->rq.wr_id);
 	free(wq);
@@ -174,7 +174,8 @@ int dwq_create(struct context *ctx, struct ibv_wq_init_attr *a, const struct str
 	spin_init(&wq->rq.lock);
 	if (strides)
 		wq->strides = *strides;
-	err = ring_memory_record(ctx, to_pd(a->pd), wq->record, &wq->dbrec);
+	wq->dbrec = wq->record;
+	err = ring_memory_record(ctx, to_pd(a->pd), &wq->dbrec, &wq->lent_record);
 	err = err ? err : memory(wq, a);
 	if (!err)
 		err = objects_add(OBJECT_WQ, wq, &wq->uidx);

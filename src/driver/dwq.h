@@ -15,7 +15,9 @@ struct dwq {
 	struct dqp_rq rq;
 	struct stride_form strides; /* dev's, which ends before the last entries are read */
 	uint32_t async_delivered; /* events taken; account.h */
-	uint32_t *dbrec; /* @record, or that of @pages; under rq.lock */
+	uint32_t *dbrec; /* @record, @lent_record, or that of @pages; under rq.lock */
+	struct ring_memory memory; /* of the ring, until it stands in @pages. Under rq.lock */
+	struct ring_memory lent_record; /* until the WQ ends; none: @record */
 	struct unrung unrung; /* listed: the program writes the ring itself (lay_open.h) */
 	struct ring_pages pages; /* of the ring, once it is laid open */
 	uint32_t record[2] __attribute__((aligned(64)));

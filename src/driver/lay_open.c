@@ -77,9 +77,16 @@ static bool look_at_cq(struct unrung *u)
 struct move {
 	struct dqp *qp;
 	struct ring_pages to; /* none afterwards, if it was used */
-	uint8_t *sq, *rq; /* the rings before */
-	uint32_t *record; /* and the doorbell records */
+	struct ring_memory sq, rq; /* of the rings before; none if they stay */
 };
+
+static struct ring_memory take(struct ring_memory *m)
+{
+	struct ring_memory was = *m;
+
+	*m = (struct ring_memory){ 0 };
+	return was;
+}
 
 static void record_copy(const struct ring_pages *to, const uint32_t *from)
 {
@@ -104,11 +111,10 @@ static void move_rings(struct qp *dev, struct move *m)
 {
 	struct dqp *qp = m->qp;
 
-	m->rq = qp->rq.buf;
-	m->sq = qp->sq.buf;
-	m->record = qp->dbrec;
-	ring_copy(m->to.at, m->rq, dqp_rq_bytes(qp));
-	ring_copy(m->to.at + sq_offset(qp), m->sq, dqp_sq_bytes(qp));
+	m->rq = take(&qp->rq_memory);
+	m->sq = take(&qp->sq_memory);
+	ring_copy(m->to.at, qp->rq.buf, dqp_rq_bytes(qp));
+	ring_copy(m->to.at + sq_offset(qp), qp->sq.buf, dqp_sq_bytes(qp));
 	record_copy(&m->to, qp->dbrec);
 	qp->rq.buf = qp->rq.cnt ? m->to.at : NULL;
 	qp->sq.buf = qp->sq.cnt ? m->to.at + sq_offset(qp) : NULL;
@@ -137,7 +143,7 @@ static void move_still(struct qp *dev, void *arg)
 
 static int apart_qp(struct dqp *qp)
 {
-	struct move m = { .qp = qp, .record = qp->record };
+	struct move m = { .qp = qp };
 
 	if (wqe_region_mine(qp))
 		return refuse(EINVAL,
@@ -146,26 +152,25 @@ static int apart_qp(struct dqp *qp)
 			      qp->ib.qp_base.qp_num);
 	if (qp->pages.at)
 		return 0;
-	if (!ring_memory_lent(qp->sq.buf) && !ring_memory_lent(qp->rq.buf) &&
+	if (!qp->sq_memory.from && !qp->rq_memory.from &&
 	    ring_pages_make(sq_offset(qp) + dqp_sq_bytes(qp), &m.to))
 		return refuse_memory("mlx5dv_init_obj", sq_offset(qp) + dqp_sq_bytes(qp));
 	qp_life_still(qp->dev, move_still, &m);
-	ring_memory_free(m.sq, dqp_sq_bytes(qp));
-	ring_memory_free(m.rq, dqp_rq_bytes(qp));
-	ring_memory_record_free(m.record, qp->record);
+	ring_memory_free(&m.sq);
+	ring_memory_free(&m.rq);
 	ring_pages_free(&m.to);
 	return 0;
 }
 
 /* Not if all entries are unread, since cq_switch() leaves one free. */
-static void move_cq(struct dcq *cq, struct ring_pages *to, uint8_t **old)
+static void move_cq(struct dcq *cq, struct ring_pages *to, struct ring_memory *old)
 {
 	struct cqe_ring ring = { to->at, cq->cnt, (uint32_t)cq->cqe_size };
 
 	record_copy(to, cq->dbrec);
 	if (cq_switch(cq->dev, &ring, to->record, cq->ci) >= ring.cnt)
 		return;
-	*old = cq->buf;
+	*old = take(&cq->memory);
 	dcq_ring_set(cq, to->at, cq->cnt);
 	cq->dbrec = to->record;
 	cq->pages = *to;
@@ -174,7 +179,7 @@ static void move_cq(struct dcq *cq, struct ring_pages *to, uint8_t **old)
 
 static bool cq_moves(const struct dcq *cq)
 {
-	return !cq->pages.at && !cq->told && !ring_memory_lent(cq->buf);
+	return !cq->pages.at && !cq->told && !cq->memory.from;
 }
 
 /* The ring has the same size until open_ends_cq(). Returns the bytes that are to move. */
@@ -198,8 +203,8 @@ static void open_ends_cq(struct dcq *cq)
 
 static int apart_cq(struct dcq *cq, size_t size)
 {
+	struct ring_memory old = { 0 };
 	struct ring_pages to;
-	uint8_t *old = NULL;
 
 	if (!size)
 		return 0;
@@ -210,14 +215,14 @@ static int apart_cq(struct dcq *cq, size_t size)
 	if (cq_moves(cq))
 		move_cq(cq, &to, &old);
 	dcq_ring_unlock(cq);
-	ring_memory_free(old, size);
+	ring_memory_free(&old);
 	ring_pages_free(&to);
 	return 0;
 }
 
 static bool srq_moves(const struct dsrq *srq)
 {
-	return !srq->pages.at && !ring_memory_lent(srq->buf);
+	return !srq->pages.at && !srq->memory.from;
 }
 
 /* As open_begins_cq(). */
@@ -241,8 +246,8 @@ static void open_ends_srq(struct dsrq *srq)
 
 static int apart_srq(struct dsrq *srq, size_t size)
 {
+	struct ring_memory old = { 0 };
 	struct ring_pages to;
-	uint8_t *old = NULL;
 
 	if (!size)
 		return 0;
@@ -252,8 +257,8 @@ static int apart_srq(struct dsrq *srq, size_t size)
 	if (srq_moves(srq)) {
 		struct rq_ring ring = { to.at, srq->cnt, srq->stride, to.record };
 
-		old = srq->buf;
-		ring_copy(to.at, old, size);
+		old = take(&srq->memory);
+		ring_copy(to.at, srq->buf, size);
 		record_copy(&to, srq->dbrec);
 		srq_switch(srq->dev, &ring, false);
 		srq->buf = to.at;
@@ -262,7 +267,7 @@ static int apart_srq(struct dsrq *srq, size_t size)
 		to.at = NULL;
 	}
 	spin_unlock(&srq->lock);
-	ring_memory_free(old, size);
+	ring_memory_free(&old);
 	ring_pages_free(&to);
 	return 0;
 }
@@ -270,10 +275,10 @@ static int apart_srq(struct dsrq *srq, size_t size)
 static int apart_wq(struct dwq *wq)
 {
 	size_t size = (size_t)wq->rq.cnt * wq->rq.stride;
+	struct ring_memory old = { 0 };
 	struct ring_pages to;
-	uint8_t *old = NULL;
 
-	if (wq->pages.at || ring_memory_lent(wq->rq.buf))
+	if (wq->pages.at || wq->memory.from)
 		return 0;
 	if (ring_pages_make(size, &to))
 		return refuse_memory("mlx5dv_init_obj", size);
@@ -282,8 +287,8 @@ static int apart_wq(struct dwq *wq)
 		struct rq_ring ring = { to.at, wq->rq.cnt, wq->rq.stride,
 					&to.record[MLX5_RCV_DBR] };
 
-		old = wq->rq.buf;
-		ring_copy(to.at, old, size);
+		old = take(&wq->memory);
+		ring_copy(to.at, wq->rq.buf, size);
 		record_copy(&to, wq->dbrec);
 		wq_switch(wq->dev, &ring);
 		wq->rq.buf = to.at;
@@ -292,7 +297,7 @@ static int apart_wq(struct dwq *wq)
 		to.at = NULL;
 	}
 	spin_unlock(&wq->rq.lock);
-	ring_memory_free(old, size);
+	ring_memory_free(&old);
 	ring_pages_free(&to);
 	return 0;
 }
@@ -337,7 +342,7 @@ static void tell_cq(struct dcq *cq, uint8_t *page, struct mlx5dv_cq *out)
 				   .cqn = cq->dev->cqn };
 	if (!cq->told) /* a thread that was told earlier may have armed it since */
 		arms_none(cq);
-	cq->told = true;
+	store_relaxed(&cq->told, true);
 	dcq_ring_unlock(cq);
 	*out = told;
 	cq_lay_open(cq->dev);
@@ -362,6 +367,9 @@ int lay_open_cq(struct dcq *cq, struct mlx5dv_cq *out)
 
 static void tell_srq(struct dsrq *srq, struct mlx5dv_srq *out)
 {
+	spin_lock(&srq->lock);
+	srq->told = true;
+	spin_unlock(&srq->lock);
 	*out = (struct mlx5dv_srq){ .buf = srq->buf,
 				    .dbrec = srq->dbrec,
 				    .stride = srq->stride,

@@ -23,20 +23,18 @@
 #define RENEWING    UINT32_MAX
 #define TRIES	    10000000
 
-/* Rings that a program's functions have made, and pages that programs know; few programs have any.
- * A forked child leaves what it inherits here alone, since the copy of the lock may never be
- * released. */
+/* Pages with rings that programs know; few programs have any. A forked child leaves what it
+ * inherits here alone, since the copy of the lock may never be released. */
 static struct {
-	struct spin lock; /* guards the tables; nothing faults under it */
-	uint32_t epoch; /* of the process that filled them */
-	uint32_t count; /* of by_address; atomic */
-	struct hash by_address; /* → struct lent */
+	struct spin lock; /* guards the table; nothing faults under it */
+	uint32_t epoch; /* of the process that filled it */
 	struct hash shown; /* numbers of pages → things in them: WHOLE, or 1 for less than a page */
 } kept;
 
+/* Which of the program's functions has made a ring, and takes it back. */
 struct lent {
-	size_t bytes;
-	struct pd *pd; /* NULL: the context's functions have made it */
+	uint32_t epoch; /* of the process that called it */
+	struct pd *pd; /* NULL: the context's functions */
 	uint64_t type;
 	struct context_memory memory;
 };
@@ -54,9 +52,7 @@ static void renew(void)
 		return;
 	}
 	spin_init(&kept.lock);
-	hash_init(&kept.by_address);
 	hash_init(&kept.shown);
-	store_relaxed(&kept.count, 0);
 	store_release(&kept.epoch, now); /* (A) */
 }
 
@@ -160,58 +156,49 @@ static void hand_back(const struct lent *l, uint8_t *p)
 		l->memory.free(p, l->memory.data);
 }
 
-/* When it fails the memory goes back. */
-static int lend(uint8_t *p, const struct lent *from, uint8_t **out)
+/* EEXIST: there is a ring already. */
+static int show_lent(const uint8_t *p, size_t bytes)
 {
-	struct lent *l = malloc(sizeof(*l));
 	int err;
 
-	if (!l) {
-		hand_back(from, p);
-		return ENOMEM;
-	}
-	*l = *from;
 	renew();
 	spin_lock(&kept.lock);
-	err = hash_put(&kept.by_address, (uintptr_t)p, l);
-	if (!err && show(p, l->bytes)) {
-		hash_del(&kept.by_address, (uintptr_t)p);
-		err = ENOMEM;
-	}
+	err = (uintptr_t)hash_get(&kept.shown, (uintptr_t)p / PAGE) >= WHOLE ? EEXIST
+									     : show(p, bytes);
 	spin_unlock(&kept.lock);
-	if (err) {
-		hand_back(l, p);
-		free(l);
-	} else {
-		fetch_add_relaxed(&kept.count, 1);
-		*out = p;
-	}
 	return err;
 }
 
-/* True: a program's function had made it, and has it back. */
-static bool give_back(uint8_t *p)
+/* When it fails the memory goes back. */
+static int lend(uint8_t *p, size_t bytes, const struct lent *from, struct ring_memory *out)
 {
-	struct lent *l;
+	struct lent *l = malloc(sizeof(*l));
+	int err = l ? show_lent(p, bytes) : ENOMEM;
 
-	if (likely(!load_relaxed(&kept.count)))
-		return false;
-	if (!fork_is_ours(load_acquire(&kept.epoch))) /* (A) */
-		return true; /* inherited: its origin is not known any more, and it stays */
-	spin_lock(&kept.lock);
-	l = hash_del(&kept.by_address, (uintptr_t)p);
-	if (l)
-		unshow(p, l->bytes);
-	spin_unlock(&kept.lock);
-	if (!l)
-		return false;
-	fetch_sub_acq_rel(&kept.count, 1);
-	hand_back(l, p);
-	free(l);
-	return true;
+	if (err) {
+		hand_back(from, p);
+		free(l);
+		return err;
+	}
+	*l = *from;
+	l->epoch = fork_epoch();
+	*out = (struct ring_memory){ p, bytes, l };
+	return 0;
 }
 
-int ring_memory_alloc(size_t size, uint8_t **out)
+/* Not what a child inherits, which may share it with its parent, or not have it. */
+static void give_back(const struct ring_memory *m)
+{
+	if (fork_is_ours(m->from->epoch)) {
+		spin_lock(&kept.lock);
+		unshow(m->at, m->bytes);
+		spin_unlock(&kept.lock);
+		hand_back(m->from, m->at);
+	}
+	free(m->from);
+}
+
+int ring_memory_alloc(size_t size, struct ring_memory *out)
 {
 	void *p;
 
@@ -219,21 +206,20 @@ int ring_memory_alloc(size_t size, uint8_t **out)
 		p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (p == MAP_FAILED)
 			return ENOMEM;
-		*out = p;
-		return 0;
+	} else {
+		p = aligned_alloc(64, (size + 63) & ~(size_t)63);
+		if (!p)
+			return ENOMEM;
+		memset(p, 0, size);
 	}
-	p = aligned_alloc(64, (size + 63) & ~(size_t)63);
-	if (!p)
-		return ENOMEM;
-	memset(p, 0, size);
-	*out = p;
+	*out = (struct ring_memory){ p, size, NULL };
 	return 0;
 }
 
 /* From the context's functions. */
-static int context_memory(const struct context *ctx, size_t size, uint8_t **out)
+static int context_memory(const struct context *ctx, size_t size, struct ring_memory *out)
 {
-	const struct lent l = { .bytes = size, .memory = ctx->memory };
+	const struct lent l = { .memory = ctx->memory };
 	uint8_t *p = l.memory.alloc(size, l.memory.data);
 
 	if (!p || (uintptr_t)p % LINE) {
@@ -245,19 +231,19 @@ static int context_memory(const struct context *ctx, size_t size, uint8_t **out)
 			      (void *)p, size, LINE);
 	}
 	memset(p, 0, size);
-	return lend(p, &l, out);
+	return lend(p, size, &l, out);
 }
 
-int ring_memory_alloc_in(struct pd *pd, uint64_t type, size_t size, uint8_t **out)
+int ring_memory_alloc_in(struct pd *pd, uint64_t type, size_t size, struct ring_memory *out)
 {
 	return ring_memory_alloc_on(pd ? pd->ctx : NULL, pd, type, size, out);
 }
 
 int ring_memory_alloc_on(struct context *ctx, struct pd *pd, uint64_t type, size_t size,
-			 uint8_t **out)
+			 struct ring_memory *out)
 {
 	size_t whole = (size + PAGE - 1) & ~(PAGE - 1);
-	const struct lent l = { .bytes = whole, .pd = pd, .type = type };
+	const struct lent l = { .pd = pd, .type = type };
 	int err;
 	uint8_t *p = pd_memory_alloc(pd, whole, PAGE, type, &err);
 
@@ -267,51 +253,35 @@ int ring_memory_alloc_on(struct context *ctx, struct pd *pd, uint64_t type, size
 		return context_memory(ctx, whole, out);
 	if (!p)
 		return ring_memory_alloc(size, out);
-	return lend(p, &l, out);
+	return lend(p, whole, &l, out);
 }
 
-int ring_memory_record(struct context *ctx, struct pd *pd, uint32_t *own, uint32_t **out)
+int ring_memory_record(struct context *ctx, struct pd *pd, uint32_t **dbrec,
+		       struct ring_memory *out)
 {
-	const struct lent l = { .bytes = RECORD, .pd = pd, .type = MLX5DV_RES_TYPE_DBR };
+	const struct lent l = { .pd = pd, .type = MLX5DV_RES_TYPE_DBR };
 	int err;
 	uint8_t *p = pd_memory_alloc(pd, RECORD, RECORD, l.type, &err);
 
-	*out = own;
 	if (likely(!p && (err || !ctx->memory.alloc)))
 		return err;
-	err = p ? lend(p, &l, &p) : context_memory(ctx, LINE, &p);
+	err = p ? lend(p, RECORD, &l, out) : context_memory(ctx, LINE, out);
 	if (!err)
-		*out = (uint32_t *)p;
+		*dbrec = (uint32_t *)out->at;
 	return err;
 }
 
-void ring_memory_record_free(uint32_t *record, const uint32_t *own)
+void ring_memory_free(struct ring_memory *m)
 {
-	if (record != own)
-		give_back((uint8_t *)record);
-}
-
-void ring_memory_free(uint8_t *p, size_t size)
-{
-	if (!p || give_back(p))
+	if (!m->at)
 		return;
-	if (size >= OWN_MAPPING)
-		munmap(p, size);
+	if (m->from)
+		give_back(m);
+	else if (m->bytes >= OWN_MAPPING)
+		munmap(m->at, m->bytes);
 	else
-		free(p);
-}
-
-bool ring_memory_lent(uint8_t *p)
-{
-	bool lent;
-
-	if (likely(!load_relaxed(&kept.count)))
-		return false;
-	renew();
-	spin_lock(&kept.lock);
-	lent = hash_get(&kept.by_address, (uintptr_t)p);
-	spin_unlock(&kept.lock);
-	return lent;
+		free(m->at);
+	*m = (struct ring_memory){ 0 };
 }
 
 struct pd *ring_memory_hold(struct pd *pd)
@@ -344,19 +314,18 @@ int ring_pages_make(size_t rings, struct ring_pages *out)
 	if (err)
 		munmap(p, bytes);
 	else
-		*out = (struct ring_pages){ p, bytes, (uint32_t *)(p + record) };
+		*out = (struct ring_pages){ p, bytes, (uint32_t *)(p + record), fork_epoch() };
 	return err;
 }
 
+/* A program may keep a child from its rings (MADV_DONTFORK): what is there may be the child's. */
 void ring_pages_free(struct ring_pages *p)
 {
-	if (!p->at)
+	if (!p->at || !fork_is_ours(p->epoch))
 		return;
-	if (fork_is_ours(load_acquire(&kept.epoch))) { /* (A) */
-		spin_lock(&kept.lock);
-		unshow(p->at, p->bytes);
-		spin_unlock(&kept.lock);
-	}
+	spin_lock(&kept.lock);
+	unshow(p->at, p->bytes);
+	spin_unlock(&kept.lock);
 	munmap(p->at, p->bytes);
 	p->at = NULL;
 }

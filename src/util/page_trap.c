@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include <sys/stat.h>
 #include <ucontext.h>
 #include "util/barrier.h"
+#include "util/clock.h"
 #include "util/guard_trap.h"
 #include "util/spin.h"
 #include "util/store_insn.h"
@@ -18,6 +20,7 @@
 #define TASKS "/proc/self/task"
 
 enum { LOOKS = 64, LOOKS_OPEN = 8 }; /* of page_trap_recheck(), until masks are read again */
+enum { PAUSE = 50 }; /* between two readings at least, in times that the last one took */
 enum { FAULTS_OPEN = 1000 }; /* more than threads can have begun before it was opened */
 
 static struct {
@@ -27,8 +30,11 @@ static struct {
 	bool closed; /* atomic */
 	bool given_up; /* it stays open; atomic */
 	unsigned int faults_open; /* since it was opened; atomic */
+	unsigned int blocked; /* calls of page_trap_make() in a thread that cannot fault; atomic */
 	bool rests; /* the rechecking thread's, as the next */
 	nlink_t links; /* of TASKS when the masks were read last, one for each thread */
+	unsigned int looks; /* since then */
+	uint64_t not_before; /* when they may be read again, though TASKS is the same */
 } trap;
 
 static void open_page(void)
@@ -127,52 +133,68 @@ static bool fault(const siginfo_t *info, ucontext_t *ctx)
 	return true;
 }
 
-/* The number behind @name in a status file of /proc; 0 without one. */
-static uint64_t status(const char *path, const char *name, int base)
+/* The number behind @name in a status file of /proc. 0, or why it is not known. */
+static int status(const char *path, const char *name, int base, uint64_t *out)
 {
 	FILE *f = fopen(path, "re");
+	int err = f ? ENODATA : errno;
 	size_t len = strlen(name);
-	uint64_t value = 0;
 	char line[128];
 
-	while (f && fgets(line, sizeof(line), f)) {
+	while (err == ENODATA && fgets(line, sizeof(line), f)) {
 		if (strncmp(line, name, len) != 0)
 			continue;
-		value = strtoumax(line + len, NULL, base);
-		break;
+		*out = strtoumax(line + len, NULL, base);
+		err = 0;
 	}
+	if (err == ENODATA && ferror(f))
+		err = errno;
 	if (f)
 		fclose(f);
-	return value;
+	return err;
 }
 
 static bool possible(void)
 {
-	return !status("/proc/self/status", "TracerPid:", 10);
+	uint64_t tracer;
+
+	return !status("/proc/self/status", "TracerPid:", 10, &tracer) && !tracer;
 }
 
-static bool any_thread_blocks(void)
+/* What cannot be read counts as blocked, unless the thread has ended. */
+static bool may_block(const char *tid)
+{
+	char path[sizeof(TASKS) + NAME_MAX + sizeof("//status")];
+	uint64_t mask;
+	int err;
+
+	snprintf(path, sizeof(path), TASKS "/%s/status", tid);
+	err = status(path, "SigBlk:", 16, &mask);
+	return err ? err != ENOENT && err != ESRCH : mask >> (SIGSEGV - 1) & 1;
+}
+
+static bool any_thread_may_block(void)
 {
 	DIR *all = opendir(TASKS);
 	const struct dirent *d;
-	bool found = false;
+	bool found;
 
-	while (all && !found && (d = readdir(all))) {
-		char path[sizeof(TASKS) + sizeof(d->d_name) + sizeof("//status")];
-
-		snprintf(path, sizeof(path), TASKS "/%s/status", d->d_name);
-		found = status(path, "SigBlk:", 16) >> (SIGSEGV - 1) & 1;
-	}
-	if (all)
-		closedir(all);
+	if (!all)
+		return true;
+	do {
+		errno = 0;
+		d = readdir(all);
+		found = d ? may_block(d->d_name) : errno;
+	} while (d && !found);
+	closedir(all);
 	return found;
 }
 
 #else
 
-static bool any_thread_blocks(void)
+static bool any_thread_may_block(void)
 {
-	return false;
+	return true;
 }
 
 static bool fault(const siginfo_t *info, ucontext_t *ctx)
@@ -189,7 +211,8 @@ static bool possible(void)
 
 #endif
 
-static struct spin lock; /* of page_trap_make() */
+/* Guards that the page is made, and from page_trap_make() that it is closed. */
+static struct spin lock;
 
 void page_trap_fork_begin(void)
 {
@@ -221,26 +244,58 @@ void *page_trap_make(size_t len, page_trap_fn stored, bool on)
 			give_up();
 	}
 	p = trap.page;
-	if (p && page_trap_closed() && !guard_trap_open())
+	if (p && !guard_trap_open()) {
+		fetch_add_acq_rel(&trap.blocked, 1); /* (A) */
 		open_page();
+	}
 	spin_unlock(&lock);
 	return p;
 }
 
-void page_trap_recheck(void)
+/* Not if a thread that blocks the signal has come meanwhile: its mask may have been read before. */
+static void close_unless_blocked(unsigned int before)
 {
-	static unsigned int looks;
-	unsigned int pause = page_trap_closed() ? LOOKS : LOOKS_OPEN;
-	struct stat st;
+	spin_lock(&lock);
+	if (load_relaxed(&trap.blocked) == before)
+		close_page();
+	spin_unlock(&lock);
+}
 
-	if (!load_acquire(&trap.page) || load_relaxed(&trap.given_up) || trap.rests ||
-	    stat(TASKS, &st) || (st.st_nlink == trap.links && ++looks % pause))
-		return;
-	trap.links = st.st_nlink;
-	if (any_thread_blocks())
+static void read_masks(void)
+{
+	unsigned int blocked = load_acquire(&trap.blocked); /* (A) before the masks */
+	uint64_t begin = clock_now(), end;
+
+	if (any_thread_may_block())
 		open_page();
 	else if (!page_trap_closed() && guard_trap_open())
-		close_page();
+		close_unless_blocked(blocked);
+	end = clock_now();
+	trap.not_before = end + PAUSE * (end - begin);
+	trap.looks = 0;
+}
+
+static bool masks_are_due(nlink_t links)
+{
+	unsigned int looks = page_trap_closed() ? LOOKS : LOOKS_OPEN;
+
+	return links != trap.links || (++trap.looks >= looks && clock_now() >= trap.not_before);
+}
+
+void page_trap_recheck(void)
+{
+	struct stat st;
+
+	if (!load_acquire(&trap.page) || load_relaxed(&trap.given_up) || trap.rests)
+		return;
+	if (stat(TASKS, &st)) {
+		st.st_nlink = 0;
+		if (page_trap_closed())
+			open_page();
+	} else if (masks_are_due(st.st_nlink)) {
+		read_masks();
+	}
+	trap.links = st.st_nlink;
 }
 
 void page_trap_rest(bool rests)

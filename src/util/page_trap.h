@@ -5,8 +5,9 @@
  *
  * An instruction that cannot be decoded (a load, or one that is not known) opens the memory for
  * good: then a store is a plain store, without a call. It is open, too, while a thread blocks
- * SIGSEGV, whose store would end the process. Under a debugger and on other machines than x86-64
- * it is open from the beginning, for good.
+ * SIGSEGV, whose store would end the process, and while it cannot be known whether one does (there
+ * is no /proc, or no descriptor is free). Under a debugger, or where that cannot be known at first,
+ * and on other machines than x86-64 it is open from the beginning, for good.
  *
  * Memory that the program unmaps comes back, open, at the next access that is not skipped. */
 #pragma once
@@ -27,7 +28,8 @@ typedef void (*page_trap_fn)(size_t at, unsigned int bytes, uint64_t value, bool
 void *page_trap_make(size_t len, page_trap_fn stored, bool on);
 /* Opens the memory if a thread of the process blocks SIGSEGV, and closes it again when none does: a
  * thread that is being made blocks all signals for a moment. One system call while no thread begins
- * or ends, but all are looked at now and then. One caller at a time. */
+ * or ends, but now and then all are looked at, for 2 % of the time at most. One caller at a
+ * time. */
 void page_trap_recheck(void);
 /* True: stores are plain ones until false is said; the caller looks at what they announce itself.
  * Behind false it sees what was stored before. By the thread that rechecks. */

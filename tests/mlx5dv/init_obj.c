@@ -3,10 +3,13 @@
  * reads CQEs in their ring, arms by the record, and calls nothing in between. */
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include "mlx5dv/hand.h"
 #include "verbs/said.h"
 
@@ -439,16 +442,11 @@ static long others_slept(void)
 /* Arming is a call, too: it needs no other thread. The entry is there before, so each arm raises an
  * event; the engine thread, which looks at records now and then, sleeps far less often than that,
  * unless this thread had to wait for a core. */
-static void arming_wakes_nobody(int arg)
+static void arms_without_others(void)
 {
 	enum { ARMS = 1000 };
 	long least = ARMS;
 
-	(void)arg;
-	if (cases_sanitized())
-		case_skip("its stack for signals is too small to ring on");
-	open_memory();
-	connected(IBV_QPT_RC, NULL);
 	hand_recv(&b);
 	hand_send(&a, 0, 1);
 	want(comes(&b, 10000));
@@ -463,6 +461,59 @@ static void arming_wakes_nobody(int arg)
 		least = slept < least ? slept : least;
 	}
 	want(least <= ARMS / 4);
+}
+
+static void arming_wakes_nobody(int arg)
+{
+	(void)arg;
+	if (cases_sanitized())
+		case_skip("its stack for signals is too small to ring on");
+	open_memory();
+	connected(IBV_QPT_RC, NULL);
+	arms_without_others();
+}
+
+static void destroys_both(void)
+{
+	want_eq(ibv_destroy_qp(a.ep.qp) | ibv_destroy_qp(b.ep.qp), 0);
+	want_eq(ibv_destroy_cq(a.ep.scq) | ibv_destroy_cq(b.ep.scq), 0);
+}
+
+/* @destroyed: those that it inherits. Its CQ's number differs from an inherited one's by a multiple
+ * of 64, the places in the table of CQs that stores can arm. */
+static void arming_in_a_child(int destroyed)
+{
+	enum { PLACES = 64 };
+	struct peer_opts o = { .type = IBV_QPT_RC };
+	uint32_t number;
+	int status;
+	pid_t child;
+
+	if (cases_sanitized())
+		case_skip("its stack for signals is too small to ring on");
+	open_memory();
+	connected(IBV_QPT_RC, NULL);
+	number = b.cq.cqn;
+	child = fork();
+	if (!child) {
+		if (destroyed)
+			destroys_both();
+		open_memory();
+		for (int i = 0; i < 10 * PLACES && (!i || (b.cq.cqn - number) % PLACES); i++) {
+			memset(&b, 0, sizeof(b));
+			endpoint(&b, IBV_QPT_RC, NULL);
+		}
+		want_eq((b.cq.cqn - number) % PLACES, 0);
+		memset(&a, 0, sizeof(a));
+		endpoint(&a, IBV_QPT_RC, NULL);
+		a.ep.theirs = b.ep.mine;
+		b.ep.theirs = a.ep.mine;
+		peer_connect(&a.ep, &o);
+		peer_connect(&b.ep, &o);
+		arms_without_others();
+		_exit(0);
+	}
+	want(waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status));
 }
 
 enum { EARLY, LATE, LATE_AND_LARGE };
@@ -537,6 +588,55 @@ static void entries_stay(int arg)
 	}
 	want_eq(ibv_resize_cq(b.ep.rcq, 100), EINVAL);
 	want_eq(ibv_destroy_cq(b.ep.rcq), 0);
+}
+
+static struct { /* shared with a thread that would destroy what is in use */
+	struct ibv_cq *cq;
+	struct ibv_srq *srq;
+	bool stop; /* atomic */
+} busy;
+
+static void *destroys(void *arg)
+{
+	while (!__atomic_load_n(&busy.stop, __ATOMIC_ACQUIRE)) {
+		want_eq(ibv_destroy_cq(busy.cq), EBUSY);
+		want_eq(ibv_destroy_srq(busy.srq), EBUSY);
+	}
+	return arg;
+}
+
+/* A CQ or an SRQ that could not be destroyed was the program's meanwhile. */
+static void while_it_is_busy(int arg)
+{
+	enum { TIMES = 1000 };
+	struct ibv_qp_init_attr qa = { .qp_type = IBV_QPT_RC, .cap = { 1, 1, 1, 1, 0 } };
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 7, .max_sge = 2 } };
+	struct ibv_srq_attr larger = { .max_wr = 100 };
+	struct mlx5dv_srq out = { 0 };
+	struct mlx5dv_obj obj = { .srq = { .out = &out } };
+	pthread_t thread;
+
+	(void)arg;
+	open_memory();
+	connected(IBV_QPT_RC, NULL);
+	hand_messages(20);
+	busy.cq = qa.send_cq = qa.recv_cq = a.ep.scq;
+	qa.srq = busy.srq = obj.srq.in = ibv_create_srq(dev.pd, &attr);
+	want(busy.srq && ibv_create_qp(dev.pd, &qa));
+	want_eq(mlx5dv_init_obj(&obj, MLX5DV_OBJ_SRQ), 0);
+	want_eq(pthread_create(&thread, NULL, destroys, NULL), 0);
+	for (int i = 0; i < TIMES; i++) {
+		struct ibv_qp *qp = ibv_create_qp(dev.pd, &qa);
+
+		want(qp);
+		want_eq(ibv_destroy_qp(qp), 0);
+		want_eq(be32toh(a.cq.dbrec[0]), a.polled);
+		want_errno(ibv_resize_cq(busy.cq, 100), EINVAL);
+		want_eq(ibv_modify_srq(busy.srq, &larger, IBV_SRQ_MAX_WR), EINVAL);
+	}
+	__atomic_store_n(&busy.stop, true, __ATOMIC_RELEASE);
+	want_eq(pthread_join(thread, NULL), 0);
+	hand_messages(20);
 }
 
 enum { GARBAGE, NO_SEGMENTS, BEYOND_THE_RING, PAST_THE_END };
@@ -637,11 +737,14 @@ static const struct test_case cases[] = {
 	CASE_ARG(arms, false),
 	CASE_ARG(arms, true),
 	CASE(arming_wakes_nobody),
+	CASE_ARG(arming_in_a_child, false),
+	CASE_ARG(arming_in_a_child, true),
 	CASE_ARG(arms_for_solicited, EARLY),
 	CASE_ARG(arms_for_solicited, LATE),
 	CASE_ARG(arms_for_solicited, LATE_AND_LARGE),
 	CASE(a_blocked_thread),
 	CASE(entries_stay),
+	CASE(while_it_is_busy),
 	CASE_ARG(wrong, GARBAGE),
 	CASE_ARG(wrong, NO_SEGMENTS),
 	CASE_ARG(wrong, BEYOND_THE_RING),

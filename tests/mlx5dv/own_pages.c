@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -471,6 +472,226 @@ static void by_a_parent_domain(int arg)
 	want_eq(n_left, 0);
 }
 
+static void *alloc_record_in(struct ibv_pd *pd, void *context, size_t size, size_t align,
+			     uint64_t type)
+{
+	return size == 8 ? alloc_in(pd, context, size, align, type) : IBV_ALLOCATOR_USE_DEFAULT;
+}
+
+/* The rings move, with copies of the records; these go back when their queues end. */
+static void records_alone(int arg)
+{
+	struct ibv_parent_domain_init_attr attr = {
+		.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
+			     IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT,
+		.alloc = alloc_record_in,
+		.free = release_in,
+		.pd_context = &n_left,
+	};
+	struct ibv_srq_init_attr sa = { .attr = { .max_wr = 7, .max_sge = 1 } };
+	struct ibv_wq_init_attr wa = { .wq_type = IBV_WQT_RQ, .max_wr = 5, .max_sge = 3 };
+	struct mlx5dv_srq srq = { 0 };
+	struct mlx5dv_rwq wq = { 0 };
+	struct mlx5dv_obj obj = { .srq.out = &srq, .rwq.out = &wq };
+
+	(void)arg;
+	open_memory();
+	attr.pd = dev.pd;
+	dev.pd = ibv_alloc_parent_domain(dev.ctx, &attr);
+	want(dev.pd);
+	connected(IBV_QPT_RC, NULL);
+	obj.srq.in = ibv_create_srq(dev.pd, &sa);
+	wa.pd = dev.pd;
+	wa.cq = cq_in_domain();
+	want(obj.srq.in && wa.cq);
+	obj.rwq.in = ibv_create_wq(dev.ctx, &wa);
+	want(obj.rwq.in);
+	want_eq(n_pieces, 5);
+	cq_of(wa.cq);
+	want_eq(mlx5dv_init_obj(&obj, MLX5DV_OBJ_SRQ | MLX5DV_OBJ_RWQ), 0);
+	hand_messages(20);
+	want_eq(ibv_destroy_wq(obj.rwq.in), 0);
+	want_eq(ibv_destroy_cq(wa.cq), 0);
+	want_eq(ibv_destroy_srq(obj.srq.in), 0);
+	ends(&a);
+	ends(&b);
+	want_eq(n_left, 0);
+}
+
+/* --- in a forked child --- */
+
+static void *alloc_shared(size_t size, void *data)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	want(p != MAP_FAILED);
+	++*(unsigned int *)data;
+	return p;
+}
+
+static void release_shared(void *p, void *data)
+{
+	(void)p;
+	--*(unsigned int *)data;
+}
+
+static void *alloc_shared_in(struct ibv_pd *pd, void *context, size_t size, size_t align,
+			     uint64_t type)
+{
+	(void)pd;
+	(void)align;
+	(void)type;
+	return alloc_shared(size, context);
+}
+
+static void release_shared_in(struct ibv_pd *pd, void *context, void *p, uint64_t type)
+{
+	(void)pd;
+	(void)type;
+	release_shared(p, context);
+}
+
+/* From now on by the functions of a parent domain, or of the context. */
+static void lend_shared(bool domain)
+{
+	struct mlx5dv_ctx_allocators f = { alloc_shared, release_shared, &n_left };
+	struct ibv_parent_domain_init_attr attr = {
+		.pd = dev.pd,
+		.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
+			     IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT,
+		.alloc = alloc_shared_in,
+		.free = release_shared_in,
+		.pd_context = &n_left,
+	};
+
+	if (domain)
+		dev.pd = ibv_alloc_parent_domain(dev.ctx, &attr);
+	else
+		want_eq(mlx5dv_set_context_attr(dev.ctx, MLX5DV_CTX_ATTR_BUF_ALLOCATORS, &f), 0);
+	want(dev.pd);
+}
+
+static struct ibv_cq *own_cq(void)
+{
+	struct ibv_cq *cq = ibv_create_cq(dev.ctx, 31, NULL, NULL, 0);
+
+	want(cq);
+	cq_of(cq);
+	return cq;
+}
+
+static void in_a_child(void (*fn)(void))
+{
+	int status;
+	pid_t child = fork();
+
+	if (!child) {
+		fn();
+		_exit(0);
+	}
+	want(waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status));
+}
+
+static void child_destroys_lent(void)
+{
+	unsigned int were = n_left;
+	struct ibv_cq *cq;
+
+	open_memory();
+	cq = own_cq();
+	ends(&a);
+	ends(&b);
+	want_eq(n_left, were);
+	want_eq(ibv_destroy_cq(cq), 0);
+}
+
+/* What a program's function has made is no child's, which neither frees it nor gives it back. */
+static void lent_to_the_parent(int domain)
+{
+	open_memory();
+	lend_shared(domain);
+	connected(IBV_QPT_RC, NULL);
+	want(n_left);
+	in_a_child(child_destroys_lent);
+	hand_messages(20);
+	ends(&a);
+	ends(&b);
+	want_eq(n_left, 0);
+}
+
+static size_t pages_mapped(void)
+{
+	FILE *f = fopen("/proc/self/statm", "r");
+	size_t n = 0;
+
+	want(f && fscanf(f, "%zu", &n) == 1);
+	fclose(f);
+	return n;
+}
+
+static void child_makes_rings(void)
+{
+	enum { TIMES = 50, ENTRIES = 8192 };
+	size_t before;
+
+	open_memory();
+	before = pages_mapped();
+	for (int i = 0; i < TIMES; i++) {
+		struct ibv_cq *cq = ibv_create_cq(dev.ctx, ENTRIES - 1, NULL, NULL, 0);
+
+		want(cq);
+		want_eq(ibv_destroy_cq(cq), 0);
+	}
+	want(pages_mapped() - before < TIMES / 2 * ENTRIES * sizeof(struct mlx5_cqe64) / PAGE);
+}
+
+/* Its own rings are freed, though its parent's have other origins. */
+static void rings_of_a_child(int arg)
+{
+	(void)arg;
+	open_memory();
+	lend_shared(false);
+	want(ibv_create_cq(dev.ctx, 31, NULL, NULL, 0));
+	in_a_child(child_makes_rings);
+}
+
+static volatile sig_atomic_t mine;
+
+static void on_own_fault(int signal)
+{
+	(void)signal;
+	_exit(mine ? 0 : 1);
+}
+
+static void child_has_other_memory(void)
+{
+	uint8_t *at = a.qp.rq.buf;
+
+	want(mmap(at, PAGE, PROT_READ | PROT_WRITE,
+		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == at);
+	at[0] = 7;
+	want(signal(SIGSEGV, on_own_fault) != SIG_ERR);
+	open_memory();
+	own_cq();
+	want_eq(ibv_destroy_qp(a.ep.qp), 0);
+	want_eq(at[0], 7);
+	want_eq(mprotect(at, PAGE, PROT_NONE), 0);
+	mine = 1;
+	want_eq(at[0], 0xff); /* the handler is called */
+}
+
+/* Where the parent's pages are a child may have something else, with faults of its own. */
+static void place_of_a_parents_rings(int arg)
+{
+	(void)arg;
+	open_memory();
+	connected(IBV_QPT_RC, NULL);
+	want_eq(madvise(a.qp.rq.buf, (size_t)a.qp.rq.wqe_cnt * a.qp.rq.stride, MADV_DONTFORK), 0);
+	in_a_child(child_has_other_memory);
+}
+
+/* --- beside a resize --- */
+
 static struct mlx5dv_obj beside;
 static struct mlx5dv_cq beside_cq;
 static struct mlx5dv_srq beside_srq;
@@ -554,7 +775,12 @@ static const struct test_case cases[] = {
 	CASE(within_a_batch),
 	CASE(by_the_program),
 	CASE(by_a_parent_domain),
+	CASE(records_alone),
 	CASE(the_rest_of_a_page),
+	CASE_ARG(lent_to_the_parent, false),
+	CASE_ARG(lent_to_the_parent, true),
+	CASE(rings_of_a_child),
+	CASE(place_of_a_parents_rings),
 	CASE_ARG(while_it_is_resized, false),
 	CASE_ARG(while_it_is_resized, true),
 	CASE(beside_a_resize),

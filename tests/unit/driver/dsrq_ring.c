@@ -22,7 +22,7 @@ static void open_shared(struct shared *s, uint32_t slots)
 	memset(srq, 0, sizeof(*srq));
 	srq->dbrec = srq->record;
 	srq->epoch = fork_epoch();
-	srq->buf = s->buf[0];
+	srq->buf = srq->memory.at = s->buf[0];
 	srq->wr_id = s->wr_id[0];
 	srq->cnt = slots;
 	srq->stride = STRIDE;
@@ -120,10 +120,10 @@ TEST(a_larger_ring_keeps_the_slots_that_are_in_use)
 	for (uint64_t i = 0; i < 3; i++)
 		check_eq(post(&s, 10 + i), 0);
 	check_eq(dsrq_ring_complete(s.srq, 1), 11); /* 0 and 2 are in use; free: 3, 1 */
-	struct dsrq_memory n = { s.buf[1], s.wr_id[1], 8 };
+	struct dsrq_memory n = { { .at = s.buf[1] }, s.wr_id[1], 8 };
 
 	check(!dsrq_ring_switch(s.srq, &n));
-	check(n.buf == s.buf[0] && n.wr_id == s.wr_id[0] && n.cnt == 4); /* the old one */
+	check(n.ring.at == s.buf[0] && n.wr_id == s.wr_id[0] && n.cnt == 4); /* the old one */
 	check_eq(s.srq->cnt, 8);
 	check_eq(get_be32(s.buf[1] + 2 * STRIDE + 16), 13); /* WQEs in use came along */
 	s.srq->max_wr = 7;
@@ -157,7 +157,7 @@ TEST(a_smaller_ring_starts_anew)
 		check_eq(post(&s, i), 0);
 	for (uint16_t i = 0; i < 5; i++)
 		dsrq_ring_complete(s.srq, (uint16_t)(4 - i));
-	struct dsrq_memory n = { s.buf[1], s.wr_id[1], 4 };
+	struct dsrq_memory n = { { .at = s.buf[1] }, s.wr_id[1], 4 };
 
 	check(dsrq_ring_switch(s.srq, &n));
 	check_eq(s.srq->head, 0);

@@ -51,32 +51,32 @@ TEST(rings_are_zeroed_and_aligned)
 {
 	check_eq(fork_init(), 0);
 	for (size_t size = 16; size <= 1 << 20; size *= 2) {
-		uint8_t *p[2];
+		struct ring_memory m[2];
 
 		for (int i = 0; i < 2; i++) {
-			check_eq(ring_memory_alloc(size, &p[i]), 0);
-			check_eq((uintptr_t)p[i] % 64, 0);
+			check_eq(ring_memory_alloc(size, &m[i]), 0);
+			check_eq((uintptr_t)m[i].at % 64, 0);
 			for (size_t k = 0; k < size; k++)
-				check_eq(p[i][k], 0);
-			memset(p[i], 0xff, size);
+				check_eq(m[i].at[k], 0);
+			memset(m[i].at, 0xff, size);
 		}
-		check(p[0] + size <= p[1] || p[1] + size <= p[0]);
-		ring_memory_free(p[0], size);
-		ring_memory_free(p[1], size);
+		check(m[0].at + size <= m[1].at || m[1].at + size <= m[0].at);
+		ring_memory_free(&m[0]);
+		ring_memory_free(&m[0]); /* none any more */
+		ring_memory_free(&m[1]);
 	}
-	ring_memory_free(NULL, 1);
 }
 
 TEST(without_functions_a_domain_takes_the_heap)
 {
 	struct pd plain = { .kind = PD_PLAIN };
-	uint8_t *p;
+	struct ring_memory p;
 
 	check_eq(fork_init(), 0);
 	check_eq(ring_memory_alloc_in(NULL, MLX5DV_RES_TYPE_QP, 100, &p), 0);
-	ring_memory_free(p, 100);
+	ring_memory_free(&p);
 	check_eq(ring_memory_alloc_in(&plain, MLX5DV_RES_TYPE_QP, 100, &p), 0);
-	ring_memory_free(p, 100);
+	ring_memory_free(&p);
 }
 
 TEST(a_parent_domain_s_functions_make_and_take_back_rings)
@@ -84,20 +84,20 @@ TEST(a_parent_domain_s_functions_make_and_take_back_rings)
 	static _Alignas(PAGE) uint8_t memory[LARGE];
 	struct pd pd = parent_domain();
 	unsigned int n = 0;
-	uint8_t *p;
+	struct ring_memory p;
 
 	for (size_t size = 64; size <= LARGE; size *= 2) {
 		memset(memory, 0xff, sizeof(memory));
 		program.gives = memory;
 		check_eq(ring_memory_alloc_in(&pd, MLX5DV_RES_TYPE_CQ, size, &p), 0);
-		check(p == memory);
+		check(p.at == memory);
 		check_eq(program.size, size <= PAGE ? PAGE : size);
 		check_eq(program.align, PAGE);
 		check_eq(program.type, MLX5DV_RES_TYPE_CQ);
 		check(program.context == &program);
 		for (size_t k = 0; k < size; k++)
-			check_eq(p[k], 0);
-		ring_memory_free(p, size);
+			check_eq(p.at[k], 0);
+		ring_memory_free(&p);
 		check(program.freed == memory);
 		check_eq(program.allocs, ++n);
 		check_eq(program.frees, n);
@@ -109,14 +109,14 @@ TEST(rings_of_both_origins_stand_side_by_side)
 {
 	static _Alignas(PAGE) uint8_t memory[PAGE];
 	struct pd pd = parent_domain();
-	uint8_t *theirs, *heap;
+	struct ring_memory theirs, heap;
 
 	program.gives = memory;
 	check_eq(ring_memory_alloc_in(&pd, MLX5DV_RES_TYPE_SRQ, 100, &theirs), 0);
 	check_eq(ring_memory_alloc(100, &heap), 0);
-	ring_memory_free(heap, 100);
+	ring_memory_free(&heap);
 	check_eq(program.frees, 0);
-	ring_memory_free(theirs, 100);
+	ring_memory_free(&theirs);
 	check_eq(program.frees, 1);
 }
 
@@ -125,14 +125,14 @@ TEST(memory_that_cannot_be_noted_goes_back_and_to_nobody_else)
 {
 	static _Alignas(PAGE) uint8_t memory[PAGE];
 	struct pd pd = parent_domain();
-	uint8_t *p, *again = NULL;
+	struct ring_memory p, again = { 0 };
 
 	program.gives = memory;
 	check_eq(ring_memory_alloc_in(&pd, MLX5DV_RES_TYPE_CQ, 100, &p), 0);
 	check_eq(ring_memory_alloc_in(&pd, MLX5DV_RES_TYPE_CQ, 100, &again), EEXIST);
-	check(!again);
+	check(!again.at);
 	check_eq(program.frees, 1);
-	ring_memory_free(p, 100);
+	ring_memory_free(&p);
 	check_eq(program.frees, 2);
 }
 
@@ -140,11 +140,11 @@ TEST(functions_may_ask_for_the_default_or_refuse)
 {
 	static _Alignas(PAGE) uint8_t memory[2 * PAGE];
 	struct pd pd = parent_domain();
-	uint8_t *p = NULL;
+	struct ring_memory p;
 
 	program.gives = IBV_ALLOCATOR_USE_DEFAULT;
 	check_eq(ring_memory_alloc_in(&pd, MLX5DV_RES_TYPE_QP, 100, &p), 0);
-	ring_memory_free(p, 100);
+	ring_memory_free(&p);
 	check_eq(program.frees, 0);
 	program.gives = NULL;
 	check_eq(ring_memory_alloc_in(&pd, MLX5DV_RES_TYPE_QP, 100, &p), ENOMEM);

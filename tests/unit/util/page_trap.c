@@ -2,17 +2,21 @@
 /* Stores to a trapped page are told of, in the thread that stores; what is no store opens it. Each
  * case runs in a child, since the page stays. */
 #include "util/page_trap.h"
+#include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "util/clock.h"
 #include "util/guard.h"
 #include "test.h"
 
-enum { PAGE = 4096 };
+enum { PAGE = 4096, SKIPPED = 77 };
 
 #if defined(__x86_64__)
 enum { DECODES = true };
@@ -95,10 +99,31 @@ static bool it_may_be_open_from_the_beginning(void)
 	return !page_trap_closed() && p[0] == 1 && !told.n;
 }
 
-/* As often as it takes until masks are read again. */
+static unsigned int readings;
+static void (*masks_are_read)(void); /* is called once */
+
+DIR *opendir(const char *path)
+{
+	readings++;
+	return (__extension__(DIR * (*)(const char *)) dlsym(RTLD_NEXT, "opendir"))(path);
+}
+
+int closedir(DIR *d)
+{
+	void (*fn)(void) = masks_are_read;
+
+	masks_are_read = NULL;
+	if (fn)
+		fn();
+	return (__extension__(int (*)(DIR *)) dlsym(RTLD_NEXT, "closedir"))(d);
+}
+
+/* Until masks are read again, which they may not be at all. */
 static void recheck(void)
 {
-	for (int i = 0; i < 100; i++)
+	unsigned int was = readings;
+
+	for (int i = 0; i < 100000 && readings == was; i++)
 		page_trap_recheck();
 }
 
@@ -111,23 +136,163 @@ static bool what_was_opened_for_good_stays_open(void)
 	return good && !page_trap_closed();
 }
 
+/* A thread that was joined may be listed for a moment. */
+static bool it_closes(void)
+{
+	for (int i = 0; i < 10000 && !page_trap_closed(); i++)
+		recheck();
+	return page_trap_closed();
+}
+
+static void change_mask(int how)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGSEGV);
+	pthread_sigmask(how, &set, NULL);
+}
+
 /* A thread that is being made blocks all signals for a moment. */
 static bool it_closes_when_no_thread_blocks_the_signal_any_more(void)
 {
 	volatile uint8_t *p = page(true);
-	sigset_t set;
 	bool opened;
 
-	sigemptyset(&set);
-	sigaddset(&set, SIGSEGV);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	change_mask(SIG_BLOCK);
 	recheck();
 	opened = p && !page_trap_closed();
 	p[0] = 1;
-	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	change_mask(SIG_UNBLOCK);
 	recheck();
 	p[1] = 2;
 	return opened && page_trap_closed() && told_of(1, 1, 2) && told.n == 1;
+}
+
+static pthread_barrier_t both;
+
+static void *blocks_for_a_while(void *arg)
+{
+	(void)arg;
+	change_mask(SIG_BLOCK);
+	pthread_barrier_wait(&both);
+	pthread_barrier_wait(&both);
+	return NULL;
+}
+
+static bool limit_descriptors(int n)
+{
+	struct rlimit all;
+
+	if (getrlimit(RLIMIT_NOFILE, &all))
+		return false;
+	all.rlim_cur = n < 0 ? all.rlim_max : (rlim_t)n;
+	return !setrlimit(RLIMIT_NOFILE, &all);
+}
+
+static bool stays_open_with_descriptors(int n)
+{
+	bool good = limit_descriptors(n);
+
+	recheck();
+	return limit_descriptors(-1) && good && !page_trap_closed();
+}
+
+/* Masks that cannot be read may be blocked. */
+static bool it_stays_open_without_descriptors(void)
+{
+	volatile uint8_t *p = page(true);
+	int next_fd = dup(STDERR_FILENO);
+	pthread_t thread;
+	bool good;
+
+	if (!p || !page_trap_closed() || next_fd < 0 || close(next_fd) ||
+	    pthread_barrier_init(&both, NULL, 2) ||
+	    pthread_create(&thread, NULL, blocks_for_a_while, NULL))
+		return false;
+	pthread_barrier_wait(&both);
+	recheck();
+	good = !page_trap_closed();
+	good = stays_open_with_descriptors(0) && good;
+	good = stays_open_with_descriptors(next_fd + 1) && good; /* the list of threads alone */
+	pthread_barrier_wait(&both);
+	pthread_join(thread, NULL);
+	return good && it_closes();
+}
+
+static bool it_is_open_for_good_if_nothing_can_be_read(void)
+{
+	volatile uint8_t *p;
+
+	if (guard_init() || !limit_descriptors(0))
+		return false;
+	p = page_trap_make(PAGE, stored, true);
+	if (!limit_descriptors(-1))
+		return false;
+	recheck();
+	p[0] = 1;
+	call();
+	return !page_trap_closed() && p[0] == 1 && !told.n;
+}
+
+static void for_20_ms(void)
+{
+	uint64_t end = clock_now() + 20000000;
+
+	while (clock_now() < end)
+		;
+}
+
+/* They are not read again within 50 times that: a second. */
+static bool masks_of_many_threads_are_read_seldom(void)
+{
+	volatile uint8_t *p = page(true);
+
+	masks_are_read = for_20_ms;
+	page_trap_rest(false);
+	readings = 0;
+	for (int i = 0; i < 1000; i++)
+		page_trap_recheck();
+	return p && !masks_are_read && !readings;
+}
+
+static void *blocks_and_makes(void *arg)
+{
+	(void)arg;
+	change_mask(SIG_BLOCK);
+	return page_trap_make(PAGE, stored, true);
+}
+
+static void a_thread_comes(void)
+{
+	pthread_t thread;
+
+	if (!pthread_create(&thread, NULL, blocks_and_makes, NULL))
+		pthread_join(thread, NULL);
+}
+
+/* Whose mask has not been seen by the thread that is about to close the page. */
+static bool it_stays_open_for_a_thread_that_comes_meanwhile(void)
+{
+	volatile uint8_t *p = page(true);
+	bool good;
+
+	page_trap_rest(true);
+	masks_are_read = a_thread_comes;
+	page_trap_rest(false);
+	good = p && !masks_are_read && !page_trap_closed();
+	return good && it_closes();
+}
+
+static bool it_opens_without_proc(void)
+{
+	volatile uint8_t *p = page(true);
+	bool good = p && page_trap_closed();
+
+	if ((geteuid() && unshare(CLONE_NEWUSER)) || chroot("/sys"))
+		_exit(SKIPPED);
+	page_trap_recheck();
+	return good && !page_trap_closed();
 }
 
 static bool it_rests_while_it_is_told_to(void)
@@ -172,11 +337,8 @@ static bool it_stays_open_without_handlers(void)
 static bool it_is_open_where_the_signal_is_blocked(void)
 {
 	volatile uint8_t *p;
-	sigset_t set;
 
-	sigemptyset(&set);
-	sigaddset(&set, SIGSEGV);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	change_mask(SIG_BLOCK);
 	p = page(true);
 	p[0] = 1;
 	call();
@@ -335,6 +497,8 @@ static void in_a_child(bool (*fn)(void))
 	if (!pid)
 		_exit(fn() ? 0 : 1);
 	check_eq(waitpid(pid, &status, 0), pid);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == SKIPPED)
+		skip();
 	check_eq(status, 0);
 }
 
@@ -361,6 +525,11 @@ CHILD(rest_closes_nothing_that_was_opened_for_good)
 CHILD_OF_STORES(a_load_opens_it)
 CHILD_OF_STORES(what_was_opened_for_good_stays_open)
 CHILD_OF_STORES(it_closes_when_no_thread_blocks_the_signal_any_more)
+CHILD_OF_STORES(it_stays_open_without_descriptors)
+CHILD_OF_STORES(it_is_open_for_good_if_nothing_can_be_read)
+CHILD_OF_STORES(it_stays_open_for_a_thread_that_comes_meanwhile)
+CHILD_OF_STORES(it_opens_without_proc)
+CHILD_OF_STORES(masks_of_many_threads_are_read_seldom)
 CHILD_OF_STORES(it_opens_without_memory)
 CHILD_OF_STORES(a_small_stack_is_told_of)
 CHILD_OF_STORES(a_handler_is_told_of)
@@ -378,6 +547,11 @@ RUN_TESTS(unit_test(test_it_may_be_open_from_the_beginning),
 	  unit_test(test_rest_closes_nothing_that_was_opened_for_good),
 	  unit_test(test_a_load_opens_it), unit_test(test_what_was_opened_for_good_stays_open),
 	  unit_test(test_it_closes_when_no_thread_blocks_the_signal_any_more),
+	  unit_test(test_it_stays_open_without_descriptors),
+	  unit_test(test_it_is_open_for_good_if_nothing_can_be_read),
+	  unit_test(test_it_stays_open_for_a_thread_that_comes_meanwhile),
+	  unit_test(test_it_opens_without_proc),
+	  unit_test(test_masks_of_many_threads_are_read_seldom),
 	  unit_test(test_it_opens_without_memory), unit_test(test_a_small_stack_is_told_of),
 	  unit_test(test_a_handler_is_told_of), unit_test(test_an_open_page_comes_back_to_a_store),
 	  unit_test(test_a_closed_page_comes_back_to_a_load),
