@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -48,6 +49,30 @@ static void hold_rtu(void)
 	__atomic_store_n(&rtu.held, true, __ATOMIC_RELEASE);
 }
 
+static void rtu_leaves(void)
+{
+	want(rtu.len);
+	syscall(SYS_sendto, rtu.fd, rtu.message, rtu.len, MSG_NOSIGNAL, NULL, 0);
+}
+
+/* --- a thread --- */
+
+static struct {
+	pid_t thread; /* atomic */
+	int done; /* atomic */
+	int fd;
+} ending;
+
+static void *closes(void *arg)
+{
+	int ret;
+
+	__atomic_store_n(&ending.thread, gettid(), __ATOMIC_RELEASE);
+	ret = arg ? rshutdown(ending.fd, SHUT_WR) : rclose(ending.fd);
+	__atomic_store_n(&ending.done, 1, __ATOMIC_RELEASE);
+	return (void *)(intptr_t)(ret ? errno : 0);
+}
+
 /* --- cases --- */
 
 /* For the client the connection is open; of the server's end there is nothing but an answer. */
@@ -82,10 +107,37 @@ static void ended_without_an_rtu(int arg)
 	want_eq(rclose(far), 0);
 }
 
+/* What raccept() has returned can be closed, or half of it, at once: the client hears of no more
+ * than the end. */
+static void ended_before_it_is_open(int half)
+{
+	char got[SOME];
+	int near, far;
+	pthread_t t;
+	void *err;
+
+	half_open(&near, &far);
+	ending.fd = far;
+	want_eq(pthread_create(&t, NULL, closes, half ? &half : NULL), 0);
+	until_asleep_or(stat_of(&ending.thread), &ending.done);
+	rtu_leaves();
+	want_eq(pthread_join(t, &err), 0);
+	want_eq((intptr_t)err, 0);
+	want_eq(rrecv(near, got, sizeof(got), 0), 0);
+	if (half) {
+		want_eq(rsend(near, "x", 1, 0), 1);
+		want_eq(rrecv(far, got, sizeof(got), 0), 1);
+		want_eq(rclose(far), 0);
+	}
+	want_eq(rclose(near), 0);
+}
+
 int main(void)
 {
 	const struct test_case list[] = {
 		CASE(ended_without_an_rtu),
+		CASE_ARG(ended_before_it_is_open, 0),
+		CASE_ARG(ended_before_it_is_open, 1),
 	};
 
 	return CASES_RUN(list);
