@@ -34,6 +34,8 @@ struct guest {
 /* For a first message, which leaves right behind connect(); until a request comes again. */
 #define SILENCE_NS UINT64_C(2000000000)
 #define REPEAT_NS  UINT64_C(10000000000)
+/* Of a name, until there may be a descriptor again. */
+#define REST_NS UINT64_C(10000000)
 /* Of the descriptors that a process may have, those for all strangers, of one user, that have not
  * asked yet; as many for requests that the program has not accepted. */
 enum { FOR_STRANGERS = 8, FOR_EACH = 32 };
@@ -452,15 +454,40 @@ static void close_busy(int fd)
 	close(fd);
 }
 
+static bool has_spare(void)
+{
+	if (cm.spare_fd < 0)
+		cm.spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	return cm.spare_fd >= 0;
+}
+
+static void rested(struct timer *t, uint64_t now)
+{
+	struct list *pos;
+
+	(void)t;
+	(void)now;
+	list_for_each(pos, &cm.names)
+		cm_watch_switch(&container_of(pos, struct cm_name, node)->watch, true);
+	cm_watch_switch(&cm.process, true);
+}
+
+/* The name stays ready, and nothing can be done about it. */
+static void rest(const struct cm_watch *name)
+{
+	cm_watch_switch(name, false);
+	cm.rest.fire = rested;
+	cm_timer(&cm.rest, clock_now() + REST_NS);
+}
+
 /* Without descriptors the connection is taken and closed, or its name would stay ready for ever. */
 static void turn_away(int name_fd)
 {
 	static uint64_t times;
 	int fd;
 
-	if (cm.spare_fd < 0)
-		return;
 	close(cm.spare_fd);
+	cm.spare_fd = -1;
 	fd = accept4(name_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd >= 0)
 		close_busy(fd);
@@ -468,15 +495,20 @@ static void turn_away(int name_fd)
 		reason("connection management: a connection has to come again, the %luth of this "
 		       "kind: no descriptor is left; raise ulimit -n",
 		       (unsigned long)times);
-	cm.spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	has_spare();
 }
 
 static void name_ready(struct cm_watch *w)
 {
-	int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	struct trust_name who;
 	struct guest *g;
+	int fd;
 
+	if (!has_spare()) {
+		rest(w);
+		return;
+	}
+	fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd < 0) {
 		if (errno == EMFILE || errno == ENFILE)
 			turn_away(w->fd);

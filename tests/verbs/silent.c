@@ -9,10 +9,14 @@
 #include <stdio.h>
 #include <string.h>
 #include <stddef.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include "verbs/cases.h"
 #include "verbs/said.h"
@@ -171,6 +175,97 @@ static void a_process_without_descriptors_is_busy(int arg)
 	}
 	want_eq(waitpid(child, &status, 0), child);
 	want_eq(status, 0);
+}
+
+/* --- another thread takes the descriptor that was to refuse a connection --- */
+
+static struct {
+	dev_t null; /* 0: nothing is stolen; atomic */
+	pid_t thread; /* whose descriptor it was; atomic */
+	int rounds; /* of that thread, since then; atomic */
+	int taken[FILES], n;
+} thief;
+
+static void take_all(void)
+{
+	for (thief.n = 0; (thief.taken[thief.n] = dup(0)) >= 0; thief.n++)
+		;
+	want_eq(errno, EMFILE);
+}
+
+static void give_all_back(void)
+{
+	while (thief.n)
+		close(thief.taken[--thief.n]);
+}
+
+/* These stand in place of the C library's. */
+#pragma GCC visibility push(default)
+int close(int fd)
+{
+	dev_t null = __atomic_load_n(&thief.null, __ATOMIC_ACQUIRE);
+	bool steals = null && gettid() != getpid();
+	struct stat st;
+	int ret;
+
+	steals = steals && !fstat(fd, &st) && st.st_rdev == null;
+	ret = (int)syscall(SYS_close, fd);
+	if (steals) {
+		thief.taken[thief.n++] = dup(0);
+		__atomic_store_n(&thief.null, 0, __ATOMIC_RELAXED);
+		__atomic_store_n(&thief.thread, gettid(), __ATOMIC_RELEASE);
+	}
+	return ret;
+}
+
+int epoll_wait(int fd, struct epoll_event *events, int n, int ms)
+{
+	if (gettid() == __atomic_load_n(&thief.thread, __ATOMIC_ACQUIRE))
+		__atomic_add_fetch(&thief.rounds, 1, __ATOMIC_RELEASE);
+	return (int)syscall(SYS_epoll_pwait, fd, events, n, ms, NULL, 0);
+}
+#pragma GCC visibility pop
+
+static uint64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+/* The thread of connection management does not spin, and has a descriptor again when there is
+ * one. */
+static void a_stolen_descriptor_is_replaced(int arg)
+{
+	enum { ROUNDS = 40, AT_LEAST = 50 /* ms, for all of them */ };
+	const struct rlimit few = { FILES, FILES };
+	int first = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	int second = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct stat st;
+	uint64_t begun;
+
+	(void)arg;
+	want_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+	begin();
+	want_eq(stat("/dev/null", &st), 0);
+	take_all();
+	__atomic_store_n(&thief.null, st.st_rdev, __ATOMIC_RELEASE);
+	want_eq(connect(first, (struct sockaddr *)&name, name_len), 0);
+	while (!__atomic_load_n(&thief.thread, __ATOMIC_ACQUIRE))
+		sched_yield();
+	begun = now_ms();
+	while (__atomic_load_n(&thief.rounds, __ATOMIC_ACQUIRE) < ROUNDS)
+		sched_yield();
+	want(now_ms() - begun >= AT_LEAST);
+	give_all_back();
+	want_eq(send(first, "x", 1, 0), 1); /* no message: it is closed at once */
+	closed(first);
+	take_all();
+	want_eq(connect(second, (struct sockaddr *)&name, name_len), 0);
+	refused(second);
+	give_all_back();
+	end();
 }
 
 /* --- requests --- */
@@ -443,6 +538,7 @@ int main(void)
 		CASE(who_asks_nothing_is_closed),
 		CASE(another_user_has_few),
 		CASE(a_process_without_descriptors_is_busy),
+		CASE(a_stolen_descriptor_is_replaced),
 		CASE(another_user_has_few_requests),
 		CASE(a_user_without_an_id_connects_to_nobody),
 		CASE_ARG(a_port_of_another_user_names_him, false),
