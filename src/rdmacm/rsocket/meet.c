@@ -256,5 +256,5 @@ int meet_accept(struct sock *listener, struct sock **out)
 		if (id)
 			err = take_request(listener, id, data, len, out);
 	}
-	return err;
+	return err == EAGAIN ? EBUSY : err;
 }

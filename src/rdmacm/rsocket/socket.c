@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <string.h>
+#include <time.h>
 #include "rdmacm/rsocket/dgram.h"
 #include "rdmacm/rsocket/now.h"
 #include "rdmacm/rsocket/service.h"
@@ -154,6 +155,27 @@ static int hand_over(struct sock *made, struct sockaddr *addr, socklen_t *addrle
 	return fd;
 }
 
+/* Long enough for others to take the lock, which a thread that wants it back at once would have
+ * first. */
+static void give_way(struct sock *s)
+{
+	const struct timespec nap = { .tv_nsec = 1000000 };
+
+	pthread_mutex_unlock(&s->lock);
+	nanosleep(&nap, NULL);
+	pthread_mutex_lock(&s->lock);
+}
+
+/* @more: requests were refused, and others may be there already, without an end. */
+static int await_request(struct sock *s, bool more)
+{
+	if (s->flags & O_NONBLOCK)
+		return EAGAIN;
+	if (more)
+		give_way(s);
+	return sock_wait(s, false, AWAIT_REQUEST);
+}
+
 EXPORT int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
 {
 	struct sock *s, *made = NULL;
@@ -166,8 +188,8 @@ EXPORT int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
 	while (!err && !made) {
 		made = service_take(s);
 		err = made ? 0 : meet_accept(s, &made);
-		if (err == EAGAIN)
-			err = sock_wait(s, s->flags & O_NONBLOCK, AWAIT_REQUEST);
+		if (err == EAGAIN || err == EBUSY)
+			err = await_request(s, err == EBUSY);
 		if (!err && !made && s->state != SOCK_LISTENING)
 			err = EBADF; /* another thread has closed it */
 	}
