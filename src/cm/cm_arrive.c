@@ -104,13 +104,22 @@ static void refuse_it(const struct request *r, uint16_t rej, bool of_type)
 
 /* --- requests --- */
 
+/* A link-local address is one of the interface of @r. */
+static bool exists(const struct request *r, const union ibv_gid *gid)
+{
+	struct sockaddr_storage a;
+
+	cm_addr_of_gid(gid, 0, r->mad->ifindex, &a);
+	return cm_addr_exists(&a);
+}
+
 /* Programs may look at the peer's address before they accept. */
 static bool is_of_this_host(const struct request *r)
 {
-	struct sockaddr_storage gid;
+	union ibv_gid from;
 
-	cm_addr_of_gid(&r->mad->from, 0, 0, &gid);
-	return cm_addr_exists(&r->from) && cm_addr_exists(&gid);
+	cm_addr_gid(&r->from, &from);
+	return exists(r, &from) && exists(r, &r->mad->from);
 }
 
 /* The header's addresses are only what the sender says; those of the packet get the answers. Each

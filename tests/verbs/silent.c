@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
 /* A process that connects to a port of connection management and asks nothing holds a descriptor
  * there: not for long, and another user's processes not many. */
+#include <arpa/inet.h>
 #include <errno.h>
+#include <net/if.h>
 #include <poll.h>
 #include <rdma/rdma_cma.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <stddef.h>
 #include <sys/epoll.h>
@@ -51,18 +54,23 @@ static void find_name(void)
 	want(name_len);
 }
 
+static void begin_at(void *at)
+{
+	said_begin();
+	channel = rdma_create_event_channel();
+	want(channel);
+	want_eq(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
+	want_eq(rdma_bind_addr(id, at), 0);
+	want_eq(rdma_listen(id, 0), 0);
+	find_name();
+}
+
 static void begin(void)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET,
 				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 
-	said_begin();
-	channel = rdma_create_event_channel();
-	want(channel);
-	want_eq(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
-	want_eq(rdma_bind_addr(id, (struct sockaddr *)&at), 0);
-	want_eq(rdma_listen(id, 0), 0);
-	find_name();
+	begin_at(&at);
 }
 
 static void end(void)
@@ -285,23 +293,29 @@ static void take(struct rdma_event_channel *ch, enum rdma_cm_event_type type)
 }
 
 /* @who: 1 for ourselves. No queue pair is needed. */
-static struct rdma_cm_id *asks(struct rdma_event_channel *ch, __be16 port, char who)
+static struct rdma_cm_id *asks_at(struct rdma_event_channel *ch, void *to, char who)
 {
-	struct sockaddr_in to = { .sin_family = AF_INET,
-				  .sin_port = port,
-				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	struct rdma_conn_param param = { .qp_num = 77,
 					 .private_data = &who,
 					 .private_data_len = 1 };
 	struct rdma_cm_id *asking;
 
 	want_eq(rdma_create_id(ch, &asking, NULL, RDMA_PS_TCP), 0);
-	want_eq(rdma_resolve_addr(asking, NULL, (struct sockaddr *)&to, LIMIT), 0);
+	want_eq(rdma_resolve_addr(asking, NULL, to, LIMIT), 0);
 	take(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
 	want_eq(rdma_resolve_route(asking, LIMIT), 0);
 	take(ch, RDMA_CM_EVENT_ROUTE_RESOLVED);
 	want_eq(rdma_connect(asking, &param), 0);
 	return asking;
+}
+
+static struct rdma_cm_id *asks(struct rdma_event_channel *ch, __be16 port, char who)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET,
+				  .sin_port = port,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+
+	return asks_at(ch, &to, who);
 }
 
 /* In a child, of another user, that was made before the library has begun. */
@@ -387,6 +401,60 @@ static void another_user_has_few_requests(int arg)
 	take(ch, RDMA_CM_EVENT_REJECTED);
 	want_eq(rdma_destroy_id(own), 0);
 	rdma_destroy_event_channel(ch);
+	end();
+}
+
+/* In a child, of another user, that was made before the library has begun. */
+static void ask_at(int talk, struct sockaddr_in6 *at)
+{
+	struct rdma_event_channel *ch;
+	struct rdma_cm_event *event;
+
+	want_eq(setresuid(SOMEBODY, SOMEBODY, SOMEBODY), 0);
+	want_eq(read(talk, &at->sin6_port, sizeof(at->sin6_port)), sizeof(at->sin6_port));
+	ch = rdma_create_event_channel();
+	want(ch);
+	asks_at(ch, at, 2);
+	event = next(ch, RDMA_CM_EVENT_REJECTED);
+	want_eq(*(const char *)event->param.conn.private_data, 3);
+	_exit(0);
+}
+
+/* The address is one of this host, though the request does not say at which interface. */
+static void another_user_asks_at_a_link_local_address(int arg)
+{
+	struct sockaddr_in6 at = { .sin6_family = AF_INET6 };
+	struct rdma_cm_event *event;
+	struct pollfd p[2];
+	int talk[2], status;
+	pid_t child;
+
+	(void)arg;
+	want_eq(unshare(CLONE_NEWNET), 0);
+	want_eq(system("ip link set lo up && ip link add softhca0 type veth peer name softhca1 && "
+		       "ip addr add fe80::77/64 dev softhca0 nodad && "
+		       "ip link set softhca1 up && ip link set softhca0 up"),
+		0);
+	setenv("SOFTHCA_DEVICES", "mlx5_0=softhca0", 1);
+	want_eq(inet_pton(AF_INET6, "fe80::77", &at.sin6_addr), 1);
+	at.sin6_scope_id = if_nametoindex("softhca0");
+	want_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, talk), 0);
+	child = fork();
+	if (!child)
+		ask_at(talk[1], &at);
+	close(talk[1]);
+	begin_at(&at);
+	at.sin6_port = rdma_get_src_port(id);
+	want_eq(write(talk[0], &at.sin6_port, sizeof(at.sin6_port)), sizeof(at.sin6_port));
+	p[0] = (struct pollfd){ .fd = channel->fd, .events = POLLIN };
+	p[1] = (struct pollfd){ .fd = talk[0], .events = POLLIN };
+	want_eq(poll(p, 2, LIMIT), 1);
+	want(!p[1].revents); /* it has not been refused */
+	event = next(channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+	reject(event->id);
+	want_eq(rdma_ack_cm_event(event), 0);
+	want_eq(waitpid(child, &status, 0), child);
+	want_eq(status, 0);
 	end();
 }
 
@@ -540,6 +608,7 @@ int main(void)
 		CASE(a_process_without_descriptors_is_busy),
 		CASE(a_stolen_descriptor_is_replaced),
 		CASE(another_user_has_few_requests),
+		CASE(another_user_asks_at_a_link_local_address),
 		CASE(a_user_without_an_id_connects_to_nobody),
 		CASE_ARG(a_port_of_another_user_names_him, false),
 		CASE_ARG(a_port_of_another_user_names_him, true),
