@@ -133,6 +133,15 @@ static bool is_of_its_packet(const struct request *r)
 	return !memcmp(&from, &r->mad->from, sizeof(from)) && !memcmp(&to, &r->mad->to, sizeof(to));
 }
 
+/* On this host a link-local address may be another interface's than the sender's. */
+static int find_device(struct request *r)
+{
+	const union ibv_gid *own = &r->mad->to;
+	int err = cm_addr_gid_device(own, r->mad->ifindex, &r->way);
+
+	return err && !r->mad->net ? cm_addr_gid_device(own, 0, &r->way) : err;
+}
+
 /* 0 or the reason of the REJ. */
 static uint16_t check(struct request *r)
 {
@@ -155,7 +164,7 @@ static uint16_t check(struct request *r)
 		return CM_REJ_GID;
 	if (r->mad->net && !is_of_its_packet(r))
 		return CM_REJ_CONSUMER;
-	if (cm_addr_gid_device(&own, &r->way))
+	if (find_device(r))
 		return CM_REJ_GID;
 	if (!sidr && (m->path_mtu < 1 || m->path_mtu > PATH_MTU_MAX))
 		return CM_REJ_MTU;
