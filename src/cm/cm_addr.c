@@ -135,12 +135,22 @@ static void fill(struct hca *hca, unsigned int index, struct cm_way *out)
 	out->ifindex = e.ifindex;
 }
 
-int cm_addr_gid_device(const union ibv_gid *gid, struct cm_way *out)
+static bool is_on(struct hca *hca, uint32_t ifindex)
 {
+	struct netdev dev;
+
+	gid_table_netdev(device(hca)->gids, &dev);
+	return dev.index == ifindex;
+}
+
+int cm_addr_gid_device(const union ibv_gid *gid, uint32_t ifindex, struct cm_way *out)
+{
+	bool any = !ifindex || !gid_is_link_local(gid);
 	unsigned int index;
 
 	for (unsigned int i = 0; i < cm.n_hcas; i++)
-		if (!gid_table_find(device(cm.hca[i])->gids, gid, GID_V2, &index)) {
+		if (!gid_table_find(device(cm.hca[i])->gids, gid, GID_V2, &index) &&
+		    (any || is_on(cm.hca[i], ifindex))) {
 			fill(cm.hca[i], index, out);
 			return 0;
 		}
@@ -181,7 +191,7 @@ int cm_addr_own_device(const void *a, struct cm_way *out)
 	union ibv_gid gid;
 
 	cm_addr_gid(a, &gid);
-	if (!cm_addr_gid_device(&gid, out))
+	if (!cm_addr_gid_device(&gid, is4(a) ? 0 : in6(a)->sin6_scope_id, out))
 		return 0;
 	if (!hca)
 		return ENODEV;

@@ -23,7 +23,8 @@ void cm_addr_of_ip(unsigned int version, const uint8_t ip[16], uint16_t port,
  * else the first; cm_addr_own_device(): on lo only. ENODEV: no device has it. */
 int cm_addr_device(const void *a, struct cm_way *out);
 int cm_addr_own_device(const void *a, struct cm_way *out);
-int cm_addr_gid_device(const union ibv_gid *gid, struct cm_way *out);
+/* @ifindex: the interface of a link-local address; 0: any. */
+int cm_addr_gid_device(const union ibv_gid *gid, uint32_t ifindex, struct cm_way *out);
 /* The address from which the kernel would send to @dst. @bound: one that is given; NULL: none.
  * ENETUNREACH … */
 int cm_addr_source(const struct sockaddr *dst, const struct sockaddr_storage *bound,

@@ -34,6 +34,8 @@ struct guest {
 /* For a first message, which leaves right behind connect(); until a request comes again. */
 #define SILENCE_NS UINT64_C(2000000000)
 #define REPEAT_NS  UINT64_C(10000000000)
+/* Of a name, until there may be a descriptor again. */
+#define REST_NS UINT64_C(10000000)
 /* Of the descriptors that a process may have, those for all strangers, of one user, that have not
  * asked yet; as many for requests that the program has not accepted. */
 enum { FOR_STRANGERS = 8, FOR_EACH = 32 };
@@ -102,13 +104,22 @@ static void refuse_it(const struct request *r, uint16_t rej, bool of_type)
 
 /* --- requests --- */
 
+/* A link-local address is one of the interface of @r. */
+static bool exists(const struct request *r, const union ibv_gid *gid)
+{
+	struct sockaddr_storage a;
+
+	cm_addr_of_gid(gid, 0, r->mad->ifindex, &a);
+	return cm_addr_exists(&a);
+}
+
 /* Programs may look at the peer's address before they accept. */
 static bool is_of_this_host(const struct request *r)
 {
-	struct sockaddr_storage gid;
+	union ibv_gid from;
 
-	cm_addr_of_gid(&r->mad->from, 0, 0, &gid);
-	return cm_addr_exists(&r->from) && cm_addr_exists(&gid);
+	cm_addr_gid(&r->from, &from);
+	return exists(r, &from) && exists(r, &r->mad->from);
 }
 
 /* The header's addresses are only what the sender says; those of the packet get the answers. Each
@@ -120,6 +131,15 @@ static bool is_of_its_packet(const struct request *r)
 	cm_addr_gid(&r->from, &from);
 	cm_addr_gid(&r->to, &to);
 	return !memcmp(&from, &r->mad->from, sizeof(from)) && !memcmp(&to, &r->mad->to, sizeof(to));
+}
+
+/* On this host a link-local address may be another interface's than the sender's. */
+static int find_device(struct request *r)
+{
+	const union ibv_gid *own = &r->mad->to;
+	int err = cm_addr_gid_device(own, r->mad->ifindex, &r->way);
+
+	return err && !r->mad->net ? cm_addr_gid_device(own, 0, &r->way) : err;
 }
 
 /* 0 or the reason of the REJ. */
@@ -144,7 +164,7 @@ static uint16_t check(struct request *r)
 		return CM_REJ_GID;
 	if (r->mad->net && !is_of_its_packet(r))
 		return CM_REJ_CONSUMER;
-	if (cm_addr_gid_device(&own, &r->way))
+	if (find_device(r))
 		return CM_REJ_GID;
 	if (!sidr && (m->path_mtu < 1 || m->path_mtu > PATH_MTU_MAX))
 		return CM_REJ_MTU;
@@ -452,15 +472,40 @@ static void close_busy(int fd)
 	close(fd);
 }
 
+static bool has_spare(void)
+{
+	if (cm.spare_fd < 0)
+		cm.spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	return cm.spare_fd >= 0;
+}
+
+static void rested(struct timer *t, uint64_t now)
+{
+	struct list *pos;
+
+	(void)t;
+	(void)now;
+	list_for_each(pos, &cm.names)
+		cm_watch_switch(&container_of(pos, struct cm_name, node)->watch, true);
+	cm_watch_switch(&cm.process, true);
+}
+
+/* The name stays ready, and nothing can be done about it. */
+static void rest(const struct cm_watch *name)
+{
+	cm_watch_switch(name, false);
+	cm.rest.fire = rested;
+	cm_timer(&cm.rest, clock_now() + REST_NS);
+}
+
 /* Without descriptors the connection is taken and closed, or its name would stay ready for ever. */
 static void turn_away(int name_fd)
 {
 	static uint64_t times;
 	int fd;
 
-	if (cm.spare_fd < 0)
-		return;
 	close(cm.spare_fd);
+	cm.spare_fd = -1;
 	fd = accept4(name_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd >= 0)
 		close_busy(fd);
@@ -468,15 +513,20 @@ static void turn_away(int name_fd)
 		reason("connection management: a connection has to come again, the %luth of this "
 		       "kind: no descriptor is left; raise ulimit -n",
 		       (unsigned long)times);
-	cm.spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	has_spare();
 }
 
 static void name_ready(struct cm_watch *w)
 {
-	int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	struct trust_name who;
 	struct guest *g;
+	int fd;
 
+	if (!has_spare()) {
+		rest(w);
+		return;
+	}
+	fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd < 0) {
 		if (errno == EMFILE || errno == ENFILE)
 			turn_away(w->fd);

@@ -207,7 +207,7 @@ static int find_way(struct cm_id *id, struct rtnl_route *route)
 	/* On this host: the address of a device, as a queue pair can be told. */
 	struct cm_way there = { 0 };
 
-	if (cm_addr_device(&id->dst, &there))
+	if (cm_addr_gid_device(&to, 0, &there) && cm_addr_device(&id->dst, &there))
 		return -ENODEV;
 	id->way.dgid = there.sgid;
 	return 0;

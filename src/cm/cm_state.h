@@ -162,7 +162,9 @@ struct cm {
 	 * look at the wheel before it sleeps. A timer that a call adds kicks only for less: most
 	 * are deleted before, and the deadline of a deleted one stays here. */
 	uint64_t sleeps_until;
-	int spare_fd; /* closed for a moment to refuse a connection when there is no other */
+	int spare_fd; /* closed for a moment to refuse a connection when there is no other; -1: lost
+			 to another thread meanwhile */
+	struct timer rest; /* of names, while it is lost */
 	uint64_t serial; /* of the newest watch */
 	struct hash watches; /* serial to struct cm_watch */
 	struct hash by_id; /* comm id to struct cm_id */

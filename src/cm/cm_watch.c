@@ -20,9 +20,11 @@ struct cm cm = { .lock = MUTEX_INITIALIZER };
 
 /* --- descriptors --- */
 
+enum { LOOKS = EPOLLIN | EPOLLRDHUP };
+
 int cm_watch(struct cm_watch *w, void (*ready)(struct cm_watch *w))
 {
-	struct epoll_event ev = { .events = EPOLLIN | EPOLLRDHUP };
+	struct epoll_event ev = { .events = LOOKS };
 	int err, op = w->serial ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
 
 	if (w->serial)
@@ -37,6 +39,14 @@ int cm_watch(struct cm_watch *w, void (*ready)(struct cm_watch *w))
 	if (err)
 		w->serial = 0;
 	return err;
+}
+
+void cm_watch_switch(const struct cm_watch *w, bool on)
+{
+	struct epoll_event ev = { .events = on ? LOOKS : 0, .data.u64 = w->serial };
+
+	if (w->serial)
+		epoll_ctl(cm.epoll_fd, EPOLL_CTL_MOD, w->fd, &ev);
 }
 
 void cm_unwatch(struct cm_watch *w)
@@ -199,6 +209,7 @@ void cm_clear(void)
 	list_init(&cm.listeners);
 	list_init(&cm.owing);
 	timer_init(&cm.debts, NULL);
+	timer_init(&cm.rest, NULL);
 	list_init(&cm.queries);
 	list_init(&cm.fars);
 	list_init(&cm.guests);

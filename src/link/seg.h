@@ -80,6 +80,7 @@ struct seg {
 	union {
 		uint64_t va; /* RETH, AtomicETH */
 		const void *owner; /* SEG_NET with SEG_MCAST: whose joining brought it here */
+		uint32_t ifindex; /* SEG_NET to QP 1: interface of a link-local address; else 0 */
 	};
 	uint32_t rkey; /* RETH, AtomicETH */
 	uint32_t dma_len; /* RETH: bytes */

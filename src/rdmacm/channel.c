@@ -106,19 +106,16 @@ static int on_route(struct id *i, struct rdma_cm_event *e)
 	return 0;
 }
 
-/* The id of a request. An errno: it cannot be made, and the peer is told so. */
-static int on_request(struct event *e, const struct cm_news *n)
+/* The id of a request, on the channel that it came from: its listener's may be another one by now.
+ * An errno: it cannot be made, and the peer is told so. */
+static int on_request(struct channel *c, struct event *e, const struct cm_news *n)
 {
 	struct id *listener = n->listener;
-	struct id *i = id_alloc(listener->id.channel, listener->id.context, listener->id.ps,
-				listener->id.qp_type);
+	struct id *i = id_alloc(c->own == listener ? NULL : &c->ch, listener->id.context,
+				listener->id.ps, listener->id.qp_type);
 	uint32_t fetched;
-	int err = i ? 0 : ENOMEM;
+	int err = i ? id_own_channel(i) : ENOMEM;
 
-	if (i && listener->sync) {
-		i->id.channel = NULL;
-		err = id_own_channel(i);
-	}
 	if (!err) {
 		i->cm = n->id;
 		err = softhca_cm()->set_owner(i->cm, i, ((struct channel *)i->id.channel)->cm);
@@ -220,7 +217,7 @@ static int next(struct channel *c, struct event *e)
 	e->counted = n.listener ? n.listener : n.owner;
 	e->event.id = &e->counted->id;
 	if (n.listener)
-		err = on_request(e, &n) ? EAGAIN : 0;
+		err = on_request(c, e, &n) ? EAGAIN : 0;
 	else {
 		show(e, &n);
 		err = work(e, &n) ? EAGAIN : 0;

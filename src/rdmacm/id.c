@@ -36,11 +36,20 @@ void id_free(struct id *i)
 	free(i);
 }
 
+static struct rdma_event_channel *own_channel(const struct id *i)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+
+	if (ch)
+		((struct channel *)ch)->own = i;
+	return ch;
+}
+
 int id_own_channel(struct id *i)
 {
 	if (!i->id.channel) {
 		i->sync = true;
-		i->id.channel = rdma_create_event_channel();
+		i->id.channel = own_channel(i);
 	}
 	return i->id.channel ? 0 : errno;
 }
@@ -301,7 +310,7 @@ EXPORT int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *cha
 	if (!channel && was_sync)
 		return minus1_errno(EINVAL);
 	if (!to)
-		to = rdma_create_event_channel();
+		to = own_channel(i);
 	if (!to)
 		return -1;
 	err = softhca_cm()->migrate(i->cm, ((struct channel *)to)->cm, &fetched);

@@ -19,6 +19,7 @@ struct opened {
 struct channel {
 	struct rdma_event_channel ch; /* first */
 	struct cm_channel *cm;
+	const struct id *own; /* the synchronous id that it is of; NULL: the program has made it */
 };
 
 struct group { /* that an id has joined */
@@ -81,7 +82,7 @@ int id_make(struct rdma_event_channel *ch, struct rdma_cm_id **out, void *contex
 int id_look(struct id *i); /* addresses and device, as they are now */
 /* The program has an event no more, and so none of @g: NULL, it was of no group. */
 void id_ack(struct id *i, struct group *g);
-int id_own_channel(struct id *i); /* a channel of its own */
+int id_own_channel(struct id *i); /* a channel of its own, unless it has one */
 /* A call of a synchronous id: waits for the event that ends it. */
 int id_complete(struct id *i);
 int id_result(struct id *i, int err); /* minus1_errno(), then id_complete() of a synchronous id */

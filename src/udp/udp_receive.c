@@ -167,6 +167,8 @@ static void deliver(struct udp *u, const struct arrival *a, const struct pkt *p)
 	if (p->dqpn == MULTICAST_QPN) {
 		s.flags |= SEG_MCAST;
 		s.owner = container_of(a->port, const struct udp_group, port)->owner;
+	} else if (p->dqpn == GSI_QPN) {
+		s.ifindex = a->port->ifindex;
 	}
 	s.marked = (a->tclass & ECN) == ECN;
 	if (a->asks > a->packet && get_be24(a->asks + BTH_DQPN) == s.dqpn)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Channels of events of connection management as descriptors: poll, epoll, O_NONBLOCK, signals, and
- * threads that fetch from one channel. */
+ * threads that fetch from one channel, or from another one, to which an id is moved. */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -13,7 +14,12 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
+#include "cm/cm.h"
 #include "verbs/cases.h"
+#include "verbs/export.h"
+
+/* dlsym() finds functions. */
+#pragma GCC diagnostic ignored "-Wpedantic"
 
 enum { IDS = 24, THREADS = 3, FEW = 3 };
 
@@ -195,6 +201,86 @@ static void several_threads(int arg)
 	end();
 }
 
+/* --- another channel --- */
+
+static const struct cm_calls *real; /* the library's */
+static struct rdma_event_channel *other;
+static struct rdma_cm_event *fetched; /* from that */
+
+/* A thread that waits there is faster than the one that migrates. */
+static int migrates(struct cm_id *id, struct cm_channel *to, uint32_t *n)
+{
+	int err = real->migrate(id, to, n);
+
+	want_eq(rdma_get_cm_event(other, &fetched), 0);
+	return err;
+}
+
+#pragma GCC visibility push(default)
+const struct cm_calls *softhca_cm(void)
+{
+	static struct cm_calls calls;
+
+	if (!other)
+		return real;
+	calls = *real;
+	calls.migrate = migrates;
+	return &calls;
+}
+#pragma GCC visibility pop
+
+static void request(__be16 port)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET,
+				  .sin_port = port,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct rdma_conn_param param = { .qp_num = 77 };
+	struct rdma_cm_id *id;
+
+	want_eq(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
+	want_eq(rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, 1000), 0);
+	comes(id);
+	want_eq(rdma_resolve_route(id, 1000), 0);
+	want_eq(rdma_get_cm_event(channel, &fetched), 0);
+	want_eq(rdma_ack_cm_event(fetched), 0);
+	want_eq(rdma_connect(id, &param), 0);
+}
+
+/* The id of a request is on the channel that it was fetched from. */
+static void fetched_while_migrated(int synchronous)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct rdma_event_channel *first = synchronous ? NULL : rdma_create_event_channel();
+	struct rdma_conn_param param = { .qp_num = 78 };
+	struct pollfd p = { .events = POLLIN };
+	struct rdma_cm_id *listener;
+
+	channel = rdma_create_event_channel();
+	want_eq(rdma_create_id(first, &listener, NULL, RDMA_PS_TCP), 0);
+	want_eq(rdma_bind_addr(listener, (struct sockaddr *)&at), 0);
+	want_eq(rdma_listen(listener, 1), 0);
+	request(rdma_get_src_port(listener));
+	p.fd = listener->channel->fd;
+	want_eq(poll(&p, 1, -1), 1);
+	other = rdma_create_event_channel();
+	want_eq(rdma_migrate_id(listener, other), 0);
+	want_eq(fetched->event, RDMA_CM_EVENT_CONNECT_REQUEST);
+	want(fetched->id->channel == other && listener->channel == other);
+	rdma_destroy_event_channel(first);
+	want_eq(rdma_accept(fetched->id, &param), 0);
+	want_eq(rdma_ack_cm_event(fetched), 0);
+	want_eq(rdma_get_cm_event(channel, &fetched), 0);
+	want_eq(fetched->event, RDMA_CM_EVENT_CONNECT_RESPONSE);
+}
+
+static void find_calls(void)
+{
+	const struct cm_calls *(*calls)(void) = dlsym(RTLD_NEXT, "softhca_cm");
+
+	real = calls();
+}
+
 int main(void)
 {
 	static const struct test_case list[] = {
@@ -205,7 +291,10 @@ int main(void)
 		{ "interrupted", interrupted, 0 },
 		{ "interrupted (SA_RESTART)", interrupted, 1 },
 		CASE(several_threads),
+		{ "fetched_while_migrated", fetched_while_migrated, 0 },
+		{ "fetched_while_migrated (synchronous)", fetched_while_migrated, 1 },
 	};
 
+	find_calls();
 	return CASES_RUN(list);
 }

@@ -1,18 +1,25 @@
 // SPDX-License-Identifier: MIT
 /* A process that connects to a port of connection management and asks nothing holds a descriptor
  * there: not for long, and another user's processes not many. */
+#include <arpa/inet.h>
 #include <errno.h>
+#include <net/if.h>
 #include <poll.h>
 #include <rdma/rdma_cma.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <stddef.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include "verbs/cases.h"
 #include "verbs/said.h"
@@ -47,18 +54,23 @@ static void find_name(void)
 	want(name_len);
 }
 
+static void begin_at(void *at)
+{
+	said_begin();
+	channel = rdma_create_event_channel();
+	want(channel);
+	want_eq(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
+	want_eq(rdma_bind_addr(id, at), 0);
+	want_eq(rdma_listen(id, 0), 0);
+	find_name();
+}
+
 static void begin(void)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET,
 				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 
-	said_begin();
-	channel = rdma_create_event_channel();
-	want(channel);
-	want_eq(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
-	want_eq(rdma_bind_addr(id, (struct sockaddr *)&at), 0);
-	want_eq(rdma_listen(id, 0), 0);
-	find_name();
+	begin_at(&at);
 }
 
 static void end(void)
@@ -173,6 +185,97 @@ static void a_process_without_descriptors_is_busy(int arg)
 	want_eq(status, 0);
 }
 
+/* --- another thread takes the descriptor that was to refuse a connection --- */
+
+static struct {
+	dev_t null; /* 0: nothing is stolen; atomic */
+	pid_t thread; /* whose descriptor it was; atomic */
+	int rounds; /* of that thread, since then; atomic */
+	int taken[FILES], n;
+} thief;
+
+static void take_all(void)
+{
+	for (thief.n = 0; (thief.taken[thief.n] = dup(0)) >= 0; thief.n++)
+		;
+	want_eq(errno, EMFILE);
+}
+
+static void give_all_back(void)
+{
+	while (thief.n)
+		close(thief.taken[--thief.n]);
+}
+
+/* These stand in place of the C library's. */
+#pragma GCC visibility push(default)
+int close(int fd)
+{
+	dev_t null = __atomic_load_n(&thief.null, __ATOMIC_ACQUIRE);
+	bool steals = null && gettid() != getpid();
+	struct stat st;
+	int ret;
+
+	steals = steals && !fstat(fd, &st) && st.st_rdev == null;
+	ret = (int)syscall(SYS_close, fd);
+	if (steals) {
+		thief.taken[thief.n++] = dup(0);
+		__atomic_store_n(&thief.null, 0, __ATOMIC_RELAXED);
+		__atomic_store_n(&thief.thread, gettid(), __ATOMIC_RELEASE);
+	}
+	return ret;
+}
+
+int epoll_wait(int fd, struct epoll_event *events, int n, int ms)
+{
+	if (gettid() == __atomic_load_n(&thief.thread, __ATOMIC_ACQUIRE))
+		__atomic_add_fetch(&thief.rounds, 1, __ATOMIC_RELEASE);
+	return (int)syscall(SYS_epoll_pwait, fd, events, n, ms, NULL, 0);
+}
+#pragma GCC visibility pop
+
+static uint64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+/* The thread of connection management does not spin, and has a descriptor again when there is
+ * one. */
+static void a_stolen_descriptor_is_replaced(int arg)
+{
+	enum { ROUNDS = 40, AT_LEAST = 50 /* ms, for all of them */ };
+	const struct rlimit few = { FILES, FILES };
+	int first = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	int second = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct stat st;
+	uint64_t begun;
+
+	(void)arg;
+	want_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+	begin();
+	want_eq(stat("/dev/null", &st), 0);
+	take_all();
+	__atomic_store_n(&thief.null, st.st_rdev, __ATOMIC_RELEASE);
+	want_eq(connect(first, (struct sockaddr *)&name, name_len), 0);
+	while (!__atomic_load_n(&thief.thread, __ATOMIC_ACQUIRE))
+		sched_yield();
+	begun = now_ms();
+	while (__atomic_load_n(&thief.rounds, __ATOMIC_ACQUIRE) < ROUNDS)
+		sched_yield();
+	want(now_ms() - begun >= AT_LEAST);
+	give_all_back();
+	want_eq(send(first, "x", 1, 0), 1); /* no message: it is closed at once */
+	closed(first);
+	take_all();
+	want_eq(connect(second, (struct sockaddr *)&name, name_len), 0);
+	refused(second);
+	give_all_back();
+	end();
+}
+
 /* --- requests --- */
 
 static struct rdma_cm_event *next(struct rdma_event_channel *ch, enum rdma_cm_event_type type)
@@ -190,23 +293,29 @@ static void take(struct rdma_event_channel *ch, enum rdma_cm_event_type type)
 }
 
 /* @who: 1 for ourselves. No queue pair is needed. */
-static struct rdma_cm_id *asks(struct rdma_event_channel *ch, __be16 port, char who)
+static struct rdma_cm_id *asks_at(struct rdma_event_channel *ch, void *to, char who)
 {
-	struct sockaddr_in to = { .sin_family = AF_INET,
-				  .sin_port = port,
-				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	struct rdma_conn_param param = { .qp_num = 77,
 					 .private_data = &who,
 					 .private_data_len = 1 };
 	struct rdma_cm_id *asking;
 
 	want_eq(rdma_create_id(ch, &asking, NULL, RDMA_PS_TCP), 0);
-	want_eq(rdma_resolve_addr(asking, NULL, (struct sockaddr *)&to, LIMIT), 0);
+	want_eq(rdma_resolve_addr(asking, NULL, to, LIMIT), 0);
 	take(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
 	want_eq(rdma_resolve_route(asking, LIMIT), 0);
 	take(ch, RDMA_CM_EVENT_ROUTE_RESOLVED);
 	want_eq(rdma_connect(asking, &param), 0);
 	return asking;
+}
+
+static struct rdma_cm_id *asks(struct rdma_event_channel *ch, __be16 port, char who)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET,
+				  .sin_port = port,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+
+	return asks_at(ch, &to, who);
 }
 
 /* In a child, of another user, that was made before the library has begun. */
@@ -292,6 +401,60 @@ static void another_user_has_few_requests(int arg)
 	take(ch, RDMA_CM_EVENT_REJECTED);
 	want_eq(rdma_destroy_id(own), 0);
 	rdma_destroy_event_channel(ch);
+	end();
+}
+
+/* In a child, of another user, that was made before the library has begun. */
+static void ask_at(int talk, struct sockaddr_in6 *at)
+{
+	struct rdma_event_channel *ch;
+	struct rdma_cm_event *event;
+
+	want_eq(setresuid(SOMEBODY, SOMEBODY, SOMEBODY), 0);
+	want_eq(read(talk, &at->sin6_port, sizeof(at->sin6_port)), sizeof(at->sin6_port));
+	ch = rdma_create_event_channel();
+	want(ch);
+	asks_at(ch, at, 2);
+	event = next(ch, RDMA_CM_EVENT_REJECTED);
+	want_eq(*(const char *)event->param.conn.private_data, 3);
+	_exit(0);
+}
+
+/* The address is one of this host, though the request does not say at which interface. */
+static void another_user_asks_at_a_link_local_address(int arg)
+{
+	struct sockaddr_in6 at = { .sin6_family = AF_INET6 };
+	struct rdma_cm_event *event;
+	struct pollfd p[2];
+	int talk[2], status;
+	pid_t child;
+
+	(void)arg;
+	want_eq(unshare(CLONE_NEWNET), 0);
+	want_eq(system("ip link set lo up && ip link add softhca0 type veth peer name softhca1 && "
+		       "ip addr add fe80::77/64 dev softhca0 nodad && "
+		       "ip link set softhca1 up && ip link set softhca0 up"),
+		0);
+	setenv("SOFTHCA_DEVICES", "mlx5_0=softhca0", 1);
+	want_eq(inet_pton(AF_INET6, "fe80::77", &at.sin6_addr), 1);
+	at.sin6_scope_id = if_nametoindex("softhca0");
+	want_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, talk), 0);
+	child = fork();
+	if (!child)
+		ask_at(talk[1], &at);
+	close(talk[1]);
+	begin_at(&at);
+	at.sin6_port = rdma_get_src_port(id);
+	want_eq(write(talk[0], &at.sin6_port, sizeof(at.sin6_port)), sizeof(at.sin6_port));
+	p[0] = (struct pollfd){ .fd = channel->fd, .events = POLLIN };
+	p[1] = (struct pollfd){ .fd = talk[0], .events = POLLIN };
+	want_eq(poll(p, 2, LIMIT), 1);
+	want(!p[1].revents); /* it has not been refused */
+	event = next(channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+	reject(event->id);
+	want_eq(rdma_ack_cm_event(event), 0);
+	want_eq(waitpid(child, &status, 0), child);
+	want_eq(status, 0);
 	end();
 }
 
@@ -443,7 +606,9 @@ int main(void)
 		CASE(who_asks_nothing_is_closed),
 		CASE(another_user_has_few),
 		CASE(a_process_without_descriptors_is_busy),
+		CASE(a_stolen_descriptor_is_replaced),
 		CASE(another_user_has_few_requests),
+		CASE(another_user_asks_at_a_link_local_address),
 		CASE(a_user_without_an_id_connects_to_nobody),
 		CASE_ARG(a_port_of_another_user_names_him, false),
 		CASE_ARG(a_port_of_another_user_names_him, true),

@@ -9,8 +9,8 @@
  * "listening" says that a server is ready. MS: time for rdma_resolve_addr(). A call that fails is a
  * line with its errno: "rdma_resolve_addr 101"; an event is its name and status. When standard
  * input ends, it leaves by exit() with all that it has. */
-#include <arpa/inet.h>
 #include <errno.h>
+#include <netdb.h>
 #include <poll.h>
 #include <rdma/rdma_cma.h>
 #include <stdbool.h>
@@ -83,20 +83,13 @@ static void one_event(void)
 
 static void address(const char *text, const char *port, struct sockaddr_storage *out)
 {
-	struct sockaddr_in *in = (void *)out;
-	struct sockaddr_in6 *in6 = (void *)out;
+	const struct addrinfo digits = { .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV };
+	struct addrinfo *a;
 
-	memset(out, 0, sizeof(*out));
-	if (inet_pton(AF_INET, text, &in->sin_addr) == 1) {
-		in->sin_family = AF_INET;
-		in->sin_port = htons((uint16_t)atoi(port));
-	} else if (inet_pton(AF_INET6, text, &in6->sin6_addr) == 1) {
-		in6->sin6_family = AF_INET6;
-		in6->sin6_port = htons((uint16_t)atoi(port));
-	} else {
-		errno = EINVAL;
-		must("inet_pton", -1);
-	}
+	errno = EINVAL;
+	must("getaddrinfo", getaddrinfo(text, port, &digits, &a));
+	memcpy(out, a->ai_addr, a->ai_addrlen);
+	freeaddrinfo(a);
 }
 
 static void look(void)

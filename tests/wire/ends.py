@@ -140,6 +140,17 @@ def no_listener(stage, ip):
     no_process(stage, ip)
 
 
+def no_listener_at_link_local(stage, _):
+    """The answers leave by the interface by which the question came."""
+    for host, own in ((stage.one, 1), (stage.other, 2)):
+        host.ip("addr", "add", f"fe80::{own}/64", "dev", "eth0", "nodad")
+    stage.start(stage.one, "listen", "fe80::1%eth0", "7601").says("listening 0")
+    stage.start(stage.other, "connect", "fe80::1%eth0", PORT, LONG_ENOUGH).says(
+        *CONNECTED[:2], "RDMA_CM_EVENT_REJECTED 8")
+    stage.start(stage.other, "connect", "fe80::1%eth0", PORT, LONG_ENOUGH, "udp").says(
+        *CONNECTED[:2], "RDMA_CM_EVENT_UNREACHABLE 1")
+
+
 def host_dies(stage, ip):
     """Behind rdma_resolve_addr(): nobody has the link address any more."""
     number = ONE[ip].split(".")[-1].split(":")[-1]
@@ -230,4 +241,5 @@ LONG = ((host_dies, "IPv6"), *((stopped, ip) for ip in ONE))
 if __name__ == "__main__":
     sys.exit(cases.run([(f"{case.__name__}, {ip}", lambda case=case, ip=ip: run(case, ip))
                         for case in CASES for ip in ONE
-                        if cases.whole() or (case, ip) not in LONG]))
+                        if cases.whole() or (case, ip) not in LONG] +
+                       [("no_listener, link-local", lambda: run(no_listener_at_link_local, ""))]))

@@ -28,6 +28,25 @@ def by_source(address):
                       own=ADDRESSES[address])
 
 
+def by_interface(dev):
+    """A host has the same link-local address at two cables, which lead to two others."""
+    env = {"SOFTHCA_DEVICES": "mlx5_0=eth0,mlx5_1=eth1"}
+    with hosts.Pair(1500) as (one, other):
+        third = hosts.Host()
+        try:
+            hosts.cable(one, third, ("eth1", "eth0"), 1500)
+            third.settle("eth0")
+            for host, own, at in ((one, 1, "eth0"), (one, 1, "eth1"), (other, 2, "eth0"),
+                                  (third, 2, "eth0")):
+                host.ip("addr", "add", f"fe80::{own}/64", "dev", at, "nodad")
+            client = other if dev == "eth0" else third
+            return cm.run(("rping -s -C 5 -v -a :: -p {p}", "rping -c -C 5 -v -a {a} -p {p}"),
+                          "fe80::1%eth0", server=pair.Side(one.enter, env=env),
+                          client=pair.Side(client.enter))
+        finally:
+            third.end()
+
+
 def between(argvs, address):
     with hosts.Pair(4300) as (one, other):
         return cm.run(argvs, address, server=pair.Side(one.enter), client=pair.Side(other.enter),
@@ -40,4 +59,6 @@ if __name__ == "__main__":
                         for name, argvs in cm.PROGRAMS for address in ADDRESSES
                         if cm.speaks(name, address)] +
                        [(f"rping, routes by source, {address}",
-                         lambda address=address: by_source(address)) for address in ADDRESSES]))
+                         lambda address=address: by_source(address)) for address in ADDRESSES] +
+                       [(f"rping, link-local, {dev}", lambda dev=dev: by_interface(dev))
+                        for dev in ("eth0", "eth1")]))

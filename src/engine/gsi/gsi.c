@@ -192,6 +192,7 @@ void gsi_packet(struct node_link *from, const struct seg *s)
 		verdict_say("dropped, of another partition");
 		return;
 	}
+	mad.ifindex = s->ifindex;
 	memcpy(mad.mad, s->data, MAD_LEN);
 	if (cm_parse(mad.mad, MAD_LEN, &m)) {
 		verdict_say("dropped, no MAD of connection management");

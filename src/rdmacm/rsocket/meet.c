@@ -117,6 +117,8 @@ static int on_end(struct sock *s, const struct rdma_cm_event *e)
 		s->tries++;
 		return resolve(s);
 	}
+	if (s->passive && s->state == SOCK_REQUEST && e->event == RDMA_CM_EVENT_DISCONNECTED)
+		s->state = SOCK_OPEN; /* for the peer it was: only its RTU has not come */
 	if (s->state != SOCK_OPEN) {
 		sock_end(s, error_of(e));
 		return 0;
@@ -254,5 +256,5 @@ int meet_accept(struct sock *listener, struct sock **out)
 		if (id)
 			err = take_request(listener, id, data, len, out);
 	}
-	return err;
+	return err == EAGAIN ? EBUSY : err;
 }

@@ -72,7 +72,7 @@ static int serve(struct sock *s, struct pollfd *watched)
 		if (accept_all(s) && !fd_is_readable(s->fd))
 			*watched = (struct pollfd){ .fd = s->fd, .events = POLLIN };
 		else if (!s->svc.full)
-			left = RETRY; /* of descriptors, or of memory */
+			left = RETRY; /* of descriptors or memory, or too many are refused */
 	} else if (s->opt.keepalive && s->state != SOCK_OVER) {
 		left = keep_alive(s);
 	}

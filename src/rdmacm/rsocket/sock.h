@@ -160,7 +160,8 @@ int meet_begin(struct sock *s, const struct sockaddr *to);
 void meet_step(struct sock *s); /* the events that are there; also of an open connection */
 /* The same of an open connection whose caller does not wait; false: it has not looked. */
 bool meet_look(struct sock *s);
-int meet_accept(struct sock *listener, struct sock **out); /* EAGAIN: no request is there */
+/* EAGAIN: no request is there; EBUSY: some were refused, and there may be more. */
+int meet_accept(struct sock *listener, struct sock **out);
 bool meet_underway(const struct sock *s);
 bool fd_is_readable(int fd);
 

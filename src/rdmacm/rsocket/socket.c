@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <string.h>
+#include <time.h>
 #include "rdmacm/rsocket/dgram.h"
 #include "rdmacm/rsocket/now.h"
 #include "rdmacm/rsocket/service.h"
@@ -154,6 +155,27 @@ static int hand_over(struct sock *made, struct sockaddr *addr, socklen_t *addrle
 	return fd;
 }
 
+/* Long enough for others to take the lock, which a thread that wants it back at once would have
+ * first. */
+static void give_way(struct sock *s)
+{
+	const struct timespec nap = { .tv_nsec = 1000000 };
+
+	pthread_mutex_unlock(&s->lock);
+	nanosleep(&nap, NULL);
+	pthread_mutex_lock(&s->lock);
+}
+
+/* @more: requests were refused, and others may be there already, without an end. */
+static int await_request(struct sock *s, bool more)
+{
+	if (s->flags & O_NONBLOCK)
+		return EAGAIN;
+	if (more)
+		give_way(s);
+	return sock_wait(s, false, AWAIT_REQUEST);
+}
+
 EXPORT int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
 {
 	struct sock *s, *made = NULL;
@@ -166,8 +188,8 @@ EXPORT int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
 	while (!err && !made) {
 		made = service_take(s);
 		err = made ? 0 : meet_accept(s, &made);
-		if (err == EAGAIN)
-			err = sock_wait(s, s->flags & O_NONBLOCK, AWAIT_REQUEST);
+		if (err == EAGAIN || err == EBUSY)
+			err = await_request(s, err == EBUSY);
 		if (!err && !made && s->state != SOCK_LISTENING)
 			err = EBADF; /* another thread has closed it */
 	}
@@ -241,9 +263,8 @@ static int wait_out(struct sock *s, uint64_t until, enum awaited what)
 
 /* Until the peer has everything that was sent. What it has not taken in time the queue pair goes on
  * to send, as long as there is one. */
-static int say(struct sock *s, uint32_t what)
+static int say(struct sock *s, uint32_t what, uint64_t until)
 {
-	uint64_t until = patience(s);
 	int err = wait_out(s, until, AWAIT_CONTROL);
 
 	if (err || s->state != SOCK_OPEN)
@@ -253,7 +274,7 @@ static int say(struct sock *s, uint32_t what)
 	return err == ETIMEDOUT ? 0 : err;
 }
 
-static int shut(struct sock *s, int how)
+static int shut(struct sock *s, int how, uint64_t until)
 {
 	bool read = how != SHUT_WR, write = how != SHUT_RD, ends;
 	int err = 0;
@@ -263,15 +284,29 @@ static int shut(struct sock *s, int how)
 		s->can_read = false;
 	if (write && !ends) {
 		s->can_write = false;
-		err = say(s, CONTROL_SHUTDOWN);
+		err = say(s, CONTROL_SHUTDOWN, until);
 	}
 	if (ends) {
 		s->can_write = false;
-		err = say(s, CONTROL_DISCONNECT);
+		err = say(s, CONTROL_DISCONNECT, until);
 		sock_end(s, 0);
 	}
 	sock_changed(s);
 	return err;
+}
+
+/* What raccept() has returned is connected for the program: here its peer may still have to say
+ * so. */
+static int shut_stream(struct sock *s, int how)
+{
+	uint64_t until = patience(s);
+	int err = s->passive && meet_underway(s) ? wait_out(s, until, AWAIT_MET) : 0;
+
+	if (err)
+		return err;
+	if (s->state == SOCK_OPEN)
+		return shut(s, how, until);
+	return s->state == SOCK_OVER ? 0 : ENOTCONN;
 }
 
 /* Nobody is told. Only a connected one can be, and Linux would shut another while it refuses to. */
@@ -298,12 +333,8 @@ EXPORT int rshutdown(int socket, int how)
 	sock_progress(s);
 	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
 		err = EINVAL;
-	else if (s->dgram)
-		err = shut_dgram(s, how);
-	else if (s->state == SOCK_OPEN)
-		err = shut(s, how);
-	else if (s->state != SOCK_OVER)
-		err = ENOTCONN;
+	else
+		err = s->dgram ? shut_dgram(s, how) : shut_stream(s, how);
 	sock_put(s);
 	return minus1_errno(err);
 }
@@ -334,8 +365,8 @@ EXPORT int rclose(int socket)
 	pthread_mutex_lock(&s->lock);
 	close_accepted(s);
 	sock_progress(s);
-	if (s->state == SOCK_OPEN && !(s->opt.linger.l_onoff && !s->opt.linger.l_linger))
-		shut(s, SHUT_RDWR);
+	if (!s->opt.linger.l_onoff || s->opt.linger.l_linger)
+		shut_stream(s, SHUT_RDWR);
 	sock_end(s, 0);
 	sock_put(s);
 	uncancelled_end(was);

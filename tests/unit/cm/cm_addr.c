@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "cm/cm_addr.h"
 #include <arpa/inet.h>
+#include <errno.h>
 #include <string.h>
 #include "test.h"
 
 static struct hca *const some = (struct hca *)&some; /* looked at by nobody */
+
+static enum ibv_mtu mtu(void *arg)
+{
+	(void)arg;
+	return IBV_MTU_1024;
+}
 
 static struct cm_id id_on(const char *address)
 {
@@ -62,4 +69,47 @@ TEST(addresses_as_gids_and_back)
 	}
 }
 
-RUN_TESTS(unit_test(which_ids_have_all_addresses), unit_test(addresses_as_gids_and_back))
+/* A port at that interface, with an address that it has, too. */
+static void open_device(struct device *d, uint32_t ifindex, const union ibv_gid *address)
+{
+	static const struct hca_ports ports = { .active_mtu = mtu };
+	const struct netdev dev = { .index = ifindex, .name = "lo", .up = true };
+	struct netdev_scan picture = { 0 };
+
+	check_eq(gid_table_create("lo", &d->gids), 0);
+	check_eq(netdev_scan_add(&picture, &dev), 0);
+	check_eq(netdev_scan_add_addr(&picture, ifindex, address), 0);
+	gid_table_apply(d->gids, &picture);
+	netdev_scan_free(&picture);
+	d->hca.ports = &ports;
+	cm.hca[cm.n_hcas++] = &d->hca;
+}
+
+TEST(a_link_local_address_is_one_of_an_interface)
+{
+	enum { FIRST = 7, SECOND, NONE };
+	static const char *const both[] = { "fe80::1", "fd09::1" };
+	struct device d[2] = { 0 };
+	struct sockaddr_storage a;
+	union ibv_gid gid;
+	struct cm_way way;
+
+	for (int global = 0; global < 2; global++) {
+		check_eq(inet_pton(AF_INET6, both[global], &gid), 1);
+		cm.n_hcas = 0;
+		for (uint32_t i = FIRST; i < NONE; i++)
+			open_device(&d[i - FIRST], i, &gid);
+		for (uint32_t i = 0; i <= NONE; i += i ? 1 : FIRST) {
+			cm_addr_of_gid(&gid, 0, 0, &a);
+			((struct sockaddr_in6 *)&a)->sin6_scope_id = i;
+			check_eq(cm_addr_own_device(&a, &way), !global && i == NONE ? ENODEV : 0);
+			if (i < NONE)
+				check_eq(way.ifindex, global || !i ? FIRST : i);
+		}
+		for (int i = 0; i < 2; i++)
+			gid_table_destroy(d[i].gids);
+	}
+}
+
+RUN_TESTS(unit_test(which_ids_have_all_addresses), unit_test(addresses_as_gids_and_back),
+	  unit_test(a_link_local_address_is_one_of_an_interface))
