@@ -75,12 +75,13 @@ struct seg {
 	};
 	union {
 		uint32_t srqn; /* XRCETH: the SRQ that a request names */
-		uint32_t ifindex; /* SEG_MCAST, of this host: the interface that it leaves by */
+		/* The interface that a SEG_MCAST of this host leaves by, or of a link-local address
+		 * (SEG_NET to QP 1); else 0. */
+		uint32_t ifindex;
 	};
 	union {
 		uint64_t va; /* RETH, AtomicETH */
 		const void *owner; /* SEG_NET with SEG_MCAST: whose joining brought it here */
-		uint32_t ifindex; /* SEG_NET to QP 1: interface of a link-local address; else 0 */
 	};
 	uint32_t rkey; /* RETH, AtomicETH */
 	uint32_t dma_len; /* RETH: bytes */
