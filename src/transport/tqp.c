@@ -261,36 +261,6 @@ static void go_on(struct tqp *q, const struct seg *s, bool response, uint64_t no
 	flush_drained(q);
 }
 
-static void rc_input(struct tqp *q, const struct seg *s, uint64_t now)
-{
-	bool response =
-		opcode_has(s->op, WIRE_RESPONSE) || s->op == OP_REPORT || s->op == OP_GROUNDS;
-
-	if (s->flags & SEG_ACK)
-		completer_piggyback(q, s, now);
-	if (response)
-		completer_input(q, s, now);
-	else if (unlikely((s->flags & SEG_NET) && s->op == OP_READ_REQUEST))
-		network_read(q, s, now);
-	else
-		responder_input(q, s, now);
-	go_on(q, s, response, now);
-}
-
-/* From the peer that seemed to be gone? */
-static bool mine_again(struct tqp *q, const struct seg *s, uint64_t now)
-{
-	return !(s->flags & SEG_NET) && retry_elsewhere(q) && mine(q, s, now);
-}
-
-static void xrc_input(struct tqp *q, const struct seg *s, uint64_t now)
-{
-	struct seg rc;
-
-	if (xrc_admit(q, s, &rc, now))
-		rc_input(q, &rc, now);
-}
-
 /* As silent as hardware; on one host the sender, if it waits for an answer, learns of it. */
 static void turn_away(struct tqp *q, const struct seg *s)
 {
@@ -314,6 +284,38 @@ static void turn_away(struct tqp *q, const struct seg *s)
 		q->env->no_responder_later(q, s);
 	else if (q->dest && !q->rsp.nak_due)
 		answer_nak(q, SYN_NO_RESPONDER, s->psn);
+}
+
+static void rc_input(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	bool response =
+		opcode_has(s->op, WIRE_RESPONSE) || s->op == OP_REPORT || s->op == OP_GROUNDS;
+
+	if (s->flags & SEG_ACK)
+		completer_piggyback(q, s, now);
+	if (response)
+		completer_input(q, s, now);
+	else if (unlikely(q->qp.state == IBV_QPS_ERR))
+		turn_away(q, s); /* the ACK on it has overrun the CQ, or used up the last try */
+	else if (unlikely((s->flags & SEG_NET) && s->op == OP_READ_REQUEST))
+		network_read(q, s, now);
+	else
+		responder_input(q, s, now);
+	go_on(q, s, response, now);
+}
+
+/* From the peer that seemed to be gone? */
+static bool mine_again(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	return !(s->flags & SEG_NET) && retry_elsewhere(q) && mine(q, s, now);
+}
+
+static void xrc_input(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	struct seg rc;
+
+	if (xrc_admit(q, s, &rc, now))
+		rc_input(q, &rc, now);
 }
 
 void tqp_input(struct tqp *q, const struct seg *s, uint64_t now)

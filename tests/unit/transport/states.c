@@ -221,45 +221,18 @@ TEST(a_full_cq_stops_its_qp)
 	pair_close(p);
 }
 
-/* An SRQ of two slots on @p, with @n receives of 8 bytes. */
-static struct srq *srq_open(struct rig_qp *p, uint8_t *ring, uint32_t *rec, uint16_t n)
-{
-	struct srq_attr attr = { .ring = { ring, 2, 32, rec }, .max_wr = 2, .max_sge = 1 };
-	struct srq *srq;
-
-	memset(ring, 0, 64);
-	for (uint32_t i = 0; i < 2; i++) {
-		struct sge s = rig_sge(p, 0x4000 + i * 0x100, 8);
-
-		put_be16(ring + i * 32 + 2, !i);
-		rig_put_sge((struct rig_ds *)(ring + i * 32 + 16), &s);
-	}
-	*rec = htobe32(n);
-	check_eq(srq_create(p->pd, &attr, &srq), 0);
-	p->q.qp.srq = srq;
-	srq_get(srq);
-	return srq;
-}
-
-static void srq_close(struct rig_qp *p, struct srq *srq)
-{
-	p->q.qp.srq = NULL;
-	srq_put(srq);
-	check_eq(srq_destroy(srq), 0);
-}
-
 TEST(err_on_a_shared_receive_queue_says_the_last_wqe_is_reached)
 {
 	struct pair *p = pair_open(&pair_lossy, &rig_rc);
 	uint8_t ring[64];
 	uint32_t rec;
-	struct srq *srq = srq_open(p->b, ring, &rec, 2);
+	struct srq *srq = pair_srq_open(p->b, ring, &rec, 2);
 
 	rig_move(p->b, IBV_QPS_ERR);
 	pair_event(p->b, IBV_EVENT_QP_LAST_WQE_REACHED);
 	pair_none(p->b, true); /* the receives stay the SRQ's */
 	check_eq(srq_posted(srq), 2);
-	srq_close(p->b, srq);
+	pair_srq_close(p->b, srq);
 	pair_close(p);
 }
 
@@ -269,7 +242,7 @@ TEST(a_shared_receive_that_comes_late_ends_the_rnr_wait)
 	struct rig_wr w = pair_send(p->a, 0, 8);
 	uint8_t ring[64];
 	uint32_t rec;
-	struct srq *srq = srq_open(p->b, ring, &rec, 0);
+	struct srq *srq = pair_srq_open(p->b, ring, &rec, 0);
 
 	p->b->q.qp.attr.min_rnr_timer = 0;
 	rig_post(p->a, &w);
@@ -280,7 +253,7 @@ TEST(a_shared_receive_that_comes_late_ends_the_rnr_wait)
 	rig_run_until(&p->rig, 2000);
 	check_eq(pair_good(p->b, true).byte_cnt, 8);
 	pair_good(p->a, false);
-	srq_close(p->b, srq);
+	pair_srq_close(p->b, srq);
 	pair_close(p);
 }
 
