@@ -136,6 +136,26 @@ static inline void pair_no_event(struct rig_qp *p)
 	check_eq(async_pop(p->rig->ctx, &e), EAGAIN);
 }
 
+/* A request to b, made by hand. */
+static inline struct seg pair_request(struct pair *p, uint8_t op, uint32_t psn)
+{
+	return (struct seg){ .op = op,
+			     .flags = SEG_ACKREQ | SEG_SQPN,
+			     .pkey = 0xffff,
+			     .dqpn = p->b->q.qp.qpn,
+			     .sqpn = p->a->q.qp.qpn,
+			     .psn = psn,
+			     .npsn = 1,
+			     .rkey = p->b->mr->ib.rkey,
+			     .va = RIG_IOVA,
+			     .from = &p->b->end.d };
+}
+
+static inline void pair_input(struct pair *p, const struct seg *s)
+{
+	tqp_input(&p->b->q, s, p->rig.net.now);
+}
+
 /* An SRQ of two slots on @p, with @n receives of 8 bytes. */
 static inline struct srq *pair_srq_open(struct rig_qp *p, uint8_t *ring, uint32_t *rec, uint16_t n)
 {
