@@ -155,6 +155,8 @@ void tqp_moved(struct tqp *q, enum ibv_qp_state old, uint64_t now)
 			q->req.sqd.draining = true;
 			q->qp.attr.sq_draining = 1;
 			flush_drained(q);
+		} else {
+			ack_timer_changed(q, now); /* SQD to SQD takes a new one */
 		}
 		break;
 	case IBV_QPS_ERR:
