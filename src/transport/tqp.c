@@ -113,7 +113,7 @@ static void to_rts(struct tqp *q, enum ibv_qp_state old, uint64_t now)
 	struct requester *r = &q->req;
 
 	q->cause = 0;
-	r->sqd.draining = r->sqd.stopped = false;
+	flush_undrain(q);
 	if (r->pace.kbps != q->qp.attr.rate_limit)
 		pace_set(q, q->qp.attr.rate_limit, 0);
 	if (old == IBV_QPS_RTR) {

@@ -2,6 +2,7 @@
 /* State moves: ERR flushes, SQD drains, RESET forgets; overrun; shared receive queues. */
 #include "pair.h"
 #include "transport/apm.h"
+#include "transport/flush.h"
 
 TEST(err_completes_everything_in_order)
 {
@@ -126,6 +127,41 @@ TEST(sqd_finishes_what_was_started_and_says_so)
 	rig_run(&p->rig);
 	pair_good(p->a, false);
 	pair_close(p);
+}
+
+/* With a work request outstanding. */
+TEST(sqd_that_is_left_early_drains_no_more)
+{
+	static const struct {
+		enum ibv_qp_type type;
+		enum ibv_qp_state to;
+	} ways[] = { { IBV_QPT_RC, IBV_QPS_RTS },
+		     { IBV_QPT_RC, IBV_QPS_ERR },
+		     { IBV_QPT_RC, IBV_QPS_RESET },
+		     { IBV_QPT_UC, IBV_QPS_SQE } };
+
+	for (unsigned int i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		struct rig_attr attr = rig_rc;
+		struct net_config cfg = pair_host;
+		struct pair *p;
+		struct rig_wr w;
+
+		attr.type = ways[i].type;
+		cfg.again = 1;
+		p = pair_open(&cfg, &attr);
+		w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 600);
+		p->a->q.qp.attr.en_sqd_async_notify = 1;
+		rig_post(p->a, &w);
+		rig_move(p->a, IBV_QPS_SQD);
+		check_eq(p->a->q.qp.attr.sq_draining, 1);
+		if (ways[i].to == IBV_QPS_SQE)
+			flush_to_sqe(&p->a->q, 0, 0);
+		else
+			rig_move(p->a, ways[i].to);
+		check_eq(p->a->q.qp.attr.sq_draining, 0);
+		pair_no_event(p->a);
+		pair_close(p);
+	}
 }
 
 /* A process of the host that has no room for the frame, and never will. */
@@ -283,6 +319,7 @@ RUN_TESTS(unit_test(err_completes_everything_in_order),
 	  unit_test(reset_sends_the_ack_that_is_due_to_its_peer),
 	  unit_test(posts_in_err_are_flushed), unit_test(flushes_name_the_first_cause),
 	  unit_test(sqd_finishes_what_was_started_and_says_so),
+	  unit_test(sqd_that_is_left_early_drains_no_more),
 	  unit_test(sqd_is_drained_when_the_last_frame_is_given_up),
 	  unit_test(sqd_with_nothing_started_is_drained_at_once),
 	  unit_test(a_qp_works_again_after_reset), unit_test(reset_leaves_the_waiting_list),
