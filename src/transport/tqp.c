@@ -216,6 +216,8 @@ static bool known(const struct tqp *q, uint8_t op)
 		return svc->sends && !svc->frames;
 	if (op == OP_CNP)
 		return svc->connected;
+	if (op == OP_PORT)
+		return sender_says_port(q);
 	if (op == OP_DROPPED)
 		return !svc->reliable && !svc->frames;
 	return opcodes[op].name && opcode_service(op) == svc->wire;
@@ -231,6 +233,8 @@ static bool is_notice_of_drop(const struct tqp *q, uint8_t op)
 static bool mine(struct tqp *q, const struct seg *s, uint64_t now)
 {
 	if (!known(q, s->op) || (is_notice_of_drop(q, s->op) && (s->flags & SEG_NET)))
+		return false;
+	if (s->op == OP_PORT && !(s->flags & SEG_NET))
 		return false;
 	if ((s->pkey & 0x7fff) != 0x7fff)
 		return false;
@@ -337,6 +341,10 @@ void tqp_input(struct tqp *q, const struct seg *s, uint64_t now)
 	}
 	if (unlikely(!receiving(q) || (!mine(q, s, now) && !mine_again(q, s, now)))) {
 		turn_away(q, s);
+		return;
+	}
+	if (unlikely(s->op == OP_PORT)) {
+		sender_told(q, s, now);
 		return;
 	}
 	if (unlikely(s->marked) && q->qp.service->connected)
