@@ -173,12 +173,14 @@ static int network_find(struct eqp *e, const struct path_ask *ask, enum route_ki
 			      "QP 0x%x: sgid_index %u is an empty entry of the GID table; use one "
 			      "that ibv_query_gid() shows",
 			      e->q.qp.qpn, ask->av->sgid_index);
+	/* Each process that has an SRQ knows the port of an XRC QP: that stays. */
+	uint32_t label = e->q.qp.service->wqe == WQE_XRC ? 0 : ask->av->flow_label;
 	const struct link_path p = { .net = { from.gid, ask->av->dgid },
 				     .ifindex = from.ifindex,
 				     .mtu = ask->mtu,
 				     .lqpn = e->q.qp.qpn,
 				     .rqpn = ask->dqpn,
-				     .flow_label = ask->av->flow_label,
+				     .flow_label = label,
 				     .sport = e->q.qp.udp_sport,
 				     .wish = ask->av->sport,
 				     .tclass = ask->av->traffic_class,

@@ -136,6 +136,7 @@ static int modify_in_turn(struct eqp *e, const struct ibv_qp_attr *attr, int mas
 	err = qp_modify(&q->qp, attr, mask);
 	if (!err) {
 		if (d) {
+			sender_follow(q, d);
 			path_swap(e, d);
 			e->route = 0;
 		}
@@ -281,6 +282,7 @@ int qp_life_udp_sport(struct tqp *q, uint16_t sport)
 	quiesce_enter();
 	turn_take(e);
 	if (d && d->net) { /* within the host there is no packet, and the old way stays */
+		sender_follow(q, d);
 		path_swap(e, d);
 		d = NULL;
 		turn_after(e);

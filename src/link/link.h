@@ -115,7 +115,8 @@ struct dest_net {
 /* Abilities of the host behind a network destination, as its hello says. */
 enum {
 	DEST_REPORTS = 1, /* it sends and understands OP_REPORT, and takes packets out of order */
-	DEST_ONE_PORT = 2, /* all packets of a QP leave its host by one UDP port */
+	DEST_ONE_PORT = 2, /* all packets of a QP leave its host by one UDP port, or it says by
+			      OP_PORT when that is another one */
 };
 
 struct dest {
@@ -125,6 +126,7 @@ struct dest {
 	uint32_t max_ref; /* payload bytes of one by reference; 0: the peer cannot fetch from us */
 	uint32_t inline_max; /* payload bytes above which the link prefers references */
 	const struct dest_net *net; /* through a network; NULL: on this host */
+	uint16_t sport; /* through a network: the UDP port that packets leave by; innermost */
 	uint32_t window; /* atomic: PSNs that may be outstanding where packets are lost; 0: the
 			    default */
 	uint32_t refused; /* atomic: errno with which this host's kernel refuses to send packets

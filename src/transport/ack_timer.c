@@ -160,3 +160,17 @@ void ack_timer_heard(struct tqp *q, uint64_t now)
 	q->req.tries.repeats = 0;
 	ack_timer_arm(q, now);
 }
+
+void ack_timer_changed(struct tqp *q, uint64_t now)
+{
+	struct requester *r = &q->req;
+
+	r->dog.on = false;
+	q->watch_at = TQP_NEVER;
+	if (r->wait != WAIT_LOST) {
+		ack_timer_arm(q, now);
+		return;
+	}
+	r->wait = WAIT_NOTHING;
+	ack_timer_lost(q, now);
+}

@@ -14,6 +14,9 @@ void ack_timer_watch(struct tqp *q, uint64_t now);
 void ack_timer_progress(struct tqp *q, uint64_t now);
 /* The peer has got a packet behind the one that it misses: the tries start afresh. */
 void ack_timer_heard(struct tqp *q, uint64_t now);
+/* The timeout may have changed, from 0 too, with which nothing is timed: the watch, or the wait for
+ * a peer that is lost, begins anew. */
+void ack_timer_changed(struct tqp *q, uint64_t now);
 void ack_timer_lost(struct tqp *q, uint64_t now); /* the link says that there is no peer */
 /* An answer names PSNs that are not outstanding. On a link that keeps order, or if it is the first
  * answer of all, it is not an old one: the peer's rq_psn is not this QP's sq_psn. As on a wire, the

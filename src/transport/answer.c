@@ -372,6 +372,19 @@ static uint32_t response_len(const struct tqp *q, const struct answer *a, uint32
 	return a->len < max ? a->len : max;
 }
 
+/* A READ that was answered before has lost its memory since. The program may withdraw it when the
+ * READ is done, and the duplicate may be a packet that was late: it is dropped. A requester that
+ * has missed the answer tries again, as on a wire (docs/design/fidelity.md). */
+static void drop_duplicate(struct tqp *q, struct answer *a)
+{
+	if (link_has_notices(q->dest)) { /* no timer runs there without it */
+		q->rsp.nak = SYN_NO_RESPONDER;
+		q->rsp.nak_psn = a->psn;
+		q->rsp.nak_due = true;
+	}
+	a->npsn = 0;
+}
+
 /* While the READ waited, its memory was unmapped or its key has changed. */
 static void read_failed(struct tqp *q, const struct answer *a, enum key_verdict why,
 			const struct key_ask *ask)
@@ -402,7 +415,8 @@ static enum key_verdict pieces_apart(struct tqp *q, const struct key_ask *ask, u
 	return KEY_OK;
 }
 
-/* One segment of a READ's response. 0: sent; EAGAIN; EFAULT: the QP has failed. */
+/* One segment of a READ's response. 0: sent, or dropped with the rest; EAGAIN; EFAULT: the QP has
+ * failed. */
 static int put_read(struct tqp *q, struct answer *a)
 {
 	struct key_ask ask = { a->rkey, a->pdn, a->va, 0, IBV_ACCESS_REMOTE_READ, q->qp.qpn };
@@ -432,6 +446,10 @@ static int put_read(struct tqp *q, struct answer *a)
 		why = pieces_apart(q, &ask, key, &apart, &s);
 	err = why == KEY_OK ? put(q, &s) : EFAULT;
 	fleeting_leave(lock);
+	if (err == EFAULT && a->again) {
+		drop_duplicate(q, a);
+		return 0;
+	}
 	if (err == EFAULT)
 		read_failed(q, a, why, &ask);
 	if (err)

@@ -48,6 +48,7 @@ static bool migrate(struct tqp *q, uint64_t now)
 	if (q->qp.service->reliable && (q->qp.state == IBV_QPS_RTS || q->qp.state == IBV_QPS_SQD)) {
 		rewind_to(q, q->req.una);
 		ack_timer_progress(q, now);
+		ack_timer_changed(q, now);
 	}
 	sender_forget(q);
 	flush_event(q, IBV_EVENT_PATH_MIG);

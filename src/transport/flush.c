@@ -111,12 +111,18 @@ void flush_shared(struct tqp *q, uint64_t now)
 		receive_cqe(q, now);
 }
 
+void flush_undrain(struct tqp *q)
+{
+	q->req.sqd.draining = q->req.sqd.stopped = false;
+	q->qp.attr.sq_draining = 0;
+}
+
 void flush_all(struct tqp *q, uint64_t id, uint64_t now)
 {
 	store_relaxed(&q->qp.state, IBV_QPS_ERR);
 	full_fence(); /* pairs with doorbell_rq(): it sees the state, or we its WQEs */
 	q->cause = id;
-	q->req.sqd.draining = false;
+	flush_undrain(q);
 	store_relaxed(&q->rnr_waiting, false);
 	flush_sq(q, now);
 	flush_rq(q, now);
@@ -137,7 +143,7 @@ void flush_to_sqe(struct tqp *q, uint64_t id, uint64_t now)
 {
 	store_relaxed(&q->qp.state, IBV_QPS_SQE);
 	q->cause = id;
-	q->req.sqd.draining = false;
+	flush_undrain(q);
 	flush_sq(q, now);
 	blocked_drop(q, &q->req.ud.full);
 	/* What was done of the work request that failed is no part of the next one. */
@@ -163,13 +169,13 @@ void flush_to_sqd(struct tqp *q)
 
 void flush_drained(struct tqp *q)
 {
+	bool told = q->qp.attr.en_sqd_async_notify || q->req.sqd.stopped;
+
 	if (!q->req.sqd.draining || q->req.head != q->req.tail)
 		return;
-	q->req.sqd.draining = false;
-	q->qp.attr.sq_draining = 0;
-	if (q->qp.attr.en_sqd_async_notify || q->req.sqd.stopped)
+	flush_undrain(q);
+	if (told)
 		flush_event(q, IBV_EVENT_SQ_DRAINED);
-	q->req.sqd.stopped = false;
 }
 
 void flush_overrun(struct tqp *q, struct cq *cq, uint64_t now)

@@ -21,5 +21,6 @@ void flush_to_sqe(struct tqp *q, uint64_t id, uint64_t now);
  * asked for. */
 void flush_to_sqd(struct tqp *q);
 void flush_drained(struct tqp *q); /* SQD: raises the event when the last started WQE is done */
+void flush_undrain(struct tqp *q); /* it is drained, or leaves SQD before that */
 void flush_event(struct tqp *q, enum ibv_event_type type);
 void flush_overrun(struct tqp *q, struct cq *cq, uint64_t now); /* cq_push(): EOVERFLOW */

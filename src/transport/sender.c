@@ -3,7 +3,9 @@
 #include <string.h>
 #include "transport/hold.h"
 #include "transport/tqp.h"
+#include "util/be.h"
 #include "util/clock.h"
+#include "util/secret.h"
 #include "wire/aeth.h"
 #include "wire/grh.h"
 #include "wire/opcode.h"
@@ -80,6 +82,95 @@ static bool lapsed(const struct tqp *q, uint64_t now)
 	return clock_elapsed(q->sender.at, now) > SENDER_LAPSE;
 }
 
+/* --- which port the peer has --- */
+
+#define ASK_EVERY UINT64_C(1000000) /* ns */
+
+enum { NUMBER_AT = 4, PORT_BYTES = 12 };
+
+struct port_message { /* OP_PORT */
+	bool asks; /* SEG_ACKREQ */
+	uint16_t port; /* the sender's from now on, if there is no number */
+	uint64_t number; /* of a question, or of the question that is answered */
+};
+
+bool sender_says_port(const struct tqp *q)
+{
+	return q->qp.service->connected && q->qp.service->wqe == WQE_CONNECTED;
+}
+
+static void say(const struct tqp *q, const struct port_message *m)
+{
+	uint8_t bytes[PORT_BYTES] = { 0 };
+	struct piece piece = { (uintptr_t)bytes, sizeof(bytes), 0 };
+	struct seg s = { .op = OP_PORT,
+			 .flags = (uint16_t)(SEG_SQPN | (m->asks ? SEG_ACKREQ : 0)),
+			 .pkey = 0xffff,
+			 .dqpn = q->qp.attr.dest_qp_num,
+			 .sqpn = q->qp.qpn,
+			 .npsn = 1,
+			 .len = sizeof(bytes),
+			 .pieces = &piece,
+			 .npieces = 1 };
+
+	put_be16(bytes, m->port);
+	put_be64(bytes + NUMBER_AT, m->number);
+	dest_send(q->dest, &s, NULL);
+}
+
+/* The peer's QP answers by the port that it has now; whoever else sends to us does not get the
+ * question. */
+static void ask(struct tqp *q, uint64_t now)
+{
+	struct sender *from = &q->sender;
+
+	if (now < from->ask_at || !sender_says_port(q) ||
+	    (!from->number && secret_number(&from->number)))
+		return;
+	from->ask_at = now + ASK_EVERY;
+	say(q, &(struct port_message){ .asks = true, .number = from->number });
+}
+
+void sender_told(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	struct sender *from = &q->sender;
+	uint16_t port;
+	uint64_t number;
+
+	if (!s->data || s->len < PORT_BYTES)
+		return;
+	port = get_be16(s->data);
+	number = get_be64(s->data + NUMBER_AT);
+	if (s->flags & SEG_ACKREQ) {
+		say(q, &(struct port_message){ .number = number });
+		return;
+	}
+	if (number ? number != from->number : !port || s->sport != from->port)
+		return;
+	from->port = number ? s->sport : port;
+	from->at = now;
+	from->number = 0;
+}
+
+void sender_follow(struct tqp *q, const struct dest *next)
+{
+	const struct dest_net *was = link_ends(q->dest), *is = link_ends(next);
+	uint16_t port;
+
+	if (!was || !is)
+		return;
+	if (memcmp(&was->remote, &is->remote, sizeof(is->remote))) {
+		sender_forget(q);
+		return;
+	}
+	port = dest_innermost(next)->sport;
+	if (port != dest_innermost(q->dest)->sport && sender_says_port(q) &&
+	    (dest_abilities(q->dest) & DEST_ONE_PORT))
+		say(q, &(struct port_message){ .port = port });
+}
+
+/* --- a packet --- */
+
 /* Until the peer's host has answered any port is heard, but the first one stays the peer's. */
 static bool right_port(struct tqp *q, const struct seg *s, uint64_t now)
 {
@@ -90,13 +181,17 @@ static bool right_port(struct tqp *q, const struct seg *s, uint64_t now)
 	if (keeps_port(q) && !same) {
 		if (migrates(q, s) && (q->qp.service->reliable || !lapsed(q, now)))
 			return is_near(q, s);
-		if (!lapsed(q, now))
+		if (!lapsed(q, now)) {
+			ask(q, now);
 			return false;
+		}
 		if (!next)
 			return !q->qp.service->reliable; /* UC begins anew with any PSN */
 	}
-	if (next && (first || same || lapsed(q, now)))
-		q->sender = (struct sender){ now, s->sport };
+	if (next && (first || same || lapsed(q, now))) {
+		q->sender.at = now;
+		q->sender.port = s->sport;
+	}
 	return true;
 }
 
@@ -105,9 +200,9 @@ static bool from_network(struct tqp *q, const struct seg *s, uint64_t now)
 	if (!s->grh || !q->dest)
 		return false;
 	if (!between(s, link_ends(q->dest)) &&
-	    !(migrates(q, s) && between(s, link_ends(q->alternate))))
+	    !(s->op != OP_PORT && migrates(q, s) && between(s, link_ends(q->alternate))))
 		return false;
-	return right_port(q, s, now);
+	return s->op == OP_PORT || right_port(q, s, now);
 }
 
 bool sender_admits(struct tqp *q, const struct seg *s, uint64_t now)

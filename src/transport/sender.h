@@ -6,11 +6,16 @@
  * sent or accepted. The port is learned anew after RESET, after path migration, and when no packet
  * was accepted for SENDER_LAPSE. Other stacks may change their port.
  *
- * Pure; under the QP's turn. */
+ * A QP of RC or UC whose program gives it another port tells the peer: OP_PORT, from the old one. A
+ * packet from a port that is not known makes this side ask the peer's QP, also by OP_PORT, with a
+ * number that cannot be guessed: the answer with that number comes from the peer's port.
+ *
+ * Under the QP's turn. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
 
+struct dest;
 struct tqp;
 struct seg;
 
@@ -20,10 +25,17 @@ struct seg;
 struct sender {
 	uint64_t at; /* ns: when a packet was accepted last */
 	uint16_t port; /* UDP port that it came from; 0: none yet */
+	uint64_t number; /* of the question for the port that has no answer yet; 0: none */
+	uint64_t ask_at; /* ns: it does not leave again before */
 };
 
 /* False: the segment is not the peer's, or claims another sender than it has. */
 bool sender_admits(struct tqp *q, const struct seg *s, uint64_t now);
 /* Of a request that was kept: did it come from the port that is known by now? */
 bool sender_is_known(const struct tqp *q, const struct seg *s);
+bool sender_says_port(const struct tqp *q); /* do both ends speak OP_PORT? */
+void sender_told(struct tqp *q, const struct seg *s, uint64_t now); /* an OP_PORT was admitted */
+/* @next is about to take the place of q->dest: tells the peer its port. To another address of the
+ * peer: the port is learned anew. */
+void sender_follow(struct tqp *q, const struct dest *next);
 void sender_forget(struct tqp *q); /* the next accepted packet tells the port */

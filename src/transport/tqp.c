@@ -113,7 +113,7 @@ static void to_rts(struct tqp *q, enum ibv_qp_state old, uint64_t now)
 	struct requester *r = &q->req;
 
 	q->cause = 0;
-	r->sqd.draining = r->sqd.stopped = false;
+	flush_undrain(q);
 	if (r->pace.kbps != q->qp.attr.rate_limit)
 		pace_set(q, q->qp.attr.rate_limit, 0);
 	if (old == IBV_QPS_RTR) {
@@ -155,6 +155,8 @@ void tqp_moved(struct tqp *q, enum ibv_qp_state old, uint64_t now)
 			q->req.sqd.draining = true;
 			q->qp.attr.sq_draining = 1;
 			flush_drained(q);
+		} else {
+			ack_timer_changed(q, now); /* SQD to SQD takes a new one */
 		}
 		break;
 	case IBV_QPS_ERR:
@@ -214,6 +216,8 @@ static bool known(const struct tqp *q, uint8_t op)
 		return svc->sends && !svc->frames;
 	if (op == OP_CNP)
 		return svc->connected;
+	if (op == OP_PORT)
+		return sender_says_port(q);
 	if (op == OP_DROPPED)
 		return !svc->reliable && !svc->frames;
 	return opcodes[op].name && opcode_service(op) == svc->wire;
@@ -229,6 +233,8 @@ static bool is_notice_of_drop(const struct tqp *q, uint8_t op)
 static bool mine(struct tqp *q, const struct seg *s, uint64_t now)
 {
 	if (!known(q, s->op) || (is_notice_of_drop(q, s->op) && (s->flags & SEG_NET)))
+		return false;
+	if (s->op == OP_PORT && !(s->flags & SEG_NET))
 		return false;
 	if ((s->pkey & 0x7fff) != 0x7fff)
 		return false;
@@ -261,36 +267,6 @@ static void go_on(struct tqp *q, const struct seg *s, bool response, uint64_t no
 	flush_drained(q);
 }
 
-static void rc_input(struct tqp *q, const struct seg *s, uint64_t now)
-{
-	bool response =
-		opcode_has(s->op, WIRE_RESPONSE) || s->op == OP_REPORT || s->op == OP_GROUNDS;
-
-	if (s->flags & SEG_ACK)
-		completer_piggyback(q, s, now);
-	if (response)
-		completer_input(q, s, now);
-	else if (unlikely((s->flags & SEG_NET) && s->op == OP_READ_REQUEST))
-		network_read(q, s, now);
-	else
-		responder_input(q, s, now);
-	go_on(q, s, response, now);
-}
-
-/* From the peer that seemed to be gone? */
-static bool mine_again(struct tqp *q, const struct seg *s, uint64_t now)
-{
-	return !(s->flags & SEG_NET) && retry_elsewhere(q) && mine(q, s, now);
-}
-
-static void xrc_input(struct tqp *q, const struct seg *s, uint64_t now)
-{
-	struct seg rc;
-
-	if (xrc_admit(q, s, &rc, now))
-		rc_input(q, &rc, now);
-}
-
 /* As silent as hardware; on one host the sender, if it waits for an answer, learns of it. */
 static void turn_away(struct tqp *q, const struct seg *s)
 {
@@ -316,6 +292,38 @@ static void turn_away(struct tqp *q, const struct seg *s)
 		answer_nak(q, SYN_NO_RESPONDER, s->psn);
 }
 
+static void rc_input(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	bool response =
+		opcode_has(s->op, WIRE_RESPONSE) || s->op == OP_REPORT || s->op == OP_GROUNDS;
+
+	if (s->flags & SEG_ACK)
+		completer_piggyback(q, s, now);
+	if (response)
+		completer_input(q, s, now);
+	else if (unlikely(q->qp.state == IBV_QPS_ERR))
+		turn_away(q, s); /* the ACK on it has overrun the CQ, or used up the last try */
+	else if (unlikely((s->flags & SEG_NET) && s->op == OP_READ_REQUEST))
+		network_read(q, s, now);
+	else
+		responder_input(q, s, now);
+	go_on(q, s, response, now);
+}
+
+/* From the peer that seemed to be gone? */
+static bool mine_again(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	return !(s->flags & SEG_NET) && retry_elsewhere(q) && mine(q, s, now);
+}
+
+static void xrc_input(struct tqp *q, const struct seg *s, uint64_t now)
+{
+	struct seg rc;
+
+	if (xrc_admit(q, s, &rc, now))
+		rc_input(q, &rc, now);
+}
+
 void tqp_input(struct tqp *q, const struct seg *s, uint64_t now)
 {
 	struct counters *c = q->qp.ctx->hca->counters;
@@ -333,6 +341,10 @@ void tqp_input(struct tqp *q, const struct seg *s, uint64_t now)
 	}
 	if (unlikely(!receiving(q) || (!mine(q, s, now) && !mine_again(q, s, now)))) {
 		turn_away(q, s);
+		return;
+	}
+	if (unlikely(s->op == OP_PORT)) {
+		sender_told(q, s, now);
 		return;
 	}
 	if (unlikely(s->marked) && q->qp.service->connected)

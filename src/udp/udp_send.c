@@ -44,7 +44,8 @@ static uint32_t window(uint32_t mtu, uint32_t bytes)
 	return n < WINDOW_MIN ? WINDOW_MIN : n < WINDOW_MAX ? n : WINDOW_MAX;
 }
 
-/* Whoever speaks our hello binds one socket for a QP (udp_dest). */
+/* Whoever speaks our hello binds one socket for a QP (udp_dest), or says by OP_PORT that it goes on
+ * by another. */
 static uint32_t abilities(const struct udp_peer *p)
 {
 	return DEST_ONE_PORT | (load_relaxed(&p->abilities) & UDP_REPORTS ? DEST_REPORTS : 0);
@@ -261,6 +262,7 @@ int udp_dest_make(struct udp *u, struct udp_port *port, unsigned int sender,
 			      .max_seg = p->mtu,
 			      .inline_max = UINT32_MAX,
 			      .net = &t->net,
+			      .sport = port->sport[sender],
 			      .window = window(p->mtu, IN_FLIGHT) };
 	t->port = port;
 	t->sender = sender;

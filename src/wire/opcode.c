@@ -74,5 +74,6 @@ const struct opcode opcodes[256] = {
 	[OP_REPORT] = { "REPORT", WIRE_ONLY | WIRE_PAYLOAD, SVC_OWN, 0 },
 	[OP_DROPPED] = { "DROPPED", WIRE_ONLY, SVC_OWN, 0 },
 	[OP_GROUNDS] = { "GROUNDS", WIRE_ONLY | WIRE_PAYLOAD, SVC_OWN, 0 },
+	[OP_PORT] = { "PORT", WIRE_ONLY | WIRE_PAYLOAD, SVC_OWN, 0 },
 };
 /* clang-format on */

@@ -55,6 +55,7 @@ enum {
 	OP_REPORT = 0xc1, /* the whole byte: which PSNs the responder has; transport's */
 	OP_DROPPED = 0xc2, /* the whole byte: why a datagram was dropped; on one host only */
 	OP_GROUNDS = 0xc3, /* the whole byte: why the NAK behind it is one; transport's */
+	OP_PORT = 0xc4, /* the whole byte: from which port a QP sends (transport/sender) */
 };
 
 enum {

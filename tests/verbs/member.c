@@ -232,6 +232,20 @@ static struct member_answer make_sender(struct self *s)
 	return (struct member_answer){ .value = s->sender->qp_num };
 }
 
+static void relabel(struct ibv_qp *qp, uint32_t label)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_SQD };
+	struct ibv_qp_init_attr init;
+
+	check(ibv_modify_qp(qp, &a, IBV_QP_STATE), "to SQD");
+	check(ibv_query_qp(qp, &a, IBV_QP_AV, &init), "ibv_query_qp");
+	a.qp_state = IBV_QPS_SQD;
+	a.ah_attr.grh.flow_label = label;
+	check(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_AV), "another flow label");
+	a.qp_state = IBV_QPS_RTS;
+	check(ibv_modify_qp(qp, &a, IBV_QP_STATE), "back to RTS");
+}
+
 static void post(struct self *s, struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr *bad;
@@ -309,6 +323,29 @@ static struct member_answer count(struct self *s, const struct member_order *o)
 	return (struct member_answer){ .value = s->came[o->b] };
 }
 
+static struct member_answer obey_as_sender(struct self *s, const struct member_order *o)
+{
+	struct member_answer none = { 0 };
+
+	switch (o->op) {
+	case MEMBER_SENDER:
+		return make_sender(s);
+	case MEMBER_REACH:
+		walk(s, s->sender, o);
+		return none;
+	case MEMBER_LABEL:
+		relabel(s->sender, o->a);
+		return none;
+	case MEMBER_STREAM:
+	case MEMBER_ALTERNATE:
+		return stream(s, o);
+	case MEMBER_OP:
+		return one(s, o);
+	default:
+		_exit(0);
+	}
+}
+
 static struct member_answer obey(struct self *s, const struct member_order *o)
 {
 	struct member_answer none = { 0 };
@@ -329,22 +366,12 @@ static struct member_answer obey(struct self *s, const struct member_order *o)
 		return none;
 	case MEMBER_STATE:
 		return state(s);
-	case MEMBER_SENDER:
-		return make_sender(s);
-	case MEMBER_REACH:
-		walk(s, s->sender, o);
-		return none;
 	case MEMBER_STRANGER:
 		return stranger(s);
-	case MEMBER_STREAM:
-	case MEMBER_ALTERNATE:
-		return stream(s, o);
-	case MEMBER_OP:
-		return one(s, o);
 	case MEMBER_COUNT:
 		return count(s, o);
 	default:
-		_exit(0);
+		return obey_as_sender(s, o);
 	}
 }
 

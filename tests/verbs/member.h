@@ -16,6 +16,7 @@ enum member_op {
 	MEMBER_STATE, /* answers value: the target QP's state as ibv_query_qp says */
 	MEMBER_SENDER, /* makes an XRC_SEND QP; answers value: its number */
 	MEMBER_REACH, /* its XRC_SEND QP through RESET to RTS towards QP @a, with @b retries */
+	MEMBER_LABEL, /* gives its XRC_SEND QP the flow label @a, in SQD */
 	/* sends @n messages of stream @b to SRQ @a; answers value: how many went well, status: of
 	 * the first that did not */
 	MEMBER_STREAM,

@@ -109,6 +109,28 @@ static void two_receivers_in_turn(int arg)
 	end(&k);
 }
 
+/* Each of them knows the port that the sender's packets come from. */
+static void another_flow_label(int arg)
+{
+	struct cast k;
+
+	(void)arg;
+	begin(&k);
+	for (uint32_t label = 0; label < 3; label++) {
+		uint32_t stream = 1 + 2 * label;
+
+		if (label)
+			MEMBER_DO(&k.sender, MEMBER_LABEL, label);
+		want_eq(MEMBER_DO(&k.sender, MEMBER_ALTERNATE, k.srq[0].value, stream, 2 * MESSAGES,
+				  k.srq[1].value)
+				.status,
+			IBV_WC_SUCCESS);
+		want_eq(MEMBER_DO(&k.one, MEMBER_COUNT, 0, stream, MESSAGES).value, MESSAGES);
+		want_eq(MEMBER_DO(&k.other, MEMBER_COUNT, 0, stream + 1, MESSAGES).value, MESSAGES);
+	}
+	end(&k);
+}
+
 /* The domain goes on without the maker and without one of those who receive. */
 static void members_die(int arg)
 {
@@ -179,6 +201,7 @@ int main(int argc, char **argv)
 	static const struct test_case list[] = {
 		CASE(every_operation_reaches_the_process_of_the_srq),
 		CASE(two_receivers_in_turn),
+		CASE(another_flow_label),
 		CASE(members_die),
 		CASE(the_receiver_dies_in_a_stream),
 	};

@@ -181,8 +181,11 @@ bool predicted_receive(struct tqp *q, const struct seg *s, uint64_t now)
 
 	if (!is_usual(q, s) || !may_receive(q) || !place(q, s))
 		return false;
-	if (s->flags & SEG_ACK)
+	if (s->flags & SEG_ACK) {
 		completer_piggyback(q, s, now);
+		if (unlikely(q->qp.state == IBV_QPS_ERR))
+			return false; /* all receives are flushed, this one too */
+	}
 	r->now = now;
 	r->nak_sent = r->nak_due = false;
 	if (unlikely(q->rnr_waiting))

@@ -12,8 +12,8 @@ struct wqe_single;
 /* Sends what was posted. False: a part of it may be sent, and the rest is not of the predicted
  * form, the link has no room, or the requester has other work. Reads no clock. */
 bool predicted_doorbell(struct tqp *q);
-/* Executes @s, a segment for the QP, and takes the ACK on it. False: it is not the predicted
- * one. */
+/* Executes @s, a segment for the QP, and takes the ACK on it. False: it is not the predicted one,
+ * or that ACK has moved the QP to ERR. */
 bool predicted_receive(struct tqp *q, const struct seg *s, uint64_t now);
 
 /* The same of datagrams, in RTS. False: something posted is left for the ordinary way. */

@@ -4,6 +4,7 @@
 #include "test.h"
 #include "sim/rig.h"
 #include "hca/async.h"
+#include "hca/srq.h"
 #include "wire/aeth.h"
 #include "wire/opcode.h"
 
@@ -133,4 +134,51 @@ static inline void pair_no_event(struct rig_qp *p)
 	struct ibv_async_event e;
 
 	check_eq(async_pop(p->rig->ctx, &e), EAGAIN);
+}
+
+/* A request to b, made by hand. */
+static inline struct seg pair_request(struct pair *p, uint8_t op, uint32_t psn)
+{
+	return (struct seg){ .op = op,
+			     .flags = SEG_ACKREQ | SEG_SQPN,
+			     .pkey = 0xffff,
+			     .dqpn = p->b->q.qp.qpn,
+			     .sqpn = p->a->q.qp.qpn,
+			     .psn = psn,
+			     .npsn = 1,
+			     .rkey = p->b->mr->ib.rkey,
+			     .va = RIG_IOVA,
+			     .from = &p->b->end.d };
+}
+
+static inline void pair_input(struct pair *p, const struct seg *s)
+{
+	tqp_input(&p->b->q, s, p->rig.net.now);
+}
+
+/* An SRQ of two slots on @p, with @n receives of 8 bytes. */
+static inline struct srq *pair_srq_open(struct rig_qp *p, uint8_t *ring, uint32_t *rec, uint16_t n)
+{
+	struct srq_attr attr = { .ring = { ring, 2, 32, rec }, .max_wr = 2, .max_sge = 1 };
+	struct srq *srq;
+
+	memset(ring, 0, 64);
+	for (uint32_t i = 0; i < 2; i++) {
+		struct sge s = rig_sge(p, 0x4000 + i * 0x100, 8);
+
+		put_be16(ring + i * 32 + 2, !i);
+		rig_put_sge((struct rig_ds *)(ring + i * 32 + 16), &s);
+	}
+	*rec = htobe32(n);
+	check_eq(srq_create(p->pd, &attr, &srq), 0);
+	p->q.qp.srq = srq;
+	srq_get(srq);
+	return srq;
+}
+
+static inline void pair_srq_close(struct rig_qp *p, struct srq *srq)
+{
+	p->q.qp.srq = NULL;
+	srq_put(srq);
+	check_eq(srq_destroy(srq), 0);
 }

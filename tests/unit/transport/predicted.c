@@ -339,6 +339,70 @@ TEST(who_is_not_the_peer_is_not_heard)
 	pair_close(p);
 }
 
+/* --- the ACK on a request moves the QP to ERR: the request is not executed --- */
+
+/* b's CQ for sends is full, and @w brings the ACK of a message of b's. */
+static void overrun(struct pair *p, const struct rig_wr *w)
+{
+	struct rig_wr reply = pair_send(p->b, 0, LEN);
+
+	for (int i = 0; i < 2; i++)
+		pair_receive(p->a, 0x4000, 64);
+	rig_post(p->b, &reply);
+	rig_run(&p->rig); /* its completion stays in the CQ */
+	p->b->cqs[0]->cnt = 1;
+	rig_post(p->b, &reply);
+	net_step(&p->rig.net);
+	p->n = 0;
+	rig_post(p->a, w);
+	check(p->log[0].flags & SEG_ACK);
+	rig_run(&p->rig);
+	check_eq(p->b->q.qp.state, IBV_QPS_ERR);
+	pair_bad(p->a, false, MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR, VENDOR_TRANSPORT_RETRY);
+}
+
+TEST(receives_that_the_overrun_has_flushed_complete_once)
+{
+	struct pair *p = open_pair();
+	struct rig_wr w = pair_send(p->a, 0, LEN);
+
+	for (int i = 0; i < 3; i++)
+		pair_receive(p->b, 0x4000, 64);
+	overrun(p, &w);
+	check_eq(p->rig.net.plain, 2);
+	for (int i = 0; i < 3; i++)
+		pair_bad(p->b, true, MLX5_CQE_SYNDROME_WR_FLUSH_ERR, VENDOR_RECV_FLUSH);
+	pair_none(p->b, true);
+	pair_close(p);
+}
+
+TEST(a_write_behind_the_overrun_changes_nothing)
+{
+	struct pair *p = open_pair();
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, LEN);
+	uint8_t before[LEN];
+
+	memcpy(before, p->b->mem + 0x8000, LEN);
+	overrun(p, &w);
+	check_mem(p->b->mem + 0x8000, before, LEN);
+	pair_close(p);
+}
+
+TEST(nothing_is_taken_from_an_srq_behind_the_overrun)
+{
+	struct pair *p = open_pair();
+	struct rig_wr w = pair_send(p->a, 0, 8);
+	uint8_t ring[64];
+	uint32_t rec;
+	struct srq *srq = pair_srq_open(p->b, ring, &rec, 2);
+
+	overrun(p, &w);
+	check_eq(srq_posted(srq), 2);
+	pair_none(p->b, true);
+	pair_srq_close(p->b, srq);
+	pair_close(p);
+}
+
 RUN_TESTS(unit_test(a_short_send_goes_the_shorter_way),
 	  unit_test(what_is_not_as_predicted_goes_as_it_did),
 	  unit_test(a_link_without_room_gets_it_by_the_ordinary_way),
@@ -348,4 +412,7 @@ RUN_TESTS(unit_test(a_short_send_goes_the_shorter_way),
 	  unit_test(a_receive_that_is_too_short_fails),
 	  unit_test(a_receive_without_the_right_to_write_fails),
 	  unit_test(without_a_receive_the_sender_waits_for_one),
-	  unit_test(who_is_not_the_peer_is_not_heard))
+	  unit_test(who_is_not_the_peer_is_not_heard),
+	  unit_test(receives_that_the_overrun_has_flushed_complete_once),
+	  unit_test(a_write_behind_the_overrun_changes_nothing),
+	  unit_test(nothing_is_taken_from_an_srq_behind_the_overrun))

@@ -1,28 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* The responder's rules: sequence, duplicates, rights, lengths, and what each refusal does to both
+/* The responder's rules: sequence, rights, lengths, and what each refusal does to both
  * sides. Requests are made by hand where a requester would not send them. */
 #include "hca/mw.h"
 #include "pair.h"
 #include "util/quiesce.h"
-
-static struct seg request(struct pair *p, uint8_t op, uint32_t psn)
-{
-	return (struct seg){ .op = op,
-			     .flags = SEG_ACKREQ | SEG_SQPN,
-			     .pkey = 0xffff,
-			     .dqpn = p->b->q.qp.qpn,
-			     .sqpn = p->a->q.qp.qpn,
-			     .psn = psn,
-			     .npsn = 1,
-			     .rkey = p->b->mr->ib.rkey,
-			     .va = RIG_IOVA,
-			     .from = &p->b->end.d };
-}
-
-static void input(struct pair *p, const struct seg *s)
-{
-	tqp_input(&p->b->q, s, p->rig.net.now);
-}
 
 static uint64_t word(const struct pair *p)
 {
@@ -30,45 +11,6 @@ static uint64_t word(const struct pair *p)
 
 	memcpy(&x, p->b->mem, 8);
 	return x;
-}
-
-TEST(a_duplicate_atomic_is_executed_once)
-{
-	struct pair *p = pair_open(&pair_lossy, &rig_rc);
-	struct seg s = request(p, OP_FETCH_ADD, 0);
-	uint64_t before = word(p);
-
-	s.swap_add = 5;
-	input(p, &s);
-	input(p, &s);
-	check_eq(word(p), before + 5);
-	check_eq(p->n, 2);
-	check_eq(p->log[0].swap_add, before);
-	check_eq(p->log[1].swap_add, before);
-	pair_close(p);
-}
-
-/* Its answer is an empty READ response; the second time there is nothing but that. */
-TEST(a_duplicate_atomic_write_is_executed_once)
-{
-	struct pair *p = pair_open(&pair_lossy, &rig_rc);
-	struct seg s = request(p, OP_ATOMIC_WRITE, 0);
-	uint64_t value = 0x0102030405060708, other = 99;
-
-	s.data = (const uint8_t *)&value;
-	s.len = s.dma_len = 8;
-	input(p, &s);
-	check_eq(word(p), value);
-	memcpy(p->b->mem, &other, 8); /* somebody has written since */
-	input(p, &s);
-	check_eq(word(p), other);
-	check_eq(p->n, 2);
-	for (int i = 0; i < 2; i++) {
-		check_eq(p->log[i].op, OP_READ_RESP_ONLY);
-		check_eq(p->log[i].len, 0);
-		check_eq(p->log[i].psn, 0);
-	}
-	pair_close(p);
 }
 
 /* Its bytes must come with it, eight of them. */
@@ -81,14 +23,14 @@ TEST(an_atomic_write_of_another_form_is_refused)
 
 	for (unsigned int i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
 		struct pair *p = pair_open(&pair_lossy, &rig_rc);
-		struct seg s = request(p, OP_ATOMIC_WRITE, 0);
+		struct seg s = pair_request(p, OP_ATOMIC_WRITE, 0);
 		uint64_t value[2] = { 1, 2 }, before = word(p);
 
 		s.data = (const uint8_t *)value;
 		s.len = forms[i].len;
 		s.dma_len = forms[i].dma_len;
 		s.flags |= forms[i].flags;
-		input(p, &s);
+		pair_input(p, &s);
 		check_eq(word(p), before);
 		check_eq(p->b->q.qp.state, IBV_QPS_ERR);
 		check_eq(p->log[1].syndrome, aeth_nak(NAK_INVALID_REQUEST));
@@ -96,196 +38,43 @@ TEST(an_atomic_write_of_another_form_is_refused)
 	}
 }
 
-/* The oldest of max_dest_rd_atomic atomics still has its answer. */
-TEST(all_outstanding_atomics_can_be_answered_again)
-{
-	struct rig_attr attr = rig_rc;
-
-	attr.dest_rd_atomic = 16;
-	struct pair *p = pair_open(&pair_lossy, &attr);
-	uint64_t before = word(p);
-
-	for (uint32_t i = 0; i < 16; i++) {
-		struct seg s = request(p, OP_FETCH_ADD, i);
-
-		s.swap_add = 1;
-		input(p, &s);
-	}
-	for (uint32_t i = 0; i < 16; i++) {
-		struct seg s = request(p, OP_FETCH_ADD, i);
-
-		s.swap_add = 1;
-		input(p, &s);
-		check_eq(p->log[16 + i].swap_add, before + i);
-	}
-	check_eq(word(p), before + 16);
-	pair_close(p);
-}
-
 TEST(compare_and_swap_swaps_only_equals)
 {
 	struct pair *p = pair_open(&pair_lossy, &rig_rc);
-	struct seg s = request(p, OP_COMPARE_SWAP, 0);
+	struct seg s = pair_request(p, OP_COMPARE_SWAP, 0);
 	uint64_t before = word(p);
 
 	s.compare = before + 1;
 	s.swap_add = 7;
-	input(p, &s);
+	pair_input(p, &s);
 	check_eq(word(p), before);
 	s.psn = 1;
 	s.compare = before;
-	input(p, &s);
+	pair_input(p, &s);
 	check_eq(word(p), 7);
-	pair_close(p);
-}
-
-TEST(a_duplicate_read_is_read_again)
-{
-	struct pair *p = pair_open(&pair_lossy, &rig_rc);
-	struct seg s = request(p, OP_READ_REQUEST, 0);
-
-	s.dma_len = 300;
-	s.npsn = 2;
-	input(p, &s);
-	check_eq(p->n, 2);
-	s.psn = 1; /* its second half alone */
-	s.npsn = 1;
-	s.va += 256;
-	s.dma_len = 44;
-	input(p, &s);
-	check_eq(p->n, 3);
-	check_eq(p->log[2].op, OP_READ_RESP_ONLY);
-	check_eq(p->log[2].psn, 1);
-	check_eq(p->log[2].len, 44);
-	check_eq(p->b->q.rsp.epsn, 2);
-	pair_close(p);
-}
-
-/* By va, dma_len: within [RIG_IOVA, RIG_IOVA + 768). */
-TEST(a_duplicate_read_names_memory_that_was_granted)
-{
-	static const struct {
-		uint64_t va;
-		uint32_t psn, npsn, len;
-		bool other_key, answered;
-	} asks[] = {
-		{ 0, 0, 3, 768, false, true },	   { 512, 2, 1, 256, false, true },
-		{ 256, 1, 1, 256, false, true },   { 512, 2, 1, 257, false, false },
-		{ 768, 2, 1, 1, false, false },	   { 0x1000, 0, 3, 768, false, false },
-		{ -1UL, 0, 1, 256, false, false }, { 256, 0, 3, 768, false, false },
-		{ 0, 0, 3, 768, true, false },
-	};
-
-	for (unsigned int i = 0; i < sizeof(asks) / sizeof(asks[0]); i++) {
-		struct pair *p = pair_open(&pair_lossy, &rig_rc);
-		struct seg s = request(p, OP_READ_REQUEST, 0);
-		struct mr_attr a = { p->b->mem, RIG_MEM, RIG_IOVA, rig_rc.access };
-		struct mr *other;
-
-		check_eq(mr_create(p->b->pd, &a, &other), 0);
-		s.dma_len = 768;
-		s.npsn = 3;
-		input(p, &s);
-		check_eq(p->n, 3);
-		s.va += asks[i].va;
-		s.psn = asks[i].psn;
-		s.npsn = asks[i].npsn;
-		s.dma_len = asks[i].len;
-		if (asks[i].other_key)
-			s.rkey = other->ib.rkey;
-		input(p, &s);
-		check_eq(p->n, asks[i].answered ? 3 + s.npsn : 3);
-		check_eq(p->b->q.qp.state, IBV_QPS_RTS);
-		check_eq(mr_destroy(other), 0);
-		pair_close(p);
-	}
-}
-
-/* What the program allows no more is not read again; the result of an atomic is nobody's memory. */
-TEST(a_duplicate_read_needs_the_right_that_it_had)
-{
-	struct pair *p = pair_open(&pair_lossy, &rig_rc);
-	struct seg read = request(p, OP_READ_REQUEST, 0), add = request(p, OP_FETCH_ADD, 1);
-
-	read.dma_len = 8;
-	input(p, &read);
-	input(p, &add);
-	check_eq(p->n, 2);
-	p->b->q.qp.attr.qp_access_flags = 0;
-	input(p, &read);
-	check_eq(p->n, 2);
-	input(p, &add);
-	check_eq(p->n, 3);
-	check_eq(p->log[2].op, OP_ATOMIC_ACK);
-	pair_close(p);
-}
-
-/* No atomic came since, so what was saved of the last one names a PSN that is a WRITE's now. */
-TEST(psns_come_again)
-{
-	struct pair *p = pair_open(&pair_lossy, &rig_rc);
-	struct seg add = request(p, OP_FETCH_ADD, 0), write = request(p, OP_WRITE_ONLY, 1);
-
-	input(p, &add);
-	input(p, &write);
-	tqp_flush_ack(&p->b->q);
-	check_eq(p->log[p->n - 1].psn, 1);
-	p->b->q.rsp.epsn = 0; /* 2^24 - 2 WRITEs later */
-	write.psn = 0;
-	input(p, &write);
-	tqp_flush_ack(&p->b->q);
-	check_eq(p->log[p->n - 1].op, OP_ACKNOWLEDGE);
-	check_eq(p->log[p->n - 1].psn, 0);
-	pair_close(p);
-}
-
-TEST(a_read_that_was_never_granted_is_not_repeated)
-{
-	struct pair *p = pair_open(&pair_lossy, &rig_rc);
-	struct seg s = request(p, OP_READ_REQUEST, PSN_MASK);
-
-	s.dma_len = 8;
-	input(p, &s);
-	check_eq(p->n, 0);
-	pair_close(p);
-}
-
-TEST(a_duplicate_send_is_acknowledged_and_not_delivered)
-{
-	struct pair *p = pair_open(&pair_lossy, &rig_rc);
-	struct seg s = request(p, OP_SEND_ONLY, 0);
-
-	pair_receive(p->b, 0x4000, 8);
-	pair_receive(p->b, 0x4100, 8);
-	input(p, &s);
-	input(p, &s);
-	pair_good(p->b, true);
-	pair_none(p->b, true);
-	check_eq(p->n, 2);
-	check_eq(p->log[1].syndrome, AETH_UNLIMITED);
-	check_eq(p->log[1].psn, 0);
 	pair_close(p);
 }
 
 TEST(no_plain_ack_carries_the_psn_of_a_read_or_an_atomic)
 {
 	struct pair *p = pair_open(&pair_lossy, &rig_rc);
-	struct seg write = request(p, OP_WRITE_ONLY, 0), read = request(p, OP_READ_REQUEST, 1);
-	struct seg add = request(p, OP_FETCH_ADD, 3);
+	struct seg write = pair_request(p, OP_WRITE_ONLY, 0),
+		   read = pair_request(p, OP_READ_REQUEST, 1);
+	struct seg add = pair_request(p, OP_FETCH_ADD, 3);
 
 	read.dma_len = 300;
 	read.npsn = 2;
-	input(p, &write);
-	input(p, &read);
-	input(p, &add);
-	input(p, &write);
+	pair_input(p, &write);
+	pair_input(p, &read);
+	pair_input(p, &add);
+	pair_input(p, &write);
 	check_eq(p->n, 5);
 	check_eq(p->log[4].op, OP_ACKNOWLEDGE);
 	check_eq(p->log[4].psn, 0);
 	write.psn = 4;
-	input(p, &write);
+	pair_input(p, &write);
 	write.psn = 0;
-	input(p, &write);
+	pair_input(p, &write);
 	check_eq(p->n, 7);
 	check_eq(p->log[6].psn, 4);
 	pair_close(p);
@@ -294,49 +83,36 @@ TEST(no_plain_ack_carries_the_psn_of_a_read_or_an_atomic)
 TEST(a_gap_is_told_once)
 {
 	struct pair *p = pair_open(&pair_lossy, &rig_rc);
-	struct seg s = request(p, OP_WRITE_ONLY, 3);
+	struct seg s = pair_request(p, OP_WRITE_ONLY, 3);
 
-	input(p, &s);
+	pair_input(p, &s);
 	s.psn = 4;
-	input(p, &s);
+	pair_input(p, &s);
 	check_eq(p->n, 1);
 	check_eq(p->log[0].syndrome, aeth_nak(NAK_PSN_SEQUENCE));
 	check_eq(p->log[0].psn, 0);
 	s.psn = 0;
-	input(p, &s);
+	pair_input(p, &s);
 	s.psn = 2;
-	input(p, &s);
+	pair_input(p, &s);
 	check_eq(p->n, 3);
 	check_eq(p->log[2].psn, 1);
-	pair_close(p);
-}
-
-TEST(a_duplicate_that_reaches_beyond_is_cut)
-{
-	struct pair *p = pair_open(&pair_host, &rig_rc);
-	struct seg s = request(p, OP_WRITE_ONLY, PSN_MASK);
-
-	s.len = s.dma_len = 512;
-	s.npsn = 2;
-	input(p, &s);
-	check_eq(p->log[0].syndrome, aeth_nak(NAK_PSN_SEQUENCE));
-	check_eq(p->log[0].psn, 0);
 	pair_close(p);
 }
 
 TEST(packets_of_strangers_are_dropped)
 {
 	struct pair *p = pair_open(&pair_lossy, &rig_rc);
-	struct seg s = request(p, OP_WRITE_ONLY, 0);
+	struct seg s = pair_request(p, OP_WRITE_ONLY, 0);
 
 	s.sqpn ^= 1;
-	input(p, &s);
+	pair_input(p, &s);
 	s.sqpn ^= 1;
 	s.pkey = 0x1234;
-	input(p, &s);
+	pair_input(p, &s);
 	s.pkey = 0xffff;
 	s.op |= SVC_UC;
-	input(p, &s);
+	pair_input(p, &s);
 	check_eq(p->n, 0);
 	check_eq(p->b->q.rsp.epsn, 0);
 	check_eq(p->rig.counters.v[COUNTER_PORT_RCV_ERRORS], 3);
@@ -346,12 +122,12 @@ TEST(packets_of_strangers_are_dropped)
 TEST(the_first_packet_in_rtr_says_that_communication_is_established)
 {
 	struct pair *p = pair_open(&pair_lossy, &rig_rc);
-	struct seg s = request(p, OP_WRITE_ONLY, 0);
+	struct seg s = pair_request(p, OP_WRITE_ONLY, 0);
 
 	p->b->q.qp.state = IBV_QPS_RTR;
-	input(p, &s);
+	pair_input(p, &s);
 	s.psn = 1;
-	input(p, &s);
+	pair_input(p, &s);
 	pair_event(p->b, IBV_EVENT_COMM_EST);
 	pair_no_event(p->b);
 	pair_close(p);
@@ -484,12 +260,12 @@ TEST(more_reads_than_max_dest_rd_atomic_are_refused)
 
 	attr.dest_rd_atomic = 2;
 	struct pair *p = pair_open(&pair_lossy, &attr);
-	struct seg s = request(p, OP_READ_REQUEST, 0);
+	struct seg s = pair_request(p, OP_READ_REQUEST, 0);
 
 	p->b->end.refuse = EAGAIN; /* its answers wait */
 	s.dma_len = 8;
 	for (s.psn = 0; s.psn < 3; s.psn++)
-		input(p, &s);
+		pair_input(p, &s);
 	check_eq(p->b->q.qp.state, IBV_QPS_ERR);
 	p->b->end.refuse = 0;
 	tqp_resume(&p->b->q, 0);
@@ -504,12 +280,13 @@ TEST(more_reads_than_max_dest_rd_atomic_are_refused)
 TEST(an_ack_does_not_overtake_a_read_response)
 {
 	struct pair *p = pair_open(&pair_lossy, &rig_rc);
-	struct seg read = request(p, OP_READ_REQUEST, 0), write = request(p, OP_WRITE_ONLY, 1);
+	struct seg read = pair_request(p, OP_READ_REQUEST, 0),
+		   write = pair_request(p, OP_WRITE_ONLY, 1);
 
 	p->b->end.refuse = EAGAIN;
 	read.dma_len = 8;
-	input(p, &read);
-	input(p, &write);
+	pair_input(p, &read);
+	pair_input(p, &write);
 	p->b->end.refuse = 0;
 	tqp_resume(&p->b->q, 0);
 	check_eq(p->n, 2);
@@ -589,12 +366,12 @@ TEST(misshapen_messages_are_refused)
 
 		pair_receive(p->b, 0x4000, 8);
 		for (uint32_t k = 0; k < 2 && (!k || cases[i].op[1]); k++) {
-			struct seg s = request(p, cases[i].op[k], k);
+			struct seg s = pair_request(p, cases[i].op[k], k);
 
 			s.len = cases[i].len[k];
 			s.dma_len = cases[i].dma_len;
 			s.data = p->a->mem;
-			input(p, &s);
+			pair_input(p, &s);
 		}
 		check_eq(p->b->q.qp.state, IBV_QPS_ERR);
 		check_eq(p->log[p->n - 1].syndrome, aeth_nak(NAK_INVALID_REQUEST));
@@ -646,13 +423,13 @@ TEST(a_window_stays_bound_while_a_write_goes_by_it)
 	p = pair_open(&pair_lossy, &attr);
 	p->b->end.d.process = from.process;
 	window = bind_window(p->b);
-	s = request(p, OP_WRITE_ONLY, 0);
+	s = pair_request(p, OP_WRITE_ONLY, 0);
 	s.flags |= SEG_BYREF;
 	s.from = &from;
 	s.rkey = window->rkey;
 	s.len = s.dma_len = 64;
 	window_was_free = true;
-	input(p, &s);
+	pair_input(p, &s);
 	check_eq(p->log[p->n - 1].syndrome, AETH_ACK | AETH_UNLIMITED);
 	check(!window_was_free);
 	check(spin_trylock(&window->lock));
@@ -693,15 +470,16 @@ static void check_turn(struct pair *p, uint64_t segments, bool goes_on)
 TEST(a_long_response_leaves_in_parts)
 {
 	struct pair *p = long_read();
-	struct seg again = request(p, OP_READ_REQUEST, 10), write = request(p, OP_WRITE_ONLY, LONG);
+	struct seg again = pair_request(p, OP_READ_REQUEST, 10),
+		   write = pair_request(p, OP_WRITE_ONLY, LONG);
 
 	check_eq(p->rig.net.sent, 1 + TURN);
 	again.npsn = TURN + 1;
 	again.dma_len = again.npsn * 256;
 	again.va += 0x8000 + 10 * 256;
-	input(p, &again);
+	pair_input(p, &again);
 	write.flags |= SEG_ACKREQ;
-	input(p, &write);
+	pair_input(p, &write);
 	check_eq(p->rig.net.sent, 1 + TURN);
 	check_turn(p, TURN, true);
 	check_turn(p, TURN, true);
@@ -748,18 +526,10 @@ TEST(the_rest_of_a_response_is_checked_like_its_beginning)
 RUN_TESTS(unit_test(a_long_response_leaves_in_parts),
 	  unit_test(the_rest_of_a_response_ends_with_the_queue_pair),
 	  unit_test(the_rest_of_a_response_is_checked_like_its_beginning),
-	  unit_test(a_duplicate_atomic_is_executed_once),
-	  unit_test(a_duplicate_atomic_write_is_executed_once),
 	  unit_test(an_atomic_write_of_another_form_is_refused),
-	  unit_test(all_outstanding_atomics_can_be_answered_again),
-	  unit_test(compare_and_swap_swaps_only_equals), unit_test(a_duplicate_read_is_read_again),
-	  unit_test(a_duplicate_read_names_memory_that_was_granted),
-	  unit_test(a_duplicate_read_needs_the_right_that_it_had), unit_test(psns_come_again),
-	  unit_test(a_read_that_was_never_granted_is_not_repeated),
-	  unit_test(a_duplicate_send_is_acknowledged_and_not_delivered),
+	  unit_test(compare_and_swap_swaps_only_equals),
 	  unit_test(no_plain_ack_carries_the_psn_of_a_read_or_an_atomic),
-	  unit_test(a_gap_is_told_once), unit_test(a_duplicate_that_reaches_beyond_is_cut),
-	  unit_test(packets_of_strangers_are_dropped),
+	  unit_test(a_gap_is_told_once), unit_test(packets_of_strangers_are_dropped),
 	  unit_test(the_first_packet_in_rtr_says_that_communication_is_established),
 	  unit_test(a_write_of_no_bytes_needs_no_key),
 	  unit_test(requests_without_right_are_refused),

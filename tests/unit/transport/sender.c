@@ -85,7 +85,7 @@ TEST(after_the_first_request_another_port_is_not_heard)
 	check_eq(word(p), before + 1);
 	arrive(p->b, add(p, 1), STRANGER);
 	check_eq(word(p), before + 1);
-	check_eq(p->n, 1);
+	check_eq(pair_count(p, p->a, OP_ATOMIC_ACK), 1);
 	arrive(p->b, add(p, 1), PEER);
 	check_eq(word(p), before + 2);
 	pair_close(p);
@@ -311,7 +311,7 @@ TEST(no_answer_of_another_port_is_heard)
 	check_eq(p->a->q.qp.state, IBV_QPS_RTS);
 	check_eq(p->a->q.req.una, 1);
 	check_eq(p->a->q.req.cc.window, window);
-	check_eq(p->n, sent);
+	check_eq(p->n, sent + 1); /* a question who that is */
 	check_eq(p->rig.counters.v[COUNTER_RP_CNP_HANDLED], 0);
 	arrive(p->a, forged[0], PEER);
 	pair_good(p->a, false);
@@ -335,6 +335,197 @@ TEST(a_forged_response_does_not_reach_the_memory_of_a_read)
 	arrive(p->a, s, PEER);
 	pair_good(p->a, false);
 	check_mem(p->a->mem + 0x100, lie, sizeof(lie));
+	pair_close(p);
+}
+
+/* --- a peer that goes on from another port --- */
+
+enum { SAID_LEN = 12 };
+
+static struct {
+	uint8_t bytes[SAID_LEN];
+	unsigned int n;
+	bool asks;
+} said; /* the last OP_PORT */
+
+static void listen_to(void *arg, const struct seg *s)
+{
+	(void)arg;
+	if (s->op != OP_PORT)
+		return;
+	check_eq(s->len, SAID_LEN);
+	memcpy(said.bytes, (const void *)(uintptr_t)s->pieces->addr, SAID_LEN);
+	said.asks = s->flags & SEG_ACKREQ;
+	said.n++;
+}
+
+static struct pair *open_talk(enum ibv_qp_type type)
+{
+	struct rig_attr attr = rig_rc;
+	struct pair *p;
+
+	attr.type = type;
+	p = open_as(&attr, softhca);
+	p->rig.net.watch = listen_to;
+	said.n = 0;
+	return p;
+}
+
+static void say(struct rig_qp *to, const uint8_t *bytes, bool asks, uint16_t from)
+{
+	arrive(to,
+	       (struct seg){ .op = OP_PORT,
+			     .flags = asks ? SEG_ACKREQ : 0,
+			     .data = bytes,
+			     .len = SAID_LEN },
+	       from);
+}
+
+/* "I send from @port now", from port @from. */
+static void notice(struct rig_qp *to, uint16_t port, uint16_t from)
+{
+	uint8_t bytes[SAID_LEN] = { 0 };
+
+	put_be16(bytes, port);
+	say(to, bytes, false, from);
+}
+
+TEST(the_known_port_may_name_another)
+{
+	struct pair *p = open_talk(IBV_QPT_RC);
+	uint64_t before = word(p);
+
+	arrive(p->b, add(p, 0), PEER);
+	notice(p->b, STRANGER, STRANGER);
+	notice(p->b, 0, PEER);
+	arrive(p->b, add(p, 1), STRANGER);
+	check_eq(word(p), before + 1);
+	notice(p->b, STRANGER, PEER); /* the peer itself */
+	arrive(p->b, add(p, 1), STRANGER);
+	check_eq(word(p), before + 2);
+	arrive(p->b, add(p, 2), PEER);
+	check_eq(word(p), before + 2);
+	check_eq(p->b->q.qp.state, IBV_QPS_RTS);
+	pair_close(p);
+}
+
+TEST(a_peer_of_uc_may_name_another_port)
+{
+	struct pair *p = open_talk(IBV_QPT_UC);
+
+	check(written(p, 0, PEER));
+	notice(p->b, STRANGER, STRANGER);
+	check(!written(p, 1, STRANGER));
+	notice(p->b, STRANGER, PEER);
+	check(written(p, 1, STRANGER));
+	check(!written(p, 2, PEER));
+	pair_close(p);
+}
+
+/* The notice was lost: a packet from an unknown port makes this side ask the peer's QP, and a
+ * stranger, who does not get the question, cannot answer it. */
+TEST(a_packet_from_an_unknown_port_raises_a_question)
+{
+	struct pair *p = open_talk(IBV_QPT_RC);
+	uint64_t before = word(p);
+	uint8_t answer[SAID_LEN], wrong[SAID_LEN];
+
+	arrive(p->b, add(p, 0), PEER);
+	check_eq(said.n, 0);
+	say(p->b, said.bytes, false, STRANGER); /* an answer to nothing */
+	arrive(p->b, add(p, 1), STRANGER);
+	arrive(p->b, add(p, 1), STRANGER);
+	check_eq(said.n, 1);
+	check(said.asks);
+	p->rig.net.now += 1000000;
+	arrive(p->b, add(p, 1), STRANGER); /* it was lost, too */
+	check_eq(said.n, 2);
+	memcpy(answer, said.bytes, SAID_LEN);
+	memcpy(wrong, answer, SAID_LEN);
+	wrong[SAID_LEN - 1] ^= 1;
+	say(p->b, wrong, false, STRANGER);
+	arrive(p->b, add(p, 1), STRANGER);
+	check_eq(word(p), before + 1);
+	say(p->b, answer, false, STRANGER);
+	arrive(p->b, add(p, 1), STRANGER);
+	check_eq(word(p), before + 2);
+	say(p->b, answer, false, PEER); /* the number counts once */
+	arrive(p->b, add(p, 2), STRANGER);
+	check_eq(word(p), before + 3);
+	pair_close(p);
+}
+
+/* Even if he has guessed the first PSN. */
+TEST(a_stranger_who_was_first_does_not_stay)
+{
+	struct pair *p = open_talk(IBV_QPT_RC);
+	uint64_t before = word(p);
+
+	arrive(p->b, add(p, 0), STRANGER);
+	arrive(p->b, add(p, 1), PEER);
+	check_eq(word(p), before + 1);
+	check_eq(said.n, 1);
+	say(p->b, said.bytes, false, PEER);
+	arrive(p->b, add(p, 1), PEER);
+	check_eq(word(p), before + 2);
+	arrive(p->b, add(p, 2), STRANGER);
+	check_eq(word(p), before + 2);
+	pair_close(p);
+}
+
+/* The answer goes to the peer's QP, whoever has asked. */
+TEST(a_question_for_the_port_is_answered_with_its_number)
+{
+	struct pair *p = open_talk(IBV_QPT_RC);
+	uint8_t question[SAID_LEN] = { [4] = 1, 2, 3, 4, 5, 6, 7, 8 };
+
+	say(p->b, question, true, STRANGER);
+	check_eq(said.n, 1);
+	check(!said.asks);
+	check_mem(said.bytes, question, SAID_LEN);
+	arrive(p->b, (struct seg){ .op = OP_PORT, .data = question, .len = SAID_LEN - 1 }, PEER);
+	check_eq(said.n, 1);
+	pair_close(p);
+}
+
+/* Before the destination is another one. */
+TEST(who_goes_on_from_another_port_says_so)
+{
+	struct pair *p = open_talk(IBV_QPT_RC);
+	struct net_end next = p->a->end;
+
+	p->a->end.d.sport = next.d.sport = PEER;
+	sender_follow(&p->a->q, &next.d);
+	check_eq(said.n, 0);
+	next.d.sport = STRANGER;
+	sender_follow(&p->a->q, &next.d);
+	check_eq(said.n, 1);
+	check(!said.asks);
+	arrive(p->b, add(p, 0), PEER);
+	say(p->b, said.bytes, false, PEER);
+	check_eq(p->b->q.sender.port, STRANGER);
+	p->a->end.d.abilities = 0; /* of another stack */
+	sender_follow(&p->a->q, &next.d);
+	check_eq(said.n, 1);
+	pair_close(p);
+}
+
+/* Both programs have gone on to other addresses: that one's port is not known. */
+TEST(the_port_of_another_address_is_learned_anew)
+{
+	struct pair *p = open_talk(IBV_QPT_RC);
+	struct net_end next = p->b->end;
+	uint64_t before = word(p);
+
+	arrive(p->b, add(p, 0), PEER);
+	other = ba;
+	other.remote.raw[15] = 77;
+	next.d.net = &other;
+	sender_follow(&p->b->q, &next.d);
+	p->b->q.dest = &next.d;
+	arrive_by(p->b, &other, add(p, 1), STRANGER);
+	check_eq(word(p), before + 2);
+	p->b->q.dest = &p->b->end.d;
 	pair_close(p);
 }
 
@@ -477,6 +668,12 @@ RUN_TESTS(unit_test(after_the_first_request_another_port_is_not_heard),
 	  unit_test(the_first_port_is_the_peers_until_its_host_has_answered),
 	  unit_test(a_guess_that_fails_asks_nobody), unit_test(no_answer_of_another_port_is_heard),
 	  unit_test(a_forged_response_does_not_reach_the_memory_of_a_read),
+	  unit_test(the_known_port_may_name_another), unit_test(a_peer_of_uc_may_name_another_port),
+	  unit_test(a_packet_from_an_unknown_port_raises_a_question),
+	  unit_test(a_stranger_who_was_first_does_not_stay),
+	  unit_test(a_question_for_the_port_is_answered_with_its_number),
+	  unit_test(who_goes_on_from_another_port_says_so),
+	  unit_test(the_port_of_another_address_is_learned_anew),
 	  unit_test(a_peer_that_migrates_is_heard_from_its_new_port),
 	  unit_test(a_peer_of_uc_that_migrates_after_a_long_silence_is_heard_with_any_psn),
 	  unit_test(a_ring_brings_segments_of_its_own_process_alone),

@@ -2,6 +2,7 @@
 /* State moves: ERR flushes, SQD drains, RESET forgets; overrun; shared receive queues. */
 #include "pair.h"
 #include "transport/apm.h"
+#include "transport/flush.h"
 
 TEST(err_completes_everything_in_order)
 {
@@ -128,6 +129,41 @@ TEST(sqd_finishes_what_was_started_and_says_so)
 	pair_close(p);
 }
 
+/* With a work request outstanding. */
+TEST(sqd_that_is_left_early_drains_no_more)
+{
+	static const struct {
+		enum ibv_qp_type type;
+		enum ibv_qp_state to;
+	} ways[] = { { IBV_QPT_RC, IBV_QPS_RTS },
+		     { IBV_QPT_RC, IBV_QPS_ERR },
+		     { IBV_QPT_RC, IBV_QPS_RESET },
+		     { IBV_QPT_UC, IBV_QPS_SQE } };
+
+	for (unsigned int i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		struct rig_attr attr = rig_rc;
+		struct net_config cfg = pair_host;
+		struct pair *p;
+		struct rig_wr w;
+
+		attr.type = ways[i].type;
+		cfg.again = 1;
+		p = pair_open(&cfg, &attr);
+		w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 600);
+		p->a->q.qp.attr.en_sqd_async_notify = 1;
+		rig_post(p->a, &w);
+		rig_move(p->a, IBV_QPS_SQD);
+		check_eq(p->a->q.qp.attr.sq_draining, 1);
+		if (ways[i].to == IBV_QPS_SQE)
+			flush_to_sqe(&p->a->q, 0, 0);
+		else
+			rig_move(p->a, ways[i].to);
+		check_eq(p->a->q.qp.attr.sq_draining, 0);
+		pair_no_event(p->a);
+		pair_close(p);
+	}
+}
+
 /* A process of the host that has no room for the frame, and never will. */
 static int cast_in_vain(struct tqp *q, const struct seg *s)
 {
@@ -221,45 +257,18 @@ TEST(a_full_cq_stops_its_qp)
 	pair_close(p);
 }
 
-/* An SRQ of two slots on @p, with @n receives of 8 bytes. */
-static struct srq *srq_open(struct rig_qp *p, uint8_t *ring, uint32_t *rec, uint16_t n)
-{
-	struct srq_attr attr = { .ring = { ring, 2, 32, rec }, .max_wr = 2, .max_sge = 1 };
-	struct srq *srq;
-
-	memset(ring, 0, 64);
-	for (uint32_t i = 0; i < 2; i++) {
-		struct sge s = rig_sge(p, 0x4000 + i * 0x100, 8);
-
-		put_be16(ring + i * 32 + 2, !i);
-		rig_put_sge((struct rig_ds *)(ring + i * 32 + 16), &s);
-	}
-	*rec = htobe32(n);
-	check_eq(srq_create(p->pd, &attr, &srq), 0);
-	p->q.qp.srq = srq;
-	srq_get(srq);
-	return srq;
-}
-
-static void srq_close(struct rig_qp *p, struct srq *srq)
-{
-	p->q.qp.srq = NULL;
-	srq_put(srq);
-	check_eq(srq_destroy(srq), 0);
-}
-
 TEST(err_on_a_shared_receive_queue_says_the_last_wqe_is_reached)
 {
 	struct pair *p = pair_open(&pair_lossy, &rig_rc);
 	uint8_t ring[64];
 	uint32_t rec;
-	struct srq *srq = srq_open(p->b, ring, &rec, 2);
+	struct srq *srq = pair_srq_open(p->b, ring, &rec, 2);
 
 	rig_move(p->b, IBV_QPS_ERR);
 	pair_event(p->b, IBV_EVENT_QP_LAST_WQE_REACHED);
 	pair_none(p->b, true); /* the receives stay the SRQ's */
 	check_eq(srq_posted(srq), 2);
-	srq_close(p->b, srq);
+	pair_srq_close(p->b, srq);
 	pair_close(p);
 }
 
@@ -269,7 +278,7 @@ TEST(a_shared_receive_that_comes_late_ends_the_rnr_wait)
 	struct rig_wr w = pair_send(p->a, 0, 8);
 	uint8_t ring[64];
 	uint32_t rec;
-	struct srq *srq = srq_open(p->b, ring, &rec, 0);
+	struct srq *srq = pair_srq_open(p->b, ring, &rec, 0);
 
 	p->b->q.qp.attr.min_rnr_timer = 0;
 	rig_post(p->a, &w);
@@ -280,7 +289,7 @@ TEST(a_shared_receive_that_comes_late_ends_the_rnr_wait)
 	rig_run_until(&p->rig, 2000);
 	check_eq(pair_good(p->b, true).byte_cnt, 8);
 	pair_good(p->a, false);
-	srq_close(p->b, srq);
+	pair_srq_close(p->b, srq);
 	pair_close(p);
 }
 
@@ -310,6 +319,7 @@ RUN_TESTS(unit_test(err_completes_everything_in_order),
 	  unit_test(reset_sends_the_ack_that_is_due_to_its_peer),
 	  unit_test(posts_in_err_are_flushed), unit_test(flushes_name_the_first_cause),
 	  unit_test(sqd_finishes_what_was_started_and_says_so),
+	  unit_test(sqd_that_is_left_early_drains_no_more),
 	  unit_test(sqd_is_drained_when_the_last_frame_is_given_up),
 	  unit_test(sqd_with_nothing_started_is_drained_at_once),
 	  unit_test(a_qp_works_again_after_reset), unit_test(reset_leaves_the_waiting_list),

@@ -2,6 +2,7 @@
 /* On one host: a peer that takes what is sent and does not answer, and when that is the end. */
 #include "obs/explain.h"
 #include "pair.h"
+#include "transport/apm.h"
 
 #define TIMEOUT	 (4096UL << 18) /* 1 s */
 #define SHORTEST 2000000000UL /* ns: all tries together, however short the timeout */
@@ -319,6 +320,66 @@ TEST(news_of_the_peer_and_a_post_and_a_segment_find_it_too)
 	}
 }
 
+/* --- a timeout that was 0, and is no more --- */
+
+static void drain(struct pair *p, uint8_t timeout)
+{
+	rig_move(p->a, IBV_QPS_SQD);
+	p->a->q.qp.attr.timeout = timeout;
+	rig_move(p->a, IBV_QPS_SQD);
+}
+
+TEST(a_new_timeout_counts_for_what_is_sent_then)
+{
+	struct pair *p = open_pair(0, 0);
+
+	post(p, MLX5_OPCODE_RDMA_WRITE);
+	rig_run(&p->rig);
+	pair_good(p->a, false);
+	drain(p, 8);
+	rig_move(p->a, IBV_QPS_RTS);
+	mute(p);
+	post(p, MLX5_OPCODE_RDMA_WRITE);
+	rig_run(&p->rig);
+	fails(p);
+	pair_close(p);
+}
+
+TEST(a_new_timeout_counts_for_what_is_outstanding)
+{
+	for (int dead = 0; dead < 2; dead++) {
+		struct pair *p = dead ? open_dead(0) : open_pair(0, 0);
+
+		mute(p);
+		post(p, MLX5_OPCODE_RDMA_WRITE);
+		rig_run(&p->rig);
+		pair_none(p->a, false);
+		drain(p, 8);
+		rig_run(&p->rig);
+		fails(p);
+		pair_close(p);
+	}
+}
+
+TEST(the_other_path_has_a_timeout_of_its_own)
+{
+	struct pair *p = open_pair(0, 0);
+	struct net_end other = p->a->end;
+	struct tqp *q = &p->a->q;
+
+	mute(p);
+	post(p, MLX5_OPCODE_RDMA_WRITE);
+	q->alternate = &other.d;
+	q->qp.attr.alt_timeout = 8;
+	q->qp.attr.path_mig_state = IBV_MIG_MIGRATED;
+	apm_modified(q, IBV_MIG_ARMED, p->rig.net.now);
+	rig_run(&p->rig);
+	fails(p);
+	q->dest = &p->a->end.d;
+	q->alternate = NULL;
+	pair_close(p);
+}
+
 RUN_TESTS(unit_test(silence_ends_after_about_timeout_times_retries),
 	  unit_test(short_timeouts_leave_time_for_a_busy_core), unit_test(timeout_0_is_for_ever),
 	  unit_test(a_peer_that_is_stopped_ends_nothing),
@@ -329,4 +390,7 @@ RUN_TESTS(unit_test(silence_ends_after_about_timeout_times_retries),
 	  unit_test(reset_ends_the_watch_and_a_new_life_begins_a_new_one),
 	  unit_test(a_try_finds_the_way_that_is_there_again),
 	  unit_test(a_way_that_stays_dead_ends_in_time),
-	  unit_test(news_of_the_peer_and_a_post_and_a_segment_find_it_too))
+	  unit_test(news_of_the_peer_and_a_post_and_a_segment_find_it_too),
+	  unit_test(a_new_timeout_counts_for_what_is_sent_then),
+	  unit_test(a_new_timeout_counts_for_what_is_outstanding),
+	  unit_test(the_other_path_has_a_timeout_of_its_own))

@@ -11,7 +11,7 @@ static const struct {
 	{ SVC_RC, 0x33dfffff },	 { SVC_UC, 0x00000fff },
 	{ SVC_DC, 0x00600000 },	 { SVC_UD, 0x00000030 },
 	{ SVC_CNP, 0x00000002 }, { SVC_XRC, 0x03dfffff },
-	{ SVC_OWN, 15 },	 { 0xe0, 0 },
+	{ SVC_OWN, 31 },	 { 0xe0, 0 },
 };
 
 static const struct {
@@ -24,14 +24,14 @@ static const struct {
 	{ 0x1d, 16 }, { 0x24, 0 },  { 0x2b, 20 }, { 0x64, 8 },	{ 0x65, 12 }, { 0x81, 0 },
 	{ 0xa0, 4 },  { 0xab, 24 }, { 0xac, 20 }, { 0xad, 4 },	{ 0xae, 0 },  { 0xb1, 4 },
 	{ 0xb2, 12 }, { 0xb3, 32 }, { 0xb7, 8 },  { 0xc0, 0 },	{ 0xc1, 0 },  { 0xc2, 0 },
-	{ 0xc3, 0 },  { 0x55, 24 }, { 0x56, 12 },
+	{ 0xc3, 0 },  { 0xc4, 0 },  { 0x55, 24 }, { 0x56, 12 },
 };
 
 /* Codes of their own: neither request nor response, no header behind the BTH. */
 static bool bare(int op)
 {
 	return op == OP_CNP || op == OP_HELLO || op == OP_REPORT || op == OP_DROPPED ||
-	       op == OP_GROUNDS;
+	       op == OP_GROUNDS || op == OP_PORT;
 }
 
 TEST(exactly_the_specified_codes_exist)
