@@ -55,7 +55,8 @@ int sealed_size(int fd, size_t len)
 
 int sealed_make(const char *name, size_t len, enum sealed_use use, int *fd, void **out)
 {
-	int seals = SIZE_SEALS | (use == SEALED_READONLY ? F_SEAL_FUTURE_WRITE : 0);
+	int readonly = use == SEALED_READONLY ? F_SEAL_FUTURE_WRITE : 0;
+	int seals = SIZE_SEALS | readonly | F_SEAL_SEAL;
 	void *p = NULL;
 	int err, f = make_fd(name);
 

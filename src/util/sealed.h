@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* Memory shared between processes: sealed memfds (docs/design/meeting-point.md). No process can
  * shrink or grow one, so an access never ends in SIGBUS; one that is read-only for peers keeps only
- * its maker's writable mapping. All mappings are MADV_DONTFORK, all descriptors close on exec. */
+ * its maker's writable mapping. No process can add a seal, which would keep those that map it later
+ * from writing. All mappings are MADV_DONTFORK, all descriptors close on exec. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

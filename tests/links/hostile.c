@@ -450,10 +450,24 @@ TEST(published_memory_cannot_be_mapped_writable_by_others)
 	close(fd);
 }
 
+TEST(a_peer_cannot_seal_memory_that_others_are_to_write)
+{
+	void *p, *theirs;
+	int fd;
+
+	check_eq(sealed_make("mail", 4096, SEALED_SPARSE, &fd, &p), 0);
+	check(fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) < 0);
+	check_eq(sealed_map(fd, 4096, true, &theirs), 0);
+	sealed_unmap(theirs, 4096);
+	sealed_unmap(p, 4096);
+	close(fd);
+}
+
 RUN_TESTS(unit_test(random_bytes_in_a_ring_end_that_contact_and_nothing_else),
 	  unit_test(nonsense_in_the_handshake_is_refused_without_leaks),
 	  unit_test(a_table_of_keys_larger_than_its_memory_is_refused),
 	  unit_test(a_doorbell_of_a_process_that_may_not_trace_us_is_not_touched),
 	  unit_test(a_peer_that_promises_space_and_takes_nothing_resumes_nobody),
 	  unit_test(last_words_have_an_end), unit_test(unsealed_memory_is_not_mapped),
-	  unit_test(published_memory_cannot_be_mapped_writable_by_others))
+	  unit_test(published_memory_cannot_be_mapped_writable_by_others),
+	  unit_test(a_peer_cannot_seal_memory_that_others_are_to_write))
