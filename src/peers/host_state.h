@@ -84,6 +84,7 @@ struct host {
 	uint64_t turned_away; /* strangers' connections that were refused as one too many */
 	uid_t barred[HOST_BARRED]; /* other users that are not heard; the first n_barred */
 	unsigned int n_barred;
+	struct unread *unread; /* strangers' connections that have ended; host_strangers.c */
 	struct contact *pending; /* contacts that are not up yet */
 	uint32_t top; /* indices of contact[] in use are below */
 	uint32_t ups; /* contacts that are up; atomic */

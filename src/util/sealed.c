@@ -116,6 +116,13 @@ int sealed_find(pid_t pid, const char *name, bool writable, int *fd)
 	return *fd < 0 ? ENOENT : 0;
 }
 
+void sealed_give_back(void *p, size_t len)
+{
+	if (p && !munlock(p, len)) /* of mlockall(): locked pages are not removed */
+		madvise(p, len, MADV_REMOVE);
+	sealed_unmap(p, len);
+}
+
 void sealed_unmap(void *p, size_t len)
 {
 	if (p)

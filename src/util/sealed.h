@@ -26,3 +26,6 @@ int sealed_map(int fd, size_t len, bool writable, void **map);
  * none of that name; EACCES: it belongs to another user. */
 int sealed_find(pid_t pid, const char *name, bool writable, int *fd);
 void sealed_unmap(void *map, size_t len); /* NULL is fine */
+/* The same for memory that we have made, not read-only: its pages are freed though a peer still has
+ * it mapped or open. What the peer touches of it afterwards is zero, and counts as the peer's. */
+void sealed_give_back(void *map, size_t len);
