@@ -72,7 +72,10 @@ struct host {
 	int page_fd, tables_fd;
 	uint64_t *mail; /* HOST_MAIL_WORDS; peers write it: hints only */
 	int mail_fd;
-	uint64_t strangers[NUMBER_SLOTS / 64]; /* bits: contacts that have no mail page of ours */
+	/* Bits: contacts whose rings are looked at without a mail bit: those of strangers, who have
+	 * no mail page of ours, and what look_at_all() has found, until it is empty. */
+	uint64_t unmailed[NUMBER_SLOTS / 64];
+	uint32_t drains; /* by mail; host_drain.c */
 	int bell, epoll;
 	struct listener listener[HOST_PAGE_SLOTS];
 	uint32_t n_slots;
