@@ -19,8 +19,8 @@ enum sealed_use {
 int sealed_size(int fd, size_t len);
 /* Makes and maps @len zeroed bytes, a multiple of 4096. EFBIG: as sealed_size() says. */
 int sealed_make(const char *name, size_t len, enum sealed_use use, int *fd, void **map);
-/* Maps the whole memfd that a peer sent. EPROTO: it is not sealed, or has not exactly @len
- * bytes. */
+/* Maps the whole memfd that a peer sent. EPROTO: it is not sealed, has not exactly @len bytes, or
+ * has huge pages, of which there may be none left at the first access. */
 int sealed_map(int fd, size_t len, bool writable, void **map);
 /* Opens the memfd of that name that process @pid has open. ESRCH: no such process; ENOENT: it has
  * none of that name; EACCES: it belongs to another user. */

@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "peers/host_names.h"
 #include "peers/host_state.h"
@@ -488,6 +489,22 @@ TEST(unsealed_memory_is_not_mapped)
 	close(fd);
 }
 
+/* Its pages are taken from a pool, perhaps an empty one; sizes and seals need none. */
+TEST(memory_of_huge_pages_is_not_mapped)
+{
+	int fd = memfd_create("huge", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
+	struct stat st;
+	void *p;
+
+	if (fd < 0)
+		skip(); /* this kernel has none */
+	check_eq(fstat(fd, &st), 0);
+	check_eq(ftruncate(fd, st.st_blksize), 0);
+	check_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+	check_eq(sealed_map(fd, (size_t)st.st_blksize, true, &p), EPROTO);
+	close(fd);
+}
+
 TEST(published_memory_cannot_be_mapped_writable_by_others)
 {
 	void *p;
@@ -519,6 +536,6 @@ RUN_TESTS(unit_test(random_bytes_in_a_ring_end_that_contact_and_nothing_else),
 	  unit_test(a_doorbell_of_a_process_that_may_not_trace_us_is_not_touched),
 	  unit_test(a_peer_that_promises_space_and_takes_nothing_resumes_nobody),
 	  unit_test(last_words_have_an_end), unit_test(a_ring_whose_mark_was_wiped_out_is_found),
-	  unit_test(unsealed_memory_is_not_mapped),
+	  unit_test(unsealed_memory_is_not_mapped), unit_test(memory_of_huge_pages_is_not_mapped),
 	  unit_test(published_memory_cannot_be_mapped_writable_by_others),
 	  unit_test(a_peer_cannot_seal_memory_that_others_are_to_write))
