@@ -6,6 +6,7 @@
 #include "peers/contact_peer.h"
 #include "peers/host_bell.h"
 #include "peers/host_state.h"
+#include "peers/host_strangers.h"
 #include "peers/host_target.h"
 #include "util/log.h"
 #include "util/sealed.h"
@@ -38,6 +39,7 @@ void contact_free(struct contact *c)
 {
 	if (!c)
 		return;
+	host_strangers_keep(c);
 	host_unwatch(c->host, &c->conn);
 	host_unwatch(c->host, &c->pidfd);
 	contact_claim_free(c->host, c->claim);
@@ -48,9 +50,9 @@ void contact_free(struct contact *c)
 	sealed_unmap((void *)(uintptr_t)c->page, HOST_PAGE_BYTES);
 	sealed_unmap((void *)(uintptr_t)c->tables, c->layout.bytes);
 	sealed_unmap(c->mail, HOST_MAIL_BYTES);
-	ring_end_unmap(&c->in);
-	ring_end_unmap(&c->in_next);
-	ring_end_unmap(&c->in_old);
+	ring_end_give_back(&c->in);
+	ring_end_give_back(&c->in_next);
+	ring_end_give_back(&c->in_old);
 	ring_end_unmap(&c->out);
 	ring_end_unmap(&c->out_next);
 	host_target_put(c->asked);

@@ -39,7 +39,7 @@ static void unmap_old(struct contact *c)
 	spin_unlock(&c->in_lock);
 	if (old.map)
 		quiesce_wait(); /* a thread may be looking at its next word */
-	ring_end_unmap(&old);
+	ring_end_give_back(&old);
 }
 
 static uint32_t wish(struct contact *c)
@@ -67,7 +67,7 @@ static void take_back(struct contact *c, struct ring_end *offered)
 		c->in_next = (struct ring_end){ 0 };
 	spin_unlock(&c->in_lock);
 	if (still)
-		ring_end_unmap(offered);
+		ring_end_give_back(offered);
 	else
 		contact_break(c, "it goes on in a ring that was not offered to it");
 }

@@ -13,6 +13,7 @@
 #include "peers/host_publish.h"
 #include "peers/host_slots.h"
 #include "peers/host_state.h"
+#include "peers/host_strangers.h"
 #include "peers/host_target.h"
 #include "util/log.h"
 #include "util/sealed.h"
@@ -133,6 +134,7 @@ void host_destroy(struct host *h)
 	if (!h)
 		return;
 	contact_end_all(h);
+	host_strangers_forget(h);
 	for (unsigned int i = 0; i < HOST_PAGE_SLOTS; i++) {
 		host_unwatch(h, &h->listener[i].watch);
 		close_fd(h->listener[i].listed);

@@ -43,7 +43,7 @@ int host_contacts_enlist(struct contact *c)
 		if (i >= h->top)
 			store_relaxed(&h->top, i + 1);
 		if (c->name.stranger)
-			fetch_or_acq_rel(&h->strangers[i / 64], UINT64_C(1) << i % 64);
+			fetch_or_acq_rel(&h->unmailed[i / 64], UINT64_C(1) << i % 64);
 		/* Before the memory descriptor leaves: pairs with host_revoke()'s look. */
 		__atomic_store_n(&h->contact[i], c, __ATOMIC_SEQ_CST);
 		return 0;
@@ -56,7 +56,7 @@ void host_contacts_unlist(struct host *h, struct contact *c)
 	if (c->index == NUMBER_SLOTS)
 		return;
 	store_release(&h->contact[c->index], NULL);
-	fetch_and_acq_rel(&h->strangers[c->index / 64], ~(UINT64_C(1) << c->index % 64));
+	fetch_and_acq_rel(&h->unmailed[c->index / 64], ~(UINT64_C(1) << c->index % 64));
 	while (h->top && !h->contact[h->top - 1])
 		store_release(&h->top, h->top - 1);
 }

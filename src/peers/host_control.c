@@ -9,6 +9,7 @@
 #include "peers/host_cast.h"
 #include "peers/host_resume.h"
 #include "peers/host_state.h"
+#include "peers/host_strangers.h"
 
 enum { EVENTS = 64 };
 
@@ -72,6 +73,7 @@ void host_control(struct host *h, uint64_t now)
 	host_ask_targets(h, now);
 	end_all_pending(h, now);
 	tend_contacts(h, now);
+	host_strangers_look(h);
 	risen = h->risen && h->cfg.peer_up;
 	h->risen = false;
 	mutex_unlock(&h->control);

@@ -4,6 +4,8 @@
 #include "peers/host_state.h"
 #include "util/quiesce.h"
 
+enum { LOOK_AT_ALL = 1024 /* drains by mail between two looks at each ring */ };
+
 static unsigned int drain_one(struct host *h, uint32_t i, unsigned int budget)
 {
 	struct contact *c = load_acquire(&h->contact[i]); /* pairs with host_contacts_enlist() */
@@ -36,11 +38,21 @@ static bool readable(struct host *h, uint32_t i)
 	return c && load_acquire(&c->state) == CONTACT_UP && contact_readable(c);
 }
 
+/* A ring that was found without a mail bit is empty: only a stranger's is looked at again. */
+static void found_empty(struct host *h, uint32_t i)
+{
+	const struct contact *c = load_acquire(&h->contact[i]);
+	uint64_t bit = UINT64_C(1) << i % 64;
+
+	if (c && !c->name.stranger && load_relaxed(&h->unmailed[i / 64]) & bit)
+		fetch_and_acq_rel(&h->unmailed[i / 64], ~bit);
+}
+
 /* Those of a word that are in @mask. */
 static unsigned int drain_word(struct host *h, unsigned int word, uint64_t mask,
 			       unsigned int budget)
 {
-	uint64_t bits = (load_relaxed(&h->mail[word]) | load_relaxed(&h->strangers[word])) & mask;
+	uint64_t bits = (load_relaxed(&h->mail[word]) | load_relaxed(&h->unmailed[word])) & mask;
 	unsigned int done = 0;
 
 	for (; bits && done < budget; bits &= bits - 1) {
@@ -57,8 +69,22 @@ static unsigned int drain_word(struct host *h, unsigned int word, uint64_t mask,
 		done += got;
 		if (readable(h, i))
 			fetch_or_acq_rel(&h->mail[word], bit);
+		else
+			found_empty(h, i);
 	}
 	return done;
+}
+
+/* Each process of our user can wipe mail bits out: every LOOK_AT_ALL-th time all rings are looked
+ * at. What is found is marked where no peer can write. */
+static void look_at_all(struct host *h)
+{
+	uint32_t top = load_acquire(&h->top), drains = load_relaxed(&h->drains) + 1;
+
+	store_relaxed(&h->drains, drains);
+	for (uint32_t i = 0; i < top && drains % LOOK_AT_ALL == 0; i++)
+		if (readable(h, i))
+			fetch_or_acq_rel(&h->unmailed[i / 64], UINT64_C(1) << i % 64);
 }
 
 /* Many peers: looks at the rings of those that have set their mail bit, and of strangers. Begins
@@ -69,6 +95,7 @@ static unsigned int drain_mail(struct host *h, unsigned int budget)
 	unsigned int word = first / 64 % HOST_MAIL_WORDS, done;
 	uint64_t behind = UINT64_MAX << first % 64;
 
+	look_at_all(h);
 	done = drain_word(h, word, behind, budget);
 	for (unsigned int i = 1; i < HOST_MAIL_WORDS && done < budget; i++)
 		done += drain_word(h, (word + i) % HOST_MAIL_WORDS, UINT64_MAX, budget - done);

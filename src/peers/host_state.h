@@ -72,7 +72,10 @@ struct host {
 	int page_fd, tables_fd;
 	uint64_t *mail; /* HOST_MAIL_WORDS; peers write it: hints only */
 	int mail_fd;
-	uint64_t strangers[NUMBER_SLOTS / 64]; /* bits: contacts that have no mail page of ours */
+	/* Bits: contacts whose rings are looked at without a mail bit: those of strangers, who have
+	 * no mail page of ours, and what look_at_all() has found, until it is empty. */
+	uint64_t unmailed[NUMBER_SLOTS / 64];
+	uint32_t drains; /* by mail; host_drain.c */
 	int bell, epoll;
 	struct listener listener[HOST_PAGE_SLOTS];
 	uint32_t n_slots;
@@ -84,6 +87,7 @@ struct host {
 	uint64_t turned_away; /* strangers' connections that were refused as one too many */
 	uid_t barred[HOST_BARRED]; /* other users that are not heard; the first n_barred */
 	unsigned int n_barred;
+	struct unread *unread; /* strangers' connections that have ended; host_strangers.c */
 	struct contact *pending; /* contacts that are not up yet */
 	uint32_t top; /* indices of contact[] in use are below */
 	uint32_t ups; /* contacts that are up; atomic */

@@ -1,19 +1,79 @@
 // SPDX-License-Identifier: MIT
 #include "peers/host_strangers.h"
+#include <linux/sockios.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
 #include "obs/explain.h"
 #include "peers/host_state.h"
 
-static void add(struct trust_limits *taken, const struct contact *c, uid_t uid, bool pending)
+/* A connection that has ended before the stranger had read all: what it has not read are
+ * descriptors that the kernel counts as sent by our user, as long as the connection lasts. */
+struct unread {
+	struct unread *next;
+	int fd;
+	uid_t uid;
+};
+
+/* A stranger counts against the share of all, and that of its user. */
+static void add(struct trust_limits *taken, uid_t peer, uid_t uid, bool pending)
 {
-	if (!c->name.stranger)
-		return;
 	taken->all.contacts++;
 	taken->all.pending += pending;
-	if (c->name.uid != uid)
+	if (peer != uid)
 		return;
 	taken->each.contacts++;
 	taken->each.pending += pending;
+}
+
+static bool is_unread(int fd)
+{
+	int bytes = 0;
+
+	return !ioctl(fd, SIOCOUTQ, &bytes) && bytes;
+}
+
+void host_strangers_keep(struct contact *c)
+{
+	struct unread *u;
+
+	if (!c->name.stranger || c->conn.fd < 0 || !is_unread(c->conn.fd))
+		return;
+	u = malloc(sizeof(*u));
+	if (!u)
+		return;
+	*u = (struct unread){ c->host->unread, c->conn.fd, c->name.uid };
+	c->host->unread = u;
+	host_mute(c->host, &c->conn);
+	shutdown(u->fd, SHUT_RDWR); /* for the stranger it is closed */
+	c->conn.fd = -1;
+}
+
+static void forget(struct host *h, bool all)
+{
+	struct unread **p = &h->unread, *u;
+
+	while ((u = *p)) {
+		if (!all && is_unread(u->fd)) {
+			p = &u->next;
+			continue;
+		}
+		*p = u->next;
+		close(u->fd);
+		free(u);
+	}
+}
+
+void host_strangers_look(struct host *h)
+{
+	forget(h, false);
+}
+
+void host_strangers_forget(struct host *h)
+{
+	forget(h, true);
 }
 
 /* Counted anew each time: at most 1024 places, for connections that only strangers make. */
@@ -22,10 +82,14 @@ static struct trust_limits taken_by(const struct host *h, uid_t uid, bool asked)
 	struct trust_limits taken = { 0 };
 
 	for (const struct contact *c = h->pending; c; c = c->next)
-		add(&taken, c, uid, !c->asked == !asked);
+		if (c->name.stranger)
+			add(&taken, c->name.uid, uid, !c->asked == !asked);
 	for (uint32_t i = 0; i < h->top; i++)
-		if (h->contact[i] && h->contact[i]->state == CONTACT_UP)
-			add(&taken, h->contact[i], uid, false);
+		if (h->contact[i] && h->contact[i]->name.stranger &&
+		    h->contact[i]->state == CONTACT_UP)
+			add(&taken, h->contact[i]->name.uid, uid, false);
+	for (const struct unread *u = h->unread; u; u = u->next)
+		add(&taken, u->uid, uid, false);
 	return taken;
 }
 
@@ -66,12 +130,13 @@ void host_strangers_bar(struct host *h, const struct trust_name *name)
 
 bool host_strangers_admit(struct host *h, const struct trust_name *name, bool asked)
 {
-	const struct trust_limits taken = taken_by(h, name->uid, asked);
 	struct rlimit lim = { RLIM_INFINITY, RLIM_INFINITY };
-	struct trust_limits most;
+	struct trust_limits taken, most;
 
 	if (host_strangers_barred(h, name))
 		return false;
+	host_strangers_look(h);
+	taken = taken_by(h, name->uid, asked);
 	getrlimit(RLIMIT_NOFILE, &lim);
 	most = trust_limits(NUMBER_SLOTS, lim.rlim_cur);
 	if (trust_admits(&taken, &most, asked))

@@ -2,6 +2,7 @@
 #include "peers/mapping.h"
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <linux/magic.h>
 #include <stdio.h>
@@ -56,21 +57,38 @@ static bool is_file(int fd, const struct mapping_file *f, struct stat *st)
 	       st->st_ino == f->ino && is_memory(fd);
 }
 
+/* A peer cannot map what is open as a path or for writing alone, and ends the contact of one who
+ * sends it a path. */
+static bool can_be_mapped(int fd, bool *writable)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	*writable = (flags & O_ACCMODE) == O_RDWR;
+	return flags >= 0 && !(flags & O_PATH) && (flags & O_ACCMODE) != O_WRONLY;
+}
+
+/* The first that is open for reading and writing; if there is none, one for reading. */
 static int find_fd(const struct mapping_file *f, int *fd)
 {
 	DIR *all = opendir("/proc/self/fd");
+	bool writable = false;
 	const struct dirent *e;
-	int err = ENOENT;
+	int one, found = -1;
 	struct stat st;
 
-	while (all && err && (e = readdir(all))) {
-		*fd = atoi(e->d_name);
-		if (e->d_name[0] != '.' && is_file(*fd, f, &st))
-			err = 0;
+	while (all && !writable && (e = readdir(all))) {
+		one = atoi(e->d_name);
+		if (e->d_name[0] == '.' || !is_file(one, f, &st))
+			continue;
+		if (can_be_mapped(one, &writable) && (writable || found < 0))
+			found = one;
 	}
 	if (all)
 		closedir(all);
-	return err;
+	if (found < 0)
+		return ENOENT;
+	*fd = found;
+	return 0;
 }
 
 /* POSIX locks, which a close() of any descriptor of the file drops */

@@ -17,9 +17,9 @@ struct mapping_file {
 };
 
 /* The file behind [@addr, @addr + @len) of this process, mapped shared and in one piece, and a
- * descriptor of it that the program has open, in *fd: only borrowed, the program may close it at
- * any time. ENOENT: there is none. EBUSY: there are record locks on the file, which a process would
- * lose when we close any descriptor of it. */
+ * descriptor of it in *fd that the program has open for reading and writing, or else for reading:
+ * only borrowed, the program may close it at any time. ENOENT: there is none. EBUSY: there are
+ * record locks on the file, which a process would lose when we close any descriptor of it. */
 int mapping_find(uint64_t addr, uint64_t len, struct mapping_file *out, int *fd);
 
 struct mapping {

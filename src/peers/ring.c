@@ -16,11 +16,14 @@ static uint64_t *word_at(const struct ring *r, uint64_t pos)
 	return (uint64_t *)(r->data + (pos & (r->size - 1)));
 }
 
-/* Reads the consumer's position; it may only go on, and not past the producer. */
+/* Reads the consumer's position; it may only go on, and not past the producer. 0 says nothing new:
+ * a consumer that ends gives the memory back. */
 static int look(struct ring *r)
 {
 	uint64_t pos = load_acquire(&r->ctl->pos); /* (P) */
 
+	if (!pos)
+		return 0;
 	if (pos - r->seen > r->pos - r->seen || pos % RING_LINE)
 		return EPROTO;
 	r->seen = pos;

@@ -27,6 +27,12 @@ int ring_end_map(struct ring_end *e, uint32_t size, int fd)
 	return err;
 }
 
+void ring_end_give_back(struct ring_end *e)
+{
+	sealed_give_back(e->map, e->len);
+	*e = (struct ring_end){ 0 };
+}
+
 void ring_end_unmap(struct ring_end *e)
 {
 	sealed_unmap(e->map, e->len);

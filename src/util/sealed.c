@@ -3,11 +3,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #ifndef F_SEAL_FUTURE_WRITE
@@ -55,7 +57,8 @@ int sealed_size(int fd, size_t len)
 
 int sealed_make(const char *name, size_t len, enum sealed_use use, int *fd, void **out)
 {
-	int seals = SIZE_SEALS | (use == SEALED_READONLY ? F_SEAL_FUTURE_WRITE : 0);
+	int readonly = use == SEALED_READONLY ? F_SEAL_FUTURE_WRITE : 0;
+	int seals = SIZE_SEALS | readonly | F_SEAL_SEAL;
 	void *p = NULL;
 	int err, f = make_fd(name);
 
@@ -78,13 +81,22 @@ int sealed_make(const char *name, size_t len, enum sealed_use use, int *fd, void
 	return 0;
 }
 
+/* The type of the file system says it. The size of a block does not: that of any memfd is the size
+ * of a huge page where shmem_enabled is "always". */
+static bool has_huge_pages(int fd)
+{
+	struct statfs fs;
+
+	return fstatfs(fd, &fs) || fs.f_type == HUGETLBFS_MAGIC;
+}
+
 int sealed_map(int fd, size_t len, bool writable, void **out)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
 	struct stat st;
 
 	if (seals < 0 || (seals & SIZE_SEALS) != SIZE_SEALS || fstat(fd, &st) ||
-	    st.st_size != (off_t)len)
+	    st.st_size != (off_t)len || has_huge_pages(fd))
 		return EPROTO;
 	return map(fd, len, PROT_READ | (writable ? PROT_WRITE : 0), out);
 }
@@ -113,6 +125,13 @@ int sealed_find(pid_t pid, const char *name, bool writable, int *fd)
 	}
 	closedir(d);
 	return *fd < 0 ? ENOENT : 0;
+}
+
+void sealed_give_back(void *p, size_t len)
+{
+	if (p && !munlock(p, len)) /* of mlockall(): locked pages are not removed */
+		madvise(p, len, MADV_REMOVE);
+	sealed_unmap(p, len);
 }
 
 void sealed_unmap(void *p, size_t len)

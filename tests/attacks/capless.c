@@ -2,8 +2,8 @@
 /* A process of its victim's user without capabilities: root of a container that has the host's
  * network. The kernel does not let it trace the victim, a program with an RC connection to a third
  * process, or with a DC target. It speaks the handshake by itself (speaker.h), and tries to get at
- * the victim's memory, to write into the connection or to end it, and to keep the victim
- * waiting. */
+ * the victim's memory, to write into the connection or to end it, to keep others out, and to
+ * keep the victim waiting. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -108,6 +108,22 @@ static int wants_memory(int fd, void *arg)
 	ask_for_file(&x, t.file_rkey);
 	for (unsigned int i = 0; i < x.n_fds; i++)
 		shows_nothing(x.fd[i], &t);
+	peer_sync(fd);
+	return 0;
+}
+
+/* What is sealed so is not mapped for writing any more, by nobody. */
+static int seals_what_is_shared(int fd, void *arg)
+{
+	struct speaker x;
+	struct target t;
+
+	(void)arg;
+	peer_note("attacker");
+	meet(&x, fd, &t);
+	for (unsigned int i = 0; i < x.n_fds; i++)
+		(void)!fcntl(x.fd[i], F_ADD_SEALS, F_SEAL_FUTURE_WRITE);
+	peer_sync(fd);
 	peer_sync(fd);
 	return 0;
 }
@@ -271,6 +287,63 @@ static void it_gets_no_memory(int arg)
 	stood(&a);
 }
 
+static const struct peer_opts plain = { .type = IBV_QPT_RC, .cap = { 16, 16, 4, 4, 64 } };
+
+/* An honest process that comes behind the attacker. */
+static int newcomer(int fd, void *arg)
+{
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED }, *bad;
+	struct peer_dev dev;
+	struct peer_ep ep;
+	struct ibv_wc wc;
+
+	(void)arg;
+	peer_note("newcomer");
+	peer_sync(fd);
+	peer_open(&dev);
+	peer_ep_create(&dev, &plain, &ep);
+	peer_ep_swap(fd, &ep);
+	peer_connect(&ep, &plain);
+	peer_sync(fd);
+	want_eq(ibv_post_send(ep.qp, &wr, &bad), 0);
+	peer_poll_ok(ep.scq, &wc);
+	peer_ep_destroy(&ep);
+	peer_close(&dev);
+	return 0;
+}
+
+static void meets(int fd)
+{
+	struct peer_ep ep;
+	struct ibv_wc wc;
+
+	peer_sync(fd);
+	peer_ep_create(&duo.near.dev, &plain, &ep);
+	peer_ep_swap(fd, &ep);
+	peer_connect(&ep, &plain);
+	peer_recv(&ep, 1, NULL, 0);
+	peer_sync(fd);
+	peer_poll_ok(ep.rcq, &wc);
+	peer_ep_destroy(&ep);
+}
+
+static void it_keeps_no_newcomer_out(int arg)
+{
+	struct attacked a;
+	pid_t pid;
+	int fd;
+
+	(void)arg;
+	pid = peer_fork(newcomer, NULL, &fd);
+	attacked_by(&a, seals_what_is_shared);
+	peer_sync(a.fd);
+	meets(fd);
+	want_eq(peer_wait(pid), 0);
+	close(fd);
+	peer_sync(a.fd);
+	stood(&a);
+}
+
 static struct duo_answer far_sends(struct side *s, const struct duo_order *o)
 {
 	struct ibv_sge sg = { (uintptr_t)s->mem, o->len, s->mr->lkey };
@@ -380,6 +453,7 @@ static void it_ends_no_connection_of_a_target(int arg)
 
 static const struct test_case cases[] = {
 	CASE(it_gets_no_memory),
+	CASE(it_keeps_no_newcomer_out),
 	CASE(it_speaks_for_nobody_else),
 	CASE(it_keeps_nobody_waiting),
 	CASE(it_ends_no_connection_of_a_target),

@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "peers/host_names.h"
 #include "peers/host_state.h"
@@ -423,6 +424,56 @@ TEST(last_words_have_an_end)
 	station_close(&st);
 }
 
+/* Sends twice, each time when it is told to. */
+static int twice(int talk, void *arg)
+{
+	struct station st = { 0 };
+	struct dest *d;
+	struct seg s;
+
+	(void)arg;
+	station_open(&st);
+	d = station_dest(&st, (uint32_t)child_hear(talk));
+	s = empty(&st, 0);
+	for (int i = 0; i < 2; i++) {
+		if (station_send(&st, d, &s))
+			return 1;
+		child_tell(talk, 1);
+		child_hear(talk);
+	}
+	return 0;
+}
+
+/* Each process of our user has the mail page; here the test itself writes there. */
+TEST(a_ring_whose_mark_was_wiped_out_is_found)
+{
+	struct child c[HOST_DIRECT_PEERS + 2];
+	const uint64_t n = sizeof(c) / sizeof(*c);
+	struct station st = { 0 };
+
+	station_open(&st);
+	for (uint64_t i = 0; i < n; i++) {
+		c[i] = child_start(twice, NULL);
+		child_tell(c[i].talk, station_number(&st));
+		station_until(&st, &st.count, i + 1);
+		child_hear(c[i].talk);
+	}
+	check(load_relaxed(&st.h->page->mode) & HOST_MODE_MAIL);
+	for (int i = 0; i < 1000; i++)
+		station_turn(&st); /* the marks of the first segments go */
+	for (uint64_t i = 0; i < n; i++) {
+		child_tell(c[i].talk, 1);
+		child_hear(c[i].talk);
+	}
+	memset(st.h->mail, 0, HOST_MAIL_BYTES);
+	station_until(&st, &st.count, 2 * n);
+	for (uint64_t i = 0; i < n; i++) {
+		child_tell(c[i].talk, 1);
+		check_eq(child_wait(&c[i]), 0);
+	}
+	station_close(&st);
+}
+
 /* What a peer sends is mapped only if nobody can cut it off under us. */
 TEST(unsealed_memory_is_not_mapped)
 {
@@ -438,6 +489,22 @@ TEST(unsealed_memory_is_not_mapped)
 	close(fd);
 }
 
+/* Its pages are taken from a pool, perhaps an empty one; sizes and seals need none. */
+TEST(memory_of_huge_pages_is_not_mapped)
+{
+	int fd = memfd_create("huge", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
+	struct stat st;
+	void *p;
+
+	if (fd < 0)
+		skip(); /* this kernel has none */
+	check_eq(fstat(fd, &st), 0);
+	check_eq(ftruncate(fd, st.st_blksize), 0);
+	check_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+	check_eq(sealed_map(fd, (size_t)st.st_blksize, true, &p), EPROTO);
+	close(fd);
+}
+
 TEST(published_memory_cannot_be_mapped_writable_by_others)
 {
 	void *p;
@@ -450,10 +517,25 @@ TEST(published_memory_cannot_be_mapped_writable_by_others)
 	close(fd);
 }
 
+TEST(a_peer_cannot_seal_memory_that_others_are_to_write)
+{
+	void *p, *theirs;
+	int fd;
+
+	check_eq(sealed_make("mail", 4096, SEALED_SPARSE, &fd, &p), 0);
+	check(fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) < 0);
+	check_eq(sealed_map(fd, 4096, true, &theirs), 0);
+	sealed_unmap(theirs, 4096);
+	sealed_unmap(p, 4096);
+	close(fd);
+}
+
 RUN_TESTS(unit_test(random_bytes_in_a_ring_end_that_contact_and_nothing_else),
 	  unit_test(nonsense_in_the_handshake_is_refused_without_leaks),
 	  unit_test(a_table_of_keys_larger_than_its_memory_is_refused),
 	  unit_test(a_doorbell_of_a_process_that_may_not_trace_us_is_not_touched),
 	  unit_test(a_peer_that_promises_space_and_takes_nothing_resumes_nobody),
-	  unit_test(last_words_have_an_end), unit_test(unsealed_memory_is_not_mapped),
-	  unit_test(published_memory_cannot_be_mapped_writable_by_others))
+	  unit_test(last_words_have_an_end), unit_test(a_ring_whose_mark_was_wiped_out_is_found),
+	  unit_test(unsealed_memory_is_not_mapped), unit_test(memory_of_huge_pages_is_not_mapped),
+	  unit_test(published_memory_cannot_be_mapped_writable_by_others),
+	  unit_test(a_peer_cannot_seal_memory_that_others_are_to_write))

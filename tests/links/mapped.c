@@ -23,6 +23,7 @@ enum order { UNKEY = 1, KEY, REVOKE, LIE, QUIT };
 /* The owner's area; in the test at the same address, of the same file. */
 static uint8_t *area;
 static int area_fd;
+static bool path_first; /* the program has the file open as a path, too, by a lower number */
 static uint32_t asker; /* the number that the owner's QP takes accesses from */
 
 static void publish(struct station *st)
@@ -105,6 +106,19 @@ struct rig {
 	struct link_grant grant;
 };
 
+static void open_path(void)
+{
+	int high = fcntl(area_fd, F_DUPFD_CLOEXEC, area_fd + 1), path;
+	char name[32];
+
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", high);
+	path = open(name, O_PATH | O_CLOEXEC);
+	check(high >= 0 && path >= 0);
+	check_eq(dup2(path, area_fd), area_fd);
+	close(path);
+	area_fd = high;
+}
+
 static void rig_open(struct rig *g)
 {
 	memset(g, 0, sizeof(*g));
@@ -112,6 +126,8 @@ static void rig_open(struct rig *g)
 	check_eq(ftruncate(area_fd, SIZE), 0);
 	area = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, area_fd, 0);
 	check(area != MAP_FAILED);
+	if (path_first)
+		open_path();
 	station_open(&g->st);
 	guard_recheck(); /* the test framework has set handlers of its own */
 	g->c = child_start(owner, NULL);
@@ -231,6 +247,20 @@ TEST(bytes_go_to_their_places_and_nowhere_else)
 	rig_close(&g, true);
 }
 
+TEST(a_file_that_is_also_open_as_a_path_is_mapped)
+{
+	struct rig g;
+
+	path_first = true;
+	rig_open(&g);
+	get_mapped(&g);
+	check_eq(write_8(&g, 2), 0);
+	check_eq(*(uint64_t *)(void *)area, 2);
+	check_eq(g.st.deaths, 0);
+	path_first = false;
+	rig_close(&g, true);
+}
+
 /* What the memory descriptor of the owner's copies slowly is left to the owner. */
 TEST(long_ones_go_in_parts)
 {
@@ -329,6 +359,7 @@ TEST(lies_about_a_file_are_not_believed)
 }
 
 RUN_TESTS(unit_test(bytes_go_to_their_places_and_nowhere_else), unit_test(long_ones_go_in_parts),
+	  unit_test(a_file_that_is_also_open_as_a_path_is_mapped),
 	  unit_test(a_key_that_has_gone_or_changed_is_not_used),
 	  unit_test(a_file_that_was_cut_short_harms_nobody),
 	  unit_test(the_memory_of_the_dead_is_not_touched),

@@ -58,6 +58,38 @@ TEST(the_same_bytes_are_found_and_mapped)
 	close(other);
 }
 
+/* The same file again, opened in another way. */
+static int again(int fd, int flags)
+{
+	char path[32];
+	int got;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	got = open(path, flags | O_CLOEXEC);
+	check(got >= 0);
+	return got;
+}
+
+TEST(of_several_descriptors_one_is_found_that_a_peer_can_map)
+{
+	int fd = file("a"), path = again(fd, O_PATH), out = again(fd, O_WRONLY);
+	int in = again(fd, O_RDONLY), both = again(fd, O_RDWR), found;
+	uint8_t *p = map(fd, 0, SIZE, MAP_SHARED);
+	struct mapping_file f;
+
+	close(fd);
+	check_eq(find(p, SIZE, &f, &found), 0);
+	check_eq(found, both);
+	close(both);
+	check_eq(find(p, SIZE, &f, &found), 0);
+	check_eq(found, in);
+	close(in);
+	check_eq(find(p, SIZE, &f, &found), ENOENT);
+	close(out);
+	close(path);
+	munmap(p, SIZE);
+}
+
 TEST(what_others_cannot_map_is_not_found)
 {
 	int fd = file("a"), found;
@@ -172,6 +204,7 @@ TEST(a_file_that_was_cut_short_is_an_error_of_the_copy)
 }
 
 RUN_TESTS(unit_test(the_same_bytes_are_found_and_mapped),
+	  unit_test(of_several_descriptors_one_is_found_that_a_peer_can_map),
 	  unit_test(what_others_cannot_map_is_not_found),
 	  unit_test(a_file_with_locks_is_left_alone),
 	  unit_test(what_is_not_that_memory_is_not_mapped),

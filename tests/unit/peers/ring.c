@@ -106,6 +106,9 @@ TEST(a_consumer_that_looks_tells_its_position_and_one_that_does_not_tells_nothin
 	check_eq(ring_ask(&p.out, &told), 0);
 	check(told);
 	check_eq(p.out.seen, p.out.pos);
+	p.out.ctl->pos = 0; /* it has ended, and given the memory back */
+	check_eq(ring_ask(&p.out, &told), 0);
+	check_eq(p.out.seen, p.out.pos);
 	p.out.ctl->pos = 4096;
 	check_eq(ring_ask(&p.out, &told), EPROTO);
 	free(p.mem);
