@@ -2,6 +2,7 @@
 #include "peers/contact_end.h"
 #include <sched.h>
 #include "peers/contact_ring.h"
+#include "peers/contact_talk.h"
 #include "peers/host_contacts.h"
 #include "peers/host_state.h"
 #include "peers/host_target.h"
@@ -59,13 +60,27 @@ void contact_end_up(struct host *h, struct contact *c)
 	contact_free(c);
 }
 
+static void ask_again(struct host *h, const struct contact *c)
+{
+	if (!c->asked || load_relaxed(&c->asked->state) != TARGET_ASKING)
+		return;
+	host_target_settle(c->asked, TARGET_WANTED, NULL);
+	host_sooner(h, c->asked->retry);
+}
+
+bool contact_put_off(struct host *h, struct contact *c, uint64_t now)
+{
+	if (c->broken || c->state != CONTACT_ASKED || !contact_talk_unread(c->conn.fd))
+		return false;
+	ask_again(h, c);
+	c->deadline = now + HOST_CONTACT_NS;
+	return true;
+}
+
 void contact_end_pending(struct host *h, struct contact *c)
 {
 	host_contacts_off_pending(h, c);
-	if (c->asked && load_relaxed(&c->asked->state) == TARGET_ASKING) {
-		host_target_settle(c->asked, TARGET_WANTED, NULL);
-		host_sooner(h, c->asked->retry);
-	}
+	ask_again(h, c);
 	host_contacts_unlist(h, c);
 	quiesce_wait();
 	contact_free(c);

@@ -71,14 +71,19 @@ void host_contacts_off_pending(struct host *h, struct contact *c)
 	}
 }
 
+void host_contacts_answered(const struct contact *c, struct contact *up)
+{
+	if (c->asked && load_relaxed(&c->asked->state) == TARGET_ASKING)
+		host_target_settle(c->asked, TARGET_UP, up);
+}
+
 void host_contacts_up(struct contact *c)
 {
 	struct host *h = c->host;
 
 	host_contacts_off_pending(h, c);
 	host_target_settle(c->home, TARGET_UP, c);
-	if (c->asked && c->asked != c->home)
-		host_target_settle(c->asked, TARGET_UP, c);
+	host_contacts_answered(c, c);
 	/* last: from here on its records are read, and payload is fetched by way of @home */
 	store_release(&c->state, CONTACT_UP); /* pairs with drain_one() */
 	host_target_put(c->asked);

@@ -4,6 +4,7 @@
 #include "peers/contact_alive.h"
 #include "peers/contact_end.h"
 #include "peers/contact_grow.h"
+#include "peers/contact_hello.h"
 #include "peers/contact_ring.h"
 #include "peers/host_ask.h"
 #include "peers/host_cast.h"
@@ -30,7 +31,7 @@ static void end_all_pending(struct host *h, uint64_t now)
 
 	for (c = h->pending; c; c = next) {
 		next = c->next;
-		if (c->broken || now >= c->deadline)
+		if (c->broken || (now >= c->deadline && !contact_put_off(h, c, now)))
 			contact_end_pending(h, c);
 		else
 			host_sooner(h, c->deadline);
@@ -39,6 +40,7 @@ static void end_all_pending(struct host *h, uint64_t now)
 
 static void contact_tend(struct contact *c, uint64_t now)
 {
+	contact_tell(c, now);
 	contact_ring_anew(c, now);
 	contact_grow(c);
 	contact_share_ask(c);

@@ -5,14 +5,17 @@
 #include <sched.h>
 #include <dirent.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "peers/host_state.h"
 #include "station.h"
 #include "util/barrier.h"
 #include "util/clock.h"
 #include "util/rand.h"
 
-enum { ROUNDS = 200, LAST = 300 };
+enum { ROUNDS = 200, LAST = 300, SOMEBODY = 61011, FILES = 64, TRIES = 20 };
 #define SECOND UINT64_C(1000000000)
 
 static struct seg send_of(const struct station *st, uint32_t to, const struct piece *p)
@@ -238,6 +241,71 @@ TEST(contact_to_a_stopped_process_ends_at_its_deadline)
 	station_close(&st);
 }
 
+/* A user without capabilities, who may have few descriptors in flight (unix(7), ETOOMANYREFS). */
+static bool become_limited(void)
+{
+	const struct rlimit files = { FILES, FILES };
+
+	return !setrlimit(RLIMIT_NOFILE, &files) &&
+	       (geteuid() || (!setresgid(SOMEBODY, SOMEBODY, SOMEBODY) &&
+			      !setresuid(SOMEBODY, SOMEBODY, SOMEBODY))) &&
+	       !prctl(PR_SET_DUMPABLE, 1) && !prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
+static int try_once(struct station *st, uint32_t peer, bool in_vain)
+{
+	struct dest *d = station_dest(st, peer);
+	char buf[8] = { 0 };
+	struct piece p = { (uintptr_t)buf, sizeof(buf), 0 };
+	struct seg s = send_of(st, peer, &p);
+	int err;
+
+	while ((err = dest_send(d, &s, NULL)) == EAGAIN) {
+		station_turn(st);
+		if (in_vain)
+			st->ahead += HOST_CONTACT_NS / 64;
+	}
+	d->ops->put(d);
+	return err;
+}
+
+/* Exits with 0 if one process that is stopped keeps no other from being reached, and is reached
+ * itself once it goes on. */
+static int tries_in_vain(int talk, void *arg)
+{
+	struct child stopped, fresh;
+	struct station st = { 0 };
+	uint32_t peer;
+
+	(void)talk;
+	(void)arg;
+	if (!become_limited())
+		return 2;
+	stopped = child_start(idle, NULL);
+	peer = (uint32_t)child_hear(stopped.talk);
+	suspend(stopped.pid);
+	station_open(&st);
+	for (int i = 0; i < TRIES; i++)
+		if (try_once(&st, peer, true) != ENETUNREACH)
+			return 3;
+	fresh = child_start(idle, NULL);
+	if (try_once(&st, (uint32_t)child_hear(fresh.talk), false))
+		return 4;
+	kill(stopped.pid, SIGCONT);
+	if (try_once(&st, peer, false))
+		return 5;
+	child_tell(stopped.talk, 1);
+	child_tell(fresh.talk, 1);
+	return child_wait(&stopped) || child_wait(&fresh) ? 6 : 0;
+}
+
+TEST(a_stopped_process_that_is_tried_again_and_again_keeps_nobody_out)
+{
+	struct child c = child_start(tries_in_vain, NULL);
+
+	check_eq(child_wait(&c), 0);
+}
+
 /* Sets a hazard on the key it is told and never clears it. */
 static int holder(int talk, void *arg)
 {
@@ -304,4 +372,5 @@ RUN_TESTS(unit_test(killed_in_the_middle_of_anything_a_peer_is_noticed_and_clean
 	  unit_test(what_was_published_before_the_end_arrives_before_the_death_is_told),
 	  unit_test(a_stopped_peer_blocks_neither_send_nor_revoke),
 	  unit_test(contact_to_a_stopped_process_ends_at_its_deadline),
+	  unit_test(a_stopped_process_that_is_tried_again_and_again_keeps_nobody_out),
 	  unit_test(a_revoke_waits_for_the_holder_of_a_hazard_until_it_dies))
