@@ -17,8 +17,9 @@ struct contact *host_contacts_known(struct host *h, const struct contact *like, 
 				    unsigned int slot)
 {
 	for (uint32_t i = 0; i < h->top; i++)
-		if (h->contact[i] && h->contact[i]->cookie == cookie &&
-		    h->contact[i]->slot == slot && h->contact[i]->name.uid == like->name.uid &&
+		if (h->contact[i] && h->contact[i]->state != CONTACT_RETIRED &&
+		    h->contact[i]->cookie == cookie && h->contact[i]->slot == slot &&
+		    h->contact[i]->name.uid == like->name.uid &&
 		    h->contact[i]->name.stranger == like->name.stranger)
 			return h->contact[i];
 	return NULL;

@@ -46,18 +46,24 @@ static void contact_tend(struct contact *c, uint64_t now)
 	contact_share_ask(c);
 }
 
+static void tend_up(struct host *h, struct contact *c, uint64_t now)
+{
+	contact_look_alive(c, now);
+	if (load_acquire(&c->broken))
+		contact_end_up(h, c);
+	else
+		contact_tend(c, now);
+}
+
 static void tend_contacts(struct host *h, uint64_t now)
 {
 	for (uint32_t i = 0; i < h->top; i++) {
 		struct contact *c = h->contact[i];
 
-		if (!c || c->state != CONTACT_UP)
-			continue;
-		contact_look_alive(c, now);
-		if (load_acquire(&c->broken))
-			contact_end_up(h, c);
-		else
-			contact_tend(c, now);
+		if (c && c->state == CONTACT_UP)
+			tend_up(h, c, now);
+		else if (c && c->state == CONTACT_RETIRED)
+			contact_end_retired(h, c, now);
 	}
 }
 

@@ -368,9 +368,93 @@ TEST(a_revoke_waits_for_the_holder_of_a_hazard_until_it_dies)
 	station_close(&st);
 }
 
+/* Sets a hazard on the key it is told, and does nothing else until it is told to clear it. */
+static int copier(int talk, void *arg)
+{
+	struct station st = { 0 };
+	char buf[8] = { 0 };
+	struct piece p = { (uintptr_t)buf, sizeof(buf), 0 };
+	struct dest *d;
+	uint32_t peer;
+	struct seg s;
+
+	(void)arg;
+	station_open(&st);
+	child_tell(talk, station_number(&st));
+	peer = (uint32_t)child_hear(talk);
+	d = station_dest(&st, peer);
+	s = send_of(&st, peer, &p);
+	if (station_send(&st, d, &s))
+		return 1;
+	station_mutual(&st, d);
+	station_hold(&st, d, (uint32_t)child_hear(talk));
+	child_tell(talk, 1);
+	child_hear(talk);
+	for (unsigned int i = 0; i < HAZARDS; i++)
+		hazard_clear(&st.h->page->hazard[i]);
+	while (!st.deaths)
+		station_turn(&st);
+	if (try_once(&st, peer, false)) /* it may come again */
+		return 2;
+	child_hear(talk);
+	d->ops->put(d);
+	station_close(&st);
+	return 0;
+}
+
+static void *clear_later(void *arg)
+{
+	struct child *c = arg;
+	uint64_t until = clock_now() + SECOND / 5;
+
+	while (clock_now() < until)
+		sched_yield();
+	child_tell(c->talk, 1);
+	return NULL;
+}
+
+TEST(a_revoke_waits_for_a_copy_by_a_contact_that_was_ended_here)
+{
+	struct child c = child_start(copier, NULL);
+	static char buf[4096];
+	struct station st = { 0 };
+	pthread_t clearer;
+	struct dest *d;
+	uint64_t start;
+	uint32_t key;
+
+	station_open(&st);
+	key = station_key(&st, 4, buf, sizeof(buf));
+	d = station_dest(&st, (uint32_t)child_hear(c.talk));
+	child_tell(c.talk, station_number(&st));
+	station_until(&st, &st.count, 1);
+	station_mutual(&st, d);
+	child_tell(c.talk, key);
+	check_eq(child_hear(c.talk), 1);
+	contact_break(to_target(d)->c, "the test says so");
+	while (still(!st.deaths))
+		station_turn(&st);
+	station_unkey(&st, 4);
+	start = clock_now();
+	check_eq(pthread_create(&clearer, NULL, clear_later, &c), 0);
+	host_revoke(st.h, key);
+	check(clock_now() - start >= SECOND / 5);
+	pthread_join(clearer, NULL);
+	station_until(&st, &st.count, 2);
+	child_tell(c.talk, 1);
+	while (still(load_acquire(&st.h->top))) { /* nothing is left of both contacts */
+		station_turn(&st);
+		st.ahead += HOST_LIVENESS_NS / 64;
+	}
+	check_eq(child_wait(&c), 0);
+	d->ops->put(d);
+	station_close(&st);
+}
+
 RUN_TESTS(unit_test(killed_in_the_middle_of_anything_a_peer_is_noticed_and_cleaned_up),
 	  unit_test(what_was_published_before_the_end_arrives_before_the_death_is_told),
 	  unit_test(a_stopped_peer_blocks_neither_send_nor_revoke),
 	  unit_test(contact_to_a_stopped_process_ends_at_its_deadline),
 	  unit_test(a_stopped_process_that_is_tried_again_and_again_keeps_nobody_out),
-	  unit_test(a_revoke_waits_for_the_holder_of_a_hazard_until_it_dies))
+	  unit_test(a_revoke_waits_for_the_holder_of_a_hazard_until_it_dies),
+	  unit_test(a_revoke_waits_for_a_copy_by_a_contact_that_was_ended_here))
