@@ -170,6 +170,9 @@ static int settle_in(struct contact *c, const struct contact_message *m, const i
 
 	if (!err)
 		err = host_target(c->host, c->slot, false, &c->home);
+	/* senders have yet to hear of its death: the handshake comes again */
+	if (!err && load_relaxed(&c->home->state) == TARGET_DEAD)
+		err = ECONNRESET;
 	return err ? err : host_contacts_enlist(c);
 }
 
