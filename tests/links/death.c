@@ -7,8 +7,10 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "peers/contact_talk.h"
 #include "peers/host_state.h"
 #include "station.h"
 #include "util/barrier.h"
@@ -26,8 +28,8 @@ static struct seg send_of(const struct station *st, uint32_t to, const struct pi
 			     .dqpn = to,
 			     .sqpn = station_number(st),
 			     .npsn = 1,
-			     .len = p->len,
-			     .npieces = 1,
+			     .len = p ? p->len : 0,
+			     .npieces = p ? 1 : 0,
 			     .pieces = p };
 }
 
@@ -306,6 +308,79 @@ TEST(a_stopped_process_that_is_tried_again_and_again_keeps_nobody_out)
 	check_eq(child_wait(&c), 0);
 }
 
+enum { PAIRS = 4, AT_ONCE = 6 };
+
+/* Puts descriptors under way until this user may not have one more there. */
+static bool fill(int pairs[PAIRS][2])
+{
+	const int fds[AT_ONCE] = { 0 };
+	int err = EAGAIN;
+
+	for (int i = 0; i < PAIRS && err == EAGAIN; i++)
+		do
+			err = contact_talk_send(pairs[i][0], &(struct contact_message){ 0 }, fds,
+						AT_ONCE);
+		while (!err);
+	return err == ETOOMANYREFS;
+}
+
+/* Exits with 0 if two stations, which can send no descriptor once WELCOME has been sent, keep their
+ * contact, and reach each other's memory later. */
+static int crowded(int talk, void *arg)
+{
+	struct station a = { 0 }, b = { 0 };
+	int pairs[PAIRS][2];
+	struct dest *d;
+	struct seg s;
+
+	(void)talk;
+	(void)arg;
+	if (!become_limited())
+		return 2;
+	for (int i = 0; i < PAIRS; i++)
+		if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pairs[i]))
+			return 3;
+	station_open(&a);
+	station_open(&b);
+	d = station_dest(&a, station_number(&b));
+	s = send_of(&a, station_number(&b), NULL);
+	while (!load_acquire(&b.h->top)) {
+		if (dest_send(d, &s, NULL) != EAGAIN)
+			return 4;
+		station_turn(&a);
+		station_turn(&b);
+	}
+	while (!b.h->contact[0]->trusted) {
+		station_turn(&a);
+		if (!fill(pairs))
+			return 5;
+		station_turn(&b);
+	}
+	if (!b.h->contact[0] || b.h->contact[0]->broken || b.h->contact[0]->told)
+		return 6;
+	for (int i = 0; i < PAIRS; i++) {
+		close(pairs[i][0]);
+		close(pairs[i][1]);
+	}
+	while (!b.h->contact[0]->mutual) {
+		station_turn(&a);
+		station_turn(&b);
+		if (!b.h->top)
+			return 7;
+	}
+	d->ops->put(d);
+	station_close(&a);
+	station_close(&b);
+	return 0;
+}
+
+TEST(a_contact_outlives_a_time_in_which_no_descriptor_can_be_sent)
+{
+	struct child c = child_start(crowded, NULL);
+
+	check_eq(child_wait(&c), 0);
+}
+
 /* Sets a hazard on the key it is told and never clears it. */
 static int holder(int talk, void *arg)
 {
@@ -456,5 +531,6 @@ RUN_TESTS(unit_test(killed_in_the_middle_of_anything_a_peer_is_noticed_and_clean
 	  unit_test(a_stopped_peer_blocks_neither_send_nor_revoke),
 	  unit_test(contact_to_a_stopped_process_ends_at_its_deadline),
 	  unit_test(a_stopped_process_that_is_tried_again_and_again_keeps_nobody_out),
+	  unit_test(a_contact_outlives_a_time_in_which_no_descriptor_can_be_sent),
 	  unit_test(a_revoke_waits_for_the_holder_of_a_hazard_until_it_dies),
 	  unit_test(a_revoke_waits_for_a_copy_by_a_contact_that_was_ended_here))
