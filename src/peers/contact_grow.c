@@ -12,8 +12,8 @@ int contact_take_ring(struct contact *c, uint32_t size, int fd)
 	int err = ring_end_map(&next, size, fd);
 	bool taken;
 
-	if (err)
-		return err;
+	if (err) /* no memory now: the small ring goes on */
+		return err == EPROTO ? EPROTO : 0;
 	spin_lock(&c->out_lock);
 	taken = !c->out_next.map && size > c->out.ring.size;
 	if (taken)

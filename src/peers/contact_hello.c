@@ -117,35 +117,37 @@ static int learn(struct contact *c, const struct contact_message *m, const int *
 /* What a message says of who reaches whom. Direct access and references begin when both have
  * proved it and heed each other's hazards: the peer says that it does, and its proof is here.
  * Before, everything is copied through the rings. */
-static int proven(struct contact *c, const struct contact_message *m)
+static void proven(struct contact *c, const struct contact_message *m)
 {
-	struct contact_message answer;
-
 	if (trust_proof(m->proof, c->secret)) {
 		store_release(&c->trusted, 1);
 		full_fence(); /* then the peer is told; pairs with release() in host_revoke.c */
 	}
-	if (!contact_reaches(c))
-		return 0;
-	if (m->trusts && !c->mutual) {
+	if (contact_reaches(c) && m->trusts && !c->mutual) {
 		store_release(&c->mutual, 1);
 		store_release(&c->home->d.max_ref, c->host->cfg.key_read ? HOST_MAX_REF : 0);
 	}
-	if (c->told)
-		return 0;
-	c->told = true;
-	answer = contact_talk_message(c, CONTACT_FETCHES);
-	return contact_talk_send(c->conn.fd, &answer, &c->host->bell, 1);
+}
+
+void contact_tell(struct contact *c, uint64_t now)
+{
+	struct contact_message m;
+
+	if (c->told || !contact_reaches(c))
+		return;
+	m = contact_talk_message(c, CONTACT_FETCHES);
+	c->told = !contact_talk_send(c->conn.fd, &m, &c->host->bell, 1);
+	if (!c->told)
+		host_sooner(c->host, now + HOST_RETRY_NS);
 }
 
 /* FETCHES. To ring a peer's doorbell may take as long as the peer likes, so that of a peer that
  * could stop us anyway counts, and no other. */
 static int refer(struct contact *c, const struct contact_message *m, int *fds, unsigned int n)
 {
-	int err = proven(c, m);
-
-	if (err || !n || !c->trusted || c->bell >= 0)
-		return err;
+	proven(c, m);
+	if (!n || !c->trusted || c->bell >= 0)
+		return 0;
 	if (!closer_is_eventfd(fds[0]))
 		return EPROTO;
 	store_release(&c->bell, fds[0]); /* pairs with ring_bell() */
@@ -168,6 +170,9 @@ static int settle_in(struct contact *c, const struct contact_message *m, const i
 
 	if (!err)
 		err = host_target(c->host, c->slot, false, &c->home);
+	/* senders have yet to hear of its death: the handshake comes again */
+	if (!err && load_relaxed(&c->home->state) == TARGET_DEAD)
+		err = ECONNRESET;
 	return err ? err : host_contacts_enlist(c);
 }
 
@@ -210,14 +215,14 @@ static int welcomed(struct contact *c, const struct contact_message *m, int *fds
 	return err;
 }
 
-static int ready(struct contact *c, const struct contact_message *m, int *fds, unsigned int n)
+static void ready(struct contact *c, const struct contact_message *m, int *fds, unsigned int n)
 {
 	reach(c, m, n ? fds[0] : -1);
 	if (n)
 		fds[0] = -1;
 	c->mail_bit = m->mail_bit < HOST_MAIL_WORDS * 64 ? m->mail_bit : 0;
 	up(c);
-	return proven(c, m);
+	proven(c, m);
 }
 
 /* The slot that we ask for is another one of a process that we know. */
@@ -227,7 +232,7 @@ static void adopt(struct contact *c, const struct contact_message *m)
 
 	if (!other || other->state != CONTACT_UP)
 		return;
-	host_target_settle(c->asked, TARGET_UP, other);
+	host_contacts_answered(c, other);
 	host_target_put(c->asked);
 	c->asked = NULL;
 }
@@ -307,7 +312,8 @@ static int act(struct contact *c, const struct contact_message *m, int *fds, uns
 	case CONTACT_DO_READY:
 		return welcomed(c, m, fds, n);
 	case CONTACT_DO_COMPLETE:
-		return ready(c, m, fds, n);
+		ready(c, m, fds, n);
+		return 0;
 	case CONTACT_DO_ALIAS:
 		contact_talk_say(c, CONTACT_ALIAS);
 		return ECONNRESET;
@@ -510,11 +516,34 @@ static int admit(struct host *h, int conn, bool asked)
 	return err;
 }
 
+static void ask_for(struct contact *c, struct target *t, uint64_t now)
+{
+	host_target_put(c->asked);
+	c->asked = t;
+	fetch_add_relaxed(&t->d.refs, 1);
+	c->deadline = now + HOST_CONTACT_NS;
+}
+
+/* We were one too many there, or descriptors of this user that nobody takes are too many. */
+static bool passes(int err)
+{
+	if (err == ETOOMANYREFS)
+		log_warn_once("descriptors that other processes of this user do not take are too "
+			      "many for one more: processes that are new are not reached; end or "
+			      "continue those that are stopped, or raise ulimit -n");
+	return err == EPIPE || err == ECONNRESET || err == ETOOMANYREFS;
+}
+
 int contact_ask(struct host *h, struct target *t, uint64_t now)
 {
-	struct contact *c;
-	int conn, err = host_name_connect(t->slot, &conn);
+	struct contact *c = host_contacts_asking(h, t->slot);
+	int conn, err;
 
+	if (c) { /* contact_put_off() has kept it for us */
+		ask_for(c, t, now);
+		return 0;
+	}
+	err = host_name_connect(t->slot, &conn);
 	if (!err)
 		err = admit(h, conn, true);
 	if (err)
@@ -523,9 +552,7 @@ int contact_ask(struct host *h, struct target *t, uint64_t now)
 	if (!c)
 		return ENOMEM;
 	c->state = CONTACT_ASKED;
-	c->deadline = now + HOST_CONTACT_NS;
-	c->asked = t;
-	fetch_add_relaxed(&t->d.refs, 1);
+	ask_for(c, t, now);
 	err = who(c);
 	if (!err)
 		err = present(c, CONTACT_HELLO);
@@ -536,7 +563,7 @@ int contact_ask(struct host *h, struct target *t, uint64_t now)
 		c->asked = NULL;
 		contact_left(c);
 	}
-	return err == EPIPE || err == ECONNRESET ? EAGAIN : err; /* we were one too many there */
+	return passes(err) ? EAGAIN : err;
 }
 
 void contact_accept(struct host *h, unsigned int slot, int conn, uint64_t now)

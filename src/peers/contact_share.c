@@ -102,7 +102,12 @@ void contact_share_asked(struct contact *c, const struct share_message *ask)
 	 * changed the generation, which is looked at below. Pairs with contact_unshare(). */
 	full_fence();
 	m.found &= our_key(c->host, m.key, &k) && k.gen == m.gen;
-	contact_talk_share(c, CONTACT_SHARED, &m, m.found ? fd : -1);
+	if (!m.found)
+		fd = -1;
+	if (contact_talk_share(c, CONTACT_SHARED, &m, fd) && fd >= 0) { /* ETOOMANYREFS */
+		m.found = false;
+		contact_talk_share(c, CONTACT_SHARED, &m, -1); /* or it would wait for ever */
+	}
 }
 
 static void replace(struct contact *c, uint32_t key, struct share *s)

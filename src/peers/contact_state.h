@@ -11,6 +11,7 @@ enum contact_state {
 	CONTACT_ASKED, /* we connected: HELLO has been sent, WELCOME is awaited */
 	CONTACT_WELCOMED, /* the peer connected: WELCOME has been sent, READY is awaited */
 	CONTACT_UP,
+	CONTACT_RETIRED, /* ended here; the peer may still be inside an access to our memory */
 	CONTACT_STATES,
 };
 

@@ -2,6 +2,8 @@
 #include "peers/contact_talk.h"
 #include <errno.h>
 #include <string.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include "peers/host_state.h"
@@ -29,6 +31,13 @@ int contact_talk_send(int conn, const struct contact_message *m, const int *fds,
 	}
 	UNCANCELLED(sent, sendmsg(conn, &msg, MSG_DONTWAIT | MSG_NOSIGNAL));
 	return sent < 0 ? errno : 0;
+}
+
+bool contact_talk_unread(int conn)
+{
+	int bytes;
+
+	return !ioctl(conn, SIOCOUTQ, &bytes) && bytes;
 }
 
 void contact_talk_close(const int *fds, unsigned int n)

@@ -2,6 +2,7 @@
 /* Messages through a contact's connection, without blocking, and the descriptors that go with them.
  * Under host->control, but for contact_talk_share(). */
 #pragma once
+#include <stdbool.h>
 #include <sys/types.h>
 #include "peers/contact_message.h"
 
@@ -20,6 +21,7 @@ int contact_talk_send(int conn, const struct contact_message *m, const int *fds,
  * since this process has none left. */
 int contact_talk_receive(int conn, struct contact_message *m, int *fds, unsigned int *n,
 			 pid_t *from);
+bool contact_talk_unread(int conn); /* the peer has not taken all that was sent */
 void contact_talk_close(const int *fds, unsigned int n); /* -1 are fine */
 
 /* Send a message of @kind with no other fields, one with a ring, one about a key. Errors as of

@@ -20,12 +20,24 @@ static void refused(struct target *t)
 	store_relaxed(&t->layout, layout ? layout : -1);
 }
 
+/* The peer's handshake has a deadline of its own. */
+static void wait_for_peer(struct target *t, uint64_t now)
+{
+	t->retry = now + HOST_RETRY_NS;
+	if (t->deadline < t->retry)
+		t->deadline = t->retry;
+}
+
 static void ask(struct host *h, struct target *t, uint64_t now)
 {
 	int err;
 
 	if (!t->deadline)
 		t->deadline = now + HOST_CONTACT_NS;
+	if (host_contacts_coming(h, t->slot)) {
+		wait_for_peer(t, now);
+		return;
+	}
 	if (now >= t->deadline) {
 		t->error = ETIMEDOUT;
 		host_target_settle(t, TARGET_DEAD, NULL);
@@ -34,8 +46,6 @@ static void ask(struct host *h, struct target *t, uint64_t now)
 	if (now < t->retry)
 		return;
 	t->retry = now + HOST_RETRY_NS;
-	if (host_contacts_coming(h, t->slot))
-		return;
 	err = h->alone ? ECONNREFUSED : contact_ask(h, t, now);
 	if (!err) {
 		host_target_settle(t, TARGET_ASKING, NULL);

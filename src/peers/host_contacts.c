@@ -17,8 +17,9 @@ struct contact *host_contacts_known(struct host *h, const struct contact *like, 
 				    unsigned int slot)
 {
 	for (uint32_t i = 0; i < h->top; i++)
-		if (h->contact[i] && h->contact[i]->cookie == cookie &&
-		    h->contact[i]->slot == slot && h->contact[i]->name.uid == like->name.uid &&
+		if (h->contact[i] && h->contact[i]->state != CONTACT_RETIRED &&
+		    h->contact[i]->cookie == cookie && h->contact[i]->slot == slot &&
+		    h->contact[i]->name.uid == like->name.uid &&
 		    h->contact[i]->name.stranger == like->name.stranger)
 			return h->contact[i];
 	return NULL;
@@ -71,14 +72,19 @@ void host_contacts_off_pending(struct host *h, struct contact *c)
 	}
 }
 
+void host_contacts_answered(const struct contact *c, struct contact *up)
+{
+	if (c->asked && load_relaxed(&c->asked->state) == TARGET_ASKING)
+		host_target_settle(c->asked, TARGET_UP, up);
+}
+
 void host_contacts_up(struct contact *c)
 {
 	struct host *h = c->host;
 
 	host_contacts_off_pending(h, c);
 	host_target_settle(c->home, TARGET_UP, c);
-	if (c->asked && c->asked != c->home)
-		host_target_settle(c->asked, TARGET_UP, c);
+	host_contacts_answered(c, c);
 	/* last: from here on its records are read, and payload is fetched by way of @home */
 	store_release(&c->state, CONTACT_UP); /* pairs with drain_one() */
 	host_target_put(c->asked);

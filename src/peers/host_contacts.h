@@ -22,5 +22,7 @@ bool host_contacts_coming(const struct host *h, unsigned int slot);
 int host_contacts_enlist(struct contact *c);
 void host_contacts_unlist(struct host *h, struct contact *c); /* fine without a place */
 void host_contacts_off_pending(struct host *h, struct contact *c);
+/* The destination that @c has asked for leads to @up, unless it is dead meanwhile. */
+void host_contacts_answered(const struct contact *c, struct contact *up);
 /* The handshake is complete: its destinations are up, and its records are read from now on. */
 void host_contacts_up(struct contact *c);

@@ -4,6 +4,7 @@
 #include "peers/contact_alive.h"
 #include "peers/contact_end.h"
 #include "peers/contact_grow.h"
+#include "peers/contact_hello.h"
 #include "peers/contact_ring.h"
 #include "peers/host_ask.h"
 #include "peers/host_cast.h"
@@ -31,7 +32,7 @@ static void end_all_pending(struct host *h, uint64_t now)
 
 	for (c = h->pending; c; c = next) {
 		next = c->next;
-		if (c->broken || now >= c->deadline)
+		if (c->broken || (now >= c->deadline && !contact_put_off(h, c, now)))
 			contact_end_pending(h, c);
 		else
 			host_sooner(h, c->deadline);
@@ -40,9 +41,19 @@ static void end_all_pending(struct host *h, uint64_t now)
 
 static void contact_tend(struct contact *c, uint64_t now)
 {
+	contact_tell(c, now);
 	contact_ring_anew(c, now);
 	contact_grow(c);
 	contact_share_ask(c);
+}
+
+static void tend_up(struct host *h, struct contact *c, uint64_t now)
+{
+	contact_look_alive(c, now);
+	if (load_acquire(&c->broken))
+		contact_end_up(h, c);
+	else
+		contact_tend(c, now);
 }
 
 static void tend_contacts(struct host *h, uint64_t now)
@@ -50,13 +61,10 @@ static void tend_contacts(struct host *h, uint64_t now)
 	for (uint32_t i = 0; i < h->top; i++) {
 		struct contact *c = h->contact[i];
 
-		if (!c || c->state != CONTACT_UP)
-			continue;
-		contact_look_alive(c, now);
-		if (load_acquire(&c->broken))
-			contact_end_up(h, c);
-		else
-			contact_tend(c, now);
+		if (c && c->state == CONTACT_UP)
+			tend_up(h, c, now);
+		else if (c && c->state == CONTACT_RETIRED)
+			contact_end_retired(h, c, now);
 	}
 }
 

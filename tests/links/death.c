@@ -5,14 +5,19 @@
 #include <sched.h>
 #include <dirent.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "peers/contact_talk.h"
+#include "peers/host_state.h"
 #include "station.h"
 #include "util/barrier.h"
 #include "util/clock.h"
 #include "util/rand.h"
 
-enum { ROUNDS = 200, LAST = 300 };
+enum { ROUNDS = 200, LAST = 300, SOMEBODY = 61011, FILES = 64, TRIES = 20 };
 #define SECOND UINT64_C(1000000000)
 
 static struct seg send_of(const struct station *st, uint32_t to, const struct piece *p)
@@ -23,8 +28,8 @@ static struct seg send_of(const struct station *st, uint32_t to, const struct pi
 			     .dqpn = to,
 			     .sqpn = station_number(st),
 			     .npsn = 1,
-			     .len = p->len,
-			     .npieces = 1,
+			     .len = p ? p->len : 0,
+			     .npieces = p ? 1 : 0,
 			     .pieces = p };
 }
 
@@ -238,6 +243,144 @@ TEST(contact_to_a_stopped_process_ends_at_its_deadline)
 	station_close(&st);
 }
 
+/* A user without capabilities, who may have few descriptors in flight (unix(7), ETOOMANYREFS). */
+static bool become_limited(void)
+{
+	const struct rlimit files = { FILES, FILES };
+
+	return !setrlimit(RLIMIT_NOFILE, &files) &&
+	       (geteuid() || (!setresgid(SOMEBODY, SOMEBODY, SOMEBODY) &&
+			      !setresuid(SOMEBODY, SOMEBODY, SOMEBODY))) &&
+	       !prctl(PR_SET_DUMPABLE, 1) && !prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
+static int try_once(struct station *st, uint32_t peer, bool in_vain)
+{
+	struct dest *d = station_dest(st, peer);
+	char buf[8] = { 0 };
+	struct piece p = { (uintptr_t)buf, sizeof(buf), 0 };
+	struct seg s = send_of(st, peer, &p);
+	int err;
+
+	while ((err = dest_send(d, &s, NULL)) == EAGAIN) {
+		station_turn(st);
+		if (in_vain)
+			st->ahead += HOST_CONTACT_NS / 64;
+	}
+	d->ops->put(d);
+	return err;
+}
+
+/* Exits with 0 if one process that is stopped keeps no other from being reached, and is reached
+ * itself once it goes on. */
+static int tries_in_vain(int talk, void *arg)
+{
+	struct child stopped, fresh;
+	struct station st = { 0 };
+	uint32_t peer;
+
+	(void)talk;
+	(void)arg;
+	if (!become_limited())
+		return 2;
+	stopped = child_start(idle, NULL);
+	peer = (uint32_t)child_hear(stopped.talk);
+	suspend(stopped.pid);
+	station_open(&st);
+	for (int i = 0; i < TRIES; i++)
+		if (try_once(&st, peer, true) != ENETUNREACH)
+			return 3;
+	fresh = child_start(idle, NULL);
+	if (try_once(&st, (uint32_t)child_hear(fresh.talk), false))
+		return 4;
+	kill(stopped.pid, SIGCONT);
+	if (try_once(&st, peer, false))
+		return 5;
+	child_tell(stopped.talk, 1);
+	child_tell(fresh.talk, 1);
+	return child_wait(&stopped) || child_wait(&fresh) ? 6 : 0;
+}
+
+TEST(a_stopped_process_that_is_tried_again_and_again_keeps_nobody_out)
+{
+	struct child c = child_start(tries_in_vain, NULL);
+
+	check_eq(child_wait(&c), 0);
+}
+
+enum { PAIRS = 4, AT_ONCE = 6 };
+
+/* Puts descriptors under way until this user may not have one more there. */
+static bool fill(int pairs[PAIRS][2])
+{
+	const int fds[AT_ONCE] = { 0 };
+	int err = EAGAIN;
+
+	for (int i = 0; i < PAIRS && err == EAGAIN; i++)
+		do
+			err = contact_talk_send(pairs[i][0], &(struct contact_message){ 0 }, fds,
+						AT_ONCE);
+		while (!err);
+	return err == ETOOMANYREFS;
+}
+
+/* Exits with 0 if two stations, which can send no descriptor once WELCOME has been sent, keep their
+ * contact, and reach each other's memory later. */
+static int crowded(int talk, void *arg)
+{
+	struct station a = { 0 }, b = { 0 };
+	int pairs[PAIRS][2];
+	struct dest *d;
+	struct seg s;
+
+	(void)talk;
+	(void)arg;
+	if (!become_limited())
+		return 2;
+	for (int i = 0; i < PAIRS; i++)
+		if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pairs[i]))
+			return 3;
+	station_open(&a);
+	station_open(&b);
+	d = station_dest(&a, station_number(&b));
+	s = send_of(&a, station_number(&b), NULL);
+	while (!load_acquire(&b.h->top)) {
+		if (dest_send(d, &s, NULL) != EAGAIN)
+			return 4;
+		station_turn(&a);
+		station_turn(&b);
+	}
+	while (!b.h->contact[0]->trusted) {
+		station_turn(&a);
+		if (!fill(pairs))
+			return 5;
+		station_turn(&b);
+	}
+	if (!b.h->contact[0] || b.h->contact[0]->broken || b.h->contact[0]->told)
+		return 6;
+	for (int i = 0; i < PAIRS; i++) {
+		close(pairs[i][0]);
+		close(pairs[i][1]);
+	}
+	while (!b.h->contact[0]->mutual) {
+		station_turn(&a);
+		station_turn(&b);
+		if (!b.h->top)
+			return 7;
+	}
+	d->ops->put(d);
+	station_close(&a);
+	station_close(&b);
+	return 0;
+}
+
+TEST(a_contact_outlives_a_time_in_which_no_descriptor_can_be_sent)
+{
+	struct child c = child_start(crowded, NULL);
+
+	check_eq(child_wait(&c), 0);
+}
+
 /* Sets a hazard on the key it is told and never clears it. */
 static int holder(int talk, void *arg)
 {
@@ -300,8 +443,94 @@ TEST(a_revoke_waits_for_the_holder_of_a_hazard_until_it_dies)
 	station_close(&st);
 }
 
+/* Sets a hazard on the key it is told, and does nothing else until it is told to clear it. */
+static int copier(int talk, void *arg)
+{
+	struct station st = { 0 };
+	char buf[8] = { 0 };
+	struct piece p = { (uintptr_t)buf, sizeof(buf), 0 };
+	struct dest *d;
+	uint32_t peer;
+	struct seg s;
+
+	(void)arg;
+	station_open(&st);
+	child_tell(talk, station_number(&st));
+	peer = (uint32_t)child_hear(talk);
+	d = station_dest(&st, peer);
+	s = send_of(&st, peer, &p);
+	if (station_send(&st, d, &s))
+		return 1;
+	station_mutual(&st, d);
+	station_hold(&st, d, (uint32_t)child_hear(talk));
+	child_tell(talk, 1);
+	child_hear(talk);
+	for (unsigned int i = 0; i < HAZARDS; i++)
+		hazard_clear(&st.h->page->hazard[i]);
+	while (!st.deaths)
+		station_turn(&st);
+	if (try_once(&st, peer, false)) /* it may come again */
+		return 2;
+	child_hear(talk);
+	d->ops->put(d);
+	station_close(&st);
+	return 0;
+}
+
+static void *clear_later(void *arg)
+{
+	struct child *c = arg;
+	uint64_t until = clock_now() + SECOND / 5;
+
+	while (clock_now() < until)
+		sched_yield();
+	child_tell(c->talk, 1);
+	return NULL;
+}
+
+TEST(a_revoke_waits_for_a_copy_by_a_contact_that_was_ended_here)
+{
+	struct child c = child_start(copier, NULL);
+	static char buf[4096];
+	struct station st = { 0 };
+	pthread_t clearer;
+	struct dest *d;
+	uint64_t start;
+	uint32_t key;
+
+	station_open(&st);
+	key = station_key(&st, 4, buf, sizeof(buf));
+	d = station_dest(&st, (uint32_t)child_hear(c.talk));
+	child_tell(c.talk, station_number(&st));
+	station_until(&st, &st.count, 1);
+	station_mutual(&st, d);
+	child_tell(c.talk, key);
+	check_eq(child_hear(c.talk), 1);
+	contact_break(to_target(d)->c, "the test says so");
+	while (still(!st.deaths))
+		station_turn(&st);
+	station_unkey(&st, 4);
+	start = clock_now();
+	check_eq(pthread_create(&clearer, NULL, clear_later, &c), 0);
+	host_revoke(st.h, key);
+	check(clock_now() - start >= SECOND / 5);
+	pthread_join(clearer, NULL);
+	station_until(&st, &st.count, 2);
+	child_tell(c.talk, 1);
+	while (still(load_acquire(&st.h->top))) { /* nothing is left of both contacts */
+		station_turn(&st);
+		st.ahead += HOST_LIVENESS_NS / 64;
+	}
+	check_eq(child_wait(&c), 0);
+	d->ops->put(d);
+	station_close(&st);
+}
+
 RUN_TESTS(unit_test(killed_in_the_middle_of_anything_a_peer_is_noticed_and_cleaned_up),
 	  unit_test(what_was_published_before_the_end_arrives_before_the_death_is_told),
 	  unit_test(a_stopped_peer_blocks_neither_send_nor_revoke),
 	  unit_test(contact_to_a_stopped_process_ends_at_its_deadline),
-	  unit_test(a_revoke_waits_for_the_holder_of_a_hazard_until_it_dies))
+	  unit_test(a_stopped_process_that_is_tried_again_and_again_keeps_nobody_out),
+	  unit_test(a_contact_outlives_a_time_in_which_no_descriptor_can_be_sent),
+	  unit_test(a_revoke_waits_for_the_holder_of_a_hazard_until_it_dies),
+	  unit_test(a_revoke_waits_for_a_copy_by_a_contact_that_was_ended_here))

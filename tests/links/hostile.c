@@ -233,20 +233,17 @@ static uint32_t hear(struct stranger *x)
 	return m[KIND];
 }
 
-/* Says HELLO and READY. Its page has @bytes of keys, and says that they are @n_keys. What is said
- * behind a HELLO that was refused is not listened to. */
-static void come(struct station *st, uint32_t n_keys, uint32_t bytes, struct stranger *x)
+/* Says HELLO. Its page has @bytes of keys, and says that they are @n_keys. */
+static void say_hello(const struct station *st, uint32_t n_keys, uint32_t bytes, struct stranger *x)
 {
-	uint32_t claimed = (st->slot + NUMBER_SLOTS / 2) % NUMBER_SLOTS; /* no station has it */
-	uint32_t m[MESSAGE / 4] = { 0x73687063, HOST_LAYOUT, HELLO, claimed };
+	uint32_t m[MESSAGE / 4] = { 0x73687063, HOST_LAYOUT, HELLO, x->slot };
 	struct host_layout l;
 	void *map;
 	int fds[4];
 
 	host_layout(n_keys, bytes, &l);
 	check_eq(sealed_make("page", HOST_PAGE_BYTES, SEALED_SPARSE, &fds[0], &map), 0);
-	*x = (struct stranger){ .page = map, .slot = claimed };
-	check_eq(host_name_bind(claimed, &x->name), 0);
+	x->page = map;
 	check_eq(sealed_make("mail", HOST_MAIL_BYTES, SEALED_SPARSE, &fds[2], &map), 0);
 	check_eq(sealed_make("ring", RING_CTL + RING_MIN, SEALED_SPARSE, &fds[1], &map), 0);
 	x->in = map;
@@ -257,11 +254,26 @@ static void come(struct station *st, uint32_t n_keys, uint32_t bytes, struct str
 	m[RING_BYTES] = RING_MIN;
 	check_eq(host_name_connect(st->slot, &x->conn), 0);
 	say(x->conn, m, fds, 4);
-	m[KIND] = READY;
-	say(x->conn, m, NULL, 0);
-	turns(st);
 	for (int i = 0; i < 4; i++)
 		close(fds[i]);
+}
+
+static void say_ready(const struct stranger *x)
+{
+	const uint32_t m[MESSAGE / 4] = { 0x73687063, HOST_LAYOUT, READY, x->slot };
+
+	say(x->conn, m, NULL, 0);
+}
+
+/* Says HELLO and READY. What is said behind a HELLO that was refused is not listened to. */
+static void come(struct station *st, uint32_t n_keys, uint32_t bytes, struct stranger *x)
+{
+	/* no station has it */
+	*x = (struct stranger){ .slot = (st->slot + NUMBER_SLOTS / 2) % NUMBER_SLOTS };
+	check_eq(host_name_bind(x->slot, &x->name), 0);
+	say_hello(st, n_keys, bytes, x);
+	say_ready(x);
+	turns(st);
 }
 
 /* Does the station answer this HELLO with a WELCOME? */
@@ -315,6 +327,41 @@ TEST(a_doorbell_of_a_process_that_may_not_trace_us_is_not_touched)
 	close(x.name);
 	turns(&st);
 	close(bell);
+	station_close(&st);
+}
+
+/* It leaves our HELLO unread, begins by itself, and ends its handshake behind our deadline. */
+TEST(a_peer_that_comes_late_is_reached)
+{
+	struct stranger x = { .slot = 0 };
+	struct station st = { 0 };
+	struct dest *d;
+	struct seg s;
+
+	while (host_name_bind(x.slot, &x.name)) /* below the station's: its HELLO goes first */
+		x.slot++;
+	station_open(&st);
+	check(x.slot < st.slot);
+	s = empty(&st, x.slot << 14 | 2);
+	d = station_dest(&st, s.dqpn);
+	check_eq(dest_send(d, &s, NULL), EAGAIN);
+	turns(&st);
+	d->ops->put(d);
+	st.ahead = HOST_CONTACT_NS / 2;
+	say_hello(&st, STATION_KEYS, STATION_KEYS * sizeof(struct station_key), &x);
+	turns(&st);
+	check(hear(&x));
+	st.ahead = HOST_CONTACT_NS + HOST_CONTACT_NS / 4;
+	turns(&st);
+	d = station_dest(&st, s.dqpn);
+	check_eq(dest_send(d, &s, NULL), EAGAIN);
+	say_ready(&x);
+	turns(&st);
+	check_eq(dest_send(d, &s, NULL), 0);
+	d->ops->put(d);
+	close(x.conn);
+	close(x.name);
+	turns(&st);
 	station_close(&st);
 }
 
@@ -534,6 +581,7 @@ RUN_TESTS(unit_test(random_bytes_in_a_ring_end_that_contact_and_nothing_else),
 	  unit_test(nonsense_in_the_handshake_is_refused_without_leaks),
 	  unit_test(a_table_of_keys_larger_than_its_memory_is_refused),
 	  unit_test(a_doorbell_of_a_process_that_may_not_trace_us_is_not_touched),
+	  unit_test(a_peer_that_comes_late_is_reached),
 	  unit_test(a_peer_that_promises_space_and_takes_nothing_resumes_nobody),
 	  unit_test(last_words_have_an_end), unit_test(a_ring_whose_mark_was_wiped_out_is_found),
 	  unit_test(unsealed_memory_is_not_mapped), unit_test(memory_of_huge_pages_is_not_mapped),
