@@ -372,17 +372,12 @@ static uint32_t response_len(const struct tqp *q, const struct answer *a, uint32
 	return a->len < max ? a->len : max;
 }
 
-/* A READ that was answered before has lost its memory since. The program may withdraw it when the
- * READ is done, and the duplicate may be a packet that was late: it is dropped. A requester that
- * has missed the answer tries again, as on a wire (docs/design/fidelity.md). */
-static void drop_duplicate(struct tqp *q, struct answer *a)
+/* A READ that was answered before has lost its key since. The program may withdraw it when the READ
+ * is done, and the duplicate may be a packet that was late: it is dropped. A requester that has
+ * missed the answer tries again (docs/design/fidelity.md). Within the host nothing is late. */
+static bool is_late_duplicate(const struct tqp *q, const struct answer *a, enum key_verdict why)
 {
-	if (link_has_notices(q->dest)) { /* no timer runs there without it */
-		q->rsp.nak = SYN_NO_RESPONDER;
-		q->rsp.nak_psn = a->psn;
-		q->rsp.nak_due = true;
-	}
-	a->npsn = 0;
+	return a->again && why != KEY_OK && !link_has_notices(q->dest);
 }
 
 /* While the READ waited, its memory was unmapped or its key has changed. */
@@ -446,8 +441,8 @@ static int put_read(struct tqp *q, struct answer *a)
 		why = pieces_apart(q, &ask, key, &apart, &s);
 	err = why == KEY_OK ? put(q, &s) : EFAULT;
 	fleeting_leave(lock);
-	if (err == EFAULT && a->again) {
-		drop_duplicate(q, a);
+	if (err == EFAULT && is_late_duplicate(q, a, why)) {
+		a->npsn = 0;
 		return 0;
 	}
 	if (err == EFAULT)
