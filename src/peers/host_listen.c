@@ -15,8 +15,8 @@ static void accept_ready(struct watch *w, uint64_t now)
 
 	if (conn >= 0)
 		contact_accept(l->host, l->slot, conn, now);
-	else if (errno != EAGAIN)
-		log_debug("a contact was not accepted: %s", strerror(errno));
+	else
+		host_not_accepted(l->host, w, now);
 }
 
 /* Binds the first free slot, from one that differs between processes: a number that a process has

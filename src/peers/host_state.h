@@ -99,6 +99,8 @@ struct host {
 	uint64_t wanted[NUMBER_SLOTS / 64]; /* bits: targets that are WANTED, or were */
 	uint32_t chores; /* host_control() has something to do now */
 	uint64_t deadline; /* of host_control() */
+	struct watch *resting; /* listeners for which there was no descriptor */
+	uint64_t rest_ends; /* ns: then they are watched again */
 	struct loopback own;
 	struct dest all; /* the destination of multicast that waits for contacts */
 	struct host_wait cast_waiters; /* those of all */

@@ -119,9 +119,10 @@ static void visitor_ready(struct watch *w, uint64_t now)
 	struct meeting *m = container_of(w, struct meeting, watch);
 	int conn = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), pid;
 
-	(void)now;
-	if (conn < 0)
+	if (conn < 0) {
+		host_not_accepted(m->host, w, now);
 		return;
+	}
 	if (!contact_peer(conn, &pid))
 		hand_out(conn, m->fd);
 	close(conn);
