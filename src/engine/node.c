@@ -39,6 +39,8 @@ static struct mutex make_lock = MUTEX_INITIALIZER;
 static void fork_prepare(void)
 {
 	mutex_lock(&make_lock);
+	if (node_current)
+		host_fork_begin(node_current->host);
 	page_trap_fork_begin();
 	mr_null_fork_begin();
 	fault_fork_begin();
@@ -51,6 +53,8 @@ static void fork_parent(void)
 	fault_fork_end(false);
 	mr_null_fork_end();
 	page_trap_fork_end();
+	if (node_current)
+		host_fork_end(node_current->host);
 	mutex_unlock(&make_lock);
 }
 
@@ -65,6 +69,8 @@ static void fork_child(void)
 	fault_fork_end(true);
 	mr_null_fork_end();
 	page_trap_fork_end();
+	if (node_current)
+		host_fork_end(node_current->host);
 	mutex_unlock(&make_lock);
 }
 

@@ -15,6 +15,7 @@
 #include "peers/host_state.h"
 #include "peers/host_strangers.h"
 #include "peers/host_target.h"
+#include "peers/meeting.h"
 #include "util/log.h"
 #include "util/sealed.h"
 
@@ -69,7 +70,7 @@ static int refuse_full(void)
 /* What is used up now may be there for the next who asks; what is forbidden stays so. */
 static bool is_shortage(int err)
 {
-	return err == ENOMEM || err == ENOBUFS || err == EMFILE || err == ENFILE || err == ENOSPC;
+	return host_names_short(err) || err == ENOSPC;
 }
 
 static int meet(struct host *h)
@@ -103,6 +104,8 @@ int host_create(const struct host_config *cfg, struct host **out)
 	for (unsigned int i = 0; i < HOST_PAGE_SLOTS; i++)
 		h->listener[i] = (struct listener){ .watch.fd = -1, .host = h, .listed = -1 };
 	mutex_init(&h->control);
+	mutex_init(&h->names_lock);
+	list_init(&h->meetings);
 	loopback_init(&h->own, h);
 	host_cast_init(h);
 	err = host_publish_start(h);
@@ -124,9 +127,28 @@ static void close_fd(int fd)
 		close(fd);
 }
 
+void host_fork_begin(struct host *h)
+{
+	mutex_lock(&h->names_lock);
+}
+
+void host_fork_end(struct host *h)
+{
+	mutex_unlock(&h->names_lock);
+}
+
+/* Not out of the epoll set, which is the parent's. */
 void host_leave(struct host *h)
 {
 	contact_leave_all(h);
+	meeting_leave_all(h);
+	for (unsigned int i = 0; i < HOST_PAGE_SLOTS; i++) {
+		struct listener *l = &h->listener[i];
+
+		close_fd(l->watch.fd);
+		close_fd(l->listed);
+		l->watch.fd = l->listed = -1;
+	}
 }
 
 void host_destroy(struct host *h)
@@ -151,6 +173,7 @@ void host_destroy(struct host *h)
 	close_fd(h->bell);
 	close_fd(h->epoll);
 	mutex_destroy(&h->control);
+	mutex_destroy(&h->names_lock);
 	free(h);
 }
 

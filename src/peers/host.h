@@ -70,7 +70,11 @@ struct host_config {
  * process is a host of its own, with the loopback only, and log_warn() says so. */
 int host_create(const struct host_config *cfg, struct host **out);
 void host_destroy(struct host *h); /* tests only: a program just exits */
-void host_leave(struct host *h); /* a forked child: it gives up the descriptors of peers' memory */
+void host_fork_begin(struct host *h); /* before a fork(); host_fork_end() behind it, in both */
+void host_fork_end(struct host *h);
+/* A forked child, before host_fork_end(): it closes its descriptors of peers' memory, and of
+ * sockets that have names, which would outlive the parent. */
+void host_leave(struct host *h);
 
 int host_take_slot(struct host *h, unsigned int *slot); /* a further slot: more numbers */
 unsigned int host_first_slot(const struct host *h);

@@ -77,6 +77,7 @@ void host_control(struct host *h, uint64_t now)
 	store_relaxed(&h->deadline, UINT64_MAX);
 	store_release(&h->chores, 0);
 	full_fence(); /* a chore that is announced from here on is a new one */
+	host_watch_again(h, now);
 	serve(h, now);
 	host_ask_targets(h, now);
 	end_all_pending(h, now);

@@ -15,8 +15,8 @@ static void accept_ready(struct watch *w, uint64_t now)
 
 	if (conn >= 0)
 		contact_accept(l->host, l->slot, conn, now);
-	else if (errno != EAGAIN)
-		log_debug("a contact was not accepted: %s", strerror(errno));
+	else
+		host_not_accepted(l->host, w, now);
 }
 
 /* Binds the first free slot, from one that differs between processes: a number that a process has
@@ -54,6 +54,7 @@ int host_take_slot(struct host *h, unsigned int *slot)
 	int err = 0;
 
 	mutex_lock(&h->control);
+	mutex_lock(&h->names_lock);
 	l = &h->listener[h->n_slots % HOST_PAGE_SLOTS];
 	if (h->n_slots == HOST_PAGE_SLOTS)
 		err = EADDRINUSE;
@@ -71,6 +72,7 @@ int host_take_slot(struct host *h, unsigned int *slot)
 		store_release(&h->page->slots[h->n_slots], l->slot + 1);
 		store_release(&h->n_slots, h->n_slots + 1); /* pairs with host_slot_block() */
 	}
+	mutex_unlock(&h->names_lock);
 	mutex_unlock(&h->control);
 	return err;
 }

@@ -139,6 +139,21 @@ int host_name_bind_any(uint32_t uid, const char *name, int *fd)
 	return named(BIND, uid, name, fd);
 }
 
+int host_name_listen_any(uint32_t uid, const char *name, int *fd)
+{
+	int s = -1, err = host_name_bind_any(uid, name, &s);
+
+	if (err)
+		return err;
+	if (listen(s, BACKLOG)) {
+		err = errno;
+		close(s);
+		return err;
+	}
+	*fd = s;
+	return 0;
+}
+
 int host_name_connect_any(uint32_t uid, const char *name, int *fd)
 {
 	return named(CONNECT, uid, name, fd);
@@ -233,6 +248,16 @@ static void full_end(struct full *f)
 		unix_listeners(take_owner, f);
 }
 
+/* Is there one of which the kernel has not said whose it is? */
+static bool full_unknown(const struct full *f)
+{
+	uint64_t left = 0;
+
+	for (unsigned int i = 0; i < NUMBER_SLOTS / 64; i++)
+		left |= f->asked[i];
+	return left;
+}
+
 /* --- whose a name is --- */
 
 /* *fd: connected to a process of our user. EAGAIN: the queue is full, whosever it is. */
@@ -280,8 +305,14 @@ enum host_name host_name_whose(uint32_t uid, const char *stem, unsigned int k)
 	return whose == HOST_NAME_UNKNOWN ? whose_now(uid, stem, k) : whose;
 }
 
+bool host_names_short(int err)
+{
+	return err == EMFILE || err == ENFILE || err == ENOMEM || err == ENOBUFS;
+}
+
 /* A process of our user at one of the names of @stem from @first up to @end, but for @but. EAGAIN:
- * it is there, and its queue is full; ENOENT: there is none. The kernel is asked once at most. */
+ * it is there, and its queue is full; EBUSY: a queue is full, and nobody knows whose; ENOENT: there
+ * is none; EMFILE …: that could not be seen. The kernel is asked once at most. */
 static int find(uint32_t uid, const char *stem, unsigned int first, unsigned int end,
 		unsigned int but, int *fd)
 {
@@ -297,27 +328,22 @@ static int find(uint32_t uid, const char *stem, unsigned int first, unsigned int
 		err = connect_to_us(uid, name, fd);
 		if (!err)
 			return 0;
+		if (host_names_short(err))
+			return err;
 		if (err == EAGAIN)
 			full_add(&full, k);
 	}
 	full_end(&full);
-	return full.ours ? EAGAIN : ENOENT;
+	if (full.ours)
+		return EAGAIN;
+	return full_unknown(&full) ? EBUSY : ENOENT;
 }
 
-bool host_names_have_ours(uint32_t uid, const char *stem, unsigned int first, unsigned int end,
-			  int *pid)
+int host_names_find(uint32_t uid, const char *stem, unsigned int first, unsigned int end, int *fd)
 {
-	int conn, err = find(uid, stem, first, end, end, &conn);
-	struct ucred cred;
-	socklen_t len = sizeof(cred);
+	int err = find(uid, stem, first, end, end, fd);
 
-	*pid = 0;
-	if (!err) {
-		if (!getsockopt(conn, SOL_SOCKET, SO_PEERCRED, &cred, &len))
-			*pid = cred.pid;
-		close(conn);
-	}
-	return err != ENOENT;
+	return err == EBUSY ? EAGAIN : err;
 }
 
 static const char *own_name(unsigned int slot, unsigned int k, char *buf, size_t n)
@@ -326,16 +352,19 @@ static const char *own_name(unsigned int slot, unsigned int k, char *buf, size_t
 	return buf;
 }
 
-/* The process of our user that has the slot under one of the first @n names of its own. */
+/* The process of our user that has the slot under one of the first @n names of its own. EAGAIN: its
+ * queue is full; ENOENT: none is known. */
 static int find_own(unsigned int slot, unsigned int n, unsigned int but, int *fd)
 {
 	char stem[32];
 	uint32_t uid;
+	int err;
 
 	if (host_names_uid(&uid))
 		return ENOENT;
 	snprintf(stem, sizeof(stem), "own.%u.", slot);
-	return find(uid, stem, 0, n, but, fd);
+	err = find(uid, stem, 0, n, but, fd);
+	return err && err != EAGAIN ? ENOENT : err;
 }
 
 static bool is_taken_own(unsigned int slot, unsigned int but)
@@ -347,26 +376,11 @@ static bool is_taken_own(unsigned int slot, unsigned int but)
 	return err != ENOENT;
 }
 
-static int bind_and_listen(uint32_t uid, const char *name, int *fd)
-{
-	int s = -1, err = host_name_bind_any(uid, name, &s);
-
-	if (err)
-		return err;
-	if (listen(s, BACKLOG)) {
-		err = errno;
-		close(s);
-		return err;
-	}
-	*fd = s;
-	return 0;
-}
-
 /* Whoever takes a slot listens first and looks then: of two at once one sees the other. */
 int host_name_bind(unsigned int slot, int *fd)
 {
 	char name[32];
-	int err = bind_and_listen(HOST_NAMES_ALL, slot_name(slot, name, sizeof(name)), fd);
+	int err = host_name_listen_any(HOST_NAMES_ALL, slot_name(slot, name, sizeof(name)), fd);
 
 	if (err || !is_taken_own(slot, HOST_NAMES_OWN))
 		return err;
@@ -394,7 +408,7 @@ int host_name_bind_own(unsigned int slot, int *fd)
 		return err;
 	err = EADDRINUSE;
 	for (k = 0; k < HOST_NAMES_OWN && err == EADDRINUSE; k++)
-		err = bind_and_listen(uid, own_name(slot, k, name, sizeof(name)), fd);
+		err = host_name_listen_any(uid, own_name(slot, k, name, sizeof(name)), fd);
 	if (err || (is_foreign(slot) && !is_taken_own(slot, k - 1)))
 		return err;
 	close(*fd);

@@ -34,7 +34,9 @@ enum { HOST_NAMES_OWN = 16 };
 #define HOST_NAMES_ALL UINT32_MAX /* no user id: in its place, of names that all users share */
 /* The same for the names of other things: "softhca.<layout>.<uid>.<name>". Does not listen. */
 int host_name_bind_any(uint32_t uid, const char *name, int *fd);
+int host_name_listen_any(uint32_t uid, const char *name, int *fd); /* binds, and listens */
 int host_name_connect_any(uint32_t uid, const char *name, int *fd);
+bool host_names_short(int err); /* memory or descriptors are: nobody was looked for */
 enum host_name {
 	HOST_NAME_SILENT, /* nobody listens there */
 	HOST_NAME_OURS, /* a process of our user does */
@@ -44,10 +46,10 @@ enum host_name {
 };
 /* Who listens at the name that is @stem and the number @k, below NUMBER_SLOTS? */
 enum host_name host_name_whose(uint32_t uid, const char *stem, unsigned int k);
-/* Does a process of our user listen at one of those from @first up to @end? *pid: the first one's;
- * 0: not known. */
-bool host_names_have_ours(uint32_t uid, const char *stem, unsigned int first, unsigned int end,
-			  int *pid);
+/* Connects to a process of our user that listens at one of those from @first up to @end. ENOENT:
+ * none does. EAGAIN: one does, or nobody knows whose it is, and its queue is full. EMFILE …: that
+ * could not be seen. */
+int host_names_find(uint32_t uid, const char *stem, unsigned int first, unsigned int end, int *fd);
 /* How many slots processes of other users hold; *holder: the uid of one of them, as we see it;
  * HOST_NAMES_ALL: none of them listens. */
 unsigned int host_names_foreign(uint32_t *holder);

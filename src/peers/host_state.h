@@ -4,9 +4,9 @@
  * A thread reaches contacts through host->contact[] inside a quiesce section; the thread that takes
  * one out waits for quiescence before it frees anything of it. host_control() does all set-up and
  * clean-up, under host->control; no thread waits for that lock inside a section or a turn. Leaf
- * locks: host->table_lock (targets of slots), those of waiting lists, contact->out_lock (the
- * producer's end). contact->in_lock (the consumer's end) is only tried: segments are delivered
- * under it. */
+ * locks: host->names_lock, host->table_lock (targets of slots), those of waiting lists,
+ * contact->out_lock (the producer's end). contact->in_lock (the consumer's end) is only tried:
+ * segments are delivered under it. */
 #pragma once
 #include <pthread.h>
 #include "link/number.h"
@@ -15,6 +15,7 @@
 #include "peers/host_page.h"
 #include "peers/host_wait.h"
 #include "peers/loopback.h"
+#include "util/list.h"
 #include "util/mutex.h"
 #include "util/spin.h"
 
@@ -80,6 +81,10 @@ struct host {
 	struct listener listener[HOST_PAGE_SLOTS];
 	uint32_t n_slots;
 	struct mutex control;
+	struct mutex names_lock; /* guards the sockets of listener[] and of meetings; at a fork()
+				  * the forking thread has it */
+	struct list meetings; /* under names_lock */
+	uint64_t gives_way; /* ns: until then it leaves doors of meetings to others; atomic */
 	struct spin table_lock;
 	struct target *target[NUMBER_SLOTS];
 	struct contact *contact[NUMBER_SLOTS];
@@ -98,6 +103,8 @@ struct host {
 	uint64_t wanted[NUMBER_SLOTS / 64]; /* bits: targets that are WANTED, or were */
 	uint32_t chores; /* host_control() has something to do now */
 	uint64_t deadline; /* of host_control() */
+	struct watch *resting; /* listeners for which there was no descriptor */
+	uint64_t rest_ends; /* ns: then they are watched again */
 	struct loopback own;
 	struct dest all; /* the destination of multicast that waits for contacts */
 	struct host_wait cast_waiters; /* those of all */

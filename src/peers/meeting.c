@@ -2,12 +2,10 @@
 #include "peers/meeting.h"
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 #include "peers/contact_peer.h"
@@ -15,32 +13,85 @@
 #include "peers/host_state.h"
 #include "util/clock.h"
 
-enum { BACKLOG = 1024, NAME_MAX_LEN = 80, DOOR_NAP_NS = 2000000, DOORS = 16 };
-#define DOOR_NS (24 * HOST_CONTACT_NS) /* the longest wait, whoever comes and goes meanwhile */
+enum { NAME_MAX_LEN = 80, DOORS = 16, NAP_NS = 2000000 };
+#define STAY_NS	 (2 * HOST_CONTACT_NS) /* at a door: members that are silent take half of it */
+#define DOORS_NS (24 * HOST_CONTACT_NS) /* the longest wait, whoever comes and goes meanwhile */
+#define BOTH_NS	 UINT64_C(100000000) /* that a process stays at a door while another one does */
+#define WAY_NS	 UINT64_C(20000000) /* that it lets those enter first that it kept waiting */
 
 struct meeting {
+	struct list node; /* host->meetings */
 	struct watch watch; /* socket that others connect to; fd -1: not a member yet */
 	struct host *host;
 	int fd; /* the shared descriptor, the caller's */
-	int door; /* socket bound to a door's name; -1: left */
+	int door; /* socket bound to a door's name; -1: not at one */
 	char name[NAME_MAX_LEN];
 };
 
-/* Bound to "<name>.<who>"; a positive errno: EADDRINUSE … */
-static int bound(const struct meeting *m, const char *who, int *out)
+static void nap(void)
 {
-	char full[NAME_MAX_LEN + 16];
+	const struct timespec t = { .tv_nsec = NAP_NS };
 
-	snprintf(full, sizeof(full), "%s.%s", m->name, who);
-	return host_name_bind_any(m->host->uid, full, out);
+	nanosleep(&t, NULL);
 }
 
-static int connected(const struct meeting *m, unsigned int slot, int *out)
+static int ms_until(uint64_t at)
+{
+	uint64_t now = clock_now();
+
+	return now < at ? (int)((at - now) / 1000000) + 1 : 0;
+}
+
+/* --- our sockets, which a forked child closes --- */
+
+/* Listens to "<name>.<who>". A positive errno: EADDRINUSE … */
+static int open_name(struct meeting *m, const char *who, int *fd)
 {
 	char full[NAME_MAX_LEN + 16];
+	int err;
 
-	snprintf(full, sizeof(full), "%s.%u", m->name, slot);
-	return host_name_connect_any(m->host->uid, full, out);
+	snprintf(full, sizeof(full), "%s.%s", m->name, who);
+	mutex_lock(&m->host->names_lock);
+	err = host_name_listen_any(m->host->uid, full, fd);
+	mutex_unlock(&m->host->names_lock);
+	return err;
+}
+
+/* Ends the connections that wait to be accepted, too: closing alone would not while a process has
+ * the socket from a fork() that called no handlers. True: there were some. */
+static bool close_name(struct meeting *m, int *fd)
+{
+	bool any = false;
+	int conn;
+
+	if (*fd < 0)
+		return false;
+	shutdown(*fd, SHUT_RDWR);
+	while ((conn = accept4(*fd, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+		close(conn);
+		any = true;
+	}
+	mutex_lock(&m->host->names_lock);
+	close(*fd);
+	*fd = -1;
+	mutex_unlock(&m->host->names_lock);
+	return any;
+}
+
+void meeting_leave_all(struct host *h)
+{
+	struct list *l;
+
+	list_for_each(l, &h->meetings)
+	{
+		struct meeting *m = container_of(l, struct meeting, node);
+
+		if (m->watch.fd >= 0)
+			close(m->watch.fd);
+		if (m->door >= 0)
+			close(m->door);
+		m->watch.fd = m->door = -1;
+	}
 }
 
 /* --- members --- */
@@ -68,9 +119,10 @@ static void visitor_ready(struct watch *w, uint64_t now)
 	struct meeting *m = container_of(w, struct meeting, watch);
 	int conn = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), pid;
 
-	(void)now;
-	if (conn < 0)
+	if (conn < 0) {
+		host_not_accepted(m->host, w, now);
 		return;
+	}
 	if (!contact_peer(conn, &pid))
 		hand_out(conn, m->fd);
 	close(conn);
@@ -123,135 +175,229 @@ static bool may_be_ours(const struct meeting *m, unsigned int slot)
 	return whose == HOST_NAME_OURS || whose == HOST_NAME_UNKNOWN;
 }
 
-/* ECONNREFUSED: no process of our user has that name; ETIMEDOUT: one has, and does not answer. */
-static int ask(const struct meeting *m, unsigned int slot, uint64_t until, int *fd, int *who)
-{
-	struct pollfd p = { .events = POLLIN };
-	int err = connected(m, slot, &p.fd), pid = 0;
+/* The members that have been asked for the descriptor. */
+struct asked {
+	struct pollfd conn[NUMBER_SLOTS]; /* the first @n; fd -1: it has gone */
+	nfds_t n;
+	bool unasked; /* there is another one, or may be, that this process cannot connect to */
+};
 
+/* ECONNREFUSED: no process of our user has that name. */
+static int ask(const struct meeting *m, unsigned int slot, struct asked *a)
+{
+	char full[NAME_MAX_LEN + 16];
+	int fd, pid, err;
+
+	snprintf(full, sizeof(full), "%s.%u", m->name, slot);
+	err = host_name_connect_any(m->host->uid, full, &fd);
+	if (err == EAGAIN && may_be_ours(m, slot))
+		a->unasked = true;
 	if (err)
-		return err == EAGAIN && may_be_ours(m, slot) ? ETIMEDOUT : ECONNREFUSED;
-	err = contact_peer(p.fd, &pid) ? ECONNREFUSED : ETIMEDOUT;
-	while (err == ETIMEDOUT && clock_now() < until) {
-		/* a forked child may keep the name of a member that has died */
-		if (pid && kill(pid, 0) && errno == ESRCH)
-			err = ECONNREFUSED;
-		else if (poll(&p, 1, 10) > 0)
-			err = receive(p.fd, fd);
+		return err;
+	if (contact_peer(fd, &pid)) {
+		close(fd);
+		return ECONNREFUSED;
 	}
-	close(p.fd);
-	*who = pid;
-	return err;
+	a->conn[a->n++] = (struct pollfd){ .fd = fd, .events = POLLIN };
+	return 0;
+}
+
+static int ask_all(const struct meeting *m, struct asked *a)
+{
+	int err;
+
+	for (unsigned int slot = 0; slot < NUMBER_SLOTS; slot++) {
+		err = ask(m, slot, a);
+		if (!host_names_short(err))
+			continue;
+		a->unasked = true; /* the others, of which one may answer */
+		return a->n ? 0 : err;
+	}
+	return 0;
+}
+
+/* One of those that answer, or have gone. True: it has given *fd. */
+static bool hear(struct asked *a, int *fd)
+{
+	for (nfds_t i = 0; i < a->n; i++) {
+		struct pollfd *p = &a->conn[i];
+
+		if (p->fd < 0 || !p->revents)
+			continue;
+		if (!receive(p->fd, fd))
+			return true;
+		close(p->fd);
+		p->fd = -1;
+	}
+	return false;
+}
+
+static bool first_left(const struct asked *a, nfds_t *i)
+{
+	for (*i = 0; *i < a->n; ++*i)
+		if (a->conn[*i].fd >= 0)
+			return true;
+	return false;
+}
+
+/* The first answer counts. ETIMEDOUT: some members are there, and none answers. */
+static int hear_one(struct asked *a, int *fd, struct meeting_silent *who)
+{
+	uint64_t until = clock_now() + HOST_CONTACT_NS;
+	nfds_t i;
+
+	*who = (struct meeting_silent){ 0 };
+	while (first_left(a, &i) && clock_now() < until)
+		if (poll(a->conn, a->n, ms_until(until)) > 0 && hear(a, fd))
+			return 0;
+	if (first_left(a, &i))
+		contact_peer(a->conn[i].fd, &who->pid);
+	else if (!a->unasked)
+		return 0;
+	return ETIMEDOUT;
 }
 
 static int ask_members(const struct meeting *m, int *fd, struct meeting_silent *who)
 {
-	uint64_t until = clock_now() + HOST_CONTACT_NS;
-	int silent = 0;
+	struct asked *a = calloc(1, sizeof(*a));
+	int err;
 
-	*fd = -1;
-	for (unsigned int slot = 0; slot < NUMBER_SLOTS; slot++) {
-		int pid = 0, err = ask(m, slot, until, fd, &pid);
-
-		if (!err)
-			return 0;
-		if (err == ETIMEDOUT) {
-			silent = ETIMEDOUT;
-			*who = (struct meeting_silent){ .pid = pid };
-		}
-	}
-	return silent;
+	if (!a)
+		return ENOMEM;
+	err = ask_all(m, a);
+	err = err ? err : hear_one(a, fd, who);
+	for (nfds_t i = 0; i < a->n; i++)
+		if (a->conn[i].fd >= 0)
+			close(a->conn[i].fd);
+	free(a);
+	return err;
 }
 
 /* --- the door --- */
 
-/* How long one waits for those at the other doors. */
+/* How long a process waits for others at the doors. */
 struct patience {
-	uint64_t until, end; /* ns: for the one who is there; for all together */
-	int pid; /* who is there; 0: not known */
+	uint64_t end; /* ns: for all together */
+	uint64_t blind; /* ns: for one that it cannot connect to */
+	int pid; /* of the one that is waited for; 0: not known */
 };
 
-/* Is a process of our user at one of the doors from @first up to @end? */
-static bool is_met(const struct meeting *m, unsigned int first, unsigned int end,
+/* Waits until the process of our user at one of the doors from @first up to @end has left it, at
+ * most @ns. ENOENT: none is there; ETIMEDOUT: it stays. The connection to its door lasts as long as
+ * its stay: a process that comes again is not taken for one that stays. */
+static int see_off(const struct meeting *m, unsigned int first, unsigned int end, uint64_t ns,
 		   struct patience *p)
 {
+	struct pollfd conn = { .events = 0 }; /* its end is told all the same */
 	char stem[NAME_MAX_LEN + 16];
-	int pid;
+	uint64_t until = clock_now() + ns;
+	bool ended;
+	int err;
 
 	snprintf(stem, sizeof(stem), "%s.new.", m->name);
-	if (!host_names_have_ours(m->host->uid, stem, first, end, &pid))
-		return false;
-	if (pid != p->pid)
-		p->until = clock_now() + HOST_CONTACT_NS;
-	p->pid = pid;
-	return true;
-}
-
-static bool lasts(const struct patience *p)
-{
-	uint64_t now = clock_now();
-
-	return now < p->until && now < p->end;
-}
-
-/* A door that is free, and listened to, so that others see whose it is. */
-static int stand(struct meeting *m, unsigned int *door)
-{
-	char who[16];
-	int err = EADDRINUSE;
-
-	for (*door = 0; *door < DOORS && err == EADDRINUSE; ++*door) {
-		snprintf(who, sizeof(who), "new.%u", *door);
-		err = bound(m, who, &m->door);
-	}
-	if (err)
+	err = host_names_find(m->host->uid, stem, first, end, &conn.fd);
+	if (err && err != EAGAIN)
 		return err;
-	--*door;
-	return listen(m->door, BACKLOG) ? errno : 0;
+	p->pid = 0;
+	if (err) { /* its queue is full */
+		nap();
+		return clock_now() < p->blind ? 0 : ETIMEDOUT;
+	}
+	contact_peer(conn.fd, &p->pid);
+	until = until < p->end ? until : p->end;
+	do
+		ended = poll(&conn, 1, ms_until(until)) > 0;
+	while (!ended && clock_now() < until);
+	close(conn.fd);
+	if (ended)
+		p->blind = clock_now() + STAY_NS;
+	return ended ? 0 : ETIMEDOUT;
 }
 
-static void step_back(struct meeting *m)
+/* Until nobody is at a door, and those that this process has kept waiting have had their turn. */
+static int wait_outside(struct meeting *m, struct patience *p)
 {
-	if (m->door >= 0)
-		close(m->door);
-	m->door = -1;
-}
-
-/* Another user may stand at some of the doors, so there are several. Of two processes of our user
- * the one at the lower door enters: the other goes back, or has entered, and is waited for. Each
- * stands first and looks then, so that one of two at once sees the other. Before that it looks from
- * afar: one that stands would be waited for, again and again, by the one that may enter. */
-static int take_door(struct meeting *m, struct patience *p)
-{
-	const struct timespec nap = { .tv_nsec = DOOR_NAP_NS };
-	unsigned int door;
+	struct host *h = m->host;
 	int err;
 
 	do {
-		if (is_met(m, 0, DOORS, p)) {
-			nanosleep(&nap, NULL);
-			continue;
+		err = see_off(m, 0, DOORS, STAY_NS, p);
+		if (!err) {
+			store_relaxed(&h->gives_way, 0);
+		} else if (err == ENOENT && clock_now() < load_relaxed(&h->gives_way)) {
+			nap();
+			err = 0;
 		}
-		err = stand(m, &door);
-		if (err && err != EADDRINUSE)
-			return err;
-		if (!err && !is_met(m, 0, door, p)) {
-			while (is_met(m, door + 1, DOORS, p) && lasts(p))
-				nanosleep(&nap, NULL);
-			if (lasts(p))
-				return 0;
-		}
-		step_back(m);
-		nanosleep(&nap, NULL);
-	} while (lasts(p));
-	return ETIMEDOUT;
+	} while (!err);
+	return err == ENOENT ? 0 : err;
+}
+
+static int open_door(struct meeting *m, unsigned int *door)
+{
+	int err = EADDRINUSE;
+	char who[16];
+
+	for (*door = 0; *door < DOORS; ++*door) {
+		snprintf(who, sizeof(who), "new.%u", *door);
+		err = open_name(m, who, &m->door);
+		if (err != EADDRINUSE)
+			break;
+	}
+	return err;
+}
+
+/* Another user may have some of the doors, so there are several. Of two processes of our user at
+ * once the one at the lower door enters, and the other goes back: each listens first and looks
+ * then, so one of them sees the other. If the one at the higher door does not go back it has
+ * entered, and is waited for outside. EAGAIN: to be tried again. */
+static int enter_door(struct meeting *m, struct patience *p)
+{
+	uint64_t until = clock_now() + BOTH_NS;
+	unsigned int door;
+	int err = open_door(m, &door);
+
+	if (err == EADDRINUSE) {
+		nap();
+		return clock_now() < p->blind ? EAGAIN : ETIMEDOUT;
+	}
+	if (err)
+		return err;
+	err = see_off(m, 0, door, 0, p);
+	if (err == ENOENT) {
+		do
+			err = see_off(m, door + 1, DOORS, BOTH_NS, p);
+		while (!err && clock_now() < until);
+		if (err == ENOENT)
+			return 0;
+	}
+	close_name(m, &m->door);
+	return !err || err == ETIMEDOUT ? EAGAIN : err;
+}
+
+static int take_door(struct meeting *m, struct patience *p)
+{
+	int err;
+
+	do {
+		err = wait_outside(m, p);
+		if (!err)
+			err = enter_door(m, p);
+	} while (err == EAGAIN && clock_now() < p->end);
+	return err == EAGAIN ? ETIMEDOUT : err;
+}
+
+/* A process that comes again at once would always be faster than those who wait. */
+static void leave_door(struct meeting *m)
+{
+	if (close_name(m, &m->door))
+		store_relaxed(&m->host->gives_way, clock_now() + WAY_NS);
 }
 
 int meeting_enter(struct host *h, const char *name, struct meeting **out, int *fd,
 		  struct meeting_silent *who)
 {
 	uint64_t now = clock_now();
-	struct patience p = { now + HOST_CONTACT_NS, now + DOOR_NS, 0 };
+	struct patience p = { now + DOORS_NS, now + STAY_NS, 0 };
 	struct meeting *m = calloc(1, sizeof(*m));
 	int err;
 
@@ -260,6 +406,9 @@ int meeting_enter(struct host *h, const char *name, struct meeting **out, int *f
 	m->host = h;
 	m->watch.fd = m->door = m->fd = -1;
 	snprintf(m->name, sizeof(m->name), "%s", name);
+	mutex_lock(&h->names_lock);
+	list_add(&h->meetings, &m->node);
+	mutex_unlock(&h->names_lock);
 	*fd = -1;
 	err = h->alone ? 0 : take_door(m, &p);
 	*who = (struct meeting_silent){ p.pid, true };
@@ -284,24 +433,30 @@ int meeting_begin(struct meeting *m, int fd)
 		return 0;
 	snprintf(slot, sizeof(slot), "%u", host_first_slot(h));
 	mutex_lock(&h->control);
-	err = bound(m, slot, &m->watch.fd);
-	if (!err && listen(m->watch.fd, BACKLOG))
-		err = errno;
+	err = open_name(m, slot, &m->watch.fd);
 	if (!err)
 		err = host_watch(h, &m->watch, visitor_ready);
 	mutex_unlock(&h->control);
 	if (!err)
-		step_back(m);
+		leave_door(m);
 	return err;
 }
 
 void meeting_leave(struct meeting *m)
 {
+	struct host *h;
+
 	if (!m)
 		return;
-	mutex_lock(&m->host->control);
-	host_unwatch(m->host, &m->watch);
-	mutex_unlock(&m->host->control);
-	step_back(m);
+	h = m->host;
+	mutex_lock(&h->control);
+	if (m->watch.fd >= 0)
+		host_mute(h, &m->watch);
+	close_name(m, &m->watch.fd);
+	mutex_unlock(&h->control);
+	leave_door(m);
+	mutex_lock(&h->names_lock);
+	list_del(&m->node);
+	mutex_unlock(&h->names_lock);
 	free(m);
 }

@@ -20,9 +20,10 @@ struct meeting_silent {
 /* Goes to the door. *fd: the meeting's descriptor, the caller's to close; -1: it has no member yet.
  * Until meeting_begin() or meeting_leave() no other process enters. However many are at the door
  * before it, each may take its time. ETIMEDOUT, and *who: none of the members answers, or another
- * process stays at the door. */
+ * process stays at the door. EMFILE …: without a descriptor nobody can be asked. */
 int meeting_enter(struct host *h, const char *name, struct meeting **out, int *fd,
 		  struct meeting_silent *who);
 /* This process is a member: it hands @fd to processes that come, and leaves the door. */
 int meeting_begin(struct meeting *m, int fd);
 void meeting_leave(struct meeting *m); /* NULL is fine */
+void meeting_leave_all(struct host *h); /* a forked child: it closes its copies of the sockets */

@@ -320,25 +320,24 @@ static unsigned int drain_port(struct udp *u, struct udp_port *port, unsigned in
 	return n;
 }
 
-/* Under drain_lock. */
+/* Ports and groups are one circle: a drain goes on behind the socket that took the last one's
+ * budget. Under drain_lock. */
 static unsigned int drain(struct udp *u, unsigned int budget, bool all)
 {
+	/* Pairs with port_add(); tidy() waits for the lock. */
+	uint32_t ports = load_acquire(&u->n_ports), n = ports + u->n_groups, k = u->next;
 	unsigned int done = 0;
-	uint32_t n;
 
-	n = load_acquire(&u->n_ports); /* pairs with port_add(); tidy() waits for the lock */
-	for (uint32_t i = 0; i < n && done < budget; i++) {
-		struct udp_port *p = u->port[i];
+	for (uint32_t i = 0; i < n && done < budget; i++, k++) {
+		struct udp_port *p;
 
+		if (k >= n)
+			k = 0;
+		p = k < ports ? u->port[k] : &u->group[k - ports]->port;
 		if (all || load_relaxed(&p->dests) || load_relaxed(&p->heard))
 			done += drain_port(u, p, budget - done, all);
 	}
-	for (uint32_t i = 0; i < u->n_groups && done < budget; i++) {
-		struct udp_port *p = &u->group[i]->port;
-
-		if (all || load_relaxed(&p->heard))
-			done += drain_port(u, p, budget - done, all);
-	}
+	u->next = k;
 	return done;
 }
 

@@ -84,6 +84,7 @@ struct udp {
 	int returns; /* epoll: sockets that send to QP 1 */
 	struct spin drain_lock;
 	struct udp_inbox *inbox;
+	uint32_t next; /* where a drain begins: a port, or behind them a group; under drain_lock */
 	struct udp_ident ident;
 	bool astray; /* udp_astray() was called for this packet; under drain_lock */
 	struct spin batch_lock;

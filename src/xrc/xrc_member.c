@@ -2,9 +2,16 @@
 #include "xrc/xrc_member.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <time.h>
 #include "obs/explain.h"
 
-enum { LOCK_BYTE = XRC_MEMBERS }; /* behind the members' bytes */
+enum {
+	LOCK_BYTE = XRC_MEMBERS, /* behind the members' bytes */
+	YIELDS = 64, /* tries before each one costs a nap */
+	CALL_MS = 4000, /* that a call waits: its holder may wait for a turn, for half of that */
+};
 
 static int record(int fd, int command, short type, off_t byte, struct flock *out)
 {
@@ -17,20 +24,51 @@ static int record(int fd, int command, short type, off_t byte, struct flock *out
 	return err;
 }
 
-int xrc_member_lock(struct xrc_domain *d)
+static int refuse_silent(const struct xrc_domain *d)
 {
+	char name[32] = "another process";
+	struct flock l;
+
+	if (!record(d->fd, F_GETLK, F_WRLCK, LOCK_BYTE, &l) && l.l_type != F_UNLCK && l.l_pid > 0)
+		snprintf(name, sizeof(name), "process %d", (int)l.l_pid);
+	return refuse(ETIMEDOUT,
+		      "%s has had the lock of the XRC domain for %d ms; let it go on (is it "
+		      "stopped?)",
+		      name, CALL_MS);
+}
+
+/* By tries: the kernel refuses to wait (F_SETLKW) where it sees a circle of processes, though
+ * another thread of one of them is about to end it. */
+static int record_lock(const struct xrc_domain *d)
+{
+	const struct timespec nap = { .tv_nsec = 1000000 };
 	struct flock l;
 	int err;
 
-	mutex_lock(&d->lock);
-	err = d->anonymous ? 0 : record(d->fd, F_SETLKW, F_WRLCK, LOCK_BYTE, &l);
-	if (err) {
-		mutex_unlock(&d->lock);
-		return refuse(err,
-			      "the XRC domain's record lock cannot be had; is there a limit on "
-			      "locks (RLIMIT_LOCKS)?");
+	for (unsigned int i = 0; i < YIELDS + CALL_MS; i++) {
+		err = record(d->fd, F_SETLK, F_WRLCK, LOCK_BYTE, &l);
+		if (!err)
+			return 0;
+		if (err != EAGAIN && err != EACCES)
+			return refuse(err, "the XRC domain's record lock cannot be had; is there a "
+					   "limit on locks (RLIMIT_LOCKS)?");
+		if (i < YIELDS)
+			sched_yield();
+		else
+			nanosleep(&nap, NULL);
 	}
-	return 0;
+	return refuse_silent(d);
+}
+
+int xrc_member_lock(struct xrc_domain *d)
+{
+	int err;
+
+	mutex_lock(&d->lock);
+	err = d->anonymous ? 0 : record_lock(d);
+	if (err)
+		mutex_unlock(&d->lock);
+	return err;
 }
 
 void xrc_member_unlock(struct xrc_domain *d)

@@ -9,7 +9,8 @@
 #include "xrc/xrc_domain.h"
 
 /* domain->lock, and behind it the record lock on one more byte: the table of members, creation,
- * opening and destruction of target QPs. An errno (ENOLCK, ...) with a reason; never EINTR. */
+ * opening and destruction of target QPs. An errno with a reason: ETIMEDOUT (another member keeps
+ * it), ENOLCK, ...; never EINTR. */
 int xrc_member_lock(struct xrc_domain *d);
 void xrc_member_unlock(struct xrc_domain *d);
 /* Under that lock: this process takes a byte and a word. ENOMEM: all bytes are taken. */

@@ -83,7 +83,7 @@ static void hand(int conn, struct fuzz_bytes *b)
 /* In place of the C library's: a member acts, and there is something to read, or an end. */
 int poll(struct pollfd *p, nfds_t n, int timeout)
 {
-	struct timespec wait = { .tv_nsec = timeout * 1000000L };
+	struct timespec wait = { timeout / 1000, timeout % 1000 * 1000000L };
 
 	for (int i = 0; script && i < MEMBERS; i++) {
 		int conn = accept(listening[i], NULL, NULL);

@@ -406,7 +406,7 @@ TEST(who_sees_that_somebody_is_at_a_door_stands_at_none)
 	struct station st = { 0 };
 	char stem[64];
 	struct child c;
-	int door, pid;
+	int door, fd;
 
 	c = child_start(come, NULL);
 	check_eq(child_hear(c.talk), 1);
@@ -417,7 +417,7 @@ TEST(who_sees_that_somebody_is_at_a_door_stands_at_none)
 	child_tell(c.talk, 1);
 	snprintf(stem, sizeof(stem), "%s.new.", meeting_name);
 	for (int i = 0; i < LOOKS; i++)
-		check(!host_names_have_ours(st.h->uid, stem, 1, 16, &pid));
+		check_eq(host_names_find(st.h->uid, stem, 1, 16, &fd), ENOENT);
 	close(door);
 	check_eq(child_wait(&c), 0);
 	station_close(&st);

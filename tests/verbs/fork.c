@@ -10,7 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "verbs/cases.h"
@@ -408,6 +411,53 @@ static void a_child_has_no_descriptor_of_memory(int arg)
 	in_child(looks_for_memory);
 }
 
+/* A connection that was accepted shows the name as well, and does not keep it. */
+static bool has_our_name(int fd)
+{
+	struct sockaddr_un sa = { 0 }, peer;
+	socklen_t len = sizeof(sa), peer_len = sizeof(peer);
+
+	return !getsockname(fd, (struct sockaddr *)&sa, &len) && sa.sun_family == AF_UNIX &&
+	       !strncmp(sa.sun_path + 1, "softhca.", 8) &&
+	       getpeername(fd, (struct sockaddr *)&peer, &peer_len);
+}
+
+/* Names of its slot, and of an XRC domain: the child would keep them when the parent has ended. */
+static void looks_for_names(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	struct dirent *e;
+
+	want(dir != NULL);
+	while ((e = readdir(dir)))
+		want(!has_our_name(atoi(e->d_name)));
+	closedir(dir);
+}
+
+static void a_child_has_no_name_of_its_parent(int arg)
+{
+	struct ibv_xrcd_init_attr xa = { IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+					 memfd_create("domain", MFD_CLOEXEC), O_CREAT };
+	struct ibv_xrcd *x;
+	pid_t pid;
+
+	(void)arg;
+	begin();
+	x = ibv_open_xrcd(ctx, &xa);
+	want(x);
+	fflush(NULL);
+	pid = fork();
+	want(pid >= 0);
+	if (!pid) {
+		looks_for_names();
+		_exit(0);
+	}
+	want_eq(peer_wait(pid), 0);
+	want_eq(ibv_close_xrcd(x), 0);
+	close(xa.fd);
+	end();
+}
+
 /* --- a parent with threads at work --- */
 
 enum { FORKS = 60, MAKERS = 3, CHILD_S = 20 };
@@ -555,6 +605,7 @@ static const struct test_case cases[] = {
 	CASE(a_child_outlives_its_parent),
 	CASE(a_parent_is_dead_though_its_child_lives),
 	CASE(a_child_has_no_descriptor_of_memory),
+	CASE(a_child_has_no_name_of_its_parent),
 	CASE_ARG(forks_while_threads_make_objects, SRQS),
 	CASE_ARG(forks_while_threads_make_objects, XRC_DOMAINS),
 	CASE_ARG(forks_while_threads_make_objects, NULL_MRS),

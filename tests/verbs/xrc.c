@@ -212,6 +212,37 @@ static void queues_of_the_wrong_kind(int arg)
 	peer_close(&d);
 }
 
+/* Such a child, of a program that forks its workers, has the domain's sockets at first. */
+static void opened_again_though_a_child_lives(int arg)
+{
+	struct peer_dev d;
+	struct ibv_xrcd *x;
+	int fd = file(), go[2];
+	char c;
+	pid_t pid;
+
+	(void)arg;
+	want_eq(pipe(go), 0);
+	peer_open(&d);
+	x = domain(&d, fd, O_CREAT);
+	want(x);
+	pid = fork();
+	want(pid >= 0);
+	if (!pid) {
+		close(go[1]);
+		_exit(read(go[0], &c, 1) != 0);
+	}
+	want_eq(ibv_close_xrcd(x), 0);
+	want_null(domain(&d, fd, 0), EAGAIN);
+	x = domain(&d, fd, O_CREAT);
+	want(x);
+	want_eq(ibv_close_xrcd(x), 0);
+	close(go[1]);
+	want_eq(peer_wait(pid), 0);
+	peer_close(&d);
+	close(fd);
+}
+
 /* --- several processes --- */
 
 /* A makes the target QP, B holds it and sends, C and D receive. */
@@ -541,6 +572,7 @@ int main(void)
 		CASE(what_a_domain_holds),
 		CASE(two_handles_are_one_queue_pair),
 		CASE(queues_of_the_wrong_kind),
+		CASE(opened_again_though_a_child_lives),
 		CASE(other_processes),
 		CASE(closed_by_another_thread),
 		CASE(every_operation),

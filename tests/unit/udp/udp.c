@@ -16,7 +16,7 @@
 #include "wire/grh.h"
 #include "wire/opcode.h"
 
-enum { BYTES = 1000 };
+enum { BYTES = 1000, BUDGET = 16, ASIDE = 3 /* last byte of an address beside that of path() */ };
 
 /* Ports that a test chooses: below those that the link has by itself, of which one follows from the
  * number of the process. */
@@ -24,6 +24,7 @@ enum { CHOSEN = 25555, PORTS = 8, ANOTHER = 24444 };
 
 static struct {
 	unsigned int n;
+	unsigned int aside; /* of these, to the address ASIDE */
 	struct seg last;
 	uint8_t data[UDP_MTU_MAX], grh[GRH_LEN];
 } got;
@@ -45,6 +46,7 @@ static void deliver(void *arg, const struct seg *s)
 {
 	check(arg == &got);
 	got.n++;
+	got.aside += s->grh[GRH_LEN - 1] == ASIDE;
 	got.last = *s;
 	memcpy(got.data, s->data, s->len);
 	memcpy(got.grh, s->grh, GRH_LEN);
@@ -228,6 +230,27 @@ TEST(polls_leave_a_socket_alone_that_has_brought_hellos_only)
 		udp_drain(u, 8, false);
 	d->ops->put(d);
 	udp_destroy(sender);
+	udp_destroy(u);
+}
+
+/* Whoever sends to one address all the time does not keep what others send to another. */
+TEST(an_address_that_has_more_than_a_drain_takes_hides_no_other)
+{
+	struct udp_path p = { .net = { address(false, 1), address(false, ASIDE) }, .mtu = 1024 };
+	struct udp *u = start();
+	struct dest *busy = path(u, false), *other;
+
+	check_eq(udp_listen(u, &p.net.remote, 0), 0);
+	check_eq(udp_dest(u, &p, &other), 0);
+	send_datagrams(other, 1);
+	for (int i = 0; i < 4; i++) {
+		send_datagrams(busy, BUDGET);
+		udp_drain(u, BUDGET, true);
+	}
+	check_eq(got.aside, 1);
+	drain(u, 4 * BUDGET + 1);
+	other->ops->put(other);
+	busy->ops->put(busy);
 	udp_destroy(u);
 }
 
@@ -471,6 +494,7 @@ RUN_TESTS(unit_test(sockets_that_send_keep_nothing),
 	  unit_test(packets_arrive_whole_over_ipv4), unit_test(packets_arrive_whole_over_ipv6),
 	  unit_test(nonsense_and_damage_are_counted_and_dropped),
 	  unit_test(polls_leave_a_socket_alone_that_has_brought_hellos_only),
+	  unit_test(an_address_that_has_more_than_a_drain_takes_hides_no_other),
 	  unit_test(a_port_that_another_holds_is_refused_with_the_holder),
 	  unit_test(what_the_kernel_refuses_to_send_is_told),
 	  unit_test(what_became_of_an_earlier_packet_stops_no_other),
