@@ -18,6 +18,7 @@ enum { NAPS = 4000 /* of a millisecond */ };
 static struct xrc_domain domain;
 static unsigned int naps;
 static int file = -1; /* of the program, which has a record lock on it; -1: none */
+static pid_t other; /* the member that waits for it */
 
 static int lock_file(int command, short type)
 {
@@ -26,16 +27,24 @@ static int lock_file(int command, short type)
 	return fcntl(file, command, &l) ? errno : 0;
 }
 
+/* As another thread does. The member gets the program's lock then, and ends. */
+static void give_up_file(void)
+{
+	siginfo_t end;
+
+	check_eq(lock_file(F_SETLK, F_UNLCK), 0);
+	close(file);
+	file = -1;
+	check_eq(waitid(P_PID, (id_t)other, &end, WEXITED | WNOWAIT), 0);
+}
+
 int nanosleep(const struct timespec *t, struct timespec *left)
 {
 	(void)left;
 	check_eq(t->tv_nsec, 1000000);
 	naps++;
-	if (file >= 0) { /* as another thread does */
-		check_eq(lock_file(F_SETLK, F_UNLCK), 0);
-		close(file);
-		file = -1;
-	}
+	if (file >= 0)
+		give_up_file();
 	return 0;
 }
 
@@ -93,18 +102,17 @@ static bool waits_for_a_lock(pid_t pid)
 TEST(no_circle_is_seen_where_another_thread_ends_it)
 {
 	int status;
-	pid_t pid;
 
 	open_domain();
 	file = memfd_create("file", MFD_CLOEXEC);
 	check_eq(lock_file(F_SETLK, F_WRLCK), 0);
-	pid = holder();
-	while (still(!waits_for_a_lock(pid)))
+	other = holder();
+	while (still(!waits_for_a_lock(other)))
 		sched_yield();
 	check_eq(xrc_member_lock(&domain), 0);
 	check(naps > 0);
 	xrc_member_unlock(&domain);
-	check_eq(waitpid(pid, &status, 0), pid);
+	check_eq(waitpid(other, &status, 0), other);
 	check_eq(status, 0);
 	close_domain();
 }
