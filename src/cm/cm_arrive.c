@@ -472,10 +472,13 @@ static void close_busy(int fd)
 	close(fd);
 }
 
+/* Also in a program that has taken /dev or open() from itself. */
 static bool has_spare(void)
 {
 	if (cm.spare_fd < 0)
 		cm.spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (cm.spare_fd < 0)
+		cm.spare_fd = fcntl(cm.kick_fd, F_DUPFD_CLOEXEC, 0);
 	return cm.spare_fd >= 0;
 }
 

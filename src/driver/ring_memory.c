@@ -182,7 +182,8 @@ static int lend(uint8_t *p, size_t bytes, const struct lent *from, struct ring_m
 	}
 	*l = *from;
 	l->epoch = fork_epoch();
-	*out = (struct ring_memory){ p, bytes, l };
+	*out = (struct ring_memory){ .at = p, .bytes = bytes };
+	out->from = l;
 	return 0;
 }
 

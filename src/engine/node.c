@@ -248,6 +248,7 @@ static void node_free(struct node *n)
 		close(n->kick_fd);
 	mutex_destroy(&n->lock);
 	mutex_destroy(&n->grow_lock);
+	mutex_destroy(&n->groups_lock);
 	mutex_destroy(&n->xrc_lock);
 	pthread_mutex_destroy(&n->unrung.lock);
 	free(n);

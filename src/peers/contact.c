@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "peers/contact.h"
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include "peers/contact_claim.h"
 #include "peers/contact_peer.h"
@@ -40,6 +41,8 @@ void contact_free(struct contact *c)
 	if (!c)
 		return;
 	host_strangers_keep(c);
+	if (c->conn.fd >= 0)
+		shutdown(c->conn.fd, SHUT_RDWR); /* a forked child may have it, too */
 	host_unwatch(c->host, &c->conn);
 	host_unwatch(c->host, &c->pidfd);
 	contact_claim_free(c->host, c->claim);

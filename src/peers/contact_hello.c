@@ -162,6 +162,15 @@ static void wake_up(struct host *h)
 		host_ring_self(h);
 }
 
+/* Not one that was the process's before, of whose death senders have yet to hear, or this process
+ * itself: the handshake comes again. */
+static bool is_free(const struct target *home)
+{
+	uint32_t state = load_relaxed(&home->state);
+
+	return state != TARGET_DEAD && (state != TARGET_UP || !load_relaxed(&home->c->broken));
+}
+
 /* The peer gets its destination and its place: revocations look at its hazards from here on. */
 static int settle_in(struct contact *c, const struct contact_message *m, const int *fds,
 		     unsigned int n)
@@ -170,8 +179,7 @@ static int settle_in(struct contact *c, const struct contact_message *m, const i
 
 	if (!err)
 		err = host_target(c->host, c->slot, false, &c->home);
-	/* senders have yet to hear of its death: the handshake comes again */
-	if (!err && load_relaxed(&c->home->state) == TARGET_DEAD)
+	if (!err && !is_free(c->home))
 		err = ECONNRESET;
 	return err ? err : host_contacts_enlist(c);
 }

@@ -148,11 +148,12 @@ static struct udp_group *find(struct udp *u, const union ibv_gid *group, const v
 static int list(struct udp *u, const union ibv_gid *group, const void *owner,
 		struct udp_group **out)
 {
-	struct udp_group *g = u->n_groups < UDP_GROUPS ? malloc(sizeof(*g)) : NULL;
+	bool full = u->n_groups == UDP_GROUPS;
+	struct udp_group *g = full ? NULL : malloc(sizeof(*g));
 
 	if (!g)
 		return refuse(
-			ENOMEM,
+			full ? ENOSPC : ENOMEM,
 			"the udp link: no room for one more multicast group; leave some first");
 	*g = (struct udp_group){ .port = { .gid = *group,
 					   .ipv4 = grh_gid_is_ipv4(group->raw),

@@ -11,6 +11,7 @@
 #include "util/uncancelled.h"
 
 enum { BACKLOG_MAX = 1024, PATIENCE = 5 /* s */ };
+#define MET_NS UINT64_C(500000000) /* that the end of an accepted socket waits for its peer */
 
 /* Before any lock: librspreload asks it for every socket of the process, the library's own too. */
 static bool is_ours(int domain, int type, int protocol)
@@ -160,10 +161,12 @@ static int hand_over(struct sock *made, struct sockaddr *addr, socklen_t *addrle
 static void give_way(struct sock *s)
 {
 	const struct timespec nap = { .tv_nsec = 1000000 };
+	int was = uncancelled_begin();
 
 	pthread_mutex_unlock(&s->lock);
 	nanosleep(&nap, NULL);
 	pthread_mutex_lock(&s->lock);
+	uncancelled_end(was);
 }
 
 /* @more: requests were refused, and others may be there already, without an end. */
@@ -296,12 +299,14 @@ static int shut(struct sock *s, int how, uint64_t until)
 }
 
 /* What raccept() has returned is connected for the program: here its peer may still have to say
- * so. */
+ * so, for which it needs a thread that handles the answer. */
 static int shut_stream(struct sock *s, int how)
 {
-	uint64_t until = patience(s);
-	int err = s->passive && meet_underway(s) ? wait_out(s, until, AWAIT_MET) : 0;
+	uint64_t until = patience(s), met = now_ns() + MET_NS;
+	int err = 0;
 
+	if (s->passive && meet_underway(s))
+		err = wait_out(s, until < met ? until : met, AWAIT_MET);
 	if (err)
 		return err;
 	if (s->state == SOCK_OPEN)
