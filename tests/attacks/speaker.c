@@ -123,7 +123,8 @@ void speaker_put(struct speaker *x, const struct seg *s, const void *payload)
 	while ((err = ring_reserve(&x->out.ring, plan.bytes, &rec)) == EAGAIN)
 		ring_bell(x);
 	made(err, "the victim's ring");
-	memcpy(rec + plan.head, payload, s->len);
+	if (s->len)
+		memcpy(rec + plan.head, payload, s->len);
 	ring_publish(&x->out.ring, ring_seg_encode(s, &plan, false, rec));
 }
 
