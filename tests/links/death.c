@@ -3,7 +3,6 @@
  * published before arrives. */
 #include <errno.h>
 #include <sched.h>
-#include <dirent.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -31,17 +30,6 @@ static struct seg send_of(const struct station *st, uint32_t to, const struct pi
 			     .len = p ? p->len : 0,
 			     .npieces = p ? 1 : 0,
 			     .pieces = p };
-}
-
-static unsigned int open_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned int n = 0;
-
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
 }
 
 static void stream(struct station *st, uint32_t peer)
@@ -77,7 +65,7 @@ TEST(killed_in_the_middle_of_anything_a_peer_is_noticed_and_cleaned_up)
 	char buf[64] = { 0 };
 	struct piece p = { (uintptr_t)buf, sizeof(buf), 0 };
 	struct station st = { 0 };
-	unsigned int fds = 0;
+	uint64_t fds = 0;
 	struct rand r;
 
 	rand_init(&r, 5);
@@ -103,9 +91,9 @@ TEST(killed_in_the_middle_of_anything_a_peer_is_noticed_and_cleaned_up)
 		check_eq(child_wait(&c), 128 + SIGKILL);
 		station_turn(&st);
 		if (!round)
-			fds = open_fds();
+			fds = station_descriptors();
 	}
-	while (still(open_fds() > fds + 1)) /* what the last ones left behind */
+	while (still(station_descriptors() > fds + 1)) /* what the last ones left behind */
 		station_turn(&st);
 	station_close(&st);
 }

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* What a process of another user keeps of contacts that have ended: neither memory of ours, nor
  * more descriptors on their way than its share. */
-#include <dirent.h>
 #include <poll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -40,29 +38,6 @@ static int end(struct child *c, struct station *st)
 	while (look(c))
 		station_turn(st);
 	return child_wait(c);
-}
-
-/* Of a process that may have FEW descriptors. */
-static struct trust_limits few_descriptors(void)
-{
-	struct rlimit lim;
-
-	check_eq(getrlimit(RLIMIT_NOFILE, &lim), 0);
-	lim.rlim_cur = FEW;
-	check_eq(setrlimit(RLIMIT_NOFILE, &lim), 0);
-	return trust_limits(NUMBER_SLOTS, FEW);
-}
-
-static uint64_t descriptors(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	uint64_t n = 0;
-
-	check(d);
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n;
 }
 
 /* An honest process of that user, 0: ours. */
@@ -225,25 +200,25 @@ static int reads_nothing(int talk, void *arg)
 
 TEST(what_a_stranger_leaves_unread_counts_as_contacts_of_its_user)
 {
-	const struct trust_limits most = few_descriptors();
+	const struct trust_limits most = station_limits(FEW);
 	struct station st = { 0 };
 	uint64_t before;
 	struct child c;
 
 	station_open(&st);
-	before = descriptors();
+	before = station_descriptors();
 	start(&c, reads_nothing, NULL, &st);
 	while (still(look(&c) < 0))
 		station_turn(&st);
 	check_eq(child_hear(c.talk), most.each.contacts);
-	check_eq(descriptors(), before + 1 + most.each.contacts);
+	check_eq(station_descriptors(), before + 1 + most.each.contacts);
 	hears(&st, 0);
 	child_tell(c.talk, 1);
 	check_eq(child_hear(c.talk), 0);
 	hears(&st, STRANGER); /* all has been read */
 	child_tell(c.talk, 1);
 	check_eq(end(&c, &st), 0);
-	while (still(descriptors() != before)) /* the last contact ends */
+	while (still(station_descriptors() != before)) /* the last contact ends */
 		station_turn(&st);
 	station_close(&st);
 }

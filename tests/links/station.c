@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "station.h"
+#include <dirent.h>
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -253,4 +255,26 @@ uint64_t child_hear(int talk)
 	uint64_t v;
 
 	return recv(talk, &v, sizeof(v), 0) == sizeof(v) ? v : UINT64_MAX;
+}
+
+struct trust_limits station_limits(unsigned int n)
+{
+	struct rlimit lim;
+
+	check_eq(getrlimit(RLIMIT_NOFILE, &lim), 0);
+	lim.rlim_cur = n;
+	check_eq(setrlimit(RLIMIT_NOFILE, &lim), 0);
+	return trust_limits(NUMBER_SLOTS, n);
+}
+
+uint64_t station_descriptors(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	uint64_t n = 0;
+
+	check(d);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
 }

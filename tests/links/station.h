@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <sys/types.h>
 #include "peers/host.h"
+#include "peers/contact_trust.h"
 #include "test.h"
 
 enum { STATION_KEYS = 64 };
@@ -50,6 +51,10 @@ void station_mutual(struct station *st, struct dest *d);
 
 /* Sets a hazard on the key of @d's process, as an access does, and leaves it. */
 void station_hold(struct station *st, struct dest *d, uint32_t key);
+
+/* This process may have @n descriptors from here on. What strangers may have of them then. */
+struct trust_limits station_limits(unsigned int n);
+uint64_t station_descriptors(void); /* how many it has, and a few more, always the same */
 
 /* A child process that runs @f(its end of the socket, @arg) and exits with what f returns. */
 struct child {

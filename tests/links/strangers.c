@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* Two users on one host: a child under another user id meets this process. Segments go both ways,
  * by value; neither gets anything that tells addresses, nor speaks for anybody but itself. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include "obs/explain.h"
@@ -322,29 +320,6 @@ TEST(one_of_many_that_never_ceases_does_not_keep_the_others_unheard)
 
 enum { FEW = 256, FLOOD = 10, CROWD_OF_USERS = 6 };
 
-/* Of a process that may have FEW descriptors. */
-static struct trust_limits few_descriptors(void)
-{
-	struct rlimit lim;
-
-	check_eq(getrlimit(RLIMIT_NOFILE, &lim), 0);
-	lim.rlim_cur = FEW;
-	check_eq(setrlimit(RLIMIT_NOFILE, &lim), 0);
-	return trust_limits(NUMBER_SLOTS, FEW);
-}
-
-static uint64_t descriptors(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	uint64_t n = 0;
-
-	check(d);
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n;
-}
-
 /* Becomes the user @arg, and connects without a word. */
 static int silent(int talk, void *arg)
 {
@@ -402,7 +377,7 @@ static void stands_flood(unsigned int users, uint64_t held)
 	uint64_t before;
 
 	station_open(&st);
-	before = descriptors();
+	before = station_descriptors();
 	for (unsigned int i = 0; i < users; i++) {
 		start(&c[i], silent, (void *)(uintptr_t)(STRANGER + i), &st);
 		before++; /* its talk */
@@ -410,12 +385,12 @@ static void stands_flood(unsigned int users, uint64_t held)
 	while (still(st.h->turned_away + pending(&st) < users * FLOOD))
 		station_turn(&st);
 	check_eq(pending(&st), held);
-	check_eq(descriptors(), before + 2 * held);
+	check_eq(station_descriptors(), before + 2 * held);
 	hears(&st, 0);
 	st.ahead = HOST_CONTACT_NS;
 	while (still(st.h->pending))
 		station_turn(&st);
-	check_eq(descriptors(), before);
+	check_eq(station_descriptors(), before);
 	hears(&st, STRANGER);
 	for (unsigned int i = 0; i < users; i++) {
 		child_tell(c[i].talk, 1);
@@ -426,7 +401,7 @@ static void stands_flood(unsigned int users, uint64_t held)
 
 TEST(a_user_who_says_nothing_has_few_connections)
 {
-	const struct trust_limits most = few_descriptors();
+	const struct trust_limits most = station_limits(FEW);
 	char said[EXPLAIN_TEXT] = "";
 
 	stands_flood(1, most.each.pending);
@@ -436,7 +411,7 @@ TEST(a_user_who_says_nothing_has_few_connections)
 
 TEST(many_users_who_say_nothing_have_few_connections_together)
 {
-	const struct trust_limits most = few_descriptors();
+	const struct trust_limits most = station_limits(FEW);
 
 	check(most.all.pending < CROWD_OF_USERS * most.each.pending);
 	stands_flood(CROWD_OF_USERS, most.all.pending);
@@ -472,7 +447,7 @@ TEST(a_user_who_sends_what_may_wait_is_not_heard_again)
 	struct child c;
 
 	station_open(&st);
-	before = descriptors();
+	before = station_descriptors();
 	start(&c, lingers, (void *)(uintptr_t)STRANGER, &st);
 	while (still(!st.h->n_barred))
 		station_turn(&st);
@@ -483,7 +458,7 @@ TEST(a_user_who_sends_what_may_wait_is_not_heard_again)
 	hears(&st, STRANGER + 1);
 	child_tell(c.talk, 1);
 	check_eq(child_wait(&c), 0);
-	while (still(descriptors() != before)) /* a thread closes the socket that it sent */
+	while (still(station_descriptors() != before)) /* a thread closes the socket that it sent */
 		station_turn(&st);
 	station_close(&st);
 }
@@ -517,27 +492,27 @@ static int greedy(int talk, void *arg)
 
 TEST(a_user_has_a_part_of_the_contacts)
 {
-	const struct trust_limits most = few_descriptors();
+	const struct trust_limits most = station_limits(FEW);
 	struct station st = { 0 };
 	uint64_t before;
 	struct child c;
 
 	station_open(&st);
-	before = descriptors();
+	before = station_descriptors();
 	start(&c, greedy, (void *)(uintptr_t)most.each.contacts, &st);
 	while (still(look(&c) < 0))
 		station_turn(&st);
 	check_eq(child_hear(c.talk), 1);
 	station_until(&st, &st.count, most.each.contacts); /* the last is still on its way */
 	check_eq(st.count, most.each.contacts);
-	check_eq(descriptors(), before + 1 + 2 * most.each.contacts);
+	check_eq(station_descriptors(), before + 1 + 2 * most.each.contacts);
 	hears(&st, 0);
 	hears(&st, STRANGER + 1);
 	child_tell(c.talk, 1);
 	check_eq(end(&c, &st), 0);
 	while (still(st.h->ups))
 		station_turn(&st);
-	check_eq(descriptors(), before);
+	check_eq(station_descriptors(), before);
 	hears(&st, STRANGER);
 	station_close(&st);
 }
