@@ -114,7 +114,7 @@ def the_slowest_stand_before_the_counts():
 
 def what_a_failed_test_said_is_kept():
     run = SimpleNamespace(test=SimpleNamespace(id="k/n", kind="k"), title="k/n as root")
-    log = "\n".join(str(n) for n in range(report.TAIL + 5))
+    log = "\n".join(["ok 7 - a case", *map(str, range(report.TAIL + 5))])
     with tempfile.TemporaryDirectory() as folder:
         kept = Path(folder) / "failures"
         kept.mkdir()
@@ -125,6 +125,7 @@ def what_a_failed_test_said_is_kept():
         assert [path.name for path in kept.iterdir()] == ["k-n-as-root.log"]
         assert (kept / "k-n-as-root.log").read_text() == log
     assert "| 5\n" in told.getvalue() and "| 4\n" not in told.getvalue(), told.getvalue()
+    assert "a case" not in told.getvalue(), told.getvalue()
     assert str(kept / "k-n-as-root.log") in told.getvalue(), told.getvalue()
 
 

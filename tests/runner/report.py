@@ -9,6 +9,7 @@ from pathlib import Path
 TAIL = 40
 SLOWEST = 20
 SEED = "SOFTHCA_SEED="
+PASSED = re.compile(r"ok \d")
 TOLD_ALWAYS = {"bench"}
 
 
@@ -55,13 +56,14 @@ class Report:
             self._tell(log.splitlines())
 
     def _tell_end(self, title, log):
-        lines = log.splitlines()
+        every = log.splitlines()
+        lines = [line for line in every if not PASSED.match(line)]
         self._tell([line for line in lines[:-TAIL] if SEED in line] + lines[-TAIL:])
-        if len(lines) > TAIL and self.kept:
+        if len(every) > TAIL and self.kept:
             self.kept.mkdir(exist_ok=True)
             whole = self.kept / (re.sub(r"[^\w.-]+", "-", title) + ".log")
             whole.write_text(log)
-            self.note(f"the last {TAIL} of {len(lines)} lines; all of them: {whole}")
+            self.note(f"without the passed cases, the last {TAIL} lines; all {len(every)}: {whole}")
 
     def _tell(self, lines):
         for line in lines:
