@@ -189,7 +189,7 @@ static void receive_with_a_bad_key(int where)
 	struct ibv_wc wc;
 
 	begin_rc(where);
-	duo_tell(&duo, (struct duo_order){ DUO_RECV_KEY, .len = 64, .key = 5, .id = 3 });
+	duo_tell(&duo, (struct duo_order){ DUO_RECV_KEY, .len = 64, .key = PEER_NO_KEY, .id = 3 });
 	wr = duo_wr(&duo, IBV_WR_SEND, &sg, 11);
 	wr.wr_id = 7;
 	want_eq(duo_post(&duo, &wr), 0);
