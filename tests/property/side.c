@@ -213,7 +213,8 @@ static void drain(struct side *s)
 	}
 }
 
-/* A target QP acknowledges first and completes then: between the two is no order. */
+/* A responder acknowledges first and completes then: between the two is no order, and the ACK may
+ * wake the peer, which runs in the place of the thread that completes. */
 static void poll_until(struct side *s, unsigned int delivered)
 {
 	while (!s->over && s->delivered < delivered)
@@ -244,16 +245,13 @@ static void compare(struct side *s)
 {
 	const struct seat *peer = &board->seat[s->link][!s->s];
 
-	if (s->v.l->type == IBV_QPT_XRC_SEND)
+	if (reliable(s->v.l))
 		poll_until(s, peer->delivered);
 	poll_dry(s);
 	if (s->over)
 		return;
 	count_lost(s);
 	memory_verify(s);
-	if (reliable(s->v.l) && s->delivered < peer->delivered)
-		board_fail("link %u side %c episode %u: %u messages are here, %u were acknowledged",
-			   s->link, "ab"[s->s], s -> ep, s -> delivered, peer -> delivered);
 }
 
 /* Everything that is left is flushed, each once. */
