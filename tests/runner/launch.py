@@ -8,7 +8,9 @@ import subprocess
 from pathlib import Path
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-LO_UP = 'ip link set lo up && exec "$@"'
+# dtestcm listens at port 45248 behind 51 ids with ports of that range, which has it otherwise.
+RANGE = "echo 46000 60999 >/proc/sys/net/ipv4/ip_local_port_range"
+LO_UP = f'ip link set lo up && {{ {RANGE} || :; }} 2>/dev/null && exec "$@"'
 SANITIZER_ENV = {
     "none": {},
     "asan": {"ASAN_OPTIONS": "exitcode=99:detect_leaks=1:abort_on_error=0",

@@ -66,10 +66,10 @@ PROGRAMS = [
     # Both connect by TCP, as forking programs must, and change over with the first bytes.
     ("iperf, preloaded, RDMAV_FORK_SAFE", (FORK_SAFE + "iperf -s -P 1 -p {p}",
                                            FORK_SAFE + "iperf -c {a} -p {p} -n 8M")),
-    ("dtest", (DAT + "dtest -P lo -s", DAT + "dtest -P lo -h {a}")),
+    *[(name, (DAT + f"{name} -P lo -s", DAT + f"{name} -P lo -h {{a}}"))
+      for name in ("dtest", "dtestcm -c 50")],
     ("dapltest", (DAT + "dapltest -T S -D lo",
                   DAT + "dapltest -T T -s {a} -D lo -i 20 client SR 4096 1 server SR 4096 1")),
-    ("dtestcm -c 50", (DAT + "dtestcm -P lo -s -c 50", DAT + "dtestcm -P lo -h {a} -c 50")),
     *[(f"ucp_client_server, {kind}", (f"{UCX}-c {kind}", f"{UCX}-c {kind} -a {{a}}"))
       for kind in ("am", "tag", "stream")],
     ("librpma", ("{b}/rpma {a} {p}", "{b}/rpma {a} {p} client")),
