@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "verbs/mistake.h"
+#include <fcntl.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
+#include "peers/host_names.h"
 #include "udp/udp_counts.h"
 
 enum { TEXTS = 4 };
@@ -17,6 +20,25 @@ int mistake_main(int argc, char **argv, const struct test_case *list, size_t n)
 		mistake.apart = true;
 	}
 	return cases_run(list, n);
+}
+
+static void enter(int netns)
+{
+	if (netns < 0 || setns(netns, CLONE_NEWNET))
+		die("the network namespace");
+	close(netns);
+}
+
+/* Its name is taken, and nobody listens there. */
+void mistake_avoid_slot_0(void)
+{
+	int fd, own = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+
+	if (far_netns)
+		enter(open(far_netns, O_RDONLY | O_CLOEXEC));
+	want_eq(host_name_bind_any(HOST_NAMES_ALL, "slot.0", &fd), 0);
+	if (far_netns)
+		enter(own);
 }
 
 void mistake_begin(struct duo_opts o)

@@ -24,6 +24,8 @@ extern struct mistake mistake;
 int mistake_main(int argc, char **argv, const struct test_case *list, size_t n);
 #define MISTAKES(argc, argv, list) mistake_main(argc, argv, list, sizeof(list) / sizeof((list)[0]))
 
+/* Before mistake_begin(): neither side gets slot 0, in which numbers lie that nobody has given. */
+void mistake_avoid_slot_0(void);
 void mistake_begin(struct duo_opts o);
 void mistake_begin_rc(void);
 /* A host tells its reasons to hosts that have said that they understand them. They say so with

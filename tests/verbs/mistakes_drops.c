@@ -116,7 +116,7 @@ static void number_of_nobody(int arg)
 
 	(void)arg;
 	begin(IBV_QPT_UD);
-	nobody = far_qp + 1;
+	nobody = far_qp ^ 1; /* of the same process */
 	lose(1, nobody, QKEY);
 	NEAR_LEARNS("message on UD QP 0x%x dropped by QP 0x%x (1 so far there): that process has "
 		    "no such QP; was it destroyed, or is the number wrong?",

@@ -283,6 +283,7 @@ static void number_of_no_process(uint32_t number)
 static void srq_in_no_domain(int arg)
 {
 	(void)arg;
+	mistake_avoid_slot_0();
 	begin(true);
 	number_of_no_process((uint32_t)far_do(far_plain_srq, 0));
 }
@@ -298,6 +299,7 @@ static void srq_that_was_destroyed(int arg)
 static void srq_number_forgotten(int arg)
 {
 	(void)arg;
+	mistake_avoid_slot_0();
 	begin(true);
 	number_of_no_process(0);
 }

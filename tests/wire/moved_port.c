@@ -8,7 +8,7 @@
 #include <string.h>
 #include "verbs/duo.h"
 
-enum { BYTES = 64, MESSAGES = 8, FIRST_PORT = 55001, CHANGES = 6, PATIENCE = 20000 };
+enum { BYTES = 64, MESSAGES = 8, FIRST_PORT = 20001, CHANGES = 6, PATIENCE = 20000 };
 
 static struct duo duo;
 

@@ -18,7 +18,8 @@ PROGRAM = Path(os.environ["SOFTHCA_BUILD"]) / "tests/wire/moved_port"
 UDP = 14 + 20  # behind Ethernet and IPv4
 BTH = UDP + 8
 SENDS, PORT = (0x04, 0x24), 0xc4  # of RC and UC; OP_PORT
-CHOSEN = {55001, 55003, 55004, 55006}  # by the end whose cable is looked at
+# By the end whose cable is looked at. Below those that a process takes by its pid.
+CHOSEN = {20001, 20003, 20004, 20006}
 MODES = {"rc": "rc", "uc": "uc", "label": "label", "lost": "rc"}
 
 

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 
 PROMPT = re.compile(r"([a-z0-9]*)\$ (.*)")
-VARIES = re.compile(r"0x[0-9a-f]{4,}|\d+\.\d+|\d{3,}")
+VARIES = re.compile(r"(?<=QP )0x[0-9a-f]+|0x[0-9a-f]{4,}|\d+\.\d+|\d{3,}")
 INDENT = "    "
 
 
