@@ -63,6 +63,7 @@ soak_command()
 		[ "$SECONDS" -lt "$deadline" ] || break
 		round=$((round + 1))
 	done
+	unset SOFTHCA_PART # the whole of what follows
 	say "soak: random programs under each sanitizer"
 	sanitize_command asan --length full property
 	sanitize_command tsan --length full property

@@ -42,7 +42,7 @@ shows()
 	local text=$1 output
 	shift
 	output=$(runs "$@")
-	[[ $output == *$text* ]]
+	[[ $output == *"$text"* ]]
 }
 
 # By a user, and with nothing of the system's in the environment.

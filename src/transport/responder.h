@@ -74,6 +74,7 @@ struct responder {
 	bool nak_sent; /* for a sequence error or RNR: no further NAK before epsn comes */
 	bool nak_due; /* a NAK waits behind the answers */
 	bool comm_est; /* IBV_EVENT_COMM_EST was raised */
+	bool turned_away; /* a request came before RTR: the peer is told when it may come */
 	uint8_t silent; /* enum responder_silence: no answer leaves; 0: answers leave */
 	bool catching_up; /* executing requests that were kept; one ACK follows for all of them */
 	bool unreplied; /* the program has posted nothing since the last message came */

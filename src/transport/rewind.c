@@ -41,6 +41,6 @@ void rewind_go_on(struct tqp *q)
 
 void rewind_clear(struct tqp *q)
 {
-	if (q->req.wait != WAIT_LOST)
+	if (q->req.wait != WAIT_LOST || q->req.tries.end == TQP_NEVER)
 		rewind_go_on(q);
 }

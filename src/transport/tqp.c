@@ -41,6 +41,7 @@ static void forget(struct tqp *q)
 	struct kept_path *kept = q->req.ud.kept;
 	uint8_t *frame = q->req.frame;
 	uint32_t mask = q->req.mask;
+	bool turned_away = q->rsp.turned_away;
 
 	corked_flush(q);
 	if (q->dest)
@@ -70,7 +71,7 @@ static void forget(struct tqp *q)
 	};
 	if (inner)
 		inner->done = inner->next = inner->tail = 0;
-	q->rsp = (struct responder){ .reads = reads };
+	q->rsp = (struct responder){ .reads = reads, .turned_away = turned_away };
 	q->qp.rq.head = 0;
 }
 
@@ -106,6 +107,9 @@ static void to_rtr(struct tqp *q)
 	q->rsp.epsn = q->qp.attr.rq_psn & PSN_MASK;
 	q->rsp.peer = q->qp.attr.dest_qp_num;
 	q->req.mtu = qp_mtu(&q->qp);
+	if (q->rsp.turned_away && q->qp.service->reliable && link_has_notices(q->dest))
+		answer_nak(q, SYN_RNR_CLEAR, q->rsp.epsn); /* with timeout 0 no timer tries again */
+	q->rsp.turned_away = false;
 }
 
 static void to_rts(struct tqp *q, enum ibv_qp_state old, uint64_t now)
@@ -284,6 +288,7 @@ static void turn_away(struct tqp *q, const struct seg *s)
 	if (s->flags & SEG_NET && opcode_has(s->op, WIRE_RESPONSE) && known(q, s->op))
 		q->req.elsewhere = true;
 	verdict_say("dropped, not what the QP receives in its state and from its peer");
+	q->rsp.turned_away |= !receiving(q);
 	if (answer_no_responder(s, why) != EAGAIN)
 		return;
 	if (q->env->no_responder_later)

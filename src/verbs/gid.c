@@ -100,7 +100,7 @@ EXPORT int _ibv_query_gid_ex(struct ibv_context *ib, uint32_t port, uint32_t ind
 	return 0;
 }
 
-/* A count, or a negative errno. */
+/* A count, or a negative errno, which errno is then, too. */
 EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *ib, struct ibv_gid_entry *entries,
 				    size_t max_entries, uint32_t flags, size_t entry_size)
 {
@@ -113,11 +113,12 @@ EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *ib, struct ibv_gid_entry
 		if (err || is_empty(&e))
 			continue;
 		if (n == max_entries)
-			return -refuse(EINVAL,
-				       "ibv_query_gid_table: room for %zu entries, there are more; "
-				       "give room for gid_tbl_len",
-				       max_entries);
-		write_entry((char *)entries + n++ * entry_size, &e, entry_size);
+			err = refuse(EINVAL,
+				     "ibv_query_gid_table: room for %zu entries, there are more; "
+				     "give room for gid_tbl_len",
+				     max_entries);
+		else
+			write_entry((char *)entries + n++ * entry_size, &e, entry_size);
 	}
-	return err ? -err : (ssize_t)n;
+	return err ? -positive_errno(err) : (ssize_t)n;
 }

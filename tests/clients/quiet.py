@@ -11,7 +11,8 @@ import sys
 from client import cases, pair, programs
 
 LOOKERS = [["ibv_devices"], ["ibv_devinfo"], ["ibv_devinfo", "-v"], ["ucx_info", "-d"],
-           ["fi_info"], ["fi_info", "-p", "verbs"], ["lstopo-no-graphics"]]
+           ["env", "SOFTHCA_MLX5DV=1", "ucx_info", "-d"], ["fi_info"], ["fi_info", "-p", "verbs"],
+           ["lstopo-no-graphics"]]
 # One of each verb, service and way of waiting.
 PAIRS = ["ib_write_bw RC plain", "ib_read_bw RC plain", "ib_send_bw UD plain", "ib_send_lat UC -e",
          "ib_send_bw XRC plain", "ib_atomic_lat RC plain", "ibv_rc_pingpong -e",
@@ -36,7 +37,7 @@ def work(argv, check):
 
 def main():
     runs = [(" ".join(argv), lambda argv=argv: look(argv)) for argv in LOOKERS
-            if shutil.which(argv[0])]
+            if shutil.which(argv[0] if argv[0] != "env" else argv[2])]
     runs += [(name, lambda argv=argv, check=check: work(argv, check))
              for name, argv, check in [*programs.pingpongs(), *programs.perftest()]
              if name in PAIRS]

@@ -44,8 +44,11 @@ static void gid_table(int arg)
 	want_errno(ibv_query_gid_ex(ctx, 2, 0, &entry, 0), EINVAL);
 	want_errno(ibv_query_gid_ex(ctx, 1, 0, &entry, 1), EOPNOTSUPP); /* no flag is defined */
 	want_eq(ibv_query_gid_ex(ctx, 1, 0, &entry, 0), 0);
+	errno = 0;
 	want_eq(ibv_query_gid_table(ctx, all, 0, 0), -EINVAL);
+	want_eq(errno, EINVAL);
 	want_eq(ibv_query_gid_table(ctx, all, 16, 1), -EOPNOTSUPP);
+	want_eq(errno, EOPNOTSUPP);
 	want(ibv_query_gid_table(ctx, all, 16, 0) >= 4);
 	want_eq(ibv_query_gid(ctx, 1, 16, &gid), -1);
 	want_eq(ibv_query_gid(ctx, 2, 0, &gid), -1);

@@ -62,7 +62,7 @@ struct ask {
 
 static void open_side(struct side *s, int fd, const struct ask *ask, bool mine)
 {
-	/* 31 is two hours: a completion that comes, comes by what was resolved anew. */
+	/* A try takes a second, and asks for another way when the first one is dead. */
 	const struct peer_opts opts = {
 		.type = IBV_QPT_RC, .cap = { 1, 1, 1, 1, 0 }, .timeout = ask->timeout, .retry = 7
 	};

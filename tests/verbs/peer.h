@@ -42,6 +42,7 @@ struct peer_opts {
 	bool sig_all;
 	enum ibv_mtu mtu; /* 0: 4096 */
 	uint8_t timeout, retry, rnr; /* 0: 14, 7, 7 */
+	bool endless; /* timeout 0 */
 	uint8_t min_rnr_timer; /* 0: 12 */
 	uint8_t rd_atomic; /* 0: 16 */
 	uint8_t traffic_class;

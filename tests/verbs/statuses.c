@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Every completion that fails: status and vendor_err on both sides, the states the QPs end in,
  * and the event that the peer gets. Each case with the peer in this process and in another one. */
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -360,6 +361,21 @@ static void peer_in_error(int where)
 	duo_close(&duo);
 }
 
+/* Nothing is posted, and no timer runs (not behind faults, where no words are): the far side tells that it has become ready. */
+static void peer_becomes_ready(int where)
+{
+	struct ibv_sge sg;
+	struct ibv_send_wr wr;
+
+	begin(where, (struct duo_opts){ .qp = { .type = IBV_QPT_RC, .endless = true } });
+	duo_tell(&duo, (struct duo_order){ DUO_MODIFY, .id = IBV_QPS_RESET });
+	wr = duo_wr(&duo, IBV_WR_RDMA_WRITE, &sg, 8);
+	want_eq(duo_post(&duo, &wr), 0);
+	duo_tell(&duo, (struct duo_order){ DUO_CONNECT });
+	want_eq(duo_wc(&duo).status, IBV_WC_SUCCESS);
+	duo_close(&duo);
+}
+
 static const struct duo_opts impatient = {
 	.qp = { .type = IBV_QPT_RC, .timeout = 10, .retry = 2 }
 };
@@ -535,9 +551,12 @@ static const struct test_case cases[] = {
 	BOTH(unreliable_send_to_nowhere),
 	CASE(first_message_in_rtr),
 	BOTH(memory_of_the_target_is_gone),
+	BOTH(peer_becomes_ready),
 };
+
+enum { CASES = sizeof(cases) / sizeof(cases[0]) };
 
 int main(void)
 {
-	return CASES_RUN(cases);
+	return cases_run(cases, getenv("SOFTHCA_FAULT") ? CASES - 2 : CASES);
 }

@@ -174,6 +174,31 @@ TEST(one_host_with_timeout_0_the_next_post_reaches_a_peer_that_was_late)
 	pair_close(p);
 }
 
+/* It has turned the request away, and tells when that may come; what resets it does not make it
+ * forget that. */
+TEST(one_host_with_timeout_0_a_peer_that_becomes_ready_is_reached)
+{
+	struct rig_attr attr = rig_rc;
+
+	for (int reset = 0; reset < 2; reset++) {
+		attr.timeout = 0;
+		struct pair *p = pair_open(&pair_host, &attr);
+		struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
+
+		rig_move(p->b, IBV_QPS_RESET);
+		rig_post(p->a, &w);
+		rig_run(&p->rig);
+		check_eq(p->a->q.deadline, TQP_NEVER);
+		pair_none(p->a, false);
+		if (reset)
+			rig_move(p->b, IBV_QPS_RESET);
+		rig_connect(p->b, &attr, p->a->q.qp.qpn);
+		rig_run(&p->rig);
+		pair_good(p->a, false);
+		pair_close(p);
+	}
+}
+
 /* The ACK of what came before was held back, and comes after the word that nobody took the rest:
  * the rest is sent again all the same, by the timer, long before the watchdog looks. */
 TEST(one_host_a_late_ack_does_not_undo_a_loss)
@@ -434,6 +459,7 @@ RUN_TESTS(unit_test(timeout_times_retry_count), unit_test(timeout_0_waits_for_ev
 	  unit_test(one_host_ends_that_do_not_count_alike_take_the_same_time),
 	  unit_test(one_host_a_peer_that_was_late_is_not_timed_any_more),
 	  unit_test(one_host_with_timeout_0_the_next_post_reaches_a_peer_that_was_late),
+	  unit_test(one_host_with_timeout_0_a_peer_that_becomes_ready_is_reached),
 	  unit_test(one_host_a_late_ack_does_not_undo_a_loss),
 	  unit_test(one_host_arms_no_timer_while_segments_are_taken),
 	  unit_test(a_peer_that_comes_late_is_reached), unit_test(progress_gives_all_retries_back),
