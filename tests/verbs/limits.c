@@ -278,6 +278,20 @@ static void queue_capacities(int arg)
 	fits((struct ibv_qp_cap){ wr / 8, wr / 8, sge / 2, sge / 2, 0 });
 }
 
+/* The deepest queue is one of a block for each work request. */
+static void inline_bytes_of_the_deepest_queue(int arg)
+{
+	(void)arg;
+	said_begin();
+	begin();
+	want_eq(limit.max_qp_wr, 32768);
+	fits((struct ibv_qp_cap){ 32768, 1, 1, 1, 28 });
+	want_null(qp_with((struct ibv_qp_cap){ 32768, 1, 1, 1, 36 }), EINVAL);
+	said_want(SAID_NEAR,
+		  "ibv_create_qp: 32768 send work requests of 2 blocks (1 SGEs, 36 bytes inline) "
+		  "exceed the queue's 32768 blocks; ask for fewer");
+}
+
 /* A queue of one block for each work request: what is granted inline fits into it, behind the
  * segments that the type of queue pair has before the data. */
 static void inline_bytes_without_sges(int type)
@@ -665,6 +679,7 @@ static const struct test_case cases[] = {
 	CASE(completion_queue_entries),
 	CASE(completion_vectors),
 	CASE(queue_capacities),
+	CASE(inline_bytes_of_the_deepest_queue),
 	CASE_ARG(inline_bytes_without_sges, IBV_QPT_RC),
 	CASE_ARG(inline_bytes_without_sges, IBV_QPT_UC),
 	CASE_ARG(inline_bytes_without_sges, IBV_QPT_UD),

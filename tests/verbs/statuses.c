@@ -232,6 +232,27 @@ static void datagram_without_room(int where)
 	duo_close(&duo);
 }
 
+/* The same of a message of UC, whose sender is told nothing. */
+static void uc_message_without_room(int where)
+{
+	struct ibv_wc wc;
+
+	begin(where, (struct duo_opts){ .qp.type = IBV_QPT_UC });
+	duo_tell(&duo, (struct duo_order){ DUO_RECV, .len = 10, .id = 3 });
+	duo_tell(&duo, (struct duo_order){ DUO_RECV, .len = 11, .id = 4 });
+	duo_send(&duo, IBV_WR_SEND, 11);
+	want_eq(duo_wc(&duo).status, IBV_WC_SUCCESS);
+	wc = duo_far_wc(&duo);
+	want_eq(wc.status, IBV_WC_LOC_LEN_ERR);
+	want_eq(wc.wr_id, 3);
+	wc = duo_far_wc(&duo);
+	want_eq(wc.status, IBV_WC_WR_FLUSH_ERR);
+	want_eq(wc.wr_id, 4);
+	want_eq(far_state(), IBV_QPS_ERR);
+	want_eq(near_state(), IBV_QPS_RTS);
+	duo_close(&duo);
+}
+
 /* An SGE list that ends too early is no failure of the sender's memory: exactly fitting is fine. */
 static void receive_that_just_fits(int where)
 {
@@ -533,6 +554,7 @@ static const struct test_case cases[] = {
 	BOTH(receive_with_a_bad_key),
 	BOTH(receive_that_just_fits),
 	BOTH(datagram_without_room),
+	BOTH(uc_message_without_room),
 	BOTH(bad_lkey_of_send),
 	BOTH(bad_lkey_of_write),
 	BOTH(bad_lkey_of_read),
