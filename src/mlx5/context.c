@@ -18,7 +18,7 @@ static int check_open(const struct mlx5dv_context_attr *attr)
 				      "mlx5dv_open_device: flags 0x%x, of which 0x%x are not "
 				      "known; leave them out",
 				      attr->flags, unknown);
-	/* DEVX, device commands: without a reason, since UCX and others only look whether they may */
+	/* DEVX, device commands: without a reason, since UCX looks whether it may */
 	return attr->flags ? EOPNOTSUPP : 0;
 }
 

@@ -138,7 +138,8 @@ static int port_open(struct udp *u, struct udp_port *p, int fd)
 	int err = 0;
 
 	if (p->hello < 0)
-		err = udp_socket_sender(p, (uint16_t)getpid(), false, &p->hello, &p->hello_sport);
+		err = udp_socket_sender(p, (uint16_t)(getpid() & UDP_OWN_PORTS), false, &p->hello,
+					&p->hello_sport);
 	if (!err && (epoll_ctl(u->epoll, EPOLL_CTL_ADD, fd, &ev) ||
 		     epoll_ctl(u->epoll, EPOLL_CTL_ADD, p->hello, &ev)))
 		err = errno;

@@ -24,7 +24,7 @@ static uint16_t fellows_port(const struct udp *u)
 {
 	uint64_t x = u->cfg.fellows;
 
-	return (uint16_t)(0xc000 | (rand_mix(&x) & 0x3fff));
+	return (uint16_t)(UDP_USERS_PORT | (rand_mix(&x) & UDP_OWN_PORTS));
 }
 
 static int set(int fd, int level, int option, const void *value, socklen_t n)

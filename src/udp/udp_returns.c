@@ -13,7 +13,8 @@ int udp_returns_sender(struct udp *u, struct udp_port *p)
 	struct epoll_event ev = { .events = 0 }; /* EPOLLERR alone, which need not be asked for */
 	int fd = -1, err;
 
-	err = udp_socket_sender(p, (uint16_t)(getpid() + 1), false, &fd, &p->sport[UDP_TELLER]);
+	err = udp_socket_sender(p, (uint16_t)((getpid() + 1) & UDP_OWN_PORTS), false, &fd,
+				&p->sport[UDP_TELLER]);
 	if (err)
 		return err;
 	udp_socket_deafen(fd);

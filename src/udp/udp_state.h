@@ -97,6 +97,11 @@ struct udp {
 	int counts_fd; /* the memfd; -1: none */
 };
 
+/* Ports that a process has for itself: the lower half of 0xc000 to 0xffff. In the upper one is that
+ * which all processes of a user send to groups from. */
+#define UDP_OWN_PORTS  0x1fff
+#define UDP_USERS_PORT 0xe000
+
 /* udp_socket.c: 0 or a positive errno. */
 int udp_socket_listen(const struct udp_port *p, int *fd);
 /* Bound to the address and a port of 0xc000-0xffff, @want if it is free. @shared: other sockets may

@@ -382,7 +382,8 @@ static void peer_in_error(int where)
 	duo_close(&duo);
 }
 
-/* Nothing is posted, and no timer runs (not behind faults, where no words are): the far side tells that it has become ready. */
+/* Nothing is posted, and no timer runs: the far side tells that it has become ready. Not behind
+ * faults, where no such words are. */
 static void peer_becomes_ready(int where)
 {
 	struct ibv_sge sg;

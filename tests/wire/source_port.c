@@ -10,8 +10,8 @@
 #include "mlx5dv/dc_duo.h"
 #include "mlx5dv/hand.h"
 
-enum { LABEL = 0xabcde, LABELS_PORT = 0xfcf4, WISH = 0xd234, QKEY = 0x11111111, DATAGRAMS = 2 };
-enum { OTHER_LABEL = 4 }; /* whose port is 0xc004: without a wish it has the socket of LABEL */
+enum { LABEL = 0xabcde, LABELS_PORT = 0xfcf4, WISH = 0xf234, QKEY = 0x11111111, DATAGRAMS = 2 };
+enum { OTHER_LABEL = 0x2004 }; /* whose port is 0xe004: without a wish it has the socket of LABEL */
 
 static struct ibv_ah *labelled(const struct peer_dev *d, union ibv_gid to, uint32_t label)
 {

@@ -16,7 +16,7 @@ from client import cases, pair
 PROGRAM = Path(os.environ["SOFTHCA_BUILD"]) / "tests/wire/source_port"
 UDP = 14 + 20  # behind Ethernet and IPv4
 BTH = UDP + 8
-LABELS_PORT, OTHER_PORT, WISH = 0xfcf4, 0xc004, 0xd234
+LABELS_PORT, OTHER_PORT, WISH = 0xfcf4, 0xe004, 0xf234
 UD_SEND, DC_CONNECT, RC_SEND = 0x65, 0x55, 0x04
 WANTED = {"ud": {UD_SEND: [LABELS_PORT, WISH]},
           "dc": {DC_CONNECT: [LABELS_PORT, OTHER_PORT], RC_SEND: [LABELS_PORT, OTHER_PORT]}}
