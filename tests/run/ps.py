@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack
+from pathlib import Path
 
 import cases
 
@@ -103,6 +104,13 @@ def stopped():
         assert f"{w.pid} verbs_shown: 1 QP" in answered("ps")
 
 
+def is_still(pid):
+    """SIGSTOP stops a thread when that runs next."""
+    tasks = Path(f"/proc/{pid}/task")
+    return all(stat.read_text().rpartition(")")[2].split()[0] == "T"
+               for stat in tasks.glob("*/stat"))
+
+
 def many_stopped():
     """All of them have the same second: one after the other, twelve would have twelve and more."""
     with ExitStack() as stack:
@@ -112,6 +120,9 @@ def many_stopped():
                 os.killpg(w.pid, signal.SIGSTOP)
             for w in all_of:
                 os.waitpid(w.pid, os.WUNTRACED)
+                far = Path(f"/proc/{w.pid}/task/{w.pid}/children").read_text().split()
+                while not all(map(is_still, [w.pid, *far])):
+                    pass
             begin = time.monotonic()
             out = tool("ps")
             took = time.monotonic() - begin

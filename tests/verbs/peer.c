@@ -185,9 +185,7 @@ void peer_rts(struct peer_ep *ep, const struct peer_opts *o)
 	struct ibv_qp_attr a = {
 		.qp_state = IBV_QPS_RTS,
 		.sq_psn = ep->mine.psn,
-		.timeout = o->endless	? 0
-			   : o->timeout ? o->timeout
-					: 14,
+		.timeout = o->timeout || o->endless ? o->timeout : 14,
 		.retry_cnt = o->retry ? o->retry : 7,
 		.rnr_retry = o->rnr ? o->rnr : 7,
 		.max_rd_atomic = o->rd_atomic ? o->rd_atomic : 16,
