@@ -248,14 +248,14 @@ static int device_half(struct dqp *qp, struct pd *pd, const struct ibv_qp_init_a
 		.rcq = rss || !qp->service->receives ? NULL : to_dcq(a->recv_cq)->dev,
 		.srq = a->srq && qp->service->srq ? to_dsrq(a->srq)->dev : NULL,
 		.sq = { qp->sq.buf, qp->sq.cnt, &qp->dbrec[MLX5_SND_DBR] },
-		.rq = { qp->rq.buf, qp->rq.cnt, qp->rq.stride, &qp->dbrec[MLX5_RCV_DBR] },
+		.rq = { qp->rq.buf, qp->rq.cnt, qp->rq.stride, &qp->dbrec[MLX5_RCV_DBR],
+			qp->rq.wr_id },
 		.sq_sig_all = a->sq_sig_all,
 		.create_flags = a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? a->create_flags : 0,
 		.atomic_writes = ops & IBV_QP_EX_WITH_ATOMIC_WRITE,
 		.cap = a->cap,
 		.uidx = qp->uidx,
 		.sq_ids = { qp->sq.slot, sizeof(*qp->sq.slot), qp->sq.cnt - 1 },
-		.rq_ids = { qp->rq.wr_id, sizeof(*qp->rq.wr_id), qp->rq.cnt - 1 },
 		.user = &qp->ib,
 	};
 

@@ -90,7 +90,7 @@ int dsrq_create(struct pd *pd, struct ibv_srq_init_attr_ex *attr, struct dsrq **
 	if (err)
 		goto fail;
 	struct srq_attr dev = {
-		.ring = { srq->buf, srq->cnt, srq->stride, srq->dbrec },
+		.ring = { srq->buf, srq->cnt, srq->stride, srq->dbrec, srq->wr_id },
 		.max_wr = srq->max_wr,
 		.max_sge = srq->max_sge,
 		.limit = 0,
@@ -194,7 +194,7 @@ static int memory_alloc(struct dsrq_memory *n, struct pd *pd, uint32_t cnt, uint
 static void switch_ring(struct dsrq *srq, struct dsrq_memory *n)
 {
 	bool anew = dsrq_ring_switch(srq, n);
-	struct rq_ring ring = { srq->buf, srq->cnt, srq->stride, srq->dbrec };
+	struct rq_ring ring = { srq->buf, srq->cnt, srq->stride, srq->dbrec, srq->wr_id };
 
 	srq_switch(srq->dev, &ring, anew);
 }

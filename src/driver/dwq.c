@@ -148,7 +148,8 @@ static int device_half(struct dwq *wq, const struct ibv_wq_init_attr *a)
 {
 	struct wq_attr dev = {
 		.cq = to_dcq(a->cq)->dev,
-		.rq = { wq->rq.buf, wq->rq.cnt, wq->rq.stride, &wq->dbrec[MLX5_RCV_DBR] },
+		.rq = { wq->rq.buf, wq->rq.cnt, wq->rq.stride, &wq->dbrec[MLX5_RCV_DBR],
+			wq->rq.wr_id },
 		.strides = wq->strides,
 		.flags = a->comp_mask & IBV_WQ_INIT_ATTR_FLAGS ? a->create_flags : 0,
 		.uidx = wq->uidx,

@@ -94,7 +94,6 @@ int qp_init(struct qp *qp, struct pd *pd, const struct qp_attr *attr, uint32_t q
 		.shown = qpn,
 		.uidx = attr->uidx,
 		.sq_ids = attr->sq_ids,
-		.rq_ids = attr->rq_ids,
 		.scq = attr->scq,
 		.rcq = attr->rcq,
 		.inlines = attr->rcq && attr->rcq->run ? QP_COMPRESSES : 0,

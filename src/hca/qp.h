@@ -62,7 +62,7 @@ struct qp {
 	uint8_t inlines; /* enum qp_inlines; none until its rings are laid open; atomic */
 	uint32_t create_flags; /* IBV_QP_CREATE_* */
 	struct ibv_qp_cap cap; /* as granted */
-	struct wr_ids sq_ids, rq_ids; /* by block, by slot */
+	struct wr_ids sq_ids; /* by block */
 	void *user; /* struct ibv_qp * that events name */
 	struct { /* guarded */
 		enum ibv_qp_state state;
@@ -83,7 +83,7 @@ struct qp_attr {
 	struct ibv_qp_cap cap;
 	struct qp_hash hash;
 	uint32_t uidx;
-	struct wr_ids sq_ids, rq_ids;
+	struct wr_ids sq_ids;
 	void *user;
 };
 

@@ -175,6 +175,16 @@ void srq_switch(struct srq *srq, const struct rq_ring *ring, bool anew)
 	spin_unlock(&srq->lock);
 }
 
+uint64_t srq_wr_id(struct srq *srq, uint16_t index)
+{
+	uint64_t id;
+
+	spin_lock(&srq->lock);
+	id = rq_ring_wr_id(&srq->ring, index);
+	spin_unlock(&srq->lock);
+	return id;
+}
+
 void srq_set_max_wr(struct srq *srq, uint32_t max_wr)
 {
 	spin_lock(&srq->lock);

@@ -65,6 +65,7 @@ uint16_t srq_posted(struct srq *srq);
 /* Another ring takes the place of the old one, which the device does not read after the call.
  * @anew: the list starts at slot 0 with nothing posted; else all slots are where they were. */
 void srq_switch(struct srq *srq, const struct rq_ring *ring, bool anew);
+uint64_t srq_wr_id(struct srq *srq, uint16_t index); /* rq_ring_wr_id(), under the lock */
 void srq_set_max_wr(struct srq *srq, uint32_t max_wr);
 /* The limit that is armed now, 0: none; without the lock. */
 static inline uint32_t srq_limit(const struct srq *srq)

@@ -133,7 +133,14 @@ struct rq_ring {
 	uint32_t cnt; /* power of two */
 	uint32_t stride; /* bytes */
 	volatile uint32_t *dbrec; /* MLX5_RCV_DBR: big-endian count of posted WQEs, 16 bits */
+	const uint64_t *wr_id; /* the driver's, by slot, so that reasons can name them; or NULL */
 };
+
+/* Of a receive that is outstanding; 0: not known. */
+static inline uint64_t rq_ring_wr_id(const struct rq_ring *r, uint32_t index)
+{
+	return r->wr_id ? r->wr_id[index & (r->cnt - 1)] : 0;
+}
 
 struct rwqe {
 	uint16_t idx; /* wqe_counter of the CQE */

@@ -561,15 +561,23 @@ uint64_t blame_short(struct tqp *q, const struct seg *s, uint64_t need, uint64_t
 }
 
 /* By the program's number; by the slot's where there is none. */
-static const char *receive_name(const struct tqp *q, char buf[32])
+/* A program that writes the ring itself has no wr_ids. */
+static const char *receive_name(uint64_t wr_id, const struct rwqe *w, char buf[32])
 {
-	uint64_t id = q->qp.srq ? 0 : qp_wr_id(&q->qp.rq_ids, q->rsp.rwqe.idx);
-
-	if (id)
-		snprintf(buf, 32, "wr_id 0x%llx", (unsigned long long)id);
+	if (wr_id)
+		snprintf(buf, 32, "wr_id 0x%llx", (unsigned long long)wr_id);
 	else
-		snprintf(buf, 32, "0x%x", q->rsp.rwqe.idx);
+		snprintf(buf, 32, "0x%x", w->idx);
 	return buf;
+}
+
+static const char *receive_of(const struct tqp *q, char buf[32])
+{
+	const struct rwqe *w = &q->rsp.rwqe;
+
+	return receive_name(q->qp.srq ? srq_wr_id(q->qp.srq, w->idx)
+				      : rq_ring_wr_id(&q->qp.rq.ring, w->idx),
+			    w, buf);
 }
 
 uint64_t blame_receive(struct tqp *q, const struct gather *g)
@@ -582,26 +590,27 @@ uint64_t blame_receive(struct tqp *q, const struct gather *g)
 	if (g->why == KEY_OK)
 		return reason("ibv_post_recv: QP 0x%x: the memory of receive %s is not mapped any "
 			      "more; keep it mapped until the completion",
-			      q->qp.shown, receive_name(q, which));
+			      q->qp.shown, receive_of(q, which));
 	return reason("ibv_post_recv: QP 0x%x: receive %s, sge[%u]: %s; use a key of the %s PD "
 		      "that covers the buffer with IBV_ACCESS_LOCAL_WRITE",
-		      q->qp.shown, receive_name(q, which), g->which,
+		      q->qp.shown, receive_of(q, which), g->which,
 		      key_describe(q->qp.ctx->hca->keys, g->why, &g->refused, text, sizeof(text)),
 		      q->qp.srq ? "SRQ's" : "QP's");
 }
 
 uint64_t blame_wq_receive(const struct wq *wq, const struct rwqe *w, const struct gather *g)
 {
+	const char *name = receive_name(rq_ring_wr_id(&wq->rq.ring, w->idx), w, (char[32]){ 0 });
 	char text[192];
 
 	if (g->why == KEY_OK)
-		return reason("ibv_post_wq_recv: WQ 0x%x: the memory of receive 0x%x is not mapped "
+		return reason("ibv_post_wq_recv: WQ 0x%x: the memory of receive %s is not mapped "
 			      "any more; keep it mapped until the completion",
-			      wq->wqn, w->idx);
+			      wq->wqn, name);
 	return reason(
-		"ibv_post_wq_recv: WQ 0x%x: receive 0x%x, sge[%u]: %s; use a key of the "
+		"ibv_post_wq_recv: WQ 0x%x: receive %s, sge[%u]: %s; use a key of the "
 		"WQ's PD that covers the buffer with IBV_ACCESS_LOCAL_WRITE",
-		wq->wqn, w->idx, g->which,
+		wq->wqn, name, g->which,
 		key_describe(wq->pd->ctx->hca->keys, g->why, &g->refused, text, sizeof(text)));
 }
 

@@ -370,10 +370,9 @@ static void receive_too_small(int op)
 	    mistake.far_qp);
 }
 
-static void receive_with_a_bad_key(int arg)
+static void receive_with_a_bad_key(int srq)
 {
-	(void)arg;
-	begin_rc();
+	begin((struct duo_opts){ .qp = { .type = IBV_QPT_RC }, .far_srq = srq });
 	duo_tell(DUO, (struct duo_order){ DUO_RECV_KEY, .id = 7, .len = LEN, .key = PEER_NO_KEY });
 	prepare(IBV_WR_SEND, LEN);
 	mistake_fails(&wr, IBV_WC_REM_OP_ERR);
@@ -382,10 +381,9 @@ static void receive_with_a_bad_key(int arg)
 			"the lkey of sge[0] of the receive does not allow it; its completion "
 			"there says more");
 	FAR("ibv_post_recv: QP 0x%x: receive wr_id 0x7, sge[0]: lkey 0x%x names no memory region "
-	    "(never "
-	    "registered, or deregistered); use a key of the QP's PD that covers the buffer with "
-	    "IBV_ACCESS_LOCAL_WRITE",
-	    mistake.far_qp, PEER_NO_KEY);
+	    "(never registered, or deregistered); use a key of the %s PD that covers the buffer "
+	    "with IBV_ACCESS_LOCAL_WRITE",
+	    mistake.far_qp, PEER_NO_KEY, srq ? "SRQ's" : "QP's");
 }
 
 static void receive_of_unmapped_memory(int arg)
@@ -443,7 +441,8 @@ static const struct test_case cases[] = {
 	CASE(send_with_another_mtu),
 	{ "receive_too_small (SEND)", receive_too_small, IBV_WR_SEND },
 	{ "receive_too_small (SEND with immediate)", receive_too_small, IBV_WR_SEND_WITH_IMM },
-	CASE(receive_with_a_bad_key),
+	CASE_ARG(receive_with_a_bad_key, 0),
+	CASE_ARG(receive_with_a_bad_key, 1),
 	CASE(receive_of_unmapped_memory),
 	{ "receive_never_posted (its own)", receive_never_posted, 0 },
 	{ "receive_never_posted (an SRQ's)", receive_never_posted, 1 },
