@@ -8,7 +8,7 @@
 /* A tick is a nanosecond, so nothing is lost by conversion. */
 EXPORT int mlx5dv_get_clock_info(struct ibv_context *context, struct mlx5dv_clock_info *info)
 {
-	int err = given(context, "mlx5dv_get_clock_info", "the context");
+	int err = softhca_context_alive(context, "mlx5dv_get_clock_info");
 
 	err = err ? err : given(info, "mlx5dv_get_clock_info", "the clock's structure");
 	if (err)

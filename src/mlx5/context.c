@@ -36,7 +36,7 @@ EXPORT int mlx5dv_set_context_attr(struct ibv_context *context, enum mlx5dv_set_
 				   void *attr)
 {
 	const struct mlx5dv_ctx_allocators *functions = attr;
-	int err = given(context, "mlx5dv_set_context_attr", "the context");
+	int err = softhca_context_alive(context, "mlx5dv_set_context_attr");
 
 	err = err ? err : given(attr, "mlx5dv_set_context_attr", "the attribute");
 	if (!err && type != MLX5DV_CTX_ATTR_BUF_ALLOCATORS)
@@ -58,7 +58,7 @@ EXPORT int mlx5dv_set_context_attr(struct ibv_context *context, enum mlx5dv_set_
 EXPORT int _mlx5dv_query_port(struct ibv_context *context, uint32_t port, struct mlx5dv_port *info,
 			      size_t size)
 {
-	int err = given(context, "mlx5dv_query_port", "the context");
+	int err = softhca_context_alive(context, "mlx5dv_query_port");
 
 	err = err ? err : given(info, "mlx5dv_query_port", "the port's structure");
 	if (!err && port != 1)

@@ -84,7 +84,7 @@ EXPORT struct ibv_cq_ex *mlx5dv_create_cq(struct ibv_context *context,
 {
 	static const struct mlx5dv_cq_init_attr none;
 	const struct mlx5dv_cq_init_attr *with = dv ? dv : &none;
-	int err = given(context, "mlx5dv_create_cq", "the context");
+	int err = softhca_context_alive(context, "mlx5dv_create_cq");
 
 	err = err ? err : given(attr, "mlx5dv_create_cq", "the queue's attribute");
 	err = err ? err : check_verbs(attr);

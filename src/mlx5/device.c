@@ -92,7 +92,7 @@ static void query_some(struct ibv_context *context, uint64_t asked, struct mlx5d
  * header has a shorter struct, and no bit for what it lacks. */
 EXPORT int mlx5dv_query_device(struct ibv_context *context, struct mlx5dv_context *attrs)
 {
-	int err = given(context, "mlx5dv_query_device", "the context");
+	int err = softhca_context_alive(context, "mlx5dv_query_device");
 	uint64_t asked;
 
 	err = err ? err : given(attrs, "mlx5dv_query_device", "the attribute");

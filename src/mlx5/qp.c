@@ -233,7 +233,7 @@ EXPORT struct ibv_qp *mlx5dv_create_qp(struct ibv_context *context,
 	const struct mlx5dv_qp_init_attr *with = dv ? dv : &none;
 	struct ibv_qp_init_attr_ex with_ops;
 	struct ibv_qp *qp;
-	int err = given(context, "mlx5dv_create_qp", "the context");
+	int err = softhca_context_alive(context, "mlx5dv_create_qp");
 
 	err = err ? err : given(attr, "mlx5dv_create_qp", "the queue pair's attribute");
 	err = err ? err : check(attr, with);

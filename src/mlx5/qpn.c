@@ -5,7 +5,7 @@
 
 EXPORT int mlx5dv_reserved_qpn_alloc(struct ibv_context *ctx, uint32_t *qpn)
 {
-	int err = given(ctx, "mlx5dv_reserved_qpn_alloc", "the context");
+	int err = softhca_context_alive(ctx, "mlx5dv_reserved_qpn_alloc");
 
 	err = err ? err : given(qpn, "mlx5dv_reserved_qpn_alloc", "the place of the number");
 	return positive_errno(err ? err : softhca_qpn_reserve(ctx, qpn));
@@ -13,7 +13,7 @@ EXPORT int mlx5dv_reserved_qpn_alloc(struct ibv_context *ctx, uint32_t *qpn)
 
 EXPORT int mlx5dv_reserved_qpn_dealloc(struct ibv_context *ctx, uint32_t qpn)
 {
-	int err = given(ctx, "mlx5dv_reserved_qpn_dealloc", "the context");
+	int err = softhca_context_alive(ctx, "mlx5dv_reserved_qpn_dealloc");
 
 	return positive_errno(err ? err : softhca_qpn_release(ctx, qpn));
 }

@@ -60,7 +60,7 @@ static struct ibv_wq *create(struct ibv_context *context, struct ibv_wq_init_att
 EXPORT struct ibv_wq *mlx5dv_create_wq(struct ibv_context *context, struct ibv_wq_init_attr *attr,
 				       struct mlx5dv_wq_init_attr *dv)
 {
-	int err = given(context, "mlx5dv_create_wq", "the context");
+	int err = softhca_context_alive(context, "mlx5dv_create_wq");
 	bool strides = dv && dv->comp_mask & MLX5DV_WQ_INIT_ATTR_MASK_STRIDING_RQ;
 
 	err = err ? err : given(attr, "mlx5dv_create_wq", "the queue's attribute");

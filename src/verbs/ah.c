@@ -76,7 +76,7 @@ static int from_grh(const struct hca *hca, const struct ibv_grh *grh, struct ibv
 EXPORT int ibv_init_ah_from_wc(struct ibv_context *ib, uint8_t port, struct ibv_wc *wc,
 			       struct ibv_grh *grh, struct ibv_ah_attr *attr)
 {
-	int err = 0;
+	int err = alive_check(ALIVE_CONTEXT, ib, "ibv_init_ah_from_wc");
 
 	*attr = (struct ibv_ah_attr){
 		.dlid = wc->slid,
@@ -84,7 +84,7 @@ EXPORT int ibv_init_ah_from_wc(struct ibv_context *ib, uint8_t port, struct ibv_
 		.src_path_bits = wc->dlid_path_bits,
 		.port_num = port,
 	};
-	if (wc->wc_flags & IBV_WC_GRH)
+	if (!err && wc->wc_flags & IBV_WC_GRH)
 		err = from_grh(to_context(ib)->hca, grh, attr);
 	return minus1_errno(err);
 }

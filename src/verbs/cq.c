@@ -10,8 +10,10 @@
 EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ib)
 {
 	struct comp_channel *ch;
-	int err = comp_channel_create(to_context(ib), &ch);
+	int err = alive_check(ALIVE_CONTEXT, ib, "ibv_create_comp_channel");
 
+	if (!err)
+		err = comp_channel_create(to_context(ib), &ch);
 	return err ? null_errno(err) : alive_made(ALIVE_CHANNEL, &ch->ib);
 }
 
@@ -29,8 +31,10 @@ static struct ibv_cq_ex *create(struct ibv_context *ib, struct ibv_cq_init_attr_
 {
 	static const char call[] = "ibv_create_cq";
 	struct dcq *cq;
-	int err = alive_of(ib, ALIVE_CHANNEL, attr->channel, call);
+	int err = alive_check(ALIVE_CONTEXT, ib, call);
 
+	if (!err)
+		err = alive_of(ib, ALIVE_CHANNEL, attr->channel, call);
 	if (!err && (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD))
 		err = alive_of(ib, ALIVE_PD, attr->parent_domain, call);
 	if (!err)
@@ -104,7 +108,9 @@ EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 
 EXPORT int ibv_get_async_event(struct ibv_context *ib, struct ibv_async_event *event)
 {
-	return minus1_errno(wait_async_event(to_context(ib), event));
+	int err = alive_check(ALIVE_CONTEXT, ib, "ibv_get_async_event");
+
+	return minus1_errno(err ? err : wait_async_event(to_context(ib), event));
 }
 
 EXPORT void ibv_ack_async_event(struct ibv_async_event *event)

@@ -118,12 +118,29 @@ EXPORT int ibv_get_device_index(struct ibv_device *device)
 	return -1;
 }
 
+/* Is it one of ours? Only then it is read. */
+static int check_listed(const struct ibv_device *device)
+{
+	for (unsigned int i = 0; i < NODE_DEVICES; i++) {
+		const struct listed *d = load_acquire(&devices[i]); /* (A) */
+
+		if (d && &d->ib == device)
+			return 0;
+	}
+	return refuse(ENODEV,
+		      "ibv_open_device: no device is at %p; pass one that ibv_get_device_list() "
+		      "gave",
+		      (const void *)device);
+}
+
 EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
 	struct context *ctx;
 	struct hca *hca;
-	int err = node_hca(device->name, &hca);
+	int err = check_listed(device);
 
+	if (!err)
+		err = node_hca(device->name, &hca);
 	if (!err)
 		err = context_create(hca, device, &ctx);
 	if (err)
@@ -134,12 +151,17 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 }
 
 /* For libmlx5. */
+EXPORT int softhca_context_alive(const struct ibv_context *ib, const char *call)
+{
+	return alive_check(ALIVE_CONTEXT, ib, call);
+}
+
+/* For libmlx5. */
 EXPORT int softhca_context_memory(struct ibv_context *ib, void *(*alloc)(size_t size, void *data),
 				  void (*release)(void *p, void *data), void *data)
 {
-	int err = alive_check(ALIVE_CONTEXT, ib, "mlx5dv_set_context_attr");
+	int err = context_use(to_context(ib), "mlx5dv_set_context_attr");
 
-	err = err ? err : context_use(to_context(ib), "mlx5dv_set_context_attr");
 	if (!err)
 		to_context(ib)->memory = (struct context_memory){ alloc, release, data };
 	return err;

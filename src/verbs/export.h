@@ -51,9 +51,11 @@ struct dqp_dc;
 struct ibv_qp *softhca_create_dc(struct ibv_qp_init_attr_ex *attr, const struct dqp_dc *dc);
 struct ibv_qp;
 struct ibv_ah;
+struct ibv_context;
 /* alive_check(), for calls that read nothing of the object. */
 int softhca_qp_alive(const struct ibv_qp *qp, const char *call);
 int softhca_ah_alive(const struct ibv_ah *ah, const char *call);
+int softhca_context_alive(const struct ibv_context *ctx, const char *call);
 int softhca_stream_reset(struct ibv_qp *qp, uint16_t id); /* dqp_stream_reset() */
 void softhca_qp_inlines(struct ibv_qp *qp, bool allow); /* dqp_inlines() */
 /* An RC queue pair stops at a wrong signature; before it is used. */
@@ -62,7 +64,6 @@ int softhca_qp_udp_sport(struct ibv_qp *qp, uint16_t sport); /* dqp_udp_sport() 
 /* dqp_cancel(); the number of work requests, or a negative errno. */
 int softhca_qp_cancel(struct mlx5dv_qp_ex *qp, uint64_t wr_id);
 void softhca_qp_dv_flags(struct ibv_qp *qp, uint32_t flags); /* dqp_dv_flags() */
-struct ibv_context;
 /* Rings and doorbell records of @ctx are made by these functions from now on. EIO: it is closed. */
 int softhca_context_memory(struct ibv_context *ctx, void *(*alloc)(size_t size, void *data),
 			   void (*release)(void *p, void *data), void *data);

@@ -33,8 +33,10 @@ struct ibv_counters *ops_create_counters(struct ibv_context *ib,
 					 struct ibv_counters_init_attr *attr)
 {
 	struct flow_counters *c;
-	int err = flow_counters_create(to_context(ib), attr, &c);
+	int err = alive_check(ALIVE_CONTEXT, ib, "ibv_create_counters");
 
+	if (!err)
+		err = flow_counters_create(to_context(ib), attr, &c);
 	return err ? null_errno(err) : alive_made(ALIVE_COUNTERS, &c->ib);
 }
 

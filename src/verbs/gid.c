@@ -3,6 +3,7 @@
  * ibv_query_gid() and absent to the newer calls. */
 #include <string.h>
 #include <sys/types.h>
+#include "hca/alive.h"
 #include "hca/device.h"
 #include "hca/limits.h"
 #include "obs/explain.h"
@@ -18,16 +19,20 @@ EXPORT int ibv_query_gid_type(struct ibv_context *ib, uint8_t port, unsigned int
 static int read_entry(struct ibv_context *ib, uint32_t port, uint32_t index,
 		      struct ibv_gid_entry *out)
 {
-	const struct hca *hca = to_context(ib)->hca;
+	int err = alive_check(ALIVE_CONTEXT, ib, "GID query");
+	const struct hca *hca;
 	bool v2;
 
+	if (err)
+		return err;
 	if (port != 1)
 		return refuse(EINVAL, "GID query: port %u; there is one port, number 1", port);
 	if (index >= LIMIT_GIDS)
 		return refuse(EINVAL, "GID query: index %u is outside the table of %d; use 0..%d",
 			      index, LIMIT_GIDS, LIMIT_GIDS - 1);
 	*out = (struct ibv_gid_entry){ .gid_index = index, .port_num = port };
-	int err = hca->ports->gid(hca->ports_arg, index, &out->gid, &v2, &out->ndev_ifindex);
+	hca = to_context(ib)->hca;
+	err = hca->ports->gid(hca->ports_arg, index, &out->gid, &v2, &out->ndev_ifindex);
 
 	if (err)
 		return err;

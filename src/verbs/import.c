@@ -81,8 +81,10 @@ EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *ib, uint32_t pd_handle)
 {
 	struct pd *pd;
-	int err = pd_import(to_context(ib), pd_handle, &pd);
+	int err = alive_check(ALIVE_CONTEXT, ib, "ibv_import_pd");
 
+	if (!err)
+		err = pd_import(to_context(ib), pd_handle, &pd);
 	return err ? null_errno(err) : alive_made(ALIVE_PD, &pd->ib);
 }
 
@@ -117,8 +119,10 @@ EXPORT void ibv_unimport_mr(struct ibv_mr *mr)
 EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *ib, uint32_t dm_handle)
 {
 	struct dm *dm;
-	int err = dm_import(to_context(ib), dm_handle, &dm);
+	int err = alive_check(ALIVE_CONTEXT, ib, "ibv_import_dm");
 
+	if (!err)
+		err = dm_import(to_context(ib), dm_handle, &dm);
 	return err ? null_errno(err) : alive_made(ALIVE_DM, &dm->ib);
 }
 

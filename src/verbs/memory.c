@@ -74,8 +74,10 @@ EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size
 static struct ibv_dm *alloc_dm(struct ibv_context *ib, struct ibv_alloc_dm_attr *attr)
 {
 	struct dm *dm;
-	int err = dm_create(to_context(ib), attr, &dm);
+	int err = alive_check(ALIVE_CONTEXT, ib, "ibv_alloc_dm");
 
+	if (!err)
+		err = dm_create(to_context(ib), attr, &dm);
 	return err ? null_errno(err) : alive_made(ALIVE_DM, &dm->ib);
 }
 
@@ -107,8 +109,10 @@ static struct ibv_pd *alloc_parent_domain(struct ibv_context *ib,
 {
 	static const char call[] = "ibv_alloc_parent_domain";
 	struct pd *pd;
-	int err = alive_of(ib, ALIVE_PD, attr->pd, call);
+	int err = alive_check(ALIVE_CONTEXT, ib, call);
 
+	if (!err)
+		err = alive_of(ib, ALIVE_PD, attr->pd, call);
 	if (!err)
 		err = alive_of(ib, ALIVE_TD, attr->td, call);
 	if (!err)
@@ -119,8 +123,10 @@ static struct ibv_pd *alloc_parent_domain(struct ibv_context *ib,
 static struct ibv_td *alloc_td(struct ibv_context *ib, struct ibv_td_init_attr *attr)
 {
 	struct td *td;
-	int err = td_create(to_context(ib), attr, &td);
+	int err = alive_check(ALIVE_CONTEXT, ib, "ibv_alloc_td");
 
+	if (!err)
+		err = td_create(to_context(ib), attr, &td);
 	return err ? null_errno(err) : alive_made(ALIVE_TD, &td->ib);
 }
 

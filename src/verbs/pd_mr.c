@@ -10,8 +10,10 @@
 EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *ib)
 {
 	struct pd *pd;
-	int err = pd_create(to_context(ib), &pd);
+	int err = alive_check(ALIVE_CONTEXT, ib, "ibv_alloc_pd");
 
+	if (!err)
+		err = pd_create(to_context(ib), &pd);
 	return err ? null_errno(err) : alive_made(ALIVE_PD, &pd->ib);
 }
 

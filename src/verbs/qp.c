@@ -23,13 +23,20 @@ static int check_parts(const struct ibv_qp_init_attr_ex *a, const char *call)
 	return err ? err : alive_of(a->pd->context, ALIVE_SRQ, a->srq, call);
 }
 
+static int check_domain(const struct ibv_context *ib, const struct ibv_xrcd *xrcd, const char *call)
+{
+	int err = alive_check(ALIVE_CONTEXT, ib, call);
+
+	return err ? err : alive_of(ib, ALIVE_XRCD, xrcd, call);
+}
+
 static struct ibv_qp *create_target(struct ibv_context *ib, struct ibv_qp_init_attr_ex *attr)
 {
 	struct dqp *qp;
 	int err = 0;
 
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_XRCD)
-		err = alive_of(ib, ALIVE_XRCD, attr->xrcd, "ibv_create_qp_ex");
+		err = check_domain(ib, attr->xrcd, "ibv_create_qp_ex");
 	if (!err)
 		err = dtarget_create(attr, &qp);
 	return err ? null_errno(err) : alive_made_of(ALIVE_QP, &qp->ib, attr->xrcd, NULL);
@@ -110,7 +117,7 @@ struct ibv_qp *ops_open_qp(struct ibv_context *ib, struct ibv_qp_open_attr *attr
 	int err = 0;
 
 	if (attr->comp_mask & IBV_QP_OPEN_ATTR_XRCD)
-		err = alive_of(ib, ALIVE_XRCD, attr->xrcd, "ibv_open_qp");
+		err = check_domain(ib, attr->xrcd, "ibv_open_qp");
 	if (!err)
 		err = dtarget_open(attr, &qp);
 	return err ? null_errno(err) : alive_made_of(ALIVE_QP, &qp->ib, attr->xrcd, NULL);

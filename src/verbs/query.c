@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Attributes of a device and its port. */
+#include "hca/alive.h"
 #include "hca/device.h"
 #include "hca/limits.h"
 #include "obs/explain.h"
@@ -16,14 +17,19 @@
 
 EXPORT int ibv_query_device(struct ibv_context *ib, struct ibv_device_attr *attr)
 {
-	device_query(to_context(ib)->hca, attr);
-	return 0;
+	int err = alive_check(ALIVE_CONTEXT, ib, "ibv_query_device");
+
+	if (!err)
+		device_query(to_context(ib)->hca, attr);
+	return positive_errno(err);
 }
 
 int ops_query_device_ex(struct ibv_context *ib, const struct ibv_query_device_ex_input *in,
 			struct ibv_device_attr_ex *attr, size_t size)
 {
-	return positive_errno(device_query_ex(to_context(ib)->hca, in, attr, size));
+	int err = alive_check(ALIVE_CONTEXT, ib, "ibv_query_device_ex");
+
+	return positive_errno(err ? err : device_query_ex(to_context(ib)->hca, in, attr, size));
 }
 
 /* The whole counter stands in tv_nsec, as drivers do it. comp_mask: the values that were
@@ -31,8 +37,10 @@ int ops_query_device_ex(struct ibv_context *ib, const struct ibv_query_device_ex
 int ops_query_rt_values(struct ibv_context *ib, struct ibv_values_ex *values)
 {
 	uint32_t asked = values->comp_mask;
+	int err = alive_check(ALIVE_CONTEXT, ib, "ibv_query_rt_values_ex");
 
-	(void)ib;
+	if (err)
+		return positive_errno(err);
 	values->comp_mask = asked & IBV_VALUES_MASK_RAW_CLOCK;
 	if (values->comp_mask)
 		values->raw_clock = (struct timespec){ 0, (long)clock_raw() };
@@ -48,7 +56,9 @@ EXPORT void softhca_clock(uint64_t *raw, uint64_t *wall)
 
 int ops_query_port(struct ibv_context *ib, uint8_t port, struct ibv_port_attr *attr, size_t size)
 {
-	return positive_errno(device_query_port(to_context(ib)->hca, port, attr, size));
+	int err = alive_check(ALIVE_CONTEXT, ib, "ibv_query_port");
+
+	return positive_errno(err ? err : device_query_port(to_context(ib)->hca, port, attr, size));
 }
 
 /* The structure of this function ends before members that were added later. */
@@ -60,12 +70,17 @@ EXPORT int ibv_query_port(struct ibv_context *ib, uint8_t port, struct _compat_i
 
 EXPORT int ibv_query_port_speed(struct ibv_context *ib, uint32_t port, uint64_t *speed)
 {
-	return positive_errno(device_port_speed(to_context(ib)->hca, port, speed));
+	int err = alive_check(ALIVE_CONTEXT, ib, "ibv_query_port_speed");
+
+	return positive_errno(err ? err : device_port_speed(to_context(ib)->hca, port, speed));
 }
 
 EXPORT int ibv_query_pkey(struct ibv_context *ib, uint8_t port, int index, __be16 *pkey)
 {
-	(void)ib;
+	int err = alive_check(ALIVE_CONTEXT, ib, "ibv_query_pkey");
+
+	if (err)
+		return minus1_errno(err);
 	if (port != 1)
 		return minus1_errno(refuse(
 			EINVAL, "ibv_query_pkey: port %u; there is one port, number 1", port));

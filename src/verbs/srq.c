@@ -68,6 +68,8 @@ struct ibv_srq *ops_create_srq_ex(struct ibv_context *ib, struct ibv_srq_init_at
 			     "these",
 			     attr->comp_mask, attr->srq_type);
 	if (!err)
+		err = alive_check(ALIVE_CONTEXT, ib, call);
+	if (!err)
 		err = alive_check(ALIVE_PD, attr->pd, call);
 	if (!err)
 		err = alive_of(ib, ALIVE_PD, attr->pd, call);

@@ -12,8 +12,10 @@ static struct ibv_wq *create(struct ibv_context *ib, struct ibv_wq_init_attr *at
 			     const struct stride_form *strides)
 {
 	struct dwq *wq;
-	int err = alive_of(ib, ALIVE_PD, attr->pd, "ibv_create_wq");
+	int err = alive_check(ALIVE_CONTEXT, ib, "ibv_create_wq");
 
+	if (!err)
+		err = alive_of(ib, ALIVE_PD, attr->pd, "ibv_create_wq");
 	if (!err)
 		err = alive_of(ib, ALIVE_CQ, attr->cq, "ibv_create_wq");
 	if (!err)
@@ -53,9 +55,9 @@ struct ibv_rwq_ind_table *ops_create_rwq_ind_table(struct ibv_context *ib,
 	unsigned int log = attr->log_ind_tbl_size;
 	struct wq *wqs[1 << LIMIT_RWQ_TABLE_LOG];
 	struct rwq_table *t;
-	int err = 0;
+	int err = alive_check(ALIVE_CONTEXT, ib, "ibv_create_rwq_ind_table");
 
-	if (attr->comp_mask)
+	if (!err && attr->comp_mask)
 		return null_errno(refuse(EOPNOTSUPP,
 					 "ibv_create_rwq_ind_table: comp_mask 0x%x, nothing is "
 					 "defined; pass 0",

@@ -11,8 +11,10 @@ struct ibv_xrcd *ops_open_xrcd(struct ibv_context *ib, struct ibv_xrcd_init_attr
 {
 	const uint32_t need = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
 	struct xrcd *x;
-	int err;
+	int err = alive_check(ALIVE_CONTEXT, ib, "ibv_open_xrcd");
 
+	if (err)
+		return null_errno(err);
 	if (attr->comp_mask >= IBV_XRCD_INIT_ATTR_RESERVED)
 		return null_errno(
 			refuse(EOPNOTSUPP,

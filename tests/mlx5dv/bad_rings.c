@@ -216,6 +216,8 @@ static void receive_record(int how)
 	hand_send(&a, MLX5_WQE_CTRL_CQ_UPDATE, 1);
 	e = take(&a); /* it is refused: garbage is no receive */
 	want_eq(mlx5dv_get_cqe_opcode(&e), MLX5_CQE_REQ_ERR);
+	want_eq(state_of(&a), IBV_QPS_ERR);
+	want_eq(state_of(&b), IBV_QPS_ERR);
 	want(explained());
 	one_message(&c, &d, 1);
 	want_eq(ibv_destroy_qp(a.ep.qp), 0);

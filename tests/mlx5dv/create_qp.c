@@ -86,6 +86,8 @@ static const struct row {
 	{ IBV_QPT_RC, OPS(1U << 5), EOPNOTSUPP, 0, 0 },
 	{ IBV_QPT_UC, OPS(WITH(MR_INTERLEAVED)), EOPNOTSUPP, 0, 0 },
 	{ IBV_QPT_UD, OPS(WITH(MR_LIST)), EOPNOTSUPP, 0, 0 },
+	{ IBV_QPT_XRC_SEND, OPS(WITH(MKEY_CONFIGURE)), EOPNOTSUPP, 0, 0 },
+	{ IBV_QPT_RAW_PACKET, OPS(WITH(MR_LIST)), EOPNOTSUPP, 0, 0 },
 	{ IBV_QPT_DRIVER,
 	  { .comp_mask = MASK(DC) | MASK(SEND_OPS_FLAGS),
 	    .dc_init_attr = { .dc_type = MLX5DV_DCTYPE_DCI },
@@ -114,6 +116,27 @@ static void refusals(int arg)
 		want_null(mlx5dv_create_qp(dev.ctx, &a, &dv), rows[i].err);
 		want_eq(a.cap.max_send_wr, 4); /* as it was */
 	}
+}
+
+/* What is wrong in the verbs' attribute, beside operations of mlx5 that are right. */
+static void verbs_attribute(int arg)
+{
+	struct mlx5dv_qp_init_attr dv = OPS(WITH(MEMCPY));
+	struct ibv_qp_init_attr_ex a;
+
+	(void)arg;
+	begin();
+	a = of_type(IBV_QPT_RC);
+	a.comp_mask = 0;
+	want_null(mlx5dv_create_qp(dev.ctx, &a, &dv), EINVAL);
+	said_want(SAID_NEAR,
+		  "ibv_create_qp_ex: comp_mask 0x40 for a QP of type RC without a PD; set "
+		  "IBV_QP_INIT_ATTR_PD");
+	a = of_type(IBV_QPT_RC);
+	a.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	a.send_ops_flags = IBV_QP_EX_WITH_SEND | 1ULL << 63;
+	want_null(mlx5dv_create_qp(dev.ctx, &a, &dv), EOPNOTSUPP);
+	want_null(mlx5dv_create_qp(dev.ctx, &a, NULL), EOPNOTSUPP);
 }
 
 /* IBV_QPT_DRIVER says nothing without them. */
@@ -274,6 +297,7 @@ static void the_switch(int arg)
 
 static const struct test_case cases[] = {
 	CASE(refusals),
+	CASE(verbs_attribute),
 	CASE(driver_without_attributes),
 	CASE(members_without_bits),
 	CASE(plain_types),

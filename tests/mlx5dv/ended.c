@@ -122,7 +122,17 @@ static int end_mkey(void *mkey)
 	return mlx5dv_destroy_mkey(mkey);
 }
 
-enum kind { PD, CQ, SRQ, QP, WQ, DM, AH, MKEY };
+static void *make_context(void)
+{
+	return ibv_open_device(dev.ctx->device);
+}
+
+static int end_context(void *ctx)
+{
+	return ibv_close_device(ctx);
+}
+
+enum kind { PD, CQ, SRQ, QP, WQ, DM, AH, MKEY, CONTEXT };
 
 static const struct {
 	const char *name, *ended, *number;
@@ -137,6 +147,7 @@ static const struct {
 	[DM] = { "DM", "freed", "DM 0x#", make_dm, end_dm },
 	[AH] = { "AH", "destroyed", "AH", make_ah, end_ah },
 	[MKEY] = { "mkey", "destroyed", "mkey 0x#", make_mkey, end_mkey },
+	[CONTEXT] = { "device context", "closed", "device context", make_context, end_context },
 };
 
 /* --- the calls --- */
@@ -261,6 +272,91 @@ static int check_mkey(void *mkey)
 	return mlx5dv_mkey_check(mkey, &err);
 }
 
+/* A number of work requests, or a negative errno. */
+static int cancel(void *qp)
+{
+	return -mlx5dv_qp_cancel_posted_send_wrs(mlx5dv_qp_ex_from_ibv_qp_ex(qp), 1);
+}
+
+static int query_device(void *ctx)
+{
+	struct mlx5dv_context out = { .comp_mask = MLX5DV_CONTEXT_MASK_DC_ODP_CAPS };
+
+	return mlx5dv_query_device(ctx, &out);
+}
+
+static int clock_of(void *ctx)
+{
+	struct mlx5dv_clock_info out;
+
+	return mlx5dv_get_clock_info(ctx, &out);
+}
+
+static int query_port(void *ctx)
+{
+	struct mlx5dv_port out;
+
+	return mlx5dv_query_port(ctx, 1, &out);
+}
+
+static void *no_memory(size_t size, void *data)
+{
+	(void)size;
+	return data;
+}
+
+static void nothing(void *p, void *data)
+{
+	(void)p;
+	(void)data;
+}
+
+static int set_allocators(void *ctx)
+{
+	struct mlx5dv_ctx_allocators a = { no_memory, nothing, NULL };
+
+	return mlx5dv_set_context_attr(ctx, MLX5DV_CTX_ATTR_BUF_ALLOCATORS, &a);
+}
+
+static int reserve(void *ctx)
+{
+	uint32_t qpn;
+
+	return mlx5dv_reserved_qpn_alloc(ctx, &qpn);
+}
+
+static int give_back(void *ctx)
+{
+	return mlx5dv_reserved_qpn_dealloc(ctx, 1);
+}
+
+static int cq_of_context(void *ctx)
+{
+	struct ibv_cq_init_attr_ex a = { .cqe = 4 };
+
+	return result(mlx5dv_create_cq(ctx, &a, NULL));
+}
+
+static int qp_of_context(void *ctx)
+{
+	struct ibv_qp_init_attr_ex a = { .qp_type = IBV_QPT_RC,
+					 .send_cq = cq,
+					 .recv_cq = cq,
+					 .comp_mask = IBV_QP_INIT_ATTR_PD,
+					 .pd = dev.pd };
+
+	return result(mlx5dv_create_qp(ctx, &a, NULL));
+}
+
+static int wq_of_context(void *ctx)
+{
+	struct ibv_wq_init_attr a = {
+		.wq_type = IBV_WQT_RQ, .max_wr = 1, .max_sge = 1, .pd = dev.pd, .cq = cq
+	};
+
+	return result(mlx5dv_create_wq(ctx, &a, NULL));
+}
+
 static const struct call {
 	const char *name, *said;
 	enum kind kind;
@@ -286,9 +382,19 @@ static const struct call {
 	{ "query_qp_lag_port", "mlx5dv_query_qp_lag_port", QP, query_lag },
 	{ "modify_qp_lag_port", "mlx5dv_modify_qp_lag_port", QP, modify_lag },
 	{ "dci_stream_id_reset", "mlx5dv_dci_stream_id_reset", QP, reset_stream },
+	{ "qp_cancel_posted_send_wrs", "mlx5dv_qp_cancel_posted_send_wrs", QP, cancel },
 	{ "map_ah_to_qp", "mlx5dv_map_ah_to_qp", AH, map_ah },
 	{ "mkey_check", "mlx5dv_mkey_check", MKEY, check_mkey },
 	{ "destroy_mkey", "mlx5dv_destroy_mkey", MKEY, end_mkey },
+	{ "query_device", "mlx5dv_query_device", CONTEXT, query_device },
+	{ "get_clock_info", "mlx5dv_get_clock_info", CONTEXT, clock_of },
+	{ "query_port", "mlx5dv_query_port", CONTEXT, query_port },
+	{ "set_context_attr", "mlx5dv_set_context_attr", CONTEXT, set_allocators },
+	{ "reserved_qpn_alloc", "mlx5dv_reserved_qpn_alloc", CONTEXT, reserve },
+	{ "reserved_qpn_dealloc", "mlx5dv_reserved_qpn_dealloc", CONTEXT, give_back },
+	{ "create_cq", "mlx5dv_create_cq", CONTEXT, cq_of_context },
+	{ "create_qp", "mlx5dv_create_qp", CONTEXT, qp_of_context },
+	{ "create_wq", "mlx5dv_create_wq", CONTEXT, wq_of_context },
 	// clang-format on
 };
 enum { CALLS = sizeof(calls) / sizeof(calls[0]) };
@@ -314,11 +420,32 @@ static void refused(int arg)
 	want_errno(c->fn(page + 64), ENOENT);
 }
 
+/* A device that no list has given, if by the name of one that is there, and a pointer to no
+ * memory. */
+static void foreign_device(int arg)
+{
+	uint8_t *page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct mlx5dv_context_attr attr = { 0 };
+	struct ibv_device foreign;
+
+	(void)arg;
+	want(page != MAP_FAILED);
+	said_begin();
+	peer_open(&dev);
+	foreign = *dev.ctx->device;
+	want_null(mlx5dv_open_device(&foreign, &attr), ENODEV);
+	said_want(SAID_NEAR,
+		  "ibv_open_device: no device is at %p; pass one that ibv_get_device_list() gave",
+		  (void *)&foreign);
+	want_null(mlx5dv_open_device((void *)(page + 64), &attr), ENODEV);
+}
+
 int main(void)
 {
-	struct test_case all[CALLS];
+	struct test_case all[CALLS + 1];
 
 	for (int i = 0; i < CALLS; i++)
 		all[i] = (struct test_case){ calls[i].name, refused, i };
-	return cases_run(all, CALLS);
+	all[CALLS] = (struct test_case)CASE(foreign_device);
+	return cases_run(all, CALLS + 1);
 }

@@ -266,7 +266,7 @@ int main(void)
 		CASE(refused_destroy_of_a_thread),
 	};
 	enum { OTHERS = sizeof(others) / sizeof(others[0]) };
-	struct test_case all[100];
+	struct test_case all[128];
 
 	for (unsigned int i = 0; i < handles_n; i++)
 		all[i] = (struct test_case){ handles_rows[i].name, row, (int)i };

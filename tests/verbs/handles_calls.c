@@ -606,6 +606,57 @@ static int modify_wq(void *wq)
 	return near.ops->modify_wq(wq, &a);
 }
 
+/* Of a context alone. */
+#define MAKES(name, ...)                                                                           \
+	static int name(void *ctx)                                                                 \
+	{                                                                                          \
+		return result(__VA_ARGS__);                                                        \
+	}
+#define SAYS(name, ...)                                                                            \
+	static int name(void *ctx)                                                                 \
+	{                                                                                          \
+		return (__VA_ARGS__) ? errno : 0;                                                  \
+	}
+#define XRC_MASK                                                                                   \
+	(IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD |                  \
+	 IBV_SRQ_INIT_ATTR_CQ)
+/* clang-format off */
+MAKES(ctx_pd, ibv_alloc_pd(ctx))
+MAKES(ctx_channel, ibv_create_comp_channel(ctx))
+MAKES(ctx_cq, ibv_create_cq(ctx, 4, NULL, NULL, 0))
+MAKES(ctx_import_pd, ibv_import_pd(ctx, near.dev.pd->handle))
+MAKES(ctx_import_dm, ibv_import_dm(ctx, near.dm->handle))
+MAKES(ctx_td, near.ops->alloc_td(ctx, &(struct ibv_td_init_attr){ 0 }))
+MAKES(ctx_dm, near.ops->alloc_dm(ctx, &(struct ibv_alloc_dm_attr){ .length = 64 }))
+MAKES(ctx_domain, near.ops->alloc_parent_domain(ctx, &(struct ibv_parent_domain_init_attr){
+	.pd = near.dev.pd }))
+MAKES(ctx_wq, near.ops->create_wq(ctx, &(struct ibv_wq_init_attr){
+	.wq_type = IBV_WQT_RQ, .max_wr = 1, .max_sge = 1, .pd = near.dev.pd, .cq = near.cq }))
+MAKES(ctx_table, near.ops->create_rwq_ind_table(ctx, &(struct ibv_rwq_ind_table_init_attr){
+	.ind_tbl = &near.wq }))
+MAKES(ctx_srq, near.ops->create_srq_ex(ctx, &(struct ibv_srq_init_attr_ex){
+	.comp_mask = XRC_MASK, .srq_type = IBV_SRQT_XRC, .pd = near.dev.pd, .cq = near.cq,
+	.xrcd = (void *)memory }))
+MAKES(ctx_target, near.ops->create_qp_ex(ctx, &(struct ibv_qp_init_attr_ex){
+	.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = (void *)memory }))
+MAKES(ctx_open_qp, near.ops->open_qp(ctx, &(struct ibv_qp_open_attr){
+	.comp_mask = IBV_QP_OPEN_ATTR_XRCD, .xrcd = (void *)memory }))
+MAKES(ctx_xrcd, near.ops->open_xrcd(ctx, &(struct ibv_xrcd_init_attr){
+	IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, -1, O_CREAT }))
+MAKES(ctx_counters, near.ops->create_counters(ctx, &(struct ibv_counters_init_attr){ 0 }))
+SAYS(ctx_device, ibv_query_device(ctx, &(struct ibv_device_attr){ 0 }))
+SAYS(ctx_device_ex, near.ops->query_device_ex(ctx, NULL, &(struct ibv_device_attr_ex){ 0 },
+					      sizeof(struct ibv_device_attr_ex)))
+SAYS(ctx_port, near.ops->query_port(ctx, 1, &(struct ibv_port_attr){ 0 },
+				    sizeof(struct ibv_port_attr)))
+SAYS(ctx_clock, near.ops->query_rt_values(ctx, &(struct ibv_values_ex){ 0 }))
+SAYS(ctx_gid, ibv_query_gid(ctx, 1, 0, &(union ibv_gid){ 0 }))
+SAYS(ctx_pkey, ibv_query_pkey(ctx, 1, 0, &(__be16){ 0 }))
+SAYS(ctx_event, ibv_get_async_event(ctx, &(struct ibv_async_event){ 0 }))
+SAYS(ctx_ah_attr, ibv_init_ah_from_wc(ctx, 1, &(struct ibv_wc){ .wc_flags = IBV_WC_GRH },
+				      &(struct ibv_grh){ 0 }, &(struct ibv_ah_attr){ 0 }))
+/* clang-format on */
+
 const struct handles_row handles_rows[] = {
 	// clang-format off
 	{ "dealloc_pd", "ibv_dealloc_pd", PD, dealloc_pd, false },
@@ -677,6 +728,32 @@ const struct handles_row handles_rows[] = {
 	{ "attach_counters", "ibv_attach_counters_point_flow", COUNTERS, attach_counters, false },
 	{ "create_flow with counters", "ibv_create_flow", COUNTERS, count_flow, true },
 	{ "close_device", "ibv_close_device", CONTEXT, close_device, false },
+	{ "alloc_pd of a context", "ibv_alloc_pd", CONTEXT, ctx_pd, false },
+	{ "create_comp_channel of a context", "ibv_create_comp_channel", CONTEXT,
+	  ctx_channel, false },
+	{ "create_cq of a context", "ibv_create_cq", CONTEXT, ctx_cq, false },
+	{ "import_pd of a context", "ibv_import_pd", CONTEXT, ctx_import_pd, false },
+	{ "import_dm of a context", "ibv_import_dm", CONTEXT, ctx_import_dm, false },
+	{ "alloc_td of a context", "ibv_alloc_td", CONTEXT, ctx_td, false },
+	{ "alloc_dm of a context", "ibv_alloc_dm", CONTEXT, ctx_dm, false },
+	{ "alloc_parent_domain of a context", "ibv_alloc_parent_domain", CONTEXT,
+	  ctx_domain, false },
+	{ "create_wq of a context", "ibv_create_wq", CONTEXT, ctx_wq, false },
+	{ "create_rwq_ind_table of a context", "ibv_create_rwq_ind_table", CONTEXT,
+	  ctx_table, false },
+	{ "create_srq_ex of a context", "ibv_create_srq_ex", CONTEXT, ctx_srq, false },
+	{ "create_qp_ex of a context", "ibv_create_qp_ex", CONTEXT, ctx_target, false },
+	{ "open_qp of a context", "ibv_open_qp", CONTEXT, ctx_open_qp, false },
+	{ "open_xrcd of a context", "ibv_open_xrcd", CONTEXT, ctx_xrcd, false },
+	{ "create_counters of a context", "ibv_create_counters", CONTEXT, ctx_counters, false },
+	{ "query_device of a context", "ibv_query_device", CONTEXT, ctx_device, false },
+	{ "query_device_ex of a context", "ibv_query_device_ex", CONTEXT, ctx_device_ex, false },
+	{ "query_port of a context", "ibv_query_port", CONTEXT, ctx_port, false },
+	{ "query_rt_values of a context", "ibv_query_rt_values_ex", CONTEXT, ctx_clock, false },
+	{ "query_gid of a context", "GID query", CONTEXT, ctx_gid, false },
+	{ "query_pkey of a context", "ibv_query_pkey", CONTEXT, ctx_pkey, false },
+	{ "get_async_event of a context", "ibv_get_async_event", CONTEXT, ctx_event, false },
+	{ "init_ah_from_wc of a context", "ibv_init_ah_from_wc", CONTEXT, ctx_ah_attr, false },
 	// clang-format on
 };
 const unsigned int handles_n = sizeof(handles_rows) / sizeof(handles_rows[0]);
