@@ -406,6 +406,43 @@ static void use_up_descriptors(int *fds)
 	check_eq(fds[FDS - 1], -1);
 }
 
+static int said = -1, stderr_was;
+
+static void keep_the_log(void)
+{
+	stderr_was = dup(STDERR_FILENO);
+	said = memfd_create("log", MFD_CLOEXEC);
+	check_eq(dup2(said, STDERR_FILENO), STDERR_FILENO);
+}
+
+/* Also of a test that has failed, before its reason is printed. */
+static int log_as_before(void **state)
+{
+	(void)state;
+	if (said < 0)
+		return 0;
+	dup2(stderr_was, STDERR_FILENO);
+	close(stderr_was);
+	close(said);
+	said = -1;
+	return 0;
+}
+
+/* How often the log has @text; needs no descriptor. */
+static unsigned int logged(const char *text)
+{
+	static char log[8192];
+	ssize_t len = pread(said, log, sizeof(log) - 1, 0);
+	unsigned int n = 0;
+
+	check(len >= 0);
+	log[len] = 0;
+	for (const char *at = log; (at = strstr(at, text)); at++)
+		n++;
+	return n;
+}
+
+/* And its person is told so, once, with the limit. */
 TEST(what_is_offered_to_a_process_without_descriptors_changes_nothing)
 {
 	struct child c = child_start(offers, NULL);
@@ -425,6 +462,7 @@ TEST(what_is_offered_to_a_process_without_descriptors_changes_nothing)
 	station_mutual(&st, d);
 	check_eq(child_hear(c.talk), 0);
 	check_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+	keep_the_log();
 	use_up_descriptors(fds);
 	for (uint64_t round = 1, offered = 0; !offered; round++) {
 		check(round < 50);
@@ -436,10 +474,14 @@ TEST(what_is_offered_to_a_process_without_descriptors_changes_nothing)
 	child_tell(c.talk, 0);
 	for (; sent < MANY; station_turn(&st))
 		sent += fill_up(d, &s, NULL, MANY - sent);
+	while (still(!logged("no descriptor is free")))
+		station_turn(&st);
 	check_eq(st.deaths, 0);
 	for (int i = 0; fds[i] >= 0; i++)
 		close(fds[i]);
 	limit_descriptors(before.rlim_cur);
+	check_eq(logged("(ulimit -n is 64): what other processes offer is not taken"), 1);
+	check_eq(logged("no descriptor is free"), 1);
 	check_eq(child_wait(&c), 0);
 	d->ops->put(d);
 	station_close(&st);
@@ -614,7 +656,8 @@ RUN_TESTS(unit_test(a_record_whose_payload_cannot_be_read_is_never_seen),
 	  unit_test(large_payloads_are_fetched_while_their_key_is_published_and_not_after),
 	  unit_test(a_full_ring_resumes_its_waiter_and_grows),
 	  unit_test(what_a_process_sends_to_itself_does_not_keep_the_rings_unread),
-	  unit_test(what_is_offered_to_a_process_without_descriptors_changes_nothing),
+	  cmocka_unit_test_teardown(
+		  what_is_offered_to_a_process_without_descriptors_changes_nothing, log_as_before),
 	  unit_test(direct_access_is_done_only_as_the_published_entries_allow),
 	  unit_test(a_slot_that_nobody_has_is_unreachable),
 	  unit_test(a_process_of_another_version_is_remembered_when_it_has_ended))

@@ -73,6 +73,7 @@ class Score:
             self.done += 1
             self.failed += bool(result.why)
             end = f": {result.why}" if result.why else ""
+            end += f" # SKIP {result.skipped}" if result.skipped else ""
             print(f"{'not ok' if result.why else 'ok'} {self.done} - {name}{end}", flush=True)
             if result.why:
                 tell(name, result)
