@@ -53,7 +53,7 @@ runs() # COMMAND...
 
 tarball_runs()
 {
-	local lib place=$tmp/any/where
+	local lib file place=$tmp/any/where
 
 	mkdir -p -- "$place"
 	tar -xzf "$tmp"/one/build-dist/*.tar.gz -C "$place"
@@ -67,6 +67,9 @@ tarball_runs()
 	done
 	shows "(commit $(git -C "$tmp/one" rev-parse HEAD | cut -c 1-12) of " \
 		"$place/bin/softhca" --version || fail "--version does not name the commit"
+	for file in LICENSE CHANGELOG.md copyright.libisal copyright.libmnl; do
+		[ -s "$place/share/doc/softhca/$file" ] || fail "the tarball has no $file"
+	done
 	printf 'the tarball runs from anywhere: ok\n'
 }
 

@@ -11,8 +11,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import cancelled  # noqa: E402
 import circles  # noqa: E402
-from gate import (calls, files, functions, includes, readmes, sentences, services,  # noqa: E402
-                  text)
+from gate import (calls, environment, files, functions, includes, readmes,  # noqa: E402
+                  sentences, services, text)
 
 HEAD = "// SPDX-License-Identifier: MIT\n"
 DEEP = "if (a) { for (;;) while (b) switch (c) { case 1: if (d) e(); } }"
@@ -80,6 +80,10 @@ def typed(_top, _paths, sources):
 
 def sentence(_top, _paths, sources):
     return sentences.remedies(sources)
+
+
+def variables(_top, _paths, sources):
+    return environment.insecure(sources)
 
 
 NOTE = "TO" + "DO"
@@ -156,6 +160,17 @@ CASES = [
     ("a type where services are described", {"src/hca/service.c": "int a = IBV_QPT_RC;\n"},
      typed, 0),
     ("a type in a test", {"tests/unit/a.c": "int a = IBV_QPT_RC;\n"}, typed, 0),
+    ("a variable that set-uid programs heed",
+     {"src/a.c": 'char *a(void) { return getenv("A"); }\n'}, variables, 1),
+    ("the same in the view library",
+     {"tools/redirect/a.c": 'char *a(void) { return getenv("A"); }\n'}, variables, 1),
+    ("one that they ignore", {"src/a.c": 'char *a(void) { return secure_getenv("A"); }\n'},
+     variables, 0),
+    ("a variable with a reason",
+     {"src/a.c": '/* gate: environment: its own */\nchar *a(void) { return getenv("A"); }\n'},
+     variables, 0),
+    ("a variable of the tool", {"tools/a.c": 'char *a(void) { return getenv("A"); }\n'},
+     variables, 0),
 ]
 
 

@@ -14,6 +14,9 @@ MEANT = {
     "packet": ["wire/packet", "wire/grh", "wire/icrc", "wire/icrc_id", "link/seg_pkt"],
     "frame": ["wire/frame"],
     "mad": ["wire/cm_msg"],
+    "cm": ["cm/cm_fsm"],
+    "arrive": ["cm/cm_arrive", "cm/cm_talk", "cm/cm_fsm", "cm/cm_connect", "cm/cm_life",
+               "cm/cm_event", "cm/cm_id", "cm/cm_far", "cm/cm_blame"],
     "ring": ["peers/ring", "peers/ring_seg"],
     "wqe": ["prm/wqe", "prm/umr", "prm/av"],
     "qp": ["transport/requester", "transport/responder", "transport/completer",
@@ -36,6 +39,7 @@ MEANT = {
     "mkey": ["hca/mkey/mkey", "hca/mkey/mkey_layout", "hca/mkey/signature", "hca/key_table",
              "prm/umr", "prm/bsf", "transport/gather", "transport/linear/linear"],
     "tables": ["peers/shm_access", "peers/hazard"],
+    "rsocket": ["rdmacm/rsocket/stream", "rdmacm/rsocket/ring", "rdmacm/rsocket/iomap"],
 }
 LINES = re.compile(r"File '([^']*)'\nLines executed:([\d.]+)% of (\d+)")
 
@@ -54,9 +58,10 @@ def run(build, name):
                    env={**os.environ, "TMPDIR": os.environ.get("TMPDIR", "/tmp")})
 
 
-def reached(build, source):
-    """(lines reached, lines) of src/@source.c."""
-    for counts in Path(build).rglob(f"*src_{source.replace('/', '_')}.c.gcda"):
+def reached(build, name, source):
+    """(lines reached, lines) of src/@source.c, which the target @name links or includes."""
+    objects = [f"*src_{source.replace('/', '_')}.c.gcda", f"fuzz_{name}_seeded.p/{name}.c.gcda"]
+    for counts in (path for pattern in objects for path in Path(build).rglob(pattern)):
         shown = subprocess.run(["gcov", "-n", counts.name], cwd=counts.parent, text=True,
                                check=True, capture_output=True).stdout
         for path, share, lines in LINES.findall(shown):
@@ -67,7 +72,7 @@ def reached(build, source):
 
 def report(build, name):
     run(build, name)
-    found = {source: reached(build, source) for source in MEANT[name]}
+    found = {source: reached(build, name, source) for source in MEANT[name]}
     total = [sum(column) for column in zip(*found.values())]
     print(f"{name}: {total[0]} of {total[1]} lines, {100 * total[0] // total[1]} %", flush=True)
     for source, (n, lines) in found.items():
