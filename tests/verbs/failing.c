@@ -7,6 +7,7 @@
 #include <link.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,8 +16,10 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -314,6 +317,17 @@ static int poll_ms(struct pollfd *fds, nfds_t n, int ms)
 	return poll_for(fds, n, ms < 0 ? NULL : &limit, NULL);
 }
 
+/* The kernel says how many bytes it has. */
+static int cpus_of(pid_t pid, size_t size, cpu_set_t *set)
+{
+	long n = syscall(SYS_sched_getaffinity, pid, size, set);
+
+	if (n < 0)
+		return -1;
+	memset((char *)set + n, 0, size - (size_t)n);
+	return 0;
+}
+
 STAND_IN(void *, mmap, MAP_FAILED, ENOMEM,
 	 (void *at, size_t len, int prot, int flags, int fd, off_t offset),
 	 syscall(SYS_mmap, at, len, prot, flags, fd, offset))
@@ -437,6 +451,14 @@ STAND_IN(ssize_t, readlink, -1, ENOMEM, (const char *restrict path, char *restri
 	 syscall(SYS_readlinkat, AT_FDCWD, path, to, n))
 STAND_IN(ssize_t, getrandom, -1, EINTR, (void *to, size_t n, unsigned int flags),
 	 syscall(SYS_getrandom, to, n, flags))
+STAND_IN(int, access, -1, ENOMEM, (const char *path, int mode),
+	 syscall(SYS_faccessat, AT_FDCWD, path, mode))
+STAND_IN(int, getrlimit, -1, EPERM, (__rlimit_resource_t what, struct rlimit *limit),
+	 syscall(SYS_prlimit64, 0, what, NULL, limit))
+STAND_IN(int, sched_getaffinity, -1, EPERM, (pid_t pid, size_t size, cpu_set_t *set),
+	 cpus_of(pid, size, set))
+STAND_IN(int, sched_setaffinity, -1, EPERM, (pid_t pid, size_t size, const cpu_set_t *set),
+	 syscall(SYS_sched_setaffinity, pid, size, set))
 
 /* What is watched can always be given back. */
 int epoll_ctl(int fd, int op, int what, struct epoll_event *e)
@@ -476,6 +498,21 @@ int fcntl(int fd, int command, ...)
 		return -1;
 	}
 	return (int)syscall(SYS_fcntl, fd, command, value);
+}
+
+int ioctl(int fd, unsigned long request, ...)
+{
+	va_list ap;
+	void *arg;
+
+	va_start(ap, request);
+	arg = va_arg(ap, void *);
+	va_end(ap);
+	if (due(FAILING_CALLS, CALLER, "ioctl")) {
+		errno = ENOMEM;
+		return -1;
+	}
+	return (int)syscall(SYS_ioctl, fd, request, arg);
 }
 
 int openat(int folder, const char *path, int flags, ...)

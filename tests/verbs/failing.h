@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* One call for a resource fails: the n-th allocation, or the n-th system call, that the libraries
  * under test make. failing.c stands in place of the C library's functions in the whole program and
- * looks who calls: what the program does itself never fails. Under a sanitizer, which allocates
- * itself, allocations do not fail. */
+ * looks who calls: what the program does itself never fails. Calls that give something back do not
+ * fail: close(), munmap(), shutdown(). Under a sanitizer, which allocates itself, allocations do
+ * not fail. */
 #pragma once
 #include <stdbool.h>
 
