@@ -4,9 +4,10 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <time.h>
+#include "util/log.h"
 #include "util/uncancelled.h"
 
-enum { RESERVE = 16, LINE = 64 };
+enum { RESERVE = 16, LINE = 64, SAID_AFTER_MS = 1000 };
 
 /* Slots are never freed: a thread that ends leaves its slot to the next new thread. */
 static struct quiesce_slot *slots; /* lock-free push-only list */
@@ -117,16 +118,38 @@ void quiesce_at_exit(void)
 	quiesce_self = &of_exit;
 }
 
+static int64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Somebody who looks why a call does not return gets a hint; a thread that has no core for a second
+ * is no reason for a warning. */
+static void waited(int64_t since)
+{
+	if (now_ms() - since >= SAID_AFTER_MS)
+		log_info_once("a call waits until a thread of this process ends its access to a "
+			      "peer's memory or a queue pair; the memory may not answer, or the "
+			      "thread has no core");
+}
+
 static void wait_for(struct quiesce_slot *s)
 {
+	int64_t since = 0;
 	uint64_t seen = load_acquire(&s->seq);
 	int was = uncancelled_begin();
 
 	for (unsigned int n = 0; (seen & 1) && load_acquire(&s->seq) == seen; n++) {
-		if (n < 100)
+		if (n < 100) {
 			sched_yield();
-		else
-			nanosleep(&(struct timespec){ .tv_nsec = 50000 }, NULL);
+			continue;
+		}
+		since = since ? since : now_ms();
+		waited(since);
+		nanosleep(&(struct timespec){ .tv_nsec = 50000 }, NULL);
 	}
 	uncancelled_end(was);
 }

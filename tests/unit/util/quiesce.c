@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* Looking, without waiting, whether the sections that were open have ended: those of other threads
- * count, those that begin later do not. */
+ * count, those that begin later do not. Waiting for them, of which the log says that it lasts. */
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include "test.h"
 #include "util/quiesce.h"
 
@@ -147,7 +148,55 @@ TEST(exit_asks_for_no_memory_and_its_sections_are_waited_for)
 	check(quiesce_passed(&g));
 }
 
+/* --- the log --- */
+
+static void *waits(void *arg)
+{
+	(void)arg;
+	quiesce_wait();
+	return NULL;
+}
+
+/* The section ends when the line is there. */
+TEST(a_wait_that_lasts_is_in_the_log)
+{
+	int saved = dup(STDERR_FILENO), ends[2];
+	pthread_t section, waiter;
+	char said[512] = "";
+	ssize_t n;
+
+	sem_init(&inside[0], 0, 0);
+	sem_init(&leave[0], 0, 0);
+	check_eq(pthread_create(&section, NULL, hungry, NULL), 0);
+	sem_wait(&inside[0]);
+	check_eq(pipe(ends), 0);
+	check_eq(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+	check_eq(pthread_create(&waiter, NULL, waits, NULL), 0);
+	n = read(ends[0], said, sizeof(said) - 1);
+	check_eq(dup2(saved, STDERR_FILENO), STDERR_FILENO);
+	sem_post(&leave[0]);
+	check_eq(pthread_join(waiter, NULL), 0);
+	check_eq(pthread_join(section, NULL), 0);
+	check(n > 0);
+	check(strstr(said, "softhca: a call waits until a thread of this process ends"));
+}
+
+/* The level is read at the first line. */
+static int set_level(void **state_)
+{
+	(void)state_;
+	return setenv("SOFTHCA_LOG", "info", 1);
+}
+
 /* In this order: other tests leave slots that are taken again. */
-RUN_TESTS(unit_test(exit_asks_for_no_memory_and_its_sections_are_waited_for),
-	  unit_test(sections_begin_without_memory),
-	  unit_test(a_grace_has_passed_when_the_sections_that_were_open_have_ended))
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		unit_test(exit_asks_for_no_memory_and_its_sections_are_waited_for),
+		unit_test(sections_begin_without_memory),
+		unit_test(a_grace_has_passed_when_the_sections_that_were_open_have_ended),
+		unit_test(a_wait_that_lasts_is_in_the_log),
+	};
+
+	return cmocka_run_group_tests(tests, set_level, NULL) ? 1 : 0;
+}
