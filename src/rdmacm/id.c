@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* Ids: beginning, addresses, end. */
+/* Ids: beginning, addresses, options. */
 #include "rdmacm/id.h"
 #include <stdlib.h>
 #include <string.h>
-#include "util/uncancelled.h"
 
-/* --- beginning and end --- */
+/* --- beginning --- */
 
 struct id *id_alloc(struct rdma_event_channel *ch, void *context, enum rdma_port_space ps,
 		    enum ibv_qp_type type)
@@ -32,24 +31,14 @@ void id_free(struct id *i)
 	free(i->id.route.path_rec);
 	free(i->connect_data);
 	free(i->init);
-	rdma_freeaddrinfo(i->answer);
 	free(i);
-}
-
-static struct rdma_event_channel *own_channel(const struct id *i)
-{
-	struct rdma_event_channel *ch = rdma_create_event_channel();
-
-	if (ch)
-		((struct channel *)ch)->own = i;
-	return ch;
 }
 
 int id_own_channel(struct id *i)
 {
 	if (!i->id.channel) {
 		i->sync = true;
-		i->id.channel = own_channel(i);
+		i->id.channel = channel_for(i);
 	}
 	return i->id.channel ? 0 : errno;
 }
@@ -107,17 +96,6 @@ EXPORT int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id 
 	return minus1_errno(err ? err : id_make(channel, id, context, ps, type));
 }
 
-static void wait_for_acks(struct id *i, uint32_t fetched)
-{
-	int was = uncancelled_begin(); /* a cancelled thread would end with the lock */
-
-	pthread_mutex_lock(&i->lock);
-	while (i->acked < fetched)
-		pthread_cond_wait(&i->all_acked, &i->lock);
-	pthread_mutex_unlock(&i->lock);
-	uncancelled_end(was);
-}
-
 void id_ack(struct id *i, struct group *g)
 {
 	pthread_mutex_lock(&i->lock);
@@ -126,52 +104,6 @@ void id_ack(struct id *i, struct group *g)
 		g->acked = true;
 	pthread_cond_broadcast(&i->all_acked);
 	pthread_mutex_unlock(&i->lock);
-}
-
-EXPORT int rdma_destroy_id(struct rdma_cm_id *id)
-{
-	struct id *i = to_id(id);
-	uint32_t fetched = 0;
-
-	softhca_cm()->id_destroy(i->cm, &fetched);
-	if (id->event) {
-		rdma_ack_cm_event(id->event);
-		id->event = NULL;
-	}
-	wait_for_acks(i, fetched);
-	groups_leave(i); /* late: an event of a join that was fetched meanwhile uses the group */
-	softhca_cm()->id_release(i->cm);
-	id_free(i);
-	return 0;
-}
-
-/* --- synchronous calls --- */
-
-static int status_errno(const struct rdma_cm_event *e)
-{
-	if (!e->status)
-		return 0;
-	if (e->event == RDMA_CM_EVENT_REJECTED)
-		return ECONNREFUSED;
-	return e->status < 0 ? -e->status : e->status;
-}
-
-int id_complete(struct id *i)
-{
-	if (!i->sync)
-		return 0;
-	if (i->id.event) {
-		rdma_ack_cm_event(i->id.event);
-		i->id.event = NULL;
-	}
-	if (rdma_get_cm_event(i->id.channel, &i->id.event))
-		return -1;
-	return minus1_errno(status_errno(i->id.event));
-}
-
-int id_result(struct id *i, int err)
-{
-	return err ? minus1_errno(err) : id_complete(i);
 }
 
 /* --- addresses --- */
@@ -260,26 +192,6 @@ EXPORT int rdma_listen(struct rdma_cm_id *id, int backlog)
 	return minus1_errno(err ? err : id_look(i));
 }
 
-EXPORT int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, struct sockaddr *dst,
-			     int timeout_ms)
-{
-	struct id *i = to_id(id);
-	int err = dst ? softhca_cm()->resolve_addr(i->cm, src, dst, timeout_ms) : EINVAL;
-
-	if (!err)
-		memcpy(&id->route.addr.dst_storage, dst,
-		       dst->sa_family == AF_INET ? sizeof(struct sockaddr_in)
-						 : sizeof(struct sockaddr_in6));
-	return id_result(i, err);
-}
-
-EXPORT int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
-{
-	struct id *i = to_id(id);
-
-	return id_result(i, softhca_cm()->resolve_route(i->cm, timeout_ms));
-}
-
 static __be16 port_of(const struct sockaddr *a)
 {
 	if (a->sa_family == AF_INET)
@@ -298,38 +210,6 @@ EXPORT __be16 rdma_get_dst_port(struct rdma_cm_id *id)
 }
 
 /* --- other things --- */
-
-EXPORT int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
-{
-	struct id *i = to_id(id);
-	struct rdma_event_channel *old = id->channel, *to = channel;
-	bool was_sync = i->sync;
-	uint32_t fetched = 0;
-	int err;
-
-	if (!channel && was_sync)
-		return minus1_errno(EINVAL);
-	if (!to)
-		to = own_channel(i);
-	if (!to)
-		return -1;
-	err = softhca_cm()->migrate(i->cm, ((struct channel *)to)->cm, &fetched);
-	if (err) {
-		if (!channel)
-			rdma_destroy_event_channel(to);
-		return minus1_errno(err);
-	}
-	i->sync = !channel;
-	id->channel = to;
-	if (was_sync && id->event) {
-		rdma_ack_cm_event(id->event);
-		id->event = NULL;
-	}
-	wait_for_acks(i, fetched);
-	if (was_sync)
-		rdma_destroy_event_channel(old);
-	return 0;
-}
 
 static int set_paths(struct id *i, size_t len)
 {

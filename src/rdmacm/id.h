@@ -71,21 +71,21 @@ int opened_pd(struct opened *d, struct ibv_pd **out);
 int opened_xrcd(struct opened *d, struct ibv_xrcd **out);
 int opened_any(void); /* ENODEV: there is none */
 
+/* channel.c */
+struct rdma_event_channel *channel_for(const struct id *i); /* its own: it is synchronous */
+
 /* id.c */
 /* EINVAL, with a reason: @p is NULL. */
 int given(const void *p, const char *call, const char *what);
 struct id *id_alloc(struct rdma_event_channel *ch, void *context, enum rdma_port_space ps,
 		    enum ibv_qp_type type);
-void id_free(struct id *i);
+void id_free(struct id *i); /* it has no answer */
 int id_make(struct rdma_event_channel *ch, struct rdma_cm_id **out, void *context,
 	    enum rdma_port_space ps, enum ibv_qp_type type);
 int id_look(struct id *i); /* addresses and device, as they are now */
 /* The program has an event no more, and so none of @g: NULL, it was of no group. */
 void id_ack(struct id *i, struct group *g);
 int id_own_channel(struct id *i); /* a channel of its own, unless it has one */
-/* A call of a synchronous id: waits for the event that ends it. */
-int id_complete(struct id *i);
-int id_result(struct id *i, int err); /* minus1_errno(), then id_complete() of a synchronous id */
 
 /* qp.c */
 int qp_to_rtr(struct id *i, uint8_t responder);
@@ -96,6 +96,10 @@ int qp_make(struct id *i, struct ibv_qp_init_attr_ex *attr);
 /* ece.c */
 int ece_take(struct id *i, bool passive); /* before the QP leaves INIT */
 
+/* sync.c */
+/* A call of a synchronous id: waits for the event that ends it. */
+int id_complete(struct id *i);
+int id_result(struct id *i, int err); /* minus1_errno(), then id_complete() of a synchronous id */
+
 /* mcast.c */
-int group_joined(struct event *e); /* attaches the QP */
-void groups_leave(struct id *i);
+void groups_leave(struct id *i); /* detaches the QP, and frees them */

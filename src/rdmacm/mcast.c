@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Groups: joins, and the queue pair that is attached to them. */
+/* Groups: joined, left. */
 #include <stdlib.h>
 #include <string.h>
 #include "rdmacm/id.h"
@@ -64,26 +64,6 @@ EXPORT int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_
 		return minus1_errno(EINVAL);
 	send_only = attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER;
 	return id_result(to_id(id), join(to_id(id), attr->addr, send_only, context));
-}
-
-int group_joined(struct event *event)
-{
-	struct rdma_cm_event *e = &event->event;
-	struct group *g = event->group;
-	struct id *i = event->counted;
-	int err = 0;
-
-	g->gid = e->param.ud.ah_attr.grh.dgid;
-	g->lid = e->param.ud.ah_attr.dlid;
-	if (i->id.qp && !g->send_only) {
-		err = ibv_attach_mcast(i->id.qp, &g->gid, g->lid);
-		g->attached = !err;
-	}
-	if (err) {
-		e->event = RDMA_CM_EVENT_MULTICAST_ERROR;
-		e->status = -err;
-	}
-	return 0;
 }
 
 static void detach(struct id *i, struct group *g)

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 # traits: timeout=900
-"""No files of one folder call each other in a circle, but for the calls that
+"""No files in and below one folder of src/ call each other in a circle, but for the calls that
 circles.waivers lists with a reason; a waiver that no circle needs fails too.
 
 By hand: circles.py BUILD-FOLDER [-v] [FOLDER...]"""

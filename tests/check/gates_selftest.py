@@ -195,8 +195,23 @@ WRAPPED = {**TABLE, "ops.h": OPS + "static inline void send(const struct ops *o)
 PASSED = {"x.h": "void x(void);\n", "y.h": "void y(void (*f)(void));\n",
           "y.c": unit("void y(void (*f)(void)) { f(); }\n", "y"),
           "x.c": unit("static void back(void) { }\nvoid x(void) { y(back); }\n", "x", "y")}
+KEPT = {**PASSED, "ops.h": OPS, "y.h": "void y(struct ops *o, void (*f)(void));\n",
+        "y.c": unit("void y(struct ops *o, void (*f)(void)) { o->stop = f; }\n", "ops", "y"),
+        "z.h": "void z(struct ops *o);\n",
+        "z.c": unit("void z(struct ops *o) { o->stop(); }\n", "ops", "z"),
+        "x.c": unit("static void back(void) { z(0); }\nvoid x(void) { y(0, back); }\n",
+                    "x", "ops", "y", "z")}
+PUBLIC = {**DIRECT, "x.h": "#include <public.h>\n", "/public.h": X["x.h"]}
+OTHERS_FIRST = "static void none(void) { }\nvoid other(void);\nvoid other(void) { none(); }\n"
+BELOW = {"x.h": X["x.h"], "b/y.h": X["y.h"],
+         "x.c": unit("void x(void) { y(); }", "x", "b/y"),
+         "b/y.c": unit("void y(void) { x(); }", "x", "b/y")}
+NAMESAKES = {"x.h": X["x.h"], "b/x.h": X["y.h"],
+             "x.c": unit("void x(void) { y(); }", "x", "b/x"),
+             "b/x.c": unit("void y(void) { x(); }", "x", "b/x")}
 
-# (name, the files of src/a, the waivers, how many folders or waivers are wrong)
+# (name, the files of src/a and, with a / before their names, of a folder outside, the waivers, how
+# many folders or waivers are wrong)
 CIRCLES = [
     ("calls one way", ONE_WAY, "", 0),
     ("a direct circle", DIRECT, "", 1),
@@ -215,13 +230,19 @@ CIRCLES = [
      {**TABLE, "x.c": unit("static void sent(void) { y(0); }\nvoid x(struct ops *o);\n"
                            "void x(struct ops *o) { o->send = sent; }\n", "ops", "y")}, "", 1),
     ("a pointer that a function was given", PASSED, "", 1),
-    ("a pointer that a function was given and keeps",
-     {**PASSED, "ops.h": OPS, "y.h": "void y(struct ops *o, void (*f)(void));\n",
-      "y.c": unit("void y(struct ops *o, void (*f)(void)) { o->stop = f; }\n", "ops", "y"),
-      "z.h": "void z(struct ops *o);\n",
-      "z.c": unit("void z(struct ops *o) { o->stop(); }\n", "ops", "z"),
-      "x.c": unit("static void back(void) { z(0); }\nvoid x(void) { y(0, back); }\n",
-                  "x", "ops", "y", "z")}, "", 1),
+    ("a pointer that a function was given and keeps", KEPT, "", 1),
+    ("a function that a header outside declares", PUBLIC, "", 1),
+    ("one that calls nobody",
+     {**PUBLIC, "x.c": unit("void x(void) { }", "x")}, "", 0),
+    ("a pointer that such a function was given and keeps",
+     {**KEPT, "y.h": "#include <public.h>\n", "/public.h": "struct ops;\n" + KEPT["y.h"],
+      "y.c": unit(OTHERS_FIRST + "void y(struct ops *o, void (*f)(void)) { o->stop = f; }\n",
+                  "ops", "y")}, "", 1),
+    ("a circle through a subfolder", BELOW, "", 1),
+    ("calls one way into a subfolder", {**BELOW, "b/y.c": ONE_WAY["y.c"].replace("a/", "a/b/")},
+     "", 0),
+    ("a circle of files of one name", NAMESAKES, "", 1),
+    ("a good waiver of a subfolder", BELOW, "src/a: b/y -> x: a reason\n", 0),
     ("another field of the struct",
      {**TABLE, "y.c": unit("void y(const struct ops *o) { o->stop(); }\n", "ops", "y")}, "", 0),
     ("a field of that name in another struct",
@@ -243,13 +264,15 @@ CIRCLES = [
 def in_circles(contents, waivers):
     """How many findings circles.py has in a folder src/a of these files."""
     with tempfile.TemporaryDirectory() as folder:
-        top, commands = Path(folder).resolve(), []
-        (top / "src/a").mkdir(parents=True)
+        top, outside, commands = Path(folder).resolve() / "top", Path(folder) / "outside", []
+        flags = f"-I{top}/src -isystem {outside}"
         for name, content in contents.items():
-            (top / "src/a" / name).write_text(content)
+            path = outside / name[1:] if name.startswith("/") else top / "src/a" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
             if name.endswith(".c"):
-                commands.append({"directory": folder, "file": f"src/a/{name}",
-                                 "command": f"cc -I{top}/src -c src/a/{name} -o {name}.o"})
+                commands.append({"directory": str(top), "file": f"src/a/{name}",
+                                 "command": f"cc {flags} -c src/a/{name} -o {path.stem}.o"})
         (top / "compile_commands.json").write_text(json.dumps(commands))
         found = calls.all_edges(top, top)
         return circles.report(found, list(circles.waivers(waivers)), tell=lambda _line: None)

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "engine/gsi/gsi_way.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <sys/socket.h>
-#include <unistd.h>
+#include "engine/gsi/gsi_say.h"
 #include "engine/path.h"
 #include "engine/tracing.h"
 #include "link/fault.h"
 #include "obs/explain.h"
 #include "obs/verdict.h"
-#include "util/uncancelled.h"
 #include "wire/opcode.h"
 
 enum { PKEY = 0xffff };
@@ -26,63 +23,6 @@ static struct seg seg_of(const struct piece *mad)
 			     .len = MAD_LEN,
 			     .npieces = mad ? 1 : 0,
 			     .pieces = mad };
-}
-
-/* --- a MAD to a process of this host, as a destination of its own --- */
-
-struct saying {
-	struct dest d;
-	int fd; /* the connection, too */
-	struct gsi_mad mad;
-};
-
-static int say(int fd, const struct gsi_mad *m)
-{
-	ssize_t n;
-
-	UNCANCELLED(n, send(fd, m, sizeof(*m), MSG_DONTWAIT | MSG_NOSIGNAL));
-	if (n == (ssize_t)sizeof(*m))
-		return 0;
-	return errno == EAGAIN || errno == ENOBUFS ? EAGAIN : ENETUNREACH;
-}
-
-static int saying_send(struct dest *d, const struct seg *s, struct waiter *w)
-{
-	struct saying *to = container_of(d, struct saying, d);
-
-	(void)w;
-	return s->damaged ? 0 : say(to->fd, &to->mad); /* damaged: its receiver would drop it */
-}
-
-static void saying_put(struct dest *d)
-{
-	struct saying *to = container_of(d, struct saying, d);
-
-	if (fetch_sub_acq_rel(&d->refs, 1) != 1)
-		return;
-	uncancelled_close(to->fd);
-	free(to);
-}
-
-static const struct link_ops saying_ops = { .name = "host",
-					    .send = saying_send,
-					    .put = saying_put };
-
-static struct dest *saying_make(int fd, const struct gsi_mad *m)
-{
-	struct saying *to = calloc(1, sizeof(*to));
-
-	if (!to)
-		return NULL;
-	to->d = (struct dest){ .ops = &saying_ops, .refs = 1, .max_seg = MAD_LEN };
-	to->mad = *m;
-	to->mad.lossy = 1;
-	to->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	if (to->fd < 0) {
-		free(to);
-		return NULL;
-	}
-	return &to->d;
 }
 
 /* --- out --- */
@@ -158,11 +98,11 @@ int gsi_way_say(struct node *n, int fd, const struct gsi_mad *m)
 	int err;
 
 	if (n->mad_faults) {
-		d = saying_make(fd, m);
+		d = gsi_say_dest(fd, m);
 		return d ? gsi_way_send(n, d, m) : EAGAIN;
 	}
-	err = say(fd, m);
-	left(n, m, saying_ops.name, err);
+	err = gsi_say(fd, m);
+	left(n, m, gsi_say_ops.name, err);
 	return err;
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which file of a folder calls which, as the compiler sees it, and the circles among them.
+"""Which file of a folder of src/ calls which, as the compiler sees it, and the circles among them.
 
 gcc -fcallgraph-info writes one graph for each object: it sees through macros and tells statics of
 the same name apart. For a call through a pointer it names the place alone, and `pointers` the
@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import commands, pointers
+from . import commands, files, pointers
 
 NODE = re.compile(r'^node: \{ title: "([^"]*)" label: "[^"\\]*\\n([^":]*):(\d+):\d+"')
 EDGE = re.compile(r'^edge: \{ sourcename: "([^"]*)" targetname: "([^"]*)"'
@@ -59,8 +59,8 @@ def compile_graph(top, build, workers=2):
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(workers) as pool:
         jobs = [(path, cwd, flags, Path(folder) / f"{number}.o") for number, (path, (cwd, flags))
                 in enumerate(commands.units(top, build, ["src"]).items()) if path.suffix == ".c"]
-        for cwd, text in pool.map(lambda job: _compile(*job), jobs):
-            _read(graph, cwd, text)
+        for path, cwd, text in pool.map(lambda job: _compile(*job), jobs):
+            _read(graph, path.relative_to(top), cwd, text)
     return graph
 
 
@@ -72,11 +72,19 @@ def _compile(path, cwd, flags, target):
     if done.returncode:
         raise RuntimeError(f"{path}: {done.stderr}")
     target.unlink()
-    return cwd, target.with_suffix(".ci").read_text()
+    return path, cwd, target.with_suffix(".ci").read_text()
 
 
-def _read(graph, cwd, text):
-    where = {}
+def _line_of(code, name):
+    """Where @code defines the function @name, or None where a macro does."""
+    for match in re.finditer(rf"^[^\s#].*?\b{name}\)?\s*(?=\()", code, re.MULTILINE):
+        if code[pointers.closing(code, match.end()) + 1:].lstrip().startswith("{"):
+            return code.count("\n", 0, match.end()) + 1
+    return None
+
+
+def _read(graph, unit, cwd, text):
+    where, code = {}, files.Source(graph.top, unit).code
 
     def ours(name):
         path = (cwd / name).resolve()
@@ -86,7 +94,11 @@ def _read(graph, cwd, text):
         title, name, line = match.groups()
         where[title] = ours(name)
         # gcc lists what a unit only declares too, as an ellipse, by where it is declared
-        if where[title] and "shape : ellipse" not in match.string:
+        defined = "shape : ellipse" not in match.string
+        if defined and not where[title] and ":" not in title:
+            # one that a system's header declares, by where that does
+            where[title], line = unit, _line_of(code, title) or line
+        if where[title] and defined:
             graph.lines[where[title], title.split(":")[-1]] = int(line)
             if ":" not in title:
                 graph.home[title] = where[title]
@@ -102,14 +114,18 @@ def _read(graph, cwd, text):
 
 
 def edges_of(graph, held, folder):
-    """(file, file) -> the calls between them, as text, for the files of one folder; @held is a
-    pointers.Held of the same graph."""
+    """(file, file) -> the calls between them, as text, for the files in and below one folder;
+    @held is a pointers.Held of the same graph."""
     found = defaultdict(set)
+
+    def named(path):
+        return path.relative_to(folder).with_suffix("").as_posix()
 
     def add(source, caller, targets):
         for target, function in targets:
-            if target and target.parent == folder == source.parent and target.stem != source.stem:
-                found[source.stem, target.stem].add(f"{caller} -> {function}")
+            if target and folder in target.parents and folder in source.parents:
+                if named(target) != named(source):
+                    found[named(source), named(target)].add(f"{caller} -> {function}")
 
     wrappers = {(c.file, c.caller): held.at(c) for c in graph.calls
                 if c.callee == INDIRECT and held.is_wrapper(c)}
@@ -123,12 +139,15 @@ def edges_of(graph, held, folder):
 
 
 def all_edges(top, build):
-    """folder -> edges_of() it, for each folder of src/."""
+    """folder -> edges_of() it, for each folder of src/; those below it are of it."""
     graph = compile_graph(top, build)
     held = pointers.Held(graph)
-    return {folder: edges_of(graph, held, folder)
-            for folder in sorted({path.parent for path, _ in graph.lines})
-            if folder.parts[0] == "src"}
+    return {folder: edges_of(graph, held, folder) for folder in folders(graph)}
+
+
+def folders(graph):
+    return sorted({Path(*path.parts[:2]) for path, _ in graph.lines
+                   if path.parts[0] == "src" and len(path.parts) > 2})
 
 
 def circles(edges):
