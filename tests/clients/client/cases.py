@@ -72,7 +72,8 @@ class Score:
         with self.lock:
             self.done += 1
             self.failed += bool(result.why)
-            end = f": {result.why}" if result.why else ""
+            end = f" # SKIP {result.skipped}" if result.skipped else ""
+            end = f": {result.why}" if result.why else end
             print(f"{'not ok' if result.why else 'ok'} {self.done} - {name}{end}", flush=True)
             if result.why:
                 tell(name, result)

@@ -43,10 +43,11 @@ class Side:
 
 @dataclass
 class Result:
-    """@why is '' when all went well; the outputs are for the log."""
+    """@why is '' when all went well; the outputs are for the log. @skipped: why it was not run."""
     why: str
     server: str = ""
     client: str = ""
+    skipped: str = ""
 
 
 _next_port = 18515
