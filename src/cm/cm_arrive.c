@@ -358,6 +358,12 @@ static int request(struct request *r)
 
 /* --- from a network --- */
 
+/* Copies of these may come when their conversation is over, and say nothing new. */
+static bool may_be_late(uint16_t kind)
+{
+	return kind == CM_DREP || kind == CM_SIDR_REP || kind == CM_MRA || kind == CM_REJ;
+}
+
 static struct cm_id *addressee(const struct gsi_mad *mad, const struct cm_msg *m)
 {
 	struct cm_id *id;
@@ -370,9 +376,11 @@ static struct cm_id *addressee(const struct gsi_mad *mad, const struct cm_msg *m
 		id = hash_get(&cm.requests, cm_id_request_key(&mad->from, guid, m->local_id));
 	} else
 		id = hash_get(&cm.by_id, m->remote_id);
-	if (!id || !id->way.net || memcmp(&id->way.dgid, &mad->from, sizeof(mad->from)))
-		return NULL;
-	return id;
+	if (id && id->way.net && !memcmp(&id->way.dgid, &mad->from, sizeof(mad->from)))
+		return id;
+	if (m->kind != CM_DREQ && (id || !may_be_late(m->kind)))
+		cm_blame_stray(&mad->from, m, id);
+	return NULL;
 }
 
 static void from_network(const struct gsi_mad *mad, const struct cm_msg *m)

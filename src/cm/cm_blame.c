@@ -52,6 +52,14 @@ static const char *of_silence(const struct cm_id *id, int status)
 	return status < 0 ? "no message goes there; look at routes and firewalls" : NULL;
 }
 
+static const char *of_parting(int status)
+{
+	return status == -ETIMEDOUT
+		       ? "the peer has not answered rdma_disconnect; is its host up, and UDP port "
+			 "4791 open both ways?"
+		       : NULL;
+}
+
 static const char *of_address(int status)
 {
 	if (status == -ENODEV)
@@ -72,6 +80,10 @@ void cm_blame_event(const struct cm_id *id, int event, int status)
 	case RDMA_CM_EVENT_UNREACHABLE:
 		name = "UNREACHABLE";
 		why = of_silence(id, status);
+		break;
+	case RDMA_CM_EVENT_DISCONNECTED:
+		name = "DISCONNECTED";
+		why = of_parting(status);
 		break;
 	case RDMA_CM_EVENT_ADDR_ERROR:
 		name = "ADDR_ERROR";
@@ -166,4 +178,23 @@ void cm_blame_wait(const struct sockaddr_storage *from, const struct cm_id *list
 		       listener->backlog,
 		       full ? "fetch events sooner, or give rdma_listen a larger backlog"
 			    : "there is no memory for it: raise ulimit -v");
+}
+
+void cm_blame_stray(const union ibv_gid *from, const struct cm_msg *m, const struct cm_id *named)
+{
+	char text[INET6_ADDRSTRLEN], other[INET6_ADDRSTRLEN] = "";
+	struct sockaddr_storage a;
+	static uint64_t times;
+
+	if (!explain_due(++times))
+		return;
+	cm_addr_of_gid(from, 0, 0, &a);
+	if (named)
+		cm_blame_address((const struct sockaddr *)&named->dst, other);
+	reason("connection management: a message (%s) from %s is dropped, the %luth of this "
+	       "process: it names %s%s; %s",
+	       cm_name(m->kind), cm_blame_address((const struct sockaddr *)&a, text),
+	       (unsigned long)times, named ? "a connection with " : "no connection", other,
+	       named ? "let that host answer from the address that was asked"
+		     : "it came after the connection was given up, or was never meant for it");
 }

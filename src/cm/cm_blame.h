@@ -18,6 +18,8 @@ void cm_blame_end(const struct cm_id *id, enum cm_state state);
  */
 void cm_blame_refusal(const struct sockaddr_storage *from, const struct sockaddr_storage *to,
 		      unsigned int rej, bool of_type);
+/* A message of @from is dropped, as it names no connection, or @named, one with another host. */
+void cm_blame_stray(const union ibv_gid *from, const struct cm_msg *m, const struct cm_id *named);
 /* A request of @from to @listener waits at its sender: for a place in the backlog, or for memory.
  */
 void cm_blame_wait(const struct sockaddr_storage *from, const struct cm_id *listener);

@@ -274,6 +274,62 @@ static void fetched_while_migrated(int synchronous)
 	want_eq(fetched->event, RDMA_CM_EVENT_CONNECT_RESPONSE);
 }
 
+/* --- an event that another thread has fetched --- */
+
+static struct {
+	struct rdma_cm_id *id;
+	struct rdma_event_channel *to; /* NULL: the id is destroyed */
+	pid_t thread; /* atomic */
+} leaving;
+
+static void *leaves(void *arg)
+{
+	__atomic_store_n(&leaving.thread, gettid(), __ATOMIC_RELEASE);
+	if (leaving.to)
+		want_eq(rdma_migrate_id(leaving.id, leaving.to), 0);
+	else
+		want_eq(rdma_destroy_id(leaving.id), 0);
+	return arg;
+}
+
+/* The thread that has fetched it may still look at its id: the call waits until it says that it has
+ * done so. */
+static void leave_beside_an_event(struct rdma_event_channel *to)
+{
+	pthread_t thread;
+
+	begin();
+	leaving.id = ids[0];
+	leaving.to = to;
+	resolve(0);
+	want_eq(rdma_get_cm_event(channel, &fetched), 0);
+	want(fetched->id == ids[0]);
+	want_eq(pthread_create(&thread, NULL, leaves, NULL), 0);
+	peer_until_asleep(&leaving.thread);
+	want_eq(rdma_ack_cm_event(fetched), 0);
+	want_eq(pthread_join(thread, NULL), 0);
+}
+
+static void destroyed_beside_an_event(int arg)
+{
+	(void)arg;
+	leave_beside_an_event(NULL);
+	want_eq(rdma_create_id(channel, &ids[0], NULL, RDMA_PS_TCP), 0);
+	end();
+}
+
+static void migrated_beside_an_event(int arg)
+{
+	struct rdma_event_channel *to = rdma_create_event_channel();
+
+	(void)arg;
+	want(to);
+	leave_beside_an_event(to);
+	want(ids[0]->channel == to);
+	end();
+	rdma_destroy_event_channel(to);
+}
+
 static void find_calls(void)
 {
 	const struct cm_calls *(*calls)(void) = dlsym(RTLD_NEXT, "softhca_cm");
@@ -293,6 +349,8 @@ int main(void)
 		CASE(several_threads),
 		{ "fetched_while_migrated", fetched_while_migrated, 0 },
 		{ "fetched_while_migrated (synchronous)", fetched_while_migrated, 1 },
+		CASE(destroyed_beside_an_event),
+		CASE(migrated_beside_an_event),
 	};
 
 	find_calls();

@@ -3,6 +3,7 @@
  * in the trace, under the faults of SOFTHCA_FAULT, and the side that refuses one says why. */
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <rdma/rdma_cma.h>
 #include <sched.h>
 #include <signal.h>
@@ -249,9 +250,12 @@ static void an_id_that_does_not_listen_refuses(int arg)
 		  port());
 }
 
+/* Nobody is refused: the second request comes again, and finds room when the first was fetched. */
 static void a_full_backlog_is_told(int arg)
 {
+	struct rdma_cm_id *first, *second;
 	struct rdma_event_channel *ch;
+	struct pollfd p = { .events = POLLIN };
 
 	(void)arg;
 	begin(1);
@@ -263,6 +267,11 @@ static void a_full_backlog_is_told(int arg)
 		 "the 1th of this process: 1 of 1 that may wait do; fetch events sooner, or give "
 		 "rdma_listen a larger backlog",
 		 port());
+	first = next(channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	second = next(channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	want(first != second);
+	p.fd = ch->fd;
+	want_eq(poll(&p, 1, 0), 0); /* no REJECTED */
 }
 
 static void connect_and_stay(unsigned int to_port)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Endpoints of librdmacm by the type of their queue pairs: two threads connect, and each sends. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -260,13 +261,139 @@ static void left_by_a_synchronous_id(int arg)
 	want_eq(rdma_destroy_id(leaving.id), 0);
 }
 
+/* --- groups of IPv6 --- */
+
+enum { GRH = 40, WORDS = 3, WORD = 16 };
+
+struct member {
+	struct rdma_cm_id *id;
+	struct ibv_mr *mr;
+	struct ibv_ah *group;
+	struct ibv_ah_attr to_group;
+	char in[WORDS][GRH + WORD], out[WORD];
+};
+
+static void become_member(struct member *m)
+{
+	struct sockaddr_in6 here = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+	struct ibv_qp_init_attr attr;
+
+	attributes(&attr);
+	attr.qp_type = IBV_QPT_UD;
+	want_eq(rdma_create_id(NULL, &m->id, NULL, RDMA_PS_UDP), 0);
+	want_eq(rdma_bind_addr(m->id, (struct sockaddr *)&here), 0);
+	want_eq(rdma_create_qp(m->id, NULL, &attr), 0);
+	m->mr = rdma_reg_msgs(m->id, m->in, sizeof(m->in) + sizeof(m->out));
+	want(m->mr);
+	for (int i = 0; i < WORDS; i++)
+		want_eq(rdma_post_recv(m->id, m->in[i], m->in[i], sizeof(m->in[i]), m->mr), 0);
+}
+
+static void join(struct member *m, struct sockaddr_in6 *group, bool send_only)
+{
+	struct rdma_cm_join_mc_attr_ex attr = {
+		.comp_mask = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS,
+		.join_flags = send_only ? RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER
+					: RDMA_MC_JOIN_FLAG_FULLMEMBER,
+		.addr = (struct sockaddr *)group
+	};
+
+	want_eq(rdma_join_multicast_ex(m->id, &attr, NULL), 0);
+	want_eq(m->id->event->event, RDMA_CM_EVENT_MULTICAST_JOIN);
+	m->to_group = m->id->event->param.ud.ah_attr;
+	want(!memcmp(&m->to_group.grh.dgid, &group->sin6_addr, sizeof(group->sin6_addr)));
+	m->group = ibv_create_ah(m->id->pd, &m->to_group);
+	want(m->group);
+}
+
+static void says(struct member *m, const char *word, struct ibv_ah *to, uint32_t qpn)
+{
+	struct ibv_wc wc;
+
+	strcpy(m->out, word);
+	want_eq(rdma_post_ud_send(m->id, NULL, m->out, WORD, m->mr, 0, to, qpn), 0);
+	want_eq(rdma_get_send_comp(m->id, &wc), 1);
+	want_eq(wc.status, IBV_WC_SUCCESS);
+}
+
+/* The next datagram for it. */
+static const char *heard(struct member *m)
+{
+	struct ibv_wc wc;
+
+	want_eq(rdma_get_recv_comp(m->id, &wc), 1);
+	want_eq(wc.status, IBV_WC_SUCCESS);
+	want_eq(wc.byte_len, GRH + WORD);
+	return (char *)(uintptr_t)wc.wr_id + GRH;
+}
+
+static void resign(struct member *m, struct sockaddr_in6 *group)
+{
+	want_eq(rdma_leave_multicast(m->id, (struct sockaddr *)group), 0);
+	want_eq(ibv_destroy_ah(m->group), 0);
+	rdma_destroy_qp(m->id);
+	want_eq(rdma_dereg_mr(m->mr), 0);
+	want_eq(rdma_destroy_id(m->id), 0);
+}
+
+/* What is for it, from that word on, each once: its own to the group, too. */
+static void hears_each(struct member *m, int from)
+{
+	static const char *const words[WORDS] = { "to all", "again", "to one" };
+	bool seen[WORDS] = { false };
+
+	for (int n = from; n < WORDS; n++) {
+		const char *word = heard(m);
+		int i = from;
+
+		while (i < WORDS && (seen[i] || strcmp(word, words[i]) != 0))
+			i++;
+		want(i < WORDS);
+		seen[i] = true;
+	}
+}
+
+/* One that joins to send alone reaches the group, and hears only what is for itself. */
+static void a_group_of_ipv6(int send_only)
+{
+	static struct member all, one;
+	struct sockaddr_in6 group = { .sin6_family = AF_INET6 };
+	struct ibv_ah_attr to_one;
+	struct ibv_ah *direct;
+
+	become_member(&all);
+	become_member(&one);
+	want_eq(inet_pton(AF_INET6, "ff0e::7", &group.sin6_addr), 1);
+	memcpy(group.sin6_addr.s6_addr + 8, &all.id->qp->qp_num, 4); /* no other process' group */
+	join(&all, &group, false);
+	join(&one, &group, send_only);
+	says(&one, "to all", one.group, 0xffffff);
+	want(!strcmp(heard(&all), "to all"));
+	to_one = all.to_group;
+	to_one.grh.dgid = one.id->route.addr.addr.ibaddr.sgid;
+	direct = ibv_create_ah(all.id->pd, &to_one);
+	want(direct);
+	says(&all, "again", all.group, 0xffffff);
+	says(&all, "to one", direct, one.id->qp->qp_num);
+	hears_each(&one, send_only ? WORDS - 1 : 0);
+	want_eq(ibv_destroy_ah(direct), 0);
+	resign(&one, &group);
+	resign(&all, &group);
+}
+
 int main(void)
 {
 	static const struct test_case list[] = {
-		CASE_ARG(both_ways, IBV_QPT_RC),    CASE_ARG(both_ways, IBV_QPT_UC),
-		CASE_ARG(another_type, IBV_QPT_RC), CASE_ARG(another_type, IBV_QPT_UC),
-		CASE_ARG(in_a_child, IBV_QPT_RC),   CASE(left_before_the_event),
-		CASE(left_beside_the_event),	    CASE(left_by_a_synchronous_id),
+		CASE_ARG(both_ways, IBV_QPT_RC),
+		CASE_ARG(both_ways, IBV_QPT_UC),
+		CASE_ARG(another_type, IBV_QPT_RC),
+		CASE_ARG(another_type, IBV_QPT_UC),
+		CASE_ARG(in_a_child, IBV_QPT_RC),
+		CASE(left_before_the_event),
+		CASE(left_beside_the_event),
+		CASE(left_by_a_synchronous_id),
+		{ "a_group_of_ipv6 (full)", a_group_of_ipv6, 0 },
+		{ "a_group_of_ipv6 (to send alone)", a_group_of_ipv6, 1 },
 	};
 
 	return CASES_RUN(list);

@@ -6,6 +6,7 @@
 #include "engine/gsi/gsi_way.h"
 #include "engine/links.h"
 #include "engine/listeners.h"
+#include "net/gid.h"
 #include "obs/explain.h"
 #include "obs/verdict.h"
 #include "util/allowance.h"
@@ -19,6 +20,7 @@ enum {
 	NOBODY_LISTENS = 8, /* REJ */
 	NOT_SUPPORTED = 1, /* SIDR_REP */
 	ANSWERS_A_SECOND = 1000, /* without state, of a process */
+	GID_TEXT = 64,
 };
 
 /* --- out --- */
@@ -164,6 +166,23 @@ static int pass(const struct cm_msg *m, const struct gsi_mad *mad)
 	}
 }
 
+/* A process that is stopped, or that reads slower than others send. The sender says it again. */
+static void no_room(const struct gsi_mad *mad)
+{
+	static uint64_t times;
+	uint64_t n = fetch_add_relaxed(&times, 1) + 1;
+	char from[GID_TEXT];
+
+	verdict_say("dropped, its process has no room");
+	if (!explain_due(n))
+		return;
+	gid_text(&mad->from, from, sizeof(from));
+	reason("connection management: a message from %s is dropped, the %luth that this process "
+	       "could not hand over: the process that it is for has no room; is that one stopped, "
+	       "or its machine overloaded?",
+	       from, (unsigned long)n);
+}
+
 static void hand_over(struct node *n, const struct gsi_mad *mad, const struct cm_msg *m)
 {
 	int err = pass(m, mad);
@@ -174,18 +193,36 @@ static void hand_over(struct node *n, const struct gsi_mad *mad, const struct cm
 		verdict_say("no process takes it");
 		answer(n, mad, m);
 	} else {
-		verdict_say("dropped, its process has no room");
+		no_room(mad);
 	}
+}
+
+/* @mad: its addresses, as far as they are known. */
+static void no_mad(const struct gsi_mad *mad)
+{
+	static uint64_t times;
+	uint64_t n = fetch_add_relaxed(&times, 1) + 1;
+	char from[GID_TEXT];
+
+	verdict_say("dropped, no MAD of connection management");
+	if (!explain_due(n))
+		return;
+	gid_text(&mad->from, from, sizeof(from));
+	reason("connection management: a packet from %s to QP 1 is dropped, the %luth of this "
+	       "process: by its operation, Q_Key, length, addresses or header it is no message of "
+	       "connection management; look with softhca trace what it is",
+	       from, (unsigned long)n);
 }
 
 void gsi_packet(struct node_link *from, const struct seg *s)
 {
 	struct gsi_mad mad = { .magic = GSI_MAGIC, .net = 1 };
 	struct cm_msg m;
+	int err = address(s, &mad);
 
-	if (s->dqpn != GSI_QPN || s->op != (SVC_UD | OP_SEND_ONLY) ||
-	    s->qkey != (uint32_t)CM_QKEY || s->len != MAD_LEN || !s->data || address(s, &mad)) {
-		verdict_say("dropped, no MAD of connection management");
+	if (err || s->dqpn != GSI_QPN || s->op != (SVC_UD | OP_SEND_ONLY) ||
+	    s->qkey != (uint32_t)CM_QKEY || s->len != MAD_LEN || !s->data) {
+		no_mad(&mad);
 		return;
 	}
 	if ((s->pkey & PARTITION) != PARTITION) {
@@ -195,7 +232,7 @@ void gsi_packet(struct node_link *from, const struct seg *s)
 	mad.ifindex = s->ifindex;
 	memcpy(mad.mad, s->data, MAD_LEN);
 	if (cm_parse(mad.mad, MAD_LEN, &m)) {
-		verdict_say("dropped, no MAD of connection management");
+		no_mad(&mad);
 		return;
 	}
 	gsi_way_came(from->node, &mad);

@@ -18,11 +18,13 @@ PRELOAD = "env LD_PRELOAD=/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so "
 FORK_SAFE = PRELOAD + "RDMAV_FORK_SAFE=1 "
 DAT = "env DAT_OVERRIDE={f}/dat.conf "
 DAT_CONF = 'lo u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 "lo 0" ""\n'
-UCX = "env UCX_TLS=rc_v,self UCX_NET_DEVICES=mlx5_0:1 {b}/ucp_client_server -i 20 -s 5000 -p {p} "
+UCX = "env UCX_TLS=rc_v,self UCX_NET_DEVICES=mlx5_0:1 " \
+      "{b}/ucp_client_server {v}-i 20 -s 5000 -p {p} "
 # What is built from the sources or for the library of a package that a machine may lack.
 BUILT = Path(os.environ["SOFTHCA_BUILD"]) / "tests/clients"
 # (name, (the server's arguments, the client's)); {a}: the server's address, {o}: one's own,
-# {p}: the port, {f}: a folder, {b}: that of BUILT
+# {p}: the port, {f}: a folder, {b}: that of BUILT, {m}: a group, {v}, {w}: "-6 ", "-V "
+# for IPv6
 PROGRAMS = [
     ("rping", ("rping -s -C 20 -v -a {a} -p {p}", "rping -c -C 20 -v -a {a} -p {p}")),
     ("rping, big", ("rping -s -C 5 -S 65000 -v -V -a {a} -p {p}",
@@ -61,11 +63,11 @@ PROGRAMS = [
     # As many receives as messages: nobody tries again (rnr_retry_count 0) that meets none.
     ("fio, send", (FIO + "--name=server --port={p} --rw=read --iodepth=64",
                    FIO + "--name=client --port={p} --rw=write --verb=send --hostname={a}")),
-    ("iperf, preloaded", (PRELOAD + "iperf -s -P 1 -p {p}",
-                          PRELOAD + "iperf -c {a} -p {p} -n 8M")),
+    ("iperf, preloaded", (PRELOAD + "iperf {w}-s -P 1 -p {p}",
+                          PRELOAD + "iperf {w}-c {a} -p {p} -n 8M")),
     # Both connect by TCP, as forking programs must, and change over with the first bytes.
-    ("iperf, preloaded, RDMAV_FORK_SAFE", (FORK_SAFE + "iperf -s -P 1 -p {p}",
-                                           FORK_SAFE + "iperf -c {a} -p {p} -n 8M")),
+    ("iperf, preloaded, RDMAV_FORK_SAFE", (FORK_SAFE + "iperf {w}-s -P 1 -p {p}",
+                                           FORK_SAFE + "iperf {w}-c {a} -p {p} -n 8M")),
     *[(name, (DAT + f"{name} -P lo -s", DAT + f"{name} -P lo -h {{a}}"))
       for name in ("dtest", "dtestcm -c 50")],
     ("dapltest", (DAT + "dapltest -T S -D lo",
@@ -89,8 +91,8 @@ LONG = [
                                       "rstream -s {a} -S all -T v -p {p}")),
     # The sender waits for three seconds, posts, and destroys its queue pair at once; with -o it
     # joins to send alone.
-    *[(f"mckey{how}", ("mckey -m 239.7.7.7 -b {o} -C 5",
-                       f"mckey -m 239.7.7.7 -b {{o}} -C 5{how} -s"))
+    *[(f"mckey{how}", ("mckey -m {m} -b {o} -C 5",
+                       f"mckey -m {{m}} -b {{o}} -C 5{how} -s"))
       for how in ("", " -o")],
 ]
 if os.environ.get("SOFTHCA_LENGTH") == "full" or os.environ.get("SOFTHCA_CASES"):
@@ -117,21 +119,20 @@ REFUSED = ("rdma_connect: Connection refused", "rconnect: Connection refused",
            "RDMA_CM_EVENT_REJECTED, error 8",
            "unexpected event from RDMA CM: Event rejected",
            "RDMA_CM_EVENT_REJECTED, error: 8", "RDMA_CM_EVENT_UNREACHABLE, error: 1")
-IPV4_ONLY = ("rdma_x", "cmtime", "rcopy", "ib_", "fio", "qperf", "fi_", "mckey", "iperf", "dapl",
-             "dtest", "ucp_")
-HERE_ONLY = ("iperf", "dapl", "dtest")
+IPV4, IPV6 = {"m": "239.7.7.7", "v": "", "w": ""}, {"m": "ff0e::7:7:7", "v": "-6 ", "w": "-V "}
+# rdma_xserver and rcopy listen on what getaddrinfo() of no name gives: IPv4's wildcard. perftest,
+# qperf and fi_pingpong ask getaddrinfo() for AF_INET alone, perftest -R with --ipv6 as well; fio's
+# engine knows sockaddr_in alone. dapl's programs are given lo, and take its IPv4 address.
+IPV4_ONLY = ("rdma_x", "rcopy", "ib_", "qperf", "fi_", "fio", "dapl", "dtest")
+HERE_ONLY = ("dapl", "dtest")
 PATIENCE = 180 if programs.FULL else 60  # seconds, on an idle machine
 
 _next_port = 21500
 
 
 def speaks(name, address):
-    """rdma_xserver and rcopy listen on what getaddrinfo() of no name gives: IPv4's wildcard.
-    libfabric leaves loopback interfaces alone. A sanitizer's runtime has to be preloaded first, and
-    UCX replaces the calls for memory as it does."""
-    built = {"ucp_client_server": "ucp_client_server", "librpma": "rpma"}.get(name.split(",")[0])
-    if built and not (BUILT / built).exists():
-        return False
+    """libfabric leaves loopback interfaces alone. A sanitizer's runtime has to be preloaded first,
+    and UCX replaces the calls for memory as it does."""
     if ("preloaded" in name or name.startswith("ucp_")) and \
             os.environ.get("SOFTHCA_SANITIZER", "none") != "none":
         return False
@@ -140,6 +141,14 @@ def speaks(name, address):
     if name.startswith(HERE_ONLY) and address != "127.0.0.1":
         return False
     return ":" not in address or not name.startswith(IPV4_ONLY)
+
+
+def _lacks(argv):
+    """Why a program of BUILT is not run on this machine, or ''."""
+    program = argv.split("{b}/")[-1].split()[0]
+    if "{b}/" not in argv or (BUILT / program).exists():
+        return ""
+    return f"{program} is not built: its library's package is not installed"
 
 
 def _has_udp(port, pid):
@@ -203,15 +212,18 @@ def _client(server, argv, side, path, limit):
 
 
 def run(argvs, address, server=None, client=None, own=None):
-    """Runs both command lines of a row of PROGRAMS. @own: the client's address, if it is another
-    than the server's."""
+    """Runs both command lines of a row of PROGRAMS; a program that is not built is a skip. @own:
+    the client's address, if it is another than the server's."""
     global _next_port
+    if _lacks(argvs[0]):
+        return pair.Result("", skipped=_lacks(argvs[0]))
     port, _next_port = _next_port, _next_port + 1
     port = OWN_PORT.get(_program(argvs[0].split()), port)
     limit = PATIENCE * pair.PATIENCE
+    ways = IPV6 if ":" in address else IPV4
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "dat.conf").write_text(DAT_CONF)
-        argvs = [argv.format(a=address, o=one, p=port, f=folder, b=BUILT).split()
+        argvs = [argv.format(a=address, o=one, p=port, f=folder, b=BUILT, **ways).split()
                  for argv, one in zip(argvs, (address, own or address))]
         serving = pair.Process(server or pair.Side(), argvs[0], Path(folder) / "server")
         output, why = "", ""

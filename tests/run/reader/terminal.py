@@ -13,6 +13,7 @@ SLOWER = {"none": 1, "asan": 4, "tsan": 12}
 PATIENCE = 60 * SLOWER[os.environ.get("SOFTHCA_SANITIZER", "none")]
 END = "-- end of that, status"
 LISTEN = "0A"
+NAME = re.compile(r"\.cm\.106\.\d+\.")  # of a port of rdma_cm, RDMA_PS_TCP (connections.md)
 WAITS = "waiting for a client"
 
 
@@ -52,14 +53,15 @@ class Terminal:
         return len(self.ends()) == len(self.commands)
 
     def listens(self):
-        """Whether somebody of its network waits to be connected, or a program says that it does."""
+        """Whether somebody of its network waits to be connected, or a program says that it does. By
+        rdma_cm: has a port."""
         if self.text.splitlines()[-1:] == [WAITS]:
             return True
         for table in ("tcp", "tcp6"):
             for line in Path(f"/proc/{self.popen.pid}/net/{table}").read_text().splitlines()[1:]:
                 if line.split()[3] == LISTEN:
                     return True
-        return False
+        return bool(NAME.search(Path(f"/proc/{self.popen.pid}/net/unix").read_text()))
 
     def ends(self):
         """[(what a command has printed, its status)]"""
