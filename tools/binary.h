@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* What a program or library for this machine asks of the loader: read from its file, which may hold
- * anything; nothing outside the file is touched. Strings live until binary_close(). */
+/* What a program or library for this machine asks of the loader: read from its file, which may
+ * contain anything; nothing outside the file is touched. Strings live until binary_close(). */
 #pragma once
 #include <elf.h>
 #include <stdbool.h>

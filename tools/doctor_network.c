@@ -11,6 +11,7 @@
 #include "net/gid.h"
 #include "net/netdev.h"
 #include "udp/udp.h"
+#include "wire/ip.h"
 
 enum { MTU_FULL = 4096 + 80 /* of an interface, for a path MTU of 4096 B */ };
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* @out = the real path of @base/@rest where that folder holds the library. */
+/* @out = the real path of @base/@rest where that folder has the library. */
 static int take_folder(const char *base, const char *rest, char *out, size_t size)
 {
 	char path[PATH_MAX], real[PATH_MAX], lib[PATH_MAX];
@@ -37,7 +37,7 @@ static int find(char *out, size_t size)
 	*slash = '\0';
 	if (!take_folder(self, "../lib/softhca", out, size))
 		return 0;
-	/* PREFIX/lib itself may hold a real NIC's libraries: only in a build tree. */
+	/* PREFIX/lib itself may have a real NIC's libraries: only in a build tree. */
 	slash = strrchr(self, '/');
 	if (!slash || strcmp(slash, "/tools") != 0)
 		return ENOENT;
@@ -66,7 +66,7 @@ const char *libpath_why(int err)
 {
 	if (err == EINVAL)
 		return "the folder of softhca's libraries has a ':', a ';' or a variable of the "
-		       "loader like $LIB in its path, so LD_LIBRARY_PATH cannot hold it; install "
+		       "loader like $LIB in its path, so LD_LIBRARY_PATH cannot name it; install "
 		       "softhca elsewhere";
 	if (err == ENOSYS)
 		return "/proc/self/exe cannot be read, so softhca's libraries are not found; mount "

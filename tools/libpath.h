@@ -4,7 +4,7 @@
 #pragma once
 #include <stddef.h>
 
-/* ENOENT: no libibverbs.so.1 in either; EINVAL: one whose path LD_LIBRARY_PATH cannot hold; ENOSYS:
+/* ENOENT: no libibverbs.so.1 in either; EINVAL: one whose path LD_LIBRARY_PATH cannot name; ENOSYS:
  * no /proc. */
 int libpath_find(char *out, size_t size);
 const char *libpath_why(int err); /* a sentence: what is wrong, and behind a semicolon what to do */

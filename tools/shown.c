@@ -268,7 +268,7 @@ const char *shown_wait(const struct show_qp *q, char *buf, size_t n)
 	if (q->wait == SHOW_RNR)
 		snprintf(buf, n, "a receive at its peer: RNR from QP 0x%x%s", q->peer, time);
 	else if (q->wait == SHOW_RECEIVE)
-		snprintf(buf, n, "a receive: the queue is empty, and a message is held up%s", time);
+		snprintf(buf, n, "a receive: the queue is empty, and a message waits%s", time);
 	else if (q->wait == SHOW_LOST)
 		snprintf(buf, n, "its ack timeout: QP 0x%x takes or answers nothing%s", q->peer,
 			 time);

@@ -63,7 +63,7 @@ struct cm_calls {
 	/* The peer is told, events not fetched vanish. *@fetched: how many of the id were. Threads
 	 * that work on one of those may name the id until id_release(), and hear EINVAL. */
 	int (*id_destroy)(struct cm_id *id, uint32_t *fetched);
-	void (*id_release)(struct cm_id *id); /* it is no one's */
+	void (*id_release)(struct cm_id *id); /* no thread of the program names @id any more */
 	int (*set_owner)(struct cm_id *id, void *owner, struct cm_channel *ch);
 	/* Events that are not fetched follow the id. *@fetched as above. */
 	int (*migrate)(struct cm_id *id, struct cm_channel *to, uint32_t *fetched);

@@ -23,7 +23,7 @@
 enum { PATH_MTU_MAX = 5, SIDR_REJECTED = 2, IP_PS_MASK = 0xffff };
 
 /* A connection that has made no id yet: nothing has come, or a request for which there was no room.
- * It holds a descriptor, so it must not be silent for long, and another user's processes may have
+ * It has a descriptor, so it must not be silent for long, and another user's processes may have
  * few. */
 struct guest {
 	struct cm_watch watch;

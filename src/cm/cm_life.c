@@ -23,7 +23,7 @@ enum { LID_OF_GROUPS = 0xc000 };
 /* A message that waits for others to be answered will have no other moment. */
 static bool parts(const struct cm_id *id)
 {
-	return id->way.net && (!id->gone || id->held);
+	return id->way.net && (!id->gone || id->delayed);
 }
 
 void cm_call_farewell(void)

@@ -78,7 +78,7 @@ struct cm_block {
 	uint32_t ps;
 	unsigned int number, first, size; /* of the block; its first port; ports */
 	unsigned int next; /* counts: ports in it go round */
-	unsigned int ids; /* that have a port of it */
+	unsigned int ids; /* count of ids with a port of the block */
 };
 
 /* The way to the peer. */
@@ -112,7 +112,7 @@ struct cm_id {
 	uint8_t tos, ack_timeout; /* options */
 	struct sockaddr_storage src, dst; /* port 0: none yet */
 	struct cm_name *names[2]; /* of its port; NULL none */
-	struct cm_block *block; /* the port is one of it; NULL: it is none's */
+	struct cm_block *block; /* the lease that the port belongs to; NULL: no lease */
 	uint64_t pair_key; /* in cm.pairs; 0 none */
 	struct cm_way way;
 	uint32_t fetched; /* events of it that the program has fetched */
@@ -120,9 +120,10 @@ struct cm_id {
 	struct list owing; /* in cm.owing while it owes events */
 	struct cm_owed owed[CM_OWED]; /* in their order */
 	unsigned int n_owed;
-	void (*fill)(const struct cm_id *id, struct cm_event *e); /* says what those show */
+	/* writes into an event that @id owed what it shows */
+	void (*fill)(const struct cm_id *id, struct cm_event *e);
 	/* listening */
-	int backlog, pending; /* requests that may wait to be fetched; that do */
+	int backlog, pending; /* most requests that may wait to be fetched; requests that wait */
 	struct list listening; /* in cm.listeners, since the program has called listen() */
 	struct cm_id *listener; /* for which this one waits to be fetched; NULL: it does not */
 	struct cm_waiting requester; /* of a request of this host that is not accepted */
@@ -133,7 +134,7 @@ struct cm_id {
 	bool quick; /* the peer's host has softhca; on this host: messages get lost on purpose */
 	bool lost; /* the peer's socket on this host did not take the last message */
 	struct list flight; /* in cm.flights or cm.departures */
-	bool held; /* it is in cm.departures: its timers begin when it leaves */
+	bool delayed; /* it is in cm.departures: its timers begin when it leaves */
 	bool landed; /* its request is repeated, and counts no more */
 	uint64_t departed; /* ns: when it came into cm.flights */
 	struct cm_msg peer; /* its REQ, REP or SIDR_REP */

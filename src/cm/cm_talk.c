@@ -144,7 +144,7 @@ static void raise_event(struct cm_id *id, const struct cm_out *out)
 /* Requests to one host that are not answered yet: a socket has room for some 270 messages, and one
  * that is lost costs its sender seconds. */
 enum { FLIGHT = 64 };
-#define FLIGHT_NS UINT64_C(1000000000) /* no socket holds a message that long */
+#define FLIGHT_NS UINT64_C(1000000000) /* no socket delays a message so long */
 
 static bool asks(const struct cm_id *id)
 {
@@ -173,8 +173,8 @@ static bool must_wait(struct cm_id *id)
 			return false;
 		others += same_host(f, id);
 	}
-	id->held = others >= FLIGHT;
-	if (!id->held) {
+	id->delayed = others >= FLIGHT;
+	if (!id->delayed) {
 		list_del(&id->flight);
 		list_add(&cm.flights, &id->flight);
 		id->departed = clock_now();
@@ -198,7 +198,7 @@ static void land(struct cm_id *id)
 	if (list_empty(&id->flight))
 		return;
 	list_del(&id->flight);
-	id->held = false;
+	id->delayed = false;
 	list_for_each(pos, &cm.departures)
 	{
 		struct cm_id *next = container_of(pos, struct cm_id, flight);
@@ -281,7 +281,7 @@ int cm_talk(struct cm_id *id, const struct cm_out *out)
 		list_del(&id->requester.node);
 	cm_far_follow(id, ask);
 	id->timer.fire = on_timer;
-	cm_timer(&id->timer, id->held ? UINT64_MAX : id->fsm.deadline);
+	cm_timer(&id->timer, id->delayed ? UINT64_MAX : id->fsm.deadline);
 	if (err == ECONNREFUSED &&
 	    (id->fsm.state == CM_REQ_SENT || id->fsm.state == CM_SIDR_SENT)) {
 		nobody_listens(id);
@@ -414,7 +414,7 @@ void cm_talk_farewell(struct cm_id *id)
 	cm_fsm_destroy(&id->fsm, clock_now(), &out);
 	if (out.send)
 		transmit(id, &out.msg);
-	else if (id->held && id->fsm.state == CM_DREQ_SENT)
+	else if (id->delayed && id->fsm.state == CM_DREQ_SENT)
 		transmit(id, &id->fsm.sent);
 }
 

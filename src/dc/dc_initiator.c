@@ -121,7 +121,7 @@ static void leave(struct dc_initiator *i)
 	q->asking = false;
 }
 
-/* What the requester has learned of the last peer does not hold for the next. */
+/* What the requester has learned of the last peer does not count for the next. */
 static void forget_peer(struct tqp *q)
 {
 	struct requester *r = &q->req;

@@ -438,10 +438,10 @@ int dqp_destroy(struct dqp *qp)
 	uint32_t tried = qp->ib.qp_base.state == IBV_QPS_RESET ? qp->max_inline : 0;
 	/* A target of XRC has no ring, but the PD of the SRQ it served last, if still there. */
 	struct pd *pd = qp->service->home == HOME_XRCD ? NULL : qp->dev->qp.pd;
-	struct pd *held = pd ? ring_memory_hold(pd) : NULL;
+	struct pd *kept = pd ? ring_memory_keep(pd) : NULL;
 	int err = destroy(qp);
 
-	ring_memory_release(held);
+	ring_memory_release(kept);
 	if (!err)
 		tried_inline = tried;
 	return err;

@@ -165,10 +165,10 @@ static int destroy(struct dsrq *srq)
 
 int dsrq_destroy(struct dsrq *srq)
 {
-	struct pd *held = ring_memory_hold(srq->dev->pd);
+	struct pd *kept = ring_memory_keep(srq->dev->pd);
 	int err = destroy(srq);
 
-	ring_memory_release(held);
+	ring_memory_release(kept);
 	return err;
 }
 

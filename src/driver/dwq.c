@@ -242,10 +242,10 @@ static int destroy(struct dwq *wq)
 
 int dwq_destroy(struct dwq *wq)
 {
-	struct pd *held = ring_memory_hold(wq->dev->pd);
+	struct pd *kept = ring_memory_keep(wq->dev->pd);
 	int err = destroy(wq);
 
-	ring_memory_release(held);
+	ring_memory_release(kept);
 	return err;
 }
 

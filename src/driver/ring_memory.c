@@ -285,7 +285,7 @@ void ring_memory_free(struct ring_memory *m)
 	*m = (struct ring_memory){ 0 };
 }
 
-struct pd *ring_memory_hold(struct pd *pd)
+struct pd *ring_memory_keep(struct pd *pd)
 {
 	if (!pd->memory.free)
 		return NULL;
@@ -293,10 +293,10 @@ struct pd *ring_memory_hold(struct pd *pd)
 	return pd;
 }
 
-void ring_memory_release(struct pd *held)
+void ring_memory_release(struct pd *pd)
 {
-	if (held)
-		pd_put(held);
+	if (pd)
+		pd_put(pd);
 }
 
 int ring_pages_make(size_t rings, struct ring_pages *out)

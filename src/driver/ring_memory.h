@@ -32,7 +32,7 @@ int ring_memory_alloc_in(struct pd *pd, uint64_t type, size_t size, struct ring_
 /* Of a queue without a PD; @pd: its parent domain, or NULL. */
 int ring_memory_alloc_on(struct context *ctx, struct pd *pd, uint64_t type, size_t size,
 			 struct ring_memory *out);
-/* Of any origin; the parent domain must still be there (ring_memory_hold()). None is fine; it is
+/* Of any origin; the parent domain must still be there (ring_memory_keep()). None is fine; it is
  * none afterwards. */
 void ring_memory_free(struct ring_memory *m);
 /* If the functions of a queue's parent domain (@pd: any, or NULL) or of the context make doorbell
@@ -41,8 +41,8 @@ int ring_memory_record(struct context *ctx, struct pd *pd, uint32_t **dbrec,
 		       struct ring_memory *out);
 /* Keeps @pd, if its functions make rings, until those of a queue are freed that is being destroyed:
  * the device's half lets go of it before. Returns what to release, or NULL. */
-struct pd *ring_memory_hold(struct pd *pd);
-void ring_memory_release(struct pd *held);
+struct pd *ring_memory_keep(struct pd *pd);
+void ring_memory_release(struct pd *pd);
 
 /* Whole pages, with nothing in them but rings and behind these their doorbell record: a program
  * that writes rings itself may register them or advise the kernel on them (mlx5dv_init_obj). */

@@ -39,7 +39,7 @@ static bool failed(struct dqp *qp, int err)
 	return false;
 }
 
-/* Segments that a work request of @qp holds beside the fixed ones */
+/* Segments that a work request of @qp has room for beside the fixed ones */
 static unsigned int room(const struct dqp *qp)
 {
 	unsigned int segs = wqe_share(qp);
@@ -56,7 +56,7 @@ static bool fits(struct dqp *qp, const char *call, unsigned int segs)
 		return true;
 	return failed(qp, refuse(ENOMEM,
 				 "%s: a list of %u segments and a signature of %u on QP 0x%x, "
-				 "whose work requests hold %u; create it with a larger "
+				 "whose work requests have room for %u; create it with a larger "
 				 "max_inline_data",
 				 call, segs, sig, qp->ib.qp_base.qp_num, room(qp)));
 }

@@ -26,7 +26,7 @@ int qp_life_modify_own(struct eqp *e, const struct ibv_qp_attr *attr,
 /* As ibv_modify_qp_rate_limit(), which has checked nothing yet. */
 int qp_life_rate(struct tqp *q, const struct ibv_qp_rate_limit_attr *attr);
 /* As mlx5dv_modify_qp_udp_sport(): packets leave from UDP port @sport until the next RESET.
- * EOPNOTSUPP: not a connected QP that sends, or not in RTS; else as udp_dest(). */
+ * EOPNOTSUPP: not a connected QP that sends, or not in RTS; else the errno of the path. */
 int qp_life_udp_sport(struct tqp *q, uint16_t sport);
 /* In SQD, when no started work request is left: calls @each with the block of the send queue at
  * which work would go on, under the QP's turn. EINVAL otherwise. */

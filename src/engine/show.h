@@ -42,7 +42,7 @@ struct show_qp {
 	uint32_t sends; /* posted and not completed; a WQE that is not begun counts as its blocks */
 	uint32_t receives; /* posted and not taken; of an SRQ: all of it */
 	uint32_t done; /* sends that were completed; wraps */
-	uint32_t messages; /* that have come to its responder; 24 bits, wraps */
+	uint32_t messages; /* received by its responder; 24 bits, wraps */
 	uint32_t mean; /* bytes of its latest sends, on average */
 	uint64_t since; /* ns that it has waited; 0: not known */
 	uint8_t remote[16]; /* SHOW_NETWORK: the peer's GID */

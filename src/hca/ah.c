@@ -6,6 +6,7 @@
 #include "hca/limits.h"
 #include "obs/explain.h"
 #include "util/fork.h"
+#include "wire/ip.h"
 
 #define SL_MAX 15
 
@@ -87,7 +88,7 @@ int ah_create(struct pd *pd, const struct ibv_ah_attr *attr, struct ah **out)
 	ah->epoch = fork_epoch();
 	av_from_attr(attr, &ah->av);
 	if (ah->av.flow_label)
-		ah->av.sport = av_flow_port(ah->av.flow_label);
+		ah->av.sport = udp_flow_sport(ah->av.flow_label);
 	av_encode(&ah->av, &ah->wire);
 	*out = ah;
 	return 0;

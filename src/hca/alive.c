@@ -135,7 +135,7 @@ static struct entry entry_of(enum alive_kind kind, const void *obj)
 			       .kind = (uint8_t)kind };
 }
 
-/* A context that stays open holds no memory of anybody. */
+/* A context that stays open keeps no memory of anybody. */
 static uint64_t leak_of(const struct entry *e)
 {
 	const struct kind *k = &kinds[e->kind];
@@ -169,7 +169,7 @@ static bool enter(struct shard *s, const void *obj, struct entry *e)
 	}
 }
 
-/* With the first context, so that how much memory the table holds is no matter of addresses. What
+/* With the first context, so that how much memory the table has is no matter of addresses. What
  * fails here is tried again by enter(). */
 static void begin(void)
 {

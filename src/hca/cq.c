@@ -304,7 +304,7 @@ static bool listed(struct cq *cq, struct cq **list)
 }
 
 /* Under the lock. An armed CQ is to raise its event at once. */
-static int hold_back(struct cq *cq, const struct cqe *c, struct cq **list)
+static int delay(struct cq *cq, const struct cqe *c, struct cq **list)
 {
 	struct cqe_session *s = &cq->run->session;
 
@@ -329,7 +329,7 @@ int cq_push_run(struct cq *cq, const struct cqe *c, struct cq **list)
 	room = !cq->overrun && !full(cq, cq->pi + r->session.n);
 	first = !room && !cq->overrun;
 	if (room)
-		when = hold_back(cq, c, list);
+		when = delay(cq, c, list);
 	else
 		cq->overrun = true;
 	spin_unlock(&cq->lock);

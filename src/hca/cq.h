@@ -3,7 +3,7 @@
  * raises completion events.
  * Locking: @lock is a leaf; it is taken in the turns of all QPs on the CQ and by cq_switch(). Of
  * the consumer's half, driver/dcq_ring.h, only the index in dbrec[0] is read, to notice an overrun
- * (docs/design/completions.md). A CQ with a run holds receives back for the length of a turn. */
+ * (docs/design/completions.md). A CQ with a run delays receives until the turn ends. */
 #pragma once
 #include "hca/comp_channel.h"
 #include "util/wheel.h"
@@ -16,12 +16,12 @@ enum cq_extra {
 	CQ_COMPRESSES = 8, /* it has a struct cq_run */
 };
 
-/* Receive completions of one turn that the device holds back to compress them
+/* Receive completions of one turn that the device delays to compress them
  * (docs/design/compressed-completions.md). Under the CQ's lock, but for @next, which is the turn's
  * that has the list. */
 struct cq_run {
 	struct cqe_session session;
-	struct cq **list; /* of the turn that has held back entries, with the CQ on it; or NULL */
+	struct cq **list; /* of the turn that has delayed entries, with the CQ on it; or NULL */
 	struct cq *next; /* in it */
 	uint32_t loud; /* number of the last entry that is solicited or an error */
 };
@@ -84,11 +84,11 @@ void cq_put(struct cq *cq);
 /* Writes one entry. EOVERFLOW: the ring was full. The CQ is in overrun from now on, its event is
  * raised once, and the caller moves its QP to ERR. */
 int cq_push(struct cq *cq, const struct cqe *c);
-/* The same for a receive in a turn, on a CQ with a run: the device may hold it back until
+/* The same for a receive in a turn, on a CQ with a run: the device may delay it until
  * cq_run_end(@list), which ends the turn. @list: of CQs, NULL when the turn begins. */
 int cq_push_run(struct cq *cq, const struct cqe *c, struct cq **list);
 void cq_run_end(struct cq **list);
-void cq_let_go(struct cq *cq); /* writes what it has held back */
+void cq_let_go(struct cq *cq); /* writes what it has delayed */
 /* The same, with the message's c->byte_cnt bytes, cq_room() at most, in the entry too. */
 int cq_push_inlined(struct cq *cq, const struct cqe *c, const void *data);
 /* Does the doorbell record say that more entries were read than were written? A program that writes

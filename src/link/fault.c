@@ -13,8 +13,9 @@
 #include "util/spin.h"
 #include "wire/aeth.h"
 #include "wire/icrc.h"
+#include "wire/ip.h"
 
-enum { MAX_SEG = 4096, IP_LEN = 20, UDP_LEN = 8, PORT = 4791, ROUTED_BYTE = 4, FLIPS = 3 };
+enum { MAX_SEG = 4096, ROUTED_BYTE = 4, FLIPS = 3 };
 #define REORDER_NS UINT64_C(100000) /* delay of a segment that others are to overtake */
 #define AGAIN_NS   UINT64_C(50000) /* pause when the link had no room for a delayed segment */
 #define LEAVE_NS   UINT64_C(1000000000) /* exit() waits so long for room */
@@ -96,18 +97,18 @@ static uint64_t below(struct fault *f, uint64_t n)
 static size_t build(const struct seg *s, uint8_t *buf, size_t cap)
 {
 	struct pkt p;
-	uint8_t *udp = buf + IP_LEN;
+	uint8_t *udp = buf + IP4_LEN;
 	size_t len;
 	uint32_t crc;
 
 	seg_to_pkt(s, &p);
 	p.payload = s->data;
-	if (wire_build(&p, udp + UDP_LEN, cap - IP_LEN - UDP_LEN, &len))
+	if (wire_build(&p, udp + UDP_LEN, cap - IP4_LEN - UDP_LEN, &len))
 		return 0;
-	memset(buf, 0, IP_LEN + UDP_LEN);
-	put_be16(udp + 2, PORT);
+	memset(buf, 0, IP4_LEN + UDP_LEN);
+	put_be16(udp + 2, UDP_ROCE_PORT);
 	put_be16(udp + 4, (uint16_t)(UDP_LEN + len));
-	len += IP_LEN + UDP_LEN;
+	len += IP4_LEN + UDP_LEN;
 	buf[0] = 0x45;
 	put_be16(buf + 2, (uint16_t)len);
 	buf[9] = 17;
@@ -120,7 +121,7 @@ static size_t build(const struct seg *s, uint8_t *buf, size_t cap)
 /* Flips up to FLIPS different bits of the packet, none that routers may change. */
 static void damage(struct fault *f, uint8_t *buf, size_t len)
 {
-	size_t bits = (len - IP_LEN - UDP_LEN) * 8, first = below(f, bits);
+	size_t bits = (len - IP4_LEN - UDP_LEN) * 8, first = below(f, bits);
 	uint64_t n = 1 + below(f, FLIPS);
 
 	for (uint64_t i = 0; i < n; i++) {
@@ -128,14 +129,14 @@ static void damage(struct fault *f, uint8_t *buf, size_t len)
 
 		if (bit / 8 == ROUTED_BYTE)
 			bit += 8;
-		buf[IP_LEN + UDP_LEN + bit / 8] ^= (uint8_t)(1 << bit % 8);
+		buf[IP4_LEN + UDP_LEN + bit / 8] ^= (uint8_t)(1 << bit % 8);
 	}
 }
 
 /* Does the ICRC find what is flipped in @s? True: also when there is no memory to see it. */
 static bool is_noticed(struct fault *f, const struct seg *s)
 {
-	uint8_t buf[IP_LEN + UDP_LEN + WIRE_HEADERS_MAX + MAX_SEG + 64];
+	uint8_t buf[IP4_LEN + UDP_LEN + WIRE_HEADERS_MAX + MAX_SEG + 64];
 	struct parcel *p;
 	uint32_t crc;
 	size_t len;

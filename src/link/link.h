@@ -22,7 +22,7 @@ struct waiter {
  * are the same; the link's. All zero: nothing. */
 struct link_grant {
 	uint64_t process; /* as dest.process */
-	uint32_t sqpn, dqpn, rkey; /* whose request it was, of what */
+	uint32_t sqpn, dqpn, rkey; /* of that access: the requester's and the peer's QP, the key */
 	uint32_t access; /* IBV_ACCESS_REMOTE_* */
 	uint32_t seq, gen; /* of the entries of the QP and the key */
 };

@@ -4,9 +4,8 @@
 #include <string.h>
 #include "link/copy.h"
 #include "util/barrier.h"
+#include "wire/grh.h"
 #include <errno.h>
-
-enum { GRH_BYTES = 40 };
 
 /* Bytes behind the struct, in this order. */
 struct sizes {
@@ -20,7 +19,7 @@ static struct sizes sizes_of(const struct seg *s, bool gather)
 	return (struct sizes){
 		.pieces = refs ? s->npieces * sizeof(struct piece) : 0,
 		.av = s->av ? sizeof(struct av) : 0,
-		.grh = s->grh ? GRH_BYTES : 0,
+		.grh = s->grh ? GRH_LEN : 0,
 		.data = refs ? 0 : s->len,
 	};
 }

@@ -81,7 +81,7 @@ struct seg {
 	};
 	union {
 		uint64_t va; /* RETH, AtomicETH */
-		const void *owner; /* SEG_NET with SEG_MCAST: whose joining brought it here */
+		const void *owner; /* SEG_NET with SEG_MCAST: the device that has joined */
 	};
 	uint32_t rkey; /* RETH, AtomicETH */
 	uint32_t dma_len; /* RETH: bytes */

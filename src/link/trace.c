@@ -16,14 +16,10 @@
 #include "wire/cm_msg.h"
 #include "wire/grh.h"
 #include "wire/icrc.h"
+#include "wire/ip.h"
 
 enum {
 	ETH_LEN = 14,
-	IP4_LEN = 20,
-	IP6_LEN = 40,
-	UDP_LEN = 8,
-	PORT = 4791,
-	FIRST_PORT = 0xc000, /* source ports begin here */
 	MTU_MIN = 256,
 	MTU_MAX = 4096,
 	TTL = 64,
@@ -248,8 +244,8 @@ static void wrap_up(uint8_t *b, const struct trace_ends *e, enum trace_way way, 
 	ip = put_ip(out->b + ETH_LEN, from, to, UDP_LEN + n);
 	udp = out->b + ETH_LEN + ip;
 	put_eth(out->b, from, to, ip == IP4_LEN);
-	put_be16(udp, (uint16_t)(FIRST_PORT | ((e->qpn ^ dqpn) & 0x3fff)));
-	put_be16(udp + 2, PORT);
+	put_be16(udp, udp_sport(e->qpn ^ dqpn));
+	put_be16(udp + 2, UDP_ROCE_PORT);
 	put_be16(udp + 4, (uint16_t)(UDP_LEN + n));
 	put_be16(udp + 6, 0);
 	memmove(udp + UDP_LEN, b, n);

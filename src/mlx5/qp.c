@@ -142,7 +142,7 @@ static int check_ops(const struct ibv_qp_init_attr_ex *attr, const struct mlx5dv
 	return 0;
 }
 
-/* A work request that sets up an mkey holds a list of what fits into the inline data, and of four
+/* A work request that sets up an mkey has a list of what fits into the inline data, and of four
  * entries at least (mlx5dv_wr_post(3)), beside a signature where it may have one. It begins with
  * more than one that sends inline data. */
 static void make_room(struct ibv_qp_cap *cap, uint64_t ops)

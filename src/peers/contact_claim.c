@@ -25,7 +25,7 @@ static int question(const struct contact *c, const struct contact_message *m, in
 	return contact_talk_send(owner, &q, NULL, 0);
 }
 
-static int hold(struct contact *c, const struct contact_message *m, int *fds, unsigned int n,
+static int keep(struct contact *c, const struct contact_message *m, int *fds, unsigned int n,
 		int owner)
 {
 	struct claim *claim = calloc(1, sizeof(*claim));
@@ -58,7 +58,7 @@ int contact_claim(struct contact *c, const struct contact_message *m, int *fds, 
 	err = contact_owns(&c->name, m->slot, &owner);
 	if (err != EINPROGRESS)
 		return err;
-	err = hold(c, m, fds, n, owner);
+	err = keep(c, m, fds, n, owner);
 	if (!err)
 		err = host_watch(c->host, &c->claim->owner, ready);
 	return err ? err : EINPROGRESS;

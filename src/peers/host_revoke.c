@@ -53,7 +53,7 @@ static bool stopped(pid_t shown)
 	if (read(fd, text, sizeof(text) - 1) < 0)
 		text[0] = 0;
 	close(fd);
-	state = strrchr(text, ')'); /* the name before it may hold anything */
+	state = strrchr(text, ')'); /* the name before it may contain anything */
 	return state && (!strncmp(state, ") T", 3) || !strncmp(state, ") t", 3));
 }
 

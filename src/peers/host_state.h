@@ -104,7 +104,7 @@ struct host {
 	uint32_t chores; /* host_control() has something to do now */
 	uint64_t deadline; /* of host_control() */
 	struct watch *resting; /* listeners for which there was no descriptor */
-	uint64_t rest_ends; /* ns: then they are watched again */
+	uint64_t rest_ends; /* ns: time at which the listeners of @resting are watched again */
 	struct loopback own;
 	struct dest all; /* the destination of multicast that waits for contacts */
 	struct host_wait cast_waiters; /* those of all */

@@ -84,7 +84,7 @@ static size_t job_to_cut(const struct job *j)
 	return j->left > j->word ? j->left - j->word : j->left;
 }
 
-/* As much as @out holds; returns how many entries, *@bytes in all. */
+/* As much as @out has room for; returns how many entries, *@bytes in all. */
 static unsigned int job_window(struct job j, struct iovec out[PIECES], size_t *bytes)
 {
 	unsigned int used = 0;

@@ -21,13 +21,12 @@ enum {
 	EXT_ALL = 4095,
 };
 
-enum { ODD_MARKED = 1, ODD_DAMAGED = 2, HALF_GRH = RING_SEG_GRH / 2 };
+enum { ODD_MARKED = 1, ODD_DAMAGED = 2, HALF_GRH = GRH_LEN / 2 };
 
 enum {
 	FIXED = 28, /* bytes of a record before its extensions */
 	FIXED_PLAIN = 32,
 	FIXED_ACK = 40, /* before the body, without one and with EXT_ACK */
-	BITS24 = 0xffffff
 };
 
 struct fixed { /* behind the word */
@@ -38,7 +37,7 @@ struct fixed { /* behind the word */
 _Static_assert(sizeof(uint64_t) + sizeof(struct fixed) == FIXED, "the fixed part has no holes");
 
 /* A record has 8 bits for flags: SEG_MCAST, which only datagrams have, is said by the bit of
- * SEG_ARMING, which they never have, and stands 8 places above it. */
+ * SEG_ARMING, which they never have, and stands 8 places above it (docs/design/rings.md). */
 static uint8_t flags_out(const struct seg *s, bool by_ref)
 {
 	uint32_t flags = s->flags | s->flags >> 8;
@@ -57,9 +56,8 @@ static uint16_t flags_in(uint8_t op, uint8_t flags)
 
 static uint32_t ext_bytes(uint32_t ext)
 {
-	static const uint8_t size[] = {
-		8, 4, 4, 16, 8, 8, 8, RING_SEG_GRH, sizeof(struct av), 4, HALF_GRH, 4
-	};
+	static const uint8_t size[] = { 8, 4,	     4, 16, 8, 8, 8, GRH_LEN, sizeof(struct av),
+					4, HALF_GRH, 4 };
 	uint32_t n = 0;
 
 	for (; ext; ext &= ext - 1)
@@ -165,7 +163,7 @@ static void put_ext(const struct seg *s, uint32_t ext, uint8_t *p)
 		PUT(p, s->sport);
 	}
 	if (ext & EXT_GRH)
-		p = put(p, s->grh, RING_SEG_GRH);
+		p = put(p, s->grh, GRH_LEN);
 	if (ext & EXT_AV)
 		p = put(p, s->av, sizeof(*s->av));
 	if (ext & EXT_XRC)
@@ -189,8 +187,8 @@ static uint64_t pair(uint32_t first, uint32_t second)
 uint64_t ring_seg_encode(const struct seg *s, const struct ring_plan *p, bool by_ref, uint8_t *rec)
 {
 	uint8_t flags = flags_out(s, by_ref);
-	uint32_t dqpn = (s->dqpn & BITS24) | (uint32_t)s->syndrome << 24;
-	uint32_t sqpn = (s->sqpn & BITS24) | (by_ref ? (uint32_t)s->npieces << 24 : 0);
+	uint32_t dqpn = (s->dqpn & BITS_24) | (uint32_t)s->syndrome << 24;
+	uint32_t sqpn = (s->sqpn & BITS_24) | (by_ref ? (uint32_t)s->npieces << 24 : 0);
 	uint32_t ack = p->ext & EXT_ACK ? s->ack_psn : 0;
 	uint64_t *to = (uint64_t *)(void *)rec;
 
@@ -247,7 +245,7 @@ static void get_ext(struct ring_got *o, uint32_t ext, const uint8_t *p)
 		s->sl = ud[1];
 	}
 	if (ext & EXT_GRH) {
-		p = get(p, o->grh, RING_SEG_GRH);
+		p = get(p, o->grh, GRH_LEN);
 		s->grh = o->grh;
 	}
 	if (ext & EXT_AV) {
@@ -303,9 +301,9 @@ static void put_fixed(struct seg *s, uint64_t info, const struct fixed *f)
 	s->op = (uint8_t)info;
 	s->flags = flags_in(s->op, (uint8_t)(info >> 8));
 	s->pkey = (uint16_t)(info >> 16);
-	s->dqpn = f->dqpn_syndrome & BITS24;
+	s->dqpn = f->dqpn_syndrome & BITS_24;
 	s->syndrome = (uint8_t)(f->dqpn_syndrome >> 24);
-	s->sqpn = f->sqpn_npieces & BITS24;
+	s->sqpn = f->sqpn_npieces & BITS_24;
 	s->psn = f->psn;
 	s->npsn = f->npsn;
 	s->len = f->len;

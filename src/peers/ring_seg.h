@@ -9,8 +9,9 @@
 #pragma once
 #include "link/seg.h"
 #include "peers/ring.h"
+#include "wire/grh.h"
 
-enum { RING_SEG_PIECES = 30, RING_SEG_GRH = 40 };
+enum { RING_SEG_PIECES = 30 };
 
 struct ring_plan {
 	uint32_t ext; /* bits: the extensions that it has */
@@ -34,7 +35,7 @@ struct ring_got {
 	uint32_t ext; /* extensions of the last segment */
 	struct av av;
 	struct piece pieces[RING_SEG_PIECES];
-	uint8_t grh[RING_SEG_GRH];
+	uint8_t grh[GRH_LEN];
 };
 
 /* The caller sets seg.from. EPROTO: lengths, counts or sums do not fit. seg.data points into

@@ -142,7 +142,7 @@ static int shm_send_plain(struct dest *d, const struct seg *s)
 static int send_grh(struct target *t, const struct seg *s)
 {
 	struct seg with = *s;
-	uint8_t grh[RING_SEG_GRH] = { 0 };
+	uint8_t grh[GRH_LEN] = { 0 };
 
 	if (t->host->cfg.make_grh)
 		t->host->cfg.make_grh(t->host->cfg.arg, s, grh, &with.l3);

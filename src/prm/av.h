@@ -18,12 +18,6 @@ struct av {
 
 /* Of the two forms, that of 48 bytes, which has a GID: RoCE's. The other one ends behind rlid. */
 bool av_is_extended(const struct mlx5_wqe_av *av);
-/* RoCEv2's rule for the source port of a flow: its label, 20 bits, folded to 14. */
-static inline uint16_t av_flow_port(uint32_t flow_label)
-{
-	return (uint16_t)(0xc000 | ((flow_label & 0x3fff) ^ (flow_label & 0xfc000) >> 14));
-}
-
 void av_encode(const struct av *av, struct mlx5_wqe_av *out); /* RoCE form, extended AV, 48 bytes */
 void av_decode(const struct mlx5_wqe_av *in, struct av *out);
 void av_from_attr(const struct ibv_ah_attr *attr, struct av *out);

@@ -2,11 +2,11 @@
 #include "transport/receive.h"
 
 /* Both out of line: few queues compress. */
-__attribute__((noinline)) int receive_hold_back(struct tqp *q, struct cq *cq, const struct cqe *c)
+__attribute__((noinline)) int receive_delay(struct tqp *q, struct cq *cq, const struct cqe *c)
 {
-	int err = cq_push_run(cq, c, &q->held_back);
+	int err = cq_push_run(cq, c, &q->delaying);
 
-	if (q->held_back)
+	if (q->delaying)
 		q->unsettled |= UNSETTLED_ENTRIES;
 	return err;
 }
@@ -14,5 +14,5 @@ __attribute__((noinline)) int receive_hold_back(struct tqp *q, struct cq *cq, co
 __attribute__((noinline)) void receive_end_run(struct tqp *q)
 {
 	q->unsettled &= (uint8_t)~UNSETTLED_ENTRIES;
-	cq_run_end(&q->held_back);
+	cq_run_end(&q->delaying);
 }

@@ -45,18 +45,18 @@ static inline bool receive_from_peer(const struct tqp *q, const struct seg *s)
 	       (s->flags & (SEG_NET | SEG_SQPN)) == SEG_SQPN;
 }
 
-/* receive_push() on a CQ that compresses: it may hold the completion back until the turn ends
+/* receive_push() on a CQ that compresses: it may delay the completion until the turn ends
  * (docs/design/compressed-completions.md). */
-int receive_hold_back(struct tqp *q, struct cq *cq, const struct cqe *c);
+int receive_delay(struct tqp *q, struct cq *cq, const struct cqe *c);
 void receive_end_run(struct tqp *q);
 
 /* cq_push() of its completion. */
 static inline int receive_push(struct tqp *q, struct cq *cq, const struct cqe *c)
 {
-	return likely(!cq->run) ? cq_push(cq, c) : receive_hold_back(q, cq, c);
+	return likely(!cq->run) ? cq_push(cq, c) : receive_delay(q, cq, c);
 }
 
-/* What is held back becomes the program's: when the turn ends, or work begins that may last. */
+/* What is delayed becomes the program's: when the turn ends, or work begins that may last. */
 static inline void receive_let_go(struct tqp *q)
 {
 	if (unlikely(q->unsettled & UNSETTLED_ENTRIES))

@@ -2,7 +2,8 @@
 /* The requester of a QP: reads WQEs from the SQ ring and sends them as request segments, in order.
  * A WQE that was started stands in the ring of sent[] (sent.h) until it is completed: [head, cur)
  * are sent completely, cur is being sent from psn on, (cur, tail) wait since sending went back.
- * The transport looks inside, and src/dc; the engine reads: for traces, paths, casts and tools. */
+ * The transport looks inside, and src/dc. The engine reads for traces, casts and tools, and writes
+ * what is its own: the kept path, the way of a cast, in a forked child what is the parent's. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

@@ -80,7 +80,7 @@ void tqp_init(struct tqp *q, const struct tqp_env *env)
 	q->env = env;
 	q->dest = q->alternate = NULL;
 	q->unsettled = 0;
-	q->held_back = NULL;
+	q->delaying = NULL;
 	list_init(&q->waiter.node);
 	q->waiter.resume = no_waiter;
 	q->req = (struct requester){ 0 };

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* A queue pair's protocol: requester, responder, completer of the services RC, UC and UD.
+/* A queue pair's protocol: requester, responder, completer of RC, UC, UD, XRC and DC; RAW_PACKET
+ * has frames alone.
  *
  * Sans I/O: input is a doorbell, a segment, or the passing of a deadline, each with the time;
- * output goes to q->dest (segments), to the CQs (CQEs) and to q->deadline. No thread, no clock, no
- * lock of its own: for every function here the caller holds the QP's turn and is inside a quiesce
- * section.
+ * output goes to q->dest (segments), to the CQs (CQEs) and to q->deadline. No thread, no lock of
+ * its own, no clock but env->clock(), by which direct access measures its cost: for every function
+ * here the caller holds the QP's turn and is inside a quiesce section.
  *
  * Both ends of every rule live here: PSN windows, go-back-N, NAK, RNR and timeouts (q->deadline may
  * move to a later time without notice, so the caller looks again when it fires), duplicate READ and
@@ -48,7 +49,7 @@ struct tqp {
 	struct sender sender; /* whose packets are accepted */
 	struct tally tally;
 	uint32_t *executed; /* UC: where processes of this host see rsp.epsn + 1; NULL: nowhere */
-	struct cq *held_back; /* list of CQs that hold back completions of this turn; or NULL */
+	struct cq *delaying; /* list of CQs that delay completions of this turn; or NULL */
 	uint64_t cause; /* the reason's record for ERR or SQE; 0: by modify */
 	struct requester req;
 	struct responder rsp;
@@ -137,7 +138,7 @@ void tqp_resume(struct tqp *q, uint64_t now); /* the link has space again */
 void tqp_flush_ack(struct tqp *q);
 bool tqp_ack_waits(const struct tqp *q); /* is an ACK delayed by env->ack_delay()? */
 /* The turn ends: the packets that answer those that came in leave together, and completions that
- * were held back are the program's. */
+ * were delayed are the program's. */
 void tqp_settle(struct tqp *q);
 void tqp_uncork(struct tqp *q); /* what env->cork() has let wait leaves now */
 /* XRC: the answers to a segment may leave now, an ACK without waiting for a segment to ride on. */

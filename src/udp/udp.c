@@ -18,6 +18,7 @@
 #include "udp/udp_talk.h"
 #include "util/clock.h"
 #include "util/log.h"
+#include "wire/ip.h"
 
 int udp_create(const struct udp_config *cfg, struct udp **out)
 {
@@ -322,7 +323,7 @@ static uint16_t source_port(const struct udp_path *p)
 		v ^= v >> 40;
 		fl = v & 0xfffff;
 	}
-	return av_flow_port(fl);
+	return udp_flow_sport(fl);
 }
 
 /* Under u->lock. The socket that sends from @sport, one of those from @first up to @end, which stay

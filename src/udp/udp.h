@@ -21,7 +21,7 @@
 
 struct udp;
 
-enum { UDP_ROCE_PORT = 4791, UDP_MTU_MAX = 4096 };
+enum { UDP_MTU_MAX = 4096 };
 
 struct udp_config {
 	/* A packet whose ICRC is right, as a segment with SEG_NET; valid during the call only. */

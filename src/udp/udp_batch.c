@@ -8,6 +8,7 @@
 #include "udp/udp_icrc.h"
 #include "util/uncancelled.h"
 #include "wire/icrc.h"
+#include "wire/ip.h"
 
 enum {
 	FULL_WAIT_MS = 2,

@@ -7,6 +7,7 @@
 #include "util/be.h"
 #include "util/uncancelled.h"
 #include "wire/icrc.h"
+#include "wire/ip.h"
 #include "wire/packet.h"
 
 enum { VERSION = 1, ANSWER = 1, PACKET = BTH_LEN + UDP_HELLO_LEN + ICRC_LEN, PKEY = 0xffff };

@@ -7,6 +7,7 @@
 #include "net/gid.h"
 #include "obs/explain.h"
 #include "udp/udp_state.h"
+#include "wire/ip.h"
 
 /* The address as /proc/net/udp and udp6 write it: words in host order, in hexadecimal. */
 static bool line_matches(const char *local, const union ibv_gid *gid)

@@ -2,9 +2,10 @@
 #include "udp/udp_icrc.h"
 #include "util/be.h"
 #include "wire/icrc.h"
+#include "wire/ip.h"
 #include "wire/opcode.h"
 
-enum { IP4_LEN = 20, IP4_LENGTH = 2, IP4_IDENT = 4, IP6_LENGTH = 4, UDP_LEN = 8, BTH_BITS = 4 };
+enum { IP4_LENGTH = 2, IP4_IDENT = 4, IP6_LENGTH = 4, BTH_BITS = 4 };
 
 unsigned int udp_index_get(const uint8_t *packet)
 {

@@ -15,6 +15,7 @@
 #include "obs/explain.h"
 #include "udp/udp_state.h"
 #include "util/rand.h"
+#include "wire/ip.h"
 
 #ifndef IPV6_MULTICAST_ALL
 #define IPV6_MULTICAST_ALL 29

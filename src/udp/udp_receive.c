@@ -13,8 +13,9 @@
 #include "util/uncancelled.h"
 #include "wire/icrc.h"
 #include "wire/icrc_id.h"
+#include "wire/ip.h"
 
-enum { IP4_LEN = 20, ID_AT = 4, ECN = 3, BTH_DQPN = 5, BTH_ACKREQ = 8, CATCH_UP = 64 };
+enum { ID_AT = 4, ECN = 3, BTH_DQPN = 5, BTH_ACKREQ = 8, CATCH_UP = 64 };
 
 /* One packet of the inbox: what the kernel says about it, and its IP header as far as known. */
 struct arrival {
@@ -72,7 +73,7 @@ static void make_area(struct arrival *a)
 	struct grh g = { .next_hdr = GRH_NEXT_UDP,
 			 .tclass = a->tclass,
 			 .hop_limit = a->hop_limit,
-			 .payload_len = (uint16_t)(UDP_HEADER_LEN + a->len) };
+			 .payload_len = (uint16_t)(UDP_LEN + a->len) };
 
 	udp_addr_gid(a->from, g.sgid);
 	memcpy(g.dgid, a->port->gid.raw, sizeof(g.dgid));
@@ -112,7 +113,7 @@ static bool icrc_right(struct udp *u, struct arrival *a)
 {
 	uint32_t diff = udp_icrc(a->area, source_port(a), a->dport, a->packet, a->len) ^
 			icrc_get(a->packet + a->len - ICRC_LEN);
-	size_t after = IP4_LEN - ID_AT - 2 + UDP_HEADER_LEN + a->len - ICRC_LEN;
+	size_t after = IP4_LEN - ID_AT - 2 + UDP_LEN + a->len - ICRC_LEN;
 	struct udp_peer *peer;
 	union ibv_gid gid;
 	uint16_t id = 0;

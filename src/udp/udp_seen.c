@@ -12,12 +12,12 @@
 #include "util/be.h"
 #include "util/rand.h"
 #include "util/uncancelled.h"
+#include "wire/ip.h"
 #include "wire/opcode.h"
 
 enum {
 	IP_MIN = 20,
 	IP_MAX = 60,
-	UDP_LEN = 8,
 	SNAP = IP_MAX + UDP_LEN + BTH_LEN, /* bytes of a packet that are looked at */
 	GENERATION = 2048, /* packets remembered at least; twice that at most */
 	SLOTS = 4 * GENERATION,

@@ -8,12 +8,13 @@
 #include "obs/explain.h"
 #include "udp/udp_batch.h"
 #include "udp/udp_talk.h"
+#include "wire/ip.h"
 
 enum {
 	HOPS = 64, /* for a path without a limit */
 	ECN = 3, /* of the TOS byte */
 	ECT0 = 2,
-	IN_FLIGHT = 96 << 10, /* bytes of one QP: less than a receive buffer holds by default */
+	IN_FLIGHT = 96 << 10, /* bytes of one QP: less than fits into a receive buffer by default */
 	WINDOW_MIN = 8,
 	WINDOW_MAX = 128,
 };

@@ -6,8 +6,9 @@
 #include <unistd.h>
 #include "net/gid.h"
 #include "udp/udp_state.h"
+#include "wire/ip.h"
 
-enum { SENDER_FIRST = 0xc000, SENDER_MASK = 0x3fff, SENDER_TRIES = 64, BUFFER = 4 << 20 };
+enum { SENDER_TRIES = 64, BUFFER = 4 << 20 };
 
 socklen_t udp_addr_set(union udp_addr *a, const union ibv_gid *gid, uint32_t ifindex, uint16_t port)
 {
@@ -127,7 +128,7 @@ static int bind_near(const struct udp_port *p, int fd, uint16_t want, uint16_t *
 	int err = EADDRINUSE;
 
 	for (unsigned int i = 0; err == EADDRINUSE && i < SENDER_TRIES; i++) {
-		*got = (uint16_t)(SENDER_FIRST | ((want + i * 37) & SENDER_MASK));
+		*got = udp_sport(want + i * 37);
 		err = udp_socket_bind(p, fd, *got);
 	}
 	return err;

@@ -29,7 +29,6 @@ enum {
 	UDP_BATCH = 32, /* packets that are sent by one system call */
 	UDP_INBOX = 16, /* messages that are received by one system call */
 	UDP_PACKET_MAX = WIRE_HEADERS_MAX + UDP_MTU_MAX + 3 + ICRC_LEN,
-	UDP_HEADER_LEN = 8,
 };
 
 union udp_addr {

@@ -7,6 +7,7 @@
 #include "udp/udp_state.h"
 #include "util/clock.h"
 #include "util/secret.h"
+#include "wire/ip.h"
 
 /* ns */
 #define FIRST  UINT64_C(50000000) /* doubled each time */
@@ -19,7 +20,6 @@
 enum {
 	HEAD = 14, /* instructions in front of the comparisons */
 	DQPN = 4, /* bytes; in requests on XRC an SRQ's number is behind the BTH */
-	LOW24 = 0xffffff,
 };
 
 #define OP(code, k)	    BPF_STMT(code, k)
@@ -39,7 +39,7 @@ static const struct sock_filter head[HEAD] = {
 	WHEN(BPF_JGE, SVC_XRC | OP_READ_RESP_FIRST, 1, 0),
 	OP(BPF_LDX | BPF_IMM, BTH_LEN),
 	OP(BPF_LD | BPF_W | BPF_IND, 0),
-	OP(BPF_ALU | BPF_AND | BPF_K, LOW24),
+	OP(BPF_ALU | BPF_AND | BPF_K, BITS_24),
 	OP(BPF_ALU | BPF_RSH | BPF_K, NUMBER_INDEX_BITS),
 };
 

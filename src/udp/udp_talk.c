@@ -6,6 +6,7 @@
 #include "udp/udp_icrc.h"
 #include "udp/udp_state.h"
 #include "util/clock.h"
+#include "wire/ip.h"
 
 enum { TIMES = 10, OURS = UDP_REPORTS | UDP_TRAINS | UDP_GROUNDS };
 #define FIRST_NS UINT64_C(1000000) /* doubled each time */

@@ -12,7 +12,7 @@ static size_t home(const struct hash *h, uint64_t key)
 	return (size_t)(key >> 32) & (h->size - 1);
 }
 
-/* The slot that holds @key, or the free one where it would go. The map is never full. */
+/* The slot that has @key, or the free one where it would go. The map is never full. */
 static struct hash_slot *find(const struct hash *h, uint64_t key)
 {
 	size_t i = home(h, key);

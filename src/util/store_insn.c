@@ -91,7 +91,7 @@ static bool vector(struct reader *r, uint8_t opcode)
 	return stores_vector(opcode) && operand(r, &number);
 }
 
-/* The prefixes C5, C4 and 62, which hold the fields of the others. */
+/* The prefixes C5, C4 and 62, which contain the fields of the others. */
 static bool wide(struct reader *r, uint8_t first)
 {
 	uint8_t map = 1, pp;

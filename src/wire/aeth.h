@@ -4,6 +4,7 @@
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
+#include "wire/opcode.h"
 
 enum aeth_kind { AETH_ACK = 0x00, AETH_RNR = 0x20, AETH_RESERVED = 0x40, AETH_NAK = 0x60 };
 
@@ -52,7 +53,7 @@ static inline uint64_t aeth_timeout_ns(unsigned int t)
 	return t & 31 ? UINT64_C(4096) << (t & 31) : UINT64_MAX;
 }
 
-enum { PSN_MASK = 0xffffff };
+enum { PSN_MASK = BITS_24 };
 
 static inline uint32_t psn_add(uint32_t psn, uint32_t n)
 {

@@ -3,6 +3,7 @@
 #include <string.h>
 #include "util/be.h"
 #include "util/crc.h"
+#include "wire/ip.h"
 
 enum {
 	TYPE_IP4 = 0x0800,
@@ -22,9 +23,6 @@ enum {
 	PROTO_OPTIONS = 60,
 	PORT_VXLAN = 4789,
 	PORT_MPLS = 6635,
-	IP4_LEN = 20,
-	IP6_LEN = 40,
-	UDP_LEN = 8,
 	TCP_LEN = 20,
 	VXLAN_LEN = 8,
 };

@@ -3,8 +3,9 @@
 #include <string.h>
 #include "util/be.h"
 #include "wire/grh.h"
+#include "wire/ip.h"
 
-enum { IP4_AT = 20, IP4_LEN = 20, IP4_DF = 0x4000, IP4_CHECKSUM_AT = 10 };
+enum { IP4_AT = GRH_LEN - IP4_LEN, IP4_DF = 0x4000, IP4_CHECKSUM_AT = 10 };
 
 static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
 

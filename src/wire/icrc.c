@@ -3,9 +3,10 @@
 #include <string.h>
 #include "util/be.h"
 #include "wire/icrc.h"
+#include "wire/ip.h"
 #include "wire/opcode.h"
 
-enum { LRH_LEN = 8, IP4_LEN = 20, IP6_LEN = 40, UDP_LEN = 8, PROTO_UDP = 17 };
+enum { LRH_LEN = 8, PROTO_UDP = 17 };
 
 static void set_ones(uint8_t *p, size_t n)
 {

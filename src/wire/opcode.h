@@ -82,6 +82,8 @@ enum {
 /* The destination QP of datagrams to a multicast group. */
 enum { GSI_QPN = 1 /* of general services: connection management */, MULTICAST_QPN = 0xffffff };
 
+enum { BITS_24 = 0xffffff }; /* of a QPN, a PSN, an MSN, an SRQ's number */
+
 /* Bytes. */
 enum {
 	BTH_LEN = 12,

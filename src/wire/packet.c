@@ -11,7 +11,6 @@ enum {
 	BTH_FECN = 0x80,
 	BTH_BECN = 0x40,
 	BTH_ACKREQ = 0x80,
-	MASK_24 = 0xffffff,
 };
 
 struct cursor {
@@ -81,7 +80,7 @@ static const uint8_t *parse_answer(const uint8_t *e, uint32_t has, struct pkt *p
 	return e;
 }
 
-/* @e holds p->op->ext_len bytes. */
+/* @e has p->op->ext_len bytes. */
 static void parse_ext(const uint8_t *e, struct pkt *p)
 {
 	uint32_t has = p->op->flags;
@@ -161,7 +160,7 @@ static uint8_t *build_remote(const struct pkt *p, uint32_t has, uint8_t *e)
 static uint8_t *build_answer(const struct pkt *p, uint32_t has, uint8_t *e)
 {
 	if (has & WIRE_AETH) {
-		put_be32(e, (uint32_t)p->syndrome << 24 | (p->msn & MASK_24));
+		put_be32(e, (uint32_t)p->syndrome << 24 | (p->msn & BITS_24));
 		e += AETH_LEN;
 	}
 	if (has & WIRE_ATOMICACKETH) {
@@ -174,7 +173,7 @@ static uint8_t *build_answer(const struct pkt *p, uint32_t has, uint8_t *e)
 static void build_ext(const struct pkt *p, uint32_t has, uint8_t *e)
 {
 	if (has & WIRE_XRCETH) {
-		put_be32(e, p->xrc_srqn & MASK_24);
+		put_be32(e, p->xrc_srqn & BITS_24);
 		e += XRCETH_LEN;
 	}
 	if (has & WIRE_FETH) {
@@ -184,7 +183,7 @@ static void build_ext(const struct pkt *p, uint32_t has, uint8_t *e)
 	e = build_remote(p, has, e);
 	if (has & WIRE_DETH) {
 		put_be32(e, p->qkey);
-		put_be32(e + 4, p->sqpn & MASK_24);
+		put_be32(e + 4, p->sqpn & BITS_24);
 		e += DETH_LEN;
 	}
 	e = build_answer(p, has, e);

@@ -58,6 +58,10 @@ def crowded(_top, paths, _sources):
     return text.crowds(paths)
 
 
+def documented(top, paths, _sources):
+    return text.readmes(top, paths)
+
+
 def marked(top, paths, _sources):
     return [*text.spdx(top, paths), *text.file_names(paths)]
 
@@ -140,6 +144,9 @@ CASES = [
     ("46 do not", {f"src/a/{n}.h": "" for n in range(46)}, crowded, 1),
     ("in src alone", {f"tests/a/{n}.h": "" for n in range(46)}, crowded, 0),
     ("a waived file", {"a.c": "/* gate: file-length: one table */\n" + "\n" * 800}, lengthy, 0),
+    ("a folder in a folder has a README",
+     {"src/a/README.md": "", "src/a/b/README.md": "", "src/a/b/c.h": ""}, documented, 0),
+    ("and none has not", {"src/a/README.md": "", "src/a/b/c.h": ""}, documented, 1),
     ("no SPDX line", {"a.c": "int a;\n"}, marked, 1),
     ("a forbidden name", {"src/hca/common.c": HEAD}, marked, 1),
     ("the folder verbs may be called so", {"src/verbs/pd.c": HEAD}, marked, 0),

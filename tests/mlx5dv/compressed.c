@@ -531,7 +531,7 @@ static void polls(int type)
 	}
 }
 
-/* --- two processes: the receiver drains a ring, and frees itself of what is held back --- */
+/* --- two processes: the receiver drains a ring, and frees itself of what is delayed --- */
 
 enum { FAR_ROUNDS = 300 };
 

@@ -72,14 +72,14 @@ def idle():
 def receiver_not_ready():
     with Waiting("rnr") as w:
         near = far = ""
-        while not ("RNR" in near and "since" in near and "held up since" in far):
+        while not ("RNR" in near and "since" in near and "a message waits since" in far):
             out = answered("ps")  # asks one process after the other
             near, far = line_of(w.near, out), line_of(w.far, out)
             assert re.search(r"RNR|an answer of|room on the way|\(at work\)$", near), out
-            assert re.search(r"held up|\(no receive is posted\)$|\(at work\)$", far), out
+            assert re.search(r"a message waits|\(no receive is posted\)$|\(at work\)$", far), out
         assert re.search(rf" 1 +0  a receive at its peer: RNR from QP {w.far} since \d+ m?s$",
                          near), out
-        assert re.search(r"the queue is empty, and a message is held up since \d+ m?s$", far), out
+        assert re.search(r"the queue is empty, and a message waits since \d+ m?s$", far), out
 
 
 def more_numbers_than_one_slot_has():

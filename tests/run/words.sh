@@ -32,7 +32,7 @@ for words in --help --version list env "explain 12"; do
 	has "$words" 'not all could be written to standard output: No space left'
 done
 
-# A path that LD_LIBRARY_PATH cannot hold: the program would get the system's libraries.
+# A path that LD_LIBRARY_PATH cannot name: the program would get the system's libraries.
 for name in a:b 'a;b' "a\$LIB" "a\${ORIGIN}"; do
 	mkdir -p "$tmp/$name/bin" "$tmp/$name/lib/softhca"
 	cp "$softhca" "$tmp/$name/bin"
@@ -42,7 +42,7 @@ for name in a:b 'a;b' "a\$LIB" "a\${ORIGIN}"; do
 		if "$tmp/$name/bin/softhca" $words >"$tmp/out" 2>&1; then
 			fail "$words in $name: $(cat "$tmp/out")"
 		fi
-		has "$words in $name" 'LD_LIBRARY_PATH cannot hold it; install'
+		has "$words in $name" 'LD_LIBRARY_PATH cannot name it; install'
 	done
 done
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* The packets of pcapng files, as SOFTHCA_TRACE writes them. A file may hold anything: blocks that
- * are not understood are passed over, and behind half a one the next whole one is looked for.
+/* The packets of pcapng files, as SOFTHCA_TRACE writes them. A file may contain anything: blocks
+ * that are not understood are passed over, and behind half a one the next whole one is looked for.
  * Frames and comments live until capture_free(). */
 #pragma once
 #include <stdbool.h>

@@ -7,9 +7,10 @@
 #include <string.h>
 #include "util/be.h"
 #include "wire/aeth.h"
+#include "wire/ip.h"
 #include "wire/packet.h"
 
-enum { ETH_LEN = 14, IP4_LEN = 20, IP6_LEN = 40, UDP_LEN = 8, PORT = 4791, UDP = 17 };
+enum { ETH_LEN = 14, UDP = 17 };
 
 #define NOBODY UINT32_MAX
 
@@ -48,7 +49,7 @@ static bool parse(const struct capture_packet *p, struct parsed *out)
 	if (!ip || len < ip + UDP_LEN)
 		return false;
 	udp = p->frame + ETH_LEN + ip;
-	return get_be16(udp + 2) == PORT &&
+	return get_be16(udp + 2) == UDP_ROCE_PORT &&
 	       !wire_parse(udp + UDP_LEN, len - ip - UDP_LEN, &out->pkt);
 }
 

@@ -9,7 +9,7 @@
 
 #define MARK "@@" /* begins the lines of the page that are filled in here */
 
-/* --- text that may hold anything --- */
+/* --- text that may contain anything --- */
 
 static void put_html(FILE *to, const char *text)
 {

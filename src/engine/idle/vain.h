@@ -35,7 +35,8 @@ struct vain {
 	uint32_t polls; /* that found nothing, in a row */
 	uint32_t mask; /* polls between two looks at the clock, less one */
 	uint64_t since; /* ns: when the clock was first read in this row */
-	uint64_t crowd, crowd_end; /* ns: how long the crowd is believed in, and until when */
+	uint64_t crowd; /* ns: how long the thread takes its core for crowded */
+	uint64_t crowd_end; /* ns: when that ends */
 	uint64_t rest; /* ns: of the last rest in this row; 0: there was none */
 };
 

@@ -454,8 +454,8 @@ static bool on_completion(struct sock *s, const struct ibv_wc *wc)
 	return received && !on_message(s, wc);
 }
 
-/* No more than the CQ holds: all that was there when it was armed, and an end to the call of a
- * program whose peer never stops. */
+/* No more than the CQ has room for: all that was there when it was armed, and an end to the call of
+ * a program whose peer never stops. */
 void ring_progress(struct sock *s)
 {
 	unsigned int left = s->opt.sq + s->opt.rq;

@@ -50,7 +50,7 @@ struct exported { /* memory that riomap() shows the peer */
 	struct exported *next;
 	struct ibv_mr *mr; /* NULL: withdrawn, and the peer is to be told */
 	uint64_t offset;
-	int index; /* of the peer's table; -1: of none, the memory is for local access */
+	int index; /* entry of the peer's table; -1: none, the memory is for local access */
 	bool told;
 };
 
@@ -102,7 +102,7 @@ struct sock {
 	uint32_t rpos, have; /* bytes: where the next one is read, how many there are */
 	uint32_t offered; /* bytes that the peer may still write */
 	uint32_t consumed; /* bytes read and not offered again */
-	uint32_t offer_at; /* which half comes next */
+	uint32_t offer_at; /* half that is offered next: 0 or 1 */
 	uint16_t received, receive_limit, renew_at; /* messages; by number */
 	uint64_t their_sges, their_iomaps; /* addresses at the peer */
 	uint32_t their_key, their_sge_count, their_iomap_count, next_theirs;

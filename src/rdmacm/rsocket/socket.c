@@ -245,7 +245,7 @@ EXPORT int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen)
 
 /* --- end --- */
 
-/* When a peer that takes nothing has held the program long enough. */
+/* When a peer that takes nothing has delayed the program long enough. */
 static uint64_t patience(const struct sock *s)
 {
 	const struct linger *l = &s->opt.linger;

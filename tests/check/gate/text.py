@@ -68,8 +68,10 @@ def sizes(sources):
 
 
 def readmes(top, paths):
-    """Each folder of src/ and tests/, and the larger ones beside them, says what lives there."""
-    folders = {p.parts[:2] for p in paths if p.parts[0] in ("src", "tests") and len(p.parts) > 2}
+    """Each folder of src/, at any depth, each of tests/ and the larger ones beside them says what
+    lives there."""
+    folders = {p.parts[:2] for p in paths if p.parts[0] == "tests" and len(p.parts) > 2}
+    folders |= {p.parts[:n] for p in paths if p.parts[0] == "src" for n in range(2, len(p.parts))}
     folders |= {p.parts[:1] for p in paths if p.parts[0] in ("tests", "tools", "scripts", "docs")}
     for folder in sorted(folders):
         readme = top.joinpath(*folder, "README.md")

@@ -195,7 +195,7 @@ TEST(a_MAD_of_another_partition_is_dropped)
 }
 
 /* It waits until others to that host are answered, and has all its time when it leaves. */
-TEST(a_request_that_is_held_back_does_not_grow_old)
+TEST(a_request_that_is_delayed_does_not_grow_old)
 {
 	struct cm_msg m = { .kind = CM_REJ, .reason = CM_REJ_CONSUMER };
 	struct cm_id *first, *last;
@@ -256,7 +256,7 @@ TEST(a_request_that_is_repeated_late_leaves_its_place)
 	check_eq(net.sent[CM_REQ], AT_ONCE + 3);
 	check_eq(net.last.local_id, last->fsm.local_id);
 	check(timer_running(&last->timer) && timer_running(&first->timer));
-	check(asked()->held);
+	check(asked()->delayed);
 	close_cm();
 }
 
@@ -440,7 +440,7 @@ RUN_TESTS(unit_test(a_request_ends_a_connection_with_its_own_sender_alone),
 	  unit_test(a_mapped_address_in_a_request_is_that_of_its_packet),
 	  unit_test(an_answer_names_a_queue_pair_of_a_program),
 	  unit_test(a_MAD_of_another_partition_is_dropped),
-	  unit_test(a_request_that_is_held_back_does_not_grow_old),
+	  unit_test(a_request_that_is_delayed_does_not_grow_old),
 	  unit_test(a_question_that_is_given_up_leaves_its_place),
 	  unit_test(a_request_that_is_repeated_late_leaves_its_place),
 	  unit_test(a_process_that_ends_tells_each_peer),

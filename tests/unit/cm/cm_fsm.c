@@ -182,7 +182,7 @@ TEST(who_listens_a_moment_later_is_met)
 	check_eq(out.event, RDMA_CM_EVENT_REJECTED);
 }
 
-TEST(a_request_that_was_held_back_has_all_its_tries_before_it)
+TEST(a_request_that_was_delayed_has_all_its_tries_before_it)
 {
 	struct cm_msg req = { .kind = CM_REQ, .qpn = 11 };
 	struct cm_out out;
@@ -403,7 +403,7 @@ TEST(a_request_that_was_rejected_is_rejected_again)
 }
 
 RUN_TESTS(unit_test(who_listens_a_moment_later_is_met),
-	  unit_test(a_request_that_was_held_back_has_all_its_tries_before_it),
+	  unit_test(a_request_that_was_delayed_has_all_its_tries_before_it),
 	  unit_test(two_ends_of_a_bad_network_end_closed_with_each_event_once),
 	  unit_test(a_peer_that_repeats_its_mra_does_not_hold_a_request_for_ever),
 	  unit_test(a_peer_whose_host_says_twice_that_it_has_gone_is_dead),

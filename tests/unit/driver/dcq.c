@@ -191,7 +191,7 @@ TEST(a_poll_finds_what_another_thread_holds_back)
 	close_bench(&b);
 }
 
-/* At every place of the ring: sessions of both, and some of either that are held back still. */
+/* At every place of the ring: sessions of both, and some of either that are delayed still. */
 TEST(a_purge_takes_completions_out_of_sessions)
 {
 	const struct dcq_form form = { .compressed = MLX5DV_CQE_RES_FORMAT_CSUM };

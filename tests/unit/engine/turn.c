@@ -194,8 +194,8 @@ TEST(answers_leave_when_the_turn_ends)
 	close_qp();
 }
 
-/* Of a CQ in memory alone: what is held back is there when the turn ends, or other work begins. */
-TEST(completions_are_not_held_back_beyond_the_turn)
+/* Of a CQ in memory alone: what is delayed is there when the turn ends, or other work begins. */
+TEST(completions_are_not_delayed_beyond_the_turn)
 {
 	static struct cq_run run;
 	static struct mlx5_cqe64 entries[8];
@@ -219,7 +219,7 @@ TEST(completions_are_not_held_back_beyond_the_turn)
 			tqp_doorbell(&e->q, 0);
 		turn_leave(e);
 		check_eq(cq.pi, before + 1);
-		check(!e->q.held_back);
+		check(!e->q.delaying);
 		check(!e->q.unsettled);
 	}
 	close_qp();
@@ -233,4 +233,4 @@ RUN_TESTS(unit_test(what_comes_under_anothers_turn_waits_and_keeps_its_order),
 	  unit_test(an_ACK_waits_for_a_bounded_number_of_segments),
 	  unit_test(the_deadline_of_the_transport_is_armed),
 	  unit_test(answers_leave_when_the_turn_ends),
-	  unit_test(completions_are_not_held_back_beyond_the_turn))
+	  unit_test(completions_are_not_delayed_beyond_the_turn))

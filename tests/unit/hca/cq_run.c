@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Completions that a CQ holds back to compress them: when they become the program's, and that none
+/* Completions that a CQ delays to compress them: when they become the program's, and that none
  * waits longer than its turn. */
 #include <stdlib.h>
 #include "fixture.h"
@@ -162,7 +162,7 @@ TEST(a_late_arm_knows_what_is_solicited_in_sessions)
 	open_queue(&r, CNT, 0);
 	receives(&r, 3, &list);
 	check_eq(armed_since(&r, 0), 0);
-	cq_arm(r.cq, false); /* armed for solicited entries: nothing is held back */
+	cq_arm(r.cq, false); /* armed for solicited entries: nothing is delayed */
 	receives(&r, 1, &list);
 	check_eq(events(&r), 1);
 	for (int i = 0; i < 3; i++)
@@ -221,7 +221,7 @@ TEST(a_turn_may_complete_on_several_queues)
 	close_queue(&r);
 }
 
-TEST(an_overrun_counts_what_is_held_back)
+TEST(an_overrun_counts_what_is_delayed)
 {
 	struct ibv_async_event ev;
 	struct cq *list = NULL;
@@ -240,7 +240,7 @@ TEST(an_overrun_counts_what_is_held_back)
 	close_queue(&r);
 }
 
-TEST(an_ordinary_entry_overruns_behind_what_is_held_back)
+TEST(an_ordinary_entry_overruns_behind_what_is_delayed)
 {
 	struct cq *list = NULL;
 	struct ring r;
@@ -311,8 +311,8 @@ RUN_TESTS(unit_test(entries_of_a_turn_are_there_at_its_end),
 	  unit_test(a_late_arm_knows_what_is_solicited_in_sessions),
 	  unit_test(two_turns_do_not_wait_for_each_other),
 	  unit_test(a_turn_may_complete_on_several_queues),
-	  unit_test(an_overrun_counts_what_is_held_back),
-	  unit_test(an_ordinary_entry_overruns_behind_what_is_held_back),
+	  unit_test(an_overrun_counts_what_is_delayed),
+	  unit_test(an_ordinary_entry_overruns_behind_what_is_delayed),
 	  unit_test(a_session_is_not_longer_than_its_ring),
 	  unit_test(a_ring_that_moves_takes_sessions_as_ordinary_entries),
 	  unit_test(entries_with_a_time_are_not_compressed))

@@ -9,7 +9,7 @@
 #include "util/fork.h"
 #include "util/guard.h"
 
-enum { N = 20000 };
+enum { N = 20000, DELAYED_MAX = 4096 /* of a destination */ };
 
 /* The wrapped link: it keeps the PSNs that come through. */
 static struct {
@@ -278,6 +278,15 @@ TEST(delay_holds_back_until_the_time_and_keeps_the_order)
 	d->ops->put(d);
 }
 
+TEST(a_destination_delays_so_many_segments_and_loses_the_others)
+{
+	struct fault_counts c = through("delay=1us", DELAYED_MAX + 5);
+
+	check_eq(c.delayed, DELAYED_MAX);
+	check_eq(c.crowded, 5);
+	check_eq(sink.n, DELAYED_MAX);
+}
+
 /* A datagram's destination lives as long as its post. */
 TEST(what_is_delayed_leaves_though_its_destination_was_put)
 {
@@ -398,6 +407,7 @@ RUN_TESTS(unit_test(settings_are_parsed_and_nonsense_is_refused),
 	  unit_test(damage_is_always_noticed_by_the_icrc),
 	  unit_test(reordering_moves_and_loses_nothing),
 	  unit_test(delay_holds_back_until_the_time_and_keeps_the_order),
+	  unit_test(a_destination_delays_so_many_segments_and_loses_the_others),
 	  unit_test(what_is_delayed_leaves_though_its_destination_was_put),
 	  unit_test(datagrams_do_not_overtake_one_that_found_no_room),
 	  unit_test(a_seed_makes_the_same_faults_again),

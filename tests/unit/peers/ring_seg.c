@@ -9,8 +9,8 @@
 
 enum { ROUNDS = 200, PAYLOAD = 600 };
 
-static uint8_t payload[PAYLOAD], grh[RING_SEG_GRH];
-static uint8_t by_ip4[RING_SEG_GRH]; /* its first half is zero */
+static uint8_t payload[PAYLOAD], grh[GRH_LEN];
+static uint8_t by_ip4[GRH_LEN]; /* its first half is zero */
 static struct piece pieces[RING_SEG_PIECES];
 static struct av av;
 
@@ -89,7 +89,7 @@ static void same(const struct seg *a, const struct seg *b)
 	check_eq(a->len, b->len);
 	check_eq(!a->grh, !b->grh);
 	if (a->grh)
-		check_mem(a->grh, b->grh, RING_SEG_GRH);
+		check_mem(a->grh, b->grh, GRH_LEN);
 	check_eq(!a->av, !b->av);
 	if (a->av)
 		check_mem(a->av, b->av, sizeof(av));
@@ -99,9 +99,9 @@ static void fill(struct rand *r)
 {
 	for (unsigned int i = 0; i < PAYLOAD; i++)
 		payload[i] = (uint8_t)rand_u64(r);
-	for (unsigned int i = 0; i < RING_SEG_GRH; i++)
+	for (unsigned int i = 0; i < GRH_LEN; i++)
 		grh[i] = (uint8_t)rand_u64(r);
-	memcpy(by_ip4 + RING_SEG_GRH / 2, grh, RING_SEG_GRH / 2);
+	memcpy(by_ip4 + GRH_LEN / 2, grh, GRH_LEN / 2);
 	for (unsigned int i = 0; i < RING_SEG_PIECES; i++)
 		pieces[i] = (struct piece){ rand_u64(r), (uint32_t)rand_below(r, 1 << 24),
 					    (uint32_t)rand_u64(r) };
@@ -245,7 +245,7 @@ TEST(a_plain_record_is_that_of_the_same_segment)
 
 static void ip4(uint8_t *area)
 {
-	memset(area, 0, RING_SEG_GRH / 2);
+	memset(area, 0, GRH_LEN / 2);
 }
 
 TEST(a_short_datagram_by_ipv4_takes_one_line)

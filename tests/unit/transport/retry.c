@@ -199,7 +199,7 @@ TEST(one_host_with_timeout_0_a_peer_that_becomes_ready_is_reached)
 	}
 }
 
-/* The ACK of what came before was held back, and comes after the word that nobody took the rest:
+/* The ACK of what came before was delayed, and comes after the word that nobody took the rest:
  * the rest is sent again all the same, by the timer, long before the watchdog looks. */
 TEST(one_host_a_late_ack_does_not_undo_a_loss)
 {

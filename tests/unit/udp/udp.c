@@ -14,6 +14,7 @@
 #include "util/fork.h"
 #include "util/guard.h"
 #include "wire/grh.h"
+#include "wire/ip.h"
 #include "wire/opcode.h"
 
 enum { BYTES = 1000, BUDGET = 16, ASIDE = 3 /* last byte of an address beside that of path() */ };

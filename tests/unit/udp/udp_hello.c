@@ -16,6 +16,7 @@
 #include "util/fork.h"
 #include "util/guard.h"
 #include "wire/icrc.h"
+#include "wire/ip.h"
 #include "wire/packet.h"
 
 enum { ONE = 0x7f000001, OTHER = 0x7f000002, MTU = 1024, FOREIGN_ID = 5 };

@@ -11,6 +11,7 @@
 #include "util/fork.h"
 #include "util/guard.h"
 #include "wire/grh.h"
+#include "wire/ip.h"
 #include "wire/opcode.h"
 
 enum { BYTES = 100, GROUP_QPN = 0xffffff, US = 7, OTHERS = 8 };

@@ -15,6 +15,7 @@
 #include "util/guard.h"
 #include "util/rand.h"
 #include "wire/icrc.h"
+#include "wire/ip.h"
 #include "wire/opcode.h"
 #include "wire/packet.h"
 

@@ -10,6 +10,7 @@
 #include "udp_gid.h"
 #include "util/fork.h"
 #include "util/guard.h"
+#include "wire/ip.h"
 #include "wire/opcode.h"
 
 enum { MTU = 1024, QPN = 9, PACKETS = 200, PACKET = BTH_LEN + MTU + ICRC_LEN, TOS = 0x20 };
