@@ -27,6 +27,9 @@ int cm_channel_create(struct cm_channel **out, int *fd)
 	}
 	ch->epoch = fork_epoch();
 	list_init(&ch->events);
+	mutex_lock(&cm.lock);
+	list_add(&cm.channels, &ch->node);
+	mutex_unlock(&cm.lock);
 	ch->leak = leaks_made(NULL, "rdma_event_channel", NULL);
 	*out = ch;
 	*fd = ch->fd;
@@ -38,6 +41,7 @@ void cm_channel_destroy(struct cm_channel *ch)
 	struct list *pos, *tmp;
 
 	list_for_each_safe(pos, tmp, &ch->events) free(container_of(pos, struct cm_event, node));
+	list_del(&ch->node);
 	close(ch->fd);
 	leaks_gone(ch->leak);
 	free(ch);
@@ -64,21 +68,39 @@ static struct cm_event *take(struct cm_channel *ch)
 	return e;
 }
 
+/* A program may destroy its channel while a thread waits for an event of it (rping does). */
+static bool is_there(const struct cm_channel *ch)
+{
+	struct list *pos;
+
+	list_for_each(pos, &cm.channels)
+	{
+		if (pos == &ch->node)
+			return true;
+	}
+	return false;
+}
+
 int cm_channel_next(struct cm_channel *ch, struct cm_news *out)
 {
+	int err, fd = ch->fd;
 	struct cm_event *e;
-	int err;
+	bool there;
 
+	if (!fork_is_ours(ch->epoch))
+		return refuse(EIO, "rdma_get_cm_event: the channel is of a parent process; make a "
+				   "new one");
 	do {
-		if (!fork_is_ours(ch->epoch))
-			return refuse(EIO, "rdma_get_cm_event: the channel is of a parent process; "
-					   "make a new one");
-		err = event_fd_await(ch->fd);
+		err = event_fd_await(fd);
 		if (err)
 			return err;
 		mutex_lock(&cm.lock);
-		e = take(ch);
+		there = is_there(ch);
+		e = there ? take(ch) : NULL;
 		mutex_unlock(&cm.lock);
+		if (!there)
+			return refuse(EBADF, "rdma_get_cm_event: another thread has destroyed the "
+					     "channel meanwhile; end the thread that waits first");
 	} while (!e); /* another thread was faster, or its id went */
 	*out = e->news;
 	free(e);

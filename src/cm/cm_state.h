@@ -23,6 +23,7 @@ struct cm_watch {
 struct cm_id;
 
 struct cm_channel {
+	struct list node; /* in cm.channels */
 	int fd; /* eventfd: counts the events */
 	uint32_t epoch; /* of fork.h: the process that made it */
 	struct list events;
@@ -172,7 +173,7 @@ struct cm {
 	struct hash requests; /* the REQ that made it to struct cm_id */
 	struct hash qpns; /* host, GUID and QPN of the peer to struct cm_id */
 	struct hash pairs; /* port space, source and destination with their ports to struct cm_id */
-	struct list ids, names;
+	struct list ids, names, channels;
 	struct list blocks;
 	struct list listeners; /* ids */
 	struct list owing; /* ids */

@@ -205,6 +205,7 @@ void cm_clear(void)
 	hash_init(&cm.pairs);
 	list_init(&cm.ids);
 	list_init(&cm.names);
+	list_init(&cm.channels);
 	list_init(&cm.blocks);
 	list_init(&cm.listeners);
 	list_init(&cm.owing);

@@ -127,6 +127,7 @@ static inline void open_cm(void)
 	gsi_own_keep();
 	check_eq(event_fd_open("test", &channel.fd), 0);
 	list_init(&channel.events);
+	list_add(&cm.channels, &channel.node);
 	channel.epoch = fork_epoch();
 	check_eq(cm_id_new(&channel, RDMA_PS_TCP, IBV_QPT_RC, &listener), 0);
 	listener->phase = PHASE_LISTEN;

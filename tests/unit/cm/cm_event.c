@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* Events in their channels: whose they are, and where they go. */
 #include "cm/cm_event.h"
+#include <errno.h>
 #include <unistd.h>
 #include "cm/cm_id.h"
 #include "cm/cm_watch.h"
 #include "hca/event_fd.h"
+#include "util/fork.h"
 #include "test.h"
 
 static struct cm_channel one, two;
@@ -124,6 +126,20 @@ TEST(an_id_without_a_channel_has_no_events)
 	close_ids();
 }
 
+/* It was destroyed while a thread waited for this event. */
+TEST(a_channel_that_is_gone_is_not_touched)
+{
+	struct cm_news n;
+
+	open_ids();
+	check_eq(fork_init(), 0);
+	one.epoch = fork_epoch();
+	event_fd_up(one.fd);
+	check_eq(cm_channel_next(&one, &n), EBADF);
+	close_ids();
+}
+
 RUN_TESTS(unit_test(events_of_an_id_or_of_one_of_its_joins_leave_the_channel),
 	  unit_test(events_follow_their_id_in_their_order),
-	  unit_test(an_id_without_a_channel_has_no_events))
+	  unit_test(an_id_without_a_channel_has_no_events),
+	  unit_test(a_channel_that_is_gone_is_not_touched))
