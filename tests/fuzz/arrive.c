@@ -139,6 +139,7 @@ static void begin(void)
 	gsi_own_keep();
 	must(!event_fd_open("test", &w.channel.fd));
 	list_init(&w.channel.events);
+	list_add(&cm.channels, &w.channel.node);
 	w.channel.epoch = fork_epoch();
 	memset(w.ids, 0, sizeof(w.ids));
 	must(!cm_id_new(&w.channel, RDMA_PS_TCP, IBV_QPT_RC, &w.listener));
