@@ -28,8 +28,14 @@ int cm_channel_create(struct cm_channel **out, int *fd)
 	ch->epoch = fork_epoch();
 	list_init(&ch->events);
 	mutex_lock(&cm.lock);
-	list_add(&cm.channels, &ch->node);
+	ch->serial = ++cm.serial;
+	err = hash_put(&cm.channels, ch->serial, ch);
 	mutex_unlock(&cm.lock);
+	if (err) {
+		close(ch->fd);
+		free(ch);
+		return refuse_memory("rdma_create_event_channel", sizeof(*ch));
+	}
 	ch->leak = leaks_made(NULL, "rdma_event_channel", NULL);
 	*out = ch;
 	*fd = ch->fd;
@@ -41,7 +47,7 @@ void cm_channel_destroy(struct cm_channel *ch)
 	struct list *pos, *tmp;
 
 	list_for_each_safe(pos, tmp, &ch->events) free(container_of(pos, struct cm_event, node));
-	list_del(&ch->node);
+	hash_del(&cm.channels, ch->serial);
 	close(ch->fd);
 	leaks_gone(ch->leak);
 	free(ch);
@@ -68,21 +74,11 @@ static struct cm_event *take(struct cm_channel *ch)
 	return e;
 }
 
-/* A program may destroy its channel while a thread waits for an event of it (rping does). */
-static bool is_there(const struct cm_channel *ch)
-{
-	struct list *pos;
-
-	list_for_each(pos, &cm.channels)
-	{
-		if (pos == &ch->node)
-			return true;
-	}
-	return false;
-}
-
+/* A program may destroy its channel while a thread waits for an event of it (rping does): behind
+ * the wait only the serial number may be looked at. */
 int cm_channel_next(struct cm_channel *ch, struct cm_news *out)
 {
+	uint64_t serial = ch->serial;
 	int err, fd = ch->fd;
 	struct cm_event *e;
 	bool there;
@@ -95,7 +91,7 @@ int cm_channel_next(struct cm_channel *ch, struct cm_news *out)
 		if (err)
 			return err;
 		mutex_lock(&cm.lock);
-		there = is_there(ch);
+		there = hash_get(&cm.channels, serial);
 		e = there ? take(ch) : NULL;
 		mutex_unlock(&cm.lock);
 		if (!there)

@@ -23,7 +23,7 @@ struct cm_watch {
 struct cm_id;
 
 struct cm_channel {
-	struct list node; /* in cm.channels */
+	uint64_t serial; /* its key in cm.channels */
 	int fd; /* eventfd: counts the events */
 	uint32_t epoch; /* of fork.h: the process that made it */
 	struct list events;
@@ -167,13 +167,14 @@ struct cm {
 	int spare_fd; /* closed for a moment to refuse a connection when there is no other; -1: lost
 			 to another thread meanwhile */
 	struct timer rest; /* of names, while it is lost */
-	uint64_t serial; /* of the newest watch */
+	uint64_t serial; /* of the newest watch or channel */
 	struct hash watches; /* serial to struct cm_watch */
+	struct hash channels; /* serial to struct cm_channel */
 	struct hash by_id; /* comm id to struct cm_id */
 	struct hash requests; /* the REQ that made it to struct cm_id */
 	struct hash qpns; /* host, GUID and QPN of the peer to struct cm_id */
 	struct hash pairs; /* port space, source and destination with their ports to struct cm_id */
-	struct list ids, names, channels;
+	struct list ids, names;
 	struct list blocks;
 	struct list listeners; /* ids */
 	struct list owing; /* ids */

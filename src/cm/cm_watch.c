@@ -199,13 +199,13 @@ static void draw(void)
 void cm_clear(void)
 {
 	hash_init(&cm.watches);
+	hash_init(&cm.channels);
 	hash_init(&cm.by_id);
 	hash_init(&cm.requests);
 	hash_init(&cm.qpns);
 	hash_init(&cm.pairs);
 	list_init(&cm.ids);
 	list_init(&cm.names);
-	list_init(&cm.channels);
 	list_init(&cm.blocks);
 	list_init(&cm.listeners);
 	list_init(&cm.owing);

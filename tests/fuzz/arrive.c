@@ -139,7 +139,7 @@ static void begin(void)
 	gsi_own_keep();
 	must(!event_fd_open("test", &w.channel.fd));
 	list_init(&w.channel.events);
-	list_add(&cm.channels, &w.channel.node);
+	must(!hash_put(&cm.channels, w.channel.serial, &w.channel));
 	w.channel.epoch = fork_epoch();
 	memset(w.ids, 0, sizeof(w.ids));
 	must(!cm_id_new(&w.channel, RDMA_PS_TCP, IBV_QPT_RC, &w.listener));
@@ -176,6 +176,7 @@ static void end(void)
 	cm_unwatch(&cm.own);
 	close(cm.epoll_fd);
 	hash_fini(&cm.watches);
+	hash_fini(&cm.channels);
 	hash_fini(&cm.by_id);
 	hash_fini(&cm.requests);
 	hash_fini(&cm.qpns);

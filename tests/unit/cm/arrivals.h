@@ -127,7 +127,7 @@ static inline void open_cm(void)
 	gsi_own_keep();
 	check_eq(event_fd_open("test", &channel.fd), 0);
 	list_init(&channel.events);
-	list_add(&cm.channels, &channel.node);
+	check_eq(hash_put(&cm.channels, channel.serial, &channel), 0);
 	channel.epoch = fork_epoch();
 	check_eq(cm_id_new(&channel, RDMA_PS_TCP, IBV_QPT_RC, &listener), 0);
 	listener->phase = PHASE_LISTEN;
@@ -155,6 +155,7 @@ static inline void close_cm(void)
 	cm_unwatch(&cm.own);
 	close(cm.epoll_fd);
 	hash_fini(&cm.watches);
+	hash_fini(&cm.channels);
 	hash_fini(&cm.by_id);
 	hash_fini(&cm.requests);
 	hash_fini(&cm.qpns);
