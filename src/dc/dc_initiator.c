@@ -61,9 +61,9 @@ static struct seg connect_seg(const struct dc_initiator *i, uint32_t dqpn, uint3
 			     .sqpn = i->e.q.qp.qpn,
 			     .psn = i->e.q.req.psn,
 			     .npsn = 1,
-			     .va = mtu ? i->key : 0,
-			     .rkey = i->session,
-			     .dma_len = mtu };
+			     .dc_key = mtu ? i->key : 0,
+			     .dc_session = i->session,
+			     .dc_mtu = mtu };
 }
 
 /* ns that a try takes: through a network four times the attribute, as for what RC repeats. */
@@ -265,7 +265,7 @@ static void answered(struct dc_initiator *i, const struct seg *s, uint64_t now)
 {
 	struct tqp *q = &i->e.q;
 
-	if (s->qkey != i->session || !is_asked(i, s, now)) {
+	if (s->dc_answered != i->session || !is_asked(i, s, now)) {
 		counters_inc(q->qp.ctx->hca->counters, COUNTER_PORT_RCV_ERRORS);
 		verdict_say("dropped, not the answer of the target that is asked");
 		return;

@@ -84,7 +84,7 @@ void dc_responder_answer(struct eqp *e, struct dest *to, const struct seg *s, ui
 			 .psn = s->psn,
 			 .npsn = 1,
 			 .syndrome = syndrome,
-			 .qkey = s->rkey };
+			 .dc_answered = s->dc_session };
 
 	if (dest_send(to, &a, NULL) == EAGAIN)
 		unanswered_put(e->node, s); /* the initiator asks again */
@@ -128,7 +128,7 @@ static void to_rtr(struct dc_responder *r, const struct dc_terms *terms, const s
 	struct ibv_qp_attr *a = &q->qp.attr;
 
 	*a = terms->attr;
-	a->path_mtu = mtu_of(s->dma_len);
+	a->path_mtu = mtu_of(s->dc_mtu);
 	a->dest_qp_num = s->sqpn;
 	a->rq_psn = s->psn;
 	a->max_dest_rd_atomic = RESPONDER_DEPTH;
@@ -138,7 +138,7 @@ static void to_rtr(struct dc_responder *r, const struct dc_terms *terms, const s
 	q->rsp.comm_est = true; /* no event: a target is connected to many */
 	q->rsp.now = now;
 	sender_admits(q, s, now); /* through a network: its port is the initiator's */
-	r->session = s->rkey;
+	r->session = s->dc_session;
 	publish(&r->e);
 }
 
@@ -160,13 +160,13 @@ static bool is_again(const struct dc_responder *r, const struct seg *s)
 {
 	const struct tqp *q = &r->e.q;
 
-	return q->qp.state == IBV_QPS_RTR && r->session == s->rkey && q->rsp.epsn == s->psn;
+	return q->qp.state == IBV_QPS_RTR && r->session == s->dc_session && q->rsp.epsn == s->psn;
 }
 
 /* A packet that was long under way must not end the connection that came after it. */
 static bool is_late(const struct dc_responder *r, const struct seg *s, uint64_t now)
 {
-	return (int32_t)(s->rkey - r->session) <= 0 &&
+	return (int32_t)(s->dc_session - r->session) <= 0 &&
 	       clock_elapsed(r->e.q.rsp.now, now) < SILENCE / 3;
 }
 
@@ -180,13 +180,13 @@ static const char *open_for(struct dc_responder *r, const struct seg *s, uint64_
 
 	/* anybody may have found out the responder's number */
 	if (!dc_responder_from(s, &from) || !terms_for(r, &from, &terms) ||
-	    s->va != r->target->access_key || !mtu_of(s->dma_len))
+	    s->dc_key != r->target->access_key || !mtu_of(s->dc_mtu))
 		return "dropped, the target does not connect so";
 	met = dc_table_same(&r->met, &from);
 	if (!met || !is_again(r, s)) {
 		if (met && is_late(r, s, now))
 			return "dropped, its connection has ended";
-		terms.attr.path_mtu = mtu_of(s->dma_len);
+		terms.attr.path_mtu = mtu_of(s->dc_mtu);
 		if (dc_responder_way(&r->e, &terms.attr, s, &d))
 			return "dropped, no path leads back";
 		to_reset(r, now);
@@ -211,7 +211,8 @@ static void disconnect(struct dc_responder *r, const struct seg *s, uint64_t now
 {
 	struct tqp *q = &r->e.q;
 
-	if (s->rkey == r->session && s->sqpn == q->qp.attr.dest_qp_num && sender_admits(q, s, now))
+	if (s->dc_session == r->session && s->sqpn == q->qp.attr.dest_qp_num &&
+	    sender_admits(q, s, now))
 		to_reset(r, now);
 	else
 		verdict_say("dropped, not the end of this connection");
@@ -221,7 +222,7 @@ static void input(struct eqp *e, const struct seg *s, uint64_t now)
 {
 	if (likely(s->op != OP_DC_CONNECT))
 		tqp_input(&e->q, s, now);
-	else if (s->dma_len)
+	else if (s->dc_mtu)
 		asked(to_responder(e), s, now);
 	else
 		disconnect(to_responder(e), s, now);

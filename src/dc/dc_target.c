@@ -69,7 +69,7 @@ static struct eqp *find(struct eqp *e, const struct seg *s)
 		return NULL;
 	pthread_mutex_lock(&t->lock);
 	open = t->terms.state == IBV_QPS_RTR;
-	if (open && s->va == t->access_key && s->dma_len)
+	if (open && s->dc_key == t->access_key && s->dc_mtu)
 		r = take(t, &from);
 	pthread_mutex_unlock(&t->lock);
 	return r ? &r->e : e;
@@ -111,8 +111,8 @@ static void input(struct eqp *e, const struct seg *s, uint64_t now)
 		turn_away(e, s);
 		return;
 	}
-	wrong = s->va != t->access_key; /* set before it can be in RTR */
-	if (!s->dma_len)
+	wrong = s->dc_key != t->access_key; /* set before it can be in RTR */
+	if (!s->dc_mtu)
 		return; /* an end, for which nobody waits */
 	if (dc_responder_way(e, attr, s, &d)) {
 		verdict_say("dropped, no path leads back");

@@ -56,7 +56,7 @@ enum { FRAME_OP = 0xff };
 
 struct seg {
 	uint8_t op; /* BTH opcode */
-	uint8_t syndrome; /* AETH */
+	uint8_t syndrome; /* AETH; OP_DROPPED: enum drop_why */
 	uint16_t flags; /* SEG_* */
 	uint16_t pkey;
 	uint32_t dqpn, sqpn;
@@ -67,11 +67,13 @@ struct seg {
 	uint32_t ack_psn, ack_msn;
 	union {
 		uint32_t imm; /* ImmDt or IETH, in network order */
+		uint32_t dropped; /* OP_DROPPED: how many datagrams so far */
 		uint32_t flow_tag; /* FRAME_OP, when a QP gets it: of the rule that names the QP */
 	};
 	union {
 		uint32_t qkey;
 		uint32_t port; /* FRAME_OP: interface index of the port */
+		uint32_t dc_answered; /* DC ANSWER: the session that it is about */
 	};
 	union {
 		uint32_t srqn; /* XRCETH: the SRQ that a request names */
@@ -81,12 +83,23 @@ struct seg {
 	};
 	union {
 		uint64_t va; /* RETH, AtomicETH */
+		uint64_t dc_key; /* DC CONNECT: access key */
 		const void *owner; /* SEG_NET with SEG_MCAST: the device that has joined */
 	};
-	uint32_t rkey; /* RETH, AtomicETH */
-	uint32_t dma_len; /* RETH: bytes */
-	/* AtomicETH, host order; of an ATOMIC ACK swap_add is the original value */
-	uint64_t swap_add, compare;
+	union {
+		uint32_t rkey; /* RETH, AtomicETH */
+		uint32_t dc_session; /* DC CONNECT */
+	};
+	union {
+		uint32_t dma_len; /* RETH: bytes */
+		uint32_t dc_mtu; /* DC CONNECT: the initiator's path MTU in bytes; 0 ends */
+		uint32_t port_mtu; /* OP_DROPPED with DROP_LONG: bytes that the port takes */
+	};
+	union {
+		uint64_t swap_add; /* AtomicETH, host order, as the next */
+		uint64_t orig; /* ATOMIC ACK: the value before */
+	};
+	uint64_t compare;
 	const struct av *av; /* UD, sending */
 	uint32_t len; /* payload bytes */
 	uint16_t npieces;

@@ -28,7 +28,7 @@ void seg_to_pkt(const struct seg *s, struct pkt *out)
 		.compare = s->compare,
 		.syndrome = s->syndrome,
 		.msn = s->msn,
-		.orig = s->swap_add,
+		.orig = s->orig,
 		.qkey = s->qkey,
 		.sqpn = s->sqpn,
 		.xrc_srqn = s->srqn,

@@ -83,7 +83,7 @@ static int answer_bare(struct dest *to, const struct seg *request, uint8_t syndr
 	s.op |= opcode_service(request->op);
 	if (request->op == OP_DC_CONNECT) {
 		s.op = OP_DC_ANSWER;
-		s.qkey = request->rkey; /* the session */
+		s.dc_answered = request->dc_session;
 	}
 	return dest_send(to, &s, NULL);
 }
@@ -341,7 +341,7 @@ static int put_small(struct tqp *q, struct answer *a)
 
 	s.op = a->kind == ANSWER_ATOMIC ? OP_ATOMIC_ACK : OP_READ_RESP_ONLY;
 	s.msn = a->msn;
-	s.swap_add = a->orig;
+	s.orig = a->orig;
 	s.more = waits_for_more(q);
 	err = put(q, &s);
 	if (err)

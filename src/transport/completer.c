@@ -350,7 +350,7 @@ static void answered(struct tqp *q, struct sent *e, uint32_t n, uint64_t now)
 static void data_in_any_order(struct tqp *q, const struct seg *s, uint64_t now)
 {
 	struct requester *r = &q->req;
-	uint64_t id = 0, orig = s->swap_add;
+	uint64_t id = 0, orig = s->orig;
 	struct seg atomic = { .data = (const uint8_t *)&orig, .len = sizeof(orig), .psn = s->psn };
 	enum verdict v = V_BAD_RESPONSE;
 	uint32_t i;
@@ -378,7 +378,7 @@ static void data_in_any_order(struct tqp *q, const struct seg *s, uint64_t now)
 static void data(struct tqp *q, const struct seg *s, uint64_t now)
 {
 	struct requester *r = &q->req;
-	uint64_t id = 0, orig = s->swap_add;
+	uint64_t id = 0, orig = s->orig;
 	struct seg atomic = { .data = (const uint8_t *)&orig, .len = sizeof(orig), .psn = s->psn };
 	struct sent *e;
 	enum verdict v;

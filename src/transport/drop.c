@@ -22,9 +22,9 @@ static void tell(const struct seg *s, enum drop_why why, uint64_t count, uint32_
 			   .sqpn = s->dqpn,
 			   .psn = s->psn,
 			   .npsn = 1,
-			   .imm = count < UINT32_MAX ? (uint32_t)count : UINT32_MAX,
+			   .dropped = count < UINT32_MAX ? (uint32_t)count : UINT32_MAX,
 			   .qkey = s->qkey,
-			   .dma_len = why == DROP_LONG ? mtu : 0 };
+			   .port_mtu = why == DROP_LONG ? mtu : 0 };
 
 	if (link_has_notices(s->from) && (s->flags & SEG_SQPN) && !(s->flags & SEG_MCAST))
 		dest_send(s->from, &out, NULL);
@@ -174,7 +174,7 @@ static const char *advice(const struct seg *s, char *buf)
 	case DROP_NO_RECEIVE:
 		return "no receive was posted there; send later, or let the peer post more";
 	case DROP_LONG:
-		snprintf(buf, CLAUSE, "it exceeds that port's MTU of %u B; send less", s->dma_len);
+		snprintf(buf, CLAUSE, "it exceeds that port's MTU of %u B; send less", s->port_mtu);
 		return buf;
 	case DROP_STATE:
 		return "that QP is not in RTR or RTS; send when the peer is ready";
@@ -215,5 +215,5 @@ void drop_told(struct tqp *q, const struct seg *s)
 		return;
 	q->drops.told++;
 	reason("message on %s QP 0x%x dropped by QP 0x%x (%u so far there): %s",
-	       q->qp.service->name, q->qp.qpn, s->sqpn, s->imm, what);
+	       q->qp.service->name, q->qp.qpn, s->sqpn, s->dropped, what);
 }

@@ -85,8 +85,8 @@ static struct seg request(uint32_t from, uint32_t session)
 			     .psn = PSN,
 			     .npsn = 1,
 			     .va = KEY,
-			     .rkey = session,
-			     .dma_len = MTU,
+			     .dc_session = session,
+			     .dc_mtu = MTU,
 			     .from = process(number_slot(from)) };
 }
 
@@ -123,7 +123,7 @@ static void end(uint32_t session, uint32_t to, uint32_t from, struct dest *by)
 	struct seg s = request(from, session);
 
 	s.dqpn = to;
-	s.dma_len = 0;
+	s.dc_mtu = 0;
 	s.from = by;
 	arrive(&s);
 }
@@ -201,7 +201,7 @@ TEST(another_user_of_the_initiators_host_ends_no_connection)
 	path_swap(&r->e, &stand->peer);
 	s = request(initiator(0), SESSION);
 	s.dqpn = r->e.q.qp.qpn;
-	s.dma_len = 0;
+	s.dc_mtu = 0;
 	through_network(&s, &path, PORT);
 	check(sender_admits(&r->e.q, &s, r->e.q.rsp.now));
 	s.sport = PORT + 1;
