@@ -129,8 +129,6 @@ TEST(a_question_for_the_position_does_not_take_the_wish_for_space_away)
 			n++;
 		check_eq(ring_ask(&p.out, &told), 0);
 		check(!told);
-		check(!has_space(&p));
-		told = false;
 		check(read_one(&p, m++, &told));
 		check(ring_settle(&p.in));
 		check(has_space(&p));
