@@ -199,12 +199,10 @@ static void in_doubt(struct pair *p, struct rig_wr *w)
 
 static void outstanding(struct pair *p, struct rig_wr *w)
 {
-	struct rig_wr first = *w;
+	struct rig_wr first = pair_send(p->a, 0, 8);
 
-	fake.answer = EAGAIN;
+	(void)w;
 	rig_post(p->a, &first);
-	fake.answer = 0;
-	fake.calls = 0;
 }
 
 static void in_a_series(struct pair *p, struct rig_wr *w)
