@@ -42,15 +42,27 @@ static void process_has_ended(int arg)
 		mistake_silent(mistake_text("its process %d has ended; end the connection", pid));
 }
 
+static struct duo_answer to_init(struct side *s, const struct duo_order *o)
+{
+	(void)o;
+	peer_init(&s->ep, &s->o->qp);
+	return (struct duo_answer){ .found = true };
+}
+
 static void qp_in_another_state(int state)
 {
 	mistake_begin_impatient(IBV_QPT_RC);
 	mistake_acquaint();
-	duo_tell(DUO, (struct duo_order){ DUO_MODIFY, .id = (uint64_t)state });
+	duo_tell(DUO, (struct duo_order){ DUO_MODIFY, .id = state == IBV_QPS_ERR ? IBV_QPS_ERR
+										 : IBV_QPS_RESET });
+	if (state == IBV_QPS_INIT)
+		duo_do(DUO, to_init, 0, 0, 0);
 	write_ends();
 	mistake_silent(mistake.apart ? HOST_ANSWERS
 				     : mistake_text("peer: the QP is in %s; it needs RTR or RTS",
-						    state == IBV_QPS_ERR ? "ERR" : "RESET"));
+						    state == IBV_QPS_ERR    ? "ERR"
+						    : state == IBV_QPS_INIT ? "INIT"
+									    : "RESET"));
 }
 
 static struct duo_answer destroy_qp(struct side *s, const struct duo_order *o)
@@ -167,6 +179,7 @@ static void qp_of_another_connection(int arg)
 static const struct test_case cases[] = {
 	CASE(process_has_ended),
 	{ "qp_in_another_state (RESET)", qp_in_another_state, IBV_QPS_RESET },
+	{ "qp_in_another_state (INIT)", qp_in_another_state, IBV_QPS_INIT },
 	{ "qp_in_another_state (ERR)", qp_in_another_state, IBV_QPS_ERR },
 	CASE(qp_is_destroyed),
 	{ "psn_of_another_count (ahead)", psn_of_another_count, 0x123 },

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* UC, UD, RAW_PACKET: what arrives is whole, what is wrong is dropped, sends complete at once. */
+#include "obs/explain.h"
 #include "pair.h"
 #include "wire/frame.h"
 
@@ -52,6 +53,44 @@ TEST(ud_wrong_qkey_is_dropped)
 	pair_good(p->a, false);
 	pair_none(p->b, true);
 	pair_close(p);
+}
+
+static void look_for(const char *said)
+{
+	char text[EXPLAIN_TEXT];
+
+	check_eq(explain_last(text, sizeof(text)), 0);
+	if (!strstr(text, said))
+		print_message("%s\n", text);
+	check(strstr(text, said));
+}
+
+/* The devices of one host need not have one MTU. @said is the last that either side says. */
+static void above_the_mtu(const struct net_config *cfg, const char *said)
+{
+	struct rig_attr attr = rig_rc;
+	struct rig_wr w;
+	struct pair *p;
+
+	attr.type = IBV_QPT_UD;
+	p = pair_open(cfg, &attr);
+	p->b->q.req.mtu = 256;
+	w = datagram(p, 300);
+	pair_receive(p->b, 0x4000, 1000);
+	rig_post(p->a, &w);
+	pair_good(p->a, false);
+	rig_run(&p->rig);
+	look_for(said);
+	pair_none(p->b, true);
+	pair_close(p);
+}
+
+TEST(ud_above_the_receivers_mtu_is_dropped_and_both_sides_say_so)
+{
+	above_the_mtu(&wide, "SEND from QP 0x100 dropped by UD QP 0x101 (1 so far): its 300 B "
+			     "exceed this port's MTU of 256 B; send less");
+	above_the_mtu(&pair_host, "message on UD QP 0x100 dropped by QP 0x101 (1 so far there): "
+				  "it exceeds that port's MTU of 256 B; send less");
 }
 
 TEST(ud_privileged_qkey_means_the_qps_own)
@@ -529,6 +568,7 @@ TEST(uc_only_what_was_overtaken_is_late)
 }
 
 RUN_TESTS(unit_test(ud_leaves_40_bytes_for_the_grh), unit_test(ud_wrong_qkey_is_dropped),
+	  unit_test(ud_above_the_receivers_mtu_is_dropped_and_both_sides_say_so),
 	  unit_test(ud_privileged_qkey_means_the_qps_own), unit_test(ud_without_receive_is_dropped),
 	  unit_test(ud_receive_without_room_for_the_grh_fails),
 	  unit_test(uc_tells_what_it_has_executed_behind_the_last_byte),
