@@ -25,7 +25,7 @@ static uint64_t why_not(const struct device *d, const struct netdev *dev, int er
 			      "and do not reach %s; run with CAP_NET_RAW for that",
 			      d->hca.name, dev->name);
 	return reason("%s: %s does not open for frames (error %d): those of RAW_PACKET QPs stay on "
-		      "this host",
+		      "this host; look at the interface",
 		      d->hca.name, dev->name, err);
 }
 
@@ -60,7 +60,9 @@ static void listen_begin(struct device *d)
 		return;
 	d->frames_room = malloc(PACKET_ROOM);
 	if (!d->frames_room) {
-		reason("%s: no memory to read frames, so none come from the network", d->hca.name);
+		reason("%s: no memory to read frames, so none come from the network; raise the "
+		       "limit (ulimit -v)",
+		       d->hca.name);
 		close(fd);
 		return;
 	}

@@ -87,11 +87,12 @@ static const char *wrong_window(const struct mw *mw, const struct mw_bind *b)
 	if (!mw)
 		return "there is no such window; it was never allocated or is deallocated";
 	if (mw->dead)
-		return "the window is being deallocated";
+		return "the window is being deallocated; let its binds end first";
 	if (mw->pd->pdn != b->pdn)
-		return "the window belongs to another PD than the queue pair";
+		return "the window belongs to another PD than the queue pair; allocate it in that "
+		       "PD";
 	if (b->access & ~(unsigned int)KNOWN)
-		return "mw_access_flags has bits that windows do not know";
+		return "mw_access_flags has bits that windows do not know; leave them out";
 	if (mw->ib.type == IBV_MW_TYPE_1)
 		return NULL;
 	if (mw->mr)
@@ -104,17 +105,18 @@ static const char *wrong_window(const struct mw *mw, const struct mw_bind *b)
 static const char *wrong_region(const struct mr *mr, const struct mw_bind *b)
 {
 	if (!mr)
-		return "the lkey names no memory region";
+		return "the lkey names no memory region; use that of a living one";
 	if (mr->pd->pdn != b->pdn)
-		return "the region belongs to another PD than the queue pair";
+		return "the region belongs to another PD than the queue pair; register it in that "
+		       "PD";
 	if (!(mr->access & IBV_ACCESS_MW_BIND))
-		return "the region was registered without IBV_ACCESS_MW_BIND";
+		return "the region was registered without IBV_ACCESS_MW_BIND; add that flag";
 	if ((b->access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
 	    !(mr->access & IBV_ACCESS_LOCAL_WRITE))
 		return "rights to write need a region with IBV_ACCESS_LOCAL_WRITE";
 	if (b->addr < mr->iova || b->len > mr->ib.length ||
 	    b->addr - mr->iova > mr->ib.length - b->len)
-		return "the window's range reaches out of the region";
+		return "the window's range reaches out of the region; bind a part of the region";
 	return NULL;
 }
 
@@ -148,7 +150,7 @@ static const char *bind(struct key_table *keys, struct mw *mw, const struct mw_b
 	if (!why && b->len) {
 		mr = key_lookup_region(keys, b->lkey);
 		if (mr && !mr_window_begin(mr))
-			return "the region is being deregistered or changed";
+			return "the region is being deregistered or changed; let that end first";
 		why = wrong_region(mr, b); /* it does not change any more */
 		if (why && mr)
 			mr_window_end(mr);
@@ -176,15 +178,17 @@ const char *mw_bind(struct key_table *keys, const struct mw_bind *b)
 static const char *not_invalid(const struct mw *mw, uint32_t rkey, uint32_t pdn, uint32_t qpn)
 {
 	if (mw->dead || mw->rkey != rkey)
-		return "the key it invalidates is not a window's any more";
+		return "the key it invalidates is not a window's any more; use that of its last "
+		       "bind";
 	if (mw->ib.type != IBV_MW_TYPE_2)
 		return "the key it invalidates is a type 1 window's; bind that anew instead";
 	if (mw->pd->pdn != pdn)
-		return "the window it invalidates belongs to another PD";
+		return "the window it invalidates belongs to another PD; use a queue pair of that "
+		       "PD";
 	if (!mw->mr)
-		return "the window it invalidates is not bound";
+		return "the window it invalidates is not bound; bind it first";
 	if (mw->qpn != qpn)
-		return "the window it invalidates was bound by another queue pair";
+		return "the window it invalidates was bound by another queue pair; use that one";
 	return NULL;
 }
 

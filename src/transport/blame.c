@@ -543,9 +543,10 @@ uint64_t blame_rkey(struct tqp *q, const struct seg *s, enum key_verdict why,
 			"mapped any more; deregister an MR before you unmap it",
 			blame_name(s->op), (unsigned long)ask->len, (unsigned long)ask->va,
 			q->qp.attr.dest_qp_num, q->qp.shown);
-	return reason("%s of %lu B to 0x%lx by QP 0x%x refused by QP 0x%x: %s", blame_name(s->op),
-		      (unsigned long)ask->len, (unsigned long)ask->va, q->qp.attr.dest_qp_num,
-		      q->qp.shown,
+	return reason("%s of %lu B to 0x%lx by QP 0x%x refused by QP 0x%x: %s; give the peer an "
+		      "rkey of this QP's PD that covers and allows it",
+		      blame_name(s->op), (unsigned long)ask->len, (unsigned long)ask->va,
+		      q->qp.attr.dest_qp_num, q->qp.shown,
 		      key_describe(q->qp.ctx->hca->keys, why, ask, text, sizeof(text)));
 }
 

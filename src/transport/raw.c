@@ -92,7 +92,10 @@ static bool allot(struct tqp *q, uint64_t now)
 		return true;
 	q->req.frame = malloc(FRAME_MAX);
 	if (!q->req.frame)
-		flush_to_err(q, reason("QP 0x%x: no memory for a frame", q->qp.qpn), now);
+		flush_to_err(q,
+			     reason("QP 0x%x: no memory for a frame; raise the limit (ulimit -v)",
+				    q->qp.qpn),
+			     now);
 	return q->req.frame;
 }
 

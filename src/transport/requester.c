@@ -29,9 +29,11 @@ static bool may_start(struct tqp *q, uint64_t now)
 	if (q->qp.state != IBV_QPS_RTS)
 		return false;
 	if (unlikely(!r->sent) && sent_allot(q)) {
-		flush_to_err(
-			q, reason("QP 0x%x: no memory for the sends it has outstanding", q->qp.qpn),
-			now);
+		flush_to_err(q,
+			     reason("QP 0x%x: no memory for the sends it has outstanding; raise "
+				    "the limit (ulimit -v)",
+				    q->qp.qpn),
+			     now);
 		return false;
 	}
 	return r->tail - r->head <= r->mask;

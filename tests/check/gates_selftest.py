@@ -158,6 +158,8 @@ CASES = [
     ("a sentence without a remedy",
      {"src/a.c": 'int a(int b) { return refuse(b, "call: b is %d, "\n"a is 3", b); }\n'},
      sentence, 1),
+    ("nor does that of a work request", {"src/a.c": 'reason("QP 0x%x: no memory", qpn);\n'},
+     sentence, 1),
     ("one with a remedy",
      {"src/a.c": 'int a(int b) { return refuse(f(b, 1), "call: b is %d; "\n"give 1", b); }\n'},
      sentence, 0),

@@ -256,7 +256,7 @@ static void unknown_rkey(int arg)
 	     "deregistered)",
 	     mistake.near_qp, mistake.far_va, rkey, mistake.far_qp);
 	FAR("RDMA WRITE of 64 B to 0x%llx by QP 0x%x refused by QP 0x%x: rkey 0x%x names no memory "
-	    "region (never registered, or deregistered)",
+	    "region (never registered, or deregistered)" MISTAKE_GIVE,
 	    mistake.far_va, mistake.near_qp, mistake.far_qp, rkey);
 }
 

@@ -206,7 +206,7 @@ static void rkey_in_a_ring(int arg)
 	     mistake.near_qp, mistake.far_va, mistake.rkey ^ 0x5a, mistake.far_qp);
 	mistake_far_says("RDMA WRITE", 64, mistake.far_va,
 			 mistake_text("rkey 0x%x names no memory region (never registered, or "
-				      "deregistered)",
+				      "deregistered)" MISTAKE_GIVE,
 				      mistake.rkey ^ 0x5a));
 }
 
@@ -411,11 +411,11 @@ static void mkey_of_the_peer(int with_list)
 	if (with_list)
 		FAR("RDMA WRITE of 64 B to 0x0 by QP 0x%x refused by QP 0x%x: 0x0 of mkey 0x%x is "
 		    "another key's: lkey 0x%x names no memory region (never registered, or "
-		    "deregistered)",
+		    "deregistered)" MISTAKE_GIVE,
 		    mistake.near_qp, mistake.far_qp, rkey, PEER_NO_KEY);
 	else
 		FAR("RDMA WRITE of 64 B to 0x0 by QP 0x%x refused by QP 0x%x: rkey 0x%x is an mkey "
-		    "that no UMR has set up, or that was invalidated",
+		    "that no UMR has set up, or that was invalidated" MISTAKE_GIVE,
 		    mistake.near_qp, mistake.far_qp, rkey);
 }
 

@@ -459,7 +459,8 @@ static void refused_to_peers(int where)
 	if (where == THIS_PROCESS)
 		said_want(SAID_NEAR,
 			  "RDMA WRITE of 1701 B to 0x0 by QP 0x# refused by QP 0x#: rkey 0x%x is "
-			  "an mkey that no UMR has set up, or that was invalidated",
+			  "an mkey that no UMR has set up, or that was invalidated; give the peer "
+			  "an rkey of this QP's PD that covers and allows it",
 			  rkey);
 }
 

@@ -7,6 +7,9 @@
 #include "verbs/duo.h"
 #include "verbs/said.h"
 
+/* What the responder says of a key of its own, at the end. */
+#define MISTAKE_GIVE "; give the peer an rkey of this QP's PD that covers and allows it"
+
 #define NEAR(...) said_want(SAID_NEAR, __VA_ARGS__)
 #define FAR(...)  said_want(SAID_FAR, __VA_ARGS__)
 

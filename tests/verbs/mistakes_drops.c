@@ -181,7 +181,8 @@ static void wrong_rkey_of_a_write(int arg)
 		    "region (never registered, or deregistered)",
 		    near_qp, far_qp);
 	FAR("RDMA WRITE of 64 B to 0x%llx by QP 0x%x refused by QP 0x%x: rkey 0x%x names no memory "
-	    "region (never registered, or deregistered)",
+	    "region (never registered, or deregistered); give the peer an rkey of this QP's PD "
+	    "that covers and allows it",
 	    (unsigned long long)duo.near.ep.theirs.va, near_qp, far_qp, wr.wr.rdma.rkey);
 }
 

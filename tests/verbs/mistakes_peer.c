@@ -56,7 +56,8 @@ static void unknown_rkey(int op)
 	wr.wr.rdma.rkey ^= 0x5a;
 	mistake_fails(&wr, IBV_WC_REM_ACCESS_ERR);
 	both(op == IBV_WR_RDMA_READ ? "RDMA READ" : "RDMA WRITE", ACCESS, NO_RKEY,
-	     TEXT("rkey 0x%x names no memory region (never registered, or deregistered)",
+	     TEXT("rkey 0x%x names no memory region (never registered, or "
+		  "deregistered)" MISTAKE_GIVE,
 		  mistake.rkey ^ 0x5a));
 }
 
@@ -68,7 +69,8 @@ static void unknown_rkey_of_an_atomic(int arg)
 	wr.wr.atomic.rkey ^= 0x5a;
 	mistake_fails(&wr, IBV_WC_REM_ACCESS_ERR);
 	both("fetch and add", ACCESS, NO_RKEY,
-	     TEXT("rkey 0x%x names no memory region (never registered, or deregistered)",
+	     TEXT("rkey 0x%x names no memory region (never registered, or "
+		  "deregistered)" MISTAKE_GIVE,
 		  mistake.rkey ^ 0x5a));
 }
 
@@ -83,7 +85,8 @@ static void unknown_rkey_with_immediate(int arg)
 	mistake_fails(&wr, IBV_WC_REM_ACCESS_ERR);
 	want_eq(duo_far_wc(DUO).status, IBV_WC_LOC_ACCESS_ERR);
 	both("RDMA WRITE with immediate", ACCESS, NO_RKEY,
-	     TEXT("rkey 0x%x names no memory region (never registered, or deregistered)",
+	     TEXT("rkey 0x%x names no memory region (never registered, or "
+		  "deregistered)" MISTAKE_GIVE,
 		  mistake.rkey ^ 0x5a));
 }
 
@@ -96,7 +99,7 @@ static void write_beyond_the_region(int arg)
 	mistake_fails(&wr, IBV_WC_REM_ACCESS_ERR);
 	both("RDMA WRITE", ACCESS,
 	     "the range exceeds the region by 4 B; register more or ask for less",
-	     TEXT("rkey 0x%x covers 0x%llx+65536; the range 0x%llx+64 exceeds it by 4",
+	     TEXT("rkey 0x%x covers 0x%llx+65536; the range 0x%llx+64 exceeds it by 4" MISTAKE_GIVE,
 		  mistake.rkey, FAR_VA, FAR_VA + 65476));
 }
 
@@ -109,8 +112,8 @@ static void read_before_the_region(int arg)
 	mistake_fails(&wr, IBV_WC_REM_ACCESS_ERR);
 	both("RDMA READ", ACCESS,
 	     "the range begins 8 B before the region; register more or ask for less",
-	     TEXT("rkey 0x%x covers 0x%llx+65536; 0x%llx begins 8 B before it", mistake.rkey,
-		  FAR_VA, FAR_VA - 8));
+	     TEXT("rkey 0x%x covers 0x%llx+65536; 0x%llx begins 8 B before it" MISTAKE_GIVE,
+		  mistake.rkey, FAR_VA, FAR_VA - 8));
 }
 
 /* Whoever guesses is not told how near he was. */
@@ -122,7 +125,8 @@ static void write_far_from_the_region(int arg)
 	wr.wr.rdma.remote_addr += 1 << 20;
 	mistake_fails(&wr, IBV_WC_REM_ACCESS_ERR);
 	both("RDMA WRITE", ACCESS, "the range does not lie in the region; check its address",
-	     TEXT("rkey 0x%x covers 0x%llx+65536; 0x%llx begins 983040 B behind its end",
+	     TEXT("rkey 0x%x covers 0x%llx+65536; 0x%llx begins 983040 B behind its "
+		  "end" MISTAKE_GIVE,
 		  mistake.rkey, FAR_VA, FAR_VA + (1 << 20)));
 }
 
@@ -147,7 +151,8 @@ static void a_right_that_is_missing(int op)
 	both(of[op].name, ACCESS,
 	     TEXT("the rkey lacks %s, its rights are %s; register with that", of[op].lacks,
 		  of[op].has),
-	     TEXT("rkey 0x%x lacks %s; its rights are %s", mistake.rkey, of[op].lacks, of[op].has));
+	     TEXT("rkey 0x%x lacks %s; its rights are %s" MISTAKE_GIVE, mistake.rkey, of[op].lacks,
+		  of[op].has));
 }
 
 static void rkey_of_another_pd(int arg)
@@ -159,7 +164,8 @@ static void rkey_of_another_pd(int arg)
 	mistake_fails(&wr, IBV_WC_REM_ACCESS_ERR);
 	both("RDMA WRITE", ACCESS,
 	     "the rkey belongs to another PD than the QP; register in the QP's",
-	     TEXT("rkey 0x%x belongs to PD 0x#, the queue to PD 0x#", wr.wr.rdma.rkey));
+	     TEXT("rkey 0x%x belongs to PD 0x#, the queue to PD 0x#" MISTAKE_GIVE,
+		  wr.wr.rdma.rkey));
 }
 
 static void write_after_deregistration(int arg)
@@ -170,7 +176,8 @@ static void write_after_deregistration(int arg)
 	prepare(IBV_WR_RDMA_WRITE, LEN);
 	mistake_fails(&wr, IBV_WC_REM_ACCESS_ERR);
 	both("RDMA WRITE", ACCESS, NO_RKEY,
-	     TEXT("rkey 0x%x names no memory region (never registered, or deregistered)",
+	     TEXT("rkey 0x%x names no memory region (never registered, or "
+		  "deregistered)" MISTAKE_GIVE,
 		  mistake.rkey));
 }
 
@@ -209,7 +216,7 @@ static void window_that_is_not_bound(int arg)
 	mistake_fails(&wr, IBV_WC_REM_ACCESS_ERR);
 	both("RDMA WRITE", ACCESS,
 	     "the rkey is a window's or an mkey's that is not bound; bind it first",
-	     TEXT("rkey 0x%x is a memory window that is not bound", wr.wr.rdma.rkey));
+	     TEXT("rkey 0x%x is a memory window that is not bound" MISTAKE_GIVE, wr.wr.rdma.rkey));
 }
 
 static void silent_refusal(const char *operation, const char *words)

@@ -342,7 +342,7 @@ static void unknown_rkey(int arg)
 			"the rkey names no memory region (never registered, or deregistered)");
 	mistake_far_says("RDMA WRITE", LEN, wr.wr.rdma.remote_addr,
 			 mistake_text("rkey 0x%x names no memory region (never registered, or "
-				      "deregistered)",
+				      "deregistered)" MISTAKE_GIVE,
 				      wr.wr.rdma.rkey));
 }
 

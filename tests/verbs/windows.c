@@ -402,7 +402,8 @@ static void another_qp(int type)
 		said_want(
 			SAID_NEAR,
 			"RDMA WRITE of 8 B to 0x%lx by QP 0x%x refused by QP 0x%x: rkey 0x%x is a "
-			"type 2 window bound to QP 0x%x, not 0x%x",
+			"type 2 window bound to QP 0x%x, not 0x%x; give the peer an rkey of this "
+			"QP's PD that covers and allows it",
 			(unsigned long)mem, c.mine.qpn, d.mine.qpn, wr.wr.rdma.rkey, b.mine.qpn,
 			d.mine.qpn);
 	want_eq(ibv_dealloc_mw(mw), 0);
@@ -437,15 +438,15 @@ enum wrong {
 };
 
 static const char *const sentences[] = {
-	[NO_MW_BIND] = "the region was registered without IBV_ACCESS_MW_BIND",
+	[NO_MW_BIND] = "the region was registered without IBV_ACCESS_MW_BIND; add that flag",
 	[NO_LOCAL_WRITE] = "rights to write need a region with IBV_ACCESS_LOCAL_WRITE",
-	[RANGE] = "the window's range reaches out of the region",
-	[RANGE_BEFORE] = "the window's range reaches out of the region",
-	[TOO_LONG] = "the window's range reaches out of the region",
-	[OTHER_PD] = "the region belongs to another PD than the queue pair",
+	[RANGE] = "the window's range reaches out of the region; bind a part of the region",
+	[RANGE_BEFORE] = "the window's range reaches out of the region; bind a part of the region",
+	[TOO_LONG] = "the window's range reaches out of the region; bind a part of the region",
+	[OTHER_PD] = "the region belongs to another PD than the queue pair; register it in that PD",
 	[TWICE] = "a type 2 window must be invalidated before it is bound again",
 	[EMPTY] = "a type 2 window cannot be bound to 0 bytes; invalidate it instead",
-	[DEAD_REGION] = "the lkey names no memory region",
+	[DEAD_REGION] = "the lkey names no memory region; use that of a living one",
 };
 
 static void bind_wrongly(int how)

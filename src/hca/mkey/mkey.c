@@ -215,7 +215,7 @@ static const char *wrong_mkey(const struct mkey *m, const struct umr *u, uint32_
 static const char *wrong_state(const struct mkey_state *s)
 {
 	if (!s->key)
-		return "it makes 0 of the mkey";
+		return "it makes 0 of the mkey; give it another key";
 	if (!s->free && !s->layout)
 		return "the mkey has no list yet; give it one first";
 	if (s->layout && s->len > s->covers)
@@ -223,7 +223,7 @@ static const char *wrong_state(const struct mkey_state *s)
 			       "make it shorter",
 			       s->len, s->covers);
 	if (s->is_signed && s->len > SIGNED_MAX)
-		return "it is longer than a signature can count";
+		return "it is longer than a signature can count; make it shorter";
 	return NULL;
 }
 
@@ -246,7 +246,7 @@ static const char *lay(const struct mkey *m, struct mkey_state *next, struct mke
 	if (!l && next->layout && (next->is_signed || m->now.is_signed)) {
 		l = copied(next->layout);
 		if (!l)
-			return "there is no memory for its list";
+			return "there is no memory for its list; raise the limit (ulimit -v)";
 	}
 	if (!l)
 		return NULL;
@@ -280,7 +280,7 @@ static const char *layout_from(const struct umr *u, struct mkey_layout **out, ui
 	const struct umr_part *part = u->read ? u->read : u->part;
 
 	if (!l)
-		return "there is no memory for its list";
+		return "there is no memory for its list; raise the limit (ulimit -v)";
 	l->times = u->times;
 	for (unsigned int i = 0; i < u->nparts; i++) {
 		const struct umr_part *p = &part[i];
@@ -295,7 +295,7 @@ static const char *layout_from(const struct umr *u, struct mkey_layout **out, ui
 		return NULL;
 	}
 	free(l);
-	return "its list has no bytes, or more than 64 bits count";
+	return "its list has no bytes, or more than 64 bits count; name some memory, and less";
 }
 
 static void rearm(struct mkey_found *f)
@@ -386,13 +386,14 @@ const char *mkey_umr(struct key_table *keys, const struct umr *u, uint32_t pdn)
 static const char *not_invalid(const struct mkey *m, uint32_t key, uint32_t pdn, bool remote)
 {
 	if (m->dead || m->now.key != key)
-		return "the key it invalidates is not an mkey's any more";
+		return "the key it invalidates is not an mkey's any more; use that of its last UMR";
 	if (m->pd->pdn != pdn)
-		return "the mkey it invalidates belongs to another PD";
+		return "the mkey it invalidates belongs to another PD; use a queue pair of that PD";
 	if (remote && !(m->flags & FLAG(REMOTE_INVALIDATE)))
-		return "the mkey it invalidates was created without REMOTE_INVALIDATE";
+		return "the mkey it invalidates was created without REMOTE_INVALIDATE; add that "
+		       "flag";
 	if (m->now.free)
-		return "the mkey it invalidates is free";
+		return "the mkey it invalidates is free; set it up by a UMR first";
 	return NULL;
 }
 

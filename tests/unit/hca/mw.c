@@ -109,10 +109,11 @@ TEST(a_region_that_changes_is_not_judged)
 	check_eq(mr_create(f->pd, &a, &mr), 0);
 	check_eq(mw_create(f->pd, IBV_MW_TYPE_2, &mw), 0);
 	mr->windows = leaving;
-	check_str(bind(f, mw, mr, mw->ib.rkey, 5), "the region is being deregistered or changed");
+	check_str(bind(f, mw, mr, mw->ib.rkey, 5),
+		  "the region is being deregistered or changed; let that end first");
 	mr->windows = 0;
 	check_str(bind(f, mw, mr, mw->ib.rkey, 5),
-		  "the region was registered without IBV_ACCESS_MW_BIND");
+		  "the region was registered without IBV_ACCESS_MW_BIND; add that flag");
 	check_eq(mr->windows, 0);
 	check_eq(mr_destroy(mr), 0);
 	check_eq(mw_destroy(mw), 0);
