@@ -177,18 +177,24 @@ static void put_rate(struct tree *t, const struct ibv_port_attr *port)
  * (engine/port_counts). */
 static void put_counters(struct tree *t)
 {
-	static const char *const of_infiniband[] = {
-		"port_xmit_wait",
-		"symbol_error",
-		"link_downed",
-		"link_error_recovery",
-		"local_link_integrity_errors",
-		"excessive_buffer_overrun_errors",
-		"port_rcv_constraint_errors",
-		"port_xmit_constraint_errors",
-		"port_rcv_remote_physical_errors",
-		"port_rcv_switch_relay_errors",
-		"VL15_dropped",
+	/* What does not happen here. */
+	static const char *const never[] = {
+		"counters/port_xmit_wait",
+		"counters/symbol_error",
+		"counters/link_downed",
+		"counters/link_error_recovery",
+		"counters/local_link_integrity_errors",
+		"counters/excessive_buffer_overrun_errors",
+		"counters/port_rcv_constraint_errors",
+		"counters/port_xmit_constraint_errors",
+		"counters/port_rcv_remote_physical_errors",
+		"counters/port_rcv_switch_relay_errors",
+		"counters/VL15_dropped",
+		"hw_counters/roce_adp_retrans_to",
+		"hw_counters/roce_slow_restart",
+		"hw_counters/roce_slow_restart_cnps",
+		"hw_counters/roce_slow_restart_trans",
+		"hw_counters/rp_cnp_ignored",
 	};
 	char path[64];
 
@@ -200,10 +206,8 @@ static void put_counters(struct tree *t)
 		if (!t->err && fchmodat(t->dir, path, 0644, 0))
 			t->err = errno;
 	}
-	for (size_t i = 0; i < sizeof(of_infiniband) / sizeof(*of_infiniband); i++) {
-		snprintf(path, sizeof(path), "counters/%s", of_infiniband[i]);
-		tree_put(t, path, "0");
-	}
+	for (size_t i = 0; i < sizeof(never) / sizeof(*never); i++)
+		tree_put(t, never[i], "0");
 	tree_put(t, "hw_counters/lifespan", "1000");
 }
 

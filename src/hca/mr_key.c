@@ -11,6 +11,10 @@
 #define OPTIONAL	  0x3ff00000U /* bits 20..29 may always be ignored */
 #define NEEDS_LOCAL_WRITE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 #define FLUSH		  0x300U /* IBV_ACCESS_FLUSH_GLOBAL, _PERSISTENT of newer headers */
+#ifdef HAVE_WR_FLUSH
+_Static_assert((IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_FLUSH_PERSISTENT) == FLUSH,
+	       "values of the installed header");
+#endif
 
 int mr_access_check(unsigned int access, unsigned int allowed, const char *call)
 {

@@ -269,6 +269,11 @@ void pd_unimport(struct pd *pd)
 /* IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC, of headers after rdma-core 56: a leave,
  * for adapters that cannot reach the protected memory of a confidential guest. This one can. */
 enum { ALLOW_UNPROTECTED = 1 << 2 };
+#ifdef HAVE_MR_INIT_ATTR /* its release has this one too */
+_Static_assert((int)IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC ==
+		       (int)ALLOW_UNPROTECTED,
+	       "value of the installed header");
+#endif
 
 static int parent_check(struct context *ctx, const struct ibv_parent_domain_init_attr *a)
 {

@@ -119,7 +119,7 @@ RETURNS_ERRNO(mlx5dv_dump_dr_matcher)
 RETURNS_ERRNO(mlx5dv_dump_dr_rule)
 RETURNS_ERRNO(mlx5dv_dump_dr_table)
 
-/* Of releases after v54. There is no PCIe function beside the device's own, which would be the data
+/* Of v54 and later. There is no PCIe function beside the device's own, which would be the data
  * direct device: ENODEV. */
 UNBUILT_CALL(int, mlx5dv_get_data_direct_sysfs_path,
 	     return softhca_unbuilt("mlx5dv_get_data_direct_sysfs_path", ENODEV);)

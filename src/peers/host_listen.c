@@ -19,29 +19,69 @@ static void accept_ready(struct watch *w, uint64_t now)
 		host_not_accepted(l->host, w, now);
 }
 
+static bool is_set(const uint64_t *bits, unsigned int slot)
+{
+	return bits[slot / 64] & UINT64_C(1) << slot % 64;
+}
+
 /* Binds the first free slot, from one that differs between processes: a number that a process has
- * just given up is not taken again at once. */
-static int bind_first(int (*bind_name)(unsigned int slot, int *fd), int *fd, unsigned int *slot)
+ * just given up is not taken again at once. Not one of @others. */
+static int bind_first(int (*bind_name)(unsigned int slot, int *fd), const uint64_t *others, int *fd,
+		      unsigned int *slot)
 {
 	unsigned int first = (unsigned int)getpid() % NUMBER_SLOTS;
 	int err = EADDRINUSE;
 
 	for (unsigned int i = 0; i < NUMBER_SLOTS && err == EADDRINUSE; i++) {
 		*slot = (first + i) % NUMBER_SLOTS;
-		err = bind_name(*slot, fd);
+		if (!is_set(others, *slot))
+			err = bind_name(*slot, fd);
 	}
 	return err;
 }
 
-/* If every name is taken, those of other users do not count: some may have been taken to spite us.
- * Under a name of our user's the others do not reach us, but our own processes do. */
+/* A slot that no process of another version of softhca has, whose queue pairs would have the same
+ * numbers at the same network address. Listens first and looks then, as that one does. */
+static int bind_apart(int *fd, unsigned int *slot)
+{
+	uint64_t others[NUMBER_SLOTS / 64] = { 0 };
+	int err = bind_first(host_name_bind, others, fd, slot);
+
+	while (!err && host_names_add_others(others) && is_set(others, *slot)) {
+		close(*fd);
+		err = bind_first(host_name_bind, others, fd, slot);
+	}
+	return err;
+}
+
+static void warn_of_others(unsigned int slot)
+{
+	unsigned int layout = host_names_foreign_layout(slot);
+
+	if (layout)
+		log_warn_once("processes of another version of softhca (layout %u) have the queue "
+			      "pair numbers of all processes that can be, this one's too: what the "
+			      "network brings may reach the wrong process; start all programs of a "
+			      "host on one version",
+			      layout);
+}
+
+/* If every name is taken, those of other versions do not count; then those of other users do not
+ * either: some may have been taken to spite us. Under a name of our user's the others do not reach
+ * us, but our own processes do. */
 static int bind_slot(int *fd, unsigned int *slot)
 {
-	int err = bind_first(host_name_bind, fd, slot);
+	static const uint64_t none[NUMBER_SLOTS / 64];
+	int err = bind_apart(fd, slot);
 
 	if (err != EADDRINUSE)
 		return err;
-	err = bind_first(host_name_bind_own, fd, slot);
+	err = bind_first(host_name_bind, none, fd, slot);
+	if (!err)
+		warn_of_others(*slot);
+	if (err != EADDRINUSE)
+		return err;
+	err = bind_first(host_name_bind_own, none, fd, slot);
 	if (!err)
 		log_warn_once("other users have the names of all processes that can be: processes "
 			      "of other users will not reach this one");

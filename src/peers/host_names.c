@@ -502,6 +502,35 @@ unsigned int host_names_foreign_layout(unsigned int slot)
 	return found;
 }
 
+static bool add_others(uint64_t taken[NUMBER_SLOTS / 64])
+{
+	FILE *names = fopen("/proc/net/unix", "re");
+	unsigned int layout, slot;
+	bool found = false;
+	char line[512];
+	const char *at;
+
+	while (names && fgets(line, sizeof(line), names)) {
+		at = strstr(line, " @softhca.");
+		if (!at || sscanf(at, " @softhca.%u.all.slot.%u", &layout, &slot) != 2 ||
+		    layout == HOST_LAYOUT || slot >= NUMBER_SLOTS)
+			continue;
+		taken[slot / 64] |= UINT64_C(1) << slot % 64;
+		found = true;
+	}
+	if (names)
+		fclose(names);
+	return found;
+}
+
+bool host_names_add_others(uint64_t taken[NUMBER_SLOTS / 64])
+{
+	bool found;
+
+	UNCANCELLED(found, add_others(taken));
+	return found;
+}
+
 unsigned int host_names_other_layout(uint32_t uid)
 {
 	FILE *names = fopen("/proc/net/unix", "re");

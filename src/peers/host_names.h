@@ -55,6 +55,9 @@ int host_names_find(uint32_t uid, const char *stem, unsigned int first, unsigned
 unsigned int host_names_foreign(uint32_t *holder);
 /* The layout of another version of softhca of which a process has this slot; 0: there is none. */
 unsigned int host_names_foreign_layout(unsigned int slot);
+/* Sets the bit of each slot that a process of another version of softhca has. False: there is no
+ * such process. */
+bool host_names_add_others(uint64_t taken[NUMBER_SLOTS / 64]);
 /* The layout of another version of softhca that lists a process of the user; 0: there is none. */
 unsigned int host_names_other_layout(uint32_t uid);
 /* Sets the bit of each slot that a process of the user has, as /proc/net/unix shows. */

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* Calls that headers newer than rdma-core 44 declare. Where the installed header declares them too,
- * the compiler compares. */
+/* Calls and structures that headers newer than rdma-core 44 declare. Where the installed header has
+ * them too, the compiler compares. */
 #pragma once
 #include <infiniband/verbs.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct ibv_buf;
@@ -38,3 +39,22 @@ struct reg_attr {
 	void *dmah;
 	struct ibv_buf *buf;
 };
+
+#ifdef HAVE_MR_INIT_ATTR
+#define SAME(field)                                                                                \
+	(offsetof(struct ibv_mr_init_attr, field) == offsetof(struct reg_attr, field) &&           \
+	 sizeof(((struct ibv_mr_init_attr *)0)->field) == sizeof(((struct reg_attr *)0)->field))
+_Static_assert(SAME(length) && SAME(access) && SAME(comp_mask) && SAME(iova) && SAME(addr) &&
+		       SAME(fd) && SAME(fd_offset) && SAME(dmah) && SAME(buf),
+	       "members of the installed header");
+#undef SAME
+_Static_assert(sizeof(struct ibv_mr_init_attr) == sizeof(struct reg_attr),
+	       "size of the installed header");
+_Static_assert((int)IBV_REG_MR_MASK_IOVA == (int)REG_IOVA &&
+		       (int)IBV_REG_MR_MASK_ADDR == (int)REG_ADDR &&
+		       (int)IBV_REG_MR_MASK_FD == (int)REG_FD &&
+		       (int)IBV_REG_MR_MASK_FD_OFFSET == (int)REG_FD_OFFSET &&
+		       (int)IBV_REG_MR_MASK_DMAH == (int)REG_DMAH &&
+		       (int)IBV_REG_MR_MASK_BUF == (int)REG_BUF,
+	       "values of the installed header");
+#endif

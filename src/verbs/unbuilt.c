@@ -10,8 +10,8 @@ RETURNS_NOTHING(ibv_copy_path_rec_from_kern)
 RETURNS_NOTHING(ibv_copy_path_rec_to_kern)
 RETURNS_NOTHING(ibv_copy_qp_attr_from_kern)
 
-/* Of releases after v56: hints for a cache's steering, completion counters, device memory as a
- * dma-buf. */
+/* Of v59, v62 and v65: hints for a cache's steering, device memory as a dma-buf, completion
+ * counters. */
 RETURNS_NULL(ibv_alloc_dmah)
 RETURNS_ERRNO(ibv_dealloc_dmah)
 RETURNS_MINUS1(ibv_dm_export_dmabuf_fd)

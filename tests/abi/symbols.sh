@@ -1,9 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
+# traits: source
 # The drop-ins export what the system's libraries and those of newer releases (newer.txt) export:
 # same names at the same versions, same SONAME. libibverbs has private nodes, each with all that
 # providers and pyverbs bind: those that are installed here, and those of Debian 13 and sid
-# (providers.txt). Each is -z nodelete and runs nothing when it is loaded.
+# (providers.txt). Each is -z nodelete and runs nothing when it is loaded. The release that the maps
+# name beside a node is the one that Debian's lists have, of those packages that are installed.
 set -eu
 ours=$SOFTHCA_LIB
 here=$(dirname "$0")
@@ -81,4 +83,19 @@ while read -r node; do
 	test -e "$tmp/first" || cp "$tmp/names" "$tmp/first"
 	same "names of $node" "$tmp/first" "$tmp/names"
 done <"$tmp/nodes"
+
+# NODE RELEASE: of Debian's lists, and of our maps, where each node has one.
+cat /var/lib/dpkg/info/libibverbs1[:.]*symbols /var/lib/dpkg/info/ibverbs-providers[:.]*symbols \
+	/var/lib/dpkg/info/librdmacm1*[:.]*symbols 2>/dev/null |
+	sed -n 's/^ \(\(IBVERBS\|MLX5\|RDMACM\)_[0-9.]*\)@\1 /\1 /p' |
+	sed 's/ [0-9]*\..*/ before rdma-core/' | LC_ALL=C sort >"$tmp/debian"
+src=$here/../../src
+cat "$src/verbs/libibverbs.map.in" "$src/mlx5/libmlx5.map" "$src/rdmacm/librdmacm.map" |
+	grep '^[A-Z].*{' | grep -v SOFTHCA_PRIVATE >"$tmp/nodes"
+sed -n 's,^\([A-Z0-9]*_[0-9.]*\) { /\* v*\(.*\) \*/$,\1 \2,p' "$tmp/nodes" |
+	LC_ALL=C sort >"$tmp/releases"
+grep -v ' { /\* .* \*/$' "$tmp/nodes" >"$tmp/missing" || test $? = 1
+test ! -s "$tmp/missing" || fail "nodes without a release: $(cat "$tmp/missing")"
+LC_ALL=C comm -23 "$tmp/debian" "$tmp/releases" >"$tmp/missing"
+test ! -s "$tmp/missing" || fail "Debian's lists say: $(cat "$tmp/missing")"
 exit $failed

@@ -3,12 +3,16 @@
 # traits: both
 """action.yml as a runner executes it: its steps, one after the other, in a folder that has what a
 runner gives; then a job's own programs, and what the job's page says at the end."""
+import functools
+import http.server
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 from pathlib import Path
 
 import cases
@@ -177,6 +181,39 @@ def folder_of(work, job=""):
 
 
 @job
+def on_buildkite_it_is_an_annotation(work):
+    """The agent gets the text on its standard input."""
+    agent = work.folder / "buildkite-agent"
+    agent.write_text('#!/bin/sh\necho "$@"\ncat\n')
+    agent.chmod(0o755)
+    said = work.folder / "said"
+    said.write_text("softhca: one\n" * 2)
+    command = f'unset GITHUB_STEP_SUMMARY; PATH="{work.folder}:$PATH"; "{TOP}/ci/annotate.sh"'
+    status, output = work.step(command, BUILDKITE="true", SOFTHCA_EXPLAIN=str(said))
+    assert (status, output) == (0, "annotate --style warning --context softhca\n"
+                                "### What softhca says\n\n| times | |\n|---|---|\n"
+                                "| 2 | one |\n"), output
+
+
+class Files(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+@job
+def a_tarball_is_fetched(work):
+    handler = functools.partial(Files, directory=work.folder)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        found = work.step(evaluated(f"{url}/softhca.tar.gz", "softhca --version; echo went on"))
+        missing = work.step(evaluated(f"{url}/other.tar.gz", "echo went on"))
+        server.shutdown()
+    assert found[0] == 0 and found[1].count("softhca 0") == 2 and "went on" in found[1], found
+    assert missing[0] != 0 and "404" in missing[1] and "went on" not in missing[1], missing
+
+
+@job
 def a_failed_setup_ends_the_job(work):
     status, output = work.step(evaluated("/nowhere/softhca.tar.gz", "echo went on"))
     assert status != 0 and "went on" not in output, output
@@ -229,5 +266,7 @@ if __name__ == "__main__":
     sys.exit(cases.run([later_steps_find_the_device, failures_are_annotated,
                         commands_are_run_and_explained, a_sentence_is_shown_once,
                         a_summary_is_as_long_as_github_shows, elsewhere_lines_are_evaluated,
+                        on_buildkite_it_is_an_annotation,
+                        *[a_tarball_is_fetched] * bool(shutil.which("curl")),
                         a_failed_setup_ends_the_job, a_folder_of_anybody_is_not_used,
                         an_earlier_job_is_not_explained, jobs_at_the_same_time_share_nothing]))

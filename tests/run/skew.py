@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""Programs on two releases of softhca: do they work together between hosts, and say on both sides
-why they cannot on one? The other release is this one with another number of the layout of shared
-memory (tests/run/meson.build)."""
+"""Programs on two releases of softhca: do they work together between hosts, say on both sides why
+they cannot on one, and have no numbers there that the other one has? The other release is this one
+with another number of the layout of shared memory (tests/run/meson.build)."""
 # traits: root timeout=240
+import contextlib
 import os
 import re
 import shutil
@@ -21,6 +22,7 @@ from client import pair as clients  # noqa: E402
 PREFIX = Path(os.environ["SOFTHCA_PREFIX"])
 OTHER_LIBRARY = Path(os.environ["SOFTHCA_BUILD"]) / "tests/run/libibverbs.so.1"
 OTHERS = "99"  # its layout
+SLOTS = 1024  # of a host
 NO_LEAKS = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"  # perftest's are not ours
 SENTENCE = re.compile(r"its process runs on another version of softhca \(layout (\d+)\), which "
                       "this one cannot reach; start all programs of a host on one version")
@@ -102,11 +104,61 @@ def two_hosts():
             assert [server.returncode, client.returncode] == [0, 0], said
 
 
+HOLDER = """
+import resource, socket, sys
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+held = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in sys.argv[2:]]
+for name, slot in zip(held, sys.argv[2:]):
+    name.bind(f"\\0softhca.{sys.argv[1]}.all.slot.{slot}")
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def held(host, slots):
+    """As many programs of the other release, by their names alone."""
+    words = [*host.enter, sys.executable, "-c", HOLDER, OTHERS, *map(str, slots)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout.readline() == b"ready\n"
+        yield
+        holder.stdin.close()
+
+
+def slot_of_server(host):
+    """Where a program of this release has its numbers, and what it says."""
+    server = start(PREFIX, "ib_write_bw", enter=host.enter)
+    while not listens(server, host.pid):
+        os.sched_yield()
+    names = Path(f"/proc/{host.pid}/net/unix").read_text()
+    server.kill()
+    slots = [int(slot) for layout, slot in re.findall(r"@softhca\.(\d+)\.all\.slot\.(\d+)", names)
+             if layout != OTHERS]
+    assert len(slots) == 1, names
+    return slots[0], server.communicate()[0]
+
+
+def apart():
+    """No numbers that a program of the other release has: through the network they would lead to
+    both. Where that has all of them, a sentence says so."""
+    host = hosts.Host()
+    for left in 0, 517, SLOTS - 1:
+        with held(host, set(range(SLOTS)) - {left}):
+            slot, said = slot_of_server(host)
+        assert slot == left and "another version" not in said, (slot, said)
+    with held(host, range(SLOTS)):
+        said = slot_of_server(host)[1]
+    assert f"processes of another version of softhca (layout {OTHERS}) have the queue pair " \
+        "numbers of all processes that can be" in said, said
+    host.end()
+
+
 def main():
     global other
     with tempfile.TemporaryDirectory() as folder:
         other = install_other(folder)
-        return cases.run([one_release, one_host, shown, two_hosts])
+        return cases.run([one_release, one_host, shown, apart, two_hosts])
 
 
 if __name__ == "__main__":

@@ -22,9 +22,39 @@ equal "link layer" Ethernet "$(read_sys ports/1/link_layer)"
 equal "node type" "1: CA" "$(read_sys node_type)"
 equal "pkey" 0xffff "$(read_sys ports/1/pkeys/0)"
 equal "a counter" 0 "$(read_sys ports/1/counters/port_xmit_data)"
-for name in out_of_sequence rx_write_requests rnr_nak_retry_err lifespan; do
-	[ -n "$(read_sys "ports/1/hw_counters/$name")" ] || fail "hw_counters/$name is empty"
-done
+
+# What UCX, NCCL, hwloc and ibstat read, and every counter that the mlx5 driver has.
+for name in node_guid sys_image_guid fw_ver hca_type hw_rev board_id node_type node_desc \
+	device/vendor device/device device/subsystem_vendor device/subsystem_device device/class \
+	device/numa_node device/local_cpus device/local_cpulist device/uevent \
+	device/current_link_speed device/current_link_width device/max_link_speed \
+	device/max_link_width ports/1/state ports/1/phys_state ports/1/rate ports/1/lid \
+	ports/1/sm_lid ports/1/sm_sl ports/1/lid_mask_count ports/1/cap_mask ports/1/link_layer \
+	ports/1/gids/0 ports/1/gid_attrs/types/0 ports/1/gid_attrs/ndevs/0 ports/1/pkeys/0; do
+	echo "$name"
+done >"$tmp/names"
+for name in VL15_dropped excessive_buffer_overrun_errors link_downed link_error_recovery \
+	local_link_integrity_errors multicast_rcv_packets multicast_xmit_packets \
+	port_rcv_constraint_errors port_rcv_data port_rcv_errors port_rcv_packets \
+	port_rcv_remote_physical_errors port_rcv_switch_relay_errors port_xmit_constraint_errors \
+	port_xmit_data port_xmit_discards port_xmit_packets port_xmit_wait symbol_error \
+	unicast_rcv_packets unicast_xmit_packets; do
+	echo "ports/1/counters/$name"
+done >>"$tmp/names"
+for name in duplicate_request implied_nak_seq_err lifespan local_ack_timeout_err np_cnp_sent \
+	np_ecn_marked_roce_packets out_of_buffer out_of_sequence packet_seq_err req_cqe_error \
+	req_cqe_flush_error req_remote_access_errors req_remote_invalid_request resp_cqe_error \
+	resp_cqe_flush_error resp_local_length_error resp_remote_access_errors rnr_nak_retry_err \
+	roce_adp_retrans roce_adp_retrans_to roce_slow_restart roce_slow_restart_cnps \
+	roce_slow_restart_trans rp_cnp_handled rp_cnp_ignored rx_atomic_requests \
+	rx_icrc_encapsulated rx_read_requests rx_write_requests; do
+	echo "ports/1/hw_counters/$name"
+done >>"$tmp/names"
+"$softhca" run sh -c 'cd /sys/class/infiniband/mlx5_0 && while read -r name; do
+	[ -n "$(cat "$name")" ] || echo "$name"; done' <"$tmp/names" >"$tmp/empty" 2>&1 ||
+	fail "the folder of mlx5_0"
+[ ! -s "$tmp/empty" ] || fail "not there, or empty: $(cat "$tmp/empty")"
+
 equal "PCI vendor" 0x15b3 "$(read_sys device/vendor)"
 equal "PCI device" 0x1021 "$(read_sys device/device)"
 equal "driver" mlx5_core \
