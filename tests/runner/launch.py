@@ -18,7 +18,7 @@ SANITIZER_ENV = {
     "tsan": {"TSAN_OPTIONS": "exitcode=99:halt_on_error=1:second_deadlock_stack=1:"
                              "die_after_fork=0"},
 }
-CALLERS = ["SOFTHCA_SEED", "SOFTHCA_PART", "SOFTHCA_BASE"]
+CALLERS = ["SOFTHCA_SEED", "SOFTHCA_PART", "SOFTHCA_BASE", "SOFTHCA_FAULT"]
 RUNTIME = {"asan": "libasan.so", "tsan": "libtsan.so"}
 
 
