@@ -104,7 +104,10 @@ static bool begin(struct dqp *qp, const char *call, struct mlx5dv_mkey *dv)
 	if (!qp->umr)
 		return failed(qp,
 			      refuse(ENOMEM, "%s: no memory; raise the limit (ulimit -v)", call));
-	memset(qp->umr, 0, sizeof(*qp->umr));
+	memset(qp->umr->buf, 0, UMR_HEAD); /* lists and BSFs are written whole */
+	qp->umr->is_signed = false;
+	qp->umr->seen = 0;
+	qp->umr->segs = 0;
 	qp->umr->call = call;
 	qp->umr->flags = to_mkey(dv)->flags;
 	qp->umr->max_entries = to_mkey(dv)->max_entries;

@@ -208,12 +208,13 @@ void umr_sign(uint8_t *buf, bool is_signed)
 		ctrl->flags |= MLX5_WQE_UMR_CTRL_FLAG_INLINE;
 }
 
-/* @n entries with the head: filled up to a multiple of four. */
-static unsigned int sized(uint8_t *buf, unsigned int n, uint64_t len)
+/* @n entries with the head, up to @end: filled up to a multiple of four by zeros. */
+static unsigned int sized(uint8_t *buf, unsigned int n, uint8_t *end, uint64_t len)
 {
 	struct mlx5_wqe_umr_ctrl_seg *ctrl = ctrl_of(buf);
 
-	n = (n + UMR_LIST_UNIT - 1) / UMR_LIST_UNIT * UMR_LIST_UNIT;
+	for (; n % UMR_LIST_UNIT; n++, end += SEG)
+		memset(end, 0, SEG);
 	ctrl->flags |= MLX5_WQE_UMR_CTRL_FLAG_INLINE;
 	ctrl->klm_octowords = htobe16((uint16_t)n);
 	ctrl->mkey_mask |= htobe64(MASK(LEN) | MASK(START_ADDR));
@@ -237,7 +238,7 @@ unsigned int umr_list(uint8_t *buf, const struct umr_part *part, unsigned int n,
 		put_be32(p + 4, part[i].key);
 		put_be64(p + 8, part[i].va);
 	}
-	return sized(buf, n, len);
+	return sized(buf, n, p, len);
 }
 
 unsigned int umr_interleaved(uint8_t *buf, const struct umr_part *part, unsigned int n,
@@ -260,5 +261,5 @@ unsigned int umr_interleaved(uint8_t *buf, const struct umr_part *part, unsigned
 		put_be32(p + 4, part[i].key);
 		put_be64(p + 8, part[i].va);
 	}
-	return sized(buf, n + 1, len);
+	return sized(buf, n + 1, p + SEG, len);
 }

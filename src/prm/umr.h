@@ -55,9 +55,9 @@ const char *umr_parse(const struct sq_ring *ring, uint16_t pi, struct umr *out);
  * has room for one part for each 16 of them. NULL, or what is wrong. */
 const char *umr_read_list(struct umr *u, const uint8_t *buf, struct umr_part *part);
 
-/* The segments behind the control segment, as a builder fills them: @buf has UMR_MAX bytes and
- * begins with zeros. */
-enum { UMR_MAX = 62 * 16 };
+/* The segments behind the control segment, as a builder fills them: @buf has UMR_MAX bytes, of
+ * which the first UMR_HEAD are zeros at first. UMR_MAX: with a list that is filled up to 56. */
+enum { UMR_HEAD = (UMR_FIXED_SEGS - 1) * 16, UMR_MAX = UMR_HEAD + 56 * 16 };
 
 /* Sets rights (IBV_ACCESS_*) and their bits in the mask. */
 void umr_access(uint8_t *buf, unsigned int access);

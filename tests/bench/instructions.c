@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* Messages in lockstep between two processes, for callgrind to count: instructions RC|UC|UD
- * send|write|read|atomic SIZE COUNT BATCH post|wr|raw. What callgrind counts stands in the
- * functions step_*(); waiting for the other process stands outside of them.
+ * send|write|read|atomic|mkey SIZE COUNT BATCH post|wr|raw|list|configure. What callgrind counts
+ * stands in the functions step_*(); waiting for the other process stands outside of them.
  *
  * The last word says by which calls the sender posts: ibv_post_send(), ibv_wr_*(), or
- * mlx5dv_wr_raw_wqe() with a WQE that it has written itself.
+ * mlx5dv_wr_raw_wqe() with a WQE that it has written itself. With mkey, which no message is, the
+ * sender lays an mkey anew over SIZE bytes in four parts: by the last, by mlx5dv_wr_mr_list() or by
+ * mlx5dv_wr_mkey_configure() with its setters.
  *
  * A batch is posted by as many calls; then the receiver polls until it has the messages and once
  * more, which lets its ACK go; then the sender polls until its completions are there.
@@ -22,7 +24,7 @@
 #include <infiniband/mlx5dv.h>
 #include "verbs/peer.h"
 
-enum { DEPTH = 512, WARM_UP = 64 };
+enum { DEPTH = 512, WARM_UP = 64, PARTS = 4, RIGHTS = IBV_ACCESS_LOCAL_WRITE };
 
 struct run {
 	enum ibv_qp_type type;
@@ -37,6 +39,7 @@ struct run {
 	void (*post)(struct run *r);
 	struct ibv_qp_ex *ex;
 	struct mlx5dv_qp_ex *dv;
+	struct mlx5dv_mkey *mkey;
 };
 
 static void post_receive(struct run *r)
@@ -106,6 +109,75 @@ static void by_raw(struct run *r)
 						    htobe32(r->ep.theirs.rkey), 0 };
 	mlx5dv_set_data_seg(send ? &w.first : &w.data, r->size, r->mr->lkey,
 			    (uintptr_t)r->mr->addr);
+	ibv_wr_start(r->ex);
+	r->ex->wr_id = 0;
+	mlx5dv_wr_raw_wqe(r->dv, &w);
+	complete(r);
+}
+
+static void parts_of(const struct run *r, struct ibv_sge sg[PARTS])
+{
+	uint32_t len = r->size / PARTS;
+
+	for (unsigned int i = 0; i < PARTS; i++)
+		sg[i] = (struct ibv_sge){ (uintptr_t)r->mr->addr + i * len, len, r->mr->lkey };
+}
+
+static void start_mkey(struct run *r)
+{
+	ibv_wr_start(r->ex);
+	r->ex->wr_id = 0;
+	r->ex->wr_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE;
+}
+
+static void mkey_by_list(struct run *r)
+{
+	struct ibv_sge sg[PARTS];
+
+	parts_of(r, sg);
+	start_mkey(r);
+	mlx5dv_wr_mr_list(r->dv, r->mkey, RIGHTS, PARTS, sg);
+	complete(r);
+}
+
+static void mkey_by_configure(struct run *r)
+{
+	struct mlx5dv_mkey_conf_attr none = { 0 };
+	struct ibv_sge sg[PARTS];
+
+	parts_of(r, sg);
+	start_mkey(r);
+	mlx5dv_wr_mkey_configure(r->dv, r->mkey, 2, &none);
+	mlx5dv_wr_set_mkey_access_flags(r->dv, RIGHTS);
+	mlx5dv_wr_set_mkey_layout_list(r->dv, PARTS, sg);
+	complete(r);
+}
+
+static void mkey_by_raw(struct run *r)
+{
+	struct {
+		struct mlx5_wqe_ctrl_seg ctrl;
+		struct mlx5_wqe_umr_ctrl_seg umr;
+		struct mlx5_wqe_mkey_context_seg ctx;
+		struct mlx5_wqe_umr_klm_seg list[PARTS];
+	} w = { 0 };
+	struct ibv_sge sg[PARTS];
+
+	parts_of(r, sg);
+	mlx5dv_set_ctrl_seg(&w.ctrl, 0, MLX5_OPCODE_UMR, 0, 0, MLX5_WQE_CTRL_CQ_UPDATE,
+			    sizeof(w) / 16, 0, htobe32(r->mkey->lkey));
+	w.umr.flags = MLX5_WQE_UMR_CTRL_FLAG_INLINE;
+	w.umr.klm_octowords = htobe16(PARTS);
+	w.umr.mkey_mask = htobe64(
+		MLX5_WQE_UMR_CTRL_MKEY_MASK_LEN | MLX5_WQE_UMR_CTRL_MKEY_MASK_START_ADDR |
+		MLX5_WQE_UMR_CTRL_MKEY_MASK_ACCESS_LOCAL_WRITE | MLX5_WQE_UMR_CTRL_MKEY_MASK_FREE);
+	w.ctx.access_flags = 4 | 8; /* read and written locally */
+	w.ctx.qpn_mkey = htobe32(0xffffff00 | (r->mkey->lkey & 0xff));
+	w.ctx.len = htobe64(r->size);
+	for (unsigned int i = 0; i < PARTS; i++)
+		w.list[i] =
+			(struct mlx5_wqe_umr_klm_seg){ htobe32(sg[i].length), htobe32(sg[i].lkey),
+						       htobe64(sg[i].addr) };
 	ibv_wr_start(r->ex);
 	r->ex->wr_id = 0;
 	mlx5dv_wr_raw_wqe(r->dv, &w);
@@ -184,6 +256,15 @@ static void await_answer(struct run *r, const char *word)
 			fail("a completion when none is due");
 }
 
+static void make_mkey(struct run *r)
+{
+	struct mlx5dv_mkey_init_attr a = { r->dev.pd, MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT, PARTS };
+
+	r->mkey = mlx5dv_create_mkey(&a);
+	if (!r->mkey)
+		die("mlx5dv_create_mkey");
+}
+
 static void ready(struct run *r, int fd)
 {
 	struct peer_opts o = { .type = r->type,
@@ -195,6 +276,8 @@ static void ready(struct run *r, int fd)
 					       : IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE };
 	size_t len = (r->size + 4096) & ~(size_t)4095;
 
+	if (r->op == IBV_WR_DRIVER1)
+		o.cap.max_inline_data = 256;
 	peer_open(&r->dev);
 	peer_ep_create(&r->dev, &o, &r->ep);
 	if (o.send_ops) {
@@ -208,6 +291,8 @@ static void ready(struct run *r, int fd)
 				   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
 	if (!r->mr)
 		die("ibv_reg_mr");
+	if (r->op == IBV_WR_DRIVER1)
+		make_mkey(r);
 	r->ep.mine.va = (uintptr_t)r->mr->addr;
 	r->ep.mine.rkey = r->mr->rkey;
 	peer_ep_swap(fd, &r->ep);
@@ -269,7 +354,29 @@ static enum ibv_wr_opcode opcode_of(const char *name)
 	return !strcmp(name, "send")	? IBV_WR_SEND
 	       : !strcmp(name, "write") ? IBV_WR_RDMA_WRITE
 	       : !strcmp(name, "read")	? IBV_WR_RDMA_READ
+	       : !strcmp(name, "mkey")	? IBV_WR_DRIVER1
 					: IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+static const struct way {
+	const char *name;
+	bool mkey;
+	void (*post)(struct run *r);
+} ways[] = {
+	{ "post", false, by_post_send },
+	{ "wr", false, by_wr },
+	{ "raw", false, by_raw },
+	{ "list", true, mkey_by_list },
+	{ "configure", true, mkey_by_configure },
+	{ "raw", true, mkey_by_raw },
+};
+
+static void (*way_of(const char *name, bool mkey))(struct run *r)
+{
+	for (unsigned int i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+		if (ways[i].mkey == mkey && !strcmp(ways[i].name, name))
+			return ways[i].post;
+	fail("%s: no way to post it", name);
 }
 
 int main(int argc, char **argv)
@@ -279,8 +386,8 @@ int main(int argc, char **argv)
 	int fd;
 
 	if (argc != 7)
-		fail("usage: instructions RC|UC|UD send|write|read|atomic SIZE COUNT BATCH "
-		     "post|wr|raw");
+		fail("usage: instructions RC|UC|UD send|write|read|atomic|mkey SIZE COUNT BATCH "
+		     "post|wr|raw|list|configure");
 	r = (struct run){
 		.type = !strcmp(argv[1], "RC")	 ? IBV_QPT_RC
 			: !strcmp(argv[1], "UC") ? IBV_QPT_UC
@@ -289,9 +396,7 @@ int main(int argc, char **argv)
 		.size = (uint32_t)strtoul(argv[3], NULL, 0),
 		.count = (unsigned int)strtoul(argv[4], NULL, 0),
 		.batch = (unsigned int)strtoul(argv[5], NULL, 0),
-		.post = !strcmp(argv[6], "wr")	  ? by_wr
-			: !strcmp(argv[6], "raw") ? by_raw
-						  : by_post_send,
+		.post = way_of(argv[6], opcode_of(argv[2]) == IBV_WR_DRIVER1),
 	};
 	if (fcntl(0, F_SETFL, O_NONBLOCK))
 		die("fcntl");

@@ -32,8 +32,12 @@ PATHS = [("RC", "send", 8, 2000, 1), ("RC", "send", 8, 6400, 64), ("RC", "send",
 # the same by other calls
 PATHS = [(*path, "post") for path in PATHS] + [
     ("RC", "send", 8, 2000, 1, "wr"), ("RC", "send", 8, 2000, 1, "raw"),
-    ("RC", "write", 8, 2000, 1, "wr"), ("RC", "write", 8, 2000, 1, "raw")]
-HOW = {"post": "", "wr": ", ibv_wr_*", "raw": ", mlx5dv_wr_raw_wqe"}
+    ("RC", "write", 8, 2000, 1, "wr"), ("RC", "write", 8, 2000, 1, "raw"),
+    # no message: an mkey is laid anew over as many bytes in four parts
+    ("RC", "mkey", 64, 2000, 1, "list"), ("RC", "mkey", 64, 2000, 1, "configure"),
+    ("RC", "mkey", 64, 2000, 1, "raw")]
+HOW = {"post": "", "wr": ", ibv_wr_*", "raw": ", mlx5dv_wr_raw_wqe", "list": ", mlx5dv_wr_mr_list",
+       "configure": ", mlx5dv_wr_mkey_*"}
 COUNTED = re.compile(r"^(?:summary|totals): (\d+)", re.MULTILINE)
 
 # How often a run begins anew whose receiver's engine thread is armed and does not nap: a busy

@@ -54,6 +54,12 @@ def single(program, *arguments, doorbell):
     return lambda: find(rf"^({NUMBER}) ", pairs.alone(argv, {"SOFTHCA_DOORBELL": doorbell}))[0]
 
 
+def memory(state, count):
+    """Bytes of memory that one of @count queue pairs takes."""
+    argv = [*pairs.RUN, str(pairs.PROGRAMS / "memory"), state, str(count)]
+    return lambda: find(rf"^({NUMBER}) bytes", pairs.alone(argv))[0]
+
+
 def rounds(how, busy):
     """(p50, p99, total) of 10^5 ping-pongs, with a third process on the two cores or without."""
     pattern = rf"p50 ({NUMBER}) us p99 ({NUMBER}) us total ({NUMBER}) s"

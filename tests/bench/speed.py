@@ -53,6 +53,12 @@ def others():
                  1.5, m.bare("futex"), "futex round trip")
 
 
+def memory():
+    """A queue pair with 16 work requests of one SGE each way"""
+    for state in ("created", "connected", "used"):
+        yield Figure(f"memory/qp/{state}", m.memory(state, 10000), "bytes", 8192)
+
+
 def shared_cores():
     """Ping-pongs beside a third busy process: no target, both are shown."""
     for how in ("event", "poll"):
@@ -74,7 +80,7 @@ def intro():
 
 def main():
     parts = (latencies, bandwidths, others, small.one_host, stores.one_host,
-             connections.one_host)
+             connections.one_host, memory)
     figures = [f for part in parts for f in part()]
     reached, all_of_them, broken = show(figures, intro)
     try:

@@ -303,57 +303,45 @@ static void end_put(struct dest *d)
 	(void)d;
 }
 
-static const struct link_ops ops = {
-	.name = "net",
-	.send = end_send,
-	.fetch = end_fetch,
-	.taken = end_taken,
-	.cancel = end_cancel,
-	.put = end_put,
-};
-
-static const struct link_ops ops_ordinary = {
-	.name = "net",
-	.send = end_send,
-	.fetch = end_fetch,
-	.flush = end_flush,
-	.taken = end_taken,
-	.cancel = end_cancel,
-	.put = end_put,
-};
-
-static const struct link_ops ops_predicted = {
-	.name = "net",
-	.send = end_send,
-	.send_plain = end_send_plain,
-	.fetch = end_fetch,
-	.flush = end_flush,
-	.taken = end_taken,
-	.cancel = end_cancel,
-	.put = end_put,
-};
-
-static const struct link_ops ops_with_flush = {
-	.name = "net",
-	.send = end_send,
-	.fetch = end_fetch,
-	.flush = end_flush,
-	.cancel = end_cancel,
-	.put = end_put,
-};
-
-static const struct link_ops *ops_of(const struct net_config *cfg)
+static int end_direct(struct dest *d, struct direct_ask *ask)
 {
-	if (cfg->prediction == NET_NO_PREDICTION)
-		return cfg->cork > 0 ? &ops_with_flush : &ops;
-	return cfg->prediction == NET_PREDICTED ? &ops_predicted : &ops_ordinary;
+	struct net *n = ((struct net_end *)d)->net;
+	int err;
+
+	if (!rand_chance(&n->rand, n->cfg.direct))
+		return EAGAIN;
+	err = n->direct(n->arg, ask);
+	if (err)
+		return err;
+	net_mix(n, n->now);
+	net_mix(n, (uint64_t)ask->sqpn << 33 | (uint64_t)ask->write << 32 | ask->len);
+	net_mix(n, ask->va);
+	return 0;
+}
+
+static struct link_ops ops_of(const struct net_config *cfg)
+{
+	bool predicted = cfg->prediction == NET_PREDICTED,
+	     sends_many = cfg->prediction != NET_NO_PREDICTION || cfg->cork > 0;
+
+	return (struct link_ops){
+		.name = "net",
+		.send = end_send,
+		.send_plain = predicted ? end_send_plain : NULL,
+		.fetch = end_fetch,
+		.direct = cfg->direct > 0 ? end_direct : NULL,
+		.flush = sends_many ? end_flush : NULL,
+		.taken = cfg->cork > 0 ? NULL : end_taken,
+		.cancel = end_cancel,
+		.put = end_put,
+	};
 }
 
 void net_end_init(struct net_end *e, struct net *n, uint32_t qpn)
 {
 	static const struct dest_net net;
 
-	*e = (struct net_end){ .d = { .ops = ops_of(&n->cfg),
+	*e = (struct net_end){ .d = { .ops = &n->ops,
 				      .refs = 1,
 				      .max_seg = n->cfg.max_seg,
 				      .max_ref = n->cfg.max_ref,
@@ -371,6 +359,7 @@ void net_init(struct net *n, const struct net_config *cfg, uint64_t seed,
 {
 	memset(n, 0, sizeof(*n));
 	n->cfg = *cfg;
+	n->ops = ops_of(cfg);
 	n->deliver = deliver;
 	n->arg = arg;
 	rand_init(&n->rand, seed);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 /* A network in virtual time, seeded: a link whose segments arrive after a delay, or never, or
  * twice, or late, or damaged. Lossy networks carry RoCEv2 packets (built, damaged, checked by
- * their ICRC, parsed); same-host ones carry segments by value or by reference, in order, and may
- * be full or unable to fetch. Losses are fair: no packet is lost or damaged more than twice, so
- * that retry counts suffice. */
+ * their ICRC, parsed); same-host ones carry segments by value or by reference, in order, may be
+ * full or unable to fetch, and may have direct access. Losses are fair: no packet is lost or
+ * damaged more than twice, so that retry counts suffice. */
 #pragma once
 #include "link/link.h"
 #include "util/rand.h"
 
-/* How ends of one host take SENDs of the predicted form (transport/predicted): no shorter way; the
- * shorter way; the same ends without it, and with segments that no receiver predicts. */
+/* How ends of one host take messages of the predicted form (transport/predicted): no shorter way;
+ * the shorter way; the same ends without it, and with segments that no receiver predicts. */
 enum net_prediction { NET_NO_PREDICTION, NET_PREDICTED, NET_ORDINARY };
 
 struct net_config {
@@ -18,6 +18,7 @@ struct net_config {
 	double loss, dup, late, flip; /* probabilities; lossy networks */
 	double cork; /* that a doorbell's segments wait for more; not 0: ends have flush() */
 	double again; /* that a send is answered by EAGAIN */
+	double direct; /* same host: that direct access is granted; 0: ends have none */
 	bool cannot_fetch;
 	uint32_t max_seg, max_ref, inline_max;
 	uint32_t window; /* not 0: a network as hosts see it, with addresses */
@@ -41,10 +42,12 @@ struct flight { /* a segment on its way */
 
 struct net {
 	struct net_config cfg;
+	struct link_ops ops; /* of its ends */
 	struct rand rand;
 	uint64_t now, order;
 	struct flight *first; /* by time */
 	void (*deliver)(void *arg, uint32_t qpn, struct seg *s, uint64_t now);
+	int (*direct)(void *arg, struct direct_ask *ask); /* as link_ops.direct(); of its owner */
 	void *arg;
 	bool cut; /* everything is lost */
 	bool stopped; /* one host: the peers' processes do not run */
@@ -69,7 +72,6 @@ struct net_end {
 	uint32_t qpn; /* of its owner */
 	struct flight *held; /* sent with seg.more: they leave by flush(); at: from then on */
 	int refuse; /* what send() answers instead of taking the segment; 0 */
-	int direct_calls; /* direct access asked for */
 };
 
 void net_init(struct net *n, const struct net_config *cfg, uint64_t seed,

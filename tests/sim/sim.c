@@ -55,7 +55,9 @@ struct record { /* what a run left behind */
 	uint64_t hash;
 };
 
-static uint64_t current_seed, plain; /* segments that went the shorter way, in all runs */
+static uint64_t current_seed;
+/* In all runs: segments that went the shorter way; predicted WRITEs and READs by direct access. */
+static uint64_t plain, direct;
 
 static void complain(const char *what, uint64_t a, uint64_t b)
 {
@@ -119,6 +121,24 @@ static void make_usual(struct rand *r, struct rig_wr *w)
 				  1 + rand_below(r, w->inl ? 49 : 80), 0 };
 }
 
+/* A WRITE or READ as header prediction knows it, where there is direct access. */
+static void make_usual_one_sided(struct rand *r, struct rig_wr *w, unsigned int i)
+{
+	uint32_t source = RIG_IOVA + rand_below(r, RECEIVES - SLOT);
+
+	*w = (struct rig_wr){ .op = MLX5_OPCODE_RDMA_WRITE,
+			      .signaled = rand_chance(r, 0.7),
+			      .inl = rand_chance(r, 0.3),
+			      .nsge = 1,
+			      .raddr = RIG_IOVA + TARGETS + i * SLOT };
+	w->sge[0] = (struct sge){ source, 1 + rand_below(r, w->inl ? 33 : SLOT), 0 };
+	if (w->inl || rand_chance(r, 0.5))
+		return;
+	w->op = MLX5_OPCODE_RDMA_READ;
+	w->raddr = source;
+	w->sge[0].addr = RIG_IOVA + RESULTS + i * SLOT;
+}
+
 static void make_wr(struct rand *r, struct rig_wr *w, unsigned int i)
 {
 	uint32_t len = size(r);
@@ -149,6 +169,14 @@ static void make_wr(struct rand *r, struct rig_wr *w, unsigned int i)
 		return;
 	}
 	split(r, w, rand_below(r, RECEIVES - SLOT), w->inl ? len % 50 : len);
+}
+
+static void make_usual_rc(struct rand *r, struct rig_wr *w, unsigned int i)
+{
+	if (rand_chance(r, 0.4))
+		make_usual_one_sided(r, w, i);
+	else
+		make_usual(r, w);
 }
 
 static void add(struct script *s, struct action a)
@@ -191,7 +219,7 @@ static void make_side(struct rand *r, struct script *s, uint8_t side, double usu
 		if (s->datagrams)
 			make_datagram(r, &a.wr, usual);
 		else if (rand_chance(r, usual))
-			make_usual(r, &a.wr);
+			make_usual_rc(r, &a.wr, i);
 		else
 			make_wr(r, &a.wr, i);
 		a.wr.signaled |= i == OPS - 1;
@@ -315,6 +343,8 @@ static void play(const struct script *s, const struct net_config *cfg, struct re
 		rig_qp_open(&r, &s->attr[i], i ? 0x55 : 0x11);
 	for (int i = 0; i < 2; i++)
 		rig_connect(r.qp[i], &s->attr[i], r.qp[!i]->q.qp.qpn);
+	for (int i = 0; i < 2; i++) /* the direct access of such a ring is not predicted */
+		r.qp[i]->q.qp.laid_open = cfg->prediction == NET_ORDINARY;
 	for (int i = 0; i < 2 && s->datagrams; i++)
 		keep_path(r.qp[i], r.qp[!i]->q.qp.qpn, &path[i]);
 	for (unsigned int i = 0; i < s->n; i++) {
@@ -326,6 +356,7 @@ static void play(const struct script *s, const struct net_config *cfg, struct re
 	collect(&r, out);
 	out->hash = r.net.hash;
 	plain += r.net.plain;
+	direct += r.direct_predicted;
 	for (int i = 0; i < 2; i++) {
 		memcpy(out->mem[i], r.qp[i]->mem, RIG_MEM);
 		out->state[i] = r.qp[i]->q.qp.state;
@@ -435,6 +466,12 @@ static void same_host(struct rand *r, struct net_config *c)
 	c->cannot_fetch = rand_chance(r, 0.3);
 	c->again = rand_chance(r, 0.5) ? 0.3 : 0;
 	c->prediction = rand_chance(r, 0.5) ? NET_PREDICTED : NET_NO_PREDICTION;
+	c->direct = rand_chance(r, 0.3) ? 0 : rand_chance(r, 0.5) ? 0.7 : 1;
+	if (c->direct == 0)
+		return;
+	/* a link with direct access takes all that goes in few steps in one segment */
+	c->max_seg = c->max_seg < SLOT ? SLOT : c->max_seg;
+	c->max_ref = c->max_ref && c->max_ref < SLOT ? SLOT : c->max_ref;
 }
 
 static void some_network(struct rand *r, struct net_config *c)
@@ -448,7 +485,7 @@ static void some_network(struct rand *r, struct net_config *c)
 }
 
 /* The same run without prediction: where chance is the same, each segment leaves at the same
- * moment. */
+ * moment, and each direct access happens then. */
 static void unpredicted(const struct script *s, const struct net_config *cfg,
 			const struct record *a, struct record *b)
 {
@@ -635,9 +672,12 @@ int main(int argc, char **argv)
 		rand_mix(&hash);
 	}
 	expect(runs < 100 || plain > runs, "few segments went the shorter way", plain, runs);
-	printf("sim: %lu runs from seed %lu, %lu segments predicted: hash %016lx\n",
+	expect(runs < 1000 || direct > runs / 4, "few WRITEs and READs went the shorter way",
+	       direct, runs);
+	printf("sim: %lu runs from seed %lu, predicted: %lu segments, %lu by direct access: "
+	       "hash %016lx\n",
 	       (unsigned long)runs, (unsigned long)first, (unsigned long)plain,
-	       (unsigned long)hash);
+	       (unsigned long)direct, (unsigned long)hash);
 	for (int i = 0; i < 2; i++) {
 		free(a->mem[i]);
 		free(b->mem[i]);

@@ -49,7 +49,8 @@ TEST(lists_read_back_at_every_place_of_the_ring)
 		uint16_t pi = (uint16_t)rand_u64(&r);
 
 		some_parts(&r, part, n);
-		memset(built, 0, sizeof(built));
+		memset(built, 0xff, sizeof(built)); /* of an earlier one */
+		memset(built, 0, UMR_HEAD);
 		umr_access(built, IBV_ACCESS_REMOTE_READ | IBV_ACCESS_LOCAL_WRITE);
 		umr_free(built, i % 3 == 0);
 		segs = times ? umr_interleaved(built, part, n, 7, len)
