@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "cm/cm_addr.h"
 #include "cm/cm_blame.h"
 #include "cm/cm_call.h"
 #include "cm/cm_event.h"
 #include "cm/cm_neigh.h"
+#include "cm/cm_path.h"
 #include "cm/cm_port.h"
 #include "cm/cm_return.h"
 #include "cm/cm_talk.h"
@@ -309,24 +311,38 @@ static void set_route(struct cm_id *id)
 	id->way.tclass = id->tos;
 	id->way.flow_label =
 		label ? label : (cm_addr_port(&id->src) * 31U + cm_addr_port(&id->dst)) & FLOW_MASK;
-	id->way.ack_timeout = id->has_ack_timeout ? id->ack_timeout : ACK_TIMEOUT_DEFAULT;
+	id->way.ack_timeout =
+		id->has_ack_timeout && id->ack_timeout ? id->ack_timeout : ACK_TIMEOUT_DEFAULT;
+}
+
+/* NULL: there is no memory, or nobody to hear of it. */
+static int make_route_event(struct cm_id *id, const char *call, struct cm_event **out)
+{
+	*out = cm_event_new(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	return *out || !id->channel ? 0 : refuse_memory(call, sizeof(**out));
+}
+
+static void route_resolved(struct cm_id *id, struct cm_event *e)
+{
+	id->phase = PHASE_ROUTE;
+	if (e)
+		cm_event_queue(e);
 }
 
 static int route_locked(struct cm_id *id, int ms)
 {
 	struct cm_event *e;
+	int err;
 
 	if (id->phase != PHASE_ADDR || ms <= 0)
 		return refuse(EINVAL,
 			      "rdma_resolve_route: needs a resolved address and a time of "
 			      "at least 1 ms; call rdma_resolve_addr and wait for ADDR_RESOLVED");
-	e = cm_event_new(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
-	if (!e && id->channel)
-		return refuse_memory("rdma_resolve_route", sizeof(*e));
+	err = make_route_event(id, "rdma_resolve_route", &e);
+	if (err)
+		return err;
 	set_route(id);
-	id->phase = PHASE_ROUTE;
-	if (e)
-		cm_event_queue(e);
+	route_resolved(id, e);
 	return 0;
 }
 
@@ -380,20 +396,43 @@ static int set_byte(struct cm_id *id, int name, const void *val, size_t len)
 	return 0;
 }
 
+/* A path of the program's own, for rdma_resolve_route(): ROUTE_RESOLVED comes, too. */
+static int set_path(struct cm_id *id, const void *val, size_t len)
+{
+	struct cm_event *e;
+	int err = make_route_event(id, "rdma_set_option", &e);
+
+	if (err)
+		return err;
+	err = cm_path_take(id, val, len);
+	if (err)
+		free(e);
+	else
+		route_resolved(id, e);
+	return err;
+}
+
+static int set_id_option(struct cm_id *id, int name, const void *val, size_t len)
+{
+	if (name == RDMA_OPTION_ID_TOS || name == RDMA_OPTION_ID_ACK_TIMEOUT)
+		return set_byte(id, name, val, len);
+	if (name == RDMA_OPTION_ID_REUSEADDR || name == RDMA_OPTION_ID_AFONLY)
+		return set_int(id, name, val, len);
+	return ENOSYS;
+}
+
 int cm_call_set_option(struct cm_id *id, int level, int name, const void *val, size_t len)
 {
 	int err = cm_enter(id, "rdma_set_option");
 
 	if (err)
 		return err;
-	if (level != RDMA_OPTION_ID)
-		err = ENOSYS;
-	else if (name == RDMA_OPTION_ID_TOS || name == RDMA_OPTION_ID_ACK_TIMEOUT)
-		err = set_byte(id, name, val, len);
-	else if (name == RDMA_OPTION_ID_REUSEADDR || name == RDMA_OPTION_ID_AFONLY)
-		err = set_int(id, name, val, len);
-	else
-		err = ENOSYS;
+	if (level == RDMA_OPTION_IB && name == RDMA_OPTION_IB_PATH) {
+		err = set_path(id, val, len);
+		cm_leave();
+		return err;
+	}
+	err = level == RDMA_OPTION_ID ? set_id_option(id, name, val, len) : ENOSYS;
 	cm_leave();
 	return err ? refuse(err,
 			    "rdma_set_option: level %d, option %d, %zu B: unknown, of another "
