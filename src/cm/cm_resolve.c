@@ -37,10 +37,21 @@ static bool v6_only(void)
 	return on;
 }
 
+/* As Linux, which looks for an InfiniBand port with that address. */
+static int no_infiniband(const char *call)
+{
+	return refuse(ENODEV,
+		      "%s: no RDMA device has an AF_IB address, since all ports are RoCE; use "
+		      "AF_INET or AF_INET6",
+		      call);
+}
+
 static int bind_check(const struct cm_id *id, const struct sockaddr *a, const char *call)
 {
 	const struct sockaddr_in6 *v6 = (const void *)a;
 
+	if (cm_addr_infiniband(a) && id->phase == PHASE_IDLE)
+		return no_infiniband(call);
 	if (!cm_addr_known(a))
 		return refuse(EINVAL, "%s: address family %u; use AF_INET or AF_INET6", call,
 			      a->sa_family);
@@ -215,25 +226,44 @@ static int find_way(struct cm_id *id, struct rtnl_route *route)
 	return 0;
 }
 
+static int no_family(void)
+{
+	return refuse(EINVAL, "rdma_resolve_addr: the address family is neither AF_INET nor "
+			      "AF_INET6; use one of these");
+}
+
+/* @src: the id's own, or one that is given; NULL: none. */
+static int check_families(const struct sockaddr *src, const struct sockaddr *dst)
+{
+	bool same = !src || src->sa_family == dst->sa_family;
+
+	if ((src && cm_addr_infiniband(src)) || (same && cm_addr_infiniband(dst)))
+		return no_infiniband("rdma_resolve_addr");
+	if (!cm_addr_known(dst) || (src && !cm_addr_known(src)))
+		return no_family();
+	return same ? 0
+		    : refuse(EINVAL, "rdma_resolve_addr: source and destination are of two "
+				     "families; give both of "
+				     "one");
+}
+
 static int resolve_check(const struct cm_id *id, const struct sockaddr *src,
 			 const struct sockaddr *dst)
 {
-	if (!cm_addr_known(dst) || (src && src->sa_family && !cm_addr_known(src)))
-		return refuse(EINVAL, "rdma_resolve_addr: the address family is neither AF_INET "
-				      "nor AF_INET6; use one of these");
+	int err;
+
+	if (src && !src->sa_family)
+		src = NULL;
+	if (src && !cm_addr_known(src) && src->sa_family != AF_IB)
+		return no_family();
 	if (id->phase != PHASE_IDLE && id->phase != PHASE_BOUND)
 		return refuse(EINVAL,
 			      "rdma_resolve_addr: the id is resolved or connected already; make "
 			      "another id");
-	if ((id->phase == PHASE_BOUND && id->src.ss_family != dst->sa_family) ||
-	    (id->phase == PHASE_IDLE && src && src->sa_family && src->sa_family != dst->sa_family))
-		return refuse(EINVAL, "rdma_resolve_addr: source and destination are of two "
-				      "families; give both of "
-				      "one");
-	return id->ps == PS_IPOIB
-		       ? refuse(EINVAL,
-				"rdma_resolve_addr: RDMA_PS_IPOIB is not for RoCE; use RDMA_PS_UDP")
-		       : 0;
+	err = check_families(id->phase == PHASE_BOUND ? (const void *)&id->src : src, dst);
+	if (err || id->ps != PS_IPOIB)
+		return err;
+	return refuse(EINVAL, "rdma_resolve_addr: RDMA_PS_IPOIB is not for RoCE; use RDMA_PS_UDP");
 }
 
 static void addr_resolved(struct cm_id *id, int status)
