@@ -45,7 +45,7 @@ struct cm_view {
 	char device[IBV_SYSFS_NAME_MAX];
 	union ibv_gid sgid, dgid;
 	uint8_t sgid_index, hop_limit, tclass, mtu; /* mtu: enum ibv_mtu */
-	uint8_t packet_life, rate;
+	uint8_t packet_life, rate, sl;
 	uint32_t flow_label;
 	uint16_t mlid;
 	bool routed; /* resolve_route() has succeeded */

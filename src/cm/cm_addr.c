@@ -2,6 +2,7 @@
 #include "cm/cm_addr.h"
 #include <arpa/inet.h>
 #include <errno.h>
+#include <infiniband/ib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -25,6 +26,14 @@ static bool is4(const void *a)
 bool cm_addr_known(const struct sockaddr *a)
 {
 	return a->sa_family == AF_INET || a->sa_family == AF_INET6;
+}
+
+bool cm_addr_infiniband(const struct sockaddr *a)
+{
+	static const struct ib_addr any;
+
+	return a->sa_family == AF_IB &&
+	       memcmp(&((const struct sockaddr_ib *)a)->sib_addr, &any, sizeof(any)) != 0;
 }
 
 uint16_t cm_addr_port(const void *a)

@@ -4,6 +4,7 @@
 #include "cm/cm_state.h"
 
 bool cm_addr_known(const struct sockaddr *a); /* a family that we have: IPv4, IPv6 */
+bool cm_addr_infiniband(const struct sockaddr *a); /* AF_IB, and the address of some port */
 uint16_t cm_addr_port(const void *a); /* host order */
 void cm_addr_set_port(void *a, uint16_t port);
 bool cm_addr_any(const void *a); /* 0.0.0.0, :: */

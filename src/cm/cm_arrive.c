@@ -200,6 +200,7 @@ static void fill_in(struct cm_id *id, const struct request *r)
 	if (m->kind == CM_SIDR_REQ)
 		return;
 	id->way.ack_timeout = m->path[0].ack_timeout;
+	id->way.sl = m->path[0].sl;
 	id->way.tclass = m->path[0].tclass;
 	id->way.flow_label = m->path[0].flow_label;
 	if (m->path_mtu < id->way.mtu)

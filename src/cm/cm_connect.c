@@ -44,7 +44,8 @@ static void put_path(const struct cm_id *id, struct cm_msg *m)
 	memcpy(p->local_gid, id->way.sgid.raw, 16);
 	memcpy(p->remote_gid, id->way.dgid.raw, 16);
 	p->flow_label = id->way.flow_label;
-	p->rate = IBV_RATE_100_GBPS;
+	p->rate = id->way.rate ? id->way.rate : IBV_RATE_100_GBPS;
+	p->sl = id->way.sl;
 	p->tclass = id->way.tclass;
 	p->hop_limit = id->way.hop_limit;
 	p->ack_timeout = id->way.ack_timeout;

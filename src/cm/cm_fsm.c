@@ -22,9 +22,10 @@ static uint64_t code_ns(unsigned int code)
 	return (UINT64_C(1) << (code > 8 ? code - 8 : 0)) * 1000000;
 }
 
-static uint64_t request_wait(void)
+/* A message goes there and its answer comes back in the path's packet life time each. */
+static uint64_t request_wait(const struct cm_fsm *f)
 {
-	return 2 * code_ns(PACKET_LIFE) + code_ns(RESPONSE);
+	return 2 * code_ns(f->life) + code_ns(RESPONSE);
 }
 
 static void nothing(struct cm_out *out)
@@ -97,6 +98,7 @@ void cm_fsm_init(struct cm_fsm *f, uint32_t local_id, uint64_t guid)
 			      .guid = guid,
 			      .tid = UINT64_C(0x73000000) << 32 | local_id,
 			      .ack_timeout = PACKET_LIFE + 1,
+			      .life = PACKET_LIFE,
 			      .deadline = UINT64_MAX };
 }
 
@@ -118,9 +120,10 @@ int cm_fsm_connect(struct cm_fsm *f, const struct cm_msg *req, uint64_t now, str
 		m->max_cm_retries = RETRIES;
 		f->local_qpn = m->qpn;
 		f->ack_timeout = m->path[0].ack_timeout;
+		f->life = f->ack_timeout ? f->ack_timeout - 1 : PACKET_LIFE;
 	}
 	f->state = f->udp ? CM_SIDR_SENT : CM_REQ_SENT;
-	repeat(f, out, f->udp ? code_ns(RESPONSE) : request_wait(), RETRIES, now);
+	repeat(f, out, f->udp ? code_ns(RESPONSE) : request_wait(f), RETRIES, now);
 	return 0;
 }
 
@@ -203,7 +206,7 @@ static void send_dreq(struct cm_fsm *f, uint64_t now, struct cm_out *out)
 	m->tid = f->tid ^ UINT64_C(1) << 40;
 	m->qpn = f->remote_qpn;
 	f->state = CM_DREQ_SENT;
-	repeat(f, out, f->active ? request_wait() : f->rep_wait, RETRIES, now);
+	repeat(f, out, f->active ? request_wait(f) : f->rep_wait, RETRIES, now);
 }
 
 int cm_fsm_disconnect(struct cm_fsm *f, uint64_t now, struct cm_out *out)

@@ -55,6 +55,7 @@ struct cm_fsm {
 	uint64_t guid, remote_guid; /* of the processes' CAs */
 	uint64_t tid;
 	uint8_t ack_timeout; /* of the path: how long TIMEWAIT lasts */
+	uint8_t life; /* code of the path's packet life time */
 	uint64_t rep_wait; /* ns that the peer is given to answer our REP */
 	unsigned int rep_tries;
 	struct cm_msg sent; /* the message that is repeated until it is answered */

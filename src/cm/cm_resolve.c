@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "cm/cm_addr.h"
 #include "cm/cm_blame.h"
 #include "cm/cm_call.h"
 #include "cm/cm_event.h"
 #include "cm/cm_neigh.h"
+#include "cm/cm_path.h"
 #include "cm/cm_port.h"
 #include "cm/cm_return.h"
 #include "cm/cm_talk.h"
@@ -35,10 +37,21 @@ static bool v6_only(void)
 	return on;
 }
 
+/* As Linux, which looks for an InfiniBand port with that address. */
+static int no_infiniband(const char *call)
+{
+	return refuse(ENODEV,
+		      "%s: no RDMA device has an AF_IB address, since all ports are RoCE; use "
+		      "AF_INET or AF_INET6",
+		      call);
+}
+
 static int bind_check(const struct cm_id *id, const struct sockaddr *a, const char *call)
 {
 	const struct sockaddr_in6 *v6 = (const void *)a;
 
+	if (cm_addr_infiniband(a) && id->phase == PHASE_IDLE)
+		return no_infiniband(call);
 	if (!cm_addr_known(a))
 		return refuse(EINVAL, "%s: address family %u; use AF_INET or AF_INET6", call,
 			      a->sa_family);
@@ -213,25 +226,44 @@ static int find_way(struct cm_id *id, struct rtnl_route *route)
 	return 0;
 }
 
+static int no_family(void)
+{
+	return refuse(EINVAL, "rdma_resolve_addr: the address family is neither AF_INET nor "
+			      "AF_INET6; use one of these");
+}
+
+/* @src: the id's own, or one that is given; NULL: none. */
+static int check_families(const struct sockaddr *src, const struct sockaddr *dst)
+{
+	bool same = !src || src->sa_family == dst->sa_family;
+
+	if ((src && cm_addr_infiniband(src)) || (same && cm_addr_infiniband(dst)))
+		return no_infiniband("rdma_resolve_addr");
+	if (!cm_addr_known(dst) || (src && !cm_addr_known(src)))
+		return no_family();
+	return same ? 0
+		    : refuse(EINVAL, "rdma_resolve_addr: source and destination are of two "
+				     "families; give both of "
+				     "one");
+}
+
 static int resolve_check(const struct cm_id *id, const struct sockaddr *src,
 			 const struct sockaddr *dst)
 {
-	if (!cm_addr_known(dst) || (src && src->sa_family && !cm_addr_known(src)))
-		return refuse(EINVAL, "rdma_resolve_addr: the address family is neither AF_INET "
-				      "nor AF_INET6; use one of these");
+	int err;
+
+	if (src && !src->sa_family)
+		src = NULL;
+	if (src && !cm_addr_known(src) && src->sa_family != AF_IB)
+		return no_family();
 	if (id->phase != PHASE_IDLE && id->phase != PHASE_BOUND)
 		return refuse(EINVAL,
 			      "rdma_resolve_addr: the id is resolved or connected already; make "
 			      "another id");
-	if ((id->phase == PHASE_BOUND && id->src.ss_family != dst->sa_family) ||
-	    (id->phase == PHASE_IDLE && src && src->sa_family && src->sa_family != dst->sa_family))
-		return refuse(EINVAL, "rdma_resolve_addr: source and destination are of two "
-				      "families; give both of "
-				      "one");
-	return id->ps == PS_IPOIB
-		       ? refuse(EINVAL,
-				"rdma_resolve_addr: RDMA_PS_IPOIB is not for RoCE; use RDMA_PS_UDP")
-		       : 0;
+	err = check_families(id->phase == PHASE_BOUND ? (const void *)&id->src : src, dst);
+	if (err || id->ps != PS_IPOIB)
+		return err;
+	return refuse(EINVAL, "rdma_resolve_addr: RDMA_PS_IPOIB is not for RoCE; use RDMA_PS_UDP");
 }
 
 static void addr_resolved(struct cm_id *id, int status)
@@ -309,24 +341,38 @@ static void set_route(struct cm_id *id)
 	id->way.tclass = id->tos;
 	id->way.flow_label =
 		label ? label : (cm_addr_port(&id->src) * 31U + cm_addr_port(&id->dst)) & FLOW_MASK;
-	id->way.ack_timeout = id->has_ack_timeout ? id->ack_timeout : ACK_TIMEOUT_DEFAULT;
+	id->way.ack_timeout =
+		id->has_ack_timeout && id->ack_timeout ? id->ack_timeout : ACK_TIMEOUT_DEFAULT;
+}
+
+/* NULL: there is no memory, or nobody to hear of it. */
+static int make_route_event(struct cm_id *id, const char *call, struct cm_event **out)
+{
+	*out = cm_event_new(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	return *out || !id->channel ? 0 : refuse_memory(call, sizeof(**out));
+}
+
+static void route_resolved(struct cm_id *id, struct cm_event *e)
+{
+	id->phase = PHASE_ROUTE;
+	if (e)
+		cm_event_queue(e);
 }
 
 static int route_locked(struct cm_id *id, int ms)
 {
 	struct cm_event *e;
+	int err;
 
 	if (id->phase != PHASE_ADDR || ms <= 0)
 		return refuse(EINVAL,
 			      "rdma_resolve_route: needs a resolved address and a time of "
 			      "at least 1 ms; call rdma_resolve_addr and wait for ADDR_RESOLVED");
-	e = cm_event_new(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
-	if (!e && id->channel)
-		return refuse_memory("rdma_resolve_route", sizeof(*e));
+	err = make_route_event(id, "rdma_resolve_route", &e);
+	if (err)
+		return err;
 	set_route(id);
-	id->phase = PHASE_ROUTE;
-	if (e)
-		cm_event_queue(e);
+	route_resolved(id, e);
 	return 0;
 }
 
@@ -380,20 +426,43 @@ static int set_byte(struct cm_id *id, int name, const void *val, size_t len)
 	return 0;
 }
 
+/* A path of the program's own, for rdma_resolve_route(): ROUTE_RESOLVED comes, too. */
+static int set_path(struct cm_id *id, const void *val, size_t len)
+{
+	struct cm_event *e;
+	int err = make_route_event(id, "rdma_set_option", &e);
+
+	if (err)
+		return err;
+	err = cm_path_take(id, val, len);
+	if (err)
+		free(e);
+	else
+		route_resolved(id, e);
+	return err;
+}
+
+static int set_id_option(struct cm_id *id, int name, const void *val, size_t len)
+{
+	if (name == RDMA_OPTION_ID_TOS || name == RDMA_OPTION_ID_ACK_TIMEOUT)
+		return set_byte(id, name, val, len);
+	if (name == RDMA_OPTION_ID_REUSEADDR || name == RDMA_OPTION_ID_AFONLY)
+		return set_int(id, name, val, len);
+	return ENOSYS;
+}
+
 int cm_call_set_option(struct cm_id *id, int level, int name, const void *val, size_t len)
 {
 	int err = cm_enter(id, "rdma_set_option");
 
 	if (err)
 		return err;
-	if (level != RDMA_OPTION_ID)
-		err = ENOSYS;
-	else if (name == RDMA_OPTION_ID_TOS || name == RDMA_OPTION_ID_ACK_TIMEOUT)
-		err = set_byte(id, name, val, len);
-	else if (name == RDMA_OPTION_ID_REUSEADDR || name == RDMA_OPTION_ID_AFONLY)
-		err = set_int(id, name, val, len);
-	else
-		err = ENOSYS;
+	if (level == RDMA_OPTION_IB && name == RDMA_OPTION_IB_PATH) {
+		err = set_path(id, val, len);
+		cm_leave();
+		return err;
+	}
+	err = level == RDMA_OPTION_ID ? set_id_option(id, name, val, len) : ENOSYS;
 	cm_leave();
 	return err ? refuse(err,
 			    "rdma_set_option: level %d, option %d, %zu B: unknown, of another "

@@ -87,7 +87,9 @@ struct cm_way {
 	struct hca *hca; /* NULL: bound to none */
 	uint8_t sgid_index, hop_limit, tclass;
 	uint8_t mtu; /* enum ibv_mtu */
-	uint8_t ack_timeout;
+	uint8_t ack_timeout; /* of the path: 1 more than its packet life time; 0: no route yet */
+	uint8_t sl;
+	uint8_t rate; /* enum ibv_rate; 0: the port's */
 	uint32_t flow_label;
 	union ibv_gid sgid, dgid;
 	uint32_t ifindex;

@@ -75,6 +75,8 @@ void cm_talk_ah(const struct cm_id *id, struct ibv_ah_attr *out)
 {
 	*out = (struct ibv_ah_attr){ .is_global = 1,
 				     .port_num = 1,
+				     .sl = id->way.sl,
+				     .static_rate = id->way.rate,
 				     .grh = { .dgid = id->way.dgid,
 					      .flow_label = id->way.flow_label,
 					      .sgid_index = id->way.sgid_index,

@@ -44,22 +44,21 @@ static int be_alone(struct host *h, const char *why)
 /* Abstract names have no owner: another user may have taken them. */
 static int refuse_full(void)
 {
-	uint32_t holder;
-	unsigned int n = host_names_foreign(&holder);
+	struct host_foreign other = host_names_foreign_slots();
 
-	if (n && holder == HOST_NAMES_ALL)
+	if (other.n && other.holder == HOST_NAMES_ALL)
 		return refuse(EADDRINUSE,
 			      "ibv_open_device: other users, who do not listen, have %u of the %d "
 			      "names under which processes meet (softhca.%d.all.slot.*); have "
 			      "processes ended, or use another network namespace",
-			      n, NUMBER_SLOTS, HOST_LAYOUT);
-	if (n)
+			      other.n, NUMBER_SLOTS, HOST_LAYOUT);
+	if (other.n)
 		return refuse(
 			EADDRINUSE,
 			"ibv_open_device: other users, such as user id %u, have %u of the %d names "
 			"under which processes meet (softhca.%d.all.slot.*); have processes "
 			"ended, or use another network namespace",
-			holder, n, NUMBER_SLOTS, HOST_LAYOUT);
+			other.holder, other.n, NUMBER_SLOTS, HOST_LAYOUT);
 	return refuse(
 		EADDRINUSE,
 		"ibv_open_device: %d processes of this user have devices open, as many as can "

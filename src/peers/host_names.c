@@ -172,16 +172,22 @@ static int connect_shared(unsigned int slot, int *fd)
 	return host_name_connect_any(HOST_NAMES_ALL, slot_name(slot, name, sizeof(name)), fd);
 }
 
-/* Has anybody bound the slot's shared name? */
-static bool is_bound(unsigned int slot)
+static bool is_bound(uint32_t uid, const char *name)
 {
-	char name[32];
 	int fd;
 
-	if (host_name_bind_any(HOST_NAMES_ALL, slot_name(slot, name, sizeof(name)), &fd))
+	if (host_name_bind_any(uid, name, &fd))
 		return true;
 	close(fd);
 	return false;
+}
+
+/* Has anybody bound the slot's shared name? */
+static bool is_slot_bound(unsigned int slot)
+{
+	char name[32];
+
+	return is_bound(HOST_NAMES_ALL, slot_name(slot, name, sizeof(name)));
 }
 
 /* Is who listens at the other end of our user? *@holder: whose, if it is not NULL. */
@@ -426,7 +432,7 @@ int host_name_connect(unsigned int slot, int *fd)
 	}
 	if (err && err != ECONNREFUSED && err != EAGAIN)
 		return err;
-	found = find_own(slot, err == ECONNREFUSED && !is_bound(slot) ? 1 : HOST_NAMES_OWN,
+	found = find_own(slot, err == ECONNREFUSED && !is_slot_bound(slot) ? 1 : HOST_NAMES_OWN,
 			 HOST_NAMES_OWN, &own);
 	if (found == ENOENT) {
 		if (!err)
@@ -447,32 +453,40 @@ int host_name_list(uint32_t uid, unsigned int slot, int *fd)
 	return host_name_bind_any(uid, slot_name(slot, name, sizeof(name)), fd);
 }
 
-unsigned int host_names_foreign(uint32_t *holder)
+struct host_foreign host_names_foreign(uint32_t uid, const char *stem, unsigned int first,
+				       unsigned int end)
 {
-	unsigned int foreign = 0;
+	struct host_foreign f = { .holder = HOST_NAMES_ALL };
+	char name[NAME_ROOM];
 	uint32_t whose = 0;
 	struct full full;
 	int fd = -1, err;
 
-	*holder = HOST_NAMES_ALL;
-	full_begin(&full, HOST_NAMES_ALL, SLOT);
-	for (unsigned int slot = 0; slot < NUMBER_SLOTS; slot++) {
-		err = connect_shared(slot, &fd);
-		foreign += err == ECONNREFUSED && is_bound(slot);
+	full_begin(&full, uid, stem);
+	for (unsigned int k = first; k < end; k++) {
+		snprintf(name, sizeof(name), "%s%u", stem, k);
+		err = host_name_connect_any(uid, name, &fd);
+		f.silent += err == ECONNREFUSED && is_bound(uid, name);
 		if (err == EAGAIN)
-			full_add(&full, slot);
+			full_add(&full, k);
 		if (err)
 			continue;
 		if (!leads_to_us(fd, &whose)) {
-			*holder = whose;
-			foreign++;
+			f.holder = whose;
+			f.n++;
 		}
 		close(fd);
 	}
 	full_end(&full);
 	if (full.foreign)
-		*holder = full.holder;
-	return foreign + full.foreign;
+		f.holder = full.holder;
+	f.n += f.silent + full.foreign;
+	return f;
+}
+
+struct host_foreign host_names_foreign_slots(void)
+{
+	return host_names_foreign(HOST_NAMES_ALL, SLOT, 0, NUMBER_SLOTS);
 }
 
 static unsigned int find_layout(unsigned int slot)

@@ -50,9 +50,16 @@ enum host_name host_name_whose(uint32_t uid, const char *stem, unsigned int k);
  * none does. EAGAIN: one does, or nobody knows whose it is, and its queue is full. EMFILE …: that
  * could not be seen. */
 int host_names_find(uint32_t uid, const char *stem, unsigned int first, unsigned int end, int *fd);
-/* How many slots processes of other users hold; *holder: the uid of one of them, as we see it;
- * HOST_NAMES_ALL: none of them listens. */
-unsigned int host_names_foreign(uint32_t *holder);
+/* Names that processes of other users hold. */
+struct host_foreign {
+	unsigned int n;
+	unsigned int silent; /* how many of them nobody listens to */
+	uint32_t holder; /* the uid of one that listens, as we see it; HOST_NAMES_ALL: none does */
+};
+/* Of the names that are @stem and a number from @first up to @end, NUMBER_SLOTS at most. */
+struct host_foreign host_names_foreign(uint32_t uid, const char *stem, unsigned int first,
+				       unsigned int end);
+struct host_foreign host_names_foreign_slots(void);
 /* The layout of another version of softhca of which a process has this slot; 0: there is none. */
 unsigned int host_names_foreign_layout(unsigned int slot);
 /* Sets the bit of each slot that a process of another version of softhca has. False: there is no

@@ -13,7 +13,7 @@
 #include "peers/host_state.h"
 #include "util/clock.h"
 
-enum { NAME_MAX_LEN = 80, DOORS = 16, NAP_NS = 2000000 };
+enum { NAME_MAX_LEN = 80, DOORS = MEETING_DOORS, NAP_NS = 2000000 };
 #define STAY_NS	 (2 * HOST_CONTACT_NS) /* at a door: members that are silent take half of it */
 #define DOORS_NS (24 * HOST_CONTACT_NS) /* the longest wait, whoever comes and goes meanwhile */
 #define BOTH_NS	 UINT64_C(100000000) /* that a process stays at a door while another one does */
@@ -241,12 +241,12 @@ static bool first_left(const struct asked *a, nfds_t *i)
 }
 
 /* The first answer counts. ETIMEDOUT: some members are there, and none answers. */
-static int hear_one(struct asked *a, int *fd, struct meeting_silent *who)
+static int hear_one(struct asked *a, int *fd, struct meeting_other *who)
 {
 	uint64_t until = clock_now() + HOST_CONTACT_NS;
 	nfds_t i;
 
-	*who = (struct meeting_silent){ 0 };
+	*who = (struct meeting_other){ 0 };
 	while (first_left(a, &i) && clock_now() < until)
 		if (poll(a->conn, a->n, ms_until(until)) > 0 && hear(a, fd))
 			return 0;
@@ -257,7 +257,7 @@ static int hear_one(struct asked *a, int *fd, struct meeting_silent *who)
 	return ETIMEDOUT;
 }
 
-static int ask_members(const struct meeting *m, int *fd, struct meeting_silent *who)
+static int ask_members(const struct meeting *m, int *fd, struct meeting_other *who)
 {
 	struct asked *a = calloc(1, sizeof(*a));
 	int err;
@@ -280,6 +280,7 @@ struct patience {
 	uint64_t end; /* ns: for all together */
 	uint64_t blind; /* ns: for one that it cannot connect to */
 	int pid; /* of the one that is waited for; 0: not known */
+	uint32_t uid; /* of another user who has a door, where such have all */
 };
 
 /* Waits until the process of our user at one of the doors from @first up to @end has left it, at
@@ -346,6 +347,34 @@ static int open_door(struct meeting *m, unsigned int *door)
 	return err;
 }
 
+/* The look binds a name that is free for a moment, which a forked child would keep. */
+static struct host_foreign look(const struct meeting *m, const char *kind, unsigned int first,
+				unsigned int end)
+{
+	char stem[NAME_MAX_LEN + 16];
+	struct host_foreign other;
+
+	snprintf(stem, sizeof(stem), "%s.%s", m->name, kind);
+	mutex_lock(&m->host->names_lock);
+	other = host_names_foreign(m->host->uid, stem, first, end);
+	mutex_unlock(&m->host->names_lock);
+	return other;
+}
+
+/* No door is free. EAGAIN: a process of our user may have one. A door to which nobody listens may
+ * be that of a process that is about to listen, but does not stay so. */
+static int look_at_doors(const struct meeting *m, struct patience *p)
+{
+	bool patient = clock_now() < p->blind;
+	struct host_foreign other = look(m, "new.", 0, DOORS);
+
+	p->uid = other.holder;
+	if (other.n == DOORS && !(other.silent && patient))
+		return EADDRINUSE;
+	nap();
+	return patient ? EAGAIN : ETIMEDOUT;
+}
+
 /* Another user may have some of the doors, so there are several. Of two processes of our user at
  * once the one at the lower door enters, and the other goes back: each listens first and looks
  * then, so one of them sees the other. If the one at the higher door does not go back it has
@@ -356,10 +385,8 @@ static int enter_door(struct meeting *m, struct patience *p)
 	unsigned int door;
 	int err = open_door(m, &door);
 
-	if (err == EADDRINUSE) {
-		nap();
-		return clock_now() < p->blind ? EAGAIN : ETIMEDOUT;
-	}
+	if (err == EADDRINUSE)
+		return look_at_doors(m, p);
 	if (err)
 		return err;
 	err = see_off(m, 0, door, 0, p);
@@ -394,10 +421,10 @@ static void leave_door(struct meeting *m)
 }
 
 int meeting_enter(struct host *h, const char *name, struct meeting **out, int *fd,
-		  struct meeting_silent *who)
+		  struct meeting_other *who)
 {
 	uint64_t now = clock_now();
-	struct patience p = { now + DOORS_NS, now + STAY_NS, 0 };
+	struct patience p = { .end = now + DOORS_NS, .blind = now + STAY_NS };
 	struct meeting *m = calloc(1, sizeof(*m));
 	int err;
 
@@ -411,7 +438,7 @@ int meeting_enter(struct host *h, const char *name, struct meeting **out, int *f
 	mutex_unlock(&h->names_lock);
 	*fd = -1;
 	err = h->alone ? 0 : take_door(m, &p);
-	*who = (struct meeting_silent){ p.pid, true };
+	*who = (struct meeting_other){ p.pid, true, p.uid };
 	if (!err && !h->alone)
 		err = ask_members(m, fd, who);
 	if (err) {
@@ -422,7 +449,17 @@ int meeting_enter(struct host *h, const char *name, struct meeting **out, int *f
 	return 0;
 }
 
-int meeting_begin(struct meeting *m, int fd)
+/* The member's name is taken: by another user? */
+static int look_at_member(const struct meeting *m, struct meeting_other *who)
+{
+	unsigned int slot = host_first_slot(m->host);
+	struct host_foreign other = look(m, "", slot, slot + 1);
+
+	who->uid = other.holder;
+	return other.n ? EADDRINUSE : EEXIST;
+}
+
+int meeting_begin(struct meeting *m, int fd, struct meeting_other *who)
 {
 	struct host *h = m->host;
 	char slot[16];
@@ -439,7 +476,7 @@ int meeting_begin(struct meeting *m, int fd)
 	mutex_unlock(&h->control);
 	if (!err)
 		leave_door(m);
-	return err;
+	return err == EADDRINUSE ? look_at_member(m, who) : err;
 }
 
 void meeting_leave(struct meeting *m)

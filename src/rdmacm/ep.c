@@ -22,6 +22,16 @@ static int keep(struct id *i, struct ibv_pd *pd, const struct ibv_qp_init_attr *
 	return 0;
 }
 
+static int find_route(struct id *i, const struct rdma_addrinfo *res)
+{
+	if (!res->ai_route_len)
+		return rdma_resolve_route(&i->id, MS) ? errno : 0;
+	if (rdma_set_option(&i->id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, res->ai_route,
+			    res->ai_route_len))
+		return errno;
+	return id_complete(i) ? errno : 0;
+}
+
 static int active(struct id *i, const struct rdma_addrinfo *res, struct ibv_pd *pd,
 		  struct ibv_qp_init_attr *attr)
 {
@@ -31,8 +41,9 @@ static int active(struct id *i, const struct rdma_addrinfo *res, struct ibv_pd *
 		return err;
 	if (rdma_resolve_addr(&i->id, res->ai_src_addr, res->ai_dst_addr, MS))
 		return errno;
-	if (rdma_resolve_route(&i->id, MS))
-		return errno;
+	err = find_route(i, res);
+	if (err)
+		return err;
 	if (attr) {
 		attr->qp_type = i->id.qp_type;
 		if (rdma_create_qp(&i->id, pd, attr))

@@ -127,6 +127,7 @@ static int set_path(struct id *i, const struct cm_view *v)
 	p->reversible = 1;
 	p->numb_path = 1;
 	p->pkey = htobe16(0xffff);
+	p->sl = v->sl;
 	p->mtu_selector = 2;
 	p->mtu = v->mtu;
 	p->rate_selector = 2;
@@ -211,16 +212,6 @@ EXPORT __be16 rdma_get_dst_port(struct rdma_cm_id *id)
 
 /* --- other things --- */
 
-static int set_paths(struct id *i, size_t len)
-{
-	int err;
-
-	if (!len || len % sizeof(struct ibv_path_data))
-		return EINVAL;
-	err = softhca_cm()->resolve_route(i->cm, 1);
-	return err;
-}
-
 EXPORT int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval,
 			   size_t optlen)
 {
@@ -230,8 +221,6 @@ EXPORT int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *
 		return minus1_errno(softhca_refuse(
 			EFAULT, "rdma_set_option: the value of %zu B is NULL; give its address",
 			optlen));
-	if (level == RDMA_OPTION_IB && optname == RDMA_OPTION_IB_PATH)
-		return minus1_errno(set_paths(i, optlen));
 	return minus1_errno(softhca_cm()->set_option(i->cm, level, optname, optval, optlen));
 }
 

@@ -8,12 +8,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "obs/explain.h"
+#include "peers/host_names.h"
+#include "peers/host_page.h"
 #include "peers/meeting.h"
 #include "util/fork.h"
 #include "util/mutex.h"
 #include "util/sealed.h"
 #include "xrc/xrc_half.h"
 #include "xrc/xrc_member.h"
+
+enum { DOMAIN_NAME = 72 }; /* bytes of its name at the meeting point, with the final 0 */
 
 #define EXISTS                                                                                     \
 	"ibv_open_xrcd: the file has an XRC domain, and O_EXCL says that it must not; leave it "   \
@@ -90,10 +94,41 @@ static void domain_name(const struct xrc_domain *d, char *buf, size_t n)
 		 (uintmax_t)d->ino);
 }
 
-static int refuse_entry(int err, const struct meeting_silent *who)
+/* Abstract names have no owner: another user may have taken them. */
+static int refuse_doors(const char *name, uint32_t uid)
+{
+	char who[40] = "who do not listen";
+
+	if (uid != HOST_NAMES_ALL)
+		snprintf(who, sizeof(who), "such as user id %u", uid);
+	return refuse(EADDRINUSE,
+		      "ibv_open_xrcd: other users, %s, have all %d names by which a process comes "
+		      "to the file's XRC domain (softhca.%d.*.%s.new.*); have processes ended, or "
+		      "use another network namespace",
+		      who, MEETING_DOORS, HOST_LAYOUT, name);
+}
+
+static int refuse_member(const struct xrc_domain *d, uint32_t uid)
+{
+	char name[DOMAIN_NAME], who[48] = "another user, who does not listen,";
+
+	domain_name(d, name, sizeof(name));
+	if (uid != HOST_NAMES_ALL)
+		snprintf(who, sizeof(who), "user id %u", uid);
+	return refuse(
+		EADDRINUSE,
+		"ibv_open_xrcd: %s has the name of this process in the file's XRC domain "
+		"(softhca.%d.*.%s.%u); have that user's process ended, or use another network "
+		"namespace",
+		who, HOST_LAYOUT, name, host_first_slot(d->node->host));
+}
+
+static int refuse_entry(int err, const char *domain, const struct meeting_other *who)
 {
 	char name[32] = "another process";
 
+	if (err == EADDRINUSE)
+		return refuse_doors(domain, who->uid);
 	if (err != ETIMEDOUT)
 		return refuse(err,
 			      "ibv_open_xrcd: the XRC domain's socket cannot be made (error %d); "
@@ -114,14 +149,14 @@ static int refuse_entry(int err, const struct meeting_silent *who)
 
 static int enter(struct xrc_domain *d, int oflags)
 {
-	struct meeting_silent who;
-	char name[72];
+	struct meeting_other who;
+	char name[DOMAIN_NAME];
 	int err;
 
 	domain_name(d, name, sizeof(name));
 	err = meeting_enter(d->node->host, name, &d->meeting, &d->fd, &who);
 	if (err)
-		return refuse_entry(err, &who);
+		return refuse_entry(err, name, &who);
 	if (d->fd >= 0 && (oflags & O_EXCL))
 		return refuse(EINVAL, EXISTS);
 	if (d->fd < 0 && !(oflags & O_CREAT))
@@ -132,6 +167,7 @@ static int enter(struct xrc_domain *d, int oflags)
 
 static int share(struct xrc_domain *d)
 {
+	struct meeting_other who;
 	void *page = NULL;
 	int err = d->fd >= 0 ? sealed_map(d->fd, xrc_page_bytes(), true, &page)
 			     : sealed_make("softhca-xrc", xrc_page_bytes(), SEALED_SPARSE, &d->fd,
@@ -148,7 +184,12 @@ static int share(struct xrc_domain *d)
 		return err;
 	err = xrc_member_enlist(d);
 	xrc_member_unlock(d);
-	if (!err && meeting_begin(d->meeting, d->fd))
+	if (err)
+		return err;
+	err = meeting_begin(d->meeting, d->fd, &who);
+	if (err == EADDRINUSE)
+		return refuse_member(d, who.uid);
+	if (err)
 		err = refuse(ENOMEM,
 			     "ibv_open_xrcd: the XRC domain's socket cannot be made; are there "
 			     "too many open files?");

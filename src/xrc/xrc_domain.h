@@ -32,6 +32,7 @@ struct xrc_domain {
 };
 
 /* ibv_open_xrcd: @fd -1: anonymous. EBADF, EAGAIN (no such domain, and no O_CREAT), EINVAL (O_EXCL
- * and there is one), ETIMEDOUT (its members do not answer). */
+ * and there is one), ETIMEDOUT (its members do not answer), EADDRINUSE (other users have its
+ * names). */
 int xrc_domain_open(struct context *ctx, int fd, int oflags, struct xrcd **out);
 int xrc_domain_close(struct xrcd *x); /* EBUSY: QPs or SRQs are in it */

@@ -108,7 +108,7 @@ static unsigned int descriptors(void)
 static void come(void)
 {
 	struct meeting *m;
-	struct meeting_silent who;
+	struct meeting_other who;
 	void *page;
 	int fd;
 

@@ -71,7 +71,7 @@ static struct shared *share(void)
 
 static int enter(struct station *st, struct meeting **m, int *fd)
 {
-	struct meeting_silent who;
+	struct meeting_other who;
 
 	return meeting_enter(st->h, name, m, fd, &who);
 }
@@ -330,6 +330,7 @@ static int memory(void)
 
 static int be_member(int talk, void *arg)
 {
+	struct meeting_other who;
 	struct station st = { 0 };
 	struct meeting *m;
 	int fd, err;
@@ -338,7 +339,7 @@ static int be_member(int talk, void *arg)
 	station_open(&st);
 	station_thread(&st);
 	err = enter(&st, &m, &fd);
-	err = err ? err : meeting_begin(m, fd < 0 ? memory() : fd);
+	err = err ? err : meeting_begin(m, fd < 0 ? memory() : fd, &who);
 	child_tell(talk, err ? UINT64_MAX : st.slot);
 	child_hear(talk);
 	return 0;
@@ -391,7 +392,7 @@ TEST(a_member_that_is_stopped_hides_none_that_runs)
 
 TEST(one_that_is_alone_and_stopped_is_named)
 {
-	struct meeting_silent who = { 0 };
+	struct meeting_other who = { 0 };
 	struct station st = { 0 };
 	struct meeting *m;
 	uint64_t slot;
@@ -436,13 +437,14 @@ static pid_t leave_a_child(struct station *st, enum fork how)
 /* At the door, or as a member; goes when it is told to. */
 static int live_with_a_child(enum fork how, bool member, int talk)
 {
+	struct meeting_other who;
 	struct station st = { 0 };
 	struct meeting *m;
 	int fd;
 
 	station_open(&st);
 	station_thread(&st);
-	if (enter(&st, &m, &fd) || (member && meeting_begin(m, memory())))
+	if (enter(&st, &m, &fd) || (member && meeting_begin(m, memory(), &who)))
 		return 1;
 	child_tell(talk, (uint64_t)leave_a_child(&st, how));
 	child_hear(talk);

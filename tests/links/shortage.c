@@ -81,14 +81,14 @@ TEST(a_contact_waits_until_there_is_a_descriptor)
 /* A member, and a process that has connected to it. */
 static struct meeting *be_asked(struct station *st, int *conn)
 {
-	struct meeting_silent who;
+	struct meeting_other who;
 	struct meeting *m;
 	char member[64];
 	int fd;
 
 	station_open(st);
 	check_eq(meeting_enter(st->h, name, &m, &fd, &who), 0);
-	check_eq(meeting_begin(m, 0), 0);
+	check_eq(meeting_begin(m, 0, &who), 0);
 	snprintf(member, sizeof(member), "%s.%u", name, st->slot);
 	check_eq(host_name_connect_any(st->h->uid, member, conn), 0);
 	return m;
@@ -132,7 +132,7 @@ TEST(a_member_may_leave_while_it_rests)
 
 TEST(nobody_enters_a_meeting_without_a_look_at_the_door)
 {
-	struct meeting_silent who;
+	struct meeting_other who;
 	struct station st = { 0 };
 	struct meeting *m;
 	int fd;

@@ -312,7 +312,7 @@ static int visit(int talk, void *arg)
 	unsigned int *inside = arg;
 	struct station st = { 0 };
 	struct meeting *m;
-	struct meeting_silent who;
+	struct meeting_other who;
 	int fd, bad = 0;
 
 	station_open(&st);
@@ -368,7 +368,7 @@ static int come(int talk, void *arg)
 	const useconds_t *us = arg;
 	struct station st = { 0 };
 	struct meeting *m;
-	struct meeting_silent who;
+	struct meeting_other who;
 	int fd;
 
 	station_open(&st);

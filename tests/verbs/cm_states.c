@@ -2,6 +2,7 @@
 /* Every call of connection management in every state of an id: what it answers is what a Linux
  * kernel answers. The ids have no queue pairs, so their events show all that there is. */
 #include <errno.h>
+#include <infiniband/ib.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <rdma/rdma_cma.h>
@@ -203,6 +204,30 @@ static int call_bind(struct rdma_cm_id *id)
 	return rdma_bind_addr(id, (struct sockaddr *)&any);
 }
 
+/* An address of an InfiniBand port, which Linux finds on no RoCE device. */
+static struct sockaddr_ib infiniband(void)
+{
+	struct sockaddr_ib a = { .sib_family = AF_IB };
+
+	a.sib_addr.sib_raw[0] = 0xfe;
+	a.sib_addr.sib_raw[15] = 1;
+	return a;
+}
+
+static int call_bind_ib(struct rdma_cm_id *id)
+{
+	struct sockaddr_ib a = infiniband();
+
+	return rdma_bind_addr(id, (struct sockaddr *)&a);
+}
+
+static int call_resolve_ib(struct rdma_cm_id *id)
+{
+	struct sockaddr_ib a = infiniband();
+
+	return rdma_resolve_addr(id, NULL, (struct sockaddr *)&a, 1000);
+}
+
 static int call_listen(struct rdma_cm_id *id)
 {
 	return rdma_listen(id, 1);
@@ -301,7 +326,7 @@ static int call_migrate(struct rdma_cm_id *id)
 
 /* --- what they answer --- */
 
-enum { E = EINVAL, C = EISCONN };
+enum { E = EINVAL, C = EISCONN, D = ENODEV };
 
 // clang-format off
 static const struct {
@@ -312,6 +337,8 @@ static const struct {
 	/* new bound listening resolved routed asked requested answered open accepted closed
 	 * rejected */
 	{ "bind",	   call_bind,	       { 0, E, E, E, E, E, E, E, E, E, E, E } },
+	{ "bind AF_IB",	   call_bind_ib,       { D, E, E, E, E, E, E, E, E, E, E, E } },
+	{ "resolve AF_IB", call_resolve_ib,    { D, E, E, E, E, E, E, E, E, E, E, E } },
 	{ "listen",	   call_listen,	       { 0, 0, E, E, E, E, E, E, E, E, E, E } },
 	{ "resolve_addr",  call_resolve_addr,  { 0, 0, E, E, E, E, E, E, E, E, E, E } },
 	{ "resolve_route", call_resolve_route, { E, E, E, 0, E, E, E, E, E, E, E, E } },

@@ -2,6 +2,7 @@
 /* Mistakes explained: calls of librdmacm in the wrong order, or with the wrong addresses. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <infiniband/ib.h>
 #include <netinet/in.h>
 #include <rdma/rdma_cma.h>
 #include "verbs/cases.h"
@@ -97,6 +98,33 @@ static void bind_an_unknown_family(int arg)
 	begin(arg);
 	want_minus1(rdma_bind_addr(id, (struct sockaddr *)&a), EINVAL);
 	SAYS("rdma_bind_addr: address family 1; use AF_INET or AF_INET6");
+}
+
+static void an_infiniband_address(int arg)
+{
+	struct sockaddr_ib port = { .sib_family = AF_IB }, any = port;
+	struct sockaddr_in loop = at("127.0.0.1", 0);
+
+	begin(arg);
+	port.sib_addr.sib_raw[15] = 1;
+	want_minus1(rdma_bind_addr(id, (struct sockaddr *)&port), ENODEV);
+	SAYS("rdma_bind_addr: no RDMA device has an AF_IB address, since all ports are RoCE; use "
+	     "AF_INET or AF_INET6");
+	want_minus1(rdma_resolve_addr(id, NULL, (struct sockaddr *)&port, 1000), ENODEV);
+	SAYS("rdma_resolve_addr: no RDMA device has an AF_IB address, since all ports are RoCE; "
+	     "use AF_INET or AF_INET6");
+	want_minus1(rdma_resolve_addr(id, (struct sockaddr *)&any, (struct sockaddr *)&port, 1000),
+		    ENODEV);
+	want_minus1(rdma_resolve_addr(id, (struct sockaddr *)&port, (struct sockaddr *)&loop, 1000),
+		    ENODEV);
+	want_minus1(rdma_resolve_addr(id, (struct sockaddr *)&loop, (struct sockaddr *)&port, 1000),
+		    EINVAL);
+	SAYS("rdma_resolve_addr: the address family is neither AF_INET nor AF_INET6; use one of "
+	     "these");
+	want_minus1(rdma_bind_addr(id, (struct sockaddr *)&any), EINVAL);
+	SAYS("rdma_bind_addr: address family 27; use AF_INET or AF_INET6");
+	want_eq(rdma_bind_addr(id, (struct sockaddr *)&loop), 0); /* nothing has happened */
+	want_minus1(rdma_resolve_addr(id, NULL, (struct sockaddr *)&port, 1000), EINVAL);
 }
 
 static void a_port_that_is_taken(int arg)
@@ -205,6 +233,7 @@ static const struct test_case cases[] = {
 	CASE(bind_twice),
 	CASE(bind_to_a_strangers_address),
 	CASE(bind_an_unknown_family),
+	CASE(an_infiniband_address),
 	CASE(a_port_that_is_taken),
 	CASE(route_before_the_address),
 	CASE(nobody_listens),

@@ -198,6 +198,24 @@ TEST(a_request_that_was_delayed_has_all_its_tries_before_it)
 	check_eq(f.give_up, (5000 + 16 * 4608) * ms);
 }
 
+TEST(a_request_waits_for_the_packet_life_time_of_its_path)
+{
+	static const struct {
+		uint8_t ack_timeout;
+		uint64_t wait; /* ms */
+	} paths[] = { { 0, 4608 }, { 1, 4098 }, { 9, 4098 }, { 17, 4608 }, { 21, 12288 } };
+	struct cm_msg req = { .kind = CM_REQ, .qpn = 11 };
+	struct cm_out out;
+	struct cm_fsm f;
+
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		req.path[0].ack_timeout = paths[i].ack_timeout;
+		cm_fsm_init(&f, 1, 100);
+		check_eq(cm_fsm_connect(&f, &req, 0, &out), 0);
+		check_eq(f.give_up, 16 * paths[i].wait * ms);
+	}
+}
+
 TEST(two_ends_of_a_bad_network_end_closed_with_each_event_once)
 {
 	uint64_t seeds = length_full() ? FULL : SEEDS;
@@ -404,6 +422,7 @@ TEST(a_request_that_was_rejected_is_rejected_again)
 
 RUN_TESTS(unit_test(who_listens_a_moment_later_is_met),
 	  unit_test(a_request_that_was_delayed_has_all_its_tries_before_it),
+	  unit_test(a_request_waits_for_the_packet_life_time_of_its_path),
 	  unit_test(two_ends_of_a_bad_network_end_closed_with_each_event_once),
 	  unit_test(a_peer_that_repeats_its_mra_does_not_hold_a_request_for_ever),
 	  unit_test(a_peer_whose_host_says_twice_that_it_has_gone_is_dead),

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* What a peer may send wrongly: packets to QP 1 that are no MAD of connection management, requests
- * that are rejected, lengths that lie, messages for no connection. Each is told once. */
+ * that are rejected, lengths that lie, messages for no connection, and for a process that takes
+ * none. Each is told once. */
+#include <sys/socket.h>
 #include "obs/explain.h"
 #include "obs/verdict.h"
 #include "unit/cm/arrivals.h"
@@ -189,6 +191,47 @@ TEST(a_message_for_no_connection_is_told)
 	close_cm();
 }
 
+/* Nobody can connect to the process that has the port. Returns its socket, and in *conn the last
+ * connection that it has room for. */
+static int full_port(int *conn)
+{
+	const struct gsi_port p = { RDMA_PS_TCP, NOT_OURS, GSI_ADDRESS, here };
+	int fd;
+
+	check_eq(gsi_name_bind(&p, &fd), 0);
+	check_eq(listen(fd, 0), 0);
+	check_eq(gsi_name_connect(&p, conn), 0);
+	check_eq(gsi_name_connect(&p, &(int){ -1 }), EAGAIN);
+	return fd;
+}
+
+TEST(a_request_to_a_process_without_room_is_told)
+{
+	struct cm_msg m = request(CM_REQ, &stranger, NOT_OURS);
+	int fd, conn;
+
+	open_cm();
+	fd = full_port(&conn);
+	for (unsigned int i = 1; i <= 10; i++) {
+		verdict_said = NULL;
+		comes_to_the_host(&m, &stranger);
+		check_str(verdict_said, "dropped, its process has no room");
+		if (i == 1)
+			told("connection management: a message from 10.9.0.3 is dropped, the 1th "
+			     "that this process could not hand over: the process that it is for "
+			     "has no room; is that one stopped, or its machine overloaded?");
+	}
+	told("connection management: a message from 10.9.0.3 is dropped, the 10th that this "
+	     "process could not hand over: ");
+	check_eq(net.sent[CM_REJ], 0); /* the peer asks again */
+	close(accept(fd, NULL, NULL));
+	comes_to_the_host(&m, &stranger);
+	check_str(verdict_said, "handed to connection management");
+	close(conn);
+	close(fd);
+	close_cm();
+}
+
 TEST(a_disconnect_without_an_answer_is_told)
 {
 	struct cm_id *id, *of = NULL;
@@ -209,4 +252,5 @@ RUN_TESTS(unit_test(packets_that_are_no_MAD_are_dropped),
 	  unit_test(a_request_that_is_wrong_is_rejected_with_its_reason),
 	  unit_test(a_rejection_says_how_long_its_GUID_is),
 	  unit_test(a_message_for_no_connection_is_told),
+	  unit_test(a_request_to_a_process_without_room_is_told),
 	  unit_test(a_disconnect_without_an_answer_is_told))
