@@ -2,19 +2,21 @@
 """A refused call is explained in one sentence: call, object, numbers, and what to do."""
 import re
 
-CALL = re.compile(r"\b(?:softhca_)?refuse\(")
+CALL = re.compile(r"\b(?:softhca_)?refuse(_work)?\(")
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 REMEDY = re.compile(r"; .| must be |\bneeds? |\?|%s$")
 
 
 def remedies(sources):
-    """Each sentence of refuse() in src/ that says what is wrong and not what can be done: behind a
-    semicolon, as a question, as what must be; or in another sentence that it takes in (%s)."""
+    """Each sentence of refuse() and refuse_work() in src/ that says what is wrong and not what can
+    be done: behind a semicolon, as a question, as what must be; or in another sentence that it
+    takes in (%s)."""
     for source in sources:
         if not source.path.as_posix().startswith("src/"):
             continue
         for match in CALL.finditer(source.text):
-            sentence = "".join(LITERAL.findall(_second(source.text, match.end())))
+            place = 2 if match[1] else 1
+            sentence = "".join(LITERAL.findall(_argument(source.text, match.end(), place)))
             if sentence and not REMEDY.search(sentence):
                 number = source.text.count("\n", 0, match.start()) + 1
                 if not source.waived_here("sentences", number):
@@ -22,8 +24,8 @@ def remedies(sources):
                            "nothing can be done: gate: sentences: REASON")
 
 
-def _second(text, at):
-    """The second argument of the call whose arguments begin at @at; "" if there is none."""
+def _argument(text, at, place):
+    """Argument @place, from 0, of the call whose arguments begin at @at; "" if there is none."""
     depth, start, commas = 0, at, 0
     for lexeme in re.compile(r'"(?:\\.|[^"\\\n])*"|[(){}\[\],]').finditer(text, at):
         word = lexeme.group()
@@ -32,9 +34,9 @@ def _second(text, at):
         elif word in ")]}" and depth:
             depth -= 1
         elif word in ",)" and not depth:
-            if commas:
+            if commas == place:
                 return text[start:lexeme.start()]
             if word == ")":
                 return ""
-            commas, start = 1, lexeme.end()
+            commas, start = commas + 1, lexeme.end()
     return ""
