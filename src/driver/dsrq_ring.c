@@ -55,15 +55,17 @@ static int post_one(struct dsrq *srq, const struct ibv_recv_wr *wr)
 	uint8_t *slot = srq->buf + (size_t)srq->head * srq->stride;
 
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > srq->max_sge)
-		return refuse(EINVAL,
-			      "ibv_post_srq_recv: num_sge %d, SRQ 0x%x was created with max_sge "
-			      "%u; use fewer, or create it with more",
-			      wr->num_sge, srq->ib.handle, srq->max_sge);
+		return refuse_work(
+			EINVAL, wr->wr_id,
+			"ibv_post_srq_recv: num_sge %d, SRQ 0x%x was created with max_sge "
+			"%u; use fewer, or create it with more",
+			wr->num_sge, srq->ib.handle, srq->max_sge);
 	if (srq->used >= srq->max_wr)
-		return refuse(ENOMEM,
-			      "ibv_post_srq_recv: all %u work requests of SRQ 0x%x are posted; "
-			      "poll completions first",
-			      srq->max_wr, srq->ib.handle);
+		return refuse_work(
+			ENOMEM, wr->wr_id,
+			"ibv_post_srq_recv: all %u work requests of SRQ 0x%x are posted; "
+			"poll completions first",
+			srq->max_wr, srq->ib.handle);
 	srq->wr_id[srq->head] = wr->wr_id;
 	data_segment_list(slot + 16, wr->sg_list, wr->num_sge, srq->stride / 16 - 1);
 	srq->head = get_be16(slot + 2) & (srq->cnt - 1);

@@ -69,15 +69,15 @@ static void give_slot(struct dsrq_tags *t, uint16_t slot)
 static int check_add(const struct dsrq *srq, const struct ibv_ops_wr *wr)
 {
 	if (wr->tm.add.num_sge < 0 || wr->tm.add.num_sge > TAG_SGES)
-		return refuse(EINVAL,
-			      "ibv_post_srq_ops: num_sge %d, a tagged buffer has at most %d "
-			      "(tm_caps.max_sge); use fewer",
-			      wr->tm.add.num_sge, TAG_SGES);
+		return refuse_work(EINVAL, wr->wr_id,
+				   "ibv_post_srq_ops: num_sge %d, a tagged buffer has at most %d "
+				   "(tm_caps.max_sge); use fewer",
+				   wr->tm.add.num_sge, TAG_SGES);
 	if (srq->tags->free == srq->tags->n)
-		return refuse(ENOMEM,
-			      "ibv_post_srq_ops: all %u tags of SRQ 0x%x are in use; poll "
-			      "completions or delete some first",
-			      srq->tags->n, srq->ib.handle);
+		return refuse_work(ENOMEM, wr->wr_id,
+				   "ibv_post_srq_ops: all %u tags of SRQ 0x%x are in use; poll "
+				   "completions or delete some first",
+				   srq->tags->n, srq->ib.handle);
 	return 0;
 }
 
@@ -87,8 +87,8 @@ static int check_del(const struct dsrq *srq, const struct ibv_ops_wr *wr)
 
 	if (slot < srq->tags->n && srq->tags->tag[slot].used)
 		return 0;
-	return refuse(
-		EINVAL,
+	return refuse_work(
+		EINVAL, wr->wr_id,
 		"ibv_post_srq_ops: handle %u is none that IBV_WR_TAG_ADD gave for SRQ 0x%x, or "
 		"its completion was polled; delete tags that are listed",
 		slot, srq->ib.handle);
@@ -97,14 +97,15 @@ static int check_del(const struct dsrq *srq, const struct ibv_ops_wr *wr)
 static int check(const struct dsrq *srq, const struct ibv_ops_wr *wr)
 {
 	if (wr->flags & ~(IBV_OPS_SIGNALED | IBV_OPS_TM_SYNC))
-		return refuse(EINVAL,
-			      "ibv_post_srq_ops: flags %#x, known are %#x; leave the rest out",
-			      wr->flags, IBV_OPS_SIGNALED | IBV_OPS_TM_SYNC);
+		return refuse_work(EINVAL, wr->wr_id,
+				   "ibv_post_srq_ops: flags %#x, known are %#x; leave the rest out",
+				   wr->flags, IBV_OPS_SIGNALED | IBV_OPS_TM_SYNC);
 	if ((wr->flags & IBV_OPS_SIGNALED) && srq->tags->ops >= srq->tags->max_ops)
-		return refuse(ENOMEM,
-			      "ibv_post_srq_ops: all %u operations of SRQ 0x%x are outstanding; "
-			      "poll completions first",
-			      srq->tags->max_ops, srq->ib.handle);
+		return refuse_work(
+			ENOMEM, wr->wr_id,
+			"ibv_post_srq_ops: all %u operations of SRQ 0x%x are outstanding; "
+			"poll completions first",
+			srq->tags->max_ops, srq->ib.handle);
 	switch (wr->opcode) {
 	case IBV_WR_TAG_ADD:
 		return check_add(srq, wr);
@@ -113,9 +114,10 @@ static int check(const struct dsrq *srq, const struct ibv_ops_wr *wr)
 	case IBV_WR_TAG_SYNC:
 		return 0;
 	}
-	return refuse(EINVAL,
-		      "ibv_post_srq_ops: opcode %d is none of ADD, DEL and SYNC; use one of these",
-		      wr->opcode);
+	return refuse_work(
+		EINVAL, wr->wr_id,
+		"ibv_post_srq_ops: opcode %d is none of ADD, DEL and SYNC; use one of these",
+		wr->opcode);
 }
 
 static void fill_add(struct dsrq_tags *t, struct ibv_ops_wr *wr, struct tag_ask *ask)

@@ -94,16 +94,18 @@ static int post_one(struct dwq *wq, const struct ibv_recv_wr *wr)
 	uint32_t i = rq->head & (rq->cnt - 1), lead = lead_of(wq);
 
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->max_sge)
-		return refuse(EINVAL,
-			      "ibv_post_wq_recv: num_sge %d, WQ 0x%x was created with max_sge %u; "
-			      "use fewer, or create it with more",
-			      wr->num_sge, wq->ib.wq_num, rq->max_sge);
+		return refuse_work(
+			EINVAL, wr->wr_id,
+			"ibv_post_wq_recv: num_sge %d, WQ 0x%x was created with max_sge %u; "
+			"use fewer, or create it with more",
+			wr->num_sge, wq->ib.wq_num, rq->max_sge);
 	/* (B) with dwq_complete() */
 	if (rq->head - load_acquire(&rq->tail) >= rq->max_wr)
-		return refuse(ENOMEM,
-			      "ibv_post_wq_recv: all %u work requests of WQ 0x%x are posted; poll "
-			      "completions first",
-			      rq->max_wr, wq->ib.wq_num);
+		return refuse_work(
+			ENOMEM, wr->wr_id,
+			"ibv_post_wq_recv: all %u work requests of WQ 0x%x are posted; poll "
+			"completions first",
+			rq->max_wr, wq->ib.wq_num);
 	rq->wr_id[i] = wr->wr_id;
 	data_segment_list(rq->buf + (size_t)i * rq->stride + (size_t)lead * SEG, wr->sg_list,
 			  wr->num_sge, rq->stride / SEG - lead);

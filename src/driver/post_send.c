@@ -64,16 +64,18 @@ static bool known(struct dqp *qp, const struct ibv_send_wr *wr)
 	if (likely(service_takes(qp->service, op) && qp->service->wqe != WQE_DC))
 		return true;
 	if (qp->service->wqe == WQE_DC) {
-		qp->build.err = refuse(EINVAL,
-				       "ibv_post_send: QP 0x%x is a DC initiator, whose sends need "
-				       "an address; use ibv_wr_ calls and mlx5dv_wr_set_dc_addr",
-				       qp->ib.qp_base.qp_num);
+		qp->build.err =
+			refuse_work(EINVAL, wr->wr_id,
+				    "ibv_post_send: QP 0x%x is a DC initiator, whose sends need "
+				    "an address; use ibv_wr_ calls and mlx5dv_wr_set_dc_addr",
+				    qp->ib.qp_base.qp_num);
 		return false;
 	}
-	qp->build.err = refuse(EINVAL,
-			       "ibv_post_send: opcode %u (%s) is not one of %s QPs, as QP 0x%x is; "
-			       "use one that is, or another type of QP",
-			       op, name(op), qp->service->name, qp->ib.qp_base.qp_num);
+	qp->build.err =
+		refuse_work(EINVAL, wr->wr_id,
+			    "ibv_post_send: opcode %u (%s) is not one of %s QPs, as QP 0x%x is; "
+			    "use one that is, or another type of QP",
+			    op, name(op), qp->service->name, qp->ib.qp_base.qp_num);
 	return false;
 }
 
@@ -95,7 +97,7 @@ static void build_local(struct dqp *qp, const struct ibv_send_wr *wr, struct wqe
 {
 	if (wr->opcode == IBV_WR_LOCAL_INV) {
 		wqe_begin(qp, h);
-	} else if (wqe_may_bind(qp, wr->bind_mw.mw)) {
+	} else if (wqe_may_bind(qp, wr->wr_id, wr->bind_mw.mw)) {
 		h->imm = htobe32(wr->bind_mw.mw->rkey);
 		wqe_begin(qp, h);
 		wqe_bind(qp, wr->bind_mw.mw, wr->bind_mw.rkey, &wr->bind_mw.bind_info);
@@ -110,10 +112,11 @@ static void build(struct dqp *qp, const struct ibv_send_wr *wr)
 	if (!known(qp, wr))
 		return;
 	if (wr->num_sge < 0) {
-		qp->build.err = refuse(EINVAL,
-				       "ibv_post_send: num_sge %d on QP 0x%x is negative; give the "
-				       "length of sg_list",
-				       wr->num_sge, qp->ib.qp_base.qp_num);
+		qp->build.err =
+			refuse_work(EINVAL, wr->wr_id,
+				    "ibv_post_send: num_sge %d on QP 0x%x is negative; give the "
+				    "length of sg_list",
+				    wr->num_sge, qp->ib.qp_base.qp_num);
 		return;
 	}
 	h.opcode = verbs[wr->opcode].opcode;
@@ -201,16 +204,16 @@ static int post_recv_one(struct dqp *qp, const struct ibv_recv_wr *wr)
 	uint32_t i = rq->head & (rq->cnt - 1);
 
 	if (unlikely(wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->max_sge))
-		return refuse(EINVAL,
-			      "ibv_post_recv: num_sge %d, QP 0x%x was created with "
-			      "max_recv_sge %u; use fewer, or create it with more",
-			      wr->num_sge, qp->ib.qp_base.qp_num, rq->max_sge);
+		return refuse_work(EINVAL, wr->wr_id,
+				   "ibv_post_recv: num_sge %d, QP 0x%x was created with "
+				   "max_recv_sge %u; use fewer, or create it with more",
+				   wr->num_sge, qp->ib.qp_base.qp_num, rq->max_sge);
 	/* (B) with complete_recv() */
 	if (unlikely(rq->head - load_acquire(&rq->tail) >= rq->max_wr))
-		return refuse(ENOMEM,
-			      "ibv_post_recv: all %u receive work requests of QP 0x%x are "
-			      "posted; poll completions first",
-			      rq->max_wr, qp->ib.qp_base.qp_num);
+		return refuse_work(ENOMEM, wr->wr_id,
+				   "ibv_post_recv: all %u receive work requests of QP 0x%x are "
+				   "posted; poll completions first",
+				   rq->max_wr, qp->ib.qp_base.qp_num);
 	rq->wr_id[i] = wr->wr_id;
 	data_segment_list(rq->buf + (size_t)i * rq->stride, wr->sg_list, wr->num_sge,
 			  rq->stride / 16);

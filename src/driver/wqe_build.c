@@ -159,6 +159,11 @@ int wqe_batch_end(struct dqp *qp, bool keep)
 	return err;
 }
 
+uint64_t wqe_wr_id(const struct dqp *qp)
+{
+	return qp->build.ctrl ? qp->sq.slot[qp->sq.pi & (qp->sq.cnt - 1)].wr_id : 0;
+}
+
 static bool sq_full(const struct dqp *qp)
 {
 	/* (A) with complete_send(): a slot is free when its completion was polled */
@@ -173,10 +178,10 @@ static void ethernet(struct dqp *qp, const struct wqe_head *h)
 					.inline_hdr_sz = htobe16(h->hdr_sz) };
 
 	if (unlikely(h->hdr_sz > qp->max_tso_header)) {
-		b->err = refuse(EINVAL,
-				"ibv_post_send: TSO headers of %u B, QP 0x%x was created with "
-				"max_tso_header %u; create it with more",
-				h->hdr_sz, qp->ib.qp_base.qp_num, qp->max_tso_header);
+		b->err = refuse_work(EINVAL, h->wr_id,
+				     "%s: TSO headers of %u B, QP 0x%x was created with "
+				     "max_tso_header %u; create it with more",
+				     b->call, h->hdr_sz, qp->ib.qp_base.qp_num, qp->max_tso_header);
 		return;
 	}
 	if (h->send_flags & IBV_SEND_IP_CSUM)
@@ -199,7 +204,7 @@ void wqe_xrc(struct dqp *qp, uint32_t srqn)
 }
 
 /* Is there room for one more WQE? */
-static inline bool room(struct dqp *qp)
+static inline bool room(struct dqp *qp, uint64_t wr_id)
 {
 	struct wr_build *b = &qp->build;
 
@@ -207,27 +212,28 @@ static inline bool room(struct dqp *qp)
 		return false;
 	if (likely(!sq_full(qp)))
 		return true;
-	b->err = refuse(ENOMEM,
-			"%s: all %u send work requests of QP 0x%x are outstanding; poll "
-			"completions first",
-			b->call, qp->sq.max_wr, qp->ib.qp_base.qp_num);
+	b->err = refuse_work(ENOMEM, wr_id,
+			     "%s: all %u send work requests of QP 0x%x are outstanding; poll "
+			     "completions first",
+			     b->call, qp->sq.max_wr, qp->ib.qp_base.qp_num);
 	return false;
 }
 
-static int raw_check(const struct dqp *qp, uint32_t segs, uint8_t opcode)
+static int raw_check(const struct dqp *qp, uint64_t wr_id, uint32_t segs, uint8_t opcode)
 {
 	uint32_t max = wqe_share(qp);
 
 	if (!segs || segs > max)
-		return refuse(EINVAL,
-			      "mlx5dv_wr_raw_wqe: ds %u on QP 0x%x, whose WQEs have 1 to %u "
-			      "segments of 16 B; create it with more SGEs or inline data",
-			      segs, qp->ib.qp_base.qp_num, max);
+		return refuse_work(EINVAL, wr_id,
+				   "mlx5dv_wr_raw_wqe: ds %u on QP 0x%x, whose WQEs have 1 to %u "
+				   "segments of 16 B; create it with more SGEs or inline data",
+				   segs, qp->ib.qp_base.qp_num, max);
 	if (opcode == WQE_OPCODE_BIND_MW || opcode == WQE_OPCODE_ATOMIC_WRITE)
-		return refuse(EINVAL,
-			      "mlx5dv_wr_raw_wqe: opcode 0x%x on QP 0x%x is none of mlx5's; call "
-			      "ibv_wr_bind_mw or ibv_wr_atomic_write",
-			      opcode, qp->ib.qp_base.qp_num);
+		return refuse_work(
+			EINVAL, wr_id,
+			"mlx5dv_wr_raw_wqe: opcode 0x%x on QP 0x%x is none of mlx5's; call "
+			"ibv_wr_bind_mw or ibv_wr_atomic_write",
+			opcode, qp->ib.qp_base.qp_num);
 	return 0;
 }
 
@@ -238,12 +244,12 @@ void wqe_raw(struct dqp *qp, uint64_t wr_id, const void *wqe)
 	struct mlx5_wqe_ctrl_seg ctrl;
 	uint32_t first;
 
-	if (!room(qp))
+	if (!room(qp, wr_id))
 		return;
 	memcpy(&ctrl, wqe, sizeof(ctrl));
 	first = be32toh(ctrl.opmod_idx_opcode);
 	b->segs = be32toh(ctrl.qpn_ds) & 0x3f;
-	b->err = raw_check(qp, b->segs, first & 0xff);
+	b->err = raw_check(qp, wr_id, b->segs, first & 0xff);
 	if (b->err)
 		return;
 	qp->sq.slot[block] = (struct sq_slot){ wr_id, qp->sq.head, IBV_WC_DRIVER2 };
@@ -260,7 +266,7 @@ void wqe_begin(struct dqp *qp, const struct wqe_head *h)
 	uint32_t block = qp->sq.pi & (qp->sq.cnt - 1);
 	uint8_t flags = 0;
 
-	if (unlikely(!room(qp)))
+	if (unlikely(!room(qp, h->wr_id)))
 		return;
 	if (qp->sq_sig_all || (h->send_flags & IBV_SEND_SIGNALED))
 		flags |= MLX5_WQE_CTRL_CQ_UPDATE;
@@ -310,15 +316,15 @@ void wqe_atomic(struct dqp *qp, uint64_t swap_add, uint64_t compare)
 	next_seg(qp);
 }
 
-bool wqe_may_bind(struct dqp *qp, const struct ibv_mw *mw)
+bool wqe_may_bind(struct dqp *qp, uint64_t wr_id, const struct ibv_mw *mw)
 {
 	if (mw && mw->type == IBV_MW_TYPE_2)
 		return true;
-	qp->build.err =
-		refuse(EINVAL,
-		       "%s: IBV_WR_BIND_MW on QP 0x%x with %s; bind type 2 windows so, "
-		       "type 1 windows by ibv_bind_mw()",
-		       qp->build.call, qp->ib.qp_base.qp_num, mw ? "a type 1 window" : "mw NULL");
+	qp->build.err = refuse_work(
+		EINVAL, wr_id,
+		"%s: IBV_WR_BIND_MW on QP 0x%x with %s; bind type 2 windows so, "
+		"type 1 windows by ibv_bind_mw()",
+		qp->build.call, qp->ib.qp_base.qp_num, mw ? "a type 1 window" : "mw NULL");
 	return false;
 }
 
@@ -330,15 +336,17 @@ static int bind_check(const struct dqp *qp, const struct ibv_mw *mw,
 				   IBV_ACCESS_LOCAL_WRITE; /* taken, without effect */
 
 	if (info->mw_access_flags & ~known)
-		return refuse(EINVAL,
-			      "ibv_bind_mw: mw_access_flags 0x%x of window 0x%x on QP 0x%x; only "
-			      "remote rights and IBV_ACCESS_ZERO_BASED are known (0x%x)",
-			      info->mw_access_flags, mw->rkey, qp->ib.qp_base.qp_num, known);
+		return refuse_work(
+			EINVAL, wqe_wr_id(qp),
+			"ibv_bind_mw: mw_access_flags 0x%x of window 0x%x on QP 0x%x; only "
+			"remote rights and IBV_ACCESS_ZERO_BASED are known (0x%x)",
+			info->mw_access_flags, mw->rkey, qp->ib.qp_base.qp_num, known);
 	if (!info->mr && (info->length || mw->type == IBV_MW_TYPE_2))
-		return refuse(EINVAL,
-			      "ibv_bind_mw: window 0x%x on QP 0x%x: bind_info.mr is NULL; name the "
-			      "region (without one a type 1 window of length 0 is unbound)",
-			      mw->rkey, qp->ib.qp_base.qp_num);
+		return refuse_work(
+			EINVAL, wqe_wr_id(qp),
+			"ibv_bind_mw: window 0x%x on QP 0x%x: bind_info.mr is NULL; name the "
+			"region (without one a type 1 window of length 0 is unbound)",
+			mw->rkey, qp->ib.qp_base.qp_num);
 	return 0;
 }
 
@@ -370,9 +378,10 @@ static void address(struct dqp *qp, struct ibv_ah *ib, uint32_t qpn, uint64_t ke
 	if (unlikely(qp->build.err))
 		return;
 	if (!ib) {
-		qp->build.err = refuse(EINVAL, "%s: the AH of a %s send on QP 0x%x is NULL; set %s",
-				       qp->build.call, dc ? "DC" : "UD", qp->ib.qp_base.qp_num,
-				       dc ? "it by mlx5dv_wr_set_dc_addr" : "wr.ud.ah");
+		qp->build.err = refuse_work(EINVAL, wqe_wr_id(qp),
+					    "%s: the AH of a %s send on QP 0x%x is NULL; set %s",
+					    qp->build.call, dc ? "DC" : "UD", qp->ib.qp_base.qp_num,
+					    dc ? "it by mlx5dv_wr_set_dc_addr" : "wr.ud.ah");
 		return;
 	}
 	av_encode(&((struct ah *)ib)->av, &av);
@@ -396,10 +405,10 @@ static bool sges_fit(struct dqp *qp, size_t n)
 {
 	if (likely(n <= qp->max_send_sge))
 		return true;
-	qp->build.err = refuse(EINVAL,
-			       "%s: num_sge %zu, QP 0x%x was created with max_send_sge "
-			       "%u; use fewer, or create it with more",
-			       qp->build.call, n, qp->ib.qp_base.qp_num, qp->max_send_sge);
+	qp->build.err = refuse_work(EINVAL, wqe_wr_id(qp),
+				    "%s: num_sge %zu, QP 0x%x was created with max_send_sge "
+				    "%u; use fewer, or create it with more",
+				    qp->build.call, n, qp->ib.qp_base.qp_num, qp->max_send_sge);
 	return false;
 }
 
@@ -417,10 +426,10 @@ void wqe_sge_list(struct dqp *qp, const struct ibv_sge *sg, size_t n)
 		put_be64(p + 8, sg[i].addr);
 		if (unlikely(sg[i].length > INLINE_FLAG)) {
 			qp->build.err =
-				refuse(EINVAL,
-				       "%s: SGE %zu on QP 0x%x has %u bytes, a message "
-				       "at most 2^31; split it",
-				       qp->build.call, i, qp->ib.qp_base.qp_num, sg[i].length);
+				refuse_work(EINVAL, wqe_wr_id(qp),
+					    "%s: SGE %zu on QP 0x%x has %u bytes, a message "
+					    "at most 2^31; split it",
+					    qp->build.call, i, qp->ib.qp_base.qp_num, sg[i].length);
 			return;
 		}
 		next_seg(qp);
@@ -432,12 +441,13 @@ static bool inline_fits_there(struct dqp *qp, uint64_t total)
 {
 	if (qp->build.segs + (total + 4 + SEG - 1) / SEG <= wqe_share(qp))
 		return true;
-	qp->build.err = refuse(EINVAL,
-			       "%s: %llu bytes inline behind %u segments of TSO headers, QP 0x%x "
-			       "has room for %u segments of 16 B; leave IBV_SEND_INLINE out, or "
-			       "create it with more",
-			       qp->build.call, (unsigned long long)total, qp->build.segs,
-			       qp->ib.qp_base.qp_num, wqe_share(qp));
+	qp->build.err =
+		refuse_work(EINVAL, wqe_wr_id(qp),
+			    "%s: %llu bytes inline behind %u segments of TSO headers, QP 0x%x "
+			    "has room for %u segments of 16 B; leave IBV_SEND_INLINE out, or "
+			    "create it with more",
+			    qp->build.call, (unsigned long long)total, qp->build.segs,
+			    qp->ib.qp_base.qp_num, wqe_share(qp));
 	return false;
 }
 
@@ -447,11 +457,11 @@ static bool inline_fits(struct dqp *qp, uint64_t total)
 		return true;
 	if (total <= qp->max_inline)
 		return inline_fits_there(qp, total);
-	qp->build.err = refuse(EINVAL,
-			       "%s: %llu bytes inline, QP 0x%x was created with max_inline_data "
-			       "%u; leave IBV_SEND_INLINE out, or create it with more",
-			       qp->build.call, (unsigned long long)total, qp->ib.qp_base.qp_num,
-			       qp->max_inline);
+	qp->build.err = refuse_work(
+		EINVAL, wqe_wr_id(qp),
+		"%s: %llu bytes inline, QP 0x%x was created with max_inline_data "
+		"%u; leave IBV_SEND_INLINE out, or create it with more",
+		qp->build.call, (unsigned long long)total, qp->ib.qp_base.qp_num, qp->max_inline);
 	return false;
 }
 
@@ -518,10 +528,11 @@ void wqe_finish(struct dqp *qp)
 	if (unlikely(b->err) || !b->ctrl)
 		return;
 	if (unlikely(b->need_av && b->setters)) {
-		b->err = refuse(EINVAL,
-				"mlx5dv_wr_mkey_configure on QP 0x%x: %u setters are missing; call "
-				"as many as num_setters says",
-				qp->ib.qp_base.qp_num, b->setters);
+		b->err = refuse_work(
+			EINVAL, wqe_wr_id(qp),
+			"mlx5dv_wr_mkey_configure on QP 0x%x: %u setters are missing; call "
+			"as many as num_setters says",
+			qp->ib.qp_base.qp_num, b->setters);
 		return;
 	}
 	if (unlikely(b->need_av)) {
@@ -533,10 +544,10 @@ void wqe_finish(struct dqp *qp)
 			[WQE_DC] = { "a DC", "mlx5dv_wr_set_dc_addr" },
 		};
 
-		b->err = refuse(EINVAL,
-				"ibv_wr_complete: %s send on QP 0x%x has no address; call %s",
-				of[qp->service->wqe].send, qp->ib.qp_base.qp_num,
-				of[qp->service->wqe].setter);
+		b->err = refuse_work(EINVAL, wqe_wr_id(qp),
+				     "ibv_wr_complete: %s send on QP 0x%x has no address; call %s",
+				     of[qp->service->wqe].send, qp->ib.qp_base.qp_num,
+				     of[qp->service->wqe].setter);
 		return;
 	}
 	put_be32(b->ctrl + 4, qp->ib.qp_base.qp_num << 8 | b->segs);

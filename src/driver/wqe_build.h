@@ -59,7 +59,7 @@ void wqe_remote(struct dqp *qp, uint64_t addr, uint32_t rkey);
 void wqe_atomic(struct dqp *qp, uint64_t swap_add, uint64_t compare);
 /* IBV_WR_BIND_MW, before it begins: is @mw a window of type 2, the only ones that work requests
  * bind? */
-bool wqe_may_bind(struct dqp *qp, const struct ibv_mw *mw);
+bool wqe_may_bind(struct dqp *qp, uint64_t wr_id, const struct ibv_mw *mw);
 /* ibv_bind_mw and IBV_WR_BIND_MW: @rkey is the window's key from now on. */
 void wqe_bind(struct dqp *qp, const struct ibv_mw *mw, uint32_t rkey,
 	      const struct ibv_mw_bind_info *info);
@@ -73,3 +73,4 @@ void wqe_inline_sges(struct dqp *qp, const struct ibv_sge *sg, size_t n);
 /* Segments that the caller has built, of @len bytes; they fit. */
 void wqe_append(struct dqp *qp, const void *segs, size_t len);
 void wqe_finish(struct dqp *qp); /* the WQE is complete */
+uint64_t wqe_wr_id(const struct dqp *qp); /* of the WQE that is being written; 0: none is */

@@ -48,12 +48,12 @@ static bool takes(struct ibv_qp_ex *ib, uint8_t what, const char *call)
 		return false;
 	}
 	if (unlikely(!(qp->build.takes & what))) {
-		qp->build.err = refuse(EINVAL,
-				       "%s: the operation on QP 0x%x does not take it, or has its "
-				       "%s already; one such setter for each operation, and inline "
-				       "data only for what sends data",
-				       call, qp->ib.qp_base.qp_num,
-				       what == WR_TAKES_AH ? "address" : "data");
+		qp->build.err = refuse_work(
+			EINVAL, wqe_wr_id(qp),
+			"%s: the operation on QP 0x%x does not take it, or has its "
+			"%s already; one such setter for each operation, and inline "
+			"data only for what sends data",
+			call, qp->ib.qp_base.qp_num, what == WR_TAKES_AH ? "address" : "data");
 		return false;
 	}
 	qp->build.takes &= what == WR_TAKES_AH ? ~WR_TAKES_AH : ~WR_TAKES_DATA;
@@ -183,7 +183,7 @@ static void wr_local_inv(struct ibv_qp_ex *ib, uint32_t rkey)
 static void wr_bind_mw(struct ibv_qp_ex *ib, struct ibv_mw *mw, uint32_t rkey,
 		       const struct ibv_mw_bind_info *info)
 {
-	if (!wqe_region_open(qpx(ib), "ibv_wr_bind_mw") || !wqe_may_bind(qpx(ib), mw) ||
+	if (!wqe_region_open(qpx(ib), "ibv_wr_bind_mw") || !wqe_may_bind(qpx(ib), ib->wr_id, mw) ||
 	    !op(ib, WQE_OPCODE_BIND_MW, IBV_WC_BIND_MW, htobe32(mw->rkey)))
 		return;
 	wqe_bind(qpx(ib), mw, rkey, info);
@@ -276,9 +276,10 @@ static void attach(struct ibv_qp_ex *ib, const struct service *s)
 static void lacking(struct dqp *qp, const char *call)
 {
 	if (wqe_region_open(qp, call))
-		qp->build.err = refuse(
-			EINVAL, "%s: %s QPs, as QP 0x%x is, do not do it; use a type that does",
-			call, qp->service->name, qp->ib.qp_base.qp_num);
+		qp->build.err =
+			refuse_work(EINVAL, qp->ib.wr_id,
+				    "%s: %s QPs, as QP 0x%x is, do not do it; use a type that does",
+				    call, qp->service->name, qp->ib.qp_base.qp_num);
 }
 
 /* The functions read only their first argument: the caller passes and removes the others

@@ -40,10 +40,11 @@ static void set_dc_addr(struct dqp *qp, const char *call, const struct dc_addr *
 	if (!wqe_region_open(qp, call))
 		return;
 	if (!qp->build.ctrl || !(qp->build.takes & WR_TAKES_AH)) {
-		qp->build.err = refuse(EINVAL,
-				       "%s: no operation on QP 0x%x waits for an address; each "
-				       "takes one, after its ibv_wr_ call",
-				       call, qp->ib.qp_base.qp_num);
+		qp->build.err =
+			refuse_work(EINVAL, wqe_wr_id(qp),
+				    "%s: no operation on QP 0x%x waits for an address; each "
+				    "takes one, after its ibv_wr_ call",
+				    call, qp->ib.qp_base.qp_num);
 		return;
 	}
 	qp->build.takes &= (uint8_t)~WR_TAKES_AH;
@@ -87,10 +88,11 @@ static void wr_memcpy(struct mlx5dv_qp_ex *dv, uint32_t dest_lkey, uint64_t dest
 	if (qp->build.err)
 		return;
 	if (!length || length > LIMIT_MEMCPY) {
-		qp->build.err = refuse(EINVAL,
-				       "mlx5dv_wr_memcpy: %zu B on QP 0x%x; a copy has 1 to %d B "
-				       "(max_wr_memcpy_length)",
-				       length, qp->ib.qp_base.qp_num, LIMIT_MEMCPY);
+		qp->build.err =
+			refuse_work(EINVAL, qp->ib.wr_id,
+				    "mlx5dv_wr_memcpy: %zu B on QP 0x%x; a copy has 1 to %d B "
+				    "(max_wr_memcpy_length)",
+				    length, qp->ib.qp_base.qp_num, LIMIT_MEMCPY);
 		return;
 	}
 	wqe_begin(qp, &h);
@@ -120,8 +122,9 @@ static void lacking(struct mlx5dv_qp_ex *dv, const char *call)
 	struct dqp *qp = dv_qp(dv);
 
 	if (wqe_region_open(qp, call))
-		qp->build.err = refuse(EOPNOTSUPP, "%s: QP 0x%x (%s) does not do it; leave it out",
-				       call, qp->ib.qp_base.qp_num, qp->service->name);
+		qp->build.err = refuse_work(EOPNOTSUPP, qp->ib.wr_id,
+					    "%s: QP 0x%x (%s) does not do it; leave it out", call,
+					    qp->ib.qp_base.qp_num, qp->service->name);
 }
 
 #define LACKING_OP(entry)                                                                          \

@@ -54,11 +54,12 @@ static bool fits(struct dqp *qp, const char *call, unsigned int segs)
 
 	if (segs + sig <= room(qp))
 		return true;
-	return failed(qp, refuse(ENOMEM,
-				 "%s: a list of %u segments and a signature of %u on QP 0x%x, "
-				 "whose work requests have room for %u; create it with a larger "
-				 "max_inline_data",
-				 call, segs, sig, qp->ib.qp_base.qp_num, room(qp)));
+	return failed(qp,
+		      refuse_work(ENOMEM, wqe_wr_id(qp),
+				  "%s: a list of %u segments and a signature of %u on QP 0x%x, "
+				  "whose work requests have room for %u; create it with a larger "
+				  "max_inline_data",
+				  call, segs, sig, qp->ib.qp_base.qp_num, room(qp)));
 }
 
 /* Do the fixed segments alone fit? */
@@ -66,10 +67,11 @@ static bool begins(struct dqp *qp, const char *call)
 {
 	if (wqe_share(qp) >= UMR_FIXED_SEGS)
 		return true;
-	return failed(qp, refuse(ENOMEM,
-				 "%s: it takes %d segments, and a work request of QP 0x%x has %u; "
-				 "create it with a larger max_inline_data",
-				 call, UMR_FIXED_SEGS, qp->ib.qp_base.qp_num, wqe_share(qp)));
+	return failed(qp,
+		      refuse_work(ENOMEM, wqe_wr_id(qp),
+				  "%s: it takes %d segments, and a work request of QP 0x%x has %u; "
+				  "create it with a larger max_inline_data",
+				  call, UMR_FIXED_SEGS, qp->ib.qp_base.qp_num, wqe_share(qp)));
 }
 
 /* Begins a UMR of @mkey. False: the batch has failed. */
@@ -87,23 +89,24 @@ static bool begin(struct dqp *qp, const char *call, struct mlx5dv_mkey *dv)
 	if (qp->build.err)
 		return false;
 	if (!(qp->ib.wr_flags & IBV_SEND_INLINE))
-		return failed(qp, refuse(EOPNOTSUPP,
-					 "%s: wr_flags 0x%x on QP 0x%x; lists go inline, so set "
-					 "IBV_SEND_INLINE",
-					 call, qp->ib.wr_flags, qp->ib.qp_base.qp_num));
+		return failed(qp,
+			      refuse_work(EOPNOTSUPP, h.wr_id,
+					  "%s: wr_flags 0x%x on QP 0x%x; lists go inline, so set "
+					  "IBV_SEND_INLINE",
+					  call, qp->ib.wr_flags, qp->ib.qp_base.qp_num));
 	if (!dv)
-		return failed(qp, refuse(EINVAL,
-					 "%s: mkey is NULL on QP 0x%x; pass what "
-					 "mlx5dv_create_mkey() returned",
-					 call, qp->ib.qp_base.qp_num));
+		return failed(qp, refuse_work(EINVAL, h.wr_id,
+					      "%s: mkey is NULL on QP 0x%x; pass what "
+					      "mlx5dv_create_mkey() returned",
+					      call, qp->ib.qp_base.qp_num));
 	err = alive_check(ALIVE_MKEY, dv, call);
 	if (err)
 		return failed(qp, err);
 	if (!qp->umr)
 		qp->umr = malloc(sizeof(*qp->umr));
 	if (!qp->umr)
-		return failed(qp,
-			      refuse(ENOMEM, "%s: no memory; raise the limit (ulimit -v)", call));
+		return failed(qp, refuse_work(ENOMEM, h.wr_id,
+					      "%s: no memory; raise the limit (ulimit -v)", call));
 	memset(qp->umr->buf, 0, UMR_HEAD); /* lists and BSFs are written whole */
 	qp->umr->is_signed = false;
 	qp->umr->seen = 0;
@@ -131,16 +134,18 @@ static bool takes(struct dqp *qp, const char *call, enum setter kind)
 	if (!wqe_region_open(qp, call))
 		return false;
 	if (qp->build.ctrl && qp->build.need_av && qp->build.setters && qp->umr->seen & kind)
-		return failed(qp,
-			      refuse(EINVAL,
-				     "%s: called twice for one mkey on QP 0x%x; call each setter "
-				     "once between mlx5dv_wr_mkey_configure and the next operation",
-				     call, qp->ib.qp_base.qp_num));
+		return failed(
+			qp,
+			refuse_work(EINVAL, wqe_wr_id(qp),
+				    "%s: called twice for one mkey on QP 0x%x; call each setter "
+				    "once between mlx5dv_wr_mkey_configure and the next operation",
+				    call, qp->ib.qp_base.qp_num));
 	if (!qp->build.ctrl || !qp->build.need_av || !qp->build.setters)
-		return failed(qp, refuse(EINVAL,
-					 "%s: no mlx5dv_wr_mkey_configure on QP 0x%x waits for it; "
-					 "count it in the num_setters of that call",
-					 call, qp->ib.qp_base.qp_num));
+		return failed(
+			qp, refuse_work(EINVAL, wqe_wr_id(qp),
+					"%s: no mlx5dv_wr_mkey_configure on QP 0x%x waits for it; "
+					"count it in the num_setters of that call",
+					call, qp->ib.qp_base.qp_num));
 	qp->umr->seen |= kind;
 	return true;
 }
@@ -157,11 +162,12 @@ static void set(struct dqp *qp, uint8_t left)
 static bool set_access(struct dqp *qp, const char *call, uint32_t access)
 {
 	if (access & ~(uint32_t)RIGHTS)
-		return failed(qp, refuse(EINVAL,
-					 "%s: access_flags 0x%x on QP 0x%x, of which 0x%x are not "
-					 "an mkey's; leave them out",
-					 call, access, qp->ib.qp_base.qp_num,
-					 access & ~(uint32_t)RIGHTS));
+		return failed(qp,
+			      refuse_work(EINVAL, wqe_wr_id(qp),
+					  "%s: access_flags 0x%x on QP 0x%x, of which 0x%x are not "
+					  "an mkey's; leave them out",
+					  call, access, qp->ib.qp_base.qp_num,
+					  access & ~(uint32_t)RIGHTS));
 	umr_access(qp->umr->buf, access);
 	return true;
 }
@@ -172,14 +178,16 @@ static bool entries(struct dqp *qp, const char *call, unsigned int n)
 	unsigned int segs = (n + UMR_LIST_UNIT - 1) / UMR_LIST_UNIT * UMR_LIST_UNIT;
 
 	if (!n)
-		return failed(qp, refuse(EINVAL,
-					 "%s: no entries for an mkey on QP 0x%x; give at least one",
-					 call, qp->ib.qp_base.qp_num));
+		return failed(
+			qp, refuse_work(EINVAL, wqe_wr_id(qp),
+					"%s: no entries for an mkey on QP 0x%x; give at least one",
+					call, qp->ib.qp_base.qp_num));
 	if (n > qp->umr->max_entries)
-		return failed(qp, refuse(ENOMEM,
-					 "%s: %u entries for an mkey of max_entries %u; create it "
-					 "with more",
-					 call, n, qp->umr->max_entries));
+		return failed(qp,
+			      refuse_work(ENOMEM, wqe_wr_id(qp),
+					  "%s: %u entries for an mkey of max_entries %u; create it "
+					  "with more",
+					  call, n, qp->umr->max_entries));
 	return fits(qp, call, segs);
 }
 
@@ -207,18 +215,20 @@ static bool set_interleaved(struct dqp *qp, const char *call, uint32_t times, un
 	if (!entries(qp, call, n ? n + 1 : 0))
 		return false;
 	if (!times)
-		return failed(qp, refuse(EINVAL,
-					 "%s: repeat_count 0 for an mkey on QP 0x%x; give at least "
-					 "1",
-					 call, qp->ib.qp_base.qp_num));
+		return failed(
+			qp, refuse_work(EINVAL, wqe_wr_id(qp),
+					"%s: repeat_count 0 for an mkey on QP 0x%x; give at least "
+					"1",
+					call, qp->ib.qp_base.qp_num));
 	for (unsigned int i = 0; i < n; i++) {
 		uint64_t stride = (uint64_t)data[i].bytes_count + data[i].bytes_skip;
 
 		if (stride > UINT16_MAX)
-			return failed(qp, refuse(EINVAL,
-						 "%s: entry %u has %u bytes and skips %u; the "
-						 "format counts both in 16 bits",
-						 call, i, data[i].bytes_count, data[i].bytes_skip));
+			return failed(qp, refuse_work(EINVAL, wqe_wr_id(qp),
+						      "%s: entry %u has %u bytes and skips %u; the "
+						      "format counts both in 16 bits",
+						      call, i, data[i].bytes_count,
+						      data[i].bytes_skip));
 		part[i] = (struct umr_part){ data[i].addr, data[i].bytes_count, (uint32_t)stride,
 					     data[i].lkey };
 		len += data[i].bytes_count;
@@ -261,11 +271,11 @@ static void wr_mkey_configure(struct mlx5dv_qp_ex *dv, struct mlx5dv_mkey *mkey,
 	if (!begin(qp, call, mkey))
 		return;
 	if (attr && (attr->conf_flags & ~(uint32_t)RESET_SIG || attr->comp_mask)) {
-		failed(qp, refuse(EOPNOTSUPP,
-				  "%s: conf_flags 0x%x, comp_mask 0x%llx on QP 0x%x; only "
-				  "RESET_SIG_ATTR works on this device (0x%x)",
-				  call, attr->conf_flags, (unsigned long long)attr->comp_mask,
-				  qp->ib.qp_base.qp_num, RESET_SIG));
+		failed(qp, refuse_work(EOPNOTSUPP, wqe_wr_id(qp),
+				       "%s: conf_flags 0x%x, comp_mask 0x%llx on QP 0x%x; only "
+				       "RESET_SIG_ATTR works on this device (0x%x)",
+				       call, attr->conf_flags, (unsigned long long)attr->comp_mask,
+				       qp->ib.qp_base.qp_num, RESET_SIG));
 		return;
 	}
 	umr_free(qp->umr->buf, false);
@@ -314,8 +324,8 @@ static bool set_sig_block(struct dqp *qp, const char *call,
 	if (qp->umr->flags & MLX5DV_MKEY_INIT_ATTR_FLAGS_BLOCK_SIGNATURE)
 		why = sig_attr(attr, &s);
 	if (why)
-		return failed(
-			qp, refuse(EINVAL, "%s: on QP 0x%x: %s", call, qp->ib.qp_base.qp_num, why));
+		return failed(qp, refuse_work(EINVAL, wqe_wr_id(qp), "%s: on QP 0x%x: %s", call,
+					      qp->ib.qp_base.qp_num, why));
 	qp->umr->is_signed = true;
 	if (!fits(qp, call, qp->umr->segs))
 		return false;

@@ -139,6 +139,8 @@ static int modify_in_turn(struct eqp *e, const struct ibv_qp_attr *attr, int mas
 			sender_follow(q, d);
 			path_swap(e, d);
 			e->route = 0;
+			if (dest_dead(d)) /* the news of it came before the QP had it */
+				turn_note(e, TURN_DEATH);
 		}
 		if (alternate)
 			path_swap_alternate(e, alternate);

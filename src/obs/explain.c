@@ -14,6 +14,8 @@
 #include "util/output.h"
 #include "util/uncancelled.h"
 
+#define NUMBER " (wr_id 0x" /* behind the call; then the number, and a ')' */
+
 enum { WORDS = EXPLAIN_TEXT / 8, BUSY = 1, LINE = EXPLAIN_TEXT + 64 };
 
 /* A sentence as words, since writer and overtaken reader touch it at the same time. */
@@ -151,6 +153,20 @@ static bool said_again(const char *text)
 	return !explain_text(mine.id, last, sizeof(last)) && !strcmp(last, text);
 }
 
+/* The same, but for the number of the work request, which @plain lacks. */
+static bool refused_again(const char *plain)
+{
+	char last[EXPLAIN_TEXT], *from, *to;
+
+	if (explain_text(mine.id, last, sizeof(last)))
+		return false;
+	from = strstr(last, NUMBER);
+	to = from ? strchr(from, ')') : NULL;
+	if (to)
+		memmove(from, to + 1, strlen(to + 1) + 1);
+	return !strcmp(last, plain);
+}
+
 static void print_again(void)
 {
 	char text[EXPLAIN_TEXT];
@@ -198,22 +214,27 @@ __attribute__((destructor)) static void hint(void)
 	(void)ignored;
 }
 
+static void say(const char text[EXPLAIN_TEXT], bool again)
+{
+	mine.count++;
+	count();
+	if (again) {
+		mine.again++;
+		return;
+	}
+	print_again();
+	mine.id = __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED);
+	keep(mine.id, text);
+	print(text);
+}
+
 static __attribute__((format(printf, 1, 0))) uint64_t record(const char *fmt, va_list ap)
 {
 	char text[EXPLAIN_TEXT] = "";
 	int err = errno;
 
 	vsnprintf(text, sizeof(text), fmt, ap);
-	mine.count++;
-	count();
-	if (said_again(text)) {
-		mine.again++;
-	} else {
-		print_again();
-		mine.id = __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED);
-		keep(mine.id, text);
-		print(text);
-	}
+	say(text, said_again(text));
 	errno = err;
 	return mine.id;
 }
@@ -225,6 +246,25 @@ int refuse(int err, const char *fmt, ...)
 	va_start(ap, fmt);
 	record(fmt, ap);
 	va_end(ap);
+	return err;
+}
+
+int refuse_work(int err, uint64_t wr_id, const char *fmt, ...)
+{
+	char plain[EXPLAIN_TEXT] = "", text[EXPLAIN_TEXT] = "", number[32] = "";
+	int was = errno;
+	size_t call;
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(plain, sizeof(plain), fmt, ap);
+	va_end(ap);
+	call = strcspn(plain, ":");
+	if (wr_id)
+		snprintf(number, sizeof(number), NUMBER "%llx)", (unsigned long long)wr_id);
+	snprintf(text, sizeof(text), "%.*s%s%s", (int)call, plain, number, plain + call);
+	say(text, refused_again(plain));
+	errno = was;
 	return err;
 }
 

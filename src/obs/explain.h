@@ -31,6 +31,12 @@ enum { EXPLAIN_TEXT = 320, EXPLAIN_RECORDS = 1024 }; /* bytes with the final 0; 
 /* Records why a call is refused; returns @err, a positive errno. */
 int refuse(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* The same for a work request that is refused when it is posted: its number is put behind the call,
+ * before the first colon ("ibv_post_send (wr_id 0x7): ..."), if it is not 0. Refusals in a row that
+ * differ in that number alone are repetitions of the first. */
+int refuse_work(int err, uint64_t wr_id, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
 /* The refusal of @call for want of @bytes of memory; returns ENOMEM. */
 int refuse_memory(const char *call, size_t bytes);
 

@@ -59,6 +59,19 @@ static void ask(struct host *h, struct target *t, uint64_t now)
 	}
 }
 
+/* @dead was wanted while senders waited on it; a process may have its slot yet. */
+static void replace(struct host *h, struct target *dead, uint64_t now)
+{
+	struct target *t;
+
+	if (host_wait_any(&dead->waiters)) {
+		fetch_or_acq_rel(&h->wanted[dead->slot / 64], UINT64_C(1) << dead->slot % 64);
+		host_sooner(h, now + HOST_RETRY_NS);
+	} else if (!host_target(h, dead->slot, true, &t)) {
+		host_target_put(t);
+	}
+}
+
 static void ask_slot(struct host *h, unsigned int slot, uint64_t now)
 {
 	uint64_t *word = &h->wanted[slot / 64], bit = UINT64_C(1) << slot % 64;
@@ -71,6 +84,8 @@ static void ask_slot(struct host *h, unsigned int slot, uint64_t now)
 		return;
 	if (load_relaxed(&t->state) == TARGET_WANTED)
 		ask(h, t, now);
+	else if (load_relaxed(&t->state) == TARGET_DEAD)
+		replace(h, t, now);
 	if (load_relaxed(&t->state) == TARGET_WANTED) {
 		fetch_or_acq_rel(word, bit);
 		host_sooner(h, t->retry < t->deadline ? t->retry : t->deadline);

@@ -100,7 +100,8 @@ struct host {
 	uint32_t next; /* where host_drain() begins */
 	uint64_t waiting[NUMBER_SLOTS / 64]; /* bits: targets with waiters */
 	uint32_t waiting_words; /* bits: words of it that are not 0, or were */
-	uint64_t wanted[NUMBER_SLOTS / 64]; /* bits: targets that are WANTED, or were */
+	/* bits: targets that are WANTED, or were, and dead ones in whose place one is wanted */
+	uint64_t wanted[NUMBER_SLOTS / 64];
 	uint32_t chores; /* host_control() has something to do now */
 	uint64_t deadline; /* of host_control() */
 	struct watch *resting; /* listeners for which there was no descriptor */

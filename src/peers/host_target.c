@@ -81,20 +81,29 @@ static struct target *target_make(struct host *h, unsigned int slot)
 	return t;
 }
 
+/* A dead one is wanted, too: senders have yet to hear of its death, and then another takes its
+ * place (host_ask.c). */
+static void want(struct target *t)
+{
+	uint32_t idle = TARGET_IDLE, state = load_relaxed(&t->state);
+
+	if (state == TARGET_DEAD ||
+	    (state == TARGET_IDLE && cas_acq_rel(&t->state, &idle, TARGET_WANTED))) {
+		mark_wanted(t);
+		host_chore(t->host);
+	}
+}
+
 int host_target(struct host *h, unsigned int slot, bool wanted, struct target **out)
 {
 	struct target *t = target_of(h, slot);
-	uint32_t idle = TARGET_IDLE;
 
 	if (!t)
 		t = target_make(h, slot);
 	if (!t)
 		return ENOMEM;
-	if (wanted && load_relaxed(&t->state) == TARGET_IDLE &&
-	    cas_acq_rel(&t->state, &idle, TARGET_WANTED)) {
-		mark_wanted(t);
-		host_chore(h);
-	}
+	if (wanted)
+		want(t);
 	*out = t;
 	return 0;
 }

@@ -5,8 +5,9 @@
 
 /* The slot's destination, with a reference; @wanted: a contact is begun. ENOMEM. */
 int host_target(struct host *h, unsigned int slot, bool wanted, struct target **out);
-/* The same in place of @old, which is dead. EAGAIN: a contact is begun, but the slot's process is
- * not the one that @old led to, or is not known yet to be the same. */
+/* The same in place of @old, which is dead. EAGAIN: a contact is begun, now or once all senders
+ * have heard of the death, but the slot's process is not the one that @old led to, or is not known
+ * yet to be the same. */
 int host_target_again(struct host *h, const struct target *old, struct target **out);
 /* The target of the slot that is in the table now, with a reference; NULL: none. */
 struct target *host_target_now(struct host *h, unsigned int slot);

@@ -315,10 +315,19 @@ static void rc_input(struct tqp *q, const struct seg *s, uint64_t now)
 	go_on(q, s, response, now);
 }
 
+/* The way was dead, and a new one is there: what is outstanding is sent again. */
+static bool found_again(struct tqp *q, uint64_t now)
+{
+	if (!retry_elsewhere(q))
+		return false;
+	tqp_resume(q, now);
+	return true;
+}
+
 /* From the peer that seemed to be gone? */
 static bool mine_again(struct tqp *q, const struct seg *s, uint64_t now)
 {
-	return !(s->flags & SEG_NET) && retry_elsewhere(q) && mine(q, s, now);
+	return !(s->flags & SEG_NET) && found_again(q, now) && receiving(q) && mine(q, s, now);
 }
 
 static void xrc_input(struct tqp *q, const struct seg *s, uint64_t now)
@@ -425,10 +434,8 @@ void tqp_peer_dead(struct tqp *q, uint64_t now)
 {
 	enum ibv_qp_state s = q->qp.state;
 
-	if (retry_elsewhere(q)) {
-		tqp_resume(q, now);
+	if (found_again(q, now))
 		return;
-	}
 	if (q->qp.service->reliable && (s == IBV_QPS_RTS || s == IBV_QPS_SQD) && q->dest &&
 	    dest_dead(q->dest) && (q->asking || q->req.una != q->req.max_psn))
 		ack_timer_lost(q, now);

@@ -91,7 +91,7 @@ static void bad_lengths(int arg)
 				 (uintptr_t)mem[SOURCE], rows[i]);
 		want_eq(ibv_wr_complete(ex), EINVAL);
 		said_want(SAID_NEAR,
-			  "mlx5dv_wr_memcpy: %zu B on QP 0x%x; a copy has 1 to %d B "
+			  "mlx5dv_wr_memcpy (wr_id 0x1): %zu B on QP 0x%x; a copy has 1 to %d B "
 			  "(max_wr_memcpy_length)",
 			  rows[i], ep[0].qp->qp_num, MAX);
 	}

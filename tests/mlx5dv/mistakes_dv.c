@@ -259,7 +259,8 @@ static void too_many_entries(int arg)
 	mlx5dv_wr_mr_list(dv_of(DUO->near.ep.qp), mkey(DUO->near.dev.pd, INDIRECT), ALL,
 			  ENTRIES + 1, sg);
 	refused(ex, ENOMEM);
-	NEAR("mlx5dv_wr_mr_list: 5 entries for an mkey of max_entries 4; create it with more");
+	NEAR("mlx5dv_wr_mr_list (wr_id 0x1): 5 entries for an mkey of max_entries 4; create it "
+	     "with more");
 }
 
 static void list_not_inline(int arg)
@@ -273,7 +274,8 @@ static void list_not_inline(int arg)
 	ex = start(IBV_SEND_SIGNALED);
 	mlx5dv_wr_mr_list(dv_of(DUO->near.ep.qp), mkey(DUO->near.dev.pd, INDIRECT), ALL, 1, sg);
 	refused(ex, EOPNOTSUPP);
-	NEAR("mlx5dv_wr_mr_list: wr_flags 0x2 on QP 0x%x; lists go inline, so set IBV_SEND_INLINE",
+	NEAR("mlx5dv_wr_mr_list (wr_id 0x1): wr_flags 0x2 on QP 0x%x; lists go inline, so set "
+	     "IBV_SEND_INLINE",
 	     mistake.near_qp);
 }
 
@@ -288,7 +290,8 @@ static void no_mkey(int arg)
 	ex = start(IBV_SEND_SIGNALED | IBV_SEND_INLINE);
 	mlx5dv_wr_mr_list(dv_of(DUO->near.ep.qp), NULL, ALL, 1, sg);
 	refused(ex, EINVAL);
-	NEAR("mlx5dv_wr_mr_list: mkey is NULL on QP 0x%x; pass what mlx5dv_create_mkey() returned",
+	NEAR("mlx5dv_wr_mr_list (wr_id 0x1): mkey is NULL on QP 0x%x; pass what "
+	     "mlx5dv_create_mkey() returned",
 	     mistake.near_qp);
 }
 
@@ -462,8 +465,8 @@ static void signature_twice(int arg)
 	mlx5dv_wr_set_mkey_sig_block(dv, &sig);
 	mlx5dv_wr_set_mkey_sig_block(dv, &sig);
 	refused(ex, EINVAL);
-	NEAR("mlx5dv_wr_set_mkey_sig_block: called twice for one mkey on QP 0x%x; call each setter "
-	     "once between mlx5dv_wr_mkey_configure and the next operation",
+	NEAR("mlx5dv_wr_set_mkey_sig_block (wr_id 0x1): called twice for one mkey on QP 0x%x; call "
+	     "each setter once between mlx5dv_wr_mkey_configure and the next operation",
 	     mistake.near_qp);
 }
 
@@ -477,8 +480,8 @@ static void setters_missing(int arg)
 	mlx5dv_wr_mkey_configure(dv_of(DUO->near.ep.qp), mkey(DUO->near.dev.pd, SIGNED), 2,
 				 (struct mlx5dv_mkey_conf_attr *)&none);
 	refused(ex, EINVAL);
-	NEAR("mlx5dv_wr_mkey_configure on QP 0x%x: 2 setters are missing; call as many as "
-	     "num_setters says",
+	NEAR("mlx5dv_wr_mkey_configure on QP 0x%x (wr_id 0x1): 2 setters are missing; call as many "
+	     "as num_setters says",
 	     mistake.near_qp);
 }
 

@@ -618,8 +618,8 @@ static void builders_refuse(int where)
 	mlx5dv_wr_set_mkey_access_flags(dv, ALL);
 	fails(EINVAL); /* one is missing */
 	said_want(SAID_NEAR,
-		  "mlx5dv_wr_mkey_configure on QP 0x%x: 1 setters are missing; call as many as "
-		  "num_setters says",
+		  "mlx5dv_wr_mkey_configure on QP 0x%x (wr_id 0x4d): 1 setters are missing; call "
+		  "as many as num_setters says",
 		  duo.near.ep.qp->qp_num);
 	start(&duo.near);
 	mlx5dv_wr_mkey_configure(dv, m, 2, &none);
@@ -643,8 +643,8 @@ static void builders_refuse(int where)
 	mlx5dv_wr_set_mkey_layout_interleaved(dv, 0, 1, p);
 	fails(EINVAL);
 	said_want(SAID_NEAR,
-		  "mlx5dv_wr_set_mkey_layout_interleaved: repeat_count 0 for an mkey on QP 0x%x; "
-		  "give at least 1",
+		  "mlx5dv_wr_set_mkey_layout_interleaved (wr_id 0x4d): repeat_count 0 for an mkey "
+		  "on QP 0x%x; give at least 1",
 		  duo.near.ep.qp->qp_num);
 	start(&duo.near);
 	p[0].bytes_skip = 65536;

@@ -370,12 +370,14 @@ static void bind_wrongly(enum mistake m)
 		want_eq(ibv_dealloc_mw(mw), 0);
 }
 
+enum { MISTAKEN = 0x22 }; /* wr_id */
+
 static void make(enum mistake m)
 {
 	struct ibv_sge list[64];
 	uint8_t bytes[1024] = { 0 };
 
-	tag(1);
+	tag(MISTAKEN);
 	if (m == BIND_NOTHING || m == BIND_TYPE_1) {
 		bind_wrongly(m);
 		return;
@@ -413,18 +415,18 @@ static void said_of(enum mistake m, uint32_t max_sge, uint32_t max_inline)
 	case TWO_SETTERS:
 	case INLINE_READ:
 	case INLINE_ATOMIC:
-		SAYS("ibv_wr_set_inline_data: the operation on QP 0x%x does not take it, or has "
-		     "its data already; one such setter for each operation, and inline data only "
-		     "for what sends data",
+		SAYS("ibv_wr_set_inline_data (wr_id 0x22): the operation on QP 0x%x does not take "
+		     "it, or has its data already; one such setter for each operation, and inline "
+		     "data only for what sends data",
 		     qp->qp_num);
 		return;
 	case TOO_MANY_SGES:
-		SAYS("ibv_wr_complete: num_sge 64, QP 0x%x was created with max_send_sge %u; use "
-		     "fewer, or create it with more",
+		SAYS("ibv_wr_complete (wr_id 0x22): num_sge 64, QP 0x%x was created with "
+		     "max_send_sge %u; use fewer, or create it with more",
 		     qp->qp_num, max_sge);
 		return;
 	case TOO_MUCH_INLINE:
-		SAYS("ibv_wr_complete: 1024 bytes inline, QP 0x%x was created with "
+		SAYS("ibv_wr_complete (wr_id 0x22): 1024 bytes inline, QP 0x%x was created with "
 		     "max_inline_data %u; leave IBV_SEND_INLINE out, or create it with more",
 		     qp->qp_num, max_inline);
 		return;
@@ -434,14 +436,14 @@ static void said_of(enum mistake m, uint32_t max_sge, uint32_t max_inline)
 		     qp->qp_num);
 		return;
 	case AH_ON_RC:
-		SAYS("ibv_wr_set_ud_addr: RC QPs, as QP 0x%x is, do not do it; use a type that "
-		     "does",
+		SAYS("ibv_wr_set_ud_addr (wr_id 0x22): RC QPs, as QP 0x%x is, do not do it; use a "
+		     "type that does",
 		     qp->qp_num);
 		return;
 	case BIND_NOTHING:
 	case BIND_TYPE_1:
-		SAYS("ibv_wr_complete: IBV_WR_BIND_MW on QP 0x%x with %s; bind type 2 windows so, "
-		     "type 1 windows by ibv_bind_mw()",
+		SAYS("ibv_wr_complete (wr_id 0x22): IBV_WR_BIND_MW on QP 0x%x with %s; bind type 2 "
+		     "windows so, type 1 windows by ibv_bind_mw()",
 		     qp->qp_num, m == BIND_NOTHING ? "mw NULL" : "a type 1 window");
 		return;
 	}
@@ -480,13 +482,15 @@ static void no_address(int arg)
 	ibv_wr_send(qpx);
 	sge(LEN);
 	want_eq(ibv_wr_complete(qpx), EINVAL);
-	SAYS("ibv_wr_complete: a UD send on QP 0x%x has no address; call ibv_wr_set_ud_addr",
+	SAYS("ibv_wr_complete (wr_id 0x1): a UD send on QP 0x%x has no address; call "
+	     "ibv_wr_set_ud_addr",
 	     qp->qp_num);
 	ibv_wr_start(qpx);
 	tag(1);
 	ibv_wr_rdma_read(qpx, 1, 1);
 	want_eq(ibv_wr_complete(qpx), EINVAL);
-	SAYS("ibv_wr_rdma_read: UD QPs, as QP 0x%x is, do not do it; use a type that does",
+	SAYS("ibv_wr_rdma_read (wr_id 0x1): UD QPs, as QP 0x%x is, do not do it; use a type that "
+	     "does",
 	     qp->qp_num);
 	nothing_came();
 }
@@ -667,9 +671,8 @@ static void flush_is_refused(int arg)
 	}
 	wr = duo_wr(&duo, (enum ibv_wr_opcode)wr_flush, &sg, 0);
 	want_eq(duo_post(&duo, &wr), EINVAL);
-	SAYS("ibv_post_send: opcode 14 (FLUSH) is not one of RC QPs, as QP 0x%x is; use one that "
-	     "is, or "
-	     "another type of QP",
+	SAYS("ibv_post_send (wr_id 0x1): opcode 14 (FLUSH) is not one of RC QPs, as QP 0x%x is; "
+	     "use one that is, or another type of QP",
 	     qp->qp_num);
 }
 

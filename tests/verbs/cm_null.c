@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* NULL where calls of librdmacm want memory: the errno of rdma-core and the kernel behind it. Where
- * they would crash it is EINVAL, and of a socket's call EFAULT, as of the kernel's sockets. */
+ * they would crash it is EINVAL, and of a socket's call EFAULT, as of the kernel's sockets. And
+ * padding that no program sets. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <rdma/rdma_verbs.h>
+#include <stddef.h>
 #include <string.h>
 #include "verbs/cases.h"
 #include "verbs/sockets.h"
@@ -136,6 +138,40 @@ static void private_data(int ece)
 	want_eq(rdma_destroy_id(listening), 0);
 }
 
+/* The plain structs end where the extended ones have comp_mask: a caller leaves anything there. */
+static void padding_is_not_read(int arg)
+{
+	union {
+		struct ibv_srq_init_attr attr;
+		uint8_t bytes[sizeof(struct ibv_srq_init_attr_ex)];
+	} s;
+	union {
+		struct ibv_qp_init_attr attr;
+		uint8_t bytes[sizeof(struct ibv_qp_init_attr_ex)];
+	} q;
+	struct rdma_cm_id *id = made(RDMA_PS_TCP);
+	struct sockaddr_in at = any_port();
+
+	(void)arg;
+	want_eq(rdma_resolve_addr(id, NULL, (struct sockaddr *)&at, 1000), 0);
+	passes(RDMA_CM_EVENT_ADDR_RESOLVED);
+	memset(&s, 0xff, sizeof(s));
+	s.attr.srq_context = &s;
+	s.attr.attr = (struct ibv_srq_attr){ .max_wr = 4, .max_sge = 1 };
+	want_eq(rdma_create_srq(id, NULL, &s.attr), 0);
+	want(id->srq && id->srq->srq_context == &s);
+	q.attr = (struct ibv_qp_init_attr){ .qp_context = &q,
+					    .cap = { 1, 1, 1, 1, 0 },
+					    .qp_type = IBV_QPT_RC };
+	memset(q.bytes + offsetof(struct ibv_qp_init_attr_ex, comp_mask), 0xff,
+	       sizeof(q) - offsetof(struct ibv_qp_init_attr_ex, comp_mask));
+	want_eq(rdma_create_qp(id, NULL, &q.attr), 0);
+	want(id->qp->qp_context == &q && id->qp->srq == id->srq);
+	rdma_destroy_qp(id);
+	rdma_destroy_srq(id);
+	want_eq(rdma_destroy_id(id), 0);
+}
+
 static void buffers_of(int fd)
 {
 	struct iovec nowhere = { NULL, 4 }, empty = { NULL, 0 };
@@ -190,6 +226,7 @@ int main(void)
 		CASE(results),
 		{ "private_data", private_data, 0 },
 		{ "private_data (ECE)", private_data, 1 },
+		CASE(padding_is_not_read),
 		CASE(buffers_of_sockets),
 	};
 

@@ -50,11 +50,7 @@ static struct ibv_qp *fresh_qp(enum ibv_qp_type type)
 static int post_flags(struct ibv_qp *to, enum ibv_wr_opcode op, int num_sge, unsigned int flags)
 {
 	static struct ibv_sge sg[40];
-	struct ibv_send_wr wr = { .sg_list = sg,
-				  .num_sge = num_sge,
-				  .opcode = op,
-				  .send_flags = flags },
-			   *bad = NULL;
+	struct ibv_send_wr wr = { 7, NULL, sg, num_sge, op, flags }, *bad = NULL;
 	int err;
 
 	for (int i = 0; i < 40; i++)
@@ -72,7 +68,7 @@ static int post(struct ibv_qp *to, int num_sge)
 static int post_receives(struct ibv_qp *to, int n, int num_sge)
 {
 	struct ibv_sge sg[40] = { { (uintptr_t)duo.near.mem, 8, duo.near.mr->lkey } };
-	struct ibv_recv_wr wr = { .sg_list = sg, .num_sge = num_sge }, *bad;
+	struct ibv_recv_wr wr = { 8, NULL, sg, num_sge }, *bad;
 	int err = 0;
 
 	for (int i = 0; i < n && !err; i++)
@@ -124,8 +120,8 @@ static void too_many_send_sges(int arg)
 	begin_type(IBV_QPT_RC);
 	n = granted().max_send_sge;
 	want_eq(post(qp, (int)n + 1), EINVAL);
-	SAYS("ibv_post_send: num_sge %u, QP 0x%x was created with max_send_sge %u; use fewer, or "
-	     "create it with more",
+	SAYS("ibv_post_send (wr_id 0x7): num_sge %u, QP 0x%x was created with max_send_sge %u; use "
+	     "fewer, or create it with more",
 	     n + 1, qp->qp_num, n);
 }
 
@@ -137,8 +133,8 @@ static void too_many_receive_sges(int arg)
 	begin_type(IBV_QPT_RC);
 	n = granted().max_recv_sge;
 	want_eq(post_receives(qp, 1, (int)n + 1), EINVAL);
-	SAYS("ibv_post_recv: num_sge %u, QP 0x%x was created with max_recv_sge %u; use fewer, or "
-	     "create it with more",
+	SAYS("ibv_post_recv (wr_id 0x8): num_sge %u, QP 0x%x was created with max_recv_sge %u; use "
+	     "fewer, or create it with more",
 	     n + 1, qp->qp_num, n);
 }
 
@@ -147,7 +143,8 @@ static void negative_sges(int arg)
 	(void)arg;
 	begin_type(IBV_QPT_RC);
 	want_eq(post(qp, -1), EINVAL);
-	SAYS("ibv_post_send: num_sge -1 on QP 0x%x is negative; give the length of sg_list",
+	SAYS("ibv_post_send (wr_id 0x7): num_sge -1 on QP 0x%x is negative; give the length of "
+	     "sg_list",
 	     qp->qp_num);
 }
 
@@ -160,8 +157,8 @@ static void too_much_inline(int arg)
 	n = granted().max_inline_data;
 	want(n >= 64 && n < 800);
 	want_eq(post_flags(qp, IBV_WR_SEND, 4, IBV_SEND_INLINE), EINVAL);
-	SAYS("ibv_post_send: 800 bytes inline, QP 0x%x was created with max_inline_data %u; leave "
-	     "IBV_SEND_INLINE out, or create it with more",
+	SAYS("ibv_post_send (wr_id 0x7): 800 bytes inline, QP 0x%x was created with "
+	     "max_inline_data %u; leave IBV_SEND_INLINE out, or create it with more",
 	     qp->qp_num, n);
 }
 
@@ -174,8 +171,8 @@ static void message_too_long(int arg)
 	begin_type(IBV_QPT_RC);
 	wr = duo_wr(&duo, IBV_WR_RDMA_WRITE, &sg, 0x80000001);
 	want_eq(duo_post(&duo, &wr), EINVAL);
-	SAYS("ibv_post_send: SGE 0 on QP 0x%x has 2147483649 bytes, a message at most 2^31; split "
-	     "it",
+	SAYS("ibv_post_send (wr_id 0x1): SGE 0 on QP 0x%x has 2147483649 bytes, a message at most "
+	     "2^31; split it",
 	     qp->qp_num);
 }
 
@@ -189,8 +186,8 @@ static void send_queue_full(int arg)
 	for (unsigned int i = 0; i < n; i++)
 		want_eq(post_flags(qp, IBV_WR_SEND, 0, 0), 0);
 	want_eq(post(qp, 1), ENOMEM);
-	SAYS("ibv_post_send: all %u send work requests of QP 0x%x are outstanding; poll "
-	     "completions first",
+	SAYS("ibv_post_send (wr_id 0x7): all %u send work requests of QP 0x%x are outstanding; "
+	     "poll completions first",
 	     n, qp->qp_num);
 }
 
@@ -203,8 +200,8 @@ static void receive_queue_full(int arg)
 	n = (int)granted().max_recv_wr;
 	want_eq(post_receives(qp, n, 1), 0);
 	want_eq(post_receives(qp, 1, 1), ENOMEM);
-	SAYS("ibv_post_recv: all %d receive work requests of QP 0x%x are posted; poll completions "
-	     "first",
+	SAYS("ibv_post_recv (wr_id 0x8): all %d receive work requests of QP 0x%x are posted; poll "
+	     "completions first",
 	     n, qp->qp_num);
 }
 
@@ -213,8 +210,8 @@ static void opcode_of_another_service(int type)
 	(void)type;
 	begin_type(type);
 	want_eq(post_flags(qp, IBV_WR_RDMA_READ, 1, 0), EINVAL);
-	SAYS("ibv_post_send: opcode %d (RDMA_READ) is not one of %s QPs, as QP 0x%x is; use one "
-	     "that is, or another type of QP",
+	SAYS("ibv_post_send (wr_id 0x7): opcode %d (RDMA_READ) is not one of %s QPs, as QP 0x%x "
+	     "is; use one that is, or another type of QP",
 	     IBV_WR_RDMA_READ, type == IBV_QPT_UC ? "UC" : "UD", qp->qp_num);
 }
 
@@ -223,7 +220,8 @@ static void datagram_to_nowhere(int arg)
 	(void)arg;
 	begin_type(IBV_QPT_UD);
 	want_eq(post(qp, 1), EINVAL);
-	SAYS("ibv_post_send: the AH of a UD send on QP 0x%x is NULL; set wr.ud.ah", qp->qp_num);
+	SAYS("ibv_post_send (wr_id 0x7): the AH of a UD send on QP 0x%x is NULL; set wr.ud.ah",
+	     qp->qp_num);
 }
 
 static struct ibv_srq *new_srq(uint32_t wr)
@@ -261,13 +259,13 @@ static void srq_full(int arg)
 	for (uint32_t i = 0; i < a.max_wr; i++)
 		want_eq(ibv_post_srq_recv(srq, &wr, &bad), 0);
 	want_eq(ibv_post_srq_recv(srq, &wr, &bad), ENOMEM);
-	SAYS("ibv_post_srq_recv: all %u work requests of SRQ 0x%x are posted; poll completions "
-	     "first",
+	SAYS("ibv_post_srq_recv (wr_id 0x1): all %u work requests of SRQ 0x%x are posted; poll "
+	     "completions first",
 	     a.max_wr, srq->handle);
 	wr.num_sge = 31;
 	want_eq(ibv_post_srq_recv(srq, &wr, &bad), EINVAL);
-	SAYS("ibv_post_srq_recv: num_sge 31, SRQ 0x%x was created with max_sge %u; use fewer, or "
-	     "create it with more",
+	SAYS("ibv_post_srq_recv (wr_id 0x1): num_sge 31, SRQ 0x%x was created with max_sge %u; use "
+	     "fewer, or create it with more",
 	     srq->handle, a.max_sge);
 }
 

@@ -3,21 +3,22 @@
 object, numbers, and what to do."""
 import re
 
-CALL = re.compile(r"\b(?:(?:softhca_)?refuse|(reason))\(")
+CALL = re.compile(r"\b(?:softhca_)?(refuse|refuse_work|reason)\(")
+PLACE = {"reason": 0, "refuse": 1, "refuse_work": 2}  # of its argument
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 REMEDY = re.compile(r"; .| must be |\bneeds? |\?|%s$")
 
 
 def remedies(sources):
-    """Each sentence of refuse() and reason() in src/ that says what is wrong and not what can be
-    done: behind a semicolon, as a question, as what must be; or in another sentence that it takes
-    in (%s)."""
+    """Each sentence of refuse(), refuse_work() and reason() in src/ that says what is wrong and
+    not what can be done: behind a semicolon, as a question, as what must be; or in another
+    sentence that it takes in (%s)."""
     for source in sources:
         if not source.path.as_posix().startswith("src/"):
             continue
         for match in CALL.finditer(source.text):
             sentence = "".join(LITERAL.findall(_argument(source.text, match.end(),
-                                                         0 if match.group(1) else 1)))
+                                                         PLACE[match.group(1)])))
             if sentence and not REMEDY.search(sentence):
                 number = source.text.count("\n", 0, match.start()) + 1
                 if not source.waived_here("sentences", number):

@@ -132,6 +132,33 @@ TEST(the_same_again_is_counted_and_not_repeated)
 						"a 1" });
 }
 
+/* In which refusals in a row differ, as of a program that posts until the queue is full. */
+TEST(a_refused_work_request_is_named_by_its_number)
+{
+	char path[] = "/tmp/softhca-explain-XXXXXX";
+	int fd = mkstemp(path);
+
+	check(fd >= 0);
+	close(fd);
+	explain_set_output(path);
+	errno = 77;
+	check_eq(refuse_work(ENOMEM, 0x1f, "ibv_post_send: QP 0x%x: full", 5), ENOMEM);
+	check_eq(errno, 77);
+	check_last("ibv_post_send (wr_id 0x1f): QP 0x5: full");
+	refuse_work(ENOMEM, 0x20, "ibv_post_send: QP 0x%x: full", 5);
+	refuse_work(ENOMEM, 0, "ibv_post_send: QP 0x%x: full", 5);
+	refuse_work(ENOMEM, 0x21, "ibv_post_send: QP 0x%x: full", 6);
+	refuse_work(EINVAL, 0, "ibv_post_send: no number");
+	refuse_work(EINVAL, UINT64_MAX, "no call");
+	explain_set_output(NULL);
+	read_and_remove(path);
+	check_printed(5, (const char *const[]){ "ibv_post_send (wr_id 0x1f): QP 0x5: full",
+						"(the sentence before: 2 times more)",
+						"ibv_post_send (wr_id 0x21): QP 0x6: full",
+						"ibv_post_send: no number",
+						"no call (wr_id 0xffffffffffffffff)" });
+}
+
 TEST(output_1_is_stderr)
 {
 	int ends[2], saved = dup(STDERR_FILENO);
@@ -236,5 +263,6 @@ RUN_TESTS(unit_test(a_fresh_thread_has_no_reason),
 	  unit_test(refuse_returns_its_error_and_keeps_the_sentence),
 	  unit_test(reason_returns_an_id_that_finds_its_text), unit_test(the_last_1024_are_kept),
 	  unit_test(a_long_sentence_is_cut), unit_test(the_same_again_is_counted_and_not_repeated),
-	  unit_test(output_1_is_stderr), unit_test(a_fifo_that_nobody_reads_keeps_nobody),
+	  unit_test(a_refused_work_request_is_named_by_its_number), unit_test(output_1_is_stderr),
+	  unit_test(a_fifo_that_nobody_reads_keeps_nobody),
 	  unit_test(readers_get_whole_sentences_or_none))

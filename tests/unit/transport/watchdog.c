@@ -290,31 +290,33 @@ TEST(a_way_that_stays_dead_ends_in_time)
 /* Whoever hears of it: what was outstanding on the old way goes out again, with timeout 0, too. */
 TEST(news_of_the_peer_and_a_post_and_a_segment_find_it_too)
 {
-	for (int how = 0; how < 3; how++) {
+	enum { NEWS, POST, ANSWER, REQUEST, HOWS };
+
+	for (int how = 0; how < HOWS; how++) {
 		struct pair *p = open_dead(0);
-		struct seg ack = { .op = OP_ACKNOWLEDGE,
-				   .flags = SEG_SQPN,
-				   .pkey = 0xffff,
-				   .dqpn = p->a->q.qp.qpn,
-				   .sqpn = p->b->q.qp.qpn,
-				   .psn = PSN_MASK, /* of an earlier try */
-				   .npsn = 1,
-				   .from = &other_way.d };
+		struct seg s = { .op = how == ANSWER ? OP_ACKNOWLEDGE : OP_WRITE_ONLY,
+				 .flags = SEG_SQPN,
+				 .pkey = 0xffff,
+				 .dqpn = p->a->q.qp.qpn,
+				 .sqpn = p->b->q.qp.qpn,
+				 .psn = PSN_MASK, /* of an earlier try */
+				 .npsn = 1,
+				 .from = &other_way.d };
 
 		post(p, MLX5_OPCODE_RDMA_WRITE);
 		tqp_peer_dead(&p->a->q, p->rig.net.now);
 		rig_run(&p->rig);
 		pair_none(p->a, false);
 		back = true;
-		if (how == 0)
+		if (how == NEWS)
 			tqp_peer_dead(&p->a->q, p->rig.net.now);
-		else if (how == 1)
+		else if (how == POST)
 			post(p, MLX5_OPCODE_RDMA_WRITE);
 		else
-			tqp_input(&p->a->q, &ack, p->rig.net.now);
+			tqp_input(&p->a->q, &s, p->rig.net.now);
 		rig_run(&p->rig);
 		pair_good(p->a, false);
-		if (how == 1)
+		if (how == POST)
 			pair_good(p->a, false);
 		pair_close(p);
 	}
