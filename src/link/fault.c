@@ -19,7 +19,7 @@ enum { MAX_SEG = 4096, ROUTED_BYTE = 4, FLIPS = 3 };
 #define REORDER_NS UINT64_C(100000) /* delay of a segment that others are to overtake */
 #define AGAIN_NS   UINT64_C(50000) /* pause when the link had no room for a delayed segment */
 #define LEAVE_NS   UINT64_C(1000000000) /* exit() waits so long for room */
-#define QUEUE_MAX  4096 /* delayed segments of a destination; more are lost */
+#define QUEUE_MAX  4096 /* delayed segments of a destination; with more the first leaves early */
 
 struct fault_dice {
 	struct spin lock; /* guards the rest */
@@ -151,22 +151,69 @@ static bool is_noticed(struct fault *f, const struct seg *s)
 	return icrc_packet(buf, len, &crc) || crc != icrc_get(buf + len - ICRC_LEN);
 }
 
-static int send_later(struct fault *f, const struct seg *s, uint64_t at, bool overtaken)
+static int pass(struct fault *f, const struct seg *s, struct waiter *w)
+{
+	int err;
+
+	spin_lock(&f->out);
+	err = dest_send(f->d.inner, s, w);
+	spin_unlock(&f->out);
+	return err;
+}
+
+static void unlink_parcel(struct fault *f, struct parcel *p)
+{
+	struct parcel **place = &f->first;
+
+	while (*place != p) /* others may have come before it */
+		place = &(*place)->next;
+	*place = p->next;
+	f->queued--;
+}
+
+/* @p, the first of the queue, has left or is lost. Under f->out. */
+static void done(struct fault *f, struct parcel *p)
+{
+	spin_lock(&f->lock);
+	unlink_parcel(f, p);
+	spin_unlock(&f->lock);
+	fetch_sub_acq_rel(&fault_queued, 1);
+	parcel_free(p);
+	f->d.ops->put(&f->d); /* the segment's reference; the caller has one, too */
+}
+
+/* A full queue waits for the link, as a full link does, and loses nothing: its first segment leaves
+ * before its time. EAGAIN: the link has no room for it either, and @w is on its waiting list. */
+static int make_room(struct fault *f, struct waiter *w)
+{
+	struct parcel *p;
+	int err = 0;
+
+	spin_lock(&f->out);
+	spin_lock(&f->lock);
+	p = f->queued >= QUEUE_MAX ? f->first : NULL;
+	spin_unlock(&f->lock);
+	if (p)
+		err = dest_send(f->d.inner, &p->seg, w);
+	if (p && err != EAGAIN)
+		done(f, p);
+	spin_unlock(&f->out);
+	return err == EAGAIN ? EAGAIN : 0;
+}
+
+static int send_later(struct fault *f, const struct seg *s, uint64_t wait, bool overtaken,
+		      struct waiter *w)
 {
 	struct parcel *p, **place;
-	int err = parcel_make(s, true, &p);
+	uint64_t at = clock_now() + wait;
+	int err = make_room(f, w);
 
+	err = err ? err : parcel_make(s, true, &p);
 	if (err)
 		return err == ENOMEM ? 0 : err; /* lost, as in a network without memory */
 	p->at = at;
 	p->next = NULL;
 	spin_lock(&f->lock);
-	if (f->queued == QUEUE_MAX) {
-		spin_unlock(&f->lock);
-		count(&counts.crowded);
-		parcel_free(p);
-		return 0;
-	}
 	count(overtaken ? &counts.reordered : &counts.delayed);
 	f->queued++;
 	for (place = &f->first; *place && (*place)->at <= at; place = &(*place)->next)
@@ -180,23 +227,13 @@ static int send_later(struct fault *f, const struct seg *s, uint64_t at, bool ov
 	return 0;
 }
 
-static int pass(struct fault *f, const struct seg *s, struct waiter *w)
-{
-	int err;
-
-	spin_lock(&f->out);
-	err = dest_send(f->d.inner, s, w);
-	spin_unlock(&f->out);
-	return err;
-}
-
 static int send_one(struct fault *f, const struct fault_config *c, const struct seg *s,
 		    struct waiter *w)
 {
 	bool overtaken = happens(f, c->reorder);
 	uint64_t wait = c->delay + (overtaken ? REORDER_NS : 0);
 
-	return wait ? send_later(f, s, clock_now() + wait, overtaken) : pass(f, s, w);
+	return wait ? send_later(f, s, wait, overtaken, w) : pass(f, s, w);
 }
 
 static bool is_for(const struct fault_config *c, const struct seg *s)
@@ -389,27 +426,6 @@ static uint64_t due_at(const struct fault *f)
 static struct parcel *due(struct fault *f, uint64_t now)
 {
 	return due_at(f) <= now ? f->first : NULL;
-}
-
-static void unlink_parcel(struct fault *f, struct parcel *p)
-{
-	struct parcel **place = &f->first;
-
-	while (*place != p) /* others may have come before it */
-		place = &(*place)->next;
-	*place = p->next;
-	f->queued--;
-}
-
-/* @p, the first of the queue, has left or is lost. Under f->out. */
-static void done(struct fault *f, struct parcel *p)
-{
-	spin_lock(&f->lock);
-	unlink_parcel(f, p);
-	spin_unlock(&f->lock);
-	fetch_sub_acq_rel(&fault_queued, 1);
-	parcel_free(p);
-	f->d.ops->put(&f->d); /* the segment's reference; the caller has one, too */
 }
 
 /* Sends what is due, in order. Without room the rest waits: a network's queue, not a loss. */

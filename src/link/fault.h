@@ -24,7 +24,6 @@ struct fault_config {
 struct fault_counts {
 	uint64_t sent, lost, doubled, delayed, reordered, damaged;
 	uint64_t undetected; /* damaged, but with a right ICRC: must stay 0 */
-	uint64_t crowded; /* lost, since the destination already delays as many as it can */
 };
 
 /* "loss=1%,dup=0.1%,delay=50us,reorder=0.1%,corrupt=0.01,seed=7": probabilities as percentages or

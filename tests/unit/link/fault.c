@@ -278,15 +278,6 @@ TEST(delay_holds_back_until_the_time_and_keeps_the_order)
 	d->ops->put(d);
 }
 
-TEST(a_destination_delays_so_many_segments_and_loses_the_others)
-{
-	struct fault_counts c = through("delay=1us", DELAYED_MAX + 5);
-
-	check_eq(c.delayed, DELAYED_MAX);
-	check_eq(c.crowded, 5);
-	check_eq(sink.n, DELAYED_MAX);
-}
-
 /* A datagram's destination lives as long as its post. */
 TEST(what_is_delayed_leaves_though_its_destination_was_put)
 {
@@ -305,9 +296,11 @@ TEST(what_is_delayed_leaves_though_its_destination_was_put)
 }
 
 static bool has_room;
+static struct waiter *waits;
 
 static int send_if_room(struct dest *d, const struct seg *s, struct waiter *w)
 {
+	waits = has_room ? NULL : w;
 	return has_room ? sink_send(d, s, w) : EAGAIN;
 }
 
@@ -321,6 +314,37 @@ static struct dest *delayed(struct dest *to, uint32_t psn)
 	check_eq(fault_wrap(to, &cfg, &d), 0);
 	check_eq(dest_send(d, &s, NULL), 0);
 	return d;
+}
+
+/* The first of a full queue leaves early, or its link has no room for it and the sender waits there:
+ * nothing is lost, nothing overtakes. */
+TEST(a_queue_that_is_full_makes_room_or_waits)
+{
+	static const struct link_ops ops = { .name = "full",
+					     .send = send_if_room,
+					     .put = sink_put };
+	struct dest to = { .ops = &ops, .refs = 1, .max_seg = 4096 }, *d;
+	struct fault_config cfg = { .delay = 20000000, .seed = 1 };
+	struct seg s = { .op = 100, .pkey = 0xffff, .psn = DELAYED_MAX, .npsn = 1 };
+	struct waiter w = { .resume = NULL };
+
+	memset(&sink, 0, sizeof(sink));
+	has_room = false;
+	check_eq(fault_wrap(&to, &cfg, &d), 0);
+	send_n(d, DELAYED_MAX);
+	waits = NULL;
+	check_eq(dest_send(d, &s, &w), EAGAIN);
+	check(waits == &w);
+	check_eq(sink.n, 0);
+	has_room = true;
+	check_eq(dest_send(d, &s, &w), 0);
+	check_eq(sink.n, 1);
+	while (fault_deadline() != UINT64_MAX)
+		fault_progress();
+	check_eq(sink.n, DELAYED_MAX + 1);
+	for (uint32_t i = 0; i <= DELAYED_MAX; i++)
+		check_eq(sink.psn[i], i);
+	d->ops->put(d);
 }
 
 /* Each has a way of its own. The first has found no room and waits; the others become due. */
@@ -407,7 +431,7 @@ RUN_TESTS(unit_test(settings_are_parsed_and_nonsense_is_refused),
 	  unit_test(damage_is_always_noticed_by_the_icrc),
 	  unit_test(reordering_moves_and_loses_nothing),
 	  unit_test(delay_holds_back_until_the_time_and_keeps_the_order),
-	  unit_test(a_destination_delays_so_many_segments_and_loses_the_others),
+	  unit_test(a_queue_that_is_full_makes_room_or_waits),
 	  unit_test(what_is_delayed_leaves_though_its_destination_was_put),
 	  unit_test(datagrams_do_not_overtake_one_that_found_no_room),
 	  unit_test(a_seed_makes_the_same_faults_again),
