@@ -76,6 +76,13 @@ whole(struct tqp *q, struct sent *e, const struct wqe *w, uint32_t skip, uint64_
 	return direct_try(q, e, w, &g, now);
 }
 
+/* Shall the @k-th packet of a message, not its last, ask for an ACK? */
+static bool asks(struct tqp *q, const struct sent *e, uint32_t k, uint64_t now)
+{
+	return q->req.again || congestion_asks(q, k) || credit_asks(q, e) ||
+	       (unlikely(q->req.pace.kbps) && pace_asks(q, now));
+}
+
 /* One segment of a SEND or WRITE, from r->psn on. */
 bool message_send(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t now)
 {
@@ -112,7 +119,7 @@ bool message_send(struct tqp *q, struct sent *e, const struct wqe *w, uint64_t n
 	s.imm = w->imm;
 	if (len == left)
 		s.flags |= SEG_ACKREQ | (w->solicited ? SEG_SOLICITED : 0);
-	else if (r->again || congestion_asks(q, k) || credit_asks(q, e))
+	else if (asks(q, e, k, now))
 		s.flags |= SEG_ACKREQ;
 	if (!by_reference(q))
 		for (unsigned int i = 0; i < g.n; i++)

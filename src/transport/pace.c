@@ -4,6 +4,7 @@
 enum {
 	HEADERS = 58, /* bytes a packet: Ethernet, IPv4, UDP, BTH, ICRC */
 	BURST_MAX = 1 << 18, /* bytes, whatever the rate */
+	ASK_NS = 1000000,
 };
 
 /* A kbit/s is a bit a millisecond. */
@@ -37,6 +38,16 @@ uint32_t pace_segment(const struct tqp *q, uint32_t max)
 	if (b < mtu)
 		b = mtu;
 	return b < max ? b : max;
+}
+
+bool pace_asks(struct tqp *q, uint64_t now)
+{
+	struct pace *p = &q->req.pace;
+	bool yes = now - p->asked >= ASK_NS;
+
+	if (yes)
+		p->asked = now;
+	return yes;
 }
 
 void pace_sent(struct tqp *q, uint32_t len, uint32_t npsn, uint64_t now)

@@ -35,6 +35,7 @@ struct pace { /* pace.h */
 	uint32_t kbps; /* 0: no limit */
 	uint32_t burst; /* bytes */
 	uint64_t at; /* ns: earliest time of the next segment */
+	uint64_t asked; /* ns: when a segment in the middle of a message asked for an ACK */
 };
 
 struct rtt { /* rtt.h; ns */

@@ -2,6 +2,7 @@
 /* Timers and retry counts, exact under the virtual clock. */
 #include "obs/explain.h"
 #include "pair.h"
+#include "transport/pace.h"
 
 #define TIMEOUT 1048576UL /* 4.096 us * 2^8 */
 
@@ -51,6 +52,22 @@ TEST(what_the_kernel_refused_to_send_is_not_blamed_on_the_peer)
 	check(strstr(text, "the kernel of this host refused 0 packets (Message too long)"));
 	check(strstr(text, "lower path_mtu"));
 	check(!strstr(text, "is the peer alive"));
+	pair_close(p);
+}
+
+/* The rate lets a packet out every 12 ms, the timeout is 1 ms: the tries count what the peer leaves
+ * unanswered, not what has yet to leave. */
+TEST(a_slow_rate_uses_up_no_tries)
+{
+	struct pair *p = pair_open(&pair_lossy, &rig_rc);
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 16 * 1024);
+
+	pace_set(&p->a->q, 200, 0);
+	rig_post(p->a, &w);
+	rig_run(&p->rig);
+	pair_good(p->a, false);
+	check(p->rig.net.now > 63 * 12 * UINT64_C(1000000));
+	check_eq(pair_count(p, p->b, OP_WRITE_MIDDLE), 62);
 	pair_close(p);
 }
 
@@ -452,7 +469,8 @@ TEST(one_host_an_rnr_nak_behind_a_read_waits_for_its_response)
 	rnr_behind_a_read(&cfg, 1000, 0);
 }
 
-RUN_TESTS(unit_test(timeout_times_retry_count), unit_test(timeout_0_waits_for_ever),
+RUN_TESTS(unit_test(timeout_times_retry_count), unit_test(a_slow_rate_uses_up_no_tries),
+	  unit_test(timeout_0_waits_for_ever),
 	  unit_test(what_the_kernel_refused_to_send_is_not_blamed_on_the_peer),
 	  unit_test(one_host_nobody_there_takes_the_same_time),
 	  unit_test(one_host_a_silent_state_takes_the_same_time),
