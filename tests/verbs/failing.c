@@ -433,6 +433,11 @@ STAND_IN(ssize_t, pwritev, -1, ENOMEM, (int fd, const struct iovec *from, int n,
 STAND_IN(ssize_t, preadv2, -1, EINTR, (int fd, const struct iovec *to, int n, off_t at, int flags),
 	 syscall(SYS_preadv2, fd, to, n, at, 0, flags))
 STAND_IN(int, poll, -1, ENOMEM, (struct pollfd * fds, nfds_t n, int ms), poll_ms(fds, n, ms))
+/* What a build with FORTIFY calls in place of poll() and open(). */
+STAND_IN(int, __poll_chk, -1, ENOMEM, (struct pollfd * fds, nfds_t n, int ms, size_t size),
+	 ((void)size, poll_ms(fds, n, ms)))
+STAND_IN(int, __open64_2, -1, EMFILE, (const char *path, int flags),
+	 syscall(SYS_openat, AT_FDCWD, path, flags, 0))
 STAND_IN(int, ppoll, -1, ENOMEM,
 	 (struct pollfd * fds, nfds_t n, const struct timespec *limit, const sigset_t *mask),
 	 poll_for(fds, n, limit, mask))
