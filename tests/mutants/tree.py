@@ -14,6 +14,8 @@ from runner import discover
 FAILED = re.compile(r"^  (\S+)(?: as \w+)?: \d+ failed, first: (.*)$", re.MULTILINE)
 ERROR = re.compile(r"^.*\berror: .*$", re.MULTILINE)
 CHANGED = re.compile(r"^\+\+\+ b/(\S+)", re.MULTILINE)
+IMPORTS = re.compile(r"^from client import", re.MULTILINE)
+CLIENT = Path(__file__).resolve().parent.parent / "clients/client"
 
 
 class Broken(Exception):
@@ -82,13 +84,16 @@ class Tree:
 
     def _programs(self, select):
         """The programs that @select runs: a compiled test's own; for a script those of its kind
-        and those that it names, and what the clients' package preloads, whoever imports it."""
+        and those that it names, or the clients' package if it imports that, and what that
+        package preloads, whoever imports it."""
         for test in self.found(select):
             if test.compiled:
                 yield str(test.path.relative_to(self.builddir))
                 continue
             yield from self.preloaded
             text = test.path.read_text()
+            if IMPORTS.search(text):
+                text += "".join(file.read_text() for file in CLIENT.glob("*.py"))
             for name, file in self.programs.items():
                 if file.startswith(f"tests/{test.kind}/") or name in text:
                     yield file

@@ -11,7 +11,8 @@ import cases
 
 TOOL = os.environ["SOFTHCA_PREFIX"] + "/bin/softhca"
 PROGRAM = os.environ["SOFTHCA_BUILD"] + "/tests/verbs/verbs_left"
-IN_PLACE = PROGRAM + "_in_place"  # loaded where it was linked for
+# loaded where it was linked for
+IN_PLACE = os.environ["SOFTHCA_BUILD"] + "/tests/verbs/verbs_left_in_place"
 NO_LEAKS = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
 LINE = re.compile(r"softhca: (.*?)(?: 0x[0-9a-f]+)? is alive (.*); made at (.*)\+(0x[0-9a-f]+)")
 KINDS = ["PD", "MR", "rdma_event_channel", "rdma_cm_id", "thread domain", "DM", "counters",
