@@ -223,7 +223,7 @@ static int end_send(struct dest *d, const struct seg *s, struct waiter *w)
 	n->payloads += is_payload(s);
 	net_mix(n, n->now);
 	net_mix(n, (uint64_t)s->op << 56 | (uint64_t)s->psn << 32 | s->len << 8 | s->syndrome);
-	return send_or_hold(e, s);
+	return e->mute ? 0 : send_or_hold(e, s);
 }
 
 /* All that a link reads of such a segment. */

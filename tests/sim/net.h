@@ -72,6 +72,7 @@ struct net_end {
 	uint32_t qpn; /* of its owner */
 	struct flight *held; /* sent with seg.more: they leave by flush(); at: from then on */
 	int refuse; /* what send() answers instead of taking the segment; 0 */
+	bool mute; /* all that it sends is lost */
 };
 
 void net_init(struct net *n, const struct net_config *cfg, uint64_t seed,

@@ -2,8 +2,8 @@
 /* Does the protocol converge under any loss and interleaving? Each seed makes a script of posts,
  * receives and state moves for two QPs, and a network. The script runs on that network and on a
  * perfect one: memory and completions must be the same. Where losses may show (UC, UD, a QP
- * moved to ERR, a peer that counts otherwise) the properties that remain are checked instead: no
- * work request of RC stays without a completion.
+ * moved to ERR, a peer that counts otherwise, falls silent or comes late) the properties that
+ * remain are checked instead: no work request of RC stays without a completion.
  *
  *	sim [RUNS [FIRST-SEED]]
  *
@@ -28,7 +28,7 @@ enum {
 #define SPAN	 3000000UL /* ns in which the script's actions lie */
 #define PATIENCE 60000000000UL /* ns after them; what has not ended by then never does */
 
-enum kind { POST, RECEIVE, TO_SQD, TO_RTS, TO_ERR };
+enum kind { POST, RECEIVE, TO_SQD, TO_RTS, TO_ERR, COME, FALL_SILENT };
 
 struct action {
 	uint64_t at;
@@ -44,6 +44,7 @@ struct script {
 	unsigned int n;
 	bool moves_to_err;
 	bool datagrams;
+	bool comes_late; /* the second side is in RESET until its COME */
 };
 
 struct record { /* what a run left behind */
@@ -272,7 +273,8 @@ static void with_keys(struct rig_wr *w, struct rig_qp *self, struct rig_qp *peer
 	w->dqpn = peer->q.qp.qpn;
 }
 
-static void act(struct rig *r, const struct action *a, struct record *out)
+static void act(struct rig *r, const struct script *script, const struct action *a,
+		struct record *out)
 {
 	struct rig_qp *p = r->qp[a->side];
 	struct rig_wr w = a->wr;
@@ -298,6 +300,12 @@ static void act(struct rig *r, const struct action *a, struct record *out)
 		break;
 	case TO_ERR:
 		rig_move(p, IBV_QPS_ERR);
+		break;
+	case COME:
+		rig_connect(p, &script->attr[a->side], r->qp[!a->side]->q.qp.qpn);
+		break;
+	case FALL_SILENT:
+		p->end.mute = true;
 		break;
 	}
 }
@@ -341,7 +349,7 @@ static void play(const struct script *s, const struct net_config *cfg, struct re
 	rig_open(&r, cfg, current_seed);
 	for (int i = 0; i < 2; i++)
 		rig_qp_open(&r, &s->attr[i], i ? 0x55 : 0x11);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2 - s->comes_late; i++)
 		rig_connect(r.qp[i], &s->attr[i], r.qp[!i]->q.qp.qpn);
 	for (int i = 0; i < 2; i++) /* the direct access of such a ring is not predicted */
 		r.qp[i]->q.qp.laid_open = cfg->prediction == NET_ORDINARY;
@@ -349,7 +357,7 @@ static void play(const struct script *s, const struct net_config *cfg, struct re
 		keep_path(r.qp[i], r.qp[!i]->q.qp.qpn, &path[i]);
 	for (unsigned int i = 0; i < s->n; i++) {
 		rig_run_until(&r, s->action[i].at);
-		act(&r, &s->action[i], out);
+		act(&r, s, &s->action[i], out);
 	}
 	rig_run_until(&r, r.net.now + PATIENCE);
 	memset(out->ncqe, 0, sizeof(out->ncqe));
@@ -544,18 +552,53 @@ static uint64_t reliable(struct rand *r, struct record *a, struct record *b)
 	return a->hash;
 }
 
-/* The second side's rq_psn is before or behind the first's sq_psn: whatever becomes of a message,
- * its work request ends. */
-static uint64_t skewed(struct rand *r, struct record *a)
+/* The second side's rq_psn is before or behind the first's sq_psn. */
+static void skew(struct rand *r, struct script *s)
 {
-	uint32_t skew = 1 + rand_below(r, rand_chance(r, 0.5) ? 4 : 300);
+	uint32_t by = 1 + rand_below(r, rand_chance(r, 0.5) ? 4 : 300);
+
+	s->attr[1].rq_psn += rand_chance(r, 0.5) ? by : -by;
+	s->attr[1].rq_psn &= 0xffffff;
+}
+
+/* Nothing of one side reaches the other any more, which may still do to it what it likes. */
+static void fall_silent(struct rand *r, struct script *s)
+{
+	add(s, (struct action){
+		       .at = rand_below(r, SPAN), .side = rand_below(r, 2), .kind = FALL_SILENT });
+}
+
+/* The second side comes to RTR and RTS when the first has long begun, perhaps when it is too
+ * late. */
+static void come_late(struct rand *r, struct script *s)
+{
+	uint64_t at = rand_below(r, 2 * SPAN);
+	struct script old = *s;
+
+	s->n = 0;
+	s->comes_late = true;
+	add(s, (struct action){ .at = at, .side = 1, .kind = COME });
+	for (unsigned int i = 0; i < old.n; i++) {
+		struct action a = old.action[i];
+
+		if (a.side == 1 && a.at < at)
+			a.at = at;
+		add(s, a);
+	}
+}
+
+/* A peer that counts otherwise, falls silent or comes late: whatever becomes of a message, its work
+ * request ends. */
+static uint64_t strange(struct rand *r, struct record *a)
+{
+	static void (*const ways[])(struct rand *, struct script *) = { skew, fall_silent,
+									come_late };
 	struct script s = { .datagrams = false };
 	struct net_config c;
 
 	some_network(r, &c);
 	make_script(r, &s, false, c.prediction ? 0.7 : 0);
-	s.attr[1].rq_psn += rand_chance(r, 0.5) ? skew : -skew;
-	s.attr[1].rq_psn &= 0xffffff;
+	ways[rand_below(r, sizeof(ways) / sizeof(ways[0]))](r, &s);
 	play(&s, &c, a);
 	check_all_ended(a);
 	return a->hash;
@@ -643,7 +686,7 @@ static uint64_t run(uint64_t seed, struct record *a, struct record *b)
 	rand_init(&r, seed);
 	if (seed % 10 == 9)
 		return seed % 20 == 9 ? unreliable(&r) : datagrams(&r, a, b);
-	return seed % 10 == 8 ? skewed(&r, a) : reliable(&r, a, b);
+	return seed % 10 == 8 ? strange(&r, a) : reliable(&r, a, b);
 }
 
 int main(int argc, char **argv)
