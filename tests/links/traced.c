@@ -8,11 +8,14 @@
 #include <linux/landlock.h>
 #include <linux/seccomp.h>
 #include <sched.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include "peers/contact_peer.h"
 #include "peers/host_names.h"
@@ -86,6 +89,38 @@ static bool lower_user_namespace(void)
 	return write_file("/proc/self/uid_map", map);
 }
 
+/* A process stays in the one that it is in; its child enters the new one, and speaks for it. */
+static bool own_pid_namespace(void)
+{
+	int status;
+	pid_t pid;
+
+	if (unshare(CLONE_NEWPID))
+		return false;
+	pid = fork();
+	if (pid <= 0)
+		return !pid;
+	waitpid(pid, &status, 0);
+	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+}
+
+static pid_t tester; /* whom the one that gives something up meets */
+
+/* The child of @pid that speaks for it, or @pid itself. */
+static pid_t speaker(pid_t pid)
+{
+	char path[64], text[16] = "";
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0 && read(fd, text, sizeof(text) - 1) > 0)
+		pid = (pid_t)strtol(text, NULL, 10);
+	if (fd >= 0)
+		close(fd);
+	return pid;
+}
+
 /* The one that gives something up: exits with 0 when both agree with the kernel. */
 static int other(int talk, void *arg)
 {
@@ -99,7 +134,8 @@ static int other(int talk, void *arg)
 		child_tell(talk, CANNOT);
 		return CANNOT;
 	}
-	child_tell(talk, opens(getppid()));
+	child_hear(talk); /* the other side has given up what it will */
+	child_tell(talk, opens(tester));
 	mutual = child_hear(talk);
 	station_open(&st);
 	child_tell(talk, station_number(&st));
@@ -135,22 +171,35 @@ static void stay_free(struct station *st, struct child *c)
 	host_revoke(st->h, key); /* returns */
 }
 
-/* False: this system has no such restriction. */
-static bool meets(bool (*restrict_self)(void))
+/* @mine: what this process gives up behind the other one's start. False: this system has no such
+ * restriction. */
+static bool both_meet(bool (*restrict_self)(void), bool (*mine)(void))
 {
-	struct child c = child_start(other, &restrict_self);
-	uint64_t reached = child_hear(c.talk);
+	struct child c;
+	uint64_t reached;
 	struct station st = { 0 };
 	const struct contact *peer;
-	bool mutual;
+	bool mutual, can;
 	uint32_t number;
 	struct dest *d;
+
+	tester = getpid();
+	c = child_start(other, &restrict_self);
+	can = mine();
+	child_tell(c.talk, 1);
+	reached = child_hear(c.talk);
+	if (!can) {
+		kill(c.pid, SIGKILL);
+		child_wait(&c);
+		return false;
+	}
 
 	if (reached == CANNOT) {
 		check_eq(child_wait(&c), CANNOT);
 		return false; /* a kernel without Landlock, a container that allows no namespaces */
 	}
-	mutual = reached && opens(c.pid);
+	/* a pid that the connection cannot name to one of them names nobody */
+	mutual = reached && opens(speaker(c.pid)) && restrict_self != own_pid_namespace;
 	child_tell(c.talk, mutual);
 	number = (uint32_t)child_hear(c.talk);
 	station_open(&st);
@@ -179,6 +228,11 @@ static bool meets(bool (*restrict_self)(void))
 	return true;
 }
 
+static bool meets(bool (*restrict_self)(void))
+{
+	return both_meet(restrict_self, none);
+}
+
 TEST(equals_reach_each_other)
 {
 	check(meets(none));
@@ -203,6 +257,20 @@ TEST(root_without_capabilities_is_not_root)
 TEST(a_lower_user_namespace_does_not_reach_up)
 {
 	if (!meets(lower_user_namespace))
+		skip();
+}
+
+/* The kernel would let each trace the other, but the inner one does not see who the outer one is. */
+TEST(a_lower_pid_namespace_uses_the_rings)
+{
+	if (!meets(own_pid_namespace))
+		skip();
+}
+
+/* The last test: this process stays in its namespace. */
+TEST(sibling_user_namespaces_do_not_reach_each_other)
+{
+	if (!both_meet(lower_user_namespace, lower_user_namespace))
 		skip();
 }
 
@@ -352,6 +420,8 @@ RUN_TESTS(unit_test(equals_reach_each_other),
 	  unit_test(a_landlocked_process_reaches_nobody_outside),
 	  unit_test(root_without_capabilities_is_not_root),
 	  unit_test(a_lower_user_namespace_does_not_reach_up),
+	  unit_test(a_lower_pid_namespace_uses_the_rings),
 	  unit_test(a_process_of_another_pid_namespace_is_not_taken_for_the_peer),
 	  unit_test(before_linux_6_5_a_nonce_names_the_peer),
-	  unit_test(before_linux_6_5_it_is_not_taken_for_the_peer))
+	  unit_test(before_linux_6_5_it_is_not_taken_for_the_peer),
+	  unit_test(sibling_user_namespaces_do_not_reach_each_other))
