@@ -27,7 +27,7 @@ MEANT = {
               "peers/contact_state", "peers/contact_claim", "peers/contact_grow",
               "peers/contact_share", "peers/contact_end", "peers/ring_end"],
     "kernel": ["net/rtnl", "net/unix_listeners", "net/netdev_rtnl", "net/netdev_proc",
-               "udp/udp_seen"],
+               "udp/udp_seen", "hca/memory", "peers/mapping"],
     "text": ["link/fault_parse", "link/fault_live", "util/spelling"],
     "page": ["xrc/xrc_page"],
     "tag": ["transport/tag", "transport/tag_cqe", "transport/inner", "hca/srq_tags",

@@ -6,6 +6,7 @@
  * place of libmnl and the C library's functions while something is fed. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <libmnl/libmnl.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -16,10 +17,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 #include "fuzz.h"
+#include "hca/memory.h"
 #include "net/netdev.h"
 #include "net/rtnl.h"
 #include "net/unix_listeners.h"
 #include "peers/host_names.h"
+#include "peers/mapping.h"
 #include "udp/udp_seen.h"
 #include "util/be.h"
 #include "wire/opcode.h"
@@ -221,6 +224,23 @@ static void names(void)
 	host_names_read(1000, taken);
 }
 
+/* /proc/self/maps, /proc/self/smaps */
+static void areas(void)
+{
+	memory_check_maps(0x7f0000001000, 0x2000, true, "fuzz");
+	memory_check_huge(0x7f0000200000, 0x400000, "fuzz");
+}
+
+/* /proc/self/maps, /proc/locks */
+static void file_of_an_area(void)
+{
+	struct mapping_file f;
+	int fd;
+
+	if (!mapping_find(0x7f0000001000, 0x1000, &f, &fd))
+		must(f.len == 0x1000 && fcntl(fd, F_GETFD) >= 0);
+}
+
 static void take_name(void *arg, const char *name, uint32_t uid)
 {
 	(void)arg;
@@ -269,7 +289,7 @@ static void raw_ip(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	struct fuzz_bytes b = { data, len };
-	unsigned int what = (unsigned int)fuzz_take(&b, 1) % 7;
+	unsigned int what = (unsigned int)fuzz_take(&b, 1) % 9;
 
 	fed = &b;
 	if (what < 2)
@@ -282,8 +302,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		names();
 	else if (what == 5)
 		raw_ip();
-	else
+	else if (what == 6)
 		listeners();
+	else if (what == 7)
+		areas();
+	else
+		file_of_an_area();
 	fed = NULL;
 	return 0;
 }
