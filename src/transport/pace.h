@@ -12,8 +12,8 @@ void pace_set(struct tqp *q, uint32_t kbps, uint32_t burst);
 bool pace_open(struct tqp *q, uint64_t now);
 /* With a limit: the payload bytes of the largest segment, a multiple of the MTU. */
 uint32_t pace_segment(const struct tqp *q, uint32_t max);
-/* With a limit: shall a segment in the middle of a message, which leaves now, ask for an ACK? One in
- * each millisecond does: the whole message may take longer than all tries together. */
+/* With a limit: shall a segment in the middle of a message, which leaves now, ask for an ACK? One
+ * in each millisecond does: the whole message may take longer than all tries together. */
 bool pace_asks(struct tqp *q, uint64_t now);
 /* With a limit: @len bytes in @npsn packets have left. */
 void pace_sent(struct tqp *q, uint32_t len, uint32_t npsn, uint64_t now);

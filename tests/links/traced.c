@@ -260,7 +260,8 @@ TEST(a_lower_user_namespace_does_not_reach_up)
 		skip();
 }
 
-/* The kernel would let each trace the other, but the inner one does not see who the outer one is. */
+/* The kernel would let each trace the other, but the inner one does not see who the outer one
+ * is. */
 TEST(a_lower_pid_namespace_uses_the_rings)
 {
 	if (!meets(own_pid_namespace))

@@ -316,8 +316,8 @@ static struct dest *delayed(struct dest *to, uint32_t psn)
 	return d;
 }
 
-/* The first of a full queue leaves early, or its link has no room for it and the sender waits there:
- * nothing is lost, nothing overtakes. */
+/* The first of a full queue leaves early, or its link has no room for it and the sender waits
+ * there: nothing is lost, nothing overtakes. */
 TEST(a_queue_that_is_full_makes_room_or_waits)
 {
 	static const struct link_ops ops = { .name = "full",
