@@ -89,6 +89,17 @@ def perftest(transports, lines):
         return pair.run(["ucx_perftest", "-b", str(path)], done(lines), side, side, limit=300)
 
 
+def every_byte(transports):
+    """A program of ours: two processes that compare what UCX brings."""
+    program = str(Path(os.environ["SOFTHCA_BUILD"]) / "tests/clients/ucp_bytes")
+    ran = subprocess.run([*pair.RUN, program, "10" if programs.FULL else "1"],
+                         env={**os.environ, **pair.preload(), **environment(transports)},
+                         text=True, errors="replace", stdout=subprocess.PIPE,
+                         stderr=subprocess.STDOUT, check=False)
+    right = ran.returncode == 0 and "all right" in ran.stdout
+    return pair.Result("" if right else f"ended with {ran.returncode}", client=ran.stdout)
+
+
 def count(size):
     return f"-n {20 if size > 4096 else 100} -w 5" if not programs.FULL else \
         f"-n {200 if size > 4096 else 2000} -w 50"
@@ -119,6 +130,7 @@ def main():
         lines = {f"{test}_{size}": f"-t {test} -s {size} {count(size)}"
                  for t, test, size in chosen if t == transport}
         table.append((f"ucx_perftest {transport}", lambda t=transport, x=lines: perftest(t, x)))
+        table.append((f"every byte {transport}", lambda t=transport: every_byte(t)))
     for transport, rows in UCT.items():
         lines = {f"{test}_{layout}_{size}":
                  f"-d {DEVICE} -x {transport} -t {test} -D {layout} -s {size} {count(size)}"
