@@ -140,6 +140,16 @@ def answer(run):
     run.stdin.flush()
 
 
+def beside(base, path, new):
+    """What another build needs for the same, and the change since."""
+    try:
+        old = counted(base, path)
+    except Failed:
+        return "          cannot do it"
+    return (f"          {old[0]:>7.0f} {old[1]:>8.0f}{old[2]}"
+            f" {100 * (sum(new[:2]) / sum(old[:2]) - 1):>+6.2f} %")
+
+
 def main():
     ours, base = os.environ["SOFTHCA_LIB"], os.environ.get("SOFTHCA_BASE")
     if base and not (Path(base) / "libibverbs.so.1").exists():
@@ -153,11 +163,7 @@ def main():
                 + HOW[how])
         new = counted(ours, path)
         line = f"{name:<32} {new[0]:>7.0f} {new[1]:>8.0f}{new[2]}"
-        if base:
-            old = counted(base, path)
-            line += (f"          {old[0]:>7.0f} {old[1]:>8.0f}{old[2]}"
-                     f" {100 * (sum(new[:2]) / sum(old[:2]) - 1):>+6.2f} %")
-        print(line, flush=True)
+        print(line + (beside(base, path, new) if base else ""), flush=True)
     return 0
 
 
