@@ -3,8 +3,13 @@
 #include "engine/wake.h"
 #include "util/clock.h"
 
+/* Looks of the watchdog begin with slots of the wheel: 67 ms. */
+#define LOOKS_NS (UINT64_C(1) << (WHEEL_SHIFT + 2 * WHEEL_BITS))
+
 /* What the run under way has found, collected under the wheel's lock. */
 static __thread struct timers_due found __attribute__((tls_model("initial-exec")));
+/* This thread runs the watches: it asks when the next one is due before it sleeps. */
+static __thread bool watches __attribute__((tls_model("initial-exec")));
 
 static void queue(struct eqp *e)
 {
@@ -77,19 +82,22 @@ void timers_arm(struct eqp *e, uint64_t at)
 	add_and_unlock(n, &e->timer, at);
 }
 
+/* Not before its time, and with others: a look is worth no wake of its own, nor those at which the
+ * wheel would put it into finer slots. */
 void timers_watch(struct tqp *q)
 {
 	struct eqp *e = to_eqp(q);
 	struct node *n = e->node;
+	uint64_t at = (q->watch_at + LOOKS_NS - 1) / LOOKS_NS * LOOKS_NS;
 	bool earlier;
 
 	spin_lock(&n->wheel_lock);
 	e->watch.fire = fire_watch;
-	wheel_add(&n->watches, &e->watch, q->watch_at);
-	earlier = q->watch_at < n->next_watch;
+	wheel_add(&n->watches, &e->watch, at);
+	earlier = at < n->next_watch;
 	store_release(&n->next_watch, wheel_next(&n->watches));
 	spin_unlock(&n->wheel_lock);
-	if (earlier)
+	if (earlier && !watches)
 		wake_engine(n);
 }
 
@@ -150,6 +158,7 @@ struct eqp *timers_take_watches(struct node *n, uint64_t now)
 
 	if (load_relaxed(&n->next_watch) > now)
 		return NULL;
+	watches = true;
 	spin_lock(&n->wheel_lock);
 	found = (struct timers_due){ 0 };
 	wheel_run(&n->watches, now);
