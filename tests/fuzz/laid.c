@@ -12,7 +12,7 @@
 enum { STEPS = 64, MTU = 256, OPEN_AT = 0x8000, OPEN = 0x4000, GUARD = 0x11, LEN = 600 };
 enum { SLOTS = 16, SLOT = 32, SQ_BYTES = RIG_SQ * WQE_BB, RQ_BYTES = RIG_RQ * RIG_STRIDE };
 
-const struct fuzz_target fuzz_target = { "laid", 1024, 50000 };
+const struct fuzz_target fuzz_target = { "laid", 1024, 10000 };
 
 static struct rig rig;
 static struct rig_qp *a, *b; /* their rings are the program's */
