@@ -194,8 +194,8 @@ static long used(long *sleeps)
 
 enum { LOOKS = 4 /* of the watchdog, a second */ };
 
-/* The wait is what is measured: no other event ends it. Less than a clock tick in two seconds,
- * since a wake alone may take 200 us on a virtual machine. */
+/* The wait is what is measured: no other event ends it. No thread spins, and how often one wakes is
+ * counted: what a wake takes depends on the machine, on a virtual one 40 to 400 us. */
 static void idle_uses_no_time(int where)
 {
 	struct duo_opts o = { .qp.type = IBV_QPT_RC, .together = !where };
@@ -212,7 +212,7 @@ static void idle_uses_no_time(int where)
 	poll(&none, 1, 200); /* until the engine has found that nobody polls */
 	before = used(&sleeps);
 	poll(&none, 1, seconds * 1000);
-	want(used(&slept) - before < seconds * 500000 / sysconf(_SC_CLK_TCK));
+	want(used(&slept) - before < seconds * 50000);
 	want(slept - sleeps <= (seconds + 1) * LOOKS);
 	duo_close(&duo);
 }
