@@ -182,6 +182,16 @@ static void done(struct fault *f, struct parcel *p)
 	f->d.ops->put(&f->d); /* the segment's reference; the caller has one, too */
 }
 
+static struct parcel *first_if_full(struct fault *f)
+{
+	struct parcel *p;
+
+	spin_lock(&f->lock);
+	p = f->queued >= QUEUE_MAX ? f->first : NULL;
+	spin_unlock(&f->lock);
+	return p;
+}
+
 /* A full queue waits for the link, as a full link does, and loses nothing: its first segment leaves
  * before its time. EAGAIN: the link has no room for it either, and @w is on its waiting list. */
 static int make_room(struct fault *f, struct waiter *w)
@@ -189,10 +199,10 @@ static int make_room(struct fault *f, struct waiter *w)
 	struct parcel *p;
 	int err = 0;
 
+	if (likely(!first_if_full(f)))
+		return 0; /* not behind the thread that sends what is due */
 	spin_lock(&f->out);
-	spin_lock(&f->lock);
-	p = f->queued >= QUEUE_MAX ? f->first : NULL;
-	spin_unlock(&f->lock);
+	p = first_if_full(f);
 	if (p)
 		err = dest_send(f->d.inner, &p->seg, w);
 	if (p && err != EAGAIN)

@@ -56,6 +56,21 @@ static void ends_with(const char *text, const char *end)
 	}
 }
 
+struct row {
+	struct link_silence l;
+	const char *end;
+};
+
+static void all(const struct net_config *cfg, const struct row *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		char text[EXPLAIN_TEXT];
+
+		said(cfg, &rows[i].l, NULL, text);
+		ends_with(text, rows[i].end);
+	}
+}
+
 TEST(what_this_hosts_kernel_refuses)
 {
 	static const char route[] =
@@ -87,10 +102,7 @@ TEST(what_this_hosts_kernel_refuses)
 
 TEST(of_a_host)
 {
-	static const struct {
-		struct link_silence l;
-		const char *end;
-	} rows[] = {
+	static const struct row rows[] = {
 		{ { .no_neighbour = true, .sent = 8 },
 		  ": no neighbour answers for 10.1.2.3; is it the peer's address, and its host "
 		  "up?" },
@@ -102,12 +114,7 @@ TEST(of_a_host)
 		  "there, and is UDP port 4791 open both ways?" },
 	};
 
-	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		char text[EXPLAIN_TEXT];
-
-		said(&pair_lossy, &rows[i].l, NULL, text);
-		ends_with(text, rows[i].end);
-	}
+	all(&pair_lossy, rows, sizeof(rows) / sizeof(rows[0]));
 }
 
 /* An ACK from 0.0.0.0, which is not the peer's address. */
@@ -136,10 +143,7 @@ TEST(answers_from_elsewhere)
 
 TEST(of_a_process)
 {
-	static const struct {
-		struct link_silence l;
-		const char *end;
-	} rows[] = {
+	static const struct row rows[] = {
 		{ { .ended = true, .pid = 4711 },
 		  ": its process 4711 has ended; end the connection" },
 		{ { .ended = true }, ": its process has ended; end the connection" },
@@ -156,12 +160,7 @@ TEST(of_a_process)
 		  "this sq_psn?" },
 	};
 
-	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		char text[EXPLAIN_TEXT];
-
-		said(&pair_host, &rows[i].l, NULL, text);
-		ends_with(text, rows[i].end);
-	}
+	all(&pair_host, rows, sizeof(rows) / sizeof(rows[0]));
 }
 
 RUN_TESTS(unit_test(what_this_hosts_kernel_refuses), unit_test(of_a_host),
