@@ -157,6 +157,8 @@ def run_all(machine, todo, number, heard):
         for side, (status, output) in results.items() if bad else ():
             for line in [f"ended with {status}", *output.splitlines()[-8:]]:
                 print(f"# {side}: {line}", flush=True)
+        if any(status > 128 for status, _ in results.values()):  # where a signal has met it
+            print(f"# the guest's kernel: {machine.run('dmesg | tail -n 3')[1]!r}", flush=True)
     return failed, None
 
 
