@@ -7,6 +7,36 @@
 #include "rdmacm/id.h"
 #include "rdmacm/newer.h"
 
+static int socktype_of(int qp_type)
+{
+	switch (qp_type) {
+	case IBV_QPT_RC:
+	case IBV_QPT_UC:
+	case IBV_QPT_XRC_SEND:
+	case IBV_QPT_XRC_RECV:
+		return SOCK_STREAM;
+	case IBV_QPT_UD:
+		return SOCK_DGRAM;
+	default:
+		return 0;
+	}
+}
+
+static int protocol_of(int port_space)
+{
+	switch (port_space) {
+	case RDMA_PS_TCP:
+		return IPPROTO_TCP;
+	case RDMA_PS_UDP:
+	case RDMA_PS_IPOIB:
+		return IPPROTO_UDP;
+	default:
+		return 0;
+	}
+}
+
+/* As Linux's library: a family counts without RAI_FAMILY, too; and a type that is not one of the
+ * port space is left to getaddrinfo(), which says EAI_SOCKTYPE. */
 static void sockets_hints(const struct rdma_addrinfo *h, struct addrinfo *out)
 {
 	memset(out, 0, sizeof(*out));
@@ -14,12 +44,10 @@ static void sockets_hints(const struct rdma_addrinfo *h, struct addrinfo *out)
 		out->ai_flags |= AI_PASSIVE;
 	if (h->ai_flags & RAI_NUMERICHOST)
 		out->ai_flags |= AI_NUMERICHOST;
-	if (h->ai_flags & RAI_FAMILY)
+	if (h->ai_family != AF_IB)
 		out->ai_family = h->ai_family;
-	if (h->ai_qp_type == IBV_QPT_UD || h->ai_port_space == RDMA_PS_UDP)
-		out->ai_socktype = SOCK_DGRAM;
-	else if (h->ai_qp_type || h->ai_port_space)
-		out->ai_socktype = SOCK_STREAM;
+	out->ai_socktype = socktype_of(h->ai_qp_type);
+	out->ai_protocol = protocol_of(h->ai_port_space);
 }
 
 static int copy(struct sockaddr **to, socklen_t *to_len, const struct sockaddr *from, socklen_t len)
@@ -34,16 +62,27 @@ static int copy(struct sockaddr **to, socklen_t *to_len, const struct sockaddr *
 	return 0;
 }
 
-static void set_service(struct rdma_addrinfo *r, const struct rdma_addrinfo *h, int socktype)
+static void set_service(struct rdma_addrinfo *r, const struct rdma_addrinfo *h,
+			const struct addrinfo *found)
 {
-	bool datagrams = socktype == SOCK_DGRAM;
+	r->ai_qp_type = h->ai_qp_type			   ? h->ai_qp_type
+			: found->ai_socktype == SOCK_DGRAM ? (int)IBV_QPT_UD
+							   : (int)IBV_QPT_RC;
+	r->ai_port_space = h->ai_port_space		       ? h->ai_port_space
+			   : found->ai_protocol == IPPROTO_UDP ? (int)RDMA_PS_UDP
+							       : (int)RDMA_PS_TCP;
+}
 
-	r->ai_qp_type = h->ai_qp_type ? h->ai_qp_type
-			: datagrams   ? (int)IBV_QPT_UD
-				      : (int)IBV_QPT_RC;
-	r->ai_port_space = h->ai_port_space ? h->ai_port_space
-			   : datagrams	    ? (int)RDMA_PS_UDP
-					    : (int)RDMA_PS_TCP;
+/* A name that is to be read as a GID. */
+static int check_family(const struct rdma_addrinfo *h)
+{
+	const int asked = RAI_FAMILY | RAI_NUMERICHOST;
+
+	if (h->ai_family != AF_IB || (h->ai_flags & asked) != asked)
+		return 0;
+	softhca_refuse(EAFNOSUPPORT, "rdma_getaddrinfo: AF_IB: an Ethernet port has no such "
+				     "address; use AF_INET or AF_INET6");
+	return EAI_FAMILY;
 }
 
 static int by_name(const char *node, const char *service, const struct rdma_addrinfo *h,
@@ -51,14 +90,17 @@ static int by_name(const char *node, const char *service, const struct rdma_addr
 {
 	bool passive = h->ai_flags & RAI_PASSIVE;
 	struct addrinfo hints, *found;
-	int err;
+	int err = check_family(h);
 
+	if (err)
+		return err;
 	sockets_hints(h, &hints);
 	err = getaddrinfo(node, service, &hints, &found);
 	if (err)
 		return err;
+	r->ai_flags = passive ? RAI_PASSIVE : 0;
 	r->ai_family = found->ai_family;
-	set_service(r, h, found->ai_socktype);
+	set_service(r, h, found);
 	err = passive ? copy(&r->ai_src_addr, &r->ai_src_len, found->ai_addr, found->ai_addrlen)
 		      : copy(&r->ai_dst_addr, &r->ai_dst_len, found->ai_addr, found->ai_addrlen);
 	freeaddrinfo(found);
@@ -67,6 +109,7 @@ static int by_name(const char *node, const char *service, const struct rdma_addr
 
 static int by_hints(const struct rdma_addrinfo *h, struct rdma_addrinfo *r)
 {
+	r->ai_flags = h->ai_flags;
 	r->ai_family = h->ai_family;
 	r->ai_qp_type = h->ai_qp_type;
 	r->ai_port_space = h->ai_port_space;
@@ -85,7 +128,6 @@ static int look_up(const char *node, const char *service, const struct rdma_addr
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return EAI_MEMORY;
-	r->ai_flags = h->ai_flags;
 	err = node || service ? by_name(node, service, h, r) : by_hints(h, r);
 	if (!err && !r->ai_src_len)
 		err = copy(&r->ai_src_addr, &r->ai_src_len, h->ai_src_addr, h->ai_src_len);
