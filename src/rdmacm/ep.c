@@ -6,6 +6,23 @@
 
 enum { MS = 2000 };
 
+/* As the kernel, which takes an address with its length. */
+static int check_len(const struct sockaddr *a, socklen_t len, const char *name)
+{
+	socklen_t of_family = !a			 ? 0
+			      : a->sa_family == AF_INET	 ? sizeof(struct sockaddr_in)
+			      : a->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+							 : 0;
+
+	if (of_family && len == of_family)
+		return 0;
+	return softhca_refuse(EINVAL,
+			      "rdma_create_ep: ai_%s_addr has family %d, and ai_%s_len is %u; a "
+			      "sockaddr_in (%zu B) or a sockaddr_in6 (%zu B) is needed",
+			      name, a ? a->sa_family : 0, name, len, sizeof(struct sockaddr_in),
+			      sizeof(struct sockaddr_in6));
+}
+
 /* The attributes for the requests of an endpoint that listens. */
 static int keep(struct id *i, struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
 {
@@ -36,10 +53,14 @@ static int active(struct id *i, const struct rdma_addrinfo *res, struct ibv_pd *
 		  struct ibv_qp_init_attr *attr)
 {
 	int err = res->ai_connect_len ? given(res->ai_connect, "rdma_create_ep", "ai_connect") : 0;
+	struct sockaddr *src = res->ai_src_len ? res->ai_src_addr : NULL;
 
+	err = err ? err : check_len(res->ai_dst_addr, res->ai_dst_len, "dst");
+	if (!err && src)
+		err = check_len(src, res->ai_src_len, "src");
 	if (err)
 		return err;
-	if (rdma_resolve_addr(&i->id, res->ai_src_addr, res->ai_dst_addr, MS))
+	if (rdma_resolve_addr(&i->id, src, res->ai_dst_addr, MS))
 		return errno;
 	err = find_route(i, res);
 	if (err)
@@ -62,6 +83,10 @@ static int active(struct id *i, const struct rdma_addrinfo *res, struct ibv_pd *
 static int passive(struct id *i, const struct rdma_addrinfo *res, struct ibv_pd *pd,
 		   const struct ibv_qp_init_attr *attr)
 {
+	int err = check_len(res->ai_src_addr, res->ai_src_len, "src");
+
+	if (err)
+		return err;
 	if (rdma_bind_addr(&i->id, res->ai_src_addr))
 		return errno;
 	return keep(i, pd, attr);
@@ -71,12 +96,15 @@ EXPORT int rdma_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *res, str
 			  struct ibv_qp_init_attr *qp_init_attr)
 {
 	struct rdma_cm_id *made;
+	enum ibv_qp_type usual;
 	int err;
 
 	if (!id || !res)
 		return minus1_errno(EINVAL);
-	err = id_make(NULL, &made, NULL, (enum rdma_port_space)res->ai_port_space,
-		      (enum ibv_qp_type)res->ai_qp_type);
+	err = id_type_of((enum rdma_port_space)res->ai_port_space, &usual);
+	err = err ? err
+		  : id_make(NULL, &made, NULL, (enum rdma_port_space)res->ai_port_space,
+			    (enum ibv_qp_type)res->ai_qp_type);
 	if (err)
 		return minus1_errno(err);
 	err = res->ai_flags & RAI_PASSIVE ? passive(to_id(made), res, pd, qp_init_attr)

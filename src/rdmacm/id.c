@@ -43,7 +43,7 @@ int id_own_channel(struct id *i)
 	return i->id.channel ? 0 : errno;
 }
 
-static int qp_type_of(enum rdma_port_space ps, enum ibv_qp_type *out)
+int id_type_of(enum rdma_port_space ps, enum ibv_qp_type *out)
 {
 	switch (ps) {
 	case RDMA_PS_TCP:
@@ -92,7 +92,7 @@ EXPORT int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id 
 	enum ibv_qp_type type;
 	int err = given(id, "rdma_create_id", "id");
 
-	err = err ? err : qp_type_of(ps, &type);
+	err = err ? err : id_type_of(ps, &type);
 	return minus1_errno(err ? err : id_make(channel, id, context, ps, type));
 }
 

@@ -80,6 +80,8 @@ int given(const void *p, const char *call, const char *what);
 struct id *id_alloc(struct rdma_event_channel *ch, void *context, enum rdma_port_space ps,
 		    enum ibv_qp_type type);
 void id_free(struct id *i); /* it has no answer */
+/* The usual type of queue pairs of @ps; EINVAL: there is no such port space. */
+int id_type_of(enum rdma_port_space ps, enum ibv_qp_type *out);
 int id_make(struct rdma_event_channel *ch, struct rdma_cm_id **out, void *context,
 	    enum rdma_port_space ps, enum ibv_qp_type type);
 int id_look(struct id *i); /* addresses and device, as they are now */
