@@ -121,10 +121,31 @@ static int make_cqs(struct id *i, const struct ibv_qp_init_attr_ex *a)
 
 /* --- queue pairs --- */
 
+/* Whether connection management connects queue pairs of @type in @ps. */
+static bool of_space(enum rdma_port_space ps, enum ibv_qp_type type)
+{
+	switch (type) {
+	case IBV_QPT_RC:
+	case IBV_QPT_UC:
+	case IBV_QPT_XRC_SEND:
+	case IBV_QPT_XRC_RECV:
+		return ps == RDMA_PS_TCP || ps == RDMA_PS_IB;
+	case IBV_QPT_UD:
+		return ps != RDMA_PS_TCP;
+	default:
+		return false;
+	}
+}
+
 static int check(struct id *i, struct ibv_qp_init_attr_ex *a)
 {
 	if (i->id.qp || !i->id.verbs)
 		return EINVAL;
+	if (!of_space(i->id.ps, a->qp_type))
+		return softhca_refuse(EINVAL,
+				      "rdma_create_qp: qp_type %d is none of port space 0x%x; "
+				      "RDMA_PS_TCP has RC, UC and XRC, RDMA_PS_UDP has UD",
+				      a->qp_type, i->id.ps);
 	if ((a->recv_cq && i->id.recv_cq && a->recv_cq != i->id.recv_cq) ||
 	    (a->send_cq && i->id.send_cq && a->send_cq != i->id.send_cq))
 		return EINVAL;
