@@ -91,6 +91,10 @@ static void put_connection(struct cm_id *id, const struct cm_param *p, struct cm
 	id->initiator_depth = p->initiator_depth;
 	id->retry_count = m->retry_count;
 	id->rnr_retry = m->rnr_retry;
+	if (id->qp_type == IBV_QPT_XRC_SEND) { /* no request goes the other way; as Linux */
+		m->responder_resources = m->retry_count = m->rnr_retry = 0;
+		m->srq = 0;
+	}
 }
 
 /* Its request could not leave: nothing follows, and the next one of that host may. */
@@ -169,6 +173,8 @@ static void answer_with(struct cm_id *id, const struct cm_param *p, struct cm_ms
 	if (id->qp_type == IBV_QPT_XRC_RECV) {
 		m->local_eecn = p->qpn;
 		m->srq = 1;
+		m->initiator_depth = 0; /* it asks nothing; as Linux */
+		m->flow_control = 0;
 	}
 	id->responder_resources = p->responder_resources;
 	id->initiator_depth = p->initiator_depth;
