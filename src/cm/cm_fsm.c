@@ -264,6 +264,10 @@ bool cm_fsm_destroy(struct cm_fsm *f, uint64_t now, struct cm_out *out)
 		give_up(f, out);
 		return false;
 	case CM_ESTABLISHED:
+		if (f->xrc && !f->active) {
+			stop(f, CM_CLOSED);
+			return false;
+		}
 		send_dreq(f, now, out);
 		return true;
 	case CM_DREQ_RCVD:
@@ -574,12 +578,17 @@ void cm_fsm_timer(struct cm_fsm *f, uint64_t now, bool quick, struct cm_out *out
 		f->deadline = f->give_up;
 }
 
+bool cm_fsm_outlives(const struct cm_fsm *f)
+{
+	return f->state == CM_ESTABLISHED && f->xrc && f->active;
+}
+
 void cm_fsm_ask(struct cm_fsm *f, struct cm_out *out)
 {
 	struct cm_msg *m;
 
 	nothing(out);
-	if (f->state != CM_ESTABLISHED)
+	if (f->state != CM_ESTABLISHED || cm_fsm_outlives(f))
 		return;
 	if (f->asked)
 		f->deaths = 0;

@@ -50,6 +50,7 @@ struct cm_fsm {
 	enum cm_state state;
 	bool udp; /* SIDR */
 	bool active; /* it sent the REQ */
+	bool xrc; /* the target queue pair is its domain's, and may outlive the passive end */
 	uint32_t local_id, remote_id; /* SIDR: both are the request's id */
 	uint32_t local_qpn, remote_qpn;
 	uint64_t guid, remote_guid; /* of the processes' CAs */
@@ -109,3 +110,5 @@ void cm_fsm_ask(struct cm_fsm *f, struct cm_out *out);
 /* The message reached no host; @error says why. */
 void cm_fsm_unreached(struct cm_fsm *f, int error, struct cm_out *out);
 void cm_fsm_death(struct cm_fsm *f, uint64_t now, struct cm_out *out); /* the peer has ended */
+/* The connection goes on without the peer's end, which nobody was told of, as by Linux. */
+bool cm_fsm_outlives(const struct cm_fsm *f);

@@ -74,6 +74,7 @@ int cm_id_new(struct cm_channel *ch, uint32_t ps, int qp_type, struct cm_id **ou
 	list_init(&id->requester.node);
 	timer_init(&id->timer, NULL);
 	cm_fsm_init(&id->fsm, next_comm_id(), cm.guid);
+	id->fsm.xrc = qp_type == IBV_QPT_XRC_SEND || qp_type == IBV_QPT_XRC_RECV;
 	if (hash_put(&cm.by_id, id->fsm.local_id, id)) {
 		free(id);
 		return refuse_memory("rdma_create_id", sizeof(*id));

@@ -38,7 +38,8 @@ void cm_talk_address(const struct cm_id *id, struct gsi_mad *out)
 				 .to = id->way.dgid };
 }
 
-/* ECONNREFUSED: nobody listens; EAGAIN: lost, it will be sent again. */
+/* ECONNREFUSED: nobody listens; EAGAIN: lost, it will be sent again; ENOTCONN: the peer's end is
+ * gone, and its process perhaps. */
 static int transmit(struct cm_id *id, const struct cm_msg *m)
 {
 	struct gsi_mad mad;
@@ -50,6 +51,8 @@ static int transmit(struct cm_id *id, const struct cm_msg *m)
 		return gsi_send(cm.node, &mad, &id->quick);
 	if (id->conn.fd < 0 && (m->kind == CM_REQ || m->kind == CM_SIDR_REQ))
 		err = connect_peer(id);
+	if (id->conn.fd < 0 && m->kind == CM_DREQ)
+		err = ENOTCONN;
 	if (!err && id->conn.fd >= 0)
 		if (gsi_way_say(cm.node, id->conn.fd, &mad))
 			err = EAGAIN;
@@ -67,6 +70,15 @@ static void nobody_listens(struct cm_id *id)
 	m.local_id = id->fsm.udp ? id->fsm.local_id : 0;
 	m.remote_id = id->fsm.local_id;
 	cm_talk_take(id, &m);
+}
+
+/* Nobody is there to answer the DREQ. */
+static void peer_ended(struct cm_id *id)
+{
+	struct cm_out out;
+
+	cm_fsm_death(&id->fsm, clock_now(), &out);
+	cm_talk(id, &out);
 }
 
 /* --- events --- */
@@ -289,6 +301,10 @@ int cm_talk(struct cm_id *id, const struct cm_out *out)
 		nobody_listens(id);
 		return 0;
 	}
+	if (err == ENOTCONN && id->fsm.state == CM_DREQ_SENT) {
+		peer_ended(id);
+		return 0;
+	}
 	over(id);
 	return err == EAGAIN || err == ECONNREFUSED ? 0 : err;
 }
@@ -461,6 +477,8 @@ static void conn_ready(struct cm_watch *w)
 	cm_unwatch(w);
 	if (err == EBUSY && (id->fsm.state == CM_REQ_SENT || id->fsm.state == CM_SIDR_SENT))
 		return; /* its timer repeats the request, by another connection */
+	if (cm_fsm_outlives(&id->fsm))
+		return;
 	cm_blame_end(id, id->fsm.state);
 	cm_fsm_death(&id->fsm, clock_now(), &out);
 	cm_talk(id, &out);
