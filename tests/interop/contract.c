@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* contract IPV4 IPV6 [slowly]: prints what each call answers in each state of each kind of id, the
- * events that follow with all their fields, and the attributes of queue pairs. Both addresses are
- * those of one device of this machine. Lines: "KIND CALL: ANSWER | EVENTS : STATES that answer so".
- * Linux 6.12 can need minutes for ids that end while hundreds of others are at work
- * (cm_destroy_id_wait_timeout in its log): there, slowly, one kind after the other. */
+/* contract IPV4 IPV6 [slowly [PART]]: prints what each call answers in each state of each kind of
+ * id, the events that follow with all their fields, and the attributes of queue pairs; then what
+ * depends on no state. Both addresses are those of one device of this machine. Lines: "KIND CALL:
+ * ANSWER | EVENTS : STATES that answer so", "WHAT it is about: ANSWER". Linux 6.12 can need minutes
+ * for ids that end while hundreds of others are at work (cm_destroy_id_wait_timeout in its log):
+ * there, slowly, one part after the other. PART: the name of a kind, rules, names, endpoints or
+ * flows, which runs alone. */
 #include "contract.h"
 #include <arpa/inet.h>
 #include <errno.h>
@@ -27,6 +29,9 @@ static const struct kind kinds[] = {
 	{ "queued", RDMA_PS_TCP, IBV_QPT_RC, .has_qp = true },
 	{ "datagram", RDMA_PS_UDP, IBV_QPT_UD, .has_qp = false },
 	{ "datagram-queued", RDMA_PS_UDP, IBV_QPT_UD, .has_qp = true },
+	{ "sync", RDMA_PS_TCP, IBV_QPT_RC, .has_qp = true, .sync = true },
+	{ "datagram-sync", RDMA_PS_UDP, IBV_QPT_UD, .has_qp = true, .sync = true },
+	{ "xrc", RDMA_PS_IB, IBV_QPT_XRC_SEND, .has_qp = false, .xrc = true },
 	{ "ib", RDMA_PS_IB, IBV_QPT_RC, .has_qp = true, .looks_only = true },
 	{ "v6", RDMA_PS_TCP, IBV_QPT_RC, .has_qp = true, .v6 = true, .looks_only = true },
 	{ "datagram-v6", RDMA_PS_UDP, IBV_QPT_UD, .has_qp = true, .v6 = true, .looks_only = true },
@@ -76,9 +81,11 @@ in_port_t listener_port(const struct crew *c)
 
 struct rdma_conn_param usual_param(struct crew *c, const struct rdma_cm_id *id)
 {
-	static uint32_t given = 1000;
+	static uint32_t given;
 	enum side side = id == c->id[ACTIVE] ? ACTIVE : id == c->id[PASSIVE] ? PASSIVE : LISTENER;
 
+	if (!given) /* Linux may take a number for one that another part has used */
+		given = (uint32_t)(getpid() % 2048 + 1) << 12;
 	c->given[side] = ++given;
 	return (struct rdma_conn_param){ .private_data = "of an end",
 					 .private_data_len = 9,
@@ -97,30 +104,60 @@ struct table {
 	bool there[CALLS_MAX][STATES];
 };
 
+/* What a synchronous id has got. */
+static void say_kept(struct crew *c)
+{
+	struct rdma_cm_id *id = c->id[c->subject];
+
+	if (!id)
+		return;
+	c->where = "kept";
+	if (id->event)
+		say_event(c, id->event);
+	never_wait(id->channel);
+}
+
 static void call(struct crew *c, const struct call *k)
 {
 	struct rdma_cm_id *id = c->id[c->subject];
 	int ret;
 
+	if (c->kind->sync)
+		must(!rdma_migrate_id(id, NULL), "rdma_migrate_id");
+	if (c->kind->sync && k->waits)
+		never_wait(id->channel);
 	qp_states(c, c->qps, sizeof(c->qps));
 	errno = 0;
 	ret = k->make(c, id);
 	fprintf(c->out, "%s", ret ? errno_name(errno) : "0");
 	if (ret && ret != -1)
 		fprintf(c->out, " by %d", ret);
+	if (c->kind->sync)
+		say_kept(c);
+}
+
+/* That of a synchronous id, which no other has. */
+static struct rdma_event_channel *own_channel(const struct crew *c)
+{
+	const struct rdma_cm_id *id = c->id[c->subject];
+
+	if (!id || id->channel == c->active || id->channel == c->passive || id->channel == c->other)
+		return NULL;
+	return id->channel;
 }
 
 /* True: there was one. */
 static bool events_of(struct crew *c)
 {
-	struct rdma_event_channel *all[] = { c->active, c->passive, c->other };
+	static const char *const names[] = { "active", "passive", "other", "own" };
+	struct rdma_event_channel *all[] = { c->active, c->passive, c->other, own_channel(c) };
 	bool any = false;
 
-	for (size_t i = 0; i < 3; i++) {
+	for (size_t i = 0; i < 4 && all[i]; i++) {
 		struct pollfd p = { .fd = all[i]->fd, .events = POLLIN };
 
 		while (poll(&p, 1, 0) == 1) {
-			c->where = i == 0 ? "active" : i == 1 ? "passive" : "other";
+			c->where = names[i];
 			take_event(c, all[i]);
 			any = true;
 		}
@@ -180,6 +217,14 @@ static void print(const struct kind *kind, const char *name, struct crew *crews,
 	}
 }
 
+/* What is the same for an id without a channel, or of another type, is not asked again. */
+static bool tells_more(const struct call *k, const struct kind *kind)
+{
+	if (kind->sync)
+		return k->waits || k->sync;
+	return !kind->xrc || k->waits || k->typed;
+}
+
 static bool can(const struct call *k, const struct crew *c)
 {
 	const struct rdma_cm_id *id = c->id[c->subject];
@@ -213,7 +258,7 @@ static void answers(const struct kind *kind)
 		for (int s = 0; s < STATES; s++) {
 			struct crew *c = &t.crews[k][s];
 
-			if (!state_exists(kind, s))
+			if (!state_exists(kind, s) || !tells_more(&contract_calls[k], kind))
 				continue;
 			*c = (struct crew){ .kind = kind };
 			c->out = open_memstream(&c->text, &c->len);
@@ -234,25 +279,50 @@ static void answers(const struct kind *kind)
 	}
 }
 
+static void rules(const struct kind *none)
+{
+	(void)none;
+	say_rules();
+}
+
+static void names(const struct kind *none)
+{
+	(void)none;
+	say_names();
+}
+
+static void endpoints(const struct kind *none)
+{
+	(void)none;
+	say_endpoints();
+}
+
+static void flows(const struct kind *none)
+{
+	(void)none;
+	say_flows();
+}
+
 /* A process of its own: nothing that one part leaves behind is seen by another. */
 struct part {
 	const char *name;
+	void (*run)(const struct kind *kind);
+	const struct kind *kind;
 	pid_t pid;
 	FILE *said;
 };
 
-static struct part begin(void (*run)(const struct kind *), const struct kind *kind)
+static void begin(struct part *p)
 {
-	struct part p = { .name = kind ? kind->name : "rules", .said = tmpfile() };
-
-	must(p.said != NULL, "tmpfile");
+	p->said = tmpfile();
+	must(p->said != NULL, "tmpfile");
 	fflush(stdout);
-	p.pid = fork();
-	must(p.pid >= 0, "fork");
-	if (p.pid)
-		return p;
-	must(dup2(fileno(p.said), STDOUT_FILENO) == STDOUT_FILENO, "dup2");
-	run(kind);
+	p->pid = fork();
+	must(p->pid >= 0, "fork");
+	if (p->pid)
+		return;
+	must(dup2(fileno(p->said), STDOUT_FILENO) == STDOUT_FILENO, "dup2");
+	p->run(p->kind);
 	fflush(stdout);
 	_exit(0);
 }
@@ -273,7 +343,7 @@ static int finish(struct part *p)
 }
 
 /* Most of their time is a wait: all kinds at once, or one part after the other (@slowly). */
-static int all_kinds(bool slowly)
+static int all_kinds(bool slowly, const char *only)
 {
 	enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 	struct part parts[2 * KINDS];
@@ -282,9 +352,14 @@ static int all_kinds(bool slowly)
 	for (size_t i = 0; i < 2 * KINDS; i++) {
 		const struct kind *kind = &kinds[i / 2];
 
-		if (i % 2 && kind->looks_only)
+		if (i % 2 ? kind->looks_only : kind->sync)
 			continue;
-		parts[n++] = begin(i % 2 ? answers : look, kind);
+		if (only && strcmp(only, kind->name))
+			continue;
+		parts[n] = (struct part){ .name = kind->name,
+					  .run = i % 2 ? answers : look,
+					  .kind = kind };
+		begin(&parts[n++]);
 		if (slowly)
 			failed += finish(&parts[done++]);
 	}
@@ -293,16 +368,28 @@ static int all_kinds(bool slowly)
 	return failed;
 }
 
-static void rules(const struct kind *none)
+/* They are about ports, so none runs beside another. */
+static int others(const char *only)
 {
-	(void)none;
-	say_rules();
+	struct part parts[] = { { .name = "rules", .run = rules },
+				{ .name = "names", .run = names },
+				{ .name = "endpoints", .run = endpoints },
+				{ .name = "flows", .run = flows } };
+	int failed = 0;
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		if (only && strcmp(only, parts[i].name))
+			continue;
+		begin(&parts[i]);
+		failed += finish(&parts[i]);
+	}
+	return failed;
 }
 
 int main(int argc, char **argv)
 {
 	struct rlimit files = { 8192, 8192 };
-	struct part last;
+	const char *only = argc > 4 ? argv[4] : NULL;
 	int failed;
 
 	own4.in.sin_family = AF_INET;
@@ -311,8 +398,7 @@ int main(int argc, char **argv)
 		     inet_pton(AF_INET6, argv[2], &own6.in6.sin6_addr) == 1,
 	     "arguments: an IPv4 and an IPv6 address");
 	setrlimit(RLIMIT_NOFILE, &files);
-	failed = all_kinds(argc > 3);
-	last = begin(rules, NULL); /* alone: it is about ports */
-	failed += finish(&last);
+	failed = all_kinds(argc > 3, only);
+	failed += others(only);
 	return failed ? 1 : 0;
 }

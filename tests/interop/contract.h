@@ -42,6 +42,8 @@ struct kind {
 	enum ibv_qp_type type;
 	bool has_qp, v6;
 	bool looks_only;
+	bool sync; /* the subject is, when it is called */
+	bool xrc; /* endpoints: the other end is IBV_QPT_XRC_RECV */
 };
 
 struct crew {
@@ -63,6 +65,9 @@ struct call {
 	const char *name;
 	int (*make)(struct crew *c, struct rdma_cm_id *id); /* 0, -1 and errno */
 	bool needs_verbs, needs_qp; /* Debian's library would crash */
+	bool waits; /* for the other end, if the id is synchronous */
+	/* Also asked of ids that are synchronous, or of XRC, as each call that waits is. */
+	bool sync, typed;
 };
 
 extern const struct call contract_calls[]; /* up to one without a name */
@@ -89,6 +94,7 @@ void reach(struct crew *c, enum state s);
 void make_qp(struct crew *c, enum side side);
 enum { NO_EVENT = -1 };
 struct rdma_event_channel *make_channel(void);
+void never_wait(struct rdma_event_channel *ch);
 /* Fetches an event, tells of it if @c tells, and acks it; NO_EVENT if it was not for programs. */
 int take_event(struct crew *c, struct rdma_event_channel *ch);
 
@@ -98,6 +104,18 @@ void say_id(struct crew *c, const struct rdma_cm_id *id, const char *when);
 void say_qp(struct crew *c, const struct rdma_cm_id *id, const char *when);
 void say_attr(struct crew *c, const struct ibv_qp_attr *a, int mask);
 void qp_states(const struct crew *c, char *out, size_t room);
+
+/* contract_names.c */
+void say_names(void); /* of hosts and services */
+
+/* contract_ep.c */
+struct rdma_addrinfo ep_info(const struct kind *k, union address *at, bool passive);
+struct ibv_qp_init_attr ep_attr(void);
+void say_ep(struct crew *c, const struct rdma_cm_id *id); /* on stdout, which is @c's, too */
+void say_endpoints(void);
+
+/* contract_sync.c */
+void say_flows(void);
 
 /* contract_rules.c */
 void say_rules(void); /* of ports and of arguments */

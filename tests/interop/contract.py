@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import guest
 import transcript
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "clients"))
@@ -18,8 +19,9 @@ PROGRAM = Path(os.environ["SOFTHCA_BUILD"]) / "tests/interop/interop_contract"
 ADDRESSES = ["10.9.0.1", "fd09::1"]
 
 
-def network():
-    """An interface as the guest has it."""
+def machine():
+    """An interface, and the names of hosts and services, as the guest has them."""
+    subprocess.run(["mount", "--bind", guest.ETC, "/etc"], check=True)
     for argv in (["link", "add", "eth0", "type", "veth", "peer", "name", "eth1"],
                  ["link", "set", "eth1", "mtu", "4300", "up"],
                  ["link", "set", "eth0", "mtu", "4300", "up"],
@@ -29,7 +31,7 @@ def network():
 
 
 def main():
-    network()
+    machine()
     env = {**os.environ, **pair.preload(), "LD_LIBRARY_PATH": pair.LIB,
            "SOFTHCA_DEVICES": "mlx5_0=eth0"}
     ran = subprocess.run([PROGRAM, *ADDRESSES], env=env, capture_output=True, text=True,

@@ -128,7 +128,7 @@ void say_event(struct crew *c, const struct rdma_cm_event *e)
 	if (e->event == RDMA_CM_EVENT_CONNECT_REQUEST)
 		fprintf(c->out, " from %s, context %s", who(c, e->listen_id),
 			e->id->context == c ? "kept" : "other");
-	if (c->kind->ps == RDMA_PS_UDP) {
+	if (e->id->qp_type == IBV_QPT_UD) {
 		say_data(c, e->param.ud.private_data, e->param.ud.private_data_len);
 		say_ah(c, &e->param.ud.ah_attr);
 		say_qpn(c, "qpn", e->param.ud.qp_num);
@@ -222,16 +222,18 @@ void say_qp(struct crew *c, const struct rdma_cm_id *id, const char *when)
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr a;
 	int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
-	bool rc = c->kind->type == IBV_QPT_RC;
+	bool rc, uc;
 
 	if (!id->qp)
 		return;
+	rc = id->qp->qp_type == IBV_QPT_RC;
+	uc = id->qp->qp_type == IBV_QPT_UC;
 	must(!ibv_query_qp(id->qp, &a, ASK, &init), "ibv_query_qp");
-	mask |= rc ? IBV_QP_ACCESS_FLAGS : IBV_QP_QKEY;
+	mask |= rc || uc ? IBV_QP_ACCESS_FLAGS : IBV_QP_QKEY;
 	if (a.qp_state == IBV_QPS_RTR || a.qp_state == IBV_QPS_RTS)
-		mask |= rc ? IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-					IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER
-			   : 0;
+		mask |= (rc || uc ? IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN
+				  : 0) |
+			(rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0);
 	if (a.qp_state == IBV_QPS_RTS)
 		mask |= IBV_QP_SQ_PSN | (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 							 IBV_QP_MAX_QP_RD_ATOMIC

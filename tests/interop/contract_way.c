@@ -13,6 +13,10 @@ bool state_exists(const struct kind *k, enum state s)
 {
 	if (k->v6 && s == JOINED) /* Linux: ENOTSUPP */
 		return false;
+	if (k->sync && s == CLOSED) /* TIMEWAIT_EXIT comes when it will */
+		return false;
+	if (k->xrc && s < ROUTED) /* endpoints come so far */
+		return s == BOUND || s == LISTENING;
 	if (k->ps == RDMA_PS_UDP) /* no connection: one question, one answer */
 		return s != ANSWERED && s != ACCEPTED && s != LEAVING && s != LEFT && s != CLOSED;
 	return s != JOINED && !(k->has_qp && s == ANSWERED); /* the library establishes itself */
@@ -66,6 +70,21 @@ static struct rdma_cm_id *make_id(struct crew *c, struct rdma_event_channel *ch)
 	return id;
 }
 
+static struct rdma_cm_id *make_ep(struct crew *c, struct rdma_event_channel *ch, bool passive)
+{
+	union address a = own_address(c->kind->v6, passive ? 0 : listener_port(c));
+	struct kind k = { .ps = c->kind->ps,
+			  .type = passive ? IBV_QPT_XRC_RECV : IBV_QPT_XRC_SEND,
+			  .v6 = c->kind->v6 };
+	struct rdma_addrinfo info = ep_info(&k, &a, passive);
+	struct rdma_cm_id *id;
+
+	must(!rdma_create_ep(&id, &info, NULL, NULL), "rdma_create_ep");
+	must(!rdma_migrate_id(id, ch), "rdma_migrate_id");
+	id->context = c;
+	return id;
+}
+
 static struct ibv_cq *common_cq(struct ibv_context *verbs)
 {
 	static struct ibv_cq *cq;
@@ -100,8 +119,12 @@ static void listen_there(struct crew *c)
 {
 	union address a = own_address(c->kind->v6, 0);
 
-	c->id[LISTENER] = make_id(c, c->passive);
-	must(!rdma_bind_addr(c->id[LISTENER], &a.sa), "rdma_bind_addr");
+	if (c->kind->xrc) {
+		c->id[LISTENER] = make_ep(c, c->passive, true);
+	} else {
+		c->id[LISTENER] = make_id(c, c->passive);
+		must(!rdma_bind_addr(c->id[LISTENER], &a.sa), "rdma_bind_addr");
+	}
 	must(!rdma_listen(c->id[LISTENER], 4), "rdma_listen");
 }
 
@@ -216,8 +239,30 @@ struct rdma_event_channel *make_channel(void)
 {
 	struct rdma_event_channel *ch = rdma_create_event_channel();
 
-	must(ch && !fcntl(ch->fd, F_SETFL, O_NONBLOCK), "rdma_create_event_channel");
+	must(ch != NULL, "rdma_create_event_channel");
+	never_wait(ch);
 	return ch;
+}
+
+void never_wait(struct rdma_event_channel *ch)
+{
+	must(!fcntl(ch->fd, F_SETFL, O_NONBLOCK), "fcntl");
+}
+
+/* The active end, up to ROUTED. */
+static void begin(struct crew *c, enum state s)
+{
+	if (c->kind->xrc) {
+		c->id[ACTIVE] = make_ep(c, c->active, s < ROUTED);
+		return;
+	}
+	c->id[ACTIVE] = make_id(c, c->active);
+	if (s == BOUND)
+		bind_active(c);
+	if (s >= RESOLVED)
+		resolve(c);
+	if (s >= ROUTED && s != JOINED)
+		route(c);
 }
 
 void reach(struct crew *c, enum state s)
@@ -227,14 +272,8 @@ void reach(struct crew *c, enum state s)
 	c->passive = make_channel();
 	c->other = make_channel();
 	listen_there(c);
-	c->id[ACTIVE] = make_id(c, c->active);
+	begin(c, s);
 	c->subject = subject_of(s);
-	if (s == BOUND)
-		bind_active(c);
-	if (s >= RESOLVED)
-		resolve(c);
-	if (s >= ROUTED && s != JOINED)
-		route(c);
 	if (s == JOINED)
 		join(c);
 	else if (s >= ASKED)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-# traits: root alone timeout=600
+# traits: root alone timeout=900
 """Against the Linux kernel's rdma_rxe in a virtual machine (matrix.py tells what): both sides of
 each case must end well. A guest that dies by itself is no failure of ours: it is named, and one
 more is started."""
@@ -177,7 +177,7 @@ def asks_contract():
 
 def recorded(machine, number):
     """What contract.py holds us against."""
-    status, output = machine.run(f"{CONTRACT.name} {THEIRS} fd09::1 slowly", 10 * SECONDS)
+    status, output = machine.run(f"{CONTRACT.name} {THEIRS} fd09::1 slowly", 13 * SECONDS)
     was, now = (transcript.facts(text) for text in (transcript.LINUX.read_text(), output))
     changed = sorted(key for key in {*was, *now} if was.get(key) != now.get(key))
     good = not status and not changed

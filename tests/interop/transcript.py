@@ -19,8 +19,8 @@ def facts(text):
         if line.startswith("\t"):
             key = f"{head}: {line.split(':')[0].strip()}" if ": " in line else f"{head}: way"
             found[key] = f"{found[key]}; {line.strip()}" if key in found else line.strip()
-        elif line.startswith("rules "):
-            key, answer = line.split(":", 1)
+        elif line.startswith(("rules ", "names ", "endpoints ", "flows ")):
+            key, _, answer = line.partition(": ")
             found[key] = answer.strip()
         elif grouped:
             for state in grouped[3].split():

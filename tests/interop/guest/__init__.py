@@ -13,6 +13,7 @@ from pathlib import Path
 
 PORTS = 4
 BOOT_SECONDS = 180
+ETC = Path(__file__).resolve().parent / "etc"  # the names that a machine knows
 
 
 class Died(Exception):
@@ -57,6 +58,7 @@ class Guest:
         one after the other, a plain one where four bytes are aligned."""
         here, tree = Path(__file__).resolve().parent, self.folder / "tree"
         (tree / "bin").mkdir(parents=True)
+        shutil.copytree(ETC, tree / "etc")
         for origin, name in ((here / "init.in", "init"), (here / "agent.in", "bin/agent"),
                              *((path, f"bin/{path.name}") for path in map(Path, self.programs))):
             shutil.copyfile(origin, tree / name)
