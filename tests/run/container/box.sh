@@ -72,7 +72,7 @@ mkdir -p /mnt
 mount -t tmpfs mnt /mnt
 mkdir /mnt/dev
 furnish_dev /mnt/dev
-mount --move /mnt/dev /dev
+mount -n --move /mnt/dev /dev
 umount /mnt
 mount -t sysfs -o ro sysfs /sys 2>/dev/null || seal /sys
 [ -z "$sealed" ] || for folder in / /tmp /var/tmp /run; do
