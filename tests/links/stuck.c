@@ -2,16 +2,22 @@
 /* A peer with a file whose file system is a process of its own, which never answers (FUSE): who
  * reads a page of it, or closes a descriptor of it, waits until that process ends, and no signal
  * helps. In a user namespace of its own every process can make one. The station meets such a peer,
- * and has not waited when the file system is still there. */
+ * and has not waited when the file system is still there.
+ *
+ * And a peer with a page of userfaultfd for which nobody answers: a process like the station, so
+ * the station may look into it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
+#include <linux/userfaultfd.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include "peers/contact_talk.h"
 #include "peers/host_names.h"
@@ -20,7 +26,7 @@
 #include "util/sealed.h"
 
 enum {
-	CANNOT = 70, /* exit status: no user namespace, or no /dev/fuse here */
+	CANNOT = 70, /* exit status: no user namespace, no /dev/fuse or no userfaultfd here */
 	PATIENCE_S = 20, /* who has waited so long is let go, and has failed */
 	FILE_LEN = 1 << 16,
 };
@@ -128,7 +134,7 @@ static bool mounts(int *dev)
 
 /* --- the peer --- */
 
-static struct contact_message hello(unsigned int slot, uint64_t cookie_addr)
+static struct contact_message hello(unsigned int slot, uint64_t cookie_addr, uint64_t secret_addr)
 {
 	return (struct contact_message){ .kind = CONTACT_HELLO,
 					 .slot = slot,
@@ -139,7 +145,7 @@ static struct contact_message hello(unsigned int slot, uint64_t cookie_addr)
 					 .key_bytes = STATION_KEYS * sizeof(struct station_key),
 					 .ring_size = RING_MIN,
 					 .offers = 1,
-					 .secret_addr = cookie_addr,
+					 .secret_addr = secret_addr,
 					 .nonce = 1 };
 }
 
@@ -155,25 +161,20 @@ static bool heard(int conn)
 static void sends_the_file(int conn, unsigned int slot, int file)
 {
 	const int fds[] = { file, file, file, file };
-	struct contact_message m = hello(slot, 1);
+	struct contact_message m = hello(slot, 1, 1);
 
 	if (contact_talk_send(conn, &m, fds, 4) || !heard(conn))
 		_exit(2);
 }
 
-/* Its cookie lies in a page of the file. READY comes behind WELCOME, and is acted upon. */
-static void shows_a_page(int conn, unsigned int slot, int file)
+/* READY comes behind WELCOME, and is acted upon. */
+static void presents(int conn, struct contact_message m)
 {
-	struct contact_message m;
 	struct host_layout l;
-	void *map = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, file, 0);
-	struct stat st; /* asked for once, it tells the kernel how long the file is */
+	void *map;
 	int fds[4];
 
 	host_layout(STATION_KEYS, STATION_KEYS * sizeof(struct station_key), &l);
-	if (map == MAP_FAILED || fstat(file, &st))
-		_exit(3);
-	m = hello(slot, (uintptr_t)map);
 	if (sealed_make("page", HOST_PAGE_BYTES, SEALED_SPARSE, &fds[0], &map) ||
 	    sealed_make("ring", RING_CTL + RING_MIN, SEALED_SPARSE, &fds[1], &map) ||
 	    sealed_make("mail", HOST_MAIL_BYTES, SEALED_SPARSE, &fds[2], &map) ||
@@ -185,18 +186,41 @@ static void shows_a_page(int conn, unsigned int slot, int file)
 		_exit(5);
 }
 
+/* Its cookie lies in a page of the file. */
+static void shows_a_page(int conn, unsigned int slot, int file)
+{
+	void *map = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, file, 0);
+	struct stat st; /* asked for once, it tells the kernel how long the file is */
+
+	if (map == MAP_FAILED || fstat(file, &st))
+		_exit(3);
+	presents(conn, hello(slot, (uintptr_t)map, (uintptr_t)map));
+}
+
 struct attack {
+	int (*peer)(int talk, void *arg); /* the process, which has this struct as @arg */
 	void (*f)(int conn, unsigned int slot, int file);
+	bool shows_cookie; /* of the page for which nobody answers: else the secret lies there */
 	unsigned int slot, mine; /* the station's; from which on it takes one that is free */
 };
+
+/* A slot that is free: by chance the honest one has the first. */
+static int take_slot(const struct attack *a, unsigned int *mine)
+{
+	int name, err;
+
+	for (*mine = a->mine; (err = host_name_bind(*mine, &name)) == EADDRINUSE;)
+		*mine = (*mine + 1) % NUMBER_SLOTS;
+	return err;
+}
 
 /* 0: the file system was there to the end. It outlives this process, else the kernel would close
  * the file for us, and wait. */
 static int peer(int talk, void *arg)
 {
 	const struct attack *a = arg;
-	int dev, file, conn, name, err;
-	unsigned int mine = a->mine;
+	int dev, file, conn, err;
+	unsigned int mine;
 	struct child fs;
 
 	if (!mounts(&dev)) {
@@ -206,8 +230,7 @@ static int peer(int talk, void *arg)
 	fs = child_start(file_system, &dev);
 	close(dev);
 	file = open(place, O_RDONLY | O_CLOEXEC); /* for others: its owner is not mapped yet */
-	while ((err = host_name_bind(mine, &name)) == EADDRINUSE) /* by chance the honest one's */
-		mine = (mine + 1) % NUMBER_SLOTS;
+	err = take_slot(a, &mine);
 	if (err || file < 0 || host_name_connect(a->slot, &conn))
 		return 1;
 	a->f(conn, mine, file);
@@ -215,6 +238,60 @@ static int peer(int talk, void *arg)
 	child_hear(talk); /* the station has gone on, sooner or later */
 	kill(fs.pid, SIGUSR1);
 	return child_wait(&fs) == 128 + SIGUSR1 ? 0 : 6;
+}
+
+/* --- the peer with a page of userfaultfd --- */
+
+static int new_userfaultfd(void)
+{
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC), dev;
+
+	if (fd >= 0)
+		return fd;
+	dev = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
+	if (dev < 0)
+		return -1;
+	fd = ioctl(dev, USERFAULTFD_IOC_NEW, O_CLOEXEC);
+	close(dev);
+	return fd;
+}
+
+/* NULL: the kernel does not let this process have one. Its descriptor stays open, unread. */
+static void *unanswered_page(void)
+{
+	void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register r = { .range = { (uintptr_t)page, 4096 },
+				     .mode = UFFDIO_REGISTER_MODE_MISSING };
+	int fd = new_userfaultfd();
+
+	if (fd < 0 || page == MAP_FAILED || ioctl(fd, UFFDIO_API, &api) ||
+	    ioctl(fd, UFFDIO_REGISTER, &r))
+		return NULL;
+	return page;
+}
+
+/* 0: it was there to the end. A station that waits goes on when this process ends. */
+static int faulting_peer(int talk, void *arg)
+{
+	static uint64_t cookie = 1;
+	const struct attack *a = arg;
+	uint64_t page = (uintptr_t)unanswered_page();
+	unsigned int mine;
+	int conn, err;
+
+	if (!page) {
+		child_tell(talk, CANNOT);
+		return 0;
+	}
+	alarm(PATIENCE_S);
+	err = take_slot(a, &mine);
+	if (err || host_name_connect(a->slot, &conn))
+		return 1;
+	presents(conn, hello(mine, a->shows_cookie ? page : (uintptr_t)&cookie, page));
+	child_tell(talk, 1);
+	child_hear(talk);
+	return 0;
 }
 
 /* A process that is all right gets a contact behind the other one. */
@@ -231,11 +308,10 @@ static int honest(int talk, void *arg)
 	return station_send(&st, d, &s);
 }
 
-static void meets(void (*f)(int conn, unsigned int slot, int file))
+static void meets(struct attack a)
 {
 	const char *folder = getenv("TMPDIR");
 	struct station st = { 0 };
-	struct attack a = { .f = f };
 	struct child c, good;
 	struct pollfd p;
 
@@ -245,7 +321,7 @@ static void meets(void (*f)(int conn, unsigned int slot, int file))
 	a.slot = st.slot;
 	a.mine = (st.slot + NUMBER_SLOTS / 2) % NUMBER_SLOTS;
 	good = child_start(honest, NULL);
-	c = child_start(peer, &a);
+	c = child_start(a.peer, &a);
 	for (p = (struct pollfd){ .fd = c.talk, .events = POLLIN }; poll(&p, 1, 0) == 0;)
 		station_turn(&st);
 	if (child_hear(c.talk) == CANNOT) {
@@ -266,13 +342,25 @@ static void meets(void (*f)(int conn, unsigned int slot, int file))
 
 TEST(a_descriptor_that_does_not_close_keeps_nobody)
 {
-	meets(sends_the_file);
+	meets((struct attack){ .peer = peer, .f = sends_the_file });
 }
 
 TEST(memory_that_does_not_answer_keeps_nobody)
 {
-	meets(shows_a_page);
+	meets((struct attack){ .peer = peer, .f = shows_a_page });
+}
+
+TEST(a_cookie_in_a_page_of_userfaultfd_keeps_nobody)
+{
+	meets((struct attack){ .peer = faulting_peer, .shows_cookie = true });
+}
+
+TEST(a_secret_in_a_page_of_userfaultfd_keeps_nobody)
+{
+	meets((struct attack){ .peer = faulting_peer });
 }
 
 RUN_TESTS(unit_test(a_descriptor_that_does_not_close_keeps_nobody),
-	  unit_test(memory_that_does_not_answer_keeps_nobody))
+	  unit_test(memory_that_does_not_answer_keeps_nobody),
+	  unit_test(a_cookie_in_a_page_of_userfaultfd_keeps_nobody),
+	  unit_test(a_secret_in_a_page_of_userfaultfd_keeps_nobody))
