@@ -7,7 +7,6 @@ more is started."""
 import contextlib
 import os
 import random
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -189,17 +188,8 @@ def recorded(machine, number):
     return good
 
 
-def missing():
-    """Why no guest can be had, or ''."""
-    if not shutil.which("qemu-system-x86_64"):
-        return "there is no qemu-system-x86_64"
-    if not (IMAGE / "initramfs.gz").exists():
-        return "Debian's kernel could not be fetched"
-    return guest.tap()
-
-
 def main():
-    why = missing()
+    why = guest.missing(IMAGE)
     if why:
         print(f"SKIP: {why}")
         return 77

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
-/* One of two processes that meet, for boxes.py: prints what the kernel lets it open of the other's
- * memory, and what it has opened (docs/design/peer-identity.md).
+/* One of two processes that meet, for boxes.py and interop/yama.py: prints what the kernel lets it
+ * open of the other's memory, and what it has opened (docs/design/peer-identity.md).
  *
- *	reach SOCKET reach|rings
+ *	reach SOCKET|both reach|rings
  *
- * The other one has the other end of SOCKET, a descriptor of SOCK_SEQPACKET. `reach`: it waits
- * until both reach each other's memory. */
+ * The other one has the other end of SOCKET, a descriptor of SOCK_SEQPACKET; `both`: two children
+ * of this process are the two. `reach`: it waits until both reach each other's memory. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include "peers/host_state.h"
 #include "station.h"
@@ -75,13 +76,12 @@ static void turns(struct station *st)
 		station_turn(st);
 }
 
-int main(int argc, char **argv)
+static int meet(int talk, bool wait)
 {
 	struct station st = { 0 };
 	struct seg s = { .op = 4, .flags = SEG_SQPN, .pkey = 0xffff, .npsn = 1 };
 	const struct contact *c;
 	struct dest *d;
-	int talk = argc == 3 ? atoi(argv[1]) : -1;
 	bool may = may_open(swap_folders(talk));
 
 	swap(talk, 0); /* both have looked */
@@ -92,7 +92,7 @@ int main(int argc, char **argv)
 	if (station_send(&st, d, &s))
 		return 4;
 	station_until(&st, &st.count, 1);
-	while (!strcmp(argv[2], "reach") && still(!reach(d)))
+	while (wait && still(!reach(d)))
 		station_turn(&st);
 	turns(&st);
 	swap(talk, 0);
@@ -104,4 +104,30 @@ int main(int argc, char **argv)
 	d->ops->put(d);
 	station_close(&st);
 	return 0;
+}
+
+/* Siblings: none of them is the other's parent. */
+static int both_meet(bool wait)
+{
+	int ends[2], status, failed = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends);
+
+	for (int i = 0; i < 2 && !failed; i++)
+		if (!fork()) {
+			close(ends[!i]);
+			exit(meet(ends[i], wait));
+		}
+	close(ends[0]);
+	close(ends[1]);
+	while (waitpid(-1, &status, 0) > 0)
+		failed |= status;
+	return failed != 0;
+}
+
+int main(int argc, char **argv)
+{
+	bool wait = argc == 3 && !strcmp(argv[2], "reach");
+
+	if (argc != 3)
+		return 2;
+	return strcmp(argv[1], "both") ? meet(atoi(argv[1]), wait) : both_meet(wait);
 }

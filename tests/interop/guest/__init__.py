@@ -20,8 +20,12 @@ class Died(Exception):
     """The guest ended or does not answer: not a failure of ours."""
 
 
-def tap():
-    """Makes tap0, the cable to a guest; why it cannot be had, or ''."""
+def missing(image):
+    """Why no guest can be had, or ''. Makes tap0, the cable to one."""
+    if not shutil.which("qemu-system-x86_64"):
+        return "there is no qemu-system-x86_64"
+    if not (image / "initramfs.gz").exists():
+        return "Debian's kernel could not be fetched"
     made = subprocess.run(["ip", "tuntap", "add", "dev", "tap0", "mode", "tap"],
                           capture_output=True, text=True, check=False)
     return f"no tap device: {made.stderr.strip()}" if made.returncode else ""
@@ -29,7 +33,7 @@ def tap():
 
 class Guest:
     """with Guest(image, folder, mtu, programs) as guest: guest.run(command) gives (status, output);
-    @programs are put into its /bin. There is a tap()."""
+    @programs are put into its /bin. missing() has said ''."""
 
     def __init__(self, image, folder, mtu, programs):
         self.image, self.folder, self.mtu = Path(image), Path(folder), mtu
