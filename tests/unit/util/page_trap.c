@@ -139,7 +139,7 @@ static bool what_was_opened_for_good_stays_open(void)
 /* A thread that was joined may be listed for a moment. */
 static bool it_closes(void)
 {
-	for (int i = 0; i < 10000 && !page_trap_closed(); i++)
+	for (int i = 0; i < 1000 && !page_trap_closed(); i++)
 		recheck();
 	return page_trap_closed();
 }
