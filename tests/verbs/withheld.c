@@ -281,6 +281,26 @@ static void a_long_message_waits(int arg)
 	meanwhile(t, false);
 }
 
+/* `softhca ps` names what our queue pair waits for, and the process that does not answer. */
+static void it_is_shown(void)
+{
+	char line[512], command[512], qp[64], answer[64], peer[16];
+	bool waits = false, silent = false;
+	FILE *f;
+
+	snprintf(command, sizeof(command), "%s/bin/softhca ps", getenv("SOFTHCA_PREFIX"));
+	snprintf(qp, sizeof(qp), "  0x%x ", duo.near.ep.qp->qp_num);
+	snprintf(answer, sizeof(answer), " an answer of QP 0x%x\n", duo.near.ep.theirs.qpn);
+	snprintf(peer, sizeof(peer), "%d ", (int)duo.pid);
+	f = popen(command, "re");
+	while (f && fgets(line, sizeof(line), f)) {
+		waits |= !strncmp(line, qp, strlen(qp)) && strstr(line, answer);
+		silent |= !strncmp(line, peer, strlen(peer)) && strstr(line, "does not answer");
+	}
+	want(f && !pclose(f));
+	want(waits && silent);
+}
+
 /* The peer's own thread waits for its memory, and none of ours. */
 static void a_short_one_is_the_peers(int opcode)
 {
@@ -298,6 +318,7 @@ static void a_short_one_is_the_peers(int opcode)
 		duo_reconnect(&other);
 	}
 	want(!in_a_copy());
+	it_is_shown();
 	want(!peer_poll(duo.near.ep.scq, &wc, 0));
 	duo_do(&duo, gives_back, 0, 0, 0);
 	want_eq(duo_wc(&duo).status, IBV_WC_SUCCESS);
