@@ -27,7 +27,7 @@ enum {
 	PATIENCE_S = 60, /* the peer ends then, and with it what waits for its memory */
 };
 
-static struct duo duo, other; /* the peer whose memory is withheld; another one */
+static struct duo duo; /* to the peer whose memory is withheld */
 static char log_path[512];
 
 /* --- the peer --- */
@@ -74,21 +74,129 @@ static struct duo_answer gives_back(struct side *s, const struct duo_order *o)
 	return (struct duo_answer){ .found = true };
 }
 
-/* Its completion is o->id's to wait for: 0: nobody does. */
+/* Nobody waits for its completion. */
 static struct duo_answer sends(struct side *s, const struct duo_order *o)
 {
 	struct ibv_sge sg = { (uintptr_t)s->mem, o->len, s->mr->lkey };
-	struct ibv_send_wr wr = { .sg_list = &sg,
-				  .num_sge = 1,
-				  .opcode = IBV_WR_SEND,
-				  .send_flags = IBV_SEND_SIGNALED },
-			   *bad;
-	struct ibv_wc wc;
+	struct ibv_send_wr wr = { .sg_list = &sg, .num_sge = 1, .opcode = IBV_WR_SEND }, *bad;
 
 	want_eq(ibv_post_send(s->ep.qp, &wr, &bad), 0);
-	if (o->id)
-		peer_poll_ok(s->ep.scq, &wc);
 	return (struct duo_answer){ .found = true };
+}
+
+/* --- a connection to another process, in which nothing is withheld --- */
+
+static struct peer_opts opts = { .type = IBV_QPT_RC, .cap = { 16, 16, 4, 4, 64 }, .timeout = 18 };
+
+static struct {
+	struct peer_ep ep;
+	struct ibv_mr *mr;
+	uint8_t *mem;
+	int fd; /* to the process at the other end */
+	pid_t pid;
+} other;
+
+static void other_open(struct peer_dev *d)
+{
+	other.mem = peer_memory(LEN, false);
+	other.mr = ibv_reg_mr(d->pd, other.mem, LEN,
+			      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+				      IBV_ACCESS_REMOTE_READ);
+	want(other.mr);
+	peer_ep_create(d, &opts, &other.ep);
+	other.ep.mine.va = (uintptr_t)other.mem;
+	other.ep.mine.rkey = other.mr->rkey;
+	peer_ep_swap(other.fd, &other.ep);
+	peer_connect(&other.ep, &opts);
+	peer_sync(other.fd);
+}
+
+static void other_post(enum ibv_wr_opcode op, uint32_t len)
+{
+	struct ibv_sge sg = { (uintptr_t)other.mem, len, other.mr->lkey };
+	struct ibv_send_wr wr = { .sg_list = &sg,
+				  .num_sge = 1,
+				  .opcode = op,
+				  .send_flags = IBV_SEND_SIGNALED,
+				  .wr.rdma = { other.ep.theirs.va, other.ep.theirs.rkey } },
+			   *bad;
+
+	want_eq(ibv_post_send(other.ep.qp, &wr, &bad), 0);
+}
+
+static void other_polls(void)
+{
+	struct ibv_wc wc;
+
+	peer_poll_ok(other.ep.scq, &wc);
+}
+
+static void other_reconnects(void)
+{
+	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
+
+	want_eq(ibv_modify_qp(other.ep.qp, &reset, IBV_QP_STATE), 0);
+	peer_connect(&other.ep, &opts);
+	peer_sync(other.fd);
+}
+
+enum order { SEND = 's', SEND_AND_POLL = 'p', RECONNECT = 'r', QUIT = 'q' };
+
+static int other_process(int fd, void *arg)
+{
+	struct peer_dev d;
+	char order;
+
+	(void)arg;
+	other.fd = fd;
+	peer_open(&d);
+	other_open(&d);
+	while (read(fd, &order, 1) == 1 && order != QUIT) {
+		if (order == RECONNECT) {
+			other_reconnects();
+			continue;
+		}
+		other_post(IBV_WR_SEND, LEN);
+		if (order == SEND_AND_POLL)
+			other_polls();
+		want_eq(write(fd, &order, 1), 1);
+	}
+	return 0;
+}
+
+static void tell_other(enum order order)
+{
+	char byte = (char)order;
+
+	want_eq(write(other.fd, &byte, 1), 1);
+	if (order == RECONNECT)
+		other_reconnects();
+	else
+		want_eq(read(other.fd, &byte, 1), 1);
+}
+
+/* By the engine too: this thread waits in tell_other() while the other side's SEND is taken. */
+static void others_go_on(bool engine)
+{
+	struct ibv_sge sg = { (uintptr_t)other.mem, LEN, other.mr->lkey };
+
+	for (int i = 0; i < 3; i++) {
+		other_post(IBV_WR_RDMA_WRITE, WORD);
+		other_polls();
+		other_post(IBV_WR_RDMA_READ, LEN);
+		other_polls();
+		peer_recv(&other.ep, 1, &sg, 1);
+		tell_other(engine ? SEND_AND_POLL : SEND);
+		other_polls();
+	}
+}
+
+static void other_close(void)
+{
+	const char quit = QUIT;
+
+	want_eq(write(other.fd, &quit, 1), 1);
+	want_eq(peer_wait(other.pid), 0);
 }
 
 /* --- this process --- */
@@ -123,10 +231,11 @@ static void log_to_file(void)
 
 static void begin(void)
 {
-	struct duo_opts o = { .qp = { .type = IBV_QPT_RC, .timeout = 18 }, .bytes = LEN };
+	struct duo_opts o = { .qp = opts, .bytes = LEN };
 
-	duo_open(&other, &o);
+	other.pid = peer_fork(other_process, NULL, &other.fd);
 	duo_open(&duo, &o);
+	other_open(&duo.near.dev);
 	for (int i = 0; i < 2; i++) { /* from now on it may go at the memory by itself */
 		duo_send(&duo, IBV_WR_RDMA_READ, WORD);
 		want_eq(duo_wc(&duo).status, IBV_WC_SUCCESS);
@@ -136,27 +245,13 @@ static void begin(void)
 	log_to_file();
 }
 
-/* By the engine's thread too: this one waits in duo_do() while the other side's SEND is taken. */
-static void others_go_on(bool engine)
-{
-	struct ibv_sge sg = { (uintptr_t)other.near.mem, LEN, other.near.mr->lkey };
+static pid_t copier; /* atomic: the thread that posts, or polls, for what is withheld */
 
-	for (int i = 0; i < 3; i++) {
-		duo_send(&other, IBV_WR_RDMA_WRITE, WORD);
-		want_eq(duo_wc(&other).status, IBV_WC_SUCCESS);
-		duo_send(&other, IBV_WR_RDMA_READ, LEN);
-		want_eq(duo_wc(&other).status, IBV_WC_SUCCESS);
-		peer_recv(&other.near.ep, 1, &sg, 1);
-		duo_do(&other, sends, 0, LEN, engine);
-		want_eq(duo_wc(&other).status, IBV_WC_SUCCESS);
-	}
-}
-
-/* Is a thread of this process inside process_vm_readv()? */
-static bool in_a_copy(void)
+/* The thread of this process that is inside process_vm_readv(); 0: none. */
+static pid_t in_a_copy(void)
 {
 	char path[300], text[32];
-	bool found = false;
+	pid_t found = 0;
 	struct dirent *e;
 	DIR *d = opendir("/proc/self/task");
 
@@ -167,7 +262,8 @@ static bool in_a_copy(void)
 		fd = open(path, O_RDONLY | O_CLOEXEC);
 		memset(text, 0, sizeof(text));
 		if (fd >= 0 && read(fd, text, sizeof(text) - 1) > 0)
-			found |= strtol(text, NULL, 10) == SYS_process_vm_readv;
+			if (strtol(text, NULL, 10) == SYS_process_vm_readv)
+				found = (pid_t)strtol(e->d_name, NULL, 10);
 		if (fd >= 0)
 			close(fd);
 	}
@@ -202,7 +298,7 @@ static void region(void)
 {
 	static uint8_t memory[4096];
 
-	unrelated = ibv_reg_mr(other.near.dev.pd, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE);
+	unrelated = ibv_reg_mr(duo.near.dev.pd, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE);
 	want(unrelated);
 }
 
@@ -215,17 +311,19 @@ static void until_it_ends(pthread_t copies, pthread_t waits)
 	want_eq(pthread_join(waits, NULL), 0);
 	want(!memcmp(duo.near.mem, zero, LEN));
 	others_go_on(true);
-	duo_close(&duo);
-	duo_close(&other);
+	other_close();
 }
 
-/* A thread copies from the withheld memory. */
-static void meanwhile(pthread_t copies, bool engine)
+/* A thread copies from the withheld memory. If that is the engine's, who polls goes on alone. */
+static void meanwhile(pthread_t copies)
 {
 	pthread_t waits;
+	bool engine;
+	pid_t who;
 
-	while (!in_a_copy())
+	while (!(who = in_a_copy()))
 		sched_yield();
+	engine = who == __atomic_load_n(&copier, __ATOMIC_ACQUIRE);
 	others_go_on(engine);
 	region();
 	want_eq(pthread_create(&waits, NULL, deregisters, NULL), 0);
@@ -240,6 +338,7 @@ static void meanwhile(pthread_t copies, bool engine)
 static void *reads(void *arg)
 {
 	(void)arg;
+	__atomic_store_n(&copier, (pid_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
 	duo_send(&duo, IBV_WR_RDMA_READ, LEN);
 	want_eq(duo_wc(&duo).status, IBV_WC_SUCCESS);
 	return NULL;
@@ -253,7 +352,7 @@ static void a_long_read_waits(int arg)
 	begin();
 	pattern_fill(duo.near.mem, LEN, 1, 0);
 	want_eq(pthread_create(&t, NULL, reads, NULL), 0);
-	meanwhile(t, true);
+	meanwhile(t);
 }
 
 static void *receives(void *arg)
@@ -261,6 +360,7 @@ static void *receives(void *arg)
 	struct ibv_wc wc;
 
 	(void)arg;
+	__atomic_store_n(&copier, (pid_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
 	peer_poll_ok(duo.near.ep.rcq, &wc);
 	return NULL;
 }
@@ -278,7 +378,7 @@ static void a_long_message_waits(int arg)
 	peer_recv(&duo.near.ep, 1, &sg, 1);
 	want_eq(pthread_create(&t, NULL, receives, NULL), 0);
 	duo_do(&duo, sends, 0, LEN, 0);
-	meanwhile(t, false);
+	meanwhile(t);
 }
 
 /* `softhca ps` names what our queue pair waits for, and the process that does not answer. */
@@ -315,7 +415,7 @@ static void a_short_one_is_the_peers(int opcode)
 		others_go_on(true);
 		region();
 		deregisters(NULL);
-		duo_reconnect(&other);
+		tell_other(RECONNECT);
 	}
 	want(!in_a_copy());
 	it_is_shown();
@@ -324,8 +424,7 @@ static void a_short_one_is_the_peers(int opcode)
 	want_eq(duo_wc(&duo).status, IBV_WC_SUCCESS);
 	if (op == IBV_WR_RDMA_WRITE)
 		want(duo_tell(&duo, (struct duo_order){ DUO_CHECK, .len = len, .id = 1 }).found);
-	duo_close(&duo);
-	duo_close(&other);
+	other_close();
 }
 
 static const struct test_case cases[] = {
