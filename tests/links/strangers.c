@@ -590,6 +590,7 @@ static int nobody(int talk, void *arg)
 
 	(void)arg;
 	if (!among_nobodies()) {
+		child_hear(talk); /* left unread it would be an error of the other end's socket */
 		child_tell(talk, FORBIDDEN);
 		return FORBIDDEN;
 	}
