@@ -18,7 +18,7 @@
 #include "mlx5dv/garbage_write.h"
 #include "verbs/said.h"
 
-enum { TIMES = 12, EPISODES = 6, STEPS = 48, RECEIVES = 4, ENTRIES = 128, MS = 20000, PAGE = 4096 };
+enum { TIMES = 40, EPISODES = 6, STEPS = 48, RECEIVES = 4, ENTRIES = 128, MS = 20000, PAGE = 4096 };
 enum { CQ_RECORD = 0, ARM_RECORD = 1 };
 
 static uint64_t seed;
@@ -64,9 +64,8 @@ static struct { /* receives of ends[1] or of a DC target here */
 } pool;
 
 static struct end target; /* DC, here: it has receives and entries alone */
-static struct ibv_pd *pds[2];
-static struct plots plots;
-static struct far_names mine, theirs;
+static struct ibv_comp_channel *channel; /* of their CQs */
+static struct far_side side; /* of this process */
 static int far_fd;
 static long said_from; /* of the file with explanations */
 
@@ -98,7 +97,7 @@ static void stays(void *p, void *data)
 
 static struct ibv_cq *entries_of(unsigned int size)
 {
-	struct ibv_cq_init_attr_ex attr = { .cqe = ENTRIES - 1 };
+	struct ibv_cq_init_attr_ex attr = { .cqe = ENTRIES - 1, .channel = channel };
 	struct mlx5dv_cq_init_attr dv = { .comp_mask = MLX5DV_CQ_INIT_ATTR_MASK_CQE_SIZE,
 					  .cqe_size = (uint16_t)size };
 	struct ibv_cq_ex *cq = mlx5dv_create_cq(dev.ctx, &attr, &dv);
@@ -114,7 +113,7 @@ static struct ibv_qp *initiator(struct ibv_cq *cq, struct ibv_qp_cap cap)
 					    .recv_cq = cq,
 					    .cap = cap,
 					    .comp_mask = IBV_QP_INIT_ATTR_PD,
-					    .pd = pds[0] };
+					    .pd = side.pd[0] };
 	struct mlx5dv_qp_init_attr dv = { .comp_mask = MLX5DV_QP_INIT_ATTR_MASK_DC,
 					  .dc_init_attr = { .dc_type = MLX5DV_DCTYPE_DCI } };
 
@@ -138,7 +137,7 @@ static void end_make(struct end *e, struct ibv_srq *srq)
 
 	*e = (struct end){ 0 };
 	h->ep.scq = h->ep.rcq = cq;
-	h->ep.qp = r.type == IBV_QPT_DRIVER ? initiator(cq, cap) : ibv_create_qp(pds[0], &attr);
+	h->ep.qp = r.type == IBV_QPT_DRIVER ? initiator(cq, cap) : ibv_create_qp(side.pd[0], &attr);
 	want(h->ep.qp);
 	h->ep.mine = (struct peer_addr){ .qpn = h->ep.qp->qp_num, .psn = 7, .gid = dev.gid };
 	obj.qp.in = h->ep.qp;
@@ -152,7 +151,7 @@ static void pool_make(void)
 	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 15, .max_sge = 1 + dice_below(3) } };
 	struct mlx5dv_obj obj = { .srq = { .out = &pool.dv } };
 
-	pool.srq = obj.srq.in = ibv_create_srq(pds[0], &attr);
+	pool.srq = obj.srq.in = ibv_create_srq(side.pd[0], &attr);
 	want(pool.srq);
 	want_eq(mlx5dv_init_obj(&obj, MLX5DV_OBJ_SRQ), 0);
 	pool.posted = 0;
@@ -161,7 +160,7 @@ static void pool_make(void)
 
 static void target_make(void)
 {
-	struct peer_dev in = { dev.ctx, pds[0], dev.gid };
+	struct peer_dev in = { dev.ctx, side.pd[0], dev.gid };
 	struct hand *h = &target.h;
 	struct mlx5dv_obj obj = { .cq = { .out = &h->cq } };
 
@@ -191,28 +190,29 @@ static void aim_beside(struct aim *list, unsigned int *n, uint32_t key)
 	aim(list, n, (uintptr_t)ends[0].h.qp.sq.buf, BLOCK, key);
 	aim(list, n, (uintptr_t)a.qp.sq.buf, BLOCK, key);
 	aim(list, n, (uintptr_t)a.qp.bf.reg, 8, key);
-	aim(list, n, (uintptr_t)&plots, sizeof(plots), key);
-	aim(list, n, mine.witness.va, WITNESS_BYTES, key);
+	aim(list, n, (uintptr_t)&side.plots, sizeof(side.plots), key);
+	aim(list, n, side.mine.witness.va, WITNESS_BYTES, key);
 }
 
 static void aim_all(void)
 {
-	const struct plot_key *near = mine.plot, *far = theirs.plot;
+	const struct plot_key *near = side.mine.plot, *far = side.theirs.plot;
 	const struct plot_key *to = r.far ? &far[r.shut ? PLOT_SHUT : PLOT_OPEN] : near;
 
 	garbage.n_local = garbage.n_remote = 0;
 	aim_at_plots(garbage.local, &garbage.n_local, near);
 	aim_beside(garbage.local, &garbage.n_local, near[PLOT_OPEN].key);
 	aim(garbage.local, &garbage.n_local, 0, 512, garbage.mkey);
-	aim(garbage.local, &garbage.n_local, mine.witness.va, WITNESS_BYTES, mine.witness.key);
+	aim(garbage.local, &garbage.n_local, side.mine.witness.va, WITNESS_BYTES,
+	    side.mine.witness.key);
 	aim(garbage.local, &garbage.n_local, (uintptr_t)mem, BYTES, mr->lkey);
 	aim(garbage.remote, &garbage.n_remote, to->va, PLOT_BYTES, to->key);
 	aim_at_plots(garbage.remote, &garbage.n_remote, near);
 	aim_at_plots(garbage.remote, &garbage.n_remote, far);
 	aim_beside(garbage.remote, &garbage.n_remote, to->key);
 	aim(garbage.remote, &garbage.n_remote, 0, 512, garbage.mkey);
-	aim(garbage.remote, &garbage.n_remote, theirs.witness.va, WITNESS_BYTES,
-	    theirs.witness.key);
+	aim(garbage.remote, &garbage.n_remote, side.theirs.witness.va, WITNESS_BYTES,
+	    side.theirs.witness.key);
 }
 
 static void number(uint32_t n)
@@ -221,20 +221,26 @@ static void number(uint32_t n)
 	garbage.number[garbage.n_numbers++] = n;
 }
 
+/* First those that end with the round; in the next they are dead. */
 static void number_all(void)
 {
+	uint32_t dead[4];
+
+	memcpy(dead, garbage.number, sizeof(dead));
 	garbage.n_numbers = 0;
 	for (unsigned int i = 0; i < ends_n(); i++) {
 		number(ends[i].h.ep.qp->qp_num);
 		number(ends[i].h.cq.cqn);
 	}
-	for (unsigned int i = 0; i < mine.witness.n; i++)
-		number(mine.witness.qpn[i]);
-	number(theirs.witness.qpn[0]);
+	for (unsigned int i = 0; i < side.mine.witness.n; i++)
+		number(side.mine.witness.qpn[i]);
+	number(side.theirs.witness.qpn[0]);
 	number(a.ep.qp->qp_num);
 	number(b.ep.qp->qp_num);
 	number(a.cq.cqn);
 	number(garbage.to);
+	for (int i = 0; i < 4; i++)
+		number(dead[i]);
 }
 
 /* --- connections --- */
@@ -295,13 +301,16 @@ static void connect_all(void)
 
 /* --- what has come --- */
 
+static bool is_of(const struct end *e, const void *object)
+{
+	return object && (object == e->h.ep.qp || object == e->h.ep.scq);
+}
+
 static bool ours(const void *object)
 {
 	for (unsigned int i = 0; i < ends_n(); i++)
-		if (object == ends[i].h.ep.qp || object == ends[i].h.ep.scq) {
-			ends[i].event = true;
+		if (is_of(&ends[i], object))
 			return true;
-		}
 	return object &&
 	       (object == target.h.ep.qp || object == target.h.ep.scq || object == pool.srq);
 }
@@ -316,8 +325,31 @@ static void take_events(void)
 		want_eq(ibv_get_async_event(dev.ctx, &ev), 0);
 		if (!ours(ev.element.qp))
 			fail("event %d of an object without garbage", ev.event_type);
+		for (unsigned int i = 0; i < ends_n(); i++)
+			ends[i].event |= is_of(&ends[i], ev.element.qp);
 		ibv_ack_async_event(&ev);
 	}
+}
+
+/* Nobody arms CQs but by garbage. */
+static void take_arms(void)
+{
+	struct pollfd p = { .fd = channel->fd, .events = POLLIN };
+	struct ibv_cq *cq;
+	void *context;
+
+	while (poll(&p, 1, 0) == 1) {
+		want_eq(ibv_get_cq_event(channel, &cq, &context), 0);
+		want(ours(cq));
+		ibv_ack_cq_events(cq, 1);
+	}
+}
+
+static void nobody_armed(const struct hand *h)
+{
+	struct pollfd p = { .fd = h->channel->fd, .events = POLLIN };
+
+	want_eq(poll(&p, 1, 0), 0);
 }
 
 static void look_at(struct end *e, const struct mlx5_cqe64 *cqe)
@@ -351,6 +383,7 @@ static void take_all(void)
 	if (target.h.ep.qp)
 		take_entries(&target);
 	take_events();
+	take_arms();
 }
 
 /* --- steps --- */
@@ -668,15 +701,17 @@ static void one_round(unsigned int round)
 	for (unsigned int i = 0; i < EPISODES; i++)
 		episode();
 	unmake();
+	nobody_armed(&a);
+	nobody_armed(&b);
 	witness_goes_on();
-	witness_anew(&dev, pds[0]);
-	plots_want_kept(&plots, 1 << PLOT_OPEN | 1 << PLOT_LOCAL | 1 << PLOT_RECEIVES);
+	witness_anew(&dev, side.pd[0]);
+	plots_want_kept(&side.plots, 1 << PLOT_OPEN | 1 << PLOT_LOCAL | 1 << PLOT_RECEIVES);
 	far_tell(far_fd, (struct far_order){ .op = FAR_CHECK });
 }
 
 static void make_mkey(void)
 {
-	struct mlx5dv_mkey_init_attr attr = { pds[0], MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT, 4 };
+	struct mlx5dv_mkey_init_attr attr = { side.pd[0], MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT, 4 };
 	struct mlx5dv_mkey *mkey = mlx5dv_create_mkey(&attr);
 
 	want(mkey);
@@ -692,14 +727,16 @@ static void given_garbage(int how)
 	struct mlx5dv_ctx_allocators guards = { between_guards, stays, NULL };
 	struct mlx5dv_ah of;
 	struct mlx5dv_obj obj = { .ah = { .out = &of } };
-	unsigned int times = cases_full() ? 20 * TIMES : TIMES;
+	unsigned int times = cases_full() ? 10 * TIMES : TIMES;
 	pid_t pid = peer_fork(far_main, NULL, &far_fd);
 
 	seed += (uint64_t)how << 32;
 	setenv("SOFTHCA_DOORBELL", doorbells[how / 2], 1);
 	open_memory();
-	far_meet(far_fd, &dev, true, &plots, pds, &mine, &theirs);
+	far_meet(far_fd, &dev, true, &side);
 	connected(IBV_QPT_RC, NULL);
+	channel = ibv_create_comp_channel(dev.ctx);
+	want(channel);
 	make_mkey();
 	if (how & GUARDED)
 		want_eq(mlx5dv_set_context_attr(dev.ctx, MLX5DV_CTX_ATTR_BUF_ALLOCATORS, &guards),

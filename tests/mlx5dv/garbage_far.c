@@ -9,23 +9,21 @@ enum { RECEIVES = 16 };
 
 static struct far {
 	struct peer_dev dev;
-	struct ibv_pd *pd[2]; /* that of the plots, and that of PLOT_SHUT */
-	struct plots plots;
+	struct far_side side;
 	struct peer_ep ep;
 	struct ibv_srq *srq; /* of a DC target */
 } f;
 
-void far_meet(int fd, const struct peer_dev *on, bool near, struct plots *plots,
-	      struct ibv_pd *pd[2], struct far_names *mine, struct far_names *theirs)
+void far_meet(int fd, const struct peer_dev *on, bool near, struct far_side *s)
 {
 	for (int i = 0; i < 2; i++) {
-		pd[i] = ibv_alloc_pd(on->ctx);
-		want(pd[i]);
+		s->pd[i] = ibv_alloc_pd(on->ctx);
+		want(s->pd[i]);
 	}
-	plots_make(plots, pd[0], pd[1]);
-	memcpy(mine->plot, plots->key, sizeof(mine->plot));
-	witness_begin(on, fd, near, &mine->witness);
-	peer_swap(fd, mine, theirs, sizeof(*mine));
+	plots_make(&s->plots, s->pd[0], s->pd[1]);
+	memcpy(s->mine.plot, s->plots.key, sizeof(s->mine.plot));
+	witness_begin(on, fd, near, &s->mine.witness);
+	peer_swap(fd, &s->mine, &s->theirs, sizeof(s->mine));
 }
 
 struct peer_addr far_tell(int fd, struct far_order o)
@@ -76,7 +74,7 @@ static struct peer_opts opts_of(const struct far_order *o)
 
 static void make(const struct far_order *o)
 {
-	struct peer_dev in = { f.dev.ctx, f.pd[o->shut], f.dev.gid };
+	struct peer_dev in = { f.dev.ctx, f.side.pd[o->shut], f.dev.gid };
 	struct peer_opts opts = opts_of(o);
 
 	destroy();
@@ -88,8 +86,8 @@ static void make(const struct far_order *o)
 
 static void receive(void)
 {
-	struct ibv_sge sge = { f.plots.key[PLOT_RECEIVES].va, PLOT_BYTES,
-			       f.plots.key[PLOT_RECEIVES].key };
+	struct ibv_sge sge = { f.side.plots.key[PLOT_RECEIVES].va, PLOT_BYTES,
+			       f.side.plots.key[PLOT_RECEIVES].key };
 	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad;
 
 	for (int i = 0; i < RECEIVES; i++)
@@ -121,7 +119,7 @@ static void follow(const struct far_order *o)
 	else if (o->op == FAR_CONNECT)
 		connect(o);
 	else if (o->op == FAR_CHECK)
-		plots_want_kept(&f.plots, 1 << PLOT_OPEN | 1 << PLOT_RECEIVES);
+		plots_want_kept(&f.side.plots, 1 << PLOT_OPEN | 1 << PLOT_RECEIVES);
 }
 
 static void get(int fd, struct far_order *o)
@@ -139,13 +137,12 @@ static void get(int fd, struct far_order *o)
 
 int far_main(int fd, void *arg)
 {
-	struct far_names mine = { 0 }, theirs;
 	struct far_order o;
 
 	(void)arg;
 	peer_note("the other process");
 	peer_open(&f.dev);
-	far_meet(fd, &f.dev, false, &f.plots, f.pd, &mine, &theirs);
+	far_meet(fd, &f.dev, false, &f.side);
 	do {
 		get(fd, &o);
 		follow(&o);

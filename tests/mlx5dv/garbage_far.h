@@ -26,8 +26,14 @@ struct far_names {
 	struct witness_names witness;
 };
 
+/* What each has. */
+struct far_side {
+	struct ibv_pd *pd[2]; /* that of the plots, and that of PLOT_SHUT */
+	struct plots plots;
+	struct far_names mine, theirs;
+};
+
 int far_main(int fd, void *arg); /* of peer_fork() */
 /* This process' half of the beginning: plots and witness are made. */
-void far_meet(int fd, const struct peer_dev *on, bool near, struct plots *plots,
-	      struct ibv_pd *pd[2], struct far_names *mine, struct far_names *theirs);
+void far_meet(int fd, const struct peer_dev *on, bool near, struct far_side *s);
 struct peer_addr far_tell(int fd, struct far_order o);

@@ -199,7 +199,7 @@ static void add_av(struct draft *d)
 
 	if (garbage.type != IBV_QPT_UD && garbage.type != IBV_QPT_DRIVER)
 		return;
-	if (d->bad && one_in(6))
+	if (d->bad && one_in(4))
 		to = one_in(2) ? any_number() : (uint32_t)dice() & 0xffffff;
 	av.dqp_dct |= htobe32(to);
 	if (garbage.type == IBV_QPT_UD)

@@ -16,14 +16,14 @@ struct aim {
 	uint32_t key;
 };
 
-enum { AIMS = 24, NUMBERS = 16 };
+enum { AIMS = 24, NUMBERS = 24 };
 
 /* What garbage knows. The first aim of each list is the one that is right. */
 extern struct garbage {
 	enum ibv_qp_type type; /* IBV_QPT_DRIVER: DC */
 	struct aim local[AIMS], remote[AIMS];
 	unsigned int n_local, n_remote;
-	uint32_t number[NUMBERS]; /* of queue pairs, CQs: its own and others' */
+	uint32_t number[NUMBERS]; /* of queue pairs and CQs: its own, others', dead ones' */
 	unsigned int n_numbers;
 	struct mlx5_wqe_av av; /* UD, DC: without a number and a key */
 	uint32_t to; /* UD, DC: the number that is right */
