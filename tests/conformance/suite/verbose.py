@@ -12,6 +12,7 @@ RESULT = re.compile(r"(?:\.\.\. |^)(ok|FAIL|ERROR|skipped .*|expected failure|un
                     re.MULTILINE)
 TOLD = re.compile(r"^(?:ERROR|FAIL): (test_\w+) \((tests\.[\w.]+)\)", re.MULTILINE)
 RULE = "=" * 70
+VIEWED = ["test_rdmacm", "test_mlx5_rdmacm"]
 SLOWER = {"none": 1, "asan": 3, "tsan": 6}
 
 
@@ -53,9 +54,9 @@ def run(suite, ids, env, limit):
 
 
 def _viewed(ids):
-    """test_rdmacm looks for the device's network interface in /sys: there the tool shows it."""
+    """Both rdmacm modules look for the device's network interface in /sys: the tool shows it."""
     tool = os.environ["SOFTHCA_PREFIX"] + "/bin/softhca"
-    return [tool, "run", "--"] if ids[0].startswith("tests.test_rdmacm.") else []
+    return [tool, "run", "--"] if ids[0].split(".")[1] in VIEWED else []
 
 
 def parse(text, ended_by=""):
