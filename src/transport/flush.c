@@ -86,7 +86,7 @@ static void receive_cqe(struct tqp *q, uint64_t now)
 			 .vendor_err = f->receive.vendor,
 			 .wqe_counter = q->rsp.rwqe.idx,
 			 .uidx = q->qp.uidx,
-			 .qpn = q->qp.qpn,
+			 .qpn = q->qp.shown,
 			 .timestamp = now,
 			 .reason = q->cause };
 

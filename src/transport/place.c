@@ -302,7 +302,7 @@ void place_complete(struct tqp *q, const struct seg *s, uint64_t now)
 			 .solicited = s->flags & SEG_SOLICITED,
 			 .wqe_counter = r->rwqe.idx,
 			 .uidx = q->qp.uidx,
-			 .qpn = q->qp.qpn,
+			 .qpn = q->qp.shown,
 			 .byte_cnt = r->got,
 			 .imm = opcode_has(s->op, WIRE_IMMDT) || opcode_has(s->op, WIRE_IETH)
 					? s->imm
@@ -334,7 +334,7 @@ void place_fail(struct tqp *q, const struct refusal *no, uint64_t now)
 				 .vendor_err = f->receive.vendor,
 				 .wqe_counter = r->rwqe.idx,
 				 .uidx = q->qp.uidx,
-				 .qpn = q->qp.qpn,
+				 .qpn = q->qp.shown,
 				 .timestamp = now,
 				 .reason = no->id };
 

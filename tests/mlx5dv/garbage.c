@@ -358,7 +358,7 @@ static void look_at(struct end *e, const struct mlx5_cqe64 *cqe)
 
 	if (code == MLX5_CQE_REQ_ERR || code == MLX5_CQE_RESP_ERR)
 		e->errors++;
-	if (r.what & UNREADABLE || e == &target)
+	if (r.what & UNREADABLE)
 		return;
 	want(code == MLX5_CQE_REQ || code <= MLX5_CQE_RESP_SEND_INV || code >= MLX5_CQE_REQ_ERR);
 	want_eq(be32toh(cqe->sop_drop_qpn) & 0xffffff, e->h.ep.qp->qp_num);
