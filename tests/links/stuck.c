@@ -328,6 +328,7 @@ static void meets(struct attack a)
 		check_eq(child_wait(&c), 0);
 		kill(good.pid, SIGKILL);
 		child_wait(&good);
+		station_close(&st);
 		unlink(place);
 		skip();
 	}
