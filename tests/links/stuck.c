@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
-#include <linux/userfaultfd.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -23,6 +22,7 @@
 #include "peers/host_names.h"
 #include "peers/host_state.h"
 #include "station.h"
+#include "userfault.h"
 #include "util/sealed.h"
 
 enum {
@@ -242,31 +242,15 @@ static int peer(int talk, void *arg)
 
 /* --- the peer with a page of userfaultfd --- */
 
-static int new_userfaultfd(void)
-{
-	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC), dev;
-
-	if (fd >= 0)
-		return fd;
-	dev = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
-	if (dev < 0)
-		return -1;
-	fd = ioctl(dev, USERFAULTFD_IOC_NEW, O_CLOEXEC);
-	close(dev);
-	return fd;
-}
-
 /* NULL: the kernel does not let this process have one. Its descriptor stays open, unread. */
 static void *unanswered_page(void)
 {
 	void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct uffdio_api api = { .api = UFFD_API };
 	struct uffdio_register r = { .range = { (uintptr_t)page, 4096 },
 				     .mode = UFFDIO_REGISTER_MODE_MISSING };
-	int fd = new_userfaultfd();
+	int fd = userfault_open();
 
-	if (fd < 0 || page == MAP_FAILED || ioctl(fd, UFFDIO_API, &api) ||
-	    ioctl(fd, UFFDIO_REGISTER, &r))
+	if (fd < 0 || page == MAP_FAILED || ioctl(fd, UFFDIO_REGISTER, &r))
 		return NULL;
 	return page;
 }
