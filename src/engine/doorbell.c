@@ -3,6 +3,7 @@
 #include <sched.h>
 #include "engine/backlog.h"
 #include "engine/idle/rest.h"
+#include "engine/idle/stand_in.h"
 #include "engine/idle/vain.h"
 #include "engine/progress.h"
 #include "engine/rq_waiters.h"
@@ -106,6 +107,7 @@ __attribute__((noinline)) static void in_vain(struct node *n)
 {
 	uint64_t now = clock_now();
 
+	stand_in(n, now);
 	switch (vain_next(&vain, &n->vain, now)) {
 	case VAIN_POLL:
 		break;

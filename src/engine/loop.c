@@ -137,6 +137,7 @@ static bool serve_all(struct node *n, const struct epoll_event *ev, int got)
 {
 	bool rung = false;
 
+	store_relaxed(&n->rounds, n->rounds + 1);
 	for (int i = 0; i < got; i++)
 		rung |= serve(n, &ev[i]);
 	links_tend(n, clock_now());
@@ -416,6 +417,7 @@ static void *thread_main(void *arg)
 				      .runtime = SLICE };
 
 	host_mark_alive(n->host);
+	timers_run_watches();
 	own_affinity();
 	syscall(SYS_sched_setattr, 0, &attr, 0); /* an old kernel ignores it */
 	quiesce_enter(); /* makes this thread's slot */

@@ -105,6 +105,10 @@ struct node {
 	/* the thread that makes progress: docs/design/wakeups.md; leader.h, loop.h */
 	uint32_t poll_seq; /* counts polls */
 	struct vain_threads vain;
+	uint32_t rounds; /* counts the engine thread's looks at descriptors; atomic */
+	/* The count that a poll has seen, and since when, ns; atomic; stand_in.c. */
+	uint32_t rounds_seen;
+	uint64_t rounds_since;
 	uint64_t rest_until; /* ns: a thread that polls sleeps so long at most; atomic; rest.h */
 	uint32_t resting; /* counts threads that do so now; atomic */
 	uint32_t led; /* 1: a blocked thread is the engine */

@@ -9,7 +9,7 @@
 unsigned int progress_round(struct node *n);
 /* links_drain(), and does nothing else. Inside a quiesce section. */
 unsigned int progress_network(struct node *n, enum links_sources which);
-/* Looks at the QPs whose watchdog is due. The engine's thread, outside any section. */
+/* Looks at the QPs whose watchdog is due: the engine's thread, or who stands in for it. */
 void progress_watch(struct node *n, uint64_t now);
 
 /* Behind a turn: segments of this process to itself are delivered at once. In a quiesce section. */

@@ -82,6 +82,11 @@ void timers_arm(struct eqp *e, uint64_t at)
 	add_and_unlock(n, &e->timer, at);
 }
 
+void timers_run_watches(void)
+{
+	watches = true;
+}
+
 /* Not before its time, and with others: a look is worth no wake of its own, nor those at which the
  * wheel would put it into finer slots. */
 void timers_watch(struct tqp *q)
@@ -158,7 +163,6 @@ struct eqp *timers_take_watches(struct node *n, uint64_t now)
 
 	if (load_relaxed(&n->next_watch) > now)
 		return NULL;
-	watches = true;
 	spin_lock(&n->wheel_lock);
 	found = (struct timers_due){ 0 };
 	wheel_run(&n->watches, now);

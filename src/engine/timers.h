@@ -17,10 +17,11 @@ extern const struct cq_timers timers_of_cqs;
 uint64_t timers_next(struct node *n); /* ns: no later than the first deadline; UINT64_MAX none */
 
 /* The watchdog's looks at QPs (tqp.watch_at), in a wheel of their own, which only the engine thread
- * runs: threads that poll do not read the clock for it. */
+ * runs, or who stands in for it: threads that poll do not read the clock for it. */
+void timers_run_watches(void); /* the engine's thread, which asks before it sleeps */
 void timers_watch(struct tqp *q); /* tqp_env.watch */
 uint64_t timers_next_watch(struct node *n); /* as timers_next() */
-/* Those that are due, for timers_next_qp(). The engine's thread, inside a quiesce section. */
+/* Those that are due, for timers_next_qp(). Inside a quiesce section. */
 struct eqp *timers_take_watches(struct node *n, uint64_t now);
 
 struct timers_due { /* what one run of the wheel has found */

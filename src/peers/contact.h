@@ -13,6 +13,7 @@
 #include "peers/host_watch.h"
 #include "peers/remote.h"
 #include "peers/ring_end.h"
+#include "util/quiesce.h"
 #include "util/spin.h"
 
 struct claim;
@@ -26,7 +27,7 @@ enum contact_end {
 struct contact {
 	struct host *host;
 	uint64_t number; /* of this contact, never used again: dest.process of its destinations */
-	struct contact *next; /* in host->pending, until it is up */
+	struct contact *next; /* in host->pending, until it is up; then in host->leaving */
 	uint32_t state; /* enum contact_state */
 	uint32_t broken; /* enum contact_end: host_control() is to end it; 0: it goes on */
 	uint32_t index; /* place in host->contact[]; NUMBER_SLOTS: none */
@@ -70,9 +71,15 @@ struct contact {
 	struct ring_end out, out_next; /* next: a larger one that the peer has offered */
 	struct spin in_lock; /* guards in, in_next, in_old, poll's writers */
 	struct ring_end in, in_next, in_old; /* next: MOVED not read yet; old: to be unmapped */
+	struct quiesce_grace in_old_grace;
 	const uint64_t *poll; /* first word of the next record: not 0 once the record is there */
 	const uint32_t *owed; /* the ring's want: not 0 while the producer waits for an answer */
 	uint32_t wanted; /* how often the peer has waited for space in this ring */
+	/* its end, contact_end.c */
+	struct quiesce_grace grace; /* of threads that may be in its rings, or the peer's memory */
+	bool retires; /* when they have left it is retired, not freed */
+	uint16_t buried[HOST_PAGE_SLOTS]; /* slots of the peer whose destinations are dead */
+	unsigned int n_buried;
 };
 
 struct contact *contact_new(struct host *h, int conn); /* owns conn; NULL: no memory */

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <sys/socket.h>
+#include "peers/contact_claim.h"
 #include "peers/contact_ring.h"
 #include "peers/contact_talk.h"
 #include "peers/host_contacts.h"
@@ -30,10 +31,9 @@ static void last_words(struct contact *c)
 	quiesce_exit();
 }
 
-/* All destinations that lead to @c are dead; their slots, and how many. */
-static unsigned int bury_targets(struct host *h, const struct contact *c, unsigned int *slots)
+/* All destinations that lead to @c are dead. */
+static void bury_targets(struct host *h, struct contact *c)
 {
-	unsigned int n = 0;
 	struct target *t;
 
 	for (unsigned int slot = 0; slot < NUMBER_SLOTS; slot++) {
@@ -41,12 +41,18 @@ static unsigned int bury_targets(struct host *h, const struct contact *c, unsign
 		if (t && load_relaxed(&t->state) == TARGET_UP && t->c == c) {
 			t->deadline = 0;
 			host_target_settle(t, TARGET_DEAD, NULL);
-			if (n < HOST_PAGE_SLOTS)
-				slots[n++] = slot;
+			if (c->n_buried < HOST_PAGE_SLOTS)
+				c->buried[c->n_buried++] = (uint16_t)slot;
 		}
 		host_target_put(t);
 	}
-	return n;
+}
+
+/* What waits for an answer of the peer hears that none will come. */
+static void report(struct host *h, const struct contact *c)
+{
+	for (unsigned int i = 0; i < c->n_buried && h->cfg.peer_dead; i++)
+		h->cfg.peer_dead(h->cfg.arg, c->buried[i]);
 }
 
 /* A peer that leaves first waits until none of its threads is in our memory. */
@@ -59,49 +65,85 @@ static bool peer_left(const struct contact *c)
 	return got > 0 || !remote_alive(c->remote);
 }
 
-static void take_out(struct host *h, struct contact *c)
-{
-	host_contacts_unlist(h, c);
-	quiesce_wait();
-	contact_free(c);
-}
-
-void contact_end_retired(struct host *h, struct contact *c, uint64_t now)
-{
-	if (peer_left(c))
-		take_out(h, c);
-	else
-		host_sooner(h, now + HOST_LIVENESS_NS);
-}
-
 /* No thread of ours is in its rings or its memory. The peer hears of the end, and leaves. */
 static void retire(struct host *h, struct contact *c)
 {
-	host_mute(h, &c->conn);
-	host_mute(h, &c->pidfd);
+	c->retires = false;
 	shutdown(c->conn.fd, SHUT_WR);
 	host_sooner(h, 0); /* contact_end_retired() is due */
 }
 
-void contact_end_up(struct host *h, struct contact *c)
+/* False: a thread of ours may still be inside. */
+static bool gone(struct host *h, struct contact *c, uint64_t now)
 {
-	bool retires = contact_reaches(c) && !peer_left(c);
-	unsigned int slots[HOST_PAGE_SLOTS], n;
-
-	last_words(c);
-	store_relaxed(&h->ups, h->ups - 1);
-	n = bury_targets(h, c, slots);
-	if (retires)
-		store_release(&c->state, CONTACT_RETIRED); /* is_inside() still sees it */
-	else
-		host_contacts_unlist(h, c);
-	quiesce_wait(); /* then no thread of ours is in its rings or its memory */
-	for (unsigned int i = 0; i < n && h->cfg.peer_dead; i++)
-		h->cfg.peer_dead(h->cfg.arg, slots[i]);
-	if (retires)
+	if (!quiesce_soon(&c->grace)) {
+		host_sooner(h, now + HOST_GRACE_NS);
+		return false;
+	}
+	report(h, c);
+	c->n_buried = 0;
+	if (c->retires)
 		retire(h, c);
 	else
 		contact_free(c);
+	return true;
+}
+
+/* From now on no thread finds its way in. Those that are inside may put something into the rings:
+ * what waits for an answer hears of the end when they have left, and, if that lasts, at once. */
+static void leave(struct host *h, struct contact *c, uint64_t now)
+{
+	host_mute(h, &c->conn);
+	host_mute(h, &c->pidfd);
+	contact_claim_free(h, c->claim);
+	c->claim = NULL;
+	if (gone(h, c, now))
+		return;
+	report(h, c);
+	c->next = h->leaving;
+	h->leaving = c;
+}
+
+void contact_end_leaving(struct host *h, uint64_t now)
+{
+	struct contact **p = &h->leaving, *c, *next;
+
+	while ((c = *p)) {
+		next = c->next;
+		if (gone(h, c, now))
+			*p = next;
+		else
+			p = &c->next;
+	}
+}
+
+static void take_out(struct host *h, struct contact *c, uint64_t now)
+{
+	host_contacts_unlist(h, c);
+	leave(h, c, now);
+}
+
+void contact_end_retired(struct host *h, struct contact *c, uint64_t now)
+{
+	if (c->retires)
+		return;
+	if (peer_left(c))
+		take_out(h, c, now);
+	else
+		host_sooner(h, now + HOST_LIVENESS_NS);
+}
+
+void contact_end_up(struct host *h, struct contact *c, uint64_t now)
+{
+	c->retires = contact_reaches(c) && !peer_left(c);
+	last_words(c);
+	store_relaxed(&h->ups, h->ups - 1);
+	bury_targets(h, c);
+	if (c->retires)
+		store_release(&c->state, CONTACT_RETIRED); /* is_inside() still sees it */
+	else
+		host_contacts_unlist(h, c);
+	leave(h, c, now);
 }
 
 static void ask_again(struct host *h, const struct contact *c)
@@ -121,18 +163,24 @@ bool contact_put_off(struct host *h, struct contact *c, uint64_t now)
 	return true;
 }
 
-void contact_end_pending(struct host *h, struct contact *c)
+void contact_end_pending(struct host *h, struct contact *c, uint64_t now)
 {
 	host_contacts_off_pending(h, c);
 	ask_again(h, c);
-	take_out(h, c);
+	take_out(h, c, now);
+}
+
+static void leave_list(struct contact *c)
+{
+	for (; c; c = c->next)
+		if (c->remote)
+			remote_leave(c->remote);
 }
 
 void contact_leave_all(struct host *h)
 {
-	for (struct contact *c = h->pending; c; c = c->next)
-		if (c->remote)
-			remote_leave(c->remote);
+	leave_list(h->pending);
+	leave_list(h->leaving);
 	for (uint32_t i = 0; i < h->top; i++)
 		if (h->contact[i] && h->contact[i]->remote)
 			remote_leave(h->contact[i]->remote);
@@ -140,10 +188,25 @@ void contact_leave_all(struct host *h)
 
 void contact_end_all(struct host *h)
 {
-	while (h->pending)
-		contact_end_pending(h, h->pending);
-	for (uint32_t i = 0; i < h->top; i++) {
-		if (h->contact[i])
-			take_out(h, h->contact[i]);
+	struct contact *c;
+
+	while ((c = h->pending)) {
+		h->pending = c->next;
+		host_contacts_unlist(h, c);
+		c->next = h->leaving;
+		h->leaving = c;
 	}
+	for (uint32_t i = 0; i < h->top; i++) {
+		c = h->contact[i];
+		if (!c)
+			continue;
+		host_contacts_unlist(h, c);
+		if (c->retires)
+			continue; /* it is in the list */
+		c->next = h->leaving;
+		h->leaving = c;
+	}
+	quiesce_wait();
+	for (; (c = h->leaving); contact_free(c))
+		h->leaving = c->next;
 }

@@ -6,7 +6,6 @@
 #include "peers/host_bell.h"
 #include "peers/host_state.h"
 #include "util/death.h"
-#include "util/quiesce.h"
 
 enum { KEY_VARIANT_BITS = 8 };
 
@@ -110,6 +109,28 @@ void contact_share_asked(struct contact *c, const struct share_message *ask)
 	}
 }
 
+static void share_free(struct share *s)
+{
+	mapping_end(&s->m);
+	free(s);
+}
+
+void contact_share_tend(struct contact *c, uint64_t now)
+{
+	struct share **p = &c->shares.replaced, *s;
+
+	while ((s = *p)) {
+		if (quiesce_soon(&s->grace)) {
+			*p = s->next;
+			share_free(s);
+		} else {
+			host_sooner(c->host, now + HOST_GRACE_NS);
+			p = &s->next;
+		}
+	}
+}
+
+/* The old one is ended by contact_share_tend(), which is called behind this. */
 static void replace(struct contact *c, uint32_t key, struct share *s)
 {
 	struct share_slot *slot = &c->shares.theirs[place_of(key)];
@@ -118,9 +139,8 @@ static void replace(struct contact *c, uint32_t key, struct share *s)
 	store_release(&slot->share, s); /* (S) */
 	if (!old)
 		return;
-	quiesce_wait(); /* a thread may be copying */
-	mapping_end(&old->m);
-	free(old);
+	old->next = c->shares.replaced;
+	c->shares.replaced = old;
 }
 
 void contact_share_told(struct contact *c, const struct share_message *m, int fd)
@@ -174,10 +194,11 @@ void contact_unshare(struct host *h, uint32_t key)
 
 void contact_share_end(struct contact *c)
 {
-	for (unsigned int i = 0; i < SHARES; i++) {
-		if (!c->shares.theirs[i].share)
-			continue;
-		mapping_end(&c->shares.theirs[i].share->m);
-		free(c->shares.theirs[i].share);
-	}
+	struct share *s;
+
+	for (unsigned int i = 0; i < SHARES; i++)
+		if (c->shares.theirs[i].share)
+			share_free(c->shares.theirs[i].share);
+	for (; (s = c->shares.replaced); share_free(s))
+		c->shares.replaced = s->next;
 }

@@ -13,6 +13,7 @@
 #include "peers/contact_message.h"
 #include "peers/host.h"
 #include "peers/mapping.h"
+#include "util/quiesce.h"
 
 struct contact;
 
@@ -29,6 +30,8 @@ struct share { /* a key of the peer's; m is empty for a key without a file */
 	uint32_t key;
 	uint64_t gen, addr, len;
 	struct mapping m;
+	struct share *next; /* in shares.replaced */
+	struct quiesce_grace grace;
 };
 
 struct shares {
@@ -39,6 +42,7 @@ struct shares {
 	uint32_t ours[SHARES]; /* keys whose files the peer has */
 	uint32_t wanted; /* the key to ask for, or that was asked for; 0: none */
 	bool asked; /* SHARE for it has been sent */
+	struct share *replaced; /* from which a thread may still be copying */
 };
 
 /* The address here of the owner's byte at ask->addr. NULL: not all bytes up to addr + len are
@@ -49,4 +53,5 @@ void contact_share_asked(struct contact *c, const struct share_message *m);
 void contact_share_told(struct contact *c, const struct share_message *m, int fd); /* -1: none */
 void contact_share_forget(struct contact *c, const struct share_message *m);
 void contact_unshare(struct host *h, uint32_t key); /* a key of ours, unpublished already */
+void contact_share_tend(struct contact *c, uint64_t now); /* ends those that were replaced */
 void contact_share_end(struct contact *c); /* no thread uses @c any more */

@@ -33,7 +33,7 @@ static void end_all_pending(struct host *h, uint64_t now)
 	for (c = h->pending; c; c = next) {
 		next = c->next;
 		if (c->broken || (now >= c->deadline && !contact_put_off(h, c, now)))
-			contact_end_pending(h, c);
+			contact_end_pending(h, c, now);
 		else
 			host_sooner(h, c->deadline);
 	}
@@ -43,15 +43,16 @@ static void contact_tend(struct contact *c, uint64_t now)
 {
 	contact_tell(c, now);
 	contact_ring_anew(c, now);
-	contact_grow(c);
+	contact_grow(c, now);
 	contact_share_ask(c);
+	contact_share_tend(c, now);
 }
 
 static void tend_up(struct host *h, struct contact *c, uint64_t now)
 {
 	contact_look_alive(c, now);
 	if (load_acquire(&c->broken))
-		contact_end_up(h, c);
+		contact_end_up(h, c, now);
 	else
 		contact_tend(c, now);
 }
@@ -80,6 +81,7 @@ void host_control(struct host *h, uint64_t now)
 	host_watch_again(h, now);
 	serve(h, now);
 	host_ask_targets(h, now);
+	contact_end_leaving(h, now);
 	end_all_pending(h, now);
 	tend_contacts(h, now);
 	host_strangers_look(h);

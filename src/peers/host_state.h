@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* The inside of a host, shared by host*.c, contact*.c, shm*.c and loopback.c.
  *
- * A thread reaches contacts through host->contact[] inside a quiesce section; the thread that takes
- * one out waits for quiescence before it frees anything of it. host_control() does all set-up and
+ * A thread reaches contacts through host->contact[] inside a quiesce section; what is taken out is
+ * freed after quiescence, for which host_control() does not wait: another peer's memory may keep a
+ * thread in its section for long. host_control() does all set-up and
  * clean-up, under host->control; no thread waits for that lock inside a section or a turn. Leaf
  * locks: host->names_lock, host->table_lock (targets of slots), those of waiting lists,
  * contact->out_lock (the producer's end). contact->in_lock (the consumer's end) is only tried:
@@ -28,6 +29,7 @@ enum {
 #define HOST_MAX_REF	 (1U << 31)
 #define HOST_CONTACT_NS	 UINT64_C(5000000000) /* a peer that is stopped, or has no core */
 #define HOST_RETRY_NS	 UINT64_C(5000000)
+#define HOST_GRACE_NS	 UINT64_C(1000000) /* from one look for quiescence to the next */
 #define HOST_LIVENESS_NS UINT64_C(1000000000)
 
 enum target_state {
@@ -94,6 +96,7 @@ struct host {
 	unsigned int n_barred;
 	struct unread *unread; /* strangers' connections that have ended; host_strangers.c */
 	struct contact *pending; /* contacts that are not up yet */
+	struct contact *leaving; /* that have ended, and a thread of ours may be inside */
 	uint32_t top; /* indices of contact[] in use are below */
 	uint32_t ups; /* contacts that are up; atomic */
 	bool buried, risen; /* a target has died; then another came up: peer_up() is due */

@@ -88,6 +88,9 @@ static struct trust_limits taken_by(const struct host *h, uid_t uid, bool asked)
 		if (h->contact[i] && h->contact[i]->name.stranger &&
 		    h->contact[i]->state == CONTACT_UP)
 			add(&taken, h->contact[i]->name.uid, uid, false);
+	for (const struct contact *c = h->leaving; c; c = c->next)
+		if (c->name.stranger)
+			add(&taken, c->name.uid, uid, false);
 	for (const struct unread *u = h->unread; u; u = u->next)
 		add(&taken, u->uid, uid, false);
 	return taken;

@@ -7,7 +7,7 @@
 #include "util/log.h"
 #include "util/uncancelled.h"
 
-enum { RESERVE = 16, LINE = 64, SAID_AFTER_MS = 1000 };
+enum { RESERVE = 16, LINE = 64, SAID_AFTER_MS = 1000, YIELDS = 100 };
 
 /* Slots are never freed: a thread that ends leaves its slot to the next new thread. */
 static struct quiesce_slot *slots; /* lock-free push-only list */
@@ -143,7 +143,7 @@ static void wait_for(struct quiesce_slot *s)
 	int was = uncancelled_begin();
 
 	for (unsigned int n = 0; (seen & 1) && load_acquire(&s->seq) == seen; n++) {
-		if (n < 100) {
+		if (n < YIELDS) {
 			sched_yield();
 			continue;
 		}
@@ -164,6 +164,7 @@ void quiesce_wait(void)
 
 bool quiesce_begin(struct quiesce_grace *g)
 {
+	g->begun = false;
 	g->n = 0;
 	full_fence(); /* pairs with quiesce_enter() */
 	for (struct quiesce_slot *s = load_acquire(&slots); s; s = s->next) {
@@ -176,6 +177,7 @@ bool quiesce_begin(struct quiesce_grace *g)
 		g->open[g->n].slot = s;
 		g->open[g->n++].seq = seq;
 	}
+	g->begun = true;
 	return true;
 }
 
@@ -184,4 +186,16 @@ bool quiesce_passed(struct quiesce_grace *g)
 	while (g->n && load_acquire(&g->open[g->n - 1].slot->seq) != g->open[g->n - 1].seq)
 		g->n--;
 	return !g->n;
+}
+
+bool quiesce_soon(struct quiesce_grace *g)
+{
+	for (unsigned int n = g->begun ? YIELDS : 0; n <= YIELDS; n++) {
+		if ((g->begun || quiesce_begin(g)) && quiesce_passed(g)) {
+			g->begun = false;
+			return true;
+		}
+		sched_yield();
+	}
+	return false;
 }

@@ -67,12 +67,13 @@ static inline bool quiesce_inside(void) /* is this thread in a section? */
 
 void quiesce_wait(void);
 
-/* The same for a writer that must not wait, since it is inside a section itself: it asks now and
- * again whether the sections of other threads that were open at quiesce_begin() have ended. Objects
- * that its own section has looked up are not covered. */
+/* The same for a writer that must not wait, since it is inside a section itself, or has more to do:
+ * it asks now and again whether the sections of other threads that were open at quiesce_begin()
+ * have ended. Objects that its own section has looked up are not covered. */
 enum { QUIESCE_OPEN = 16 };
 
 struct quiesce_grace {
+	bool begun;
 	unsigned int n;
 	struct {
 		struct quiesce_slot *slot;
@@ -83,3 +84,7 @@ struct quiesce_grace {
 /* False: more than QUIESCE_OPEN sections are open; try again later. */
 bool quiesce_begin(struct quiesce_grace *g);
 bool quiesce_passed(struct quiesce_grace *g); /* have they ended? once true, it stays true */
+/* quiesce_wait() with a limit, outside any section: false when a section lasts, as one does whose
+ * thread copies from memory that does not answer; ask again later, with the same @g, at first {0}.
+ * True once. */
+bool quiesce_soon(struct quiesce_grace *g);

@@ -2,7 +2,8 @@
 /* Memory of a peer whose pages are withheld: they are userfaultfd's, and nobody answers for them
  * until the case says so. A short access fails at once and becomes the peer's; a long one waits in
  * the thread that copies, and so do calls that wait for its end, which is said. Other queue pairs
- * go on. (docs/design/security.md, "Memory and files that do not answer") */
+ * go on, other peers are met, and may leave. (docs/design/security.md, "Memory and files that do
+ * not answer") */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +15,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 #include "userfault.h"
@@ -27,8 +29,20 @@ enum {
 	PATIENCE_S = 60, /* the peer ends then, and with it what waits for its memory */
 };
 
+enum meets { STRANGE, MEETS }; /* the other process, before the memory is withheld */
+
 static struct duo duo; /* to the peer whose memory is withheld */
+static unsigned int fetches; /* atomic: the library's calls of process_vm_readv() */
 static char log_path[512];
+
+/* In place of the C library's. */
+__attribute__((visibility("default"))) ssize_t
+process_vm_readv(pid_t pid, const struct iovec *to, unsigned long n, const struct iovec *from,
+		 unsigned long m, unsigned long flags)
+{
+	__atomic_fetch_add(&fetches, 1, __ATOMIC_RELAXED);
+	return syscall(SYS_process_vm_readv, pid, to, n, from, m, flags);
+}
 
 /* --- the peer --- */
 
@@ -59,70 +73,75 @@ static struct duo_answer gives_back(struct side *s, const struct duo_order *o)
 	return (struct duo_answer){ .found = true };
 }
 
-/* Nobody waits for its completion. */
+/* With an id, it waits for the completion. */
 static struct duo_answer sends(struct side *s, const struct duo_order *o)
 {
 	struct ibv_sge sg = { (uintptr_t)s->mem, o->len, s->mr->lkey };
 	struct ibv_send_wr wr = { .sg_list = &sg, .num_sge = 1, .opcode = IBV_WR_SEND }, *bad;
+	struct ibv_wc wc;
 
+	wr.send_flags = o->id ? IBV_SEND_SIGNALED : 0;
 	want_eq(ibv_post_send(s->ep.qp, &wr, &bad), 0);
+	if (o->id)
+		peer_poll_ok(s->ep.scq, &wc);
 	return (struct duo_answer){ .found = true };
 }
 
-/* --- a connection to another process, in which nothing is withheld --- */
+/* --- connections to two other processes, in which nothing is withheld --- */
 
 static struct peer_opts opts = { .type = IBV_QPT_RC, .cap = { 16, 16, 4, 4, 64 }, .timeout = 18 };
 
-static struct {
+static struct other {
 	struct peer_ep ep;
 	struct ibv_mr *mr;
 	uint8_t *mem;
 	int fd; /* to the process at the other end */
 	pid_t pid;
-} other;
+} one, leaver, *other = &one;
 
 static void other_open(struct peer_dev *d)
 {
-	other.mem = peer_memory(LEN, false);
-	other.mr = ibv_reg_mr(d->pd, other.mem, LEN,
-			      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-				      IBV_ACCESS_REMOTE_READ);
-	want(other.mr);
-	peer_ep_create(d, &opts, &other.ep);
-	other.ep.mine.va = (uintptr_t)other.mem;
-	other.ep.mine.rkey = other.mr->rkey;
-	peer_ep_swap(other.fd, &other.ep);
-	peer_connect(&other.ep, &opts);
-	peer_sync(other.fd);
+	opts.timeout = other == &one ? 18 : 14;
+	other->mem = peer_memory(LEN, false);
+	other->mr = ibv_reg_mr(d->pd, other->mem, LEN,
+			       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+				       IBV_ACCESS_REMOTE_READ);
+	want(other->mr);
+	peer_ep_create(d, &opts, &other->ep);
+	other->ep.mine.va = (uintptr_t)other->mem;
+	other->ep.mine.rkey = other->mr->rkey;
+	peer_ep_swap(other->fd, &other->ep);
+	peer_connect(&other->ep, &opts);
+	peer_sync(other->fd);
 }
 
 static void other_post(enum ibv_wr_opcode op, uint32_t len)
 {
-	struct ibv_sge sg = { (uintptr_t)other.mem, len, other.mr->lkey };
+	struct ibv_sge sg = { (uintptr_t)other->mem, len, other->mr->lkey };
 	struct ibv_send_wr wr = { .sg_list = &sg,
 				  .num_sge = 1,
 				  .opcode = op,
 				  .send_flags = IBV_SEND_SIGNALED,
-				  .wr.rdma = { other.ep.theirs.va, other.ep.theirs.rkey } },
+				  .wr.rdma = { other->ep.theirs.va, other->ep.theirs.rkey } },
 			   *bad;
 
-	want_eq(ibv_post_send(other.ep.qp, &wr, &bad), 0);
+	want_eq(ibv_post_send(other->ep.qp, &wr, &bad), 0);
 }
 
 static void other_polls(void)
 {
 	struct ibv_wc wc;
 
-	peer_poll_ok(other.ep.scq, &wc);
+	peer_poll_ok(other->ep.scq, &wc);
 }
 
 static void other_reconnects(void)
 {
 	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
 
-	want_eq(ibv_modify_qp(other.ep.qp, &reset, IBV_QP_STATE), 0);
-	peer_connect(&other.ep, &opts);
-	peer_sync(other.fd);
+	want_eq(ibv_modify_qp(other->ep.qp, &reset, IBV_QP_STATE), 0);
+	peer_connect(&other->ep, &opts);
+	peer_sync(other->fd);
 }
 
 enum order { SEND = 's', SEND_AND_POLL = 'p', RECONNECT = 'r', QUIT = 'q' };
@@ -132,8 +151,8 @@ static int other_process(int fd, void *arg)
 	struct peer_dev d;
 	char order;
 
-	(void)arg;
-	other.fd = fd;
+	other = arg;
+	other->fd = fd;
 	peer_open(&d);
 	other_open(&d);
 	while (read(fd, &order, 1) == 1 && order != QUIT) {
@@ -153,26 +172,38 @@ static void tell_other(enum order order)
 {
 	char byte = (char)order;
 
-	want_eq(write(other.fd, &byte, 1), 1);
+	want_eq(write(other->fd, &byte, 1), 1);
 	if (order == RECONNECT)
 		other_reconnects();
 	else
-		want_eq(read(other.fd, &byte, 1), 1);
+		want_eq(read(other->fd, &byte, 1), 1);
 }
 
 /* By the engine too: this thread waits in tell_other() while the other side's SEND is taken. */
 static void others_go_on(bool engine)
 {
-	struct ibv_sge sg = { (uintptr_t)other.mem, LEN, other.mr->lkey };
+	struct ibv_sge sg = { (uintptr_t)other->mem, LEN, other->mr->lkey };
 
 	for (int i = 0; i < 3; i++) {
 		other_post(IBV_WR_RDMA_WRITE, WORD);
 		other_polls();
 		other_post(IBV_WR_RDMA_READ, LEN);
 		other_polls();
-		peer_recv(&other.ep, 1, &sg, 1);
+		peer_recv(&other->ep, 1, &sg, 1);
 		tell_other(engine ? SEND_AND_POLL : SEND);
 		other_polls();
+	}
+}
+
+static void others_open(bool meets)
+{
+	struct other *const all[] = { &leaver, &one };
+
+	for (int i = 0; i < 2; i++) {
+		other = all[i];
+		other_open(&duo.near.dev);
+		if (other != &one || meets)
+			others_go_on(true);
 	}
 }
 
@@ -180,8 +211,8 @@ static void other_close(void)
 {
 	const char quit = QUIT;
 
-	want_eq(write(other.fd, &quit, 1), 1);
-	want_eq(peer_wait(other.pid), 0);
+	want_eq(write(other->fd, &quit, 1), 1);
+	want_eq(peer_wait(other->pid), 0);
 }
 
 /* --- this process --- */
@@ -214,13 +245,30 @@ static void log_to_file(void)
 	close(fd);
 }
 
-static void begin(void)
+/* Until the peer refers to what it sends. */
+static void take_messages(void)
+{
+	struct ibv_sge sg = { (uintptr_t)duo.near.mem, LEN, duo.near.mr->lkey };
+	unsigned int before = __atomic_load_n(&fetches, __ATOMIC_RELAXED);
+	struct ibv_wc wc;
+
+	while (__atomic_load_n(&fetches, __ATOMIC_RELAXED) == before) {
+		peer_recv(&duo.near.ep, 1, &sg, 1);
+		duo_do(&duo, sends, 0, LEN, 1);
+		peer_poll_ok(duo.near.ep.rcq, &wc);
+	}
+}
+
+/* @meets: something is sent to the other process before. */
+static void begin(bool meets)
 {
 	struct duo_opts o = { .qp = opts, .bytes = LEN };
 
-	other.pid = peer_fork(other_process, NULL, &other.fd);
+	one.pid = peer_fork(other_process, &one, &one.fd);
+	leaver.pid = peer_fork(other_process, &leaver, &leaver.fd);
 	duo_open(&duo, &o);
-	other_open(&duo.near.dev);
+	others_open(meets);
+	take_messages();
 	for (int i = 0; i < 2; i++) { /* from now on it may go at the memory by itself */
 		duo_send(&duo, IBV_WR_RDMA_READ, WORD);
 		want_eq(duo_wc(&duo).status, IBV_WC_SUCCESS);
@@ -299,6 +347,19 @@ static void until_it_ends(pthread_t copies, pthread_t waits)
 	other_close();
 }
 
+/* What waits for it hears of its end. */
+static void one_leaves(void)
+{
+	struct ibv_wc wc;
+
+	other = &leaver;
+	other_post(IBV_WR_SEND, WORD); /* it has posted no receive */
+	other_close();
+	want(peer_poll(other->ep.scq, &wc, 30000));
+	want_eq(wc.status, IBV_WC_RETRY_EXC_ERR);
+	other = &one;
+}
+
 /* A thread copies from the withheld memory. If that is the engine's, who polls goes on alone. */
 static void meanwhile(pthread_t copies)
 {
@@ -309,6 +370,8 @@ static void meanwhile(pthread_t copies)
 	while (!(who = in_a_copy()))
 		sched_yield();
 	engine = who == __atomic_load_n(&copier, __ATOMIC_ACQUIRE);
+	others_go_on(engine);
+	one_leaves();
 	others_go_on(engine);
 	region();
 	want_eq(pthread_create(&waits, NULL, deregisters, NULL), 0);
@@ -329,12 +392,11 @@ static void *reads(void *arg)
 	return NULL;
 }
 
-static void a_long_read_waits(int arg)
+static void a_long_read_waits(int meets)
 {
 	pthread_t t;
 
-	(void)arg;
-	begin();
+	begin(meets);
 	pattern_fill(duo.near.mem, LEN, 1, 0);
 	want_eq(pthread_create(&t, NULL, reads, NULL), 0);
 	meanwhile(t);
@@ -351,15 +413,12 @@ static void *receives(void *arg)
 }
 
 /* A payload that the peer refers to: fetched by a thread that polls, or by the engine's. */
-static void a_long_message_waits(int arg)
+static void a_long_message_waits(int meets)
 {
 	struct ibv_sge sg;
 	pthread_t t;
 
-	(void)arg;
-	if (!cases_full()) /* now and then another queue pair waits, too: not understood yet */
-		case_skip("at full length alone");
-	begin();
+	begin(meets);
 	pattern_fill(duo.near.mem, LEN, 1, 0);
 	sg = (struct ibv_sge){ (uintptr_t)duo.near.mem, LEN, duo.near.mr->lkey };
 	peer_recv(&duo.near.ep, 1, &sg, 1);
@@ -395,7 +454,7 @@ static void a_short_one_is_the_peers(int opcode)
 	uint32_t len = op == IBV_WR_RDMA_READ ? SHORT_READ : WORD;
 	struct ibv_wc wc;
 
-	begin();
+	begin(true);
 	pattern_fill(duo.near.mem, LEN, 1, 0);
 	duo_send(&duo, op, len);
 	for (int i = 0; i < 3; i++) {
@@ -412,11 +471,14 @@ static void a_short_one_is_the_peers(int opcode)
 	if (op == IBV_WR_RDMA_WRITE)
 		want(duo_tell(&duo, (struct duo_order){ DUO_CHECK, .len = len, .id = 1 }).found);
 	other_close();
+	one_leaves();
 }
 
 static const struct test_case cases[] = {
-	CASE(a_long_read_waits),
-	CASE(a_long_message_waits),
+	CASE_ARG(a_long_read_waits, MEETS),
+	CASE_ARG(a_long_read_waits, STRANGE),
+	CASE_ARG(a_long_message_waits, MEETS),
+	CASE_ARG(a_long_message_waits, STRANGE),
 	CASE_ARG(a_short_one_is_the_peers, IBV_WR_RDMA_READ),
 	CASE_ARG(a_short_one_is_the_peers, IBV_WR_RDMA_WRITE),
 };

@@ -35,18 +35,29 @@ static void go_on(long i, sem_t *until)
 	sem_wait(until);
 }
 
+static void starts(pthread_t *t, long i)
+{
+	sem_init(&inside[i], 0, 0);
+	sem_init(&leave[i], 0, 0);
+	sem_init(&left[i], 0, 0);
+	check_eq(pthread_create(t, NULL, reader, (void *)(intptr_t)i), 0);
+	sem_wait(&inside[i]);
+}
+
+static void ends(pthread_t t, long i)
+{
+	sem_post(&leave[i]);
+	sem_post(&leave[i]);
+	check_eq(pthread_join(t, NULL), 0);
+}
+
 TEST(a_grace_has_passed_when_the_sections_that_were_open_have_ended)
 {
 	struct quiesce_grace g, more;
 	pthread_t t[MANY];
 
-	for (long i = 0; i < MANY; i++) {
-		sem_init(&inside[i], 0, 0);
-		sem_init(&leave[i], 0, 0);
-		sem_init(&left[i], 0, 0);
-		check_eq(pthread_create(&t[i], NULL, reader, (void *)(intptr_t)i), 0);
-		sem_wait(&inside[i]);
-	}
+	for (long i = 0; i < MANY; i++)
+		starts(&t[i], i);
 	quiesce_enter(); /* this thread's own does not count */
 	check(!quiesce_begin(&g)); /* too many */
 	go_on(0, &left[0]);
@@ -65,11 +76,46 @@ TEST(a_grace_has_passed_when_the_sections_that_were_open_have_ended)
 	check_eq(pthread_join(t[0], NULL), 0);
 	check(quiesce_passed(&more));
 	quiesce_exit();
-	for (long i = 1; i < MANY; i++) {
-		sem_post(&leave[i]);
-		sem_post(&leave[i]);
-		check_eq(pthread_join(t[i], NULL), 0);
+	for (long i = 1; i < MANY; i++)
+		ends(t[i], i);
+}
+
+/* Those that begin later do not count; afterwards the same grace serves again. */
+TEST(a_section_that_lasts_is_not_waited_for)
+{
+	struct quiesce_grace g = { 0 };
+	pthread_t t[MANY];
+
+	check(quiesce_soon(&g));
+	starts(&t[0], 0);
+	for (int i = 0; i < 3; i++)
+		check(!quiesce_soon(&g));
+	starts(&t[1], 1);
+	go_on(0, &left[0]);
+	check(quiesce_soon(&g));
+	check(!quiesce_soon(&g)); /* the second one, now */
+	go_on(1, &left[1]);
+	check(quiesce_soon(&g));
+	ends(t[0], 0);
+	ends(t[1], 1);
+}
+
+/* More sections than a grace can name: it begins when there are fewer. */
+TEST(a_grace_begins_when_few_enough_sections_are_open)
+{
+	struct quiesce_grace g = { 0 };
+	pthread_t t[MANY];
+
+	for (long i = 0; i < MANY; i++)
+		starts(&t[i], i);
+	check(!quiesce_soon(&g));
+	for (long i = 0; i < MANY; i++) {
+		check(!quiesce_soon(&g));
+		go_on(i, &left[i]);
 	}
+	check(quiesce_soon(&g));
+	for (long i = 0; i < MANY; i++)
+		ends(t[i], i);
 }
 
 /* --- without memory --- */
@@ -195,6 +241,8 @@ int main(void)
 		unit_test(exit_asks_for_no_memory_and_its_sections_are_waited_for),
 		unit_test(sections_begin_without_memory),
 		unit_test(a_grace_has_passed_when_the_sections_that_were_open_have_ended),
+		unit_test(a_section_that_lasts_is_not_waited_for),
+		unit_test(a_grace_begins_when_few_enough_sections_are_open),
 		unit_test(a_wait_that_lasts_is_in_the_log),
 	};
 
