@@ -29,7 +29,7 @@ static struct {
 	bool held; /* atomic */
 	int fd; /* of its connection */
 	uint8_t message[2 * MAD];
-	size_t len;
+	size_t len; /* 0: none has been kept; atomic */
 } rtu;
 
 /* The MAD is the last part of a message between processes of a host. */
@@ -41,13 +41,22 @@ static bool is_rtu(const uint8_t *m, size_t n)
 	       (mad[ATTRIBUTE] << 8 | mad[ATTRIBUTE + 1]) == RTU;
 }
 
+/* The first one; those that answer a repeated REP are lost. Behind faults the descriptor is only
+ * that message's. */
+static void keep_rtu(int fd, const void *m, size_t n)
+{
+	if (__atomic_load_n(&rtu.len, __ATOMIC_ACQUIRE))
+		return;
+	rtu.fd = dup(fd);
+	memcpy(rtu.message, m, n);
+	__atomic_store_n(&rtu.len, n, __ATOMIC_RELEASE);
+}
+
 /* Stands in place of the C library's. */
 __attribute__((visibility("default"))) ssize_t send(int fd, const void *m, size_t n, int flags)
 {
 	if (__atomic_load_n(&rtu.held, __ATOMIC_ACQUIRE) && is_rtu(m, n)) {
-		rtu.fd = fd;
-		rtu.len = n;
-		memcpy(rtu.message, m, n);
+		keep_rtu(fd, m, n);
 		return (ssize_t)n;
 	}
 	return syscall(SYS_sendto, fd, m, n, flags, NULL, 0);
@@ -61,7 +70,8 @@ static void hold_rtu(void)
 
 static void rtu_leaves(void)
 {
-	want(rtu.len);
+	while (!__atomic_load_n(&rtu.len, __ATOMIC_ACQUIRE))
+		sched_yield();
 	syscall(SYS_sendto, rtu.fd, rtu.message, rtu.len, MSG_NOSIGNAL, NULL, 0);
 }
 
