@@ -39,7 +39,7 @@ static struct {
 	uintptr_t from, to;
 } library[LIBRARIES]; /* their code */
 static int n_libraries;
-static int kind = -1; /* enum failing_kind; -1: nothing is counted */
+static int kind = -1; /* enum failing_kind; -1: nothing is counted; stored last, with release */
 static long counted, target; /* the first is atomic */
 static const char *failed;
 static bool made[DESCRIPTORS]; /* by eventfd(), perhaps closed since; atomic */
@@ -79,7 +79,7 @@ static bool of_library(const void *caller)
 /* Does this call of @name fail? */
 static bool due(enum failing_kind k, const void *caller, const char *name)
 {
-	if (__atomic_load_n(&kind, __ATOMIC_RELAXED) != (int)k || !of_library(caller))
+	if (__atomic_load_n(&kind, __ATOMIC_ACQUIRE) != (int)k || !of_library(caller))
 		return false;
 	if (__atomic_add_fetch(&counted, 1, __ATOMIC_RELAXED) != target)
 		return false;
