@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* Where the engine's thread looks for packets, and for how long: one network, which brings what it
- * is told. */
+ * is told. And the thread itself, whose sleeps the test begins and ends. */
 #include "engine/loop.h"
+#include <semaphore.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include "engine/links.h"
 #include "stand.h"
 #include "util/clock.h"
@@ -11,11 +14,11 @@
 
 enum { ROUNDS = 8 };
 
-static uint64_t now; /* instead of the real clock */
+static uint64_t now, tick; /* ns: instead of the real clock; what a look at it takes */
 
 uint64_t clock_now(void)
 {
-	return now;
+	return now += tick;
 }
 
 uint64_t clock_wall_offset(void)
@@ -123,6 +126,152 @@ TEST(work_that_keeps_coming_ends_in_time_however_long_a_round_takes)
 	check(rounds_of(1000 * US) <= 8);
 }
 
+/* --- the thread --- */
+
+enum { POLL = 1, RING = 2, REQUEST = 4 }; /* what happens while it sleeps */
+
+static struct {
+	struct stand *in; /* stays, since the thread does */
+	struct link link;
+	sem_t sleeps, go;
+	unsigned int what; /* of the enum */
+	unsigned int yields; /* while senders saw that it looks */
+} thread;
+
+static enum host_mode mode(void)
+{
+	return (enum host_mode)(thread.in->page.mode & HOST_MODE_MASK);
+}
+
+static void wait_for(sem_t *s)
+{
+	while (sem_wait(s)) /* EINTR */
+		;
+}
+
+int sched_yield(void)
+{
+	thread.yields += thread.in && mode() == HOST_WATCHED;
+	return 0;
+}
+
+int epoll_pwait2(int fd, struct epoll_event *ev, int n, const struct timespec *limit,
+		 const sigset_t *mask)
+{
+	(void)fd;
+	(void)n;
+	(void)limit;
+	(void)mask;
+	sem_post(&thread.sleeps);
+	wait_for(&thread.go);
+	thread.in->n.poll_seq += thread.what & POLL ? 1 : 0;
+	if (!(thread.what & RING))
+		return 0;
+	ev->data.fd = thread.in->host.bell;
+	return eventfd_write(thread.in->host.bell, 1) ? -1 : 1;
+}
+
+static unsigned int drain_request(struct link *l, unsigned int budget, bool all)
+{
+	(void)l;
+	(void)all;
+	if (!budget || !(thread.what & REQUEST))
+		return 0;
+	thread.what &= ~(unsigned int)REQUEST;
+	thread.in->n.unasked++;
+	return 1;
+}
+
+static int no_fd(struct link *l)
+{
+	(void)l;
+	return -1;
+}
+
+/* @what ends the sleep; up to the next one. True: in between it has lingered. */
+static bool lingers(unsigned int what)
+{
+	thread.what = what;
+	thread.yields = 0;
+	tick = 100;
+	sem_post(&thread.go);
+	wait_for(&thread.sleeps);
+	tick = 0;
+	return thread.yields > 0;
+}
+
+static void begin(void)
+{
+	stand_open();
+	thread.in = stand;
+	thread.link = (struct link){
+		.name = "test", .open = open_net, .drain = drain_request, .fd = no_fd
+	};
+	stand->host.bell = eventfd(0, EFD_CLOEXEC);
+	stand->n.counts.due = UINT64_MAX;
+	list_init(&stand->n.unrung.all);
+	links_add(&stand->n, &host);
+	links_add(&stand->n, &thread.link);
+	check_eq(links_open(&stand->n), 0);
+	check_eq(sem_init(&thread.sleeps, 0, 0), 0);
+	check_eq(sem_init(&thread.go, 0, 0), 0);
+	now = 1000 * US;
+	stand->n.unrung.due = UINT64_MAX;
+	check_eq(loop_start(&stand->n), 0);
+	wait_for(&thread.sleeps);
+}
+
+/* It sleeps until it is rung. With @laid_open the program has rings that it reads itself. */
+static void asleep(bool laid_open)
+{
+	if (!thread.in)
+		begin();
+	thread.in->n.unrung.due = laid_open ? now + 1000000 * US : UINT64_MAX;
+	for (unsigned int naps = 0; mode() != HOST_ARMED; naps++) {
+		check(naps < 8);
+		lingers(0);
+	}
+}
+
+/* The program polls, and the thread naps. */
+static void napping(bool laid_open)
+{
+	asleep(laid_open);
+	check(!lingers(POLL));
+	check_eq(mode(), HOST_POLLED);
+}
+
+/* Such a program spins, and needs the core. Senders see ARMED again, so they ring for SENDs too,
+ * each once more. The network's first, which lingers seldom when it did so in vain. */
+TEST(a_program_that_reads_its_rings_itself_has_the_core)
+{
+	static const unsigned int wakes[] = { REQUEST, RING, RING | REQUEST };
+	uint32_t word;
+
+	for (size_t i = 0; i < sizeof(wakes) / sizeof(wakes[0]); i++) {
+		asleep(true);
+		word = thread.in->page.mode;
+		check(!lingers(wakes[i]));
+		check_eq(mode(), HOST_ARMED);
+		check_ne(thread.in->page.mode, word);
+	}
+	napping(true);
+	check(!lingers(RING));
+}
+
+TEST(else_it_lingers_behind_a_ring_and_a_request)
+{
+	asleep(false);
+	check(lingers(REQUEST));
+	asleep(false);
+	check(lingers(RING));
+	check_eq(mode(), HOST_ARMED);
+	napping(false);
+	check(lingers(RING));
+}
+
 RUN_TESTS(unit_test(more_is_looked_for_where_some_has_come),
 	  unit_test(bulk_traffic_at_one_address_hides_no_other),
-	  unit_test(work_that_keeps_coming_ends_in_time_however_long_a_round_takes))
+	  unit_test(work_that_keeps_coming_ends_in_time_however_long_a_round_takes),
+	  unit_test(a_program_that_reads_its_rings_itself_has_the_core),
+	  unit_test(else_it_lingers_behind_a_ring_and_a_request))
