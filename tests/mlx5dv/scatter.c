@@ -239,37 +239,143 @@ static void writes(int arg)
 	end();
 }
 
-/* Where the reader could not put the bytes: an address that is an offset into device memory. */
-static void device_memory(int arg)
-{
-	struct ibv_alloc_dm_attr da = { .length = 4096 };
-	struct ibv_dm *dm;
-	struct ibv_mr *dmr;
-	struct ibv_sge to, sg[2];
-	struct mlx5_cqe64 c;
-	uint8_t back[8];
+/* --- memory where the reader of an entry could not put the bytes --- */
 
-	(void)arg;
-	begin(IBV_QPT_RC, ALLOW, true, 64);
-	dm = ibv_alloc_dm(dev.ctx, &da);
-	dmr = ibv_reg_dm_mr(dev.pd, dm, 0, 4096, IBV_ACCESS_ZERO_BASED | IBV_ACCESS_LOCAL_WRITE);
-	want(dm && dmr);
-	to = (struct ibv_sge){ 16, 8, dmr->lkey };
-	pattern_fill(mem + FROM, 8, 3, 0);
+enum place { OTHER_IOVA, ZERO_BASED, DEVICE };
+enum { AT = 16 /* of that memory */, PAGE = 4096 };
+
+/* Work requests name @iova for its first byte. */
+static struct elsewhere {
+	struct ibv_dm *dm;
+	struct ibv_mr *mr;
+	uint8_t *own; /* unless it is the device's */
+	uint8_t *decoy; /* other memory of the program, at addresses that work requests name */
+	uint64_t iova;
+} there;
+
+static void elsewhere_begin(enum place p)
+{
+	struct ibv_alloc_dm_attr da = { .length = PAGE };
+
+	there = (struct elsewhere){ 0 };
+	if (p == DEVICE) {
+		there.dm = ibv_alloc_dm(dev.ctx, &da);
+		want(there.dm);
+		there.mr = ibv_reg_dm_mr(dev.pd, there.dm, 0, PAGE,
+					 IBV_ACCESS_ZERO_BASED | IBV_ACCESS_LOCAL_WRITE);
+	} else {
+		there.own = peer_memory(PAGE, false);
+		there.decoy = peer_memory(PAGE, false);
+		pattern_fill(there.decoy, PAGE, 99, 0);
+		there.iova = p == OTHER_IOVA ? (uintptr_t)there.decoy : 0;
+		there.mr = p == OTHER_IOVA
+				   ? ibv_reg_mr_iova(dev.pd, there.own, PAGE, there.iova,
+						     IBV_ACCESS_LOCAL_WRITE)
+				   : ibv_reg_mr(dev.pd, there.own, PAGE,
+						IBV_ACCESS_ZERO_BASED | IBV_ACCESS_LOCAL_WRITE);
+	}
+	want(there.mr);
+}
+
+static void elsewhere_end(void)
+{
+	if (there.decoy) /* nothing lands where an address alone would lead */
+		want_eq(pattern_check(there.decoy, PAGE, 99, 0), PAGE);
+	want_eq(ibv_dereg_mr(there.mr), 0);
+	if (there.dm)
+		want_eq(ibv_free_dm(there.dm), 0);
+}
+
+static struct ibv_sge sge_there(uint32_t len)
+{
+	return (struct ibv_sge){ there.iova + AT, len, there.mr->lkey };
+}
+
+/* The bytes of @want are there now. */
+static void is_there(const void *want, uint32_t len)
+{
+	uint8_t back[PAGE];
+
+	if (there.dm)
+		want_eq(ibv_memcpy_from_dm(back, there.dm, AT, (len + 3) / 4 * 4), 0);
+	else
+		memcpy(back, there.own + AT, len);
+	want_eq(memcmp(back, want, len), 0);
+}
+
+/* A SEND, a READ, and an atomic, whose bytes go there. */
+static void go_there(uint32_t len)
+{
+	struct ibv_sge to = sge_there(len), sg[2];
+	struct mlx5_cqe64 c;
+	uint64_t was = 7;
+
+	peer_note("SEND of %u", len);
+	pattern_fill(mem + FROM, len, 3, 0);
 	peer_recv(&b.ep, 1, &to, 1);
-	post(IBV_WR_SEND, sg, pieces(8, FROM, sg));
-	entry_has(&b, NULL, 8, false);
+	post(IBV_WR_SEND, sg, pieces(len, FROM, sg));
+	entry_has(&b, NULL, len, false);
 	take(&a, &c);
-	want_eq(ibv_memcpy_from_dm(back, dm, 16, 8), 0);
-	want_eq(pattern_check(back, 8, 3, 0), 8);
-	want_eq(ibv_dereg_mr(dmr), 0);
-	want_eq(ibv_free_dm(dm), 0);
-	end();
+	is_there(mem + FROM, len);
+	peer_note("READ of %u", len);
+	pattern_fill(mem + FROM, len, 4, 0);
+	post(IBV_WR_RDMA_READ, &to, 1);
+	entry_has(&a, NULL, len, false);
+	is_there(mem + FROM, len);
+	peer_note("atomic");
+	to.length = sizeof(was);
+	memcpy(mem + FROM, &was, sizeof(was));
+	post(IBV_WR_ATOMIC_FETCH_AND_ADD, &to, 1);
+	entry_has(&a, NULL, sizeof(was), false);
+	is_there(&was, sizeof(was));
+}
+
+/* A receive of which only the end is there: the entry has what ends before. */
+static void begin_here(void)
+{
+	struct ibv_sge to[] = { { (uintptr_t)mem + TO, 8, mr->lkey }, sge_there(8) }, sg[2];
+	struct mlx5_cqe64 c;
+
+	for (uint32_t len = 8; len <= 16; len += 8) {
+		peer_note("SEND of %u, the rest elsewhere", len);
+		pattern_fill(mem + FROM, len, len + 5, 0);
+		memset(mem + TO, 0, 8);
+		peer_recv(&b.ep, 1, to, 2);
+		post(IBV_WR_SEND, sg, pieces(len, FROM, sg));
+		entry_has(&b, mem + FROM, len, len == 8);
+		take(&a, &c);
+		want_eq(memcmp(mem + TO, mem + FROM, 8), 0);
+		is_there(mem + FROM + 8, len - 8);
+	}
+}
+
+/* No entry has what its reader could not put there, whether the program has thought of
+ * MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE or not; and the bytes come. */
+static void elsewhere(int p)
+{
+	static const uint32_t flags[] = { DEFAULT, ALLOW, DISABLE };
+
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+		begin(IBV_QPT_RC, flags[i], true, 64);
+		elsewhere_begin((enum place)p);
+		go_there(8);
+		go_there(32);
+		go_there(33);
+		if (flags[i] != DISABLE)
+			begin_here();
+		elsewhere_end();
+		end();
+	}
 }
 
 static const struct test_case cases[] = {
-	CASE_ARG(says_who, 64), CASE_ARG(says_who, 128), CASE(other_types),
-	CASE(writes),		CASE(device_memory),
+	CASE_ARG(says_who, 64),
+	CASE_ARG(says_who, 128),
+	CASE(other_types),
+	CASE(writes),
+	CASE_ARG(elsewhere, OTHER_IOVA),
+	CASE_ARG(elsewhere, ZERO_BASED),
+	CASE_ARG(elsewhere, DEVICE),
 };
 
 int main(void)

@@ -289,10 +289,82 @@ TEST(what_was_not_placed_is_not_reported_as_placed)
 	pair_close(p);
 }
 
+/* --- messages in the entries of completions --- */
+
+enum { HALF = 8, FAR_OFF = 4096 }; /* bytes; the second half's distance from the first */
+
+/* The key of b's memory at its own addresses, or of both halves one behind the other from there. */
+static uint32_t key_here(struct rig_qp *p, uint32_t flags, const void *layout)
+{
+	struct key_entry e = { .pdn = p->pd->pdn,
+			       .access = rig_rc.access,
+			       .flags = flags,
+			       .iova = (uintptr_t)p->mem,
+			       .len = layout ? 2 * HALF : 2 * FAR_OFF,
+			       .addr = (uintptr_t)(layout ? layout : p->mem) };
+	uint32_t key;
+
+	check_eq(key_add(p->q.qp.ctx->hca->keys, &e, NULL, &key), 0);
+	return key;
+}
+
+/* A SEND to the receive @sge: has its entry the message, too? */
+static bool inlined(struct pair *p, const struct sge *sge, unsigned int n)
+{
+	struct rig_wr w = pair_send(p->a, 0, 2 * HALF);
+	const struct mlx5_cqe64 *c = (const void *)(p->b->cq[1] + (size_t)p->b->ci[1] * sizeof(*c));
+
+	rig_receive(p->b, sge, n);
+	rig_post(p->a, &w);
+	rig_run(&p->rig);
+	pair_good(p->a, false);
+	check_eq(pair_good(p->b, true).byte_cnt, 2 * HALF);
+	check_mem(p->b->mem, p->a->mem, HALF);
+	check_mem(p->b->mem + FAR_OFF, p->a->mem + HALF, HALF);
+	return c->op_own & MLX5_INLINE_SCATTER_32;
+}
+
+/* Its reader would put the bytes behind the SGE's address; that another receive listed the parts
+ * before does not count. */
+TEST(an_entry_has_no_message_whose_bytes_lie_apart)
+{
+	struct pair *p = pair_open(&pair_lossy, &rig_rc);
+	uintptr_t first = (uintptr_t)p->b->mem, second = first + FAR_OFF;
+	struct span list[] = { { first, HALF }, { second, HALF } };
+	uint32_t flat = key_here(p->b, 0, NULL), spans = key_here(p->b, KEY_LIST, list), parts;
+	struct mkey_layout *l = calloc(1, sizeof(*l) + 2 * sizeof(l->part[0]));
+	uint64_t len;
+
+	assert_non_null(l);
+	l->n = 2;
+	l->times = 1;
+	l->part[0] = (struct mkey_part){ .va = first, .len = HALF, .key = flat };
+	l->part[1] = (struct mkey_part){ .va = second, .len = HALF, .key = flat };
+	check(mkey_layout_seal(l, &len));
+	parts = key_here(p->b, KEY_INDIRECT, l);
+	p->b->q.qp.inlines = QP_INLINES_RECEIVES;
+	cq_lay_open(p->b->cqs[1]);
+	for (unsigned int i = 0; i < 2; i++) {
+		struct sge halves[] = { { first, HALF, flat }, { second, HALF, flat } };
+		struct sge apart = { first, 2 * HALF, i ? parts : spans };
+
+		check(inlined(p, halves, 2));
+		check(!inlined(p, &apart, 1));
+	}
+	quiesce_exit(); /* the rig's */
+	key_remove(p->rig.hca.keys, parts);
+	key_remove(p->rig.hca.keys, spans);
+	key_remove(p->rig.hca.keys, flat);
+	quiesce_enter();
+	free(l);
+	pair_close(p);
+}
+
 RUN_TESTS(unit_test(what_was_not_placed_is_not_reported_as_placed),
 	  unit_test(pieces_of_an_indirect_key_stand_under_the_keys_beneath),
 	  unit_test(messages_go_through_lists_on_both_sides),
 	  unit_test(more_pieces_than_a_segment_takes_go_through_a_copy),
 	  unit_test(what_goes_through_a_copy_is_checked_part_by_part),
 	  unit_test(an_atomic_needs_its_word_in_one_place),
-	  unit_test(a_region_that_goes_away_takes_its_parts_with_it))
+	  unit_test(a_region_that_goes_away_takes_its_parts_with_it),
+	  unit_test(an_entry_has_no_message_whose_bytes_lie_apart))
