@@ -34,5 +34,6 @@ int cmd_env(int argc, char **argv)
 	fputs("export LD_LIBRARY_PATH=", stdout);
 	print_quoted(dir);
 	puts("${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}");
+	puts("export TSAN_OPTIONS=" LIBPATH_TSAN_OPTION "${TSAN_OPTIONS:+:$TSAN_OPTIONS}");
 	return 0;
 }

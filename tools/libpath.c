@@ -74,21 +74,28 @@ const char *libpath_why(int err)
 	return "libibverbs.so.1 of softhca is not beside this tool; install it again";
 }
 
-int libpath_prepend(const char *dir)
+static int put_before(const char *name, const char *text)
 {
-	const char *old = getenv("LD_LIBRARY_PATH");
-	size_t len = strlen(dir);
+	const char *old = getenv(name);
+	size_t len = strlen(text);
 	char *both;
 	int err = 0;
 
 	if (!old || !*old)
-		return setenv("LD_LIBRARY_PATH", dir, 1) ? ENOMEM : 0;
-	if (!strncmp(old, dir, len) && (!old[len] || old[len] == ':'))
+		return setenv(name, text, 1) ? ENOMEM : 0;
+	if (!strncmp(old, text, len) && (!old[len] || old[len] == ':'))
 		return 0;
-	if (asprintf(&both, "%s:%s", dir, old) < 0)
+	if (asprintf(&both, "%s:%s", text, old) < 0)
 		return ENOMEM;
-	if (setenv("LD_LIBRARY_PATH", both, 1))
+	if (setenv(name, both, 1))
 		err = ENOMEM;
 	free(both);
 	return err;
+}
+
+int libpath_prepend(const char *dir)
+{
+	int err = put_before("LD_LIBRARY_PATH", dir);
+
+	return err ? err : put_before("TSAN_OPTIONS", LIBPATH_TSAN_OPTION);
 }

@@ -149,7 +149,7 @@ int cmd_run(int argc, char **argv)
 	}
 	err = libpath_prepend(dir);
 	if (err) {
-		complain("LD_LIBRARY_PATH: %s", strerror(err));
+		complain("LD_LIBRARY_PATH and TSAN_OPTIONS: %s", strerror(err));
 		return EXIT_USAGE;
 	}
 	prepare(argv[1], dir);

@@ -13,6 +13,11 @@ line=$("$odd/bin/softhca" env)
 equal "alone" "$odd/lib/softhca" "$(eval "$line"; printf %s "$LD_LIBRARY_PATH")"
 equal "before what is there" "$odd/lib/softhca:/x" \
 	"$(LD_LIBRARY_PATH=/x; eval "$line"; printf %s "$LD_LIBRARY_PATH")"
+option=ignore_noninstrumented_modules=1
+unset TSAN_OPTIONS
+equal "ThreadSanitizer's" "$option" "$(eval "$line"; printf %s "$TSAN_OPTIONS")"
+equal "before the user's" "$option:x=1" \
+	"$(TSAN_OPTIONS=x=1; eval "$line"; printf %s "$TSAN_OPTIONS")"
 rm "$odd/lib/softhca/libibverbs.so.1"
 if "$odd/bin/softhca" env >"$tmp/out" 2>&1; then
 	fail "env succeeds without the libraries"

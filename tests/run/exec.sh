@@ -42,8 +42,9 @@ equal "user and group" "$(id -u):$(id -g)" "$("$softhca" run sh -c 'echo $(id -u
 equal "capabilities" "$(grep CapEff /proc/self/status)" \
 	"$("$softhca" run grep CapEff /proc/self/status)"
 # SOFTHCA_HOST_UID is there within somebody else's user namespace only.
-equal "environment" "$(env | grep -v '^_=' | sort)" \
-	"$("$softhca" run env | grep -v -E '^(_|LD_LIBRARY_PATH|SOFTHCA_HOST_UID)=' | sort)"
+others='^(_|LD_LIBRARY_PATH|TSAN_OPTIONS|SOFTHCA_HOST_UID)='
+equal "environment" "$(env | grep -v -E "$others" | sort)" \
+	"$("$softhca" run env | grep -v -E "$others" | sort)"
 equal "pid" "$(sh -c 'echo $$; exec "$0" run sh -c "echo \$\$"' "$softhca" | uniq | wc -l)" 1
 
 mkfifo "$tmp/ready"
@@ -67,3 +68,8 @@ equal "the path of the caller stays" "$lib:/a:/b" \
 	"$(LD_LIBRARY_PATH=/a:/b "$softhca" run sh -c 'echo "$LD_LIBRARY_PATH"')"
 equal "a run inside a run" "$lib|9" \
 	"$("$softhca" run "$softhca" run sh -c 'echo "$LD_LIBRARY_PATH|9"' 2>&1)"
+option=ignore_noninstrumented_modules=1
+equal "ThreadSanitizer's option" "$option" \
+	"$(unset TSAN_OPTIONS; "$softhca" run "$softhca" run sh -c 'echo "$TSAN_OPTIONS"')"
+equal "the options of the caller stay" "$option:x=1" \
+	"$(TSAN_OPTIONS=x=1 "$softhca" run sh -c 'echo "$TSAN_OPTIONS"')"

@@ -16,7 +16,7 @@ SANITIZER_ENV = {
     "asan": {"ASAN_OPTIONS": "exitcode=99:detect_leaks=1:abort_on_error=0",
              "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"},
     "tsan": {"TSAN_OPTIONS": "exitcode=99:halt_on_error=1:second_deadlock_stack=1:"
-                             "die_after_fork=0"},
+                             "die_after_fork=0:ignore_noninstrumented_modules=0"},
 }
 CALLERS = ["SOFTHCA_SEED", "SOFTHCA_PART", "SOFTHCA_BASE", "SOFTHCA_FAULT"]
 RUNTIME = {"asan": "libasan.so", "tsan": "libtsan.so"}
