@@ -2,7 +2,8 @@
 # shellcheck shell=bash
 # Speed, with the options of a plain user's build. The figures are the cases of two tests: those
 # that begin with net/ are measured between hosts, those with cm/ on one host and between two.
-# `instructions` is counted, not timed; `growth` prints curves, `crowd` what many pairs carry.
+# `instructions` is counted, not timed; `growth` prints curves, `crowd` what many pairs carry, `top`
+# what `softhca top` costs.
 
 bench_command()
 {
@@ -12,7 +13,7 @@ bench_command()
 	[ $# -gt 0 ] || tests=('bench/speed:*' 'bench/network:*')
 	for name; do
 		case $name in
-		instructions | growth | crowd) tests+=("bench/$name") ;;
+		instructions | growth | crowd | top) tests+=("bench/$name") ;;
 		cm*) tests+=("bench/speed:$name" "bench/network:$name") ;;
 		net*) tests+=("bench/network:$name") ;;
 		*) tests+=("bench/speed:$name") ;;
