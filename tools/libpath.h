@@ -10,8 +10,7 @@ int libpath_find(char *out, size_t size);
 const char *libpath_why(int err); /* a sentence: what is wrong, and behind a semicolon what to do */
 /* A program that is built with ThreadSanitizer sees the malloc(), free() and memcpy() of libraries
  * that are not, but not the atomics which order them. This option in TSAN_OPTIONS keeps it from
- * reporting races inside the libraries that are none. Options behind it, the user's, go before it.
- */
+ * reporting races inside the libraries that are none. The user's own, behind it, override it. */
 #define LIBPATH_TSAN_OPTION "ignore_noninstrumented_modules=1"
 
 /* Puts @dir before what LD_LIBRARY_PATH has, and the option before what TSAN_OPTIONS has; a second
