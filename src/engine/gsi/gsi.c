@@ -21,6 +21,7 @@ enum {
 	NOT_SUPPORTED = 1, /* SIDR_REP */
 	ANSWERS_A_SECOND = 1000, /* without state, of a process */
 	GID_TEXT = 64,
+	PORT_BITS = 48, /* of a service id: those that name a port space and a port */
 };
 
 /* --- out --- */
@@ -158,6 +159,8 @@ static int pass(const struct cm_msg *m, const struct gsi_mad *mad)
 	switch (m->kind) {
 	case CM_REQ:
 	case CM_SIDR_REQ:
+		if (m->service_id >> PORT_BITS)
+			return ECONNREFUSED; /* another service */
 		return gsi_port_say(ps, (uint16_t)m->service_id, &mad->to, mad, sizeof(*mad));
 	case CM_SIDR_REP:
 		return gsi_process_say(gsi_slot(m->local_id), mad, sizeof(*mad));

@@ -103,6 +103,28 @@ TEST(packets_that_are_no_MAD_are_dropped)
 	close_cm();
 }
 
+/* Of which port space and port are only the last 48 bits. */
+TEST(a_service_id_that_is_no_ports_is_nobodys)
+{
+	const struct gsi_port ours = { RDMA_PS_TCP, PORT, GSI_ADDRESS, here };
+	struct cm_msg m = request(CM_REQ, &peer, PORT);
+	struct cm_id *id;
+
+	open_cm();
+	gsi_own_port(&ours, true);
+	m.service_id |= UINT64_C(1) << 48;
+	comes_to_the_host(&m, &peer);
+	gsi_own_flush();
+	check_eq(fetch(&id), 0);
+	check_eq(net.last.kind, CM_REJ);
+	check_eq(net.last.reason, 8);
+	m.service_id = (uint64_t)RDMA_PS_TCP << 16 | PORT;
+	comes_to_the_host(&m, &peer);
+	gsi_own_flush();
+	check_eq(fetch(&id), RDMA_CM_EVENT_CONNECT_REQUEST);
+	close_cm();
+}
+
 static const struct fault {
 	size_t at; /* the byte of the message */
 	uint8_t value;
@@ -249,6 +271,7 @@ TEST(a_disconnect_without_an_answer_is_told)
 }
 
 RUN_TESTS(unit_test(packets_that_are_no_MAD_are_dropped),
+	  unit_test(a_service_id_that_is_no_ports_is_nobodys),
 	  unit_test(a_request_that_is_wrong_is_rejected_with_its_reason),
 	  unit_test(a_rejection_says_how_long_its_GUID_is),
 	  unit_test(a_message_for_no_connection_is_told),
