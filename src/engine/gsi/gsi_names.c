@@ -14,7 +14,7 @@
 #include "util/allowance.h"
 #include "util/be.h"
 
-enum { NAME_LEN = 80, SEARCHES_A_SECOND = 64 };
+enum { NAME_LEN = 80, USER_LEN = 24, SEARCHES_A_SECOND = 64 };
 #define ABSENT_NS UINT64_C(2000000000)
 
 /* Forged messages name any slot, and to look for a process by the names of its user takes 50 system
@@ -96,14 +96,18 @@ static enum belief belief(int fd, uint32_t *uid)
 	return cred.uid == geteuid() ? OF_US : cred.uid ? OF_STRANGER : OF_ROOT;
 }
 
+/* @uid: UINT32_MAX: that cannot be seen. */
 static void say_passed_over(const struct gsi_port *p, uint32_t uid)
 {
+	char who[USER_LEN] = "another user";
 	static uint64_t times;
 
+	if (uid != UINT32_MAX)
+		snprintf(who, sizeof(who), "user id %u", uid);
 	if (explain_due(fetch_add_relaxed(&times, 1) + 1))
-		reason("connection management: user id %u has taken port %u at one address, where "
+		reason("connection management: %s has taken port %u at one address, where "
 		       "a process has it at all; that process is asked; end the other one",
-		       uid, p->port);
+		       who, p->port);
 }
 
 /* The owner of an address and that of the wildcard refuse each other (cm_port.c), so where both are

@@ -254,6 +254,27 @@ TEST(a_request_to_a_process_without_room_is_told)
 	close_cm();
 }
 
+/* Whose it is cannot be seen, since nobody can connect to it. */
+TEST(a_full_port_behind_a_wildcard_is_told)
+{
+	const struct gsi_port any = { RDMA_PS_TCP, NOT_OURS, GSI_ANY4, { .raw = { 0 } } };
+	struct cm_msg m = request(CM_REQ, &stranger, NOT_OURS);
+	int fd, conn, wildcard;
+
+	open_cm();
+	fd = full_port(&conn);
+	check_eq(gsi_name_bind(&any, &wildcard), 0);
+	check_eq(listen(wildcard, 1), 0);
+	comes_to_the_host(&m, &stranger);
+	check_str(verdict_said, "handed to connection management");
+	told("connection management: another user has taken port 7472 at one address, where a "
+	     "process has it at all; ");
+	close(wildcard);
+	close(conn);
+	close(fd);
+	close_cm();
+}
+
 TEST(a_disconnect_without_an_answer_is_told)
 {
 	struct cm_id *id, *of = NULL;
@@ -276,4 +297,5 @@ RUN_TESTS(unit_test(packets_that_are_no_MAD_are_dropped),
 	  unit_test(a_rejection_says_how_long_its_GUID_is),
 	  unit_test(a_message_for_no_connection_is_told),
 	  unit_test(a_request_to_a_process_without_room_is_told),
+	  unit_test(a_full_port_behind_a_wildcard_is_told),
 	  unit_test(a_disconnect_without_an_answer_is_told))
