@@ -17,6 +17,8 @@ MEANT = {
     "cm": ["cm/cm_fsm"],
     "arrive": ["cm/cm_arrive", "cm/cm_talk", "cm/cm_fsm", "cm/cm_connect", "cm/cm_life",
                "cm/cm_event", "cm/cm_id", "cm/cm_far", "cm/cm_blame"],
+    "gsi": ["engine/gsi/gsi", "engine/gsi/gsi_names", "engine/gsi/gsi_own", "engine/gsi/gsi_way",
+            "engine/gsi/gsi_say"],
     "ring": ["peers/ring", "peers/ring_seg"],
     "wqe": ["prm/wqe", "prm/umr", "prm/av"],
     "qp": ["transport/requester", "transport/responder", "transport/completer",
