@@ -16,7 +16,7 @@
 #include "engine/links.h"
 #include "fuzz.h"
 #include "hca/event_fd.h"
-#include "net/gid_table.h"
+#include "lo.h"
 #include "peers/host_state.h"
 #include "util/clock.h"
 #include "util/fork.h"
@@ -102,8 +102,6 @@ static void open_node(void)
 	static const struct link_ops ops = { .name = "test", .send = take, .put = put };
 	static const struct link_net_ops net_ops = { .knock = knock };
 	static const struct hca_ports ports = { .active_mtu = mtu };
-	struct netdev dev = { .index = 7, .name = "lo", .mtu = 1500, .up = true, .carrier = true };
-	struct netdev_scan picture = { 0 };
 
 	must(!fork_init());
 	w.n.host = &w.host;
@@ -115,10 +113,7 @@ static void open_node(void)
 	links_add(&w.n, &w.here);
 	links_add(&w.n, &w.net);
 	w.n.networks = 1;
-	must(!gid_table_create("lo", &w.device.gids));
-	must(!netdev_scan_add(&picture, &dev) && !netdev_scan_add_addr(&picture, 7, &hosts[0]));
-	gid_table_apply(w.device.gids, &picture);
-	netdev_scan_free(&picture);
+	lo_open(&hosts[0], &w.device.gids);
 	w.device.hca.ports = &ports;
 }
 

@@ -24,7 +24,7 @@ static uint64_t time_now(void);
 #include "engine/gsi/gsi_say.h"
 #include "fuzz.h"
 #include "link/fault.h"
-#include "net/gid_table.h"
+#include "lo.h"
 #include "peers/host_state.h"
 #include "util/fork.h"
 #include "util/guard.h"
@@ -251,8 +251,6 @@ static void start(void)
 {
 	static const struct link_ops ops = { .name = "test", .send = take, .put = put };
 	static const struct link_net_ops net_ops = { .knock = knock, .returned = returned };
-	struct netdev dev = { .index = 7, .name = "lo", .mtu = 1500, .up = true, .carrier = true };
-	struct netdev_scan picture = { 0 };
 
 	setenv("SOFTHCA_LOG", "error", 0);
 	must(!fork_init() && !guard_init());
@@ -265,10 +263,7 @@ static void start(void)
 	links_add(&w.n, &w.here);
 	links_add(&w.n, &w.net);
 	w.n.networks = 1;
-	must(!gid_table_create("lo", &w.device.gids));
-	must(!netdev_scan_add(&picture, &dev) && !netdev_scan_add_addr(&picture, 7, &hosts[0]));
-	gid_table_apply(w.device.gids, &picture);
-	netdev_scan_free(&picture);
+	lo_open(&hosts[0], &w.device.gids);
 	w.device.hca.counters = &w.counters;
 	w.n.devices[0] = &w.device;
 	w.n.n_devices = 1;

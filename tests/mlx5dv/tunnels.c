@@ -5,6 +5,7 @@
 #include <infiniband/mlx5dv.h>
 #include <string.h>
 #include <time.h>
+#include "toeplitz.h"
 #include "verbs/ether.h"
 #include "verbs/said.h"
 
@@ -255,18 +256,6 @@ static size_t input(const struct ether_frame *f, uint8_t *in)
 	return 2 * n + sizeof(ports);
 }
 
-/* The definition: each bit that is set adds the 32 bits of the key that begin there. */
-static uint32_t toeplitz(const uint8_t *in, size_t n)
-{
-	uint32_t hash = 0;
-
-	for (size_t bit = 0; bit < 8 * n; bit++)
-		for (size_t i = 0; (in[bit / 8] >> (7 - bit % 8) & 1) && i < 32; i++)
-			hash ^= (uint32_t)(key[(bit + i) / 8] >> (7 - (bit + i) % 8) & 1)
-				<< (31 - i);
-	return hash;
-}
-
 /* The next completion, whichever work queue it is of. That queue. */
 static unsigned int next(struct ibv_wc *wc)
 {
@@ -326,7 +315,7 @@ static void spread(int inner)
 			struct tunneled t = tunneled(k, ip, proto, out_ip, seed);
 			uint8_t in[36];
 			size_t len = input(inner ? &t.in : &t.out, in);
-			unsigned int at = toeplitz(in, len) % WQS;
+			unsigned int at = toeplitz(key, in, len) % WQS;
 
 			peer_note("packet %u, seed %u, WQ %u", n, seed, at);
 			goes_to(&tx, &t, at);

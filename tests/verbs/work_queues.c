@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include "toeplitz.h"
 #include "verbs/ether.h"
 
 enum { WQS = 4, TABLE = 8, RECVS = 16, ROOM = 256 };
@@ -136,18 +137,6 @@ static void spread_close(struct spread *s)
 	free(s->mem);
 }
 
-/* The specification's definition, bit by bit. */
-static uint32_t toeplitz(const uint8_t *in, size_t n)
-{
-	uint32_t hash = 0;
-
-	for (size_t bit = 0; bit < 8 * n; bit++)
-		for (int i = 0; (in[bit / 8] >> (7 - bit % 8) & 1) && i < 32; i++)
-			hash ^= (uint32_t)(key[(bit + i) / 8] >> (7 - (bit + i) % 8) & 1)
-				<< (31 - i);
-	return hash;
-}
-
 struct hashing {
 	uint64_t fields;
 	uint8_t ip, proto;
@@ -247,7 +236,7 @@ static void frames_go_by_their_hash(int arg)
 			uint8_t frame[ROOM], in[36];
 			size_t len;
 			const uint8_t *ip = build(h, seed, frame, &len);
-			unsigned int want_at = toeplitz(in, input(h, ip, in)) % TABLE % WQS;
+			unsigned int want_at = toeplitz(key, in, input(h, ip, in)) % TABLE % WQS;
 			struct ibv_wc wc;
 
 			peer_note("hashing %u, seed %u, WQ %u", k, seed, want_at);
