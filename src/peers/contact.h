@@ -71,7 +71,7 @@ struct contact {
 	struct ring_end out, out_next; /* next: a larger one that the peer has offered */
 	struct spin in_lock; /* guards in, in_next, in_old, poll's writers */
 	struct ring_end in, in_next, in_old; /* next: MOVED not read yet; old: to be unmapped */
-	struct quiesce_grace in_old_grace;
+	struct quiesce_grace in_old_grace; /* of threads that may be looking into in_old */
 	const uint64_t *poll; /* first word of the next record: not 0 once the record is there */
 	const uint32_t *owed; /* the ring's want: not 0 while the producer waits for an answer */
 	uint32_t wanted; /* how often the peer has waited for space in this ring */

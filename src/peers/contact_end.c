@@ -76,10 +76,8 @@ static void retire(struct host *h, struct contact *c)
 /* False: a thread of ours may still be inside. */
 static bool gone(struct host *h, struct contact *c, uint64_t now)
 {
-	if (!quiesce_soon(&c->grace)) {
-		host_sooner(h, now + HOST_GRACE_NS);
+	if (!host_quiet(h, &c->grace, now))
 		return false;
-	}
 	report(h, c);
 	c->n_buried = 0;
 	if (c->retires)
@@ -89,9 +87,15 @@ static bool gone(struct host *h, struct contact *c, uint64_t now)
 	return true;
 }
 
+static void add_leaving(struct host *h, struct contact *c)
+{
+	c->next = h->leaving;
+	h->leaving = c;
+}
+
 /* From now on no thread finds its way in. Those that are inside may put something into the rings:
  * what waits for an answer hears of the end when they have left, and, if that lasts, at once. */
-static void leave(struct host *h, struct contact *c, uint64_t now)
+static void end(struct host *h, struct contact *c, uint64_t now)
 {
 	host_mute(h, &c->conn);
 	host_mute(h, &c->pidfd);
@@ -100,8 +104,7 @@ static void leave(struct host *h, struct contact *c, uint64_t now)
 	if (gone(h, c, now))
 		return;
 	report(h, c);
-	c->next = h->leaving;
-	h->leaving = c;
+	add_leaving(h, c);
 }
 
 void contact_end_leaving(struct host *h, uint64_t now)
@@ -120,7 +123,7 @@ void contact_end_leaving(struct host *h, uint64_t now)
 static void take_out(struct host *h, struct contact *c, uint64_t now)
 {
 	host_contacts_unlist(h, c);
-	leave(h, c, now);
+	end(h, c, now);
 }
 
 void contact_end_retired(struct host *h, struct contact *c, uint64_t now)
@@ -143,7 +146,7 @@ void contact_end_up(struct host *h, struct contact *c, uint64_t now)
 		store_release(&c->state, CONTACT_RETIRED); /* is_inside() still sees it */
 	else
 		host_contacts_unlist(h, c);
-	leave(h, c, now);
+	end(h, c, now);
 }
 
 static void ask_again(struct host *h, const struct contact *c)
@@ -193,18 +196,15 @@ void contact_end_all(struct host *h)
 	while ((c = h->pending)) {
 		h->pending = c->next;
 		host_contacts_unlist(h, c);
-		c->next = h->leaving;
-		h->leaving = c;
+		add_leaving(h, c);
 	}
 	for (uint32_t i = 0; i < h->top; i++) {
 		c = h->contact[i];
 		if (!c)
 			continue;
 		host_contacts_unlist(h, c);
-		if (c->retires)
-			continue; /* it is in the list */
-		c->next = h->leaving;
-		h->leaving = c;
+		if (!c->retires) /* else it is in the list */
+			add_leaving(h, c);
 	}
 	quiesce_wait();
 	for (; (c = h->leaving); contact_free(c))

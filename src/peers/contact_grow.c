@@ -46,11 +46,8 @@ static void unmap_old(struct contact *c, uint64_t now)
 	if (!lock_or_later(c, now))
 		return;
 	spin_unlock(&c->in_lock); /* the drain that has gone on in the new ring is over */
-	if (!quiesce_soon(&c->in_old_grace)) { /* a thread may be looking at its next word */
-		host_sooner(c->host, now + HOST_GRACE_NS);
-		return;
-	}
-	if (!lock_or_later(c, now))
+	/* a thread may be looking at its next word */
+	if (!host_quiet(c->host, &c->in_old_grace, now) || !lock_or_later(c, now))
 		return;
 	old = c->in_old;
 	contact_set_old(c, &none);

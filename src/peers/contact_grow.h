@@ -6,6 +6,6 @@
 
 struct contact;
 
-void contact_grow(struct contact *c,
-		  uint64_t now); /* offers a larger ring if the peer has waited too often */
+/* Offers a larger ring if the peer has waited too often; ends the one that it has left. */
+void contact_grow(struct contact *c, uint64_t now);
 int contact_take_ring(struct contact *c, uint32_t size, int fd); /* takes the peer's offer */

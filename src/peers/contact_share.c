@@ -120,11 +120,10 @@ void contact_share_tend(struct contact *c, uint64_t now)
 	struct share **p = &c->shares.replaced, *s;
 
 	while ((s = *p)) {
-		if (quiesce_soon(&s->grace)) {
+		if (host_quiet(c->host, &s->grace, now)) {
 			*p = s->next;
 			share_free(s);
 		} else {
-			host_sooner(c->host, now + HOST_GRACE_NS);
 			p = &s->next;
 		}
 	}

@@ -3,11 +3,10 @@
  *
  * A thread reaches contacts through host->contact[] inside a quiesce section; what is taken out is
  * freed after quiescence, for which host_control() does not wait: another peer's memory may keep a
- * thread in its section for long. host_control() does all set-up and
- * clean-up, under host->control; no thread waits for that lock inside a section or a turn. Leaf
- * locks: host->names_lock, host->table_lock (targets of slots), those of waiting lists,
- * contact->out_lock (the producer's end). contact->in_lock (the consumer's end) is only tried:
- * segments are delivered under it. */
+ * thread in its section for long. host_control() does all set-up and clean-up, under host->control;
+ * no thread waits for that lock inside a section or a turn. Leaf locks: host->names_lock,
+ * host->table_lock (targets of slots), those of waiting lists, contact->out_lock (the producer's
+ * end). contact->in_lock (the consumer's end) is only tried: segments are delivered under it. */
 #pragma once
 #include <pthread.h>
 #include "link/number.h"
@@ -141,4 +140,15 @@ static inline void host_sooner(struct host *h, uint64_t at)
 {
 	if (at < h->deadline)
 		store_relaxed(&h->deadline, at);
+}
+
+/* Have the sections that could see an object ended? False: host_control() comes back to ask again.
+ * Under host->control. */
+static inline bool host_quiet(struct host *h, struct quiesce_grace *g, uint64_t now)
+{
+	bool yes = quiesce_soon(g);
+
+	if (!yes)
+		host_sooner(h, now + HOST_GRACE_NS);
+	return yes;
 }

@@ -73,7 +73,7 @@ void quiesce_wait(void);
 enum { QUIESCE_OPEN = 16 };
 
 struct quiesce_grace {
-	bool begun;
+	bool begun; /* quiesce_soon() need not begin it */
 	unsigned int n;
 	struct {
 		struct quiesce_slot *slot;

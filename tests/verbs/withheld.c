@@ -101,7 +101,7 @@ static struct other {
 
 static void other_open(struct peer_dev *d)
 {
-	opts.timeout = other == &one ? 18 : 14;
+	opts.timeout = other == &one ? 18 : 14; /* what the leaver does not answer ends soon */
 	other->mem = peer_memory(LEN, false);
 	other->mr = ibv_reg_mr(d->pd, other->mem, LEN,
 			       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
