@@ -2,6 +2,8 @@
 #include "peers/host_ask.h"
 #include <errno.h>
 #include <string.h>
+#include "link/number.h"
+#include "obs/explain.h"
 #include "peers/contact_hello.h"
 #include "peers/host_contacts.h"
 #include "peers/host_names.h"
@@ -9,15 +11,26 @@
 #include "peers/host_target.h"
 #include "util/log.h"
 
+/* A side that only receives is told by nothing else. Once a process that cannot be reached. */
+static void say_another_version(unsigned int slot, unsigned int layout)
+{
+	reason("QPs 0x%x to 0x%x of this host are out of reach: their process runs on another "
+	       "version of softhca (layout %u), which this one cannot reach; start all programs of "
+	       "a host on one version",
+	       number_make(slot, 0), number_make(slot, NUMBER_INDEXES - 1), layout);
+}
+
 /* That process may have ended before it is asked who it was. */
 static void refused(struct target *t)
 {
-	int layout;
+	unsigned int layout;
 
 	if (load_relaxed(&t->layout))
 		return;
-	layout = (int)host_names_foreign_layout(t->slot);
-	store_relaxed(&t->layout, layout ? layout : -1);
+	layout = host_names_foreign_layout(t->slot);
+	if (layout)
+		say_another_version(t->slot, layout);
+	store_relaxed(&t->layout, layout ? (int)layout : -1);
 }
 
 /* The peer's handshake has a deadline of its own. */

@@ -24,8 +24,8 @@ OTHER_LIBRARY = Path(os.environ["SOFTHCA_BUILD"]) / "tests/run/libibverbs.so.1"
 OTHERS = "99"  # its layout
 SLOTS = 1024  # of a host
 NO_LEAKS = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"  # perftest's are not ours
-SENTENCE = re.compile(r"its process runs on another version of softhca \(layout (\d+)\), which "
-                      "this one cannot reach; start all programs of a host on one version")
+SENTENCE = re.compile(r"(?:its|their) process runs on another version of softhca \(layout (\d+)\), "
+                      "which this one cannot reach; start all programs of a host on one version")
 other = None  # the other release's prefix
 
 
@@ -71,6 +71,26 @@ def one_host():
             named = SENTENCE.search(text)
             assert code != 0 and named, (mine, code, text)
             assert (named[1] == OTHERS) == (mine == PREFIX), (mine, text)
+
+
+def says_to_the_receiver(server):
+    """It is told although it waits, and would do so for ever."""
+    line = next((line for line in server.stdout if SENTENCE.search(line)), None)
+    server.kill()
+    server.communicate()
+    return line and SENTENCE.search(line)[1]
+
+
+def one_sends():
+    for server_prefix, client_prefix in ((PREFIX, other), (other, PREFIX)):
+        server = start(server_prefix, "ib_send_bw", "-s", "64")
+        while not listens(server):
+            os.sched_yield()
+        client = start(client_prefix, "ib_send_bw", "-s", "64", "-u", "16", "127.0.0.1")
+        text = client.communicate()[0]
+        assert client.returncode != 0 and SENTENCE.search(text), text
+        told = says_to_the_receiver(server)
+        assert told and (told == OTHERS) == (server_prefix == PREFIX), (server_prefix, told)
 
 
 def shown():
@@ -158,7 +178,7 @@ def main():
     global other
     with tempfile.TemporaryDirectory() as folder:
         other = install_other(folder)
-        return cases.run([one_release, one_host, shown, apart, two_hosts])
+        return cases.run([one_release, one_host, one_sends, shown, apart, two_hosts])
 
 
 if __name__ == "__main__":

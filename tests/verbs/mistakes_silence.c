@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Mistakes explained: nobody answers. The sentence says what is known of the peer. */
+#include <sched.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -133,13 +134,13 @@ static int take_name(const char *name)
 	return fd;
 }
 
-/* The same, and a program that runs on an older softhca has it. */
-static void number_of_another_version(int arg)
+/* The same, and a program that runs on an older softhca has it. Returns a descriptor that keeps the
+ * number. */
+static int connect_to_another_version(void)
 {
 	char name[64];
 	int fd;
 
-	(void)arg;
 	mistake_begin_impatient(IBV_QPT_RC);
 	if (mistake.apart)
 		case_skip("another host's numbers tell nothing");
@@ -147,6 +148,31 @@ static void number_of_another_version(int arg)
 	snprintf(name, sizeof(name), "softhca.6.all.slot.%u", mistake.far_qp >> INDEX_BITS);
 	fd = take_name(name);
 	connect_again(DUO->near.ep.mine.psn, mistake.far_qp);
+	return fd;
+}
+
+/* Who only receives hears of no completion. */
+static void receives_from_another_version(int arg)
+{
+	int fd = connect_to_another_version();
+	unsigned int last = mistake.far_qp | ((1 << INDEX_BITS) - 1);
+
+	(void)arg;
+	while (!said_yet(
+		SAID_NEAR,
+		"QPs 0x%x to 0x%x of this host are out of reach: their process runs on "
+		"another version of softhca (layout 6), which this one cannot reach; start "
+		"all programs of a host on one version",
+		last >> INDEX_BITS << INDEX_BITS, last))
+		sched_yield();
+	close(fd);
+}
+
+static void number_of_another_version(int arg)
+{
+	int fd = connect_to_another_version();
+
+	(void)arg;
 	write_ends();
 	mistake_silent("its process runs on another version of softhca (layout 6), which this one "
 		       "cannot reach; start all programs of a host on one version");
@@ -186,6 +212,7 @@ static const struct test_case cases[] = {
 	{ "psn_of_another_count (behind)", psn_of_another_count, 0xfff000 },
 	CASE(number_of_nobody),
 	CASE(number_of_another_version),
+	CASE(receives_from_another_version),
 	CASE(qp_of_another_connection),
 };
 
