@@ -199,6 +199,16 @@ bool links_catch_up(struct node *n)
 	return true;
 }
 
+bool links_delivering(struct node *n)
+{
+	struct node_link *w;
+
+	for (uint32_t i = 0; (w = network(n, i)); i++)
+		if (w->link->net->delivering(w->link))
+			return true;
+	return false;
+}
+
 /* --- sleeping --- */
 
 void links_watch(struct node *n, bool on)

@@ -36,6 +36,9 @@ unsigned int links_drain(struct node *n, enum links_sources which);
 /* Delivers all segments that networks have brought. False: another thread is doing so, and one that
  * it has not delivered yet may be the answer that a timer waits for. */
 bool links_catch_up(struct node *n);
+/* Does a thread deliver what a network has brought, at this moment? Then it does the engine's work:
+ * timers wait for it, and packets need not wake another one. */
+bool links_delivering(struct node *n);
 /* @on: packets from networks wake the engine thread, which alone calls this. Off while the program
  * polls, and so reads the networks itself. */
 void links_watch(struct node *n, bool on);

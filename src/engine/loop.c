@@ -308,6 +308,7 @@ static bool needs_engine(struct node *n)
 static void under_leader(struct node *n)
 {
 	unsigned int nap = NAP_LED_FIRST;
+	bool delivering;
 
 	doorbell_watch(n, false);
 	while (load_acquire(&n->led)) {
@@ -315,9 +316,10 @@ static void under_leader(struct node *n)
 
 		store_relaxed(&n->asleep, nap < NAP_LED_LONG ? LOOP_NAPPING : LOOP_UNDER_LEADER);
 		full_fence(); /* before the last look; pairs with leader_end() */
-		links_watch(n, true);
+		delivering = links_delivering(n);
+		links_watch(n, !delivering);
 		if (load_relaxed(&n->led) && !backlog_any(n))
-			epoll_round(n, nap_led_limit(nap, timeout(n)));
+			epoll_round(n, nap_led_limit(nap, delivering ? NAP_NS : timeout(n)));
 		store_relaxed(&n->asleep, LOOP_AWAKE);
 		loop_network(n);
 		if (needs_engine(n))
@@ -372,7 +374,7 @@ static void *run(void *arg)
 		if (load_acquire(&n->led)) {
 			under_leader(n);
 			nap_led(&nap);
-		} else if (nap_goes_on(&nap, polls(n))) {
+		} else if (nap_goes_on(&nap, polls(n)) || links_delivering(n)) {
 			doze(n, nap.ns);
 		} else {
 			armed(n, &l);

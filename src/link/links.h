@@ -52,6 +52,7 @@ struct link_net_ops {
 	int (*knock)(struct link *l, const struct link_path *to);
 	/* Delivers all packets that have come. False: another thread is delivering. */
 	bool (*catch_up)(struct link *l);
+	bool (*delivering)(struct link *l); /* does a thread do so at this moment? */
 	/* Readable when a packet to QP 1 has come back: returned() has it. -1: none ever does. The
 	 * link's descriptor; for epoll. */
 	int (*returns_fd)(struct link *l);

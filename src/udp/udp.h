@@ -82,6 +82,7 @@ bool udp_returned(struct udp *u, struct link_return *out);
 unsigned int udp_drain(struct udp *u, unsigned int budget, bool all);
 /* Delivers all packets that have come, up to a large limit. False: another thread is delivering. */
 bool udp_catch_up(struct udp *u);
+bool udp_delivering(struct udp *u); /* does a thread do so at this moment? */
 /* Inside deliver(): the packet is for another process, which packets like it should reach without
  * this one. */
 void udp_astray(struct udp *u);

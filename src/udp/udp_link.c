@@ -68,6 +68,11 @@ static bool catch_up(struct link *l)
 	return udp_catch_up(of(l));
 }
 
+static bool delivering(struct link *l)
+{
+	return udp_delivering(of(l));
+}
+
 static int fd(struct link *l)
 {
 	return udp_fd(of(l));
@@ -117,6 +122,7 @@ static const struct link_net_ops net_ops = {
 	.astray = astray,
 	.knock = knock,
 	.catch_up = catch_up,
+	.delivering = delivering,
 	.returns_fd = returns_fd,
 	.returned = returned,
 	.leave = leave,

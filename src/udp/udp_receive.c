@@ -364,3 +364,8 @@ bool udp_catch_up(struct udp *u)
 	spin_unlock(&u->drain_lock);
 	return true;
 }
+
+bool udp_delivering(struct udp *u)
+{
+	return spin_is_locked(&u->drain_lock);
+}

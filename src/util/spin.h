@@ -22,6 +22,12 @@ static inline bool spin_trylock(struct spin *s)
 	return !load_relaxed(&s->word) && !xchg_acquire(&s->word, 1); /* (A) */
 }
 
+/* At this moment; a hint. */
+static inline bool spin_is_locked(const struct spin *s)
+{
+	return load_relaxed(&s->word);
+}
+
 static inline void spin_lock(struct spin *s)
 {
 	if (unlikely(xchg_acquire(&s->word, 1))) /* (A) */

@@ -9,7 +9,7 @@ import meters as m
 import pairs
 from small import stream
 
-RUNS = 3
+RUNS = 7
 SIZES = [1, 4, 16, 64, 256, 1024, 4096, 16384, 65536]
 QPS = [1, 4, 16, 64, 256, 1024, 4096, 10000]
 PROCESSES = [2, 4, 8, 16, 32]

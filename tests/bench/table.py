@@ -8,7 +8,7 @@ from statistics import median
 
 import pairs
 
-RUNS = 5
+RUNS = 7
 
 
 @dataclass

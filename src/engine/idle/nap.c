@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "engine/idle/nap.h"
 
-#define SHORTEST 200000ULL /* ns */
-#define LONGEST	 1000000ULL
-#define MISSES	 2
+#define LONGEST 1000000ULL /* ns */
+#define MISSES	2
 
 void nap_begin(struct nap *p, uint32_t polls)
 {
-	*p = (struct nap){ .seen = polls, .misses = MISSES, .ns = SHORTEST };
+	*p = (struct nap){ .seen = polls, .misses = MISSES, .ns = NAP_NS };
 }
 
 bool nap_goes_on(struct nap *p, uint32_t polls)
@@ -15,7 +14,7 @@ bool nap_goes_on(struct nap *p, uint32_t polls)
 	if (polls == p->seen)
 		return ++p->misses < MISSES;
 	if (p->misses)
-		p->ns = SHORTEST;
+		p->ns = NAP_NS;
 	else
 		p->ns = p->ns * 2 < LONGEST ? p->ns * 2 : LONGEST;
 	p->misses = 0;

@@ -18,6 +18,8 @@ void nap_begin(struct nap *p, uint32_t polls); /* as if the program had never po
 bool nap_goes_on(struct nap *p, uint32_t polls);
 void nap_led(struct nap *p); /* a leader has been the engine meanwhile */
 
+enum { NAP_NS = 200000 }; /* the shortest */
+
 /* Under a leader; lengths in ms. */
 enum {
 	NAP_LED_FIRST = 1,

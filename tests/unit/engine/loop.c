@@ -135,6 +135,8 @@ static struct {
 	struct link link;
 	sem_t sleeps, go;
 	unsigned int what; /* of the enum */
+	uint64_t limit; /* ns: of the last sleep; 0 if it had none */
+	bool delivering; /* another thread has the network's packets in its hands */
 	unsigned int yields; /* while senders saw that it looks */
 } thread;
 
@@ -160,8 +162,8 @@ int epoll_pwait2(int fd, struct epoll_event *ev, int n, const struct timespec *l
 {
 	(void)fd;
 	(void)n;
-	(void)limit;
 	(void)mask;
+	thread.limit = limit ? (uint64_t)limit->tv_sec * 1000000000 + (uint64_t)limit->tv_nsec : 0;
 	sem_post(&thread.sleeps);
 	wait_for(&thread.go);
 	thread.in->n.poll_seq += thread.what & POLL ? 1 : 0;
@@ -188,6 +190,18 @@ static int no_fd(struct link *l)
 	return -1;
 }
 
+static bool delivering(struct link *l)
+{
+	(void)l;
+	return thread.delivering;
+}
+
+static bool catch_up(struct link *l)
+{
+	(void)l;
+	return !thread.delivering;
+}
+
 /* @what ends the sleep; up to the next one. True: in between it has lingered. */
 static bool lingers(unsigned int what)
 {
@@ -202,10 +216,12 @@ static bool lingers(unsigned int what)
 
 static void begin(void)
 {
+	static const struct link_net_ops ops = { .delivering = delivering, .catch_up = catch_up };
+
 	stand_open();
 	thread.in = stand;
 	thread.link = (struct link){
-		.name = "test", .open = open_net, .drain = drain_request, .fd = no_fd
+		.name = "test", .open = open_net, .drain = drain_request, .fd = no_fd, .net = &ops
 	};
 	stand->host.bell = eventfd(0, EFD_CLOEXEC);
 	stand->n.counts.due = UINT64_MAX;
@@ -270,8 +286,39 @@ TEST(else_it_lingers_behind_a_ring_and_a_request)
 	check(lingers(RING));
 }
 
+/* A timer that is due waits until that thread has delivered the packets, among which may be what
+ * the timer waits for. To ask again and again would take the core that the thread wants. */
+static void sleeps_while_others_deliver(void)
+{
+	thread.in->n.next_timer = 1;
+	thread.delivering = true;
+	lingers(0);
+	for (unsigned int i = 0; i < 4; i++) {
+		lingers(0);
+		check(thread.limit >= 100 * US && thread.limit <= 1000 * US);
+		check(!thread.in->n.link[1].watched);
+		check_eq(mode(), HOST_POLLED);
+	}
+	thread.in->n.next_timer = UINT64_MAX;
+	thread.delivering = false;
+}
+
+TEST(a_thread_that_delivers_packets_is_not_disturbed)
+{
+	asleep(false);
+	sleeps_while_others_deliver();
+	asleep(false);
+	thread.in->n.led = 1;
+	sleeps_while_others_deliver();
+	lingers(0);
+	check(thread.in->n.link[1].watched);
+	thread.in->n.led = 0;
+	asleep(false);
+}
+
 RUN_TESTS(unit_test(more_is_looked_for_where_some_has_come),
 	  unit_test(bulk_traffic_at_one_address_hides_no_other),
 	  unit_test(work_that_keeps_coming_ends_in_time_however_long_a_round_takes),
 	  unit_test(a_program_that_reads_its_rings_itself_has_the_core),
-	  unit_test(else_it_lingers_behind_a_ring_and_a_request))
+	  unit_test(else_it_lingers_behind_a_ring_and_a_request),
+	  unit_test(a_thread_that_delivers_packets_is_not_disturbed))
