@@ -7,6 +7,7 @@
 #include "engine/turn.h"
 #include "engine/unanswered.h"
 #include "transport/drop.h"
+#include "transport/receive.h"
 #include "util/clock.h"
 #include "wire/opcode.h"
 
@@ -39,6 +40,15 @@ static bool leave_parcel(struct eqp *e, const struct seg *s)
 	return true;
 }
 
+/* This thread has taken the turn of @e, and keeps it. */
+static void keep(struct eqp *e)
+{
+	kept.e = e;
+	kept.now = clock_now();
+	if (unlikely(!e->met))
+		publish_met(e);
+}
+
 /* Takes the turn of @e for this drain. False: it is busy, and has the segment as a parcel. */
 static bool take(struct eqp *e, const struct seg *s)
 {
@@ -49,10 +59,7 @@ static bool take(struct eqp *e, const struct seg *s)
 		turn_take(e); /* the holder waits for no thread that is in a drain */
 		turn_catch_up(e);
 	}
-	kept.e = e;
-	kept.now = clock_now();
-	if (unlikely(!e->met))
-		publish_met(e);
+	keep(e);
 	return true;
 }
 
@@ -105,6 +112,21 @@ void delivery_to_qp(struct node *n, uint32_t qpn, const struct seg *s)
 	}
 	turn_input(e, s, kept.now);
 	turn_after(e);
+}
+
+bool delivery_lacks_receive(struct node *n, const struct seg *s)
+{
+	struct eqp *e = receive_may_lack(s) ? node_qp(n, s->dqpn) : NULL;
+
+	if (!e)
+		return false;
+	if (kept.e != e) {
+		delivery_release();
+		if (!turn_try(e))
+			return false; /* it keeps a parcel */
+		keep(e);
+	}
+	return receive_lacks(&e->q);
 }
 
 bool delivery_expects(struct node *n, const struct seg *s, uint32_t *epsn, uint32_t *una)

@@ -9,4 +9,7 @@ void delivery_to_qp(struct node *n, uint32_t qpn, const struct seg *s);
  * Keeps the turn for the segment's delivery. False: the service has no order, or more than one
  * responder. Only while tracing. */
 bool delivery_expects(struct node *n, const struct seg *s, uint32_t *epsn, uint32_t *una);
+/* Would the segment be dropped, since a receive that it needs is not posted? Keeps the turn of its
+ * QP. */
+bool delivery_lacks_receive(struct node *n, const struct seg *s);
 void delivery_release(void); /* the drain is over: gives the kept turn back */

@@ -41,6 +41,11 @@ void inbound_deliver(void *arg, const struct seg *s)
 	delivery_to_qp(n, s->dqpn, s);
 }
 
+bool inbound_lacks_receive(void *arg, const struct seg *s)
+{
+	return !s->damaged && !(s->flags & SEG_MCAST) && delivery_lacks_receive(arg, s);
+}
+
 /* The number whose slot says which process a packet is for. */
 static uint32_t whose(const struct seg *s)
 {

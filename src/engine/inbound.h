@@ -7,6 +7,7 @@
 #include "engine/node_state.h"
 
 void inbound_deliver(void *arg, const struct seg *s); /* host_config.deliver */
+bool inbound_lacks_receive(void *arg, const struct seg *s); /* host_config.lacks_receive */
 void inbound_deliver_traced(void *arg, const struct seg *s); /* the same while tracing */
 void inbound_peer_dead(void *arg, unsigned int slot); /* host_config.peer_dead */
 void inbound_peer_up(void *arg); /* host_config.peer_up */

@@ -42,6 +42,7 @@
 #define WORK_MAX   2000000ULL /* ns: the same, since a round may be long */
 #define UNTIMED	   4 /* rounds of work from one look at the clock to the next */
 #define NET_ROUNDS 64
+#define PATIENCE   20000000ULL /* ns: some slices of the scheduler's */
 #define SLICE	   100000 /* ns: of sched_setattr, so that a wake onto a busy core is short */
 
 static bool may_go_on(unsigned int rounds, uint64_t end)
@@ -61,7 +62,8 @@ void loop_work(struct node *n)
 		gsi_own_flush();
 		/* A round that finds nothing lets ACKs leave: it is the last. But descriptors are
 		 * looked at under any load. */
-	} while ((got || host_has_inbound(n->host)) && may_go_on(++rounds, end));
+	} while ((got || (host_has_inbound(n->host) && !host_has_left())) &&
+		 may_go_on(++rounds, end));
 }
 
 static void doorbell_watch(struct node *n, bool on)
@@ -205,7 +207,7 @@ static void linger_by_the_rings(struct node *n)
 	for (unsigned int looks = 1; now < until && now < end; looks++) {
 		if (load_relaxed(&n->led) || load_relaxed(&n->poll_seq) != seq)
 			break;
-		if (host_has_inbound(n->host)) {
+		if (host_has_inbound(n->host) && !host_has_left()) {
 			loop_work(n);
 			until = now + LINGER;
 		} else if (looks % LOOKS) {
@@ -352,15 +354,32 @@ static bool on_its_own_core(struct node *n, struct own_core *o)
 	return true;
 }
 
+struct last_poll {
+	uint32_t seen; /* polls */
+	uint64_t at; /* ns: when the engine thread saw their number change; 0: it has not */
+};
+
 /* Those that made no progress count too: a program that finds completions each time polls. */
 static uint32_t polls(const struct node *n)
 {
 	return load_relaxed(&n->poll_seq) + load_relaxed(&n->glances);
 }
 
+/* A program that has polled just now has only lost its core, and will post receives in answer to
+ * what it finds (docs/design/receiver-not-ready.md). */
+static bool polled_lately(struct last_poll *l, uint32_t polls)
+{
+	uint64_t now = clock_now();
+
+	if (polls != l->seen)
+		*l = (struct last_poll){ polls, now };
+	return l->at && now - l->at < PATIENCE;
+}
+
 static void *run(void *arg)
 {
 	struct node *n = arg;
+	struct last_poll last = { polls(n), 0 };
 	struct lingering l = { 0 };
 	struct own_core own = { 0 };
 	struct nap nap;
@@ -368,17 +387,20 @@ static void *run(void *arg)
 	page_trap_rest(false); /* a parent's engine thread may have had it open at fork() */
 	nap_begin(&nap, polls(n));
 	for (;;) {
+		host_patience(false);
 		unrung_look(n);
 		if (on_its_own_core(n, &own))
 			continue;
 		if (load_acquire(&n->led)) {
 			under_leader(n);
 			nap_led(&nap);
-		} else if (nap_goes_on(&nap, polls(n)) || links_delivering(n)) {
-			doze(n, nap.ns);
-		} else {
-			armed(n, &l);
+			continue;
 		}
+		host_patience(polled_lately(&last, polls(n)));
+		if (nap_goes_on(&nap, polls(n)) || links_delivering(n) || host_has_left())
+			doze(n, nap.ns);
+		else
+			armed(n, &l);
 	}
 	return NULL;
 }

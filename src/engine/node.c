@@ -139,6 +139,7 @@ static int make_host(struct node *n)
 		.key_read = key_read,
 		.make_grh = path_make_grh,
 		.deliver = tracing() ? inbound_deliver_traced : inbound_deliver,
+		.lacks_receive = inbound_lacks_receive,
 		.drained = inbound_drained,
 		.peer_dead = inbound_peer_dead,
 		.peer_up = inbound_peer_up,

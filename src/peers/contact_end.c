@@ -14,10 +14,12 @@
 
 enum { BUDGET = 64, LAST_RECORDS = 2 * RING_MAX / RING_LINE };
 
-/* Delivers what the peer published before it ended; not all that one publishes which goes on. */
+/* Delivers what the peer published before it ended; not all that one publishes which goes on. What
+ * lacks a receive does not stay: the ring is soon gone. */
 static void last_words(struct contact *c)
 {
 	unsigned int left = LAST_RECORDS, done;
+	bool patient = host_patience(false);
 
 	quiesce_enter();
 	while (left && contact_readable(c)) {
@@ -29,6 +31,7 @@ static void last_words(struct contact *c)
 	if (c->host->cfg.drained)
 		c->host->cfg.drained(c->host->cfg.arg);
 	quiesce_exit();
+	host_patience(patient);
 }
 
 /* All destinations that lead to @c are dead. */

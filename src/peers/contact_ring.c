@@ -117,6 +117,16 @@ void contact_sieve(struct contact *c)
 	c->deliver_arg = c;
 }
 
+__thread struct contact_patience contact_patience __attribute__((tls_model("initial-exec")));
+
+static bool stays(const struct contact *c, const struct seg *s)
+{
+	const struct host_config *cfg = &c->host->cfg;
+
+	return cfg->lacks_receive && cfg->lacks_receive(cfg->arg, s);
+}
+
+/* EAGAIN: the record stays for now. */
 static int take_record(struct contact *c, uint64_t word, const uint8_t *rec, uint32_t bytes,
 		       struct ring_got *got)
 {
@@ -128,6 +138,10 @@ static int take_record(struct contact *c, uint64_t word, const uint8_t *rec, uin
 	if (err)
 		return err;
 	got->seg.from = &c->home->d;
+	if (unlikely(contact_patience.on) && stays(c, &got->seg)) {
+		contact_patience.left = true;
+		return EAGAIN;
+	}
 	c->deliver(c->deliver_arg, &got->seg);
 	return 0;
 }
@@ -163,6 +177,8 @@ static int drain(struct contact *c, unsigned int budget, unsigned int *done, boo
 			err = moved(c);
 		} else {
 			err = take_record(c, word, rec, bytes, &got);
+			if (unlikely(err == EAGAIN))
+				break;
 			*notify |= ring_advance(&c->in.ring, bytes);
 			(*done)++;
 		}

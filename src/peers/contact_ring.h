@@ -5,6 +5,9 @@
 
 enum { CONTACT_WANTED_MANY = 4 }; /* waits for space before a ring is doubled */
 
+extern __thread struct contact_patience {
+	bool on, left; /* host_patience(), host_has_left() */
+} contact_patience __attribute__((tls_model("initial-exec")));
 unsigned int contact_drain(struct contact *c, unsigned int budget); /* in a quiesce section */
 /* The contact is a stranger's: from now on only segments that it may send are delivered. To be
  * called before the first record. */

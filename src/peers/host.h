@@ -48,6 +48,9 @@ struct host_config {
 	/* An inbound segment for one of our numbers; valid during the call only. The callback must
 	 * take it: a busy QP keeps a parcel. */
 	void (*deliver)(void *arg, const struct seg *s);
+	/* Would the segment be dropped, since a receive that it needs is not posted? deliver() may
+	 * follow at once. NULL: no. */
+	bool (*lacks_receive)(void *arg, const struct seg *s);
 	/* A drain is over: gives up the turn that deliver() keeps from one segment to the next.
 	 * NULL: it keeps none. Not called by host_drain(), whose caller does it. */
 	void (*drained)(void *arg);
@@ -131,6 +134,11 @@ uint32_t host_cast_circle(const struct host *h);
  * the number of segments. Without any it costs one load a peer (with more than 8 peers: a look at a
  * bitmap). */
 unsigned int host_drain(struct host *h, unsigned int budget);
+/* @on: from now on this thread leaves a segment that lacks a receive in its ring, with all that is
+ * behind it. For a thread that drains in place of a program which has only lost its core, and will
+ * post the receive. Returns what it was. */
+bool host_patience(bool on);
+bool host_has_left(void); /* has this thread's last host_drain() left one? */
 bool host_has_own(struct host *h); /* segments of this process to itself wait: one load */
 bool host_own_waits(const struct host *h); /* senders of such segments do, for room or memory */
 bool host_has_inbound(struct host *h); /* for the last look before sleeping */

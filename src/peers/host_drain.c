@@ -115,6 +115,7 @@ unsigned int host_drain(struct host *h, unsigned int budget)
 {
 	unsigned int done;
 
+	contact_patience.left = false;
 	quiesce_enter();
 	done = loopback_drain(&h->own, budget - budget / 2);
 	done += by_mail(h) ? drain_mail(h, budget - done) : drain_each(h, budget - done);
@@ -123,6 +124,19 @@ unsigned int host_drain(struct host *h, unsigned int budget)
 	quiesce_exit();
 	host_resume(h);
 	return done;
+}
+
+bool host_patience(bool on)
+{
+	bool was = contact_patience.on;
+
+	contact_patience.on = on;
+	return was;
+}
+
+bool host_has_left(void)
+{
+	return contact_patience.left;
 }
 
 bool host_has_own(struct host *h)

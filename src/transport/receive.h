@@ -19,6 +19,24 @@ static inline int receive_take(struct tqp *q)
 	return 0;
 }
 
+/* A message of UC or UD that begins and takes a receive: it is dropped if there is none. */
+static inline bool receive_may_lack(const struct seg *s)
+{
+	uint8_t service = opcode_service(s->op);
+
+	return (service == SVC_UD || service == SVC_UC) && opcode_has(s->op, WIRE_FIRST) &&
+	       (!opcode_has(s->op, WIRE_RETH) || opcode_has(s->op, WIRE_IMMDT));
+}
+
+/* Under the turn. */
+static inline bool receive_lacks(const struct tqp *q)
+{
+	bool receives = q->qp.state >= IBV_QPS_RTR && q->qp.state <= IBV_QPS_SQE;
+
+	return receives && !q->rsp.have_rwqe &&
+	       !(q->qp.srq ? srq_posted(q->qp.srq) : rq_posted(&q->qp.rq));
+}
+
 /* The request @s is executed: the next one is expected. */
 static inline void receive_executed(struct tqp *q, const struct seg *s)
 {

@@ -156,8 +156,44 @@ TEST(a_sender_that_was_told_may_ask_again)
 	close_qps();
 }
 
+static bool lacks(uint8_t op)
+{
+	struct seg s = stand_request(a_qpn, 0);
+
+	s.op = op;
+	return delivery_lacks_receive(&stand->n, &s);
+}
+
+TEST(a_message_that_would_be_dropped_is_known_before)
+{
+	uint32_t record = htobe32(5);
+
+	open_qps();
+	a->q.qp.rq.ring = (struct rq_ring){ .cnt = 8, .dbrec = &record };
+	a->q.qp.rq.head = 5;
+	check(!lacks(SVC_UD | OP_SEND_ONLY)); /* in RESET it is dropped for that */
+	a->q.qp.state = IBV_QPS_RTR;
+	check(lacks(SVC_UD | OP_SEND_ONLY));
+	check_eq(a->turn, TURN_HELD);
+	check(lacks(SVC_UC | OP_SEND_FIRST) && lacks(SVC_UC | OP_WRITE_ONLY_IMM));
+	check(!lacks(SVC_UC | OP_SEND_MIDDLE) && !lacks(SVC_UC | OP_WRITE_ONLY));
+	check(!lacks(SVC_RC | OP_SEND_ONLY)); /* gets an RNR NAK */
+	record = htobe32(6);
+	check(!lacks(SVC_UD | OP_SEND_ONLY));
+	record = htobe32(5);
+	delivery_release();
+	check_eq(a->turn, 0);
+	turn_take(a); /* another thread */
+	check(!lacks(SVC_UD | OP_SEND_ONLY));
+	a->turn = 0;
+	a_qpn++;
+	check(!lacks(SVC_UD | OP_SEND_ONLY)); /* there is no such QP */
+	close_qps();
+}
+
 RUN_TESTS(unit_test(a_burst_costs_one_turn), unit_test(never_two_turns_at_once),
 	  unit_test(a_busy_QP_gets_a_parcel), unit_test(no_segment_passes_a_parcel),
 	  unit_test(the_sender_hears_that_there_is_no_such_QP),
 	  unit_test(requests_of_a_full_sender_are_kept_up_to_a_bound),
-	  unit_test(a_sender_that_was_told_may_ask_again))
+	  unit_test(a_sender_that_was_told_may_ask_again),
+	  unit_test(a_message_that_would_be_dropped_is_known_before))

@@ -6,6 +6,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include "engine/links.h"
+#include "peers/contact_ring.h"
 #include "stand.h"
 #include "util/clock.h"
 #include "util/quiesce.h"
@@ -136,6 +137,7 @@ static struct {
 	sem_t sleeps, go;
 	unsigned int what; /* of the enum */
 	uint64_t limit; /* ns: of the last sleep; 0 if it had none */
+	bool lacks; /* a segment waits in a ring for a receive */
 	bool delivering; /* another thread has the network's packets in its hands */
 	unsigned int yields; /* while senders saw that it looks */
 } thread;
@@ -177,6 +179,8 @@ static unsigned int drain_request(struct link *l, unsigned int budget, bool all)
 {
 	(void)l;
 	(void)all;
+	if (thread.lacks) /* the rings were drained before */
+		contact_patience.left = contact_patience.on;
 	if (!budget || !(thread.what & REQUEST))
 		return 0;
 	thread.what &= ~(unsigned int)REQUEST;
@@ -316,9 +320,32 @@ TEST(a_thread_that_delivers_packets_is_not_disturbed)
 	asleep(false);
 }
 
+/* The receive is soon posted by a program that polled just now; a program that polls no more loses
+ * the segment. */
+TEST(a_segment_that_lacks_a_receive_waits_for_a_program_that_polled_lately)
+{
+	napping(false);
+	thread.lacks = true;
+	for (unsigned int i = 0; i < 10; i++) {
+		lingers(0);
+		check_eq(mode(), HOST_POLLED);
+	}
+	lingers(RING);
+	check_eq(mode(), HOST_POLLED);
+	now += 20000 * US;
+	for (unsigned int i = 0; mode() != HOST_ARMED; i++) {
+		check(i < 4);
+		lingers(0);
+	}
+	check(!lingers(0)); /* it waits no more */
+	check_eq(mode(), HOST_ARMED);
+	thread.lacks = false;
+}
+
 RUN_TESTS(unit_test(more_is_looked_for_where_some_has_come),
 	  unit_test(bulk_traffic_at_one_address_hides_no_other),
 	  unit_test(work_that_keeps_coming_ends_in_time_however_long_a_round_takes),
 	  unit_test(a_program_that_reads_its_rings_itself_has_the_core),
 	  unit_test(else_it_lingers_behind_a_ring_and_a_request),
-	  unit_test(a_thread_that_delivers_packets_is_not_disturbed))
+	  unit_test(a_thread_that_delivers_packets_is_not_disturbed),
+	  unit_test(a_segment_that_lacks_a_receive_waits_for_a_program_that_polled_lately))

@@ -2,10 +2,14 @@
 /* When a peer that sleeps is rung, and what becomes of a ring that the kernel refuses. Its doorbell
  * is an eventfd; a descriptor that is none stands for one that cannot be rung. */
 #include "peers/contact_ring.h"
+#include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "peers/host_state.h"
+#include "peers/ring_seg.h"
 #include "test.h"
+#include "wire/opcode.h"
 
 enum { NOW = 1000, REFUSES = 1 << 20 };
 
@@ -112,7 +116,65 @@ TEST(a_peer_that_has_not_looked_yet_need_not_be_rung)
 	end();
 }
 
+static unsigned int delivered;
+
+static void deliver(void *arg, const struct seg *s)
+{
+	(void)arg;
+	check_eq(s->psn, delivered++);
+}
+
+static bool the_third_lacks(void *arg, const struct seg *s)
+{
+	(void)arg;
+	return s->psn == 2;
+}
+
+static void put(struct ring *r, uint32_t psn)
+{
+	struct seg s = { .op = SVC_UD | OP_SEND_ONLY, .flags = SEG_SQPN, .psn = psn, .npsn = 1 };
+	struct ring_plan plan;
+	uint64_t word;
+	uint8_t *rec;
+
+	ring_seg_plan(&s, false, &plan);
+	check_eq(ring_reserve(r, plan.bytes, &rec), 0);
+	word = ring_seg_encode(&s, &plan, false, rec);
+	ring_publish(r, word);
+}
+
+/* Nothing passes it, and nothing is lost. */
+TEST(a_patient_thread_leaves_a_segment_that_lacks_a_receive)
+{
+	void *mem = aligned_alloc(4096, RING_CTL + RING_MIN);
+	struct target home = { .slot = 1 };
+	struct ring out;
+
+	begin();
+	memset(mem, 0, RING_CTL + RING_MIN);
+	ring_init(&out, mem, RING_MIN);
+	ring_init(&contact.in.ring, mem, RING_MIN);
+	contact.home = &home;
+	contact.deliver = deliver;
+	host.cfg.lacks_receive = the_third_lacks;
+	contact_watch_ring(&contact);
+	delivered = 0;
+	for (uint32_t i = 0; i < 5; i++)
+		put(&out, i);
+	host_patience(true);
+	check_eq(contact_drain(&contact, 64), 2);
+	check(host_has_left() && contact_readable(&contact));
+	check_eq(contact_drain(&contact, 64), 0);
+	check_eq(delivered, 2);
+	host_patience(false);
+	check_eq(contact_drain(&contact, 64), 3);
+	check_eq(delivered, 5);
+	free(mem);
+	end();
+}
+
 RUN_TESTS(unit_test(a_peer_is_rung_once_for_each_time_it_falls_asleep),
 	  unit_test(the_next_record_rings_where_the_last_could_not),
 	  unit_test(without_another_record_it_is_rung_by_and_by),
-	  unit_test(a_peer_that_has_not_looked_yet_need_not_be_rung))
+	  unit_test(a_peer_that_has_not_looked_yet_need_not_be_rung),
+	  unit_test(a_patient_thread_leaves_a_segment_that_lacks_a_receive))
