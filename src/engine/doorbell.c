@@ -94,12 +94,10 @@ void doorbell_uncork(void)
 	quiesce_exit();
 }
 
-static __thread struct vain vain __attribute__((tls_model("initial-exec")));
-
 static void yield(uint64_t now)
 {
 	sched_yield();
-	vain_yielded(&vain, now, clock_now());
+	vain_yielded(&vain_mine, now, clock_now());
 }
 
 /* Not inlined: each poll would save the registers that this needs. */
@@ -108,14 +106,14 @@ __attribute__((noinline)) static void in_vain(struct node *n)
 	uint64_t now = clock_now();
 
 	stand_in(n, now);
-	switch (vain_next(&vain, &n->vain, now)) {
+	switch (vain_next(&vain_mine, &n->vain, now)) {
 	case VAIN_POLL:
 		break;
 	case VAIN_YIELD:
 		yield(now);
 		break;
 	case VAIN_REST:
-		if (!rest(n, now, vain_rest(&vain)))
+		if (!rest(n, now, vain_rest(&vain_mine)))
 			sched_yield();
 		break;
 	}
@@ -133,7 +131,7 @@ void progress(void)
 	got = progress_round(n);
 	quiesce_exit();
 	if (got)
-		vain_found(&vain);
-	else if (unlikely(vain_looks(&vain)))
+		vain_found(&vain_mine);
+	else if (unlikely(vain_looks(&vain_mine)))
 		in_vain(n);
 }

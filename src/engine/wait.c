@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
+#include "engine/idle/vain.h"
 #include "engine/leader.h"
 #include "engine/links.h"
 #include "engine/progress.h"
@@ -159,7 +160,10 @@ int wait_cq_event(struct comp_channel *ch, struct ibv_cq **cq)
 {
 	int err = comp_channel_pop(ch, cq);
 
-	if (err != EAGAIN || nonblocking(ch->ib.fd))
+	if (err == EAGAIN && nonblocking(ch->ib.fd))
+		return err;
+	vain_found(&vain_mine); /* a thread that sleeps does not spin */
+	if (err != EAGAIN)
 		return err;
 	comp_channel_enter(ch);
 	pthread_cleanup_push(leave, ch);

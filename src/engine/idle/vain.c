@@ -2,6 +2,8 @@
 #include "engine/idle/vain.h"
 #include "util/barrier.h"
 
+__thread struct vain vain_mine __attribute__((tls_model("initial-exec")));
+
 static bool others_poll(const struct vain *v, struct vain_threads *t, uint64_t now)
 {
 	const struct vain *last = load_relaxed(&t->last);

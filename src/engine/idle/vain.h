@@ -57,6 +57,9 @@ static inline bool vain_looks(struct vain *v)
 	return (++v->polls & v->mask) == 0;
 }
 
+/* The calling thread's. */
+extern __thread struct vain vain_mine __attribute__((tls_model("initial-exec")));
+
 enum vain_step vain_next(struct vain *v, struct vain_threads *t, uint64_t now);
 void vain_yielded(struct vain *v, uint64_t before, uint64_t after);
 uint64_t vain_rest(struct vain *v); /* ns that the rest may last */
