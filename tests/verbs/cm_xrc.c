@@ -102,7 +102,7 @@ static void receive(struct rdma_cm_id *id, uint8_t *bytes)
 static int serve(int fd, void *arg)
 {
 	struct server s = *(struct server *)arg;
-	struct rdma_conn_param param = { 0 };
+	struct rdma_conn_param param = { .rnr_retry_count = RNR_FOR_EVER }; /* the client's */
 	struct rdma_cm_id *listening = endpoint(s.port, RAI_PASSIVE, IBV_QPT_XRC_RECV), *id;
 	uint8_t bytes[BYTES];
 
@@ -151,7 +151,7 @@ static void next(const struct client *c, enum rdma_cm_event_type which)
 
 static void meet(struct client *c, struct server *s, int fd)
 {
-	struct rdma_conn_param param = { .retry_count = RETRIES, .rnr_retry_count = RNR_FOR_EVER };
+	struct rdma_conn_param param = { .retry_count = RETRIES };
 	struct ibv_qp_init_attr attr = { .cap = { DEPTH, 0, 1, 0, 0 },
 					 .qp_type = IBV_QPT_XRC_SEND,
 					 .sq_sig_all = 1 };
