@@ -88,17 +88,13 @@ def both_write_on_one_host():
 def one_sends_on_one_host():
     """An older release tells its user nothing as long as he only receives."""
     for server_prefix, client_prefix in orders():
-        server = skew.start(server_prefix, "ib_send_bw")
-        while not skew.listens(server):
-            os.sched_yield()
-        client = skew.start(client_prefix, "ib_send_bw", "-u", "16", "127.0.0.1")
-        text = client.communicate()[0]
+        server, code, text = skew.send(server_prefix, client_prefix)
         if server_prefix == skew.PREFIX:
             assert skew.says_to_the_receiver(server) == skew.OTHERS
         else:
             server.kill()
             server.communicate()
-        says_why(client_prefix, client.returncode, text)
+        says_why(client_prefix, code, text)
 
 
 def run():

@@ -73,6 +73,16 @@ def one_host():
             assert (named[1] == OTHERS) == (mine == PREFIX), (mine, text)
 
 
+def send(server_prefix, client_prefix):
+    """A server that waits on, and how its client has ended: its code and what it said."""
+    server = start(server_prefix, "ib_send_bw")
+    while not listens(server):
+        os.sched_yield()
+    client = start(client_prefix, "ib_send_bw", "-u", "16", "127.0.0.1")
+    text = client.communicate()[0]
+    return server, client.returncode, text
+
+
 def says_to_the_receiver(server):
     """It is told although it waits, and would do so for ever."""
     line = next((line for line in server.stdout if SENTENCE.search(line)), None)
@@ -83,12 +93,8 @@ def says_to_the_receiver(server):
 
 def one_sends():
     for server_prefix, client_prefix in ((PREFIX, other), (other, PREFIX)):
-        server = start(server_prefix, "ib_send_bw", "-s", "64")
-        while not listens(server):
-            os.sched_yield()
-        client = start(client_prefix, "ib_send_bw", "-s", "64", "-u", "16", "127.0.0.1")
-        text = client.communicate()[0]
-        assert client.returncode != 0 and SENTENCE.search(text), text
+        server, code, text = send(server_prefix, client_prefix)
+        assert code != 0 and SENTENCE.search(text), text
         told = says_to_the_receiver(server)
         assert told and (told == OTHERS) == (server_prefix == PREFIX), (server_prefix, told)
 
