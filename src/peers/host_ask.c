@@ -11,7 +11,7 @@
 #include "peers/host_target.h"
 #include "util/log.h"
 
-/* A side that only receives is told by nothing else. Once a process that cannot be reached. */
+/* Nothing else tells a side that only receives. Once for each process that cannot be reached. */
 static void say_another_version(unsigned int slot, unsigned int layout)
 {
 	reason("QPs 0x%x to 0x%x of this host are out of reach: their process runs on another "

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Threads that wait for events: what they found before they slept is no row of polls in vain. */
+/* Threads that wait for events: their polls between two sleeps are no row of polls in vain. */
 #include "engine/wait.h"
 #include <fcntl.h>
 #include "../hca/fixture.h"
