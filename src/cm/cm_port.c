@@ -269,15 +269,25 @@ static unsigned int random_below(unsigned int n)
 	return n ? r % n : 0;
 }
 
+/* Of @n blocks, those that are leased first. Ports are bound at random behind them while any there
+ * is free: an id that only connects has no port that another id listens at, as in Linux. */
+static unsigned int lent_first(unsigned int n)
+{
+	return n - n / 4;
+}
+
 static int bind_random(struct cm_id *id)
 {
 	struct gsi_port met;
-	unsigned int low, n;
+	unsigned int low, n, behind;
 	int err = EADDRNOTAVAIL;
 
 	range(&low, &n);
+	behind = n - lent_first(n / BLOCK) * BLOCK;
 	for (int i = 0; i < TRIES && (err == EADDRINUSE || err == EADDRNOTAVAIL); i++) {
-		cm_addr_set_port(&id->src, (uint16_t)(low + random_below(n)));
+		unsigned int down = random_below(behind && i < TRIES / 2 ? behind : n);
+
+		cm_addr_set_port(&id->src, (uint16_t)(low + n - 1 - down));
 		err = bind_here(id, &met);
 	}
 	if (err)
@@ -403,20 +413,21 @@ static int block_bind(struct cm_block *b, unsigned int number, bool share)
 	return share ? 0 : gsi_block_bind(b->ps, number, &b->fd);
 }
 
-/* The first free one from a random one on. When none is, maybe for another user who wants no ports,
- * two processes share one: comm ids keep their connections apart, also of one (source, destination,
- * port). */
+/* The first free one from a random one on, those behind lent_first() last. When none is, maybe for
+ * another user who wants no ports, two processes share one: comm ids keep their connections apart,
+ * also of one (source, destination, port). */
 static int block_choose(struct cm_block *b)
 {
-	unsigned int low, ports, n, from;
+	unsigned int low, ports, n, first, from;
 	int err = EADDRINUSE;
 
 	range(&low, &ports);
 	b->size = ports < BLOCK ? ports : BLOCK;
 	n = ports / b->size;
-	from = random_below(n);
+	first = lent_first(n);
+	from = random_below(first);
 	for (unsigned int i = 0; i < 2 * n && err == EADDRINUSE; i++)
-		err = block_bind(b, (from + i) % n, i >= n);
+		err = block_bind(b, i % n < first ? (from + i) % first : i % n, i >= n);
 	b->first = low + b->number * BLOCK;
 	return err;
 }

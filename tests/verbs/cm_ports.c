@@ -112,6 +112,30 @@ static struct rdma_cm_id *listening(in_port_t *port)
 	return id;
 }
 
+/* No id that only connects has the port of one that listens, as in Linux: all of theirs are below. */
+static void no_way_from_a_listener(int arg)
+{
+	static struct rdma_cm_id *ids[2][MANY];
+	struct sockaddr_in at = loop(0);
+	in_port_t highest = 0;
+
+	(void)arg;
+	for (int i = 0; i < MANY; i++) {
+		ids[0][i] = resolved(htons(7471));
+		if (ntohs(rdma_get_src_port(ids[0][i])) > highest)
+			highest = ntohs(rdma_get_src_port(ids[0][i]));
+	}
+	for (int i = 0; i < MANY; i++) {
+		ids[1][i] = made();
+		want_eq(rdma_bind_addr(ids[1][i], (struct sockaddr *)&at), 0);
+		want(ntohs(rdma_get_src_port(ids[1][i])) > highest);
+	}
+	for (int i = 0; i < MANY; i++) {
+		want_eq(rdma_destroy_id(ids[0][i]), 0);
+		want_eq(rdma_destroy_id(ids[1][i]), 0);
+	}
+}
+
 /* Live connections: more than a block has ports. */
 static void one_connection_one_port(int arg)
 {
@@ -370,9 +394,13 @@ static void a_child_hears_eio(int arg)
 int main(void)
 {
 	static const struct test_case list[] = {
-		CASE(one_way_one_port),	    CASE(one_connection_one_port),
-		CASE(privileged_ports),	    CASE(a_bind_that_fails_leaves_nothing),
-		CASE(a_child_has_no_ports), CASE(a_child_has_ports_of_its_own),
+		CASE(one_way_one_port),
+		CASE(no_way_from_a_listener),
+		CASE(one_connection_one_port),
+		CASE(privileged_ports),
+		CASE(a_bind_that_fails_leaves_nothing),
+		CASE(a_child_has_no_ports),
+		CASE(a_child_has_ports_of_its_own),
 		CASE(a_child_hears_eio),
 	};
 

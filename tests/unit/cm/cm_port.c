@@ -188,14 +188,37 @@ TEST(a_bound_port_stays)
 	end();
 }
 
-TEST(the_range_ends)
+static void range(int *low, int *high)
 {
 	FILE *f = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
-	int low, high, n;
 
 	check(f);
-	check_eq(fscanf(f, "%d %d", &low, &high), 2);
+	check_eq(fscanf(f, "%d %d", low, high), 2);
 	fclose(f);
+}
+
+/* Those behind are bound first (tests/verbs/cm_ports.c). */
+TEST(the_last_quarter_of_the_range_is_leased_last)
+{
+	int low, high, n, last, first;
+
+	range(&low, &high);
+	n = (high - low + 1) / BLOCK;
+	first = n - n / 4;
+	last = low + first * BLOCK;
+	begin();
+	for (int i = 0; i < n * BLOCK; i++) {
+		check_eq(resolve(&ids[i], "10.9.0.2", 7471), 0);
+		check_eq(cm_addr_port(&ids[i].src) < last, i < first * BLOCK);
+	}
+	end();
+}
+
+TEST(the_range_ends)
+{
+	int low, high, n;
+
+	range(&low, &high);
 	begin();
 	n = (high - low + 1) / BLOCK * BLOCK;
 	check(n > 0);
@@ -215,4 +238,4 @@ RUN_TESTS(unit_test(ids_with_one_destination_have_different_ports),
 	  unit_test(ids_with_different_destinations_share_ports),
 	  unit_test(a_port_is_free_with_its_id), unit_test(blocks_are_given_back),
 	  unit_test(an_id_that_asks_again), unit_test(a_bound_port_stays),
-	  unit_test(the_range_ends))
+	  unit_test(the_last_quarter_of_the_range_is_leased_last), unit_test(the_range_ends))
