@@ -4,6 +4,7 @@
  * progress() delivers inbound segments, runs due timers and lets ACKs leave; a poll that finds its
  * CQ empty calls it. */
 #pragma once
+#include "engine/idle/vain.h"
 #include "transport/tqp.h"
 
 /* All that the driver says about WQEs beside their bytes: from now on the QP takes
@@ -31,9 +32,11 @@ void progress(void); /* never blocks */
 extern bool corks_used; /* posts may wait for a poll (corks.h); set once, atomic */
 void doorbell_uncork(void); /* the program polls: corked posts leave */
 
-/* The program polls, and finds completions without making progress. */
+/* The program polls, and finds completions without making progress: not in vain, whoever brought
+ * them. */
 static inline void doorbell_polled(void)
 {
+	vain_found(&vain_mine);
 	if (unlikely(load_relaxed(&corks_used)))
 		doorbell_uncork();
 }

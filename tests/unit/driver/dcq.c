@@ -233,10 +233,27 @@ TEST(a_resize_keeps_the_completions_of_sessions)
 	close_bench(&b);
 }
 
+/* Whoever brought the entry: the peer's process may have, or a direct WRITE. */
+TEST(a_poll_that_finds_something_is_not_in_vain)
+{
+	enum { POLLS = 7 };
+	struct bench b;
+
+	open_bench(&b, 8);
+	vain_mine.polls = POLLS;
+	check(!cq_poll_ready(b.cq));
+	check_eq(vain_mine.polls, POLLS);
+	push(&b, 0, MLX5_CQE_REQ, 0);
+	check(cq_poll_ready(b.cq));
+	check_eq(vain_mine.polls, 0);
+	close_bench(&b);
+}
+
 RUN_TESTS(unit_test(a_purge_takes_one_objects_entries_and_no_others),
 	  unit_test(a_purge_sweeps_a_full_ring),
 	  unit_test(a_resize_keeps_what_waits_at_every_place),
 	  unit_test(a_purge_gives_shared_receives_back),
 	  unit_test(a_poll_finds_what_another_thread_holds_back),
+	  unit_test(a_poll_that_finds_something_is_not_in_vain),
 	  unit_test(a_purge_takes_completions_out_of_sessions),
 	  unit_test(a_resize_keeps_the_completions_of_sessions))
