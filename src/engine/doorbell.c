@@ -106,7 +106,7 @@ __attribute__((noinline)) static void in_vain(struct node *n)
 	uint64_t now = clock_now();
 
 	stand_in(n, now);
-	switch (vain_next(&vain_mine, &n->vain, now)) {
+	switch (vain_next(&vain_mine, &n->vain, rest_possible(n), now)) {
 	case VAIN_POLL:
 		break;
 	case VAIN_YIELD:

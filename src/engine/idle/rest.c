@@ -51,7 +51,7 @@ bool rest(struct node *n, uint64_t now, uint64_t ns)
 	bool came;
 
 	end = end < now + ns ? end : now + ns;
-	if (!load_relaxed(&n->networks) || load_relaxed(&n->led) || end < now + SHORTEST ||
+	if (!rest_possible(n) || end < now + SHORTEST ||
 	    !host_change_mode(n->host, HOST_POLLED, HOST_ARMED))
 		return false;
 	store_relaxed(&n->rest_until, end);

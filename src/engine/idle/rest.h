@@ -9,6 +9,12 @@
  * the process has no network, something is to be done, or another thread does it. */
 bool rest(struct node *n, uint64_t now, uint64_t ns);
 
+/* A thread rests on the sockets of a network, unless another one leads. */
+static inline bool rest_possible(const struct node *n)
+{
+	return load_relaxed(&n->networks) && !load_relaxed(&n->led);
+}
+
 /* For the engine thread, ns: until when a thread that polls rests, at most; in the past: none
  * does. */
 static inline uint64_t rest_until(const struct node *n)

@@ -18,14 +18,15 @@ static bool others_poll(const struct vain *v, struct vain_threads *t, uint64_t n
 	return changed && now - changed < VAIN_APART;
 }
 
-enum vain_step vain_next(struct vain *v, struct vain_threads *t, uint64_t now)
+enum vain_step vain_next(struct vain *v, struct vain_threads *t, bool may_rest, uint64_t now)
 {
 	bool others = others_poll(v, t, now), crowded = now < v->crowd_end && !others;
+	uint64_t most = !crowded ? VAIN_NS : may_rest ? 0 : VAIN_NS_CROWDED;
 
 	if (v->polls == v->mask + 1)
 		v->since = now;
 	v->mask = (crowded ? VAIN_LOOKS_CROWDED : VAIN_LOOKS) - 1;
-	if (!crowded && now - v->since < VAIN_NS)
+	if (now - v->since < most)
 		return VAIN_POLL;
 	v->polls = 0;
 	if (others)

@@ -6,7 +6,8 @@
  * A thread alone on its core polls on. Every 50 us it yields, and by the time that takes it learns
  * whether others want the core. If they do, it rests when a few polls have found nothing: it sleeps
  * until something comes in, since each spin costs the others more than a wake, and a thread that
- * yields forfeits a whole slice. Crowds last: each time a yield finds others again, it is longer
+ * yields forfeits a whole slice. Where it cannot rest it yields, but not before an answer whose
+ * sender runs would have come. Crowds last: each time a yield finds others again, it is longer
  * until the next yield asks.
  *
  * No thread of a process that polls by several does either: one that polls under a lock of the
@@ -20,6 +21,7 @@ enum {
 	VAIN_LOOKS = 16, /* empty polls between two looks at the clock, a power of two */
 	VAIN_LOOKS_CROWDED = 4, /* the same in a crowd */
 	VAIN_NS = 50000,
+	VAIN_NS_CROWDED = 2000, /* in a crowd, for a thread that may not rest */
 	VAIN_APART = 100000000, /* ns: a thread that has not polled for so long does not count */
 	VAIN_SHARED = 20000, /* ns: a yield that takes as long gave the core to another thread */
 	VAIN_CROWD_TIMES = 8, /* a crowd is believed in for so many times what the yield took */
@@ -29,6 +31,7 @@ enum {
 	VAIN_REST_MOST = 4000000,
 };
 
+/* VAIN_YIELD: and tell vain_yielded(). VAIN_REST: or yield, if that is not possible. */
 enum vain_step { VAIN_POLL, VAIN_YIELD, VAIN_REST };
 
 struct vain {
@@ -60,6 +63,6 @@ static inline bool vain_looks(struct vain *v)
 /* The calling thread's. */
 extern __thread struct vain vain_mine __attribute__((tls_model("initial-exec")));
 
-enum vain_step vain_next(struct vain *v, struct vain_threads *t, uint64_t now);
+enum vain_step vain_next(struct vain *v, struct vain_threads *t, bool may_rest, uint64_t now);
 void vain_yielded(struct vain *v, uint64_t before, uint64_t after);
 uint64_t vain_rest(struct vain *v); /* ns that the rest may last */

@@ -12,6 +12,7 @@ struct thread {
 	uint64_t now;
 	uint64_t alone, others; /* ns that a yield takes */
 	bool crowded; /* others want the core */
+	bool restless; /* it may not rest */
 	unsigned int yields, rests;
 };
 
@@ -22,7 +23,7 @@ static enum vain_step poll_once(struct thread *t, struct vain_threads *all, uint
 
 	t->now += ns;
 	if (vain_looks(&t->v))
-		step = vain_next(&t->v, all, t->now);
+		step = vain_next(&t->v, all, !t->restless, t->now);
 	if (step == VAIN_YIELD) {
 		uint64_t before = t->now;
 
@@ -30,7 +31,7 @@ static enum vain_step poll_once(struct thread *t, struct vain_threads *all, uint
 		vain_yielded(&t->v, before, t->now);
 		t->yields++;
 	} else if (step == VAIN_REST) {
-		t->now += vain_rest(&t->v);
+		t->now += t->restless ? t->others : vain_rest(&t->v);
 		t->rests++;
 	}
 	return step;
@@ -99,6 +100,27 @@ TEST(in_a_crowd_it_rests_and_hardly_spins)
 	check(polls * US < 10 * S / 100);
 }
 
+/* An answer whose sender runs is there before it gives its core away. */
+TEST(in_a_crowd_it_waits_for_an_answer_if_it_may_not_rest)
+{
+	struct vain_threads all = { 0 };
+	struct thread t = thread();
+	uint64_t took;
+
+	t.crowded = t.restless = true;
+	until_step(&t, &all, 20);
+	check_eq(t.yields, 1);
+	took = until_step(&t, &all, 20);
+	check_eq(t.rests, 1);
+	check(took >= VAIN_NS_CROWDED && took < VAIN_NS_CROWDED + 40 * VAIN_LOOKS);
+	for (unsigned int n = 0; n < 300; n++) {
+		vain_found(&t.v);
+		for (unsigned int polls = 0; polls < VAIN_NS_CROWDED / 20; polls++)
+			check_eq(poll_once(&t, &all, 20), VAIN_POLL);
+	}
+	check(t.now < t.v.crowd_end);
+}
+
 /* What comes within a rest ends it: then the row begins anew, and the next rest is short again. */
 TEST(rests_are_longer_while_nothing_comes)
 {
@@ -162,7 +184,7 @@ TEST(of_several_threads_none_yields_until_one_is_alone)
 		struct vain *its = &v[n / 1000 % 2 ? 0 : 1]; /* which has the core, for a ms */
 
 		now += 1 * US;
-		check(!vain_looks(its) || vain_next(its, &all, now) == VAIN_POLL);
+		check(!vain_looks(its) || vain_next(its, &all, true, now) == VAIN_POLL);
 	}
 	t.now = now + VAIN_APART;
 	until_step(&t, &all, 20);
@@ -174,6 +196,7 @@ RUN_TESTS(unit_test(time_counts_and_not_polls),
 	  unit_test(a_thread_that_finds_something_begins_anew),
 	  unit_test(alone_on_a_core_it_never_rests),
 	  unit_test(in_a_crowd_it_rests_and_hardly_spins),
+	  unit_test(in_a_crowd_it_waits_for_an_answer_if_it_may_not_rest),
 	  unit_test(rests_are_longer_while_nothing_comes),
 	  unit_test(a_crowd_that_has_gone_is_noticed), unit_test(a_guest_is_soon_forgotten),
 	  unit_test(of_several_threads_none_yields_until_one_is_alone))
