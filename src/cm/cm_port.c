@@ -271,7 +271,7 @@ static unsigned int random_below(unsigned int n)
 
 /* Of @n blocks, those that are leased first. Ports are bound at random behind them while any there
  * is free: an id that only connects has no port that another id listens at, as in Linux. */
-static unsigned int lent_first(unsigned int n)
+static unsigned int leased_first(unsigned int n)
 {
 	return n - n / 4;
 }
@@ -283,7 +283,7 @@ static int bind_random(struct cm_id *id)
 	int err = EADDRNOTAVAIL;
 
 	range(&low, &n);
-	behind = n - lent_first(n / BLOCK) * BLOCK;
+	behind = n - leased_first(n / BLOCK) * BLOCK;
 	for (int i = 0; i < TRIES && (err == EADDRINUSE || err == EADDRNOTAVAIL); i++) {
 		unsigned int down = random_below(behind && i < TRIES / 2 ? behind : n);
 
@@ -413,9 +413,9 @@ static int block_bind(struct cm_block *b, unsigned int number, bool share)
 	return share ? 0 : gsi_block_bind(b->ps, number, &b->fd);
 }
 
-/* The first free one from a random one on, those behind lent_first() last. When none is, maybe for
- * another user who wants no ports, two processes share one: comm ids keep their connections apart,
- * also of one (source, destination, port). */
+/* The first free one from a random one on, those behind leased_first() last. When none is, maybe
+ * for another user who wants no ports, two processes share one: comm ids keep their connections
+ * apart, also of one (source, destination, port). */
 static int block_choose(struct cm_block *b)
 {
 	unsigned int low, ports, n, first, from;
@@ -424,7 +424,7 @@ static int block_choose(struct cm_block *b)
 	range(&low, &ports);
 	b->size = ports < BLOCK ? ports : BLOCK;
 	n = ports / b->size;
-	first = lent_first(n);
+	first = leased_first(n);
 	from = random_below(first);
 	for (unsigned int i = 0; i < 2 * n && err == EADDRINUSE; i++)
 		err = block_bind(b, i % n < first ? (from + i) % first : i % n, i >= n);

@@ -112,7 +112,7 @@ static struct rdma_cm_id *listening(in_port_t *port)
 	return id;
 }
 
-/* No id that only connects has the port of one that listens, as in Linux: theirs are all below. */
+/* As in Linux, an id that connects never has the port of one that listens: its port is below. */
 static void no_way_from_a_listener(int arg)
 {
 	static struct rdma_cm_id *ids[2][MANY];

@@ -197,7 +197,7 @@ static void range(int *low, int *high)
 	fclose(f);
 }
 
-/* Those behind are bound first (tests/verbs/cm_ports.c). */
+/* Ports to listen at are taken from there first (tests/verbs/cm_ports.c). */
 TEST(the_last_quarter_of_the_range_is_leased_last)
 {
 	int low, high, n, last, first;

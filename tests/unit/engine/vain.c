@@ -100,7 +100,7 @@ TEST(in_a_crowd_it_rests_and_hardly_spins)
 	check(polls * US < 10 * S / 100);
 }
 
-/* An answer whose sender runs is there before it gives its core away. */
+/* It does not give its core away before an answer can come whose sender runs. */
 TEST(in_a_crowd_it_waits_for_an_answer_if_it_may_not_rest)
 {
 	struct vain_threads all = { 0 };
