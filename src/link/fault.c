@@ -34,7 +34,7 @@ struct fault {
 	struct dest d; /* d.inner: the destination that it wraps */
 	struct fault_dice own, *dice; /* dice: own, or those of several destinations */
 	struct spin lock; /* guards the queue */
-	struct parcel *first; /* delayed segments, by time; each has a reference to d */
+	struct list queue; /* of delayed segments, by time; each has a reference to d */
 	uint32_t queued; /* delayed segments */
 	uint64_t pause; /* ns: none of them leaves before, since the link had no room */
 	struct spin out; /* one thread sends: delayed segments leave without the QP's turn */
@@ -161,21 +161,17 @@ static int pass(struct fault *f, const struct seg *s, struct waiter *w)
 	return err;
 }
 
-static void unlink_parcel(struct fault *f, struct parcel *p)
+static struct parcel *first(const struct fault *f)
 {
-	struct parcel **place = &f->first;
-
-	while (*place != p) /* others may have come before it */
-		place = &(*place)->next;
-	*place = p->next;
-	f->queued--;
+	return list_empty(&f->queue) ? NULL : list_first_entry(&f->queue, struct parcel, node);
 }
 
-/* @p, the first of the queue, has left or is lost. Under f->out. */
+/* @p, which was the first of the queue, has left or is lost. Under f->out. */
 static void done(struct fault *f, struct parcel *p)
 {
 	spin_lock(&f->lock);
-	unlink_parcel(f, p);
+	list_del(&p->node);
+	f->queued--;
 	spin_unlock(&f->lock);
 	fetch_sub_acq_rel(&fault_queued, 1);
 	parcel_free(p);
@@ -187,7 +183,7 @@ static struct parcel *first_if_full(struct fault *f)
 	struct parcel *p;
 
 	spin_lock(&f->lock);
-	p = f->queued >= QUEUE_MAX ? f->first : NULL;
+	p = f->queued >= QUEUE_MAX ? first(f) : NULL;
 	spin_unlock(&f->lock);
 	return p;
 }
@@ -211,10 +207,20 @@ static int make_room(struct fault *f, struct waiter *w)
 	return err == EAGAIN ? EAGAIN : 0;
 }
 
+/* From the end: but for what it overtakes, a segment is the last. */
+static void put_in_order(struct fault *f, struct parcel *p)
+{
+	struct list *before = f->queue.prev;
+
+	while (before != &f->queue && container_of(before, struct parcel, node)->at > p->at)
+		before = before->prev;
+	list_insert(&p->node, before, before->next);
+}
+
 static int send_later(struct fault *f, const struct seg *s, uint64_t wait, bool overtaken,
 		      struct waiter *w)
 {
-	struct parcel *p, **place;
+	struct parcel *p;
 	uint64_t at = clock_now() + wait;
 	int err = make_room(f, w);
 
@@ -222,14 +228,10 @@ static int send_later(struct fault *f, const struct seg *s, uint64_t wait, bool 
 	if (err)
 		return err == ENOMEM ? 0 : err; /* lost, as in a network without memory */
 	p->at = at;
-	p->next = NULL;
 	spin_lock(&f->lock);
 	count(overtaken ? &counts.reordered : &counts.delayed);
 	f->queued++;
-	for (place = &f->first; *place && (*place)->at <= at; place = &(*place)->next)
-		;
-	p->next = *place;
-	*place = p;
+	put_in_order(f, p);
 	fetch_add_relaxed(&f->d.refs, 1); /* a datagram's destination goes before it */
 	spin_unlock(&f->lock);
 	if (!fetch_add_acq_rel(&fault_queued, 1) && begun.fn)
@@ -389,6 +391,7 @@ static struct fault *fault_new(struct dest *inner)
 
 	if (!f)
 		return NULL;
+	list_init(&f->queue);
 	f->d = (struct dest){ .ops = &fault_ops,
 			      .refs = 1,
 			      .max_seg = inner->max_seg < MAX_SEG ? inner->max_seg : MAX_SEG,
@@ -427,15 +430,17 @@ int fault_wrap_with(struct dest *inner, struct fault_dice *dice, struct dest **o
 /* When the first delayed segment is to leave; under f->lock. */
 static uint64_t due_at(const struct fault *f)
 {
-	if (!f->first)
+	const struct parcel *p = first(f);
+
+	if (!p)
 		return UINT64_MAX;
-	return f->first->at > f->pause && !load_relaxed(&leaving) ? f->first->at : f->pause;
+	return p->at > f->pause && !load_relaxed(&leaving) ? p->at : f->pause;
 }
 
 /* Under f->lock: the segment that is due. */
 static struct parcel *due(struct fault *f, uint64_t now)
 {
-	return due_at(f) <= now ? f->first : NULL;
+	return due_at(f) <= now ? first(f) : NULL;
 }
 
 /* Sends what is due, in order. Without room the rest waits: a network's queue, not a loss. */
@@ -475,12 +480,15 @@ struct fulls { /* destinations that had no room for a segment that is due */
  * has a way of its own. */
 static bool may_go(struct fault *f, struct fulls *full, uint64_t now)
 {
+	const struct parcel *p;
+
 	for (unsigned int i = 0; i < full->n; i++)
 		if (full->at[i].to == f->d.inner && full->at[i].until > f->pause)
 			f->pause = full->at[i].until;
 	if (due(f, now))
 		return true;
-	if (f->first && f->first->at <= now && full->n < sizeof(full->at) / sizeof(full->at[0])) {
+	p = first(f);
+	if (p && p->at <= now && full->n < sizeof(full->at) / sizeof(full->at[0])) {
 		full->at[full->n].to = f->d.inner;
 		full->at[full->n++].until = f->pause;
 	}

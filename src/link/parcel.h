@@ -4,9 +4,13 @@
  * loopback queue and the fault link keep segments in parcels. */
 #pragma once
 #include "link/link.h"
+#include "util/list.h"
 
 struct parcel {
-	struct parcel *next; /* for the owner's list */
+	union { /* for the owner's list, of one direction or of two */
+		struct parcel *next;
+		struct list node;
+	};
 	uint64_t at; /* ns: for the owner's use */
 	struct seg seg; /* data, pieces, av, grh point into this allocation */
 };

@@ -242,10 +242,10 @@ TEST(damage_is_always_noticed_by_the_icrc)
 	check_eq(sink.damaged, c.damaged);
 }
 
-TEST(reordering_moves_and_loses_nothing)
+static void reordered(const char *text)
 {
 	static uint8_t seen[N];
-	struct fault_counts c = through("reorder=1%,seed=5", N);
+	struct fault_counts c = through(text, N);
 	unsigned int moved = 0;
 
 	memset(seen, 0, sizeof(seen));
@@ -256,6 +256,12 @@ TEST(reordering_moves_and_loses_nothing)
 		moved += i && sink.psn[i] < sink.psn[i - 1];
 	}
 	check(moved);
+}
+
+TEST(reordering_moves_and_loses_nothing)
+{
+	reordered("reorder=1%,seed=5");
+	reordered("reorder=1%,seed=5,delay=50us");
 }
 
 TEST(delay_holds_back_until_the_time_and_keeps_the_order)
