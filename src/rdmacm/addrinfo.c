@@ -239,6 +239,7 @@ EXPORT int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, const 
 	struct rdma_addrinfo *found = NULL;
 	struct id *i = to_id(id);
 	int err, status;
+	bool sync;
 
 	if (!id)
 		return minus1_errno(
@@ -249,11 +250,12 @@ EXPORT int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, const 
 		return minus1_errno(err);
 	status = errno_of(look_up(node, service, hints, &found));
 	keep_answer(i, found);
+	sync = i->sync;
 	err = softhca_cm()->write_event(
 		i->cm, status ? EVENT_ADDRINFO_ERROR : EVENT_ADDRINFO_RESOLVED, -status, 0);
 	if (err)
 		rdma_freeaddrinfo(take_answer(i));
-	return id_result(i, err);
+	return id_result(i, sync, err);
 }
 
 EXPORT int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info)

@@ -59,6 +59,9 @@ EXPORT int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_para
 	uint8_t responder = i->dev ? i->dev->max_responder : 0;
 	uint8_t initiator = i->dev ? i->dev->max_initiator : 0;
 	struct cm_param out = { .retry_count = RETRIES, .rnr_retry_count = RETRIES };
+	void *data = i->connect_data;
+	size_t len = i->connect_len;
+	bool sync = i->sync;
 	int err = check(i, p);
 
 	err = err ? err : put_data(i, p, &out);
@@ -76,13 +79,16 @@ EXPORT int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_para
 		out.rnr_retry_count = p->rnr_retry_count;
 	}
 	put_qp(i, p, &out);
+	i->connect_data = NULL;
+	i->connect_len = 0;
 	err = softhca_cm()->connect(i->cm, &out);
-	if (!err) {
-		free(i->connect_data);
-		i->connect_data = NULL;
-		i->connect_len = 0;
+	if (err) {
+		i->connect_data = data;
+		i->connect_len = len;
+	} else {
+		free(data);
 	}
-	return id_result(i, err);
+	return id_result(i, sync, err);
 }
 
 /* --- the passive end --- */
@@ -121,6 +127,7 @@ EXPORT int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param
 	struct id *i = to_id(id);
 	const struct rdma_conn_param *p = conn_param;
 	struct cm_param out = { .rnr_retry_count = RETRIES };
+	bool waits = i->sync && id->qp_type != IBV_QPT_UD;
 	int err = !id->qp && !p ? EINVAL : check(i, p);
 
 	err = err ? err : put_data(i, p, &out);
@@ -142,9 +149,7 @@ EXPORT int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param
 		softhca_cm()->reject(i->cm, NULL, 0, false);
 		return minus1_errno(err);
 	}
-	if (id->qp_type == IBV_QPT_UD)
-		return 0;
-	return id_complete(i);
+	return waits ? id_complete(i) : 0;
 }
 
 /* NULL: no private data, whatever its length, as in rdma_connect(). */
@@ -178,14 +183,12 @@ EXPORT int rdma_establish(struct rdma_cm_id *id)
 EXPORT int rdma_disconnect(struct rdma_cm_id *id)
 {
 	struct id *i = to_id(id);
-	bool follows;
+	bool follows, sync = i->sync;
 	int err;
 
 	if (!id->verbs)
 		return minus1_errno(EINVAL);
 	qp_to_err(i);
 	err = softhca_cm()->disconnect(i->cm, &follows);
-	if (err || !follows)
-		return minus1_errno(err);
-	return id_complete(i);
+	return id_result(i, sync && follows, err);
 }

@@ -98,10 +98,11 @@ int qp_make(struct id *i, struct ibv_qp_init_attr_ex *attr);
 /* ece.c */
 int ece_take(struct id *i, bool passive); /* before the QP leaves INIT */
 
-/* sync.c */
-/* A call of a synchronous id: waits for the event that ends it. */
-int id_complete(struct id *i);
-int id_result(struct id *i, int err); /* minus1_errno(), then id_complete() of a synchronous id */
+/* sync.c: calls that an event ends. The thread that fetches it may destroy the id at once, while
+ * the call still runs in another: so the call looks at the id before it, not behind it. */
+int id_complete(struct id *i); /* waits for the event of a synchronous id */
+/* minus1_errno(), then id_complete() of an id that was synchronous before the call. */
+int id_result(struct id *i, bool sync, int err);
 
 /* mcast.c */
 void groups_leave(struct id *i); /* detaches the QP, and frees them */

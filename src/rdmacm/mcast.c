@@ -43,16 +43,20 @@ static int join(struct id *i, const struct sockaddr *addr, bool send_only, void 
 
 EXPORT int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context)
 {
+	struct id *i = to_id(id);
+	bool sync = i->sync;
+
 	if (!addr)
 		return minus1_errno(EINVAL);
-	return id_result(to_id(id), join(to_id(id), addr, false, context));
+	return id_result(i, sync, join(i, addr, false, context));
 }
 
 EXPORT int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *attr,
 				  void *context)
 {
 	const uint32_t all = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
-	bool send_only;
+	struct id *i = to_id(id);
+	bool send_only, sync = i->sync;
 	int err = given(attr, "rdma_join_multicast_ex", "mc_join_attr");
 
 	if (err)
@@ -63,7 +67,7 @@ EXPORT int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_
 	    attr->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
 		return minus1_errno(EINVAL);
 	send_only = attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER;
-	return id_result(to_id(id), join(to_id(id), attr->addr, send_only, context));
+	return id_result(i, sync, join(i, attr->addr, send_only, context));
 }
 
 static void detach(struct id *i, struct group *g)

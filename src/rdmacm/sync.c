@@ -14,8 +14,6 @@ static int status_errno(const struct rdma_cm_event *e)
 
 int id_complete(struct id *i)
 {
-	if (!i->sync)
-		return 0;
 	if (i->id.event) {
 		rdma_ack_cm_event(i->id.event);
 		i->id.event = NULL;
@@ -25,27 +23,43 @@ int id_complete(struct id *i)
 	return minus1_errno(status_errno(i->id.event));
 }
 
-int id_result(struct id *i, int err)
+int id_result(struct id *i, bool sync, int err)
 {
-	return err ? minus1_errno(err) : id_complete(i);
+	if (err)
+		return minus1_errno(err);
+	return sync ? id_complete(i) : 0;
+}
+
+/* Before the call, since its event may end the id. */
+static void aim(struct rdma_cm_id *id, const struct sockaddr *dst)
+{
+	if (dst->sa_family == AF_INET)
+		memcpy(&id->route.addr.dst_storage, dst, sizeof(struct sockaddr_in));
+	else if (dst->sa_family == AF_INET6)
+		memcpy(&id->route.addr.dst_storage, dst, sizeof(struct sockaddr_in6));
 }
 
 EXPORT int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, struct sockaddr *dst,
 			     int timeout_ms)
 {
+	struct sockaddr_storage was = id->route.addr.dst_storage;
 	struct id *i = to_id(id);
-	int err = dst ? softhca_cm()->resolve_addr(i->cm, src, dst, timeout_ms) : EINVAL;
+	bool sync = i->sync;
+	int err = EINVAL;
 
-	if (!err)
-		memcpy(&id->route.addr.dst_storage, dst,
-		       dst->sa_family == AF_INET ? sizeof(struct sockaddr_in)
-						 : sizeof(struct sockaddr_in6));
-	return id_result(i, err);
+	if (dst) {
+		aim(id, dst);
+		err = softhca_cm()->resolve_addr(i->cm, src, dst, timeout_ms);
+		if (err)
+			id->route.addr.dst_storage = was;
+	}
+	return id_result(i, sync, err);
 }
 
 EXPORT int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
 {
 	struct id *i = to_id(id);
+	bool sync = i->sync;
 
-	return id_result(i, softhca_cm()->resolve_route(i->cm, timeout_ms));
+	return id_result(i, sync, softhca_cm()->resolve_route(i->cm, timeout_ms));
 }
