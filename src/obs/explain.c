@@ -205,7 +205,7 @@ __attribute__((destructor)) static void hint(void)
 	ssize_t ignored;
 	int len;
 
-	if (!n || load_relaxed(&counted_in) != getpid() || !unsaid || where() != OUT_NONE ||
+	if (!n || load_relaxed(&counted_in) != getpid() || where() != OUT_NONE || !unsaid ||
 	    !somebody_reads())
 		return;
 	len = snprintf(line, sizeof(line), "softhca: %llu failure%s; SOFTHCA_EXPLAIN=1 says why\n",

@@ -16,7 +16,8 @@ SANITIZER_ENV = {
     "asan": {"ASAN_OPTIONS": "exitcode=99:detect_leaks=1:abort_on_error=0",
              "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"},
     "tsan": {"TSAN_OPTIONS": "exitcode=99:halt_on_error=1:second_deadlock_stack=1:"
-                             "die_after_fork=0:ignore_noninstrumented_modules=0"},
+                             "die_after_fork=0:ignore_noninstrumented_modules=0:"
+                             "print_suppressions=0:suppressions={tests}/tsan-suppressions.txt"},
 }
 CALLERS = ["SOFTHCA_SEED", "SOFTHCA_PART", "SOFTHCA_BASE", "SOFTHCA_FAULT"]
 RUNTIME = {"asan": "libasan.so", "tsan": "libtsan.so"}
@@ -115,7 +116,8 @@ def environment(test, stage, home, settings):
     if test.compiled and "device" in test.traits:
         env["LD_LIBRARY_PATH"] = env["SOFTHCA_LIB"]
     env.update({name: os.environ[name] for name in CALLERS if name in os.environ})
-    env.update(SANITIZER_ENV[settings.sanitizer])
+    for name, options in SANITIZER_ENV[settings.sanitizer].items():
+        env[name] = options.format(tests=stage.tests)
     env["SOFTHCA_PRELOAD"] = _runtime(settings.sanitizer)
     env.update(test.env)
     return env

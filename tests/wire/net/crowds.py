@@ -76,7 +76,7 @@ def start(argv, env):
 def run(ends, count, seconds, around=()):
     """@count pairs that send for @seconds, all of them behind @around."""
     port = str(next(_ports))
-    env = {**os.environ, **pair.preload(), "LD_LIBRARY_PATH": os.environ["SOFTHCA_LIB"]}
+    env = {**os.environ, "LD_LIBRARY_PATH": os.environ["SOFTHCA_LIB"]}
     one, other = ([*host.enter, *around, str(PROGRAM), str(count), port] for host in ends)
     server = start(one, env)
     said = server.stdout.readline()  # "listening"
