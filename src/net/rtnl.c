@@ -89,6 +89,21 @@ out:;
 	return err;
 }
 
+/* The kernel logs a line about what is longer or shorter than it expects. */
+static size_t header_of(uint16_t request)
+{
+	switch (request) {
+	case RTM_GETLINK:
+		return sizeof(struct ifinfomsg);
+	case RTM_GETADDR:
+		return sizeof(struct ifaddrmsg);
+	case RTM_GETNEIGH:
+		return sizeof(struct ndmsg);
+	default:
+		return sizeof(struct rtmsg);
+	}
+}
+
 int rtnl_dump(uint16_t request, unsigned char family, mnl_cb_t fn, void *arg)
 {
 	struct question q;
@@ -96,7 +111,7 @@ int rtnl_dump(uint16_t request, unsigned char family, mnl_cb_t fn, void *arg)
 
 	do { /* EINTR: the table changed during the dump, what was seen may be torn */
 		question_start(&q, request, NLM_F_DUMP);
-		mnl_nlmsg_put_extra_header(q.msg, sizeof(struct rtmsg));
+		mnl_nlmsg_put_extra_header(q.msg, header_of(request));
 		((struct rtgenmsg *)mnl_nlmsg_get_payload(q.msg))->rtgen_family = family;
 		err = ask(NETLINK_ROUTE, &q, fn, arg);
 	} while (err == EINTR && --tries);
