@@ -20,7 +20,6 @@
 #define LINE	    ((size_t)64)
 #define RECORD	    ((size_t)8) /* two words */
 #define WHOLE	    ((uintptr_t)1 << 32) /* in kept.shown: one thing that takes all of the page */
-#define RENEWING    UINT32_MAX
 #define TRIES	    10000000
 
 /* Pages with rings that programs know; few programs have any. A forked child leaves what it
@@ -28,6 +27,7 @@
 static struct {
 	struct spin lock; /* guards the table; nothing faults under it */
 	uint32_t epoch; /* of the process that filled it */
+	uint32_t renewing; /* the epoch in which a thread last began to empty it; atomic */
 	struct hash shown; /* numbers of pages → things in them: WHOLE, or 1 for less than a page */
 } kept;
 
@@ -39,14 +39,15 @@ struct lent {
 	struct context_memory memory;
 };
 
-/* Empties the table in a forked child: one thread does it, others wait for that thread. */
+/* Empties the table in a forked child: one thread does it, others wait for that thread, but not for
+ * one of the parent. */
 static void renew(void)
 {
-	uint32_t now = fork_epoch(), was = load_acquire(&kept.epoch);
+	uint32_t now = fork_epoch(), was = load_relaxed(&kept.renewing);
 
-	if (was == now)
+	if (load_acquire(&kept.epoch) == now) /* (A) */
 		return;
-	if (was == RENEWING || !cas_acq_rel(&kept.epoch, &was, RENEWING)) {
+	if (was == now || !cas_acq_rel(&kept.renewing, &was, now)) {
 		while (load_acquire(&kept.epoch) != now) /* (A) */
 			sched_yield();
 		return;
