@@ -76,13 +76,36 @@ static void retire(struct host *h, struct contact *c)
 	host_sooner(h, 0); /* contact_end_retired() is due */
 }
 
-/* False: a thread of ours may still be inside. */
-static bool gone(struct host *h, struct contact *c, uint64_t now)
+/* Before @c is off the other lists: a child that is forked meanwhile closes the descriptors of all
+ * contacts that it finds. */
+static void add_leaving(struct host *h, struct contact *c)
 {
+	c->next = h->leaving;
+	h->leaving = c;
+}
+
+/* A fork() comes before it or behind it. */
+static void off_leaving(struct host *h, struct contact **at)
+{
+	struct contact *c = *at;
+
+	mutex_lock(&h->names_lock);
+	*at = c->next;
+	if (!c->retires && c->remote)
+		remote_leave(c->remote);
+	mutex_unlock(&h->names_lock);
+}
+
+/* False: a thread of ours may still be inside. */
+static bool gone(struct host *h, struct contact **at, uint64_t now)
+{
+	struct contact *c = *at;
+
 	if (!host_quiet(h, &c->grace, now))
 		return false;
 	report(h, c);
 	c->n_buried = 0;
+	off_leaving(h, at);
 	if (c->retires)
 		retire(h, c);
 	else
@@ -90,41 +113,31 @@ static bool gone(struct host *h, struct contact *c, uint64_t now)
 	return true;
 }
 
-static void add_leaving(struct host *h, struct contact *c)
-{
-	c->next = h->leaving;
-	h->leaving = c;
-}
-
-/* From now on no thread finds its way in. Those that are inside may put something into the rings:
- * what waits for an answer hears of the end when they have left, and, if that lasts, at once. */
+/* @c is the first of those that leave. From now on no thread finds its way in. Those that are
+ * inside may put something into the rings: what waits for an answer hears of the end when they have
+ * left, and, if that lasts, at once. */
 static void end(struct host *h, struct contact *c, uint64_t now)
 {
 	host_mute(h, &c->conn);
 	host_mute(h, &c->pidfd);
 	contact_claim_free(h, c->claim);
 	c->claim = NULL;
-	if (gone(h, c, now))
-		return;
-	report(h, c);
-	add_leaving(h, c);
+	if (!gone(h, &h->leaving, now))
+		report(h, c);
 }
 
 void contact_end_leaving(struct host *h, uint64_t now)
 {
-	struct contact **p = &h->leaving, *c, *next;
+	struct contact **p = &h->leaving, *c;
 
-	while ((c = *p)) {
-		next = c->next;
-		if (gone(h, c, now))
-			*p = next;
-		else
+	while ((c = *p))
+		if (!gone(h, p, now))
 			p = &c->next;
-	}
 }
 
 static void take_out(struct host *h, struct contact *c, uint64_t now)
 {
+	add_leaving(h, c);
 	host_contacts_unlist(h, c);
 	end(h, c, now);
 }
@@ -145,6 +158,7 @@ void contact_end_up(struct host *h, struct contact *c, uint64_t now)
 	last_words(c);
 	store_relaxed(&h->ups, h->ups - 1);
 	bury_targets(h, c);
+	add_leaving(h, c);
 	if (c->retires)
 		store_release(&c->state, CONTACT_RETIRED); /* is_inside() still sees it */
 	else
@@ -198,18 +212,18 @@ void contact_end_all(struct host *h)
 
 	while ((c = h->pending)) {
 		h->pending = c->next;
-		host_contacts_unlist(h, c);
 		add_leaving(h, c);
+		host_contacts_unlist(h, c);
 	}
 	for (uint32_t i = 0; i < h->top; i++) {
 		c = h->contact[i];
 		if (!c)
 			continue;
-		host_contacts_unlist(h, c);
 		if (!c->retires) /* else it is in the list */
 			add_leaving(h, c);
+		host_contacts_unlist(h, c);
 	}
 	quiesce_wait();
 	for (; (c = h->leaving); contact_free(c))
-		h->leaving = c->next;
+		off_leaving(h, &h->leaving);
 }

@@ -82,8 +82,8 @@ struct host {
 	struct listener listener[HOST_PAGE_SLOTS];
 	uint32_t n_slots;
 	struct mutex control;
-	struct mutex names_lock; /* guards the sockets of listener[] and of meetings; at a fork()
-				  * the forking thread has it */
+	struct mutex names_lock; /* guards the sockets of listener[] and of meetings, and taking a
+				  * contact off leaving; at a fork() the forking thread has it */
 	struct list meetings; /* under names_lock */
 	uint64_t gives_way; /* ns: until then it leaves doors of meetings to others; atomic */
 	struct spin table_lock;

@@ -4,9 +4,13 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "peers/contact_talk.h"
@@ -14,6 +18,7 @@
 #include "station.h"
 #include "util/barrier.h"
 #include "util/clock.h"
+#include "util/quiesce.h"
 #include "util/rand.h"
 
 enum { ROUNDS = 200, LAST = 300, SOMEBODY = 61011, FILES = 64, TRIES = 20 };
@@ -525,6 +530,102 @@ TEST(a_revoke_waits_for_a_copy_by_a_contact_that_was_ended_here)
 	station_close(&st);
 }
 
+/* --- fork() while a contact goes --- */
+
+enum { BLOCKS = 8 };
+static struct host *forking; /* munmap() forks, and the child leaves this host */
+static unsigned int forks, harmed;
+
+/* Of the sizes that a contact's parts have. The allocator ends a process whose lists are broken. */
+static void allocate(void)
+{
+	for (size_t size = 16; size < 512; size += 16)
+		for (int i = 0; i < BLOCKS; i++) {
+			void *p = malloc(size);
+
+			if (!p)
+				abort();
+			memset(p, 0, size);
+		}
+}
+
+static void fork_here(void)
+{
+	struct host *h = forking;
+	int status;
+	pid_t pid;
+
+	forking = NULL;
+	host_fork_begin(h);
+	pid = fork();
+	if (!pid) {
+		host_leave(h);
+		allocate();
+		_exit(0);
+	}
+	host_fork_end(h);
+	check_eq(waitpid(pid, &status, 0), pid);
+	harmed += status != 0;
+	forks++;
+	forking = h;
+}
+
+#pragma GCC visibility push(default)
+/* In the place of the C library's: a contact that is freed unmaps what the peer has shown it. */
+int munmap(void *p, size_t n)
+{
+	if (forking)
+		fork_here();
+	return (int)syscall(SYS_munmap, p, n);
+}
+#pragma GCC visibility pop
+
+static bool inside; /* atomic: the thread is in a section, and shall stay there */
+
+static void *stay_inside(void *arg)
+{
+	quiesce_enter();
+	__atomic_store_n(&inside, true, __ATOMIC_RELEASE);
+	while (__atomic_load_n(&inside, __ATOMIC_ACQUIRE))
+		sched_yield();
+	quiesce_exit();
+	return arg;
+}
+
+/* What a thread may still be inside of waits in a list, which the child goes through. */
+TEST(a_child_that_is_forked_while_a_contact_goes_is_not_harmed)
+{
+	struct child c = child_start(idle, NULL);
+	struct station st = { 0 };
+	uint32_t peer = (uint32_t)child_hear(c.talk);
+	struct dest *d;
+	struct seg s;
+	pthread_t t;
+
+	station_open(&st);
+	d = station_dest(&st, peer);
+	s = send_of(&st, peer, NULL);
+	check_eq(station_send(&st, d, &s), 0);
+	check_eq(pthread_create(&t, NULL, stay_inside, NULL), 0);
+	while (!__atomic_load_n(&inside, __ATOMIC_ACQUIRE))
+		sched_yield();
+	kill(c.pid, SIGKILL);
+	while (dest_send(d, &s, NULL) != ENETUNREACH)
+		station_turn(&st);
+	d->ops->put(d);
+	child_wait(&c);
+	check(st.h->leaving);
+	__atomic_store_n(&inside, false, __ATOMIC_RELEASE);
+	check_eq(pthread_join(t, NULL), 0);
+	forking = st.h;
+	while (st.h->leaving)
+		station_turn(&st);
+	forking = NULL;
+	check(forks);
+	check_eq(harmed, 0);
+	station_close(&st);
+}
+
 RUN_TESTS(unit_test(killed_in_the_middle_of_anything_a_peer_is_noticed_and_cleaned_up),
 	  unit_test(what_was_published_before_the_end_arrives_before_the_death_is_told),
 	  unit_test(a_stopped_peer_blocks_neither_send_nor_revoke),
@@ -532,4 +633,5 @@ RUN_TESTS(unit_test(killed_in_the_middle_of_anything_a_peer_is_noticed_and_clean
 	  unit_test(a_stopped_process_that_is_tried_again_and_again_keeps_nobody_out),
 	  unit_test(a_contact_outlives_a_time_in_which_no_descriptor_can_be_sent),
 	  unit_test(a_revoke_waits_for_the_holder_of_a_hazard_until_it_dies),
-	  unit_test(a_revoke_waits_for_a_copy_by_a_contact_that_was_ended_here))
+	  unit_test(a_revoke_waits_for_a_copy_by_a_contact_that_was_ended_here),
+	  unit_test(a_child_that_is_forked_while_a_contact_goes_is_not_harmed))
