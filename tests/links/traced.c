@@ -127,15 +127,14 @@ static int other(int talk, void *arg)
 	bool (*const *restrict_self)(void) = arg;
 	struct station st = { 0 };
 	struct seg s = { .op = 4, .flags = SEG_SQPN, .pkey = 0xffff, .npsn = 1 };
+	bool mutual, can = (*restrict_self)();
 	struct dest *d;
-	bool mutual;
 
-	if (!(*restrict_self)()) {
-		child_tell(talk, CANNOT);
+	/* the other side has given up what it will; unread, its word would cost our answer */
+	child_hear(talk);
+	child_tell(talk, can ? opens(tester) : CANNOT);
+	if (!can)
 		return CANNOT;
-	}
-	child_hear(talk); /* the other side has given up what it will */
-	child_tell(talk, opens(tester));
 	mutual = child_hear(talk);
 	station_open(&st);
 	child_tell(talk, station_number(&st));
