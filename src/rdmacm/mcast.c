@@ -44,10 +44,11 @@ static int join(struct id *i, const struct sockaddr *addr, bool send_only, void 
 EXPORT int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context)
 {
 	struct id *i = to_id(id);
-	bool sync = i->sync;
+	bool sync;
 
 	if (!addr)
 		return minus1_errno(EINVAL);
+	sync = i->sync;
 	return id_result(i, sync, join(i, addr, false, context));
 }
 
@@ -56,7 +57,7 @@ EXPORT int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_
 {
 	const uint32_t all = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
 	struct id *i = to_id(id);
-	bool send_only, sync = i->sync;
+	bool send_only, sync;
 	int err = given(attr, "rdma_join_multicast_ex", "mc_join_attr");
 
 	if (err)
@@ -67,6 +68,7 @@ EXPORT int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_
 	    attr->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
 		return minus1_errno(EINVAL);
 	send_only = attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER;
+	sync = i->sync;
 	return id_result(i, sync, join(i, attr->addr, send_only, context));
 }
 

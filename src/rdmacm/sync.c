@@ -42,17 +42,19 @@ static void aim(struct rdma_cm_id *id, const struct sockaddr *dst)
 EXPORT int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, struct sockaddr *dst,
 			     int timeout_ms)
 {
-	struct sockaddr_storage was = id->route.addr.dst_storage;
+	struct sockaddr_storage was;
 	struct id *i = to_id(id);
-	bool sync = i->sync;
-	int err = EINVAL;
+	bool sync;
+	int err;
 
-	if (dst) {
-		aim(id, dst);
-		err = softhca_cm()->resolve_addr(i->cm, src, dst, timeout_ms);
-		if (err)
-			id->route.addr.dst_storage = was;
-	}
+	if (!dst)
+		return minus1_errno(EINVAL);
+	was = id->route.addr.dst_storage;
+	sync = i->sync;
+	aim(id, dst);
+	err = softhca_cm()->resolve_addr(i->cm, src, dst, timeout_ms);
+	if (err)
+		id->route.addr.dst_storage = was;
 	return id_result(i, sync, err);
 }
 
