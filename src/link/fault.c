@@ -207,7 +207,7 @@ static int make_room(struct fault *f, struct waiter *w)
 	return err == EAGAIN ? EAGAIN : 0;
 }
 
-/* From the end: but for what it overtakes, a segment is the last. */
+/* Searched from the end: a segment is the last, but for those that it overtakes. */
 static void put_in_order(struct fault *f, struct parcel *p)
 {
 	struct list *before = f->queue.prev;

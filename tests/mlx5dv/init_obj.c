@@ -450,7 +450,7 @@ static void arms_without_others(void)
 	hand_recv(&b);
 	hand_send(&a, 0, 1);
 	want(comes(&b, 10000));
-	for (unsigned int i = 0; i < ATTEMPTS && least > ARMS / 10; i++) {
+	for (unsigned int i = 0; i < ATTEMPTS && least > ARMS / 20; i++) {
 		long before = others_slept(), slept;
 
 		for (uint32_t k = 0; k < ARMS; k++) {
@@ -460,7 +460,7 @@ static void arms_without_others(void)
 		slept = others_slept() - before;
 		least = slept < least ? slept : least;
 	}
-	want(least <= ARMS / 10);
+	want(least <= ARMS / 20);
 }
 
 static void arming_wakes_nobody(int arg)
