@@ -431,36 +431,9 @@ static void outstanding_reads(int arg)
 
 /* --- memory --- */
 
-/* Pinned, it is huge pages of zeros whose page tables alone take 512 MiB: seconds on a quiet
- * machine, minutes on a busy one. On demand it costs nothing. */
-static void memory_region_size(int arg)
+/* The same pages again and again, @piece bytes of them: room to write to that costs no more. */
+static uint8_t *wide_area(size_t n, size_t piece)
 {
-	unsigned int access = cases_full() ? 0 : IBV_ACCESS_ON_DEMAND;
-	size_t n;
-	struct ibv_mr *mr;
-	void *p;
-
-	(void)arg;
-	if (cases_sanitized())
-		case_skip("address space belongs to the sanitizer");
-	begin();
-	n = limit.max_mr_size;
-	p = mmap(NULL, n + 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (p == MAP_FAILED)
-		fail("no address space for %zu B", n);
-	if (!(access & IBV_ACCESS_ON_DEMAND) && madvise(p, n, MADV_HUGEPAGE))
-		case_skip("without transparent huge pages it takes half a minute");
-	mr = ibv_reg_mr(dev.pd, p, n, access);
-	want(mr && mr->length == n);
-	want_eq(ibv_dereg_mr(mr), 0);
-	want_null(ibv_reg_mr(dev.pd, p, n + 1, access), EINVAL);
-	munmap(p, n + 4096);
-}
-
-/* A few pages, again and again: 2 GiB to write to that cost nothing. */
-static uint8_t *wide_area(size_t n)
-{
-	size_t piece = 4 << 20;
 	int fd = memfd_create("wide", MFD_CLOEXEC);
 	uint8_t *p = mmap(NULL, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
@@ -470,6 +443,28 @@ static uint8_t *wide_area(size_t n)
 			  MAP_SHARED | MAP_FIXED, fd, 0) == p + at);
 	close(fd);
 	return p;
+}
+
+/* Pinned, its page tables alone take 512 MiB and some seconds. On demand it costs nothing. (The
+ * kernel's page of zeros would take as much, and some kernels give real pages instead.) */
+static void memory_region_size(int arg)
+{
+	unsigned int access = cases_full() ? 0 : IBV_ACCESS_ON_DEMAND;
+	struct ibv_mr *mr;
+	uint8_t *p;
+	size_t n;
+
+	(void)arg;
+	if (cases_sanitized())
+		case_skip("address space belongs to the sanitizer");
+	begin();
+	n = limit.max_mr_size;
+	p = wide_area(n + 4096, 64 << 20);
+	mr = ibv_reg_mr(dev.pd, p, n, access);
+	want(mr && mr->length == n);
+	want_eq(ibv_dereg_mr(mr), 0);
+	want_null(ibv_reg_mr(dev.pd, p, n + 1, access), EINVAL);
+	munmap(p, n + 4096);
 }
 
 static void message_size(int arg)
@@ -492,7 +487,7 @@ static void message_size(int arg)
 	want_eq(ibv_query_port(dev.ctx, 1, &port), 0);
 	n = port.max_msg_sz;
 	duo_open(&d, &o);
-	p = wide_area(n + 4096);
+	p = wide_area(n + 4096, 4 << 20);
 	from = ibv_reg_mr(d.near.dev.pd, p, n + 4096, all);
 	to = ibv_reg_mr(d.far.dev.pd, p, n + 4096, all);
 	want(from && to);
