@@ -243,7 +243,7 @@ static void change_under_way(int of)
 	pthread_t thread;
 
 	beside();
-	/* where the other thread gets no core, it changes nothing: more rounds */
+	/* while the other thread gets no core it changes nothing: then there are more rounds */
 	for (unsigned int i = 0; i < times || bits.changes <= times; i++) {
 		make(type, of >> 16);
 		changing(of & 0xff);

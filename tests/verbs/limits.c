@@ -431,7 +431,8 @@ static void outstanding_reads(int arg)
 
 /* --- memory --- */
 
-/* The same pages again and again, @piece bytes of them: room to write to that costs no more. */
+/* The same pages again and again, @piece bytes of them: room to write to that costs no more. The
+ * kernel allows a process 65,530 mappings. */
 static uint8_t *wide_area(size_t n, size_t piece)
 {
 	int fd = memfd_create("wide", MFD_CLOEXEC);
@@ -445,8 +446,9 @@ static uint8_t *wide_area(size_t n, size_t piece)
 	return p;
 }
 
-/* Pinned, its page tables alone take 512 MiB and some seconds. On demand it costs nothing. (The
- * kernel's page of zeros would take as much, and some kernels give real pages instead.) */
+/* Pinned, its page tables alone take 512 MiB and some seconds. On demand it costs nothing. (Private
+ * memory that nobody has written to would not do: some kernels give it real pages when it is read.)
+ */
 static void memory_region_size(int arg)
 {
 	unsigned int access = cases_full() ? 0 : IBV_ACCESS_ON_DEMAND;
