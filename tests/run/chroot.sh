@@ -6,6 +6,9 @@
 # shellcheck source=tests/run/prelude.sh disable=SC2016 # scripts for other shells
 . "$(dirname "$0")/prelude.sh"
 export SOFTHCA_DEVICES=mlx5_0=lo XDG_RUNTIME_DIR=/dev/shm
+# The file with ThreadSanitizer's suppressions is outside of the chroot, and not needed inside.
+TSAN_OPTIONS=$(printf %s "${TSAN_OPTIONS:-}" | sed 's/:suppressions=[^:]*//')
+export TSAN_OPTIONS
 root=$tmp/root
 home=$(dirname "$(dirname "$(readlink -f "$softhca")")")
 mkdir -p "$root$home" "$root/tmp"

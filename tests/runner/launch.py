@@ -15,9 +15,11 @@ SANITIZER_ENV = {
     "none": {},
     "asan": {"ASAN_OPTIONS": "exitcode=99:detect_leaks=1:abort_on_error=0",
              "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"},
+    # Each process waits a second for races at its end, unless it is told to wait less.
     "tsan": {"TSAN_OPTIONS": "exitcode=99:halt_on_error=1:second_deadlock_stack=1:"
                              "die_after_fork=0:ignore_noninstrumented_modules=0:"
-                             "print_suppressions=0:suppressions={tests}/tsan-suppressions.txt"},
+                             "atexit_sleep_ms=20:print_suppressions=0:"
+                             "suppressions={tests}/tsan-suppressions.txt"},
 }
 CALLERS = ["SOFTHCA_SEED", "SOFTHCA_PART", "SOFTHCA_BASE", "SOFTHCA_FAULT"]
 RUNTIME = {"asan": "libasan.so", "tsan": "libtsan.so"}
