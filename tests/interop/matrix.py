@@ -8,7 +8,7 @@ import connections
 
 MTUS = ["256", "512", "1024", "2048", "4096"]
 VERSIONS = ["v4", "v6"]
-TALK = ["sizes", "marked", "immediates", "atomics", "batch", "both", "srq", "uc",
+TALK = ["sizes", "empty", "marked", "immediates", "atomics", "batch", "both", "srq", "uc",
         "uc-immediates", "ud", "multicast", "refused", "invalidate", "rnr", "gone"]
 DEBIAN = ["ibv_rc_pingpong -n 50", "ibv_uc_pingpong -n 50", "ibv_srq_pingpong -n 50",
           "ibv_ud_pingpong -n 50 -s 256", "ib_send_bw -s 8192", "ib_write_bw -s 65536",
