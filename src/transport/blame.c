@@ -340,6 +340,12 @@ static struct wqe reread(struct tqp *q, const struct sent *e)
 	return w;
 }
 
+/* Since this QP was last brought to RTS. */
+static bool has_answered(const struct tqp *q)
+{
+	return q->req.una != (q->qp.attr.sq_psn & PSN_MASK);
+}
+
 /* Of a peer behind a network. */
 static void network_silence(const struct tqp *q, const struct wqe *w, const struct link_silence *l,
 			    char *text)
@@ -367,6 +373,11 @@ static void network_silence(const struct tqp *q, const struct wqe *w, const stru
 		snprintf(text, SILENCE,
 			 "the softhca of %s answers, the QP does not; is it there, in RTR or RTS, "
 			 "and connected to this QP and address?",
+			 to);
+	else if (has_answered(q))
+		snprintf(text, SILENCE,
+			 "%s answered earlier requests, and nothing comes back any more; has its "
+			 "program ended, its QP gone to ERR, or the way there broken?",
 			 to);
 	else
 		snprintf(

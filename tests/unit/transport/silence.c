@@ -131,6 +131,28 @@ static void elsewhere(struct pair *p)
 	tqp_input(&p->a->q, &ack, 0);
 }
 
+/* A message comes through before the cable is cut. */
+static void answered(struct pair *p)
+{
+	struct rig_wr w = pair_remote(p, MLX5_OPCODE_RDMA_WRITE, 0, 8);
+
+	p->rig.net.cut = false;
+	rig_post(p->a, &w);
+	rig_run(&p->rig);
+	pair_good(p->a, false);
+	p->rig.net.cut = true;
+}
+
+TEST(of_a_host_that_has_answered)
+{
+	const struct link_silence l = { .sent = 8 };
+	char text[EXPLAIN_TEXT];
+
+	said(&pair_lossy, &l, answered, text);
+	ends_with(text, ": 10.1.2.3 answered earlier requests, and nothing comes back any more; "
+			"has its program ended, its QP gone to ERR, or the way there broken?");
+}
+
 TEST(answers_from_elsewhere)
 {
 	const struct link_silence l = { .answers = true, .sent = 8 };
@@ -164,4 +186,5 @@ TEST(of_a_process)
 }
 
 RUN_TESTS(unit_test(what_this_hosts_kernel_refuses), unit_test(of_a_host),
-	  unit_test(answers_from_elsewhere), unit_test(of_a_process))
+	  unit_test(of_a_host_that_has_answered), unit_test(answers_from_elsewhere),
+	  unit_test(of_a_process))
