@@ -28,6 +28,7 @@ struct contact *contact_new(struct host *h, int conn)
 	c->conn.fd = conn;
 	c->pidfd.fd = -1;
 	c->bell = -1; /* until FETCHES brings it */
+	c->memory = -1;
 	c->word = contact_word();
 	c->deliver = h->cfg.deliver;
 	c->deliver_arg = h->cfg.arg;
@@ -36,16 +37,22 @@ struct contact *contact_new(struct host *h, int conn)
 	return c;
 }
 
+void contact_hang_up(struct contact *c)
+{
+	shutdown(c->conn.fd, SHUT_RDWR);
+	if (c->remote)
+		remote_leave(c->remote);
+	if (c->memory >= 0)
+		close(c->memory);
+	c->memory = -1;
+}
+
 void contact_free(struct contact *c)
 {
-	if (!c)
-		return;
 	host_strangers_keep(c);
-	if (c->conn.fd >= 0)
-		shutdown(c->conn.fd, SHUT_RDWR); /* a forked child may have it, too */
 	host_unwatch(c->host, &c->conn);
 	host_unwatch(c->host, &c->pidfd);
-	contact_claim_free(c->host, c->claim);
+	contact_claim_free(c);
 	if (c->bell >= 0)
 		close(c->bell);
 	remote_close(c->remote);

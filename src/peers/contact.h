@@ -53,6 +53,7 @@ struct contact {
 	uint32_t rung; /* its mode word when it was rung last; 0: it is to be rung anew */
 	uint32_t unheard; /* a ring has failed: host_control() rings anew; atomic */
 	struct remote *remote; /* NULL: its memory is not reached from here */
+	int memory; /* opens its memory, until it is seen to be that; -1: none. Under names_lock */
 	enum trust_word word; /* this process' SOFTHCA_DIRECT */
 	uint64_t secret, nonce; /* ours: the peer is to read the one and repeat the other */
 	uint64_t their_secret_addr, their_nonce,
@@ -82,9 +83,13 @@ struct contact {
 	unsigned int n_buried;
 };
 
-struct contact *contact_new(struct host *h, int conn); /* owns conn; NULL: no memory */
-/* No thread can reach it any more. */
-void contact_free(struct contact *c);
+/* Under names_lock since @conn was made, which is the contact's then; NULL: no memory. */
+struct contact *contact_new(struct host *h, int conn);
+/* No thread can reach it any more. A child that is forked from here on has nothing of it that it
+ * could use: memory is closed, the connection shut down. To close that may wait for what its peer
+ * has sent, so contact_free() does. Under names_lock. */
+void contact_hang_up(struct contact *c);
+void contact_free(struct contact *c); /* behind contact_hang_up() */
 
 /* The peer has broken a rule: host_control() will end the contact, and a warning says @why. Any
  * thread. */

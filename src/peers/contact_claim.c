@@ -55,13 +55,17 @@ int contact_claim(struct contact *c, const struct contact_message *m, int *fds, 
 
 	if (c->state == CONTACT_ASKED && c->asked && c->asked->slot == m->slot)
 		return 0; /* its name is what we have connected to */
+	mutex_lock(&c->host->names_lock); /* a forked child closes c->claim's connection */
 	err = contact_owns(&c->name, m->slot, &owner);
-	if (err != EINPROGRESS)
-		return err;
-	err = keep(c, m, fds, n, owner);
-	if (!err)
-		err = host_watch(c->host, &c->claim->owner, ready);
-	return err ? err : EINPROGRESS;
+	if (err == EINPROGRESS) {
+		err = keep(c, m, fds, n, owner);
+		if (!err)
+			err = host_watch(c->host, &c->claim->owner, ready);
+		if (!err)
+			err = EINPROGRESS;
+	}
+	mutex_unlock(&c->host->names_lock);
+	return err;
 }
 
 int contact_claim_answer(const struct claim *claim)
@@ -75,11 +79,16 @@ int contact_claim_answer(const struct claim *claim)
 	return m.kind == CONTACT_CLAIMED ? 0 : EPROTO;
 }
 
-void contact_claim_free(struct host *h, struct claim *claim)
+void contact_claim_free(struct contact *c)
 {
+	struct claim *claim = c->claim;
+
 	if (!claim)
 		return;
-	host_unwatch(h, &claim->owner);
+	mutex_lock(&c->host->names_lock);
+	c->claim = NULL;
+	host_unwatch(c->host, &claim->owner);
+	mutex_unlock(&c->host->names_lock);
 	contact_talk_close(claim->fds, claim->n);
 	free(claim);
 }

@@ -27,6 +27,6 @@ int contact_claim(struct contact *c, const struct contact_message *m, int *fds, 
 /* 0: the slot's owner has said that the message is its own. EAGAIN: no answer yet. EPROTO: it is
  * not. */
 int contact_claim_answer(const struct claim *claim);
-void contact_claim_free(struct host *h, struct claim *claim); /* NULL is fine */
+void contact_claim_free(struct contact *c); /* c->claim is NULL then; before, too, is fine */
 /* @m asks about a message: did this process send it, to the peer that asks? */
 bool contact_claim_ours(const struct host *h, const struct contact_message *m);

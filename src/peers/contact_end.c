@@ -76,12 +76,21 @@ static void retire(struct host *h, struct contact *c)
 	host_sooner(h, 0); /* contact_end_retired() is due */
 }
 
-/* Before @c is off the other lists: a child that is forked meanwhile closes the descriptors of all
+/* Before @c is out of contact[]: a child that is forked meanwhile closes the descriptors of all
  * contacts that it finds. */
 static void add_leaving(struct host *h, struct contact *c)
 {
 	c->next = h->leaving;
 	h->leaving = c;
+}
+
+static void pending_leaves(struct host *h, struct contact *c)
+{
+	mutex_lock(&h->names_lock);
+	host_contacts_off_pending(h, c);
+	add_leaving(h, c);
+	mutex_unlock(&h->names_lock);
+	host_contacts_unlist(h, c);
 }
 
 /* A fork() comes before it or behind it. */
@@ -91,8 +100,8 @@ static void off_leaving(struct host *h, struct contact **at)
 
 	mutex_lock(&h->names_lock);
 	*at = c->next;
-	if (!c->retires && c->remote)
-		remote_leave(c->remote);
+	if (!c->retires)
+		contact_hang_up(c);
 	mutex_unlock(&h->names_lock);
 }
 
@@ -120,8 +129,7 @@ static void end(struct host *h, struct contact *c, uint64_t now)
 {
 	host_mute(h, &c->conn);
 	host_mute(h, &c->pidfd);
-	contact_claim_free(h, c->claim);
-	c->claim = NULL;
+	contact_claim_free(c);
 	if (!gone(h, &h->leaving, now))
 		report(h, c);
 }
@@ -135,21 +143,17 @@ void contact_end_leaving(struct host *h, uint64_t now)
 			p = &c->next;
 }
 
-static void take_out(struct host *h, struct contact *c, uint64_t now)
-{
-	add_leaving(h, c);
-	host_contacts_unlist(h, c);
-	end(h, c, now);
-}
-
 void contact_end_retired(struct host *h, struct contact *c, uint64_t now)
 {
 	if (c->retires)
 		return;
-	if (peer_left(c))
-		take_out(h, c, now);
-	else
+	if (!peer_left(c)) {
 		host_sooner(h, now + HOST_LIVENESS_NS);
+		return;
+	}
+	add_leaving(h, c);
+	host_contacts_unlist(h, c);
+	end(h, c, now);
 }
 
 void contact_end_up(struct host *h, struct contact *c, uint64_t now)
@@ -185,36 +189,51 @@ bool contact_put_off(struct host *h, struct contact *c, uint64_t now)
 
 void contact_end_pending(struct host *h, struct contact *c, uint64_t now)
 {
-	host_contacts_off_pending(h, c);
+	pending_leaves(h, c);
 	ask_again(h, c);
-	take_out(h, c, now);
+	end(h, c, now);
 }
 
-static void leave_list(struct contact *c)
+static void leave_fd(int *fd)
+{
+	contact_talk_close(fd, 1);
+	*fd = -1;
+}
+
+/* The peer believes that what comes through the connection is the parent's. */
+static void abandon(struct contact *c)
+{
+	if (c->remote)
+		remote_leave(c->remote);
+	leave_fd(&c->memory);
+	leave_fd(&c->conn.fd);
+	leave_fd(&c->pidfd.fd);
+	leave_fd(&c->bell);
+	if (c->claim)
+		leave_fd(&c->claim->owner.fd);
+}
+
+static void abandon_list(struct contact *c)
 {
 	for (; c; c = c->next)
-		if (c->remote)
-			remote_leave(c->remote);
+		abandon(c);
 }
 
 void contact_leave_all(struct host *h)
 {
-	leave_list(h->pending);
-	leave_list(h->leaving);
+	abandon_list(h->pending);
+	abandon_list(h->leaving);
 	for (uint32_t i = 0; i < h->top; i++)
-		if (h->contact[i] && h->contact[i]->remote)
-			remote_leave(h->contact[i]->remote);
+		if (h->contact[i])
+			abandon(h->contact[i]);
 }
 
 void contact_end_all(struct host *h)
 {
 	struct contact *c;
 
-	while ((c = h->pending)) {
-		h->pending = c->next;
-		add_leaving(h, c);
-		host_contacts_unlist(h, c);
-	}
+	while ((c = h->pending))
+		pending_leaves(h, c);
 	for (uint32_t i = 0; i < h->top; i++) {
 		c = h->contact[i];
 		if (!c)

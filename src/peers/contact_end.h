@@ -22,6 +22,7 @@ bool contact_put_off(struct host *h, struct contact *c, uint64_t now);
 /* A handshake that failed: this process asks the one in that slot again, until its deadline. */
 void contact_end_pending(struct host *h, struct contact *c, uint64_t now);
 void contact_end_leaving(struct host *h, uint64_t now); /* those that have ended before */
-/* In a forked child, which inherits the contacts of its parent: none reaches a peer's memory. */
+/* In a forked child, which inherits the contacts of its parent: none reaches a peer's memory, or
+ * the peer. Under names_lock. */
 void contact_leave_all(struct host *h);
 void contact_end_all(struct host *h); /* without a callback, for host_destroy() */

@@ -31,6 +31,28 @@ static unsigned int n_presented(const struct contact *c)
 	return c->name.stranger ? FD_MAIL : FD_MEMORY;
 }
 
+/* Opens our memory for a message that is about to be sent, if the owner of this process wants it
+ * lent; -1: not. lend_end() closes it. A child that is forked meanwhile closes its copy. */
+static int lend(const struct contact *c)
+{
+	struct host *h = c->host;
+
+	if (!trust_lend(c->word))
+		return -1;
+	mutex_lock(&h->names_lock);
+	h->lent = contact_own_memory(c->conn.fd);
+	mutex_unlock(&h->names_lock);
+	return h->lent;
+}
+
+static void lend_end(struct host *h)
+{
+	mutex_lock(&h->names_lock);
+	contact_talk_close(&h->lent, 1);
+	h->lent = -1;
+	mutex_unlock(&h->names_lock);
+}
+
 /* Sends HELLO, or WELCOME once the contact has its place in host->contact[]: our page and ring;
  * and to a process of our user the mail page and the tables. */
 static int present(struct contact *c, enum contact_kind kind)
@@ -44,11 +66,11 @@ static int present(struct contact *c, enum contact_kind kind)
 		return err;
 	contact_watch_ring(c);
 	m.ring_size = RING_MIN;
-	if (kind == CONTACT_WELCOME && trust_lend(c->word))
-		fds[FD_MEMORY] = contact_own_memory(c->conn.fd);
+	if (kind == CONTACT_WELCOME)
+		fds[FD_MEMORY] = lend(c);
 	err = contact_talk_send(c->conn.fd, &m, fds, n_presented(c) + (fds[FD_MEMORY] >= 0));
 	contact_talk_close(fds + FD_RING, 1);
-	contact_talk_close(fds + FD_MEMORY, 1);
+	lend_end(h);
 	return err;
 }
 
@@ -60,31 +82,47 @@ static bool read_proof(struct contact *c, struct remote *r)
 	return !remote_read(r, &here, 1, c->their_secret_addr) && c->proof;
 }
 
-/* Opens the peer's memory, if the kernel allows it, or takes the descriptor that the peer lends
- * (-1: none) if we lend ours too: what is behind it could be the memory of any process. */
-static void reach(struct contact *c, const struct contact_message *m, int lent)
+/* Opens the peer's memory, if the kernel allows it; or leaves the descriptor that the peer has lent
+ * if we lend ours too: what is behind it could be the memory of any process. */
+static void open_memory(struct contact *c, const struct contact_message *m)
 {
-	struct remote *r;
-	int fd = -1, err;
+	int fd = -1;
 
+	mutex_lock(&c->host->names_lock);
 	if (m->offers && trust_offer(c->word))
 		fd = contact_open_memory(&c->name, c->pidfd.fd);
-	if (fd < 0 && trust_lend(c->word))
-		fd = lent, lent = -1;
-	contact_talk_close(&lent, 1);
-	if (fd < 0)
+	if (fd >= 0 || !trust_lend(c->word)) {
+		contact_talk_close(&c->memory, 1);
+		c->memory = fd;
+	}
+	mutex_unlock(&c->host->names_lock);
+}
+
+/* The peer may keep the reads waiting, so a fork() does not wait for them. */
+static void reach(struct contact *c, const struct contact_message *m)
+{
+	struct remote *r = NULL;
+	int err;
+
+	open_memory(c, m);
+	if (c->memory < 0)
 		return;
-	err = remote_open(fd, c->name.pid, c->cookie_addr, c->cookie, &r);
-	if (!err && !read_proof(c, r)) {
-		remote_close(r);
+	err = remote_open(c->memory, c->name.pid, c->cookie_addr, c->cookie, &r);
+	if (!err && !read_proof(c, r))
 		err = EPERM;
-	}
-	if (err) {
+	if (err)
 		log_debug("memory of slot %u is not reached: %s", c->slot, strerror(err));
-		return;
-	}
-	remote_watch(r, &c->page->alive);
-	store_release(&c->remote, r); /* revocations look at it already: pairs with is_inside() */
+	else
+		remote_watch(r, &c->page->alive);
+	mutex_lock(&c->host->names_lock);
+	if (!err)
+		store_release(&c->remote, r); /* is_inside() looks at it already: pairs with it */
+	else if (r)
+		remote_close(r);
+	else
+		contact_talk_close(&c->memory, 1);
+	c->memory = -1;
+	mutex_unlock(&c->host->names_lock);
 }
 
 /* Keeps what HELLO or WELCOME brought. */
@@ -204,30 +242,27 @@ static void up(struct contact *c)
 }
 
 /* For the asker the contact is complete; READY completes it for the peer. */
-static int welcomed(struct contact *c, const struct contact_message *m, int *fds, unsigned int n)
+static int welcomed(struct contact *c, const struct contact_message *m, const int *fds,
+		    unsigned int n)
 {
 	struct contact_message answer;
 	int fd, err = settle_in(c, m, fds, n);
 
 	if (err)
 		return err;
-	reach(c, m, n > FD_MEMORY ? fds[FD_MEMORY] : -1);
-	if (n > FD_MEMORY)
-		fds[FD_MEMORY] = -1;
-	fd = trust_lend(c->word) ? contact_own_memory(c->conn.fd) : -1;
+	reach(c, m);
 	answer = contact_talk_message(c, CONTACT_READY);
+	fd = lend(c);
 	err = contact_talk_send(c->conn.fd, &answer, &fd, fd >= 0);
-	contact_talk_close(&fd, 1);
+	lend_end(c->host);
 	if (!err)
 		up(c);
 	return err;
 }
 
-static void ready(struct contact *c, const struct contact_message *m, int *fds, unsigned int n)
+static void ready(struct contact *c, const struct contact_message *m)
 {
-	reach(c, m, n ? fds[0] : -1);
-	if (n)
-		fds[0] = -1;
+	reach(c, m);
 	c->mail_bit = m->mail_bit < HOST_MAIL_WORDS * 64 ? m->mail_bit : 0;
 	up(c);
 	proven(c, m);
@@ -320,7 +355,7 @@ static int act(struct contact *c, const struct contact_message *m, int *fds, uns
 	case CONTACT_DO_READY:
 		return welcomed(c, m, fds, n);
 	case CONTACT_DO_COMPLETE:
-		ready(c, m, fds, n);
+		ready(c, m);
 		return 0;
 	case CONTACT_DO_ALIAS:
 		contact_talk_say(c, CONTACT_ALIAS);
@@ -381,10 +416,9 @@ static void claim_ready(struct watch *w, uint64_t now)
 	err = contact_claim_answer(claim);
 	if (err == EAGAIN)
 		return;
-	c->claim = NULL;
 	if (!err)
 		err = act(c, &claim->m, claim->fds, claim->n);
-	contact_claim_free(c->host, claim);
+	contact_claim_free(c);
 	ended(c, err);
 }
 
@@ -427,21 +461,44 @@ static int without(const struct contact *c, int err)
 	return c->state == CONTACT_UP ? 0 : ECONNRESET;
 }
 
-/* How many descriptors its next message may bring; a memory descriptor only if ours is lent. */
+/* How many descriptors its next message may bring. */
 static unsigned int n_wanted(const struct contact *c)
 {
-	bool lent = trust_lend(c->word);
-
 	switch (c->state) {
 	case CONTACT_CAME:
-		return n_presented(c);
 	case CONTACT_ASKED:
-		return n_presented(c) + lent;
+		return n_presented(c);
 	case CONTACT_WELCOMED:
-		return lent;
+		return 0;
 	default:
 		return 1;
 	}
+}
+
+/* May the next message bring one more, the peer's memory? Only if ours is lent. */
+static bool wants_memory(const struct contact *c)
+{
+	return trust_lend(c->word) && (c->state == CONTACT_ASKED || c->state == CONTACT_WELCOMED);
+}
+
+/* contact_talk_receive(); the peer's memory is c->memory then. */
+static int hear(struct contact *c, struct contact_message *m, int *fds, unsigned int *n,
+		pid_t *from)
+{
+	const unsigned int others = *n;
+	int err;
+
+	if (!wants_memory(c))
+		return contact_talk_receive(c->conn.fd, m, fds, n, from);
+	*n = others + 1;
+	mutex_lock(&c->host->names_lock);
+	err = contact_talk_receive(c->conn.fd, m, fds, n, from);
+	if (*n > others) {
+		contact_talk_close(&c->memory, 1);
+		c->memory = fds[--*n];
+	}
+	mutex_unlock(&c->host->names_lock);
+	return err;
 }
 
 /* Is one among them that could keep us waiting? It ends the contact, and the user of a stranger is
@@ -471,7 +528,7 @@ static int receive(struct contact *c)
 
 	if (host_strangers_barred(c->host, &c->name))
 		return ECONNRESET;
-	err = contact_talk_receive(c->conn.fd, &m, fds, &n, c->name.exact ? NULL : &from);
+	err = hear(c, &m, fds, &n, c->name.exact ? NULL : &from);
 	if (vet(c, fds, n))
 		err = EPROTO;
 	cut = err == EMFILE;
@@ -551,14 +608,17 @@ int contact_ask(struct host *h, struct target *t, uint64_t now)
 		ask_for(c, t, now);
 		return 0;
 	}
+	mutex_lock(&h->names_lock);
 	err = host_name_connect(t->slot, &conn);
 	if (!err)
 		err = admit(h, conn, true);
+	if (!err) {
+		c = contact_new(h, conn);
+		err = c ? 0 : ENOMEM;
+	}
+	mutex_unlock(&h->names_lock);
 	if (err)
 		return err;
-	c = contact_new(h, conn);
-	if (!c)
-		return ENOMEM;
 	c->state = CONTACT_ASKED;
 	ask_for(c, t, now);
 	err = who(c);

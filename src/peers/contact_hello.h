@@ -18,7 +18,8 @@ struct target;
  * taken notice of yet (contact_put_off()). ECONNREFUSED: no process has it; EAGAIN: try
  * again later; or another errno. */
 int contact_ask(struct host *h, struct target *t, uint64_t now);
-/* A peer has connected to our slot; @conn is the contact's from now on. */
+/* A peer has connected to our slot; @conn is the contact's from now on. Under names_lock since it
+ * was accepted. */
 void contact_accept(struct host *h, unsigned int slot, int conn, uint64_t now);
 /* Sends FETCHES once both have proved it, or comes back if it cannot leave now. */
 void contact_tell(struct contact *c, uint64_t now);

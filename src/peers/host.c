@@ -98,7 +98,7 @@ int host_create(const struct host_config *cfg, struct host **out)
 	if (!h)
 		return ENOMEM;
 	h->cfg = *cfg;
-	h->page_fd = h->tables_fd = h->mail_fd = h->bell = h->epoll = -1;
+	h->page_fd = h->tables_fd = h->mail_fd = h->bell = h->epoll = h->lent = -1;
 	h->deadline = UINT64_MAX;
 	for (unsigned int i = 0; i < HOST_PAGE_SLOTS; i++)
 		h->listener[i] = (struct listener){ .watch.fd = -1, .host = h, .listed = -1 };
@@ -141,6 +141,8 @@ void host_leave(struct host *h)
 {
 	contact_leave_all(h);
 	meeting_leave_all(h);
+	close_fd(h->lent);
+	h->lent = -1;
 	for (unsigned int i = 0; i < HOST_PAGE_SLOTS; i++) {
 		struct listener *l = &h->listener[i];
 

@@ -75,8 +75,9 @@ int host_create(const struct host_config *cfg, struct host **out);
 void host_destroy(struct host *h); /* tests only: a program just exits */
 void host_fork_begin(struct host *h); /* before a fork(); host_fork_end() behind it, in both */
 void host_fork_end(struct host *h);
-/* A forked child, before host_fork_end(): it closes its descriptors of peers' memory, and of
- * sockets that have names, which would outlive the parent. */
+/* A forked child, before host_fork_end(): it closes its descriptors of memory and its connections
+ * with peers, which are its parent's right, and its sockets that have names, which would outlive
+ * the parent. */
 void host_leave(struct host *h);
 
 int host_take_slot(struct host *h, unsigned int *slot); /* a further slot: more numbers */

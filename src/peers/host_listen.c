@@ -11,12 +11,15 @@
 static void accept_ready(struct watch *w, uint64_t now)
 {
 	struct listener *l = container_of(w, struct listener, watch);
-	int conn = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int conn;
 
+	mutex_lock(&l->host->names_lock);
+	conn = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (conn >= 0)
 		contact_accept(l->host, l->slot, conn, now);
 	else
 		host_not_accepted(l->host, w, now);
+	mutex_unlock(&l->host->names_lock);
 }
 
 static bool is_set(const uint64_t *bits, unsigned int slot)

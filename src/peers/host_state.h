@@ -82,8 +82,11 @@ struct host {
 	struct listener listener[HOST_PAGE_SLOTS];
 	uint32_t n_slots;
 	struct mutex control;
-	struct mutex names_lock; /* guards the sockets of listener[] and of meetings, and taking a
-				  * contact off leaving; at a fork() the forking thread has it */
+	/* Guards what a forked child is to close: the sockets of listener[] and of meetings, lent,
+	 * a contact's connections and memory, and its way onto and off the lists. At a fork() the
+	 * forking thread has it. */
+	struct mutex names_lock;
+	int lent; /* opens our memory, while a message with it is sent; -1: none */
 	struct list meetings; /* under names_lock */
 	uint64_t gives_way; /* ns: until then it leaves doors of meetings to others; atomic */
 	struct spin table_lock;

@@ -259,24 +259,18 @@ static bool probe_fd(const struct remote *r)
 int remote_open(int mem_fd, pid_t pid, uint64_t cookie_addr, uint64_t cookie, struct remote **out)
 {
 	struct remote *r = calloc(1, sizeof(*r));
-	int err = EPERM;
 
-	if (!r) {
-		err = ENOMEM;
-		goto fail;
-	}
+	if (!r)
+		return ENOMEM;
 	*r = (struct remote){
 		.fd = mem_fd, .pid = pid, .cookie_addr = cookie_addr, .cookie = cookie
 	};
-	if (!range_ok(cookie_addr, sizeof(cookie)) || !is_proc(mem_fd) || !probe_fd(r))
-		goto fail;
+	if (!range_ok(cookie_addr, sizeof(cookie)) || !is_proc(mem_fd) || !probe_fd(r)) {
+		free(r);
+		return EPERM;
+	}
 	*out = r;
 	return 0;
-fail:
-	if (mem_fd >= 0)
-		close(mem_fd);
-	free(r);
-	return err;
 }
 
 void remote_leave(struct remote *r)

@@ -13,8 +13,8 @@
 
 struct remote;
 
-/* @mem_fd: closed by remote_close(), or here after an error. @pid: 0 when not visible from here.
- * Tries it by reading @cookie's 8 bytes at @cookie_addr. EPERM: that is not there. */
+/* @mem_fd: closed by remote_close(); after an error it stays the caller's. @pid: 0 when not visible
+ * from here. Tries it by reading @cookie's 8 bytes at @cookie_addr. EPERM: that is not there. */
 int remote_open(int mem_fd, pid_t pid, uint64_t cookie_addr, uint64_t cookie, struct remote **out);
 void remote_close(struct remote *r);
 /* In a forked child: the descriptor is the parent's right. No access works any more. */
