@@ -13,7 +13,7 @@
 #include "verbs/duo.h"
 #include "verbs/said.h"
 
-enum { ROUNDS = 60, BYTES = 1 << 16, SLEEPERS = 40, PATIENCE_MS = 60000 };
+enum { ROUNDS = 60, FAILURES = 10, BYTES = 1 << 16, SLEEPERS = 40, PATIENCE_MS = 60000 };
 
 static struct duo duo;
 static int through; /* calls that a cancelled thread has come back from */
@@ -106,11 +106,13 @@ static void explained_failures_end_no_thread(int arg)
 
 	(void)arg;
 	said_begin();
-	duo_open(&duo, &o);
-	run_cancelled(fails);
-	want_eq(through, 2);
+	for (int i = 1; i <= FAILURES; i++) { /* the engine's thread may explain some */
+		duo_open(&duo, &o);
+		run_cancelled(fails);
+		want_eq(through, 2 * i);
+		duo_close(&duo);
+	}
 	want(has_grown(said_file(SAID_NEAR)));
-	duo_close(&duo);
 }
 
 /* --- a network: datagrams to an address of this machine that is not ours --- */
