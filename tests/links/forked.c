@@ -3,6 +3,7 @@
  * peers' memory or of its parent's own, and no connection with a peer, who takes what comes through
  * it for the parent's. (docs/design/peer-identity.md) */
 #include <dirent.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -38,6 +39,15 @@ static void in_forked(void)
 		return;
 	host_leave(here.h);
 	host_fork_end(here.h);
+}
+
+static void watch_forks(void)
+{
+	static bool watched;
+
+	if (!watched)
+		check_eq(pthread_atfork(before_fork, in_parent, in_forked), 0);
+	watched = true;
 }
 
 static bool opens_memory(const char *target)
@@ -129,15 +139,12 @@ static int forked(void)
 
 static void forks_among(const char *direct)
 {
-	static bool handlers;
 	struct child c[PEERS];
 	unsigned int found[3] = { 0 };
 
 	if (direct)
 		check_eq(setenv("SOFTHCA_DIRECT", direct, 1), 0);
-	if (!handlers)
-		check_eq(pthread_atfork(before_fork, in_parent, in_forked), 0);
-	handlers = true;
+	watch_forks();
 	for (unsigned int i = 0; i < PEERS; i++)
 		c[i] = child_start(visitor, NULL);
 	station_open(&here);
@@ -159,6 +166,22 @@ static void forks_among(const char *direct)
 	check_eq(found[CONNECTION], 0);
 }
 
+/* The moment in which a message with it is sent is too short to be met by chance. */
+TEST(nor_its_parents_memory_while_that_is_lent)
+{
+	watch_forks();
+	station_open(&here);
+	mutex_lock(&here.h->names_lock);
+	here.h->lent = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+	mutex_unlock(&here.h->names_lock);
+	check(here.h->lent >= 0);
+	check_eq(forked(), NOTHING);
+	close(here.h->lent);
+	here.h->lent = -1;
+	station_close(&here);
+	here = (struct station){ 0 };
+}
+
 TEST(a_child_has_no_way_to_its_parents_peers)
 {
 	forks_among(NULL);
@@ -170,4 +193,5 @@ TEST(nor_what_they_lend_each_other)
 }
 
 RUN_TESTS(unit_test(a_child_has_no_way_to_its_parents_peers),
-	  unit_test(nor_what_they_lend_each_other))
+	  unit_test(nor_what_they_lend_each_other),
+	  unit_test(nor_its_parents_memory_while_that_is_lent))
