@@ -340,10 +340,10 @@ static struct wqe reread(struct tqp *q, const struct sent *e)
 	return w;
 }
 
-/* Since this QP was last brought to RTS. */
+/* Since this QP was last brought to RTS. A DC initiator may have asked another target before. */
 static bool has_answered(const struct tqp *q)
 {
-	return q->req.una != (q->qp.attr.sq_psn & PSN_MASK);
+	return q->qp.service->wqe != WQE_DC && q->req.una != (q->qp.attr.sq_psn & PSN_MASK);
 }
 
 /* Of a peer behind a network. */
