@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <unistd.h>
 #include "obs/explain.h"
 #include "peers/host_state.h"
@@ -47,7 +46,6 @@ void host_strangers_keep(struct contact *c)
 	*u = (struct unread){ c->host->unread, c->conn.fd, c->name.uid };
 	c->host->unread = u;
 	host_mute(c->host, &c->conn);
-	shutdown(u->fd, SHUT_RDWR); /* for the stranger it is closed */
 	c->conn.fd = -1;
 }
 
