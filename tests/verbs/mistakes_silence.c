@@ -37,8 +37,9 @@ static void process_has_ended(int arg)
 	duo_kill(DUO);
 	write_ends();
 	if (mistake.apart)
-		mistake_silent("# packets left for 10.9.0.2, and nothing came back; does a program "
-			       "run there, and is UDP port 4791 open both ways?");
+		mistake_silent("10.9.0.2 answered earlier requests, and nothing comes back any "
+			       "more; has its program ended, its QP gone to ERR, or the way there "
+			       "broken?");
 	else
 		mistake_silent(mistake_text("its process %d has ended; end the connection", pid));
 }

@@ -2,7 +2,6 @@
 #include "verbs/peer.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -229,42 +228,6 @@ struct ibv_ah *peer_ah(struct peer_dev *d, const struct peer_addr *to)
 		die("ibv_create_ah");
 	return ah;
 }
-
-#ifdef __SANITIZE_THREAD__
-/* ThreadSanitizer has pages of its own for those of a program. When many of these are unmapped it
- * unmaps its own and maps new ones: a child that another thread forks in between has a hole there,
- * and ends in SIGSEGV when it gets that memory. So no fork() comes in between. The lock orders
- * nothing that ThreadSanitizer sees. */
-static bool unmapping;
-
-__attribute__((no_sanitize_thread)) static void unmapping_lock(void)
-{
-	while (__atomic_test_and_set(&unmapping, __ATOMIC_ACQUIRE))
-		sched_yield();
-}
-
-__attribute__((no_sanitize_thread)) static void unmapping_unlock(void)
-{
-	__atomic_clear(&unmapping, __ATOMIC_RELEASE);
-}
-
-int __interceptor_munmap(void *at, size_t bytes);
-
-__attribute__((visibility("default"))) int munmap(void *at, size_t bytes)
-{
-	int ret;
-
-	unmapping_lock();
-	ret = __interceptor_munmap(at, bytes);
-	unmapping_unlock();
-	return ret;
-}
-
-__attribute__((constructor)) static void watch_forks(void)
-{
-	pthread_atfork(unmapping_lock, unmapping_unlock, unmapping_unlock);
-}
-#endif
 
 pid_t peer_fork(int (*fn)(int fd, void *arg), void *arg, int *fd)
 {
