@@ -104,7 +104,7 @@ packages_install()
 # shown when it fails.
 packages_apt()
 {
-	local verb=$1 log
+	local verb=$1 log begun=$SECONDS
 	local -a options=(-q -y -o DPkg::Lock::Timeout=300)
 
 	shift
@@ -114,6 +114,7 @@ packages_apt()
 	if "${elevate[@]}" env DEBIAN_FRONTEND=noninteractive apt-get "$verb" "${options[@]}" "$@" \
 		2>&1 </dev/null | tee -- "$log" | packages_progress; then
 		rm -f -- "$log"
+		say "apt-get $verb took $((SECONDS - begun)) s"
 		return 0
 	fi
 	tail -n 20 -- "$log" >&2

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # The tree on other releases of Debian: for each a minimal root, in which `./build.sh demo` is run
 # and the kinds of `./build.sh test` that depend on the release: compiler, headers, programs, its
-# own suite of rdma-core; and the tarball that is built here. Needs root and apt's mirror.
+# own suite of rdma-core; and the tarball and the package that are built here. Needs root and apt's
+# mirror.
 # usage: tests/distros.sh [RELEASE...]   (default: bookworm trixie sid)
 set -euo pipefail
 top=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
@@ -13,6 +14,18 @@ top=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
 	. "$top/tests/minimal.sh"
 }
 kinds=(abi unit links verbs conformance clients)
+
+# Used by a user in between; what was there before is there behind it, and nothing else.
+# PREFIX HOW-IT-COMES HOW-IT-GOES
+# shellcheck disable=SC2016 # for the shell within
+comes_and_goes='
+	files() { find "$1" -name __pycache__ -prune -o -print | sort; }
+	before=$(files "$1")
+	eval "$2"
+	setpriv --reuid person --regid person --init-groups env -i PATH="$PATH" \
+		softhca run -- ibv_devinfo | grep PORT_ACTIVE
+	eval "$3"
+	diff <(printf "%s\n" "$before") <(files "$1")'
 
 # One row of the table for the root that stands: what it has, and how its steps ended.
 describe() # RELEASE
@@ -38,9 +51,13 @@ release_run() # RELEASE ARCHIVE
 	mapfile -d '' demo < <(as_root demo)
 	mapfile -d '' tests < <(as_root test "${kinds[@]}")
 	step "$1: demo" 0 "${demo[@]}"
-	cp -- "$top"/build-dist/softhca-*.tar.gz "$root/opt/"
+	cp -- "$top"/build-dist/softhca[-_]*.* "$root/opt/"
 	step "$1: this machine's tarball" 0 sh -euc 'cd /opt && tar xzf softhca-*.tar.gz &&
 		softhca-*/bin/softhca run -- ibv_devinfo | grep PORT_ACTIVE'
+	step "$1: this machine's package, installed and removed" 0 bash -euc "$comes_and_goes" \
+		bash /usr 'apt-get -q -y install /opt/softhca_*.deb' 'dpkg --purge softhca'
+	step "$1: install, uninstall" 0 bash -euc "$comes_and_goes" bash /usr/local \
+		'/root/softhca/build.sh install' '/root/softhca/build.sh uninstall'
 	step "$1: test ${kinds[*]}" 0 "${tests[@]}"
 	table+=("$(describe "$1")")
 	clean

@@ -72,16 +72,25 @@ enter() # COMMAND...
 # step NAME EXPECTED-CODE COMMAND...
 step()
 {
-	local name=$1 expected=$2 code=0 begun=$SECONDS
+	local name=$1 expected=$2 code=0 begun=$SECONDS took
 	shift 2
 	printf '\n=== %s\n' "$name"
-	enter "$@" || code=$?
+	enter "$@" 2>&1 | tee -- "$root.out" || code=$?
+	took=$(took "$((SECONDS - begun))" "$root.out")
+	rm -f -- "$root.out"
 	if [ "$code" -eq "$expected" ]; then
-		rows+=("passed  $((SECONDS - begun)) s  $name")
+		rows+=("passed  $took  $name")
 	else
-		rows+=("FAILED  $((SECONDS - begun)) s  $name: exit code $code, not $expected")
+		rows+=("FAILED  $took  $name: exit code $code, not $expected")
 		failed=1
 	fi
+}
+
+# What apt-get fetches and unpacks takes depends on the mirror, so it is told apart.
+took() # SECONDS OUTPUT
+{
+	awk -v all="$1" '/ apt-get [a-z]+ took [0-9]+ s$/ { apt += $(NF - 1) }
+		END { printf "%d s%s", all, apt ? " (" apt " s of apt-get)" : "" }' "$2"
 }
 
 as_root() # WORD...
