@@ -60,5 +60,6 @@ int dcq_arm(struct ibv_cq *ib, int solicited_only)
 			      "ibv_req_notify_cq: CQ 0x%x was made before fork(); make a new one",
 			      cq->dev->cqn);
 	cq_arm(cq->dev, solicited_only != 0);
+	doorbell_armed();
 	return 0;
 }

@@ -8,6 +8,7 @@
 #include "engine/progress.h"
 #include "engine/rq_waiters.h"
 #include "engine/turn.h"
+#include "engine/wake.h"
 #include "util/clock.h"
 #include "util/fork.h"
 
@@ -94,10 +95,25 @@ void doorbell_uncork(void)
 	quiesce_exit();
 }
 
-static void yield(uint64_t now)
+void doorbell_armed(void)
 {
+	struct node *n = node_current;
+
+	if (likely(!n || !vain_armed(&n->vain)))
+		return;
+	full_fence(); /* pairs with nap_ns(): it sees that there is no crowd, or we its nap */
+	if (load_relaxed(&n->naps_long))
+		wake_kick(n);
+}
+
+static void yield(struct node *n, uint64_t before)
+{
+	uint64_t after;
+
 	sched_yield();
-	vain_yielded(&vain_mine, now, clock_now());
+	after = clock_now();
+	vain_yielded(&vain_mine, before, after);
+	vain_tell(&n->vain, &vain_mine, after - before);
 }
 
 /* Not inlined: each poll would save the registers that this needs. */
@@ -110,7 +126,7 @@ __attribute__((noinline)) static void in_vain(struct node *n)
 	case VAIN_POLL:
 		break;
 	case VAIN_YIELD:
-		yield(now);
+		yield(n, now);
 		break;
 	case VAIN_REST:
 		if (!rest(n, now, vain_rest(&vain_mine)))

@@ -32,6 +32,9 @@ void progress(void); /* never blocks */
 extern bool corks_used; /* posts may wait for a poll (corks.h); set once, atomic */
 void doorbell_uncork(void); /* the program polls: corked posts leave */
 
+/* The program arms a CQ: it may wait for an event from now on. Outside any lock of the CQ. */
+void doorbell_armed(void);
+
 /* The program polls, and finds completions without making progress: not in vain, whoever brought
  * them. */
 static inline void doorbell_polled(void)

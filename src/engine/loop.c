@@ -237,6 +237,17 @@ static bool network_spins(struct node *n)
 	return loop_network(n) && load_relaxed(&n->unasked) != unasked;
 }
 
+/* In a crowd the thread that polls has had its turn by then: else the engine would take its packets
+ * one by one, on a core that others want. */
+static uint64_t nap_ns(struct node *n, const struct nap *p)
+{
+	if (likely(!vain_turn(&n->vain, clock_now())) || host_has_left())
+		return p->ns;
+	store_relaxed(&n->naps_long, 1);
+	full_fence(); /* pairs with doorbell_armed(): it sees this, or we that there is no crowd */
+	return nap_length(p, vain_turn(&n->vain, clock_now()));
+}
+
 /* The program polls. But the sender of a request that the program does not see rings all the same
  * (peers/shm.c). */
 static void doze(struct node *n, uint64_t ns)
@@ -254,6 +265,7 @@ static void doze(struct node *n, uint64_t ns)
 	if (unlikely(due < now + ns))
 		ns = due > now ? due - now : 0;
 	got = wait_events(n, ev, ns);
+	store_relaxed(&n->naps_long, 0);
 	/* Packets that the poller finds need not wake two threads. */
 	links_watch(n, network_spins(n) && rest_until(n) < clock_now());
 	if (!serve_all(n, ev, got)) {
@@ -397,7 +409,9 @@ static void *run(void *arg)
 			continue;
 		}
 		host_patience(polled_lately(&last, polls(n)));
-		if (nap_goes_on(&nap, polls(n)) || links_delivering(n) || host_has_left())
+		if (nap_goes_on(&nap, polls(n)))
+			doze(n, nap_ns(n, &nap));
+		else if (links_delivering(n) || host_has_left())
 			doze(n, nap.ns);
 		else
 			armed(n, &l);

@@ -116,6 +116,7 @@ struct node {
 	uint32_t followers; /* threads that are blocked and do not lead */
 	uint32_t led_seq; /* counts the rounds of leaders */
 	uint64_t recheck_at; /* ns: a leader looks at the signal handlers again; atomic */
+	uint32_t naps_long; /* 1: the engine thread does, since there is a crowd; atomic */
 	uint32_t asleep; /* LOOP_*: of the engine thread; atomic */
 	int kick_fd; /* eventfd: ends the engine thread's epoll */
 	bool in_ms; /* there is no epoll_pwait2(): waits are in milliseconds; the engine thread's */

@@ -63,19 +63,15 @@ static void counts_leave(struct udp *u)
 	u->counts = &u->unshown;
 }
 
-static void unsee(struct udp_port *p)
-{
-	udp_seen_free(p->seen);
-	p->seen = NULL;
-}
-
 static void port_leave(struct udp_port *p)
 {
 	for (unsigned int i = 0; i < UDP_SOCKETS; i++)
 		leave(&p->sender[i]), leave(&p->train[i]);
 	leave(&p->hello);
 	leave(&p->fd);
-	unsee(p);
+	udp_seen_free(p->seen);
+	p->seen = NULL;
+	p->looked = false;
 }
 
 static void port_free(struct udp_port *p)
@@ -147,7 +143,6 @@ static int port_open(struct udp *u, struct udp_port *p, int fd)
 	if (err) {
 		close(fd);
 		leave(&p->hello);
-		unsee(p);
 		return refuse(
 			err, "the udp link: no socket to ask peers from: error %d; raise ulimit -n",
 			err);
@@ -160,22 +155,9 @@ static int port_open(struct udp *u, struct udp_port *p, int fd)
 	return 0;
 }
 
-/* What the UDP socket gets has been seen: nothing comes between the two. */
-static int seeing(struct udp_port *p, int *fd)
-{
-	int err;
-
-	if (p->ipv4 && udp_seen_open(&p->gid, &p->seen))
-		p->seen = NULL; /* without the right to look, identifications are solved for */
-	err = udp_socket_listen(p, fd);
-	if (err)
-		unsee(p);
-	return err;
-}
-
 static int port_listen(struct udp *u, struct udp_port *p)
 {
-	int fd = -1, err = seeing(p, &fd);
+	int fd = -1, err = udp_socket_listen(p, &fd);
 
 	err = err ? udp_refuse_port(err, &p->gid) : port_open(u, p, fd);
 	p->foreign = err == EADDRINUSE || rtnl_is_passing(err);
@@ -186,7 +168,7 @@ static int port_listen(struct udp *u, struct udp_port *p)
 static void port_again(struct udp *u, struct udp_port *p)
 {
 	char text[INET6_ADDRSTRLEN];
-	int fd = -1, err = seeing(p, &fd);
+	int fd = -1, err = udp_socket_listen(p, &fd);
 
 	err = err ? err : port_open(u, p, fd);
 	p->foreign = err && err != EADDRNOTAVAIL;

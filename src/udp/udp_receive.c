@@ -89,16 +89,30 @@ static uint32_t identity(const struct arrival *a)
 	return grh_gid_is_group(a->port->gid.raw) ? from ^ group : from;
 }
 
+/* Of our own stack no packet asks; where none ever does, the kernel shows each to nobody else. */
+static struct udp_seen *seen_of(struct udp_port *p)
+{
+	int was;
+
+	if (likely(p->looked))
+		return p->seen;
+	p->looked = true;
+	was = uncancelled_begin();
+	if (grh_gid_is_group(p->gid.raw) || udp_seen_open(&p->gid, &p->seen))
+		p->seen = NULL; /* without the right to look, identifications are solved for */
+	uncancelled_end(was);
+	return p->seen;
+}
+
 /* @id would explain the ICRC; is it the packet's? A process that may look does so, another judges
  * by what the sender has used before. */
 static bool ident_right(struct udp *u, const struct arrival *a, uint16_t id)
 {
 	struct udp_seen_packet p = { a->from->in.sin_addr.s_addr, a->from->in.sin_port,
 				     (uint16_t)a->len, a->packet };
-	enum udp_seen_verdict seen = UDP_SEEN_MISSED;
+	struct udp_seen *s = id ? seen_of(a->port) : NULL;
+	enum udp_seen_verdict seen = s ? udp_seen_ask(s, &p, id) : UDP_SEEN_MISSED;
 
-	if (a->port->seen && id)
-		seen = udp_seen_ask(a->port->seen, &p, id);
 	return seen == UDP_SEEN_YES ||
 	       (seen == UDP_SEEN_MISSED && udp_ident_fits(&u->ident, identity(a), id, a->now));
 }

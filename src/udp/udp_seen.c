@@ -32,6 +32,7 @@ struct generation {
 
 struct udp_seen {
 	int fd;
+	bool begun; /* a packet of the UDP socket was seen, and so are those behind it */
 	uint32_t drops; /* of the socket, when last looked */
 	uint32_t now; /* the generation that is being filled */
 	struct generation gen[2];
@@ -143,9 +144,11 @@ enum udp_seen_verdict udp_seen_ask(struct udp_seen *s, const struct udp_seen_pac
 
 	if (!remembered(s, h))
 		read_all(s);
-	if (remembered(s, h))
+	if (remembered(s, h)) {
+		s->begun = true;
 		return UDP_SEEN_YES;
-	return missed(s) ? UDP_SEEN_MISSED : UDP_SEEN_NO;
+	}
+	return missed(s) || !s->begun ? UDP_SEEN_MISSED : UDP_SEEN_NO;
 }
 
 /* Whole packets to UDP 4791 whose identification is not 0. */

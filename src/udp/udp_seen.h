@@ -24,11 +24,11 @@ struct udp_seen_packet {
 enum udp_seen_verdict {
 	UDP_SEEN_NO, /* no such packet had that identification */
 	UDP_SEEN_YES,
-	UDP_SEEN_MISSED, /* unknown: the raw socket has lost packets */
+	UDP_SEEN_MISSED, /* unknown: the raw socket has lost packets, or is younger than this one */
 };
 
-/* Begins to look at packets to UDP 4791 of @local; to be called before the UDP socket is opened, or
- * the first packets are missed. EPERM: no CAP_NET_RAW. */
+/* Begins to look at packets to UDP 4791 of @local. What the UDP socket has then is not seen: until
+ * the first that is, no answer is UDP_SEEN_NO. EPERM: no CAP_NET_RAW. */
 int udp_seen_open(const union ibv_gid *local, struct udp_seen **out);
 void udp_seen_free(struct udp_seen *s); /* NULL is fine */
 /* Did the packet @p, which the UDP socket has delivered, carry identification @id (not 0)? */

@@ -44,7 +44,8 @@ struct udp_port {
 	int fd; /* bound to UDP 4791; -1: not yet */
 	bool foreign; /* to be tried again: another program had it when it was wanted, or no
 		       * descriptor was left; under udp->lock */
-	struct udp_seen *seen; /* IPv4; NULL: no CAP_NET_RAW */
+	struct udp_seen *seen; /* NULL: no packet has asked, or no CAP_NET_RAW; under drain_lock */
+	bool looked; /* one has asked; under drain_lock */
 	int hello; /* socket that questions to peers leave by */
 	int sender[UDP_SOCKETS]; /* -1: not open yet; under udp->lock */
 	int train[UDP_SOCKETS]; /* IPv4: those that send trains, or -1; under udp->lock */

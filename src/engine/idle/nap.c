@@ -22,6 +22,13 @@ bool nap_goes_on(struct nap *p, uint32_t polls)
 	return true;
 }
 
+uint64_t nap_length(const struct nap *p, uint64_t turn)
+{
+	uint64_t ns = 2 * turn < NAP_CROWDED ? 2 * turn : NAP_CROWDED;
+
+	return ns > p->ns ? ns : p->ns;
+}
+
 void nap_led(struct nap *p)
 {
 	p->misses = 0;

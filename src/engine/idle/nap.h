@@ -18,7 +18,14 @@ void nap_begin(struct nap *p, uint32_t polls); /* as if the program had never po
 bool nap_goes_on(struct nap *p, uint32_t polls);
 void nap_led(struct nap *p); /* a leader has been the engine meanwhile */
 
-enum { NAP_NS = 200000 }; /* the shortest */
+enum {
+	NAP_NS = 200000, /* the shortest */
+	NAP_CROWDED = 24000000, /* the longest in a crowd */
+};
+
+/* The next nap, if a thread that polls may wait for its core for @turn ns: twice as long, so that
+ * it has polled meanwhile if it does at all. */
+uint64_t nap_length(const struct nap *p, uint64_t turn);
 
 /* Under a leader; lengths in ms. */
 enum {

@@ -48,6 +48,30 @@ void vain_yielded(struct vain *v, uint64_t before, uint64_t after)
 	v->crowd_end = after + v->crowd;
 }
 
+void vain_tell(struct vain_threads *t, const struct vain *v, uint64_t took)
+{
+	uint32_t arms = load_relaxed(&t->arms);
+	bool waits = arms != load_relaxed(&t->arms_told);
+
+	store_relaxed(&t->arms_told, arms);
+	store_relaxed(&t->turn, took);
+	store_relaxed(&t->crowd_end, v->crowd && !waits ? v->crowd_end : 0);
+}
+
+bool vain_armed(struct vain_threads *t)
+{
+	store_relaxed(&t->arms, load_relaxed(&t->arms) + 1);
+	if (likely(!load_relaxed(&t->crowd_end)))
+		return false;
+	store_relaxed(&t->crowd_end, 0);
+	return true;
+}
+
+uint64_t vain_turn(const struct vain_threads *t, uint64_t now)
+{
+	return now < load_relaxed(&t->crowd_end) ? load_relaxed(&t->turn) : 0;
+}
+
 uint64_t vain_rest(struct vain *v)
 {
 	if (!v->rest)

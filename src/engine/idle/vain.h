@@ -10,6 +10,8 @@
  * sender runs would have come. Crowds last: each time a yield finds others again, it is longer
  * until the next yield asks.
  *
+ * The engine thread is told, since a thread that does not poll may only wait for its core (nap.h).
+ *
  * No thread of a process that polls by several does either: one that polls under a lock of the
  * program would leave the others spinning for it. Each thread has a struct vain, zeroed; a process
  * has a struct vain_threads, zeroed, and no lock for it: a race costs one answer. */
@@ -46,6 +48,10 @@ struct vain {
 struct vain_threads {
 	const struct vain *last; /* the thread that came to vain_next() last */
 	uint64_t changed; /* ns: when that was last another one than before; 0: never */
+	/* For the engine thread; atomic. */
+	uint64_t crowd_end; /* ns: until when the last thread that yielded believes in a crowd */
+	uint64_t turn; /* ns that its yield took */
+	uint32_t arms, arms_told; /* CQs that were armed: all; before that yield */
 };
 
 static inline void vain_found(struct vain *v)
@@ -66,3 +72,13 @@ extern __thread struct vain vain_mine __attribute__((tls_model("initial-exec")))
 enum vain_step vain_next(struct vain *v, struct vain_threads *t, bool may_rest, uint64_t now);
 void vain_yielded(struct vain *v, uint64_t before, uint64_t after);
 uint64_t vain_rest(struct vain *v); /* ns that the rest may last */
+
+/* Behind vain_yielded() of @v. A program that arms CQs between its yields waits for events: of a
+ * crowd that it finds nothing is told. */
+void vain_tell(struct vain_threads *t, const struct vain *v, uint64_t took);
+/* A CQ is armed: the program is going to wait for an event. True: it has been told of a crowd, and
+ * is no more. */
+bool vain_armed(struct vain_threads *t);
+/* ns for which a thread that polls may lack its core, since others have their turn; 0: no crowd is
+ * told of. */
+uint64_t vain_turn(const struct vain_threads *t, uint64_t now);

@@ -26,6 +26,10 @@ void doorbell_rq(struct tqp *q)
 	rung.rq++;
 }
 
+void doorbell_armed(void)
+{
+}
+
 bool doorbell_srq(struct srq *srq)
 {
 	(void)srq;

@@ -5,7 +5,9 @@
 #include <semaphore.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include "engine/doorbell.h"
 #include "engine/links.h"
+#include "engine/node_self.h"
 #include "peers/contact_ring.h"
 #include "stand.h"
 #include "util/clock.h"
@@ -342,10 +344,37 @@ TEST(a_segment_that_lacks_a_receive_waits_for_a_program_that_polled_lately)
 	thread.lacks = false;
 }
 
+/* Unless it waits for an event, and then a long nap ends. */
+TEST(in_a_crowd_a_nap_lasts_until_the_program_may_have_polled)
+{
+	struct node *n;
+	eventfd_t kicks;
+
+	napping(false);
+	n = &thread.in->n;
+	node_current = n;
+	n->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	check(thread.limit <= 1000 * US);
+	n->vain.turn = 3000 * US;
+	n->vain.crowd_end = now + 1000000 * US;
+	check(!lingers(POLL));
+	check_eq(thread.limit, 6000 * US);
+	check_eq(mode(), HOST_POLLED);
+	doorbell_armed();
+	check(!eventfd_read(n->kick_fd, &kicks));
+	check(!lingers(POLL));
+	check(thread.limit <= 1000 * US);
+	doorbell_armed();
+	check(eventfd_read(n->kick_fd, &kicks));
+	node_current = NULL;
+	asleep(false);
+}
+
 RUN_TESTS(unit_test(more_is_looked_for_where_some_has_come),
 	  unit_test(bulk_traffic_at_one_address_hides_no_other),
 	  unit_test(work_that_keeps_coming_ends_in_time_however_long_a_round_takes),
 	  unit_test(a_program_that_reads_its_rings_itself_has_the_core),
 	  unit_test(else_it_lingers_behind_a_ring_and_a_request),
 	  unit_test(a_thread_that_delivers_packets_is_not_disturbed),
-	  unit_test(a_segment_that_lacks_a_receive_waits_for_a_program_that_polled_lately))
+	  unit_test(a_segment_that_lacks_a_receive_waits_for_a_program_that_polled_lately),
+	  unit_test(in_a_crowd_a_nap_lasts_until_the_program_may_have_polled))

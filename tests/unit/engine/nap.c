@@ -42,6 +42,18 @@ TEST(one_nap_without_a_poll_is_forgiven)
 	check(!nap_goes_on(&p, 3));
 }
 
+TEST(a_nap_in_a_crowd_lasts_until_a_poll_may_have_come)
+{
+	struct nap p;
+
+	nap_begin(&p, 0);
+	check_eq(nap_length(&p, 0), 200 * US);
+	check_eq(nap_length(&p, 30 * US), 200 * US);
+	check_eq(nap_length(&p, 3 * MS), 6 * MS);
+	check_eq(nap_length(&p, 50 * MS), NAP_CROWDED);
+	check_eq(nap_length(&p, UINT64_MAX / 2), NAP_CROWDED);
+}
+
 TEST(the_count_of_polls_may_wrap)
 {
 	struct nap p;
@@ -87,7 +99,8 @@ TEST(a_nap_ends_when_something_is_due)
 
 RUN_TESTS(unit_test(a_program_that_never_polls_gets_no_nap),
 	  unit_test(naps_grow_while_the_program_polls),
-	  unit_test(one_nap_without_a_poll_is_forgiven), unit_test(the_count_of_polls_may_wrap),
-	  unit_test(the_end_of_a_leader_is_no_miss),
+	  unit_test(one_nap_without_a_poll_is_forgiven),
+	  unit_test(a_nap_in_a_crowd_lasts_until_a_poll_may_have_come),
+	  unit_test(the_count_of_polls_may_wrap), unit_test(the_end_of_a_leader_is_no_miss),
 	  unit_test(naps_under_a_leader_grow_until_it_works),
 	  unit_test(a_nap_ends_when_something_is_due))

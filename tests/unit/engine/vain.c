@@ -192,6 +192,41 @@ TEST(of_several_threads_none_yields_until_one_is_alone)
 	check(until_step(&t, &all, 20) < 2 * VAIN_NS);
 }
 
+/* The engine thread leaves such a program the time that its turn takes. */
+TEST(of_a_crowd_the_engine_is_told)
+{
+	struct vain_threads all = { 0 };
+	struct vain v = { 0 };
+
+	check_eq(vain_turn(&all, 77 * MS), 0);
+	vain_yielded(&v, 77 * MS, 77 * MS + 500); /* nobody wants the core */
+	vain_tell(&all, &v, 500);
+	check_eq(vain_turn(&all, 77 * MS + 500), 0);
+	vain_yielded(&v, 80 * MS, 83 * MS);
+	vain_tell(&all, &v, 3 * MS);
+	check_eq(vain_turn(&all, 83 * MS), 3 * MS);
+	check_eq(vain_turn(&all, v.crowd_end - 1), 3 * MS);
+	check_eq(vain_turn(&all, v.crowd_end), 0);
+}
+
+/* It needs the engine to take what comes while it sleeps. */
+TEST(a_program_that_waits_for_events_is_not_left_alone)
+{
+	struct vain_threads all = { 0 };
+	struct vain v = { 0 };
+
+	check(!vain_armed(&all));
+	vain_yielded(&v, 80 * MS, 83 * MS);
+	vain_tell(&all, &v, 3 * MS); /* it has armed a CQ since the last yield */
+	check_eq(vain_turn(&all, 83 * MS), 0);
+	vain_yielded(&v, 90 * MS, 93 * MS);
+	vain_tell(&all, &v, 3 * MS);
+	check_eq(vain_turn(&all, 93 * MS), 3 * MS);
+	check(vain_armed(&all));
+	check_eq(vain_turn(&all, 93 * MS), 0);
+	check(!vain_armed(&all));
+}
+
 RUN_TESTS(unit_test(time_counts_and_not_polls),
 	  unit_test(a_thread_that_finds_something_begins_anew),
 	  unit_test(alone_on_a_core_it_never_rests),
@@ -199,4 +234,6 @@ RUN_TESTS(unit_test(time_counts_and_not_polls),
 	  unit_test(in_a_crowd_it_waits_for_an_answer_if_it_may_not_rest),
 	  unit_test(rests_are_longer_while_nothing_comes),
 	  unit_test(a_crowd_that_has_gone_is_noticed), unit_test(a_guest_is_soon_forgotten),
-	  unit_test(of_several_threads_none_yields_until_one_is_alone))
+	  unit_test(of_several_threads_none_yields_until_one_is_alone),
+	  unit_test(of_a_crowd_the_engine_is_told),
+	  unit_test(a_program_that_waits_for_events_is_not_left_alone))

@@ -21,7 +21,8 @@
 
 enum { IP = 20, UDP = 8, PAYLOAD = 64, BATCH = 16, FIRST_ID = 21932, HDR = IP + UDP };
 
-static const uint8_t here[4] = { 127, 0, 0, 1 };
+static const uint8_t here[4] = { 127, 0, 0, 1 }, other[4] = { 127, 0, 0, 2 },
+		     ours[4] = { 127, 0, 0, 3 };
 static unsigned int got, wrong;
 
 static void deliver(void *arg, const struct seg *s)
@@ -53,12 +54,17 @@ static struct udp *start(bool may_look)
 	check_eq(udp_create(&cfg, &u), 0);
 	set_may_look(may_look);
 	check_eq(udp_listen(u, &local, 0), 0);
-	set_may_look(true);
 	return u;
 }
 
-/* UD SEND ONLY from 127.0.0.2; its ICRC is that of identification @says. */
-static size_t build(uint8_t *b, uint32_t psn, uint16_t id, uint16_t says)
+static void stop(struct udp *u)
+{
+	udp_destroy(u);
+	set_may_look(true);
+}
+
+/* UD SEND ONLY from @from; its ICRC is that of identification @says. */
+static size_t build(uint8_t *b, const uint8_t *from, uint32_t psn, uint16_t id, uint16_t says)
 {
 	struct pkt p = { .opcode = SVC_UD | OP_SEND_ONLY,
 			 .pkey = 0xffff,
@@ -77,7 +83,7 @@ static size_t build(uint8_t *b, uint32_t psn, uint16_t id, uint16_t says)
 	b[6] = 0x40;
 	b[8] = 64;
 	b[9] = IPPROTO_UDP;
-	memcpy(b + 12, (const uint8_t[]){ 127, 0, 0, 2 }, 4);
+	memcpy(b + 12, from, 4);
 	memcpy(b + 16, here, 4);
 	put_be16(b + IP, 50000);
 	put_be16(b + IP + 2, UDP_ROCE_PORT);
@@ -108,14 +114,14 @@ static unsigned int damaged_accepted(bool may_look, unsigned int n)
 
 		while (psn & 1 && (says == id || !says))
 			says = (uint16_t)rand_below(&r, 65536);
-		len = build(b, psn, id, says);
+		len = build(b, other, psn, id, says);
 		check_eq(sendto(raw, b, len, 0, (struct sockaddr *)&to, sizeof(to)), len);
 		id += id == 65535 ? 2 : 1;
 		while (psn % BATCH == BATCH - 1 && udp_drain(u, BATCH, true))
 			;
 	}
 	close(raw);
-	udp_destroy(u);
+	stop(u);
 	printf("# %u of %u damaged ones accepted, %u good ones not\n", wrong, n, n - (got - wrong));
 	check(got - wrong <= n);
 	if (may_look)
@@ -140,12 +146,10 @@ TEST(others_accept_what_the_sender_could_have_used)
 
 static bool one_comes_at_once;
 
-static void send_good(void)
+static void send_raw(const uint8_t *b, size_t len)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET };
 	int raw = socket(AF_INET, SOCK_RAW, IPPROTO_RAW);
-	uint8_t b[256];
-	size_t len = build(b, 0, FIRST_ID, FIRST_ID);
 
 	memcpy(&to.sin_addr, here, 4);
 	check_eq(sendto(raw, b, len, 0, (struct sockaddr *)&to, sizeof(to)), len);
@@ -156,13 +160,14 @@ static void send_good(void)
 int bind(int fd, __CONST_SOCKADDR_ARG addr, socklen_t len)
 {
 	int ret = (int)syscall(SYS_bind, fd, addr.__sockaddr__, len);
+	uint8_t b[256];
 
 	if (!ret && one_comes_at_once && addr.__sockaddr_in__->sin_port == htons(UDP_ROCE_PORT))
-		send_good();
+		send_raw(b, build(b, other, 0, FIRST_ID, FIRST_ID));
 	return ret;
 }
 
-TEST(the_first_packet_is_seen)
+TEST(the_first_packet_is_taken)
 {
 	struct udp *u;
 
@@ -171,7 +176,57 @@ TEST(the_first_packet_is_seen)
 	one_comes_at_once = false;
 	udp_drain(u, 1, true);
 	check_eq(got, 1);
-	udp_destroy(u);
+	stop(u);
+}
+
+static unsigned int raw_sockets(void)
+{
+	FILE *f = fopen("/proc/net/raw", "r");
+	char line[512];
+	unsigned int n = 0;
+
+	check(f != NULL);
+	while (fgets(line, sizeof(line), f))
+		n += strstr(line, ": 0100007F:0011 ") != NULL; /* 127.0.0.1, UDP */
+	fclose(f);
+	return n;
+}
+
+/* By a plain socket, as ours: with identification 0, which a raw one cannot send. */
+static void send_ours(uint32_t psn)
+{
+	struct sockaddr_in from = { .sin_family = AF_INET, .sin_port = htons(50000) }, to = from;
+	int fd = socket(AF_INET, SOCK_DGRAM, 0), whole = IP_PMTUDISC_DO;
+	uint8_t b[256];
+	size_t len = build(b, ours, psn, 0, 0) - HDR;
+
+	memcpy(&from.sin_addr, ours, 4);
+	memcpy(&to.sin_addr, here, 4);
+	to.sin_port = htons(UDP_ROCE_PORT);
+	check_eq(setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &whole, sizeof(whole)), 0);
+	check_eq(bind(fd, (struct sockaddr *)&from, sizeof(from)), 0);
+	check_eq(sendto(fd, b + HDR, len, 0, (struct sockaddr *)&to, sizeof(to)), len);
+	close(fd);
+}
+
+/* Each raw socket gets a copy of each packet: the more processes of ours, the more copies. */
+TEST(who_meets_no_other_stack_does_not_look)
+{
+	struct udp *u = start(true);
+	uint8_t b[256];
+
+	send_ours(0);
+	while (udp_drain(u, BATCH, true))
+		;
+	check_eq(got, 1);
+	check_eq(raw_sockets(), 0);
+	send_raw(b, build(b, other, 2, FIRST_ID, FIRST_ID));
+	while (udp_drain(u, BATCH, true))
+		;
+	check_eq(got, 2);
+	check_eq(raw_sockets(), 1);
+	stop(u);
+	check_eq(raw_sockets(), 0);
 }
 
 static int begin(void **state)
@@ -185,7 +240,8 @@ static int begin(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		unit_test(the_first_packet_is_seen),
+		unit_test(the_first_packet_is_taken),
+		unit_test(who_meets_no_other_stack_does_not_look),
 		unit_test(who_may_look_accepts_none_that_is_damaged),
 		unit_test(others_accept_what_the_sender_could_have_used),
 	};
