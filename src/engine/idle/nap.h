@@ -20,7 +20,7 @@ void nap_led(struct nap *p); /* a leader has been the engine meanwhile */
 
 enum {
 	NAP_NS = 200000, /* the shortest */
-	NAP_CROWDED = 24000000, /* the longest in a crowd */
+	NAP_CROWDED = 64000000, /* the longest in a crowd */
 };
 
 /* The next nap, if a thread that polls may wait for its core for @turn ns: twice as long, so that

@@ -54,7 +54,8 @@ void vain_tell(struct vain_threads *t, const struct vain *v, uint64_t took)
 	bool waits = arms != load_relaxed(&t->arms_told);
 
 	store_relaxed(&t->arms_told, arms);
-	store_relaxed(&t->turn, took);
+	store_relaxed(&t->turn, took < load_relaxed(&t->took) ? took : load_relaxed(&t->took));
+	store_relaxed(&t->took, took);
 	store_relaxed(&t->crowd_end, v->crowd && !waits ? v->crowd_end : 0);
 }
 

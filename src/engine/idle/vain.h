@@ -50,7 +50,7 @@ struct vain_threads {
 	uint64_t changed; /* ns: when that was last another one than before; 0: never */
 	/* For the engine thread; atomic. */
 	uint64_t crowd_end; /* ns: until when the last thread that yielded believes in a crowd */
-	uint64_t turn; /* ns that its yield took */
+	uint64_t took, turn; /* ns: its yield; the shorter of the last two: one may be chance */
 	uint32_t arms, arms_told; /* CQs that were armed: all; before that yield */
 };
 

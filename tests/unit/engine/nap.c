@@ -50,6 +50,7 @@ TEST(a_nap_in_a_crowd_lasts_until_a_poll_may_have_come)
 	check_eq(nap_length(&p, 0), 200 * US);
 	check_eq(nap_length(&p, 30 * US), 200 * US);
 	check_eq(nap_length(&p, 3 * MS), 6 * MS);
+	check_eq(nap_length(&p, 20 * MS), 40 * MS);
 	check_eq(nap_length(&p, 50 * MS), NAP_CROWDED);
 	check_eq(nap_length(&p, UINT64_MAX / 2), NAP_CROWDED);
 }
