@@ -22,7 +22,7 @@ comes_and_goes='
 	files() { find "$1" -name __pycache__ -prune -o -print | sort; }
 	before=$(files "$1")
 	eval "$2"
-	setpriv --reuid person --regid person --init-groups env -i PATH="$PATH" \
+	setpriv --reuid person --regid person --init-groups env -i PATH="$1/bin:$PATH" \
 		softhca run -- ibv_devinfo | grep PORT_ACTIVE
 	eval "$3"
 	diff <(printf "%s\n" "$before") <(files "$1")'
@@ -51,7 +51,7 @@ release_run() # RELEASE ARCHIVE
 	mapfile -d '' demo < <(as_root demo)
 	mapfile -d '' tests < <(as_root test "${kinds[@]}")
 	step "$1: demo" 0 "${demo[@]}"
-	cp -- "$top"/build-dist/softhca[-_]*.* "$root/opt/"
+	cp -- "$top"/build-dist/softhca-*.tar.gz "$top"/build-dist/softhca_*.deb "$root/opt/"
 	step "$1: this machine's tarball" 0 sh -euc 'cd /opt && tar xzf softhca-*.tar.gz &&
 		softhca-*/bin/softhca run -- ibv_devinfo | grep PORT_ACTIVE'
 	step "$1: this machine's package, installed and removed" 0 bash -euc "$comes_and_goes" \

@@ -5,6 +5,7 @@ A server is known to listen by the name of its port (docs/design/connections.md)
 from rdma_bind_addr() on, or by TCP or UDP: a client that is faster than the server's rdma_listen()
 behind it is refused, and started again."""
 import os
+import shutil
 import subprocess
 import tempfile
 import time
@@ -144,11 +145,14 @@ def speaks(name, address):
 
 
 def _lacks(argv):
-    """Why a program of BUILT is not run on this machine, or ''."""
+    """Why the program is not run on this machine, or ''."""
     program = argv.split("{b}/")[-1].split()[0]
-    if "{b}/" not in argv or (BUILT / program).exists():
-        return ""
-    return f"{program} is not built: its library's package is not installed"
+    if "{b}/" in argv and not (BUILT / program).exists():
+        return f"{program} is not built: its library's package is not installed"
+    name = _program(argv.split())
+    if name.startswith(HERE_ONLY) and not shutil.which(name):
+        return f"there is no {name}: this release has no dapl2-utils"
+    return ""
 
 
 def _has_udp(port, pid):
