@@ -55,6 +55,7 @@ struct wr_build { /* the batch that is being built; under sq.lock */
 struct wr_umr;
 struct dqp {
 	struct ibv_qp_ex ib; /* first; its prefix is the ibv_qp */
+	void (*newer[8])(void); /* NULL: functions that newer headers have behind it (wr_flush) */
 	struct tqp *dev;
 	uint32_t epoch;
 	uint32_t uidx;

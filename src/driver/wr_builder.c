@@ -251,14 +251,9 @@ static void attach(struct ibv_qp_ex *ib, const struct service *s)
 }
 
 /* X(entry): functions that some type of QP lacks. Hardware's library leaves NULL there, and the
- * program crashes; here the batch fails with a reason. */
-#ifdef HAVE_WR_FLUSH
-#define LACKING_FLUSH(X) X(wr_flush)
-#else
-#define LACKING_FLUSH(X) /* an older header, without the entry */
-#endif
+ * program crashes; here the batch fails with a reason. Not wr_flush, which no type has: librpma
+ * takes an entry for the ability. */
 #define LACKING(X)                                                                                 \
-	LACKING_FLUSH(X)                                                                           \
 	X(wr_atomic_cmp_swp)                                                                       \
 	X(wr_atomic_fetch_add)                                                                     \
 	X(wr_atomic_write)                                                                         \

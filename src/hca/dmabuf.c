@@ -31,6 +31,8 @@ static int file_check(int fd)
 	char path[32], name[64] = "";
 	ssize_t n;
 
+	if (fd == -1)
+		return EBADF; /* UCX asks so whether there are dma-bufs: no mistake to explain */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	n = readlink(path, name, sizeof(name) - 1);
 	if (n < 0)

@@ -649,11 +649,16 @@ static void flush_is_refused(int arg)
 	struct ibv_device_attr_ex a;
 	struct ibv_sge sg;
 	struct ibv_send_wr wr;
+	void *entry;
 
 	(void)arg;
 	begin(THIS_PROCESS, IBV_QPT_RC);
 	want_eq(ibv_query_device_ex(duo.near.dev.ctx, NULL, &a), 0);
 	want(!(a.device_cap_flags_ex & caps));
+	/* So librpma asks: ibv_qp_ex.wr_flush, the last one. */
+	memcpy(&entry, (char *)qpx + offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof(entry),
+	       sizeof(entry));
+	want(!entry);
 	want_null(create(IBV_QPT_RC, IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 			 RC_OPS | with_flush, 0),
 		  EOPNOTSUPP);

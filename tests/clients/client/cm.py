@@ -100,13 +100,10 @@ if os.environ.get("SOFTHCA_LENGTH") == "full" or os.environ.get("SOFTHCA_CASES")
     PROGRAMS += LONG
 
 
-def _has_controller():
-    """Newer ones of cmtime are another program: several peers, led by a controller."""
-    usage = subprocess.run(["cmtime", "-h"], capture_output=True, text=True, check=False).stderr
-    return "controller_address" in usage
-
-
-if not _has_controller():
+# Newer ones of cmtime are another program: several peers, led by a controller. Those in between,
+# which compare themselves with sockets (-S), ask getaddrinfo() for AF_INET alone.
+_CMTIME = subprocess.run(["cmtime", "-h"], capture_output=True, text=True, check=False).stderr
+if "controller_address" not in _CMTIME:
     PROGRAMS.append(("cmtime", ("cmtime -c 50 -b {a} -p {p}", "cmtime -c 50 -s {a} -p {p}")))
 OWN_PORT = {"udaddy": 7174,  # its -p is the port space
             "dapltest": 62000, "dtest": 15828, "dtestcm": 15828,
@@ -124,7 +121,8 @@ IPV4, IPV6 = {"m": "239.7.7.7", "v": "", "w": ""}, {"m": "ff0e::7:7:7", "v": "-6
 # rdma_xserver and rcopy listen on what getaddrinfo() of no name gives: IPv4's wildcard. perftest,
 # qperf and fi_pingpong ask getaddrinfo() for AF_INET alone, perftest -R with --ipv6 as well; fio's
 # engine knows sockaddr_in alone. dapl's programs are given lo, and take its IPv4 address.
-IPV4_ONLY = ("rdma_x", "rcopy", "ib_", "qperf", "fi_", "fio", "dapl", "dtest")
+IPV4_ONLY = ("rdma_x", "rcopy", "ib_", "qperf", "fi_", "fio", "dapl", "dtest",
+             *(["cmtime"] if "[-S]" in _CMTIME else []))
 HERE_ONLY = ("dapl", "dtest")
 PATIENCE = 180 if programs.FULL else 60  # seconds, on an idle machine
 
