@@ -102,7 +102,8 @@ if os.environ.get("SOFTHCA_LENGTH") == "full" or os.environ.get("SOFTHCA_CASES")
 
 # Newer ones of cmtime are another program: several peers, led by a controller. Those in between,
 # which compare themselves with sockets (-S), ask getaddrinfo() for AF_INET alone.
-_CMTIME = subprocess.run(["cmtime", "-h"], capture_output=True, text=True, check=False).stderr
+_CMTIME = subprocess.run(["cmtime", "-h"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                         text=True, check=False).stdout
 if "controller_address" not in _CMTIME:
     PROGRAMS.append(("cmtime", ("cmtime -c 50 -b {a} -p {p}", "cmtime -c 50 -s {a} -p {p}")))
 OWN_PORT = {"udaddy": 7174,  # its -p is the port space
