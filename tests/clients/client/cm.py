@@ -4,6 +4,7 @@
 A server is known to listen by the name of its port (docs/design/connections.md), which is there
 from rdma_bind_addr() on, or by TCP or UDP: a client that is faster than the server's rdma_listen()
 behind it is refused, and started again."""
+import contextlib
 import os
 import shutil
 import subprocess
@@ -17,6 +18,8 @@ STREAM = "-p {p} -S 30000 -C 50"
 FIO = "fio --ioengine=rdma --bs=64k --size=4m "
 PRELOAD = "env LD_PRELOAD=/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so "
 FORK_SAFE = PRELOAD + "RDMAV_FORK_SAFE=1 "
+# The preload library's, one for the host: the next user could not open it.
+FORK_SEMAPHORE = "/dev/shm/sem.rsocket_fork"
 DAT = "env DAT_OVERRIDE={f}/dat.conf "
 DAT_CONF = 'lo u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 "lo 0" ""\n'
 UCX = "env UCX_TLS=rc_v,self UCX_NET_DEVICES=mlx5_0:1 " \
@@ -248,4 +251,7 @@ def run(argvs, address, server=None, client=None, own=None):
                 why = f"the server ended with {serving.popen.returncode}"
         finally:
             serving.end()
+            if "RDMAV_FORK_SAFE=1" in argvs[0]:
+                with contextlib.suppress(OSError):
+                    os.unlink(FORK_SEMAPHORE)
         return pair.Result(why, serving.output(), output)
