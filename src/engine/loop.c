@@ -237,8 +237,8 @@ static bool network_spins(struct node *n)
 	return loop_network(n) && load_relaxed(&n->unasked) != unasked;
 }
 
-/* In a crowd the thread that polls has had its turn by then: else the engine would take its packets
- * one by one, on a core that others want. */
+/* In a crowd a nap lasts until the thread that polls has had its turn: else the engine would take
+ * that thread's packets one by one, on a core that others want. */
 static uint64_t nap_ns(struct node *n, const struct nap *p)
 {
 	if (likely(!vain_turn(&n->vain, clock_now())) || host_has_left())

@@ -76,8 +76,8 @@ uint64_t vain_rest(struct vain *v); /* ns that the rest may last */
 /* Behind vain_yielded() of @v. A program that arms CQs between its yields waits for events: of a
  * crowd that it finds nothing is told. */
 void vain_tell(struct vain_threads *t, const struct vain *v, uint64_t took);
-/* A CQ is armed: the program is going to wait for an event. True: it has been told of a crowd, and
- * is no more. */
+/* A CQ is armed: the program is going to wait for an event. True: the engine thread had been told
+ * of a crowd, and now is told of none. */
 bool vain_armed(struct vain_threads *t);
 /* ns for which a thread that polls may lack its core, since others have their turn; 0: no crowd is
  * told of. */
